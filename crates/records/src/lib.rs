@@ -1,0 +1,42 @@
+//! The wire format of azpipe: one JSON object a line, `type`, `v` and `id` first.
+//!
+//! | type | struct | written by |
+//! |---|---|---|
+//! | `scan` | [`Scan`] | scan-find |
+//! | `task` | [`Task`] | plan-split |
+//! | `result` | [`TaskResult`] | ai-integrate |
+//! | `summary` | [`Summary`] | gather |
+//! | `fail` | [`Fail`] | any |
+//!
+//! Every line stands alone. Fields that this version does not know are kept and written again; a
+//! record of a newer version is refused, never guessed at. A path that is not UTF-8 is written
+//! as `<name>_b64`, the base64 of its bytes, in place of `<name>`.
+//!
+//! ```
+//! use records::{Record, Fail};
+//! let line = r#"{"type":"fail","v":1,"id":"0a","stage":"plan-split","about":"/x.h5","error":"no frames","retryable":false,"beamline":"id31"}"#;
+//! let Ok(Record::Fail(fail)) = Record::parse(line) else { panic!() };
+//! assert_eq!(fail.error, "no frames");
+//! assert_eq!(Record::Fail(fail).to_line(), line);
+//! ```
+
+mod acquisition;
+mod fail;
+mod id;
+mod outcome;
+mod path;
+mod span;
+mod task;
+mod wire;
+
+pub use acquisition::{Absent, Acquisition, Scan, Source};
+pub use fail::Fail;
+pub use id::Digest;
+pub use outcome::{Seconds, Summary, TaskResult};
+pub use path::RawPath;
+pub use span::{Span, Spans};
+pub use task::Task;
+pub use wire::{Error, Record, VERSION};
+
+/// Fields that this version does not know, kept in their order.
+pub type Extra = serde_json::Map<String, serde_json::Value>;

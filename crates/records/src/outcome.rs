@@ -1,0 +1,83 @@
+//! What ai-integrate and gather say of their work.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Absent, Extra, RawPath, Spans, Task};
+
+/// A task that was worked on, or found done. `type` is `result`; `id` is the task's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// What the task said.
+    #[serde(flatten)]
+    pub task: Task,
+    /// Frames whose patterns are in the part (or, where `skipped`, in earlier parts or the final).
+    pub done: Spans,
+    /// Frames of the range that have no pattern, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Absent>,
+    /// Whether all of it was found done, and nothing was written.
+    pub skipped: bool,
+    /// The part's checksum: 32 hexadecimal digits of XXH3-128 over the file behind its header block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_digest: Option<String>,
+    /// Stored bytes that were read.
+    pub read_bytes: u64,
+    /// Seconds of each stage, summed over the threads.
+    pub seconds: Seconds,
+    /// `cpu`, or the OpenCL device's name.
+    pub device: String,
+    /// `cpu` or `opencl`.
+    pub engine: String,
+    /// The machine's name.
+    pub host: String,
+}
+
+/// Seconds of each stage of an integration, summed over the threads; `wall` by the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    /// Positioned reads.
+    pub read: f64,
+    /// Decoding and accumulation, which are one pass.
+    pub integrate: f64,
+    /// Writing, syncing and renaming the part.
+    pub write: f64,
+    /// From the task's start to its end.
+    pub wall: f64,
+}
+
+/// One scan's final file. `type` is `summary`; `id` is the digest of scan and recipe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Digest of scan and recipe.
+    pub id: String,
+    /// The scan's id.
+    pub scan: String,
+    /// The master file of the scan.
+    pub file: RawPath,
+    /// The entry in it.
+    pub entry: String,
+    /// The detector.
+    pub detector: String,
+    /// The resolved recipe's digest.
+    pub recipe_digest: String,
+    /// The final file, absolute.
+    #[serde(rename = "final")]
+    pub final_file: RawPath,
+    /// How many frames the scan has.
+    pub frames: u64,
+    /// How many of them have a pattern.
+    pub integrated: u64,
+    /// Frames without a pattern, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Absent>,
+    /// Whether every frame that exists is integrated: frames that scan-find knew to be absent do
+    /// not count against it, frames that were lost or never integrated do.
+    pub complete: bool,
+    /// Digest of the final's data: equal for equal patterns, however the work was cut.
+    pub data_digest: String,
+    /// Seconds of each stage, summed over the parts.
+    pub seconds: Seconds,
+    /// Fields of others.
+    #[serde(flatten)]
+    pub extra: Extra,
+}

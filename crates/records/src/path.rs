@@ -1,0 +1,145 @@
+//! Paths as they are on disk: any bytes but NUL, carried through JSON without loss.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Deref;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// Stands before the base64 of a path on its way between [`RawPath`] and the `_b64` field.
+/// A path holds no NUL, so no path can be taken for it.
+const MARK: &str = "\0b64:";
+
+/// A path of a record, whatever its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RawPath(PathBuf);
+
+impl RawPath {
+    /// The path itself.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether the path stays below the directory that it is joined to: relative, not empty, and
+    /// without a `..` component.
+    pub fn stays_below(&self) -> bool {
+        use std::path::Component::{CurDir, Normal};
+        self.0.components().next().is_some() && self.0.components().all(|part| matches!(part, Normal(_) | CurDir))
+    }
+}
+
+impl Deref for RawPath {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for RawPath {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl<T: Into<PathBuf>> From<T> for RawPath {
+    fn from(path: T) -> Self {
+        Self(path.into())
+    }
+}
+
+impl Serialize for RawPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => {
+                let bytes = self.0.as_os_str().as_bytes();
+                serializer.serialize_str(&format!("{MARK}{}", STANDARD.encode(bytes)))
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RawPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let text = String::deserialize(deserializer)?;
+        let bytes = match text.strip_prefix(MARK) {
+            Some(coded) => STANDARD.decode(coded).map_err(D::Error::custom)?,
+            None => text.into_bytes(),
+        };
+        if bytes.contains(&0) {
+            return Err(D::Error::custom("a path holds a NUL byte"));
+        }
+        Ok(Self(PathBuf::from(OsString::from_vec(bytes))))
+    }
+}
+
+/// Renames each field that holds a marked path to `<name>_b64`, at any depth.
+pub(crate) fn mark_to_b64(value: Value) -> Value {
+    rename(value, &|key, value| match value {
+        Value::String(text) if text.starts_with(MARK) => {
+            (format!("{key}_b64"), Value::String(text[MARK.len()..].to_owned()))
+        }
+        other => (key, other),
+    })
+}
+
+/// Renames each field `<name>_b64` that holds a string to `<name>` with a marked path.
+pub(crate) fn b64_to_mark(value: Value) -> Value {
+    rename(value, &|key, value| match (key.strip_suffix("_b64"), value) {
+        (Some(stem), Value::String(coded)) if is_path_bytes(&coded) => {
+            (stem.to_owned(), Value::String(format!("{MARK}{coded}")))
+        }
+        (_, other) => (key, other),
+    })
+}
+
+/// Only bytes that a plain string could not carry are read as a path, so that a user's own
+/// `..._b64` field with any other content comes out as it went in.
+fn is_path_bytes(coded: &str) -> bool {
+    STANDARD.decode(coded).is_ok_and(|bytes| OsStr::from_bytes(&bytes).to_str().is_none())
+}
+
+fn rename(value: Value, field: &impl Fn(String, Value) -> (String, Value)) -> Value {
+    match value {
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, value)| field(key, rename(value, field))).collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| rename(item, field)).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_path_without_parents_stays_below() {
+        for good in ["a", "a/b.h5", "./a"] {
+            assert!(RawPath::from(good).stays_below(), "{good}");
+        }
+        for bad in ["", "/a", "../a", "a/../../b"] {
+            assert!(!RawPath::from(bad).stays_below(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_survive() {
+        let path = RawPath::from(OsStr::from_bytes(b"/data/caf\xe9 \"1\"\n.h5"));
+        let value = mark_to_b64(serde_json::json!({ "file": &path }));
+        assert_eq!(value["file_b64"], STANDARD.encode(b"/data/caf\xe9 \"1\"\n.h5"));
+        let back = b64_to_mark(value);
+        assert_eq!(serde_json::from_value::<RawPath>(back["file"].clone()).unwrap(), path);
+    }
+
+    #[test]
+    fn a_foreign_b64_field_is_left_alone() {
+        let value = serde_json::json!({ "note_b64": "aGVsbG8=", "x_b64": 3 });
+        assert_eq!(b64_to_mark(value.clone()), value);
+    }
+}

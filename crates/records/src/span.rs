@@ -1,0 +1,282 @@
+//! Ranges of frame numbers, in order or interleaved.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Frames `start`, `start + step`, … below `stop`. On the wire `[start, stop]`, or
+/// `[start, stop, step]` where the step is not 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    start: u64,
+    stop: u64,
+    step: u64,
+}
+
+impl Span {
+    /// The frames from `start` up to, not including, `stop`. Empty where `stop <= start`.
+    pub fn new(start: u64, stop: u64) -> Self {
+        Self { start, stop: stop.max(start), step: 1 }
+    }
+
+    /// `count` frames from `start`, each `step` after the one before; a step of 0 is taken as 1.
+    pub fn strided(start: u64, count: u64, step: u64) -> Self {
+        let step = if count < 2 { 1 } else { step.max(1) };
+        Self { start, stop: if count == 0 { start } else { start + (count - 1) * step + 1 }, step }
+    }
+
+    /// How many frames.
+    pub fn count(&self) -> u64 {
+        (self.stop - self.start).div_ceil(self.step)
+    }
+
+    /// The first frame, if there is one.
+    pub fn first(&self) -> u64 {
+        self.start
+    }
+
+    /// The frames in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
+        (self.start..self.stop).step_by(self.step as usize)
+    }
+
+    fn nth(&self, index: u64) -> u64 {
+        self.start + index * self.step
+    }
+
+    fn sub(&self, from: u64, count: u64) -> Self {
+        Self::strided(self.nth(from), count, self.step)
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.step {
+            1 => (self.start, self.stop).serialize(serializer),
+            _ => (self.start, self.stop, self.step).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let (start, stop, step) = match Vec::<u64>::deserialize(deserializer)?[..] {
+            [start, stop] => (start, stop, 1),
+            [start, stop, step] => (start, stop, step),
+            _ => return Err(D::Error::custom("a frame range is [start, stop] or [start, stop, step]")),
+        };
+        if stop < start || step == 0 {
+            return Err(D::Error::custom(format!(
+                "frame range [{start}, {stop}, {step}]: expected start <= stop and step >= 1"
+            )));
+        }
+        Ok(Self::strided(start, (stop - start).div_ceil(step), step))
+    }
+}
+
+/// Frame numbers in a given order, as few spans as that order allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Spans(Vec<Span>);
+
+impl Spans {
+    /// The frames 0 to `count` - 1.
+    pub fn all(count: u64) -> Self {
+        Self::from(Span::new(0, count))
+    }
+
+    /// The spans, in order.
+    pub fn as_slice(&self) -> &[Span] {
+        &self.0
+    }
+
+    /// How many frames.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(Span::count).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// The frames in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().flat_map(Span::iter)
+    }
+
+    /// The `count` entries from the `from`-th on, in order.
+    pub fn slice(&self, from: u64, count: u64) -> Self {
+        let (mut skip, mut left, mut out) = (from, count, Self::default());
+        for span in &self.0 {
+            let here = span.count();
+            if skip >= here {
+                skip -= here;
+                continue;
+            }
+            let take = left.min(here - skip);
+            if take == 0 {
+                break;
+            }
+            out.push_span(span.sub(skip, take));
+            (skip, left) = (0, left - take);
+        }
+        out
+    }
+
+    /// Adds a frame at the end, growing the last span where the frame continues it.
+    pub fn push(&mut self, frame: u64) {
+        if let Some(last) = self.0.last_mut() {
+            let count = last.count();
+            if count == 1 && frame > last.start {
+                *last = Span::strided(last.start, 2, frame - last.start);
+                return;
+            }
+            if count > 1 && frame == last.nth(count) {
+                *last = Span::strided(last.start, count + 1, last.step);
+                return;
+            }
+        }
+        self.0.push(Span::new(frame, frame + 1));
+    }
+
+    /// Adds a span at the end, joined to the last one where it continues it.
+    pub fn push_span(&mut self, span: Span) {
+        if span.count() == 0 {
+            return;
+        }
+        if let Some(last) = self.0.last_mut()
+            && last.step == span.step
+            && last.step * last.count() + last.start == span.start
+        {
+            *last = Span::strided(last.start, last.count() + span.count(), last.step);
+            return;
+        }
+        self.0.push(span);
+    }
+
+    /// The same frames in rising order, each once, in the fewest spans of step 1 but for
+    /// interleaved runs.
+    pub fn sorted(&self) -> Self {
+        if self.0.iter().all(|span| span.step == 1) {
+            let mut spans = self.0.clone();
+            spans.sort_unstable();
+            let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+            for span in spans.into_iter().filter(|span| span.count() > 0) {
+                match out.last_mut() {
+                    Some(last) if span.start <= last.stop => last.stop = last.stop.max(span.stop),
+                    _ => out.push(span),
+                }
+            }
+            return Self(out);
+        }
+        let mut frames: Vec<u64> = self.iter().collect();
+        frames.sort_unstable();
+        frames.dedup();
+        frames.into_iter().collect()
+    }
+
+    /// The frames of `self` that are not in `other`, in rising order.
+    pub fn minus(&self, other: &Self) -> Self {
+        self.select(other, false)
+    }
+
+    /// The frames of `self` that are in `other` too, in rising order.
+    pub fn and(&self, other: &Self) -> Self {
+        self.select(other, true)
+    }
+
+    fn select(&self, other: &Self, inside: bool) -> Self {
+        let set = other.sorted();
+        let (mine, mut theirs) = (self.sorted(), set.iter().peekable());
+        let mut out = Self::default();
+        for frame in mine.iter() {
+            while theirs.next_if(|&other| other < frame).is_some() {}
+            if (theirs.peek() == Some(&frame)) == inside {
+                out.push(frame);
+            }
+        }
+        out.prefer_unit_steps()
+    }
+
+    /// `push` may read two neighbouring runs, such as 0 2 3 4, as strided pairs first; runs of two
+    /// with a wide step are split again so that what follows reads as a range.
+    fn prefer_unit_steps(self) -> Self {
+        let mut out = Self::default();
+        for (index, span) in self.0.iter().enumerate() {
+            let next = self.0.get(index + 1);
+            let last = span.nth(span.count().max(1) - 1);
+            if span.step > 1 && span.count() == 2 && next.is_some_and(|next| next.start == last + 1 && next.step == 1) {
+                out.push_span(Span::new(span.start, span.start + 1));
+                out.push_span(Span::new(last, last + 1));
+            } else {
+                out.push_span(*span);
+            }
+        }
+        out
+    }
+}
+
+impl From<Span> for Spans {
+    fn from(span: Span) -> Self {
+        let mut out = Self::default();
+        out.push_span(span);
+        out
+    }
+}
+
+impl FromIterator<u64> for Spans {
+    fn from_iter<I: IntoIterator<Item = u64>>(frames: I) -> Self {
+        let mut out = Self::default();
+        frames.into_iter().for_each(|frame| out.push(frame));
+        out.prefer_unit_steps()
+    }
+}
+
+impl FromIterator<Span> for Spans {
+    fn from_iter<I: IntoIterator<Item = Span>>(spans: I) -> Self {
+        let mut out = Self::default();
+        spans.into_iter().for_each(|span| out.push_span(span));
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(json: &str) -> Spans {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn the_wire_form_is_half_open() {
+        assert_eq!(spans("[[0,3],[10,15,2]]").iter().collect::<Vec<_>>(), [0, 1, 2, 10, 12, 14]);
+        assert_eq!(serde_json::to_string(&Spans::all(500)).unwrap(), "[[0,500]]");
+        assert!(serde_json::from_str::<Spans>("[[3,1]]").is_err());
+        assert!(serde_json::from_str::<Spans>("[[0,9,0]]").is_err());
+    }
+
+    #[test]
+    fn slices_cut_across_spans() {
+        assert_eq!(spans("[[0,3],[10,16,2]]").slice(2, 3), spans("[[2,3],[10,13,2]]"));
+        assert!(spans("[[0,3]]").slice(3, 5).is_empty());
+    }
+
+    #[test]
+    fn sets_agree_with_a_plain_set() {
+        use std::collections::BTreeSet;
+        let cases = ["[[0,10]]", "[[3,5],[8,20]]", "[[0,30,3]]", "[[5,6]]", "[]", "[[12,14],[2,4]]"];
+        for (a, b) in cases.iter().flat_map(|a| cases.iter().map(move |b| (spans(a), spans(b)))) {
+            let (sa, sb): (BTreeSet<u64>, BTreeSet<u64>) = (a.iter().collect(), b.iter().collect());
+            assert_eq!(a.minus(&b).iter().collect::<BTreeSet<_>>(), &sa - &sb);
+            assert_eq!(a.and(&b).iter().collect::<BTreeSet<_>>(), &sa & &sb);
+            assert!(a.sorted().iter().eq(sa.iter().copied()));
+        }
+    }
+
+    #[test]
+    fn single_frames_join_into_ranges() {
+        assert_eq!([0, 2, 3, 4].into_iter().collect::<Spans>(), spans("[[0,1],[2,5]]"));
+        assert_eq!([0, 4, 8].into_iter().collect::<Spans>(), spans("[[0,9,4]]"));
+    }
+}

@@ -1,0 +1,126 @@
+//! Lines to records and back.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::path::{b64_to_mark, mark_to_b64};
+use crate::{Fail, Scan, Summary, Task, TaskResult};
+
+/// The version of the wire format that this crate writes, and the newest that it reads.
+pub const VERSION: u64 = 1;
+
+/// One line of a pipe.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// What can be integrated.
+    Scan(Box<Scan>),
+    /// What to integrate.
+    Task(Box<Task>),
+    /// What was integrated.
+    Result(Box<TaskResult>),
+    /// What was put together.
+    Summary(Box<Summary>),
+    /// What went wrong.
+    Fail(Box<Fail>),
+    /// A type that this version does not know: passed through as it came.
+    Other(String),
+}
+
+/// Why a line is not a record.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not a JSON object with a `type`.
+    #[error("not a record: {0}")]
+    NotARecord(String),
+    /// Written by a newer azpipe.
+    #[error("{kind} record of version {found}: this azpipe reads up to version {VERSION}; update it")]
+    Newer {
+        /// The record's type.
+        kind: String,
+        /// Its version.
+        found: u64,
+    },
+    /// A known type with a field missing or of the wrong kind.
+    #[error("{kind} record: {why}")]
+    Fields {
+        /// The record's type.
+        kind: String,
+        /// What serde says of it.
+        why: String,
+    },
+}
+
+impl Record {
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// A line that is not a JSON object with a string `type`; a known type of a newer version, or
+    /// without a field that it needs. Unknown types are [`Record::Other`], whatever their version.
+    pub fn parse(line: &str) -> Result<Self, Error> {
+        let value: Value = serde_json::from_str(line).map_err(|why| Error::NotARecord(why.to_string()))?;
+        let Value::Object(mut map) = value else {
+            return Err(Error::NotARecord("expected a JSON object".to_owned()));
+        };
+        let Some(Value::String(kind)) = map.shift_remove("type") else {
+            return Err(Error::NotARecord("expected a string `type`".to_owned()));
+        };
+        if !["scan", "task", "result", "summary", "fail"].contains(&kind.as_str()) {
+            return Ok(Self::Other(line.to_owned()));
+        }
+        match map.shift_remove("v").as_ref().map(Value::as_u64) {
+            Some(Some(found)) if found > VERSION => return Err(Error::Newer { kind, found }),
+            Some(Some(1..)) => (),
+            _ => return Err(Error::Fields { kind, why: "expected a version number `v`".to_owned() }),
+        }
+        let value = b64_to_mark(Value::Object(map));
+        Ok(match kind.as_str() {
+            "scan" => Self::Scan(fields(&kind, value)?),
+            "task" => Self::Task(fields(&kind, value)?),
+            "result" => Self::Result(fields(&kind, value)?),
+            "summary" => Self::Summary(fields(&kind, value)?),
+            _ => Self::Fail(fields(&kind, value)?),
+        })
+    }
+
+    /// The line of this record, without a line break at its end.
+    pub fn to_line(&self) -> String {
+        match self {
+            Self::Scan(scan) => line("scan", scan),
+            Self::Task(task) => line("task", task),
+            Self::Result(result) => line("result", result),
+            Self::Summary(summary) => line("summary", summary),
+            Self::Fail(fail) => line("fail", fail),
+            Self::Other(line) => line.clone(),
+        }
+    }
+}
+
+fn fields<T: DeserializeOwned>(kind: &str, value: Value) -> Result<Box<T>, Error> {
+    serde_json::from_value(value)
+        .map(Box::new)
+        .map_err(|why| Error::Fields { kind: kind.to_owned(), why: why.to_string() })
+}
+
+fn line(kind: &str, record: &impl Serialize) -> String {
+    let mut out = Map::new();
+    out.insert("type".to_owned(), kind.into());
+    out.insert("v".to_owned(), VERSION.into());
+    let value = serde_json::to_value(record).expect("a record holds nothing that JSON can't");
+    if let Value::Object(map) = mark_to_b64(value) {
+        out.extend(map);
+    }
+    Value::Object(out).to_string()
+}
+
+macro_rules! into_record {
+    ($($kind:ident($body:ty)),*) => {
+        $(impl From<$body> for Record {
+            fn from(body: $body) -> Self {
+                Self::$kind(Box::new(body))
+            }
+        })*
+    };
+}
+
+into_record!(Scan(Scan), Task(Task), Result(TaskResult), Summary(Summary), Fail(Fail));

@@ -1,0 +1,1 @@
+//! The package of the five filters; each lives in its own crate under `crates/`.
