@@ -1,0 +1,197 @@
+//! Settings that are one of a few words.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How a pixel's counts are shared among the bins that it overlaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum Split {
+    /// Not at all: the bin of the pixel's centre takes them.
+    No,
+    /// By the length of the pixel's radial bounding box in each bin.
+    #[default]
+    BBox,
+    /// By the area of the pixel's polygon in each bin.
+    Full,
+}
+
+/// Where the variance of a pixel comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum ErrorModel {
+    /// No errors.
+    No,
+    /// Counting statistics: the variance is the counts, at least 1.
+    #[default]
+    Poisson,
+    /// The spread of the pixels within a bin.
+    Azimuthal,
+    /// Azimuthal while clipping, Poisson in the result.
+    Hybrid,
+}
+
+/// What stands in a bin that no pixel reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum Empty {
+    /// Not a number: there is no measurement.
+    #[default]
+    Nan,
+    /// Zero, as pyFAI writes.
+    Zero,
+}
+
+/// Which pixel values mean "no measurement".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum Dummy {
+    /// What the detector is known to write.
+    #[default]
+    Auto,
+    /// None: every value is a measurement.
+    None,
+    /// Values no further than `delta` from `value`.
+    Value {
+        /// The value.
+        value: f64,
+        /// Half the width of the interval; 0 for the value alone.
+        delta: f64,
+    },
+}
+
+/// What a monitor is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum Reference {
+    /// The mean of the monitor over the scan's frames that have one.
+    Mean,
+    /// This number.
+    Value(f64),
+}
+
+impl Default for Reference {
+    fn default() -> Self {
+        Self::Value(1.0)
+    }
+}
+
+/// A word or a number, as TOML has them apart and a command line has not.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Word {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Integer(number) => number.fmt(f),
+            Self::Float(number) => number.fmt(f),
+        }
+    }
+}
+
+/// Gives a type its words, both ways, and the error that lists them.
+macro_rules! words {
+    ($type:ident, $expected:literal, $text:ident => $parse:expr, $value:ident => $show:expr) => {
+        impl FromStr for $type {
+            type Err = String;
+            fn from_str($text: &str) -> Result<Self, String> {
+                $parse.ok_or_else(|| format!("`{}`: expected {}", $text, $expected))
+            }
+        }
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let $value = self;
+                f.write_str(&$show)
+            }
+        }
+        impl TryFrom<Word> for $type {
+            type Error = String;
+            fn try_from(word: Word) -> Result<Self, String> {
+                word.to_string().parse()
+            }
+        }
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+    };
+}
+
+words!(Split, "no, bbox or full",
+    text => match text { "no" => Some(Self::No), "bbox" => Some(Self::BBox), "full" => Some(Self::Full), _ => None },
+    value => match value { Self::No => "no", Self::BBox => "bbox", Self::Full => "full" }.to_owned());
+
+words!(ErrorModel, "no, poisson, azimuthal or hybrid",
+    text => match text {
+        "no" => Some(Self::No), "poisson" => Some(Self::Poisson),
+        "azimuthal" => Some(Self::Azimuthal), "hybrid" => Some(Self::Hybrid), _ => None },
+    value => match value {
+        Self::No => "no", Self::Poisson => "poisson", Self::Azimuthal => "azimuthal", Self::Hybrid => "hybrid" }.to_owned());
+
+words!(Empty, "nan or 0",
+    text => match text { "nan" | "NaN" => Some(Self::Nan), "0" => Some(Self::Zero), _ => None },
+    value => match value { Self::Nan => "nan", Self::Zero => "0" }.to_owned());
+
+words!(Dummy, "auto, none, VALUE or VALUE,DELTA",
+    text => match text { "auto" => Some(Self::Auto), "none" => Some(Self::None), _ => interval(text) },
+    value => match value {
+        Self::Auto => "auto".to_owned(), Self::None => "none".to_owned(),
+        Self::Value { value, delta } => format!("{value},{delta}") });
+
+words!(Reference, "mean or a number that is finite and not 0",
+    text => match text {
+        "mean" => Some(Self::Mean),
+        _ => text.parse().ok().filter(|number: &f64| number.is_finite() && *number != 0.0).map(Self::Value) },
+    value => match value { Self::Mean => "mean".to_owned(), Self::Value(number) => number.to_string() });
+
+fn interval(text: &str) -> Option<Dummy> {
+    let (value, delta) = text.split_once(',').unwrap_or((text, "0"));
+    let (value, delta): (f64, f64) = (value.trim().parse().ok()?, delta.trim().parse().ok()?);
+    (value.is_finite() && delta.is_finite() && delta >= 0.0).then_some(Dummy::Value { value, delta })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_go_both_ways() {
+        for text in ["no", "bbox", "full"] {
+            assert_eq!(text.parse::<Split>().unwrap().to_string(), text);
+        }
+        for text in ["auto", "none", "-2,0.5", "4294967295,0"] {
+            assert_eq!(text.parse::<Dummy>().unwrap().to_string(), text);
+        }
+        assert_eq!("-2".parse::<Dummy>(), Ok(Dummy::Value { value: -2.0, delta: 0.0 }));
+    }
+
+    #[test]
+    fn a_wrong_word_names_the_right_ones() {
+        assert_eq!("bbx".parse::<Split>().unwrap_err(), "`bbx`: expected no, bbox or full");
+        assert!("-2,-1".parse::<Dummy>().is_err());
+        assert!("0".parse::<Reference>().is_err());
+    }
+
+    #[test]
+    fn toml_may_hold_numbers() {
+        #[derive(Deserialize)]
+        struct Some3 {
+            empty: Empty,
+            dummy: Dummy,
+            reference: Reference,
+        }
+        let all: Some3 = toml::from_str("empty = 0\ndummy = -1\nreference = 1e6").unwrap();
+        assert_eq!(all.empty, Empty::Zero);
+        assert_eq!(all.dummy, Dummy::Value { value: -1.0, delta: 0.0 });
+        assert_eq!(all.reference, Reference::Value(1e6));
+    }
+}

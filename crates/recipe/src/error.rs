@@ -1,0 +1,52 @@
+//! What can be wrong with a recipe.
+
+use std::path::PathBuf;
+
+/// Why settings are not a recipe, or a recipe is not what a task names.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file can't be read or written.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        why: std::io::Error,
+    },
+    /// A recipe file is not TOML, or a value has the wrong kind.
+    #[error("{}: {why}", path.display())]
+    Toml {
+        /// The recipe file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// A key that no recipe has.
+    #[error("{}: unknown key `{key}`{}", path.display(), nearest.as_ref().map_or(String::new(), |key| format!("; did you mean `{key}`?")))]
+    UnknownKey {
+        /// The recipe file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// The most similar key that exists.
+        nearest: Option<String>,
+    },
+    /// A setting that is missing or out of bounds.
+    #[error("{key}: {why}")]
+    Setting {
+        /// The setting's name, which is the flag's.
+        key: &'static str,
+        /// What is wrong, and what was expected.
+        why: String,
+    },
+    /// A file that the recipe was made with has changed since.
+    #[error("{}: SHA-256 is {found}, the recipe was made with {expected}; run plan-split again", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Its digest now.
+        found: String,
+        /// Its digest when the recipe was made.
+        expected: String,
+    },
+}

@@ -1,0 +1,256 @@
+//! The recipe that a task carries: complete, and known by its digest.
+
+use std::path::Path;
+
+use records::{Digest, RawPath};
+use serde::{Deserialize, Serialize};
+
+use crate::{Dummy, Empty, Error, ErrorModel, FileRef, Reference, Settings, Split};
+
+/// Every setting of an integration. Written as `OUT/.azpipe/recipe-<digest>.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Recipe {
+    /// Version of this file's keys.
+    pub version: u64,
+    /// Radial bins.
+    pub npt: u64,
+    /// Azimuthal bins of a cake; 1 for a pattern.
+    pub npt_azim: u64,
+    /// The radial unit, in pyFAI's spelling.
+    pub unit: String,
+    /// Radial limits in `unit`; absent for all that the unmasked pixels cover.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radial_range: Option<[f64; 2]>,
+    /// Azimuthal limits in degrees; absent for the full circle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azimuth_range: Option<[f64; 2]>,
+    /// Pixel splitting.
+    pub split: Split,
+    /// The polarization factor; absent for no correction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub polarization: Option<f64>,
+    /// Whether to correct for the solid angle.
+    pub solid_angle: bool,
+    /// The error model.
+    pub error_model: ErrorModel,
+    /// The counter that each frame is normalized by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor: Option<String>,
+    /// What the monitor is divided by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor_reference: Option<Reference>,
+    /// The content of bins without pixels.
+    pub empty: Empty,
+    /// Pixel values that are no measurement.
+    pub dummy: Dummy,
+    /// Whether to mask the gaps that the detector is known to have.
+    pub detector_mask: bool,
+    /// The text of the PONI file.
+    pub poni: String,
+    /// Where the PONI file lay. Not in the digest.
+    pub poni_file: RawPath,
+    /// The detector file that the PONI names in place of a detector, with its pixels' corners.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detector_file: Option<FileRef>,
+    /// Masks, united.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub mask: Vec<FileRef>,
+    /// The dark frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dark: Option<FileRef>,
+    /// The flat field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flat: Option<FileRef>,
+}
+
+const VERSION: u64 = 1;
+
+impl Recipe {
+    /// Fills in the defaults, checks the values, and reads the files of `settings`.
+    ///
+    /// # Errors
+    /// A setting that is missing or out of bounds; a file that can't be read.
+    pub fn resolve(settings: &Settings) -> Result<Self, Error> {
+        let here = Path::new("");
+        let missing = || Error::Setting { key: "poni", why: "missing; expected a PONI file (--poni lab6.poni)".into() };
+        let poni_file = settings.poni.as_ref().ok_or_else(missing)?;
+        let poni =
+            std::fs::read_to_string(poni_file).map_err(|why| Error::File { path: poni_file.to_path_buf(), why })?;
+        let file = |name: &RawPath| FileRef::resolve(name, here);
+        let masks = settings.mask.as_ref().map_or(&[][..], |mask| mask.as_slice());
+        let recipe = Self {
+            version: VERSION,
+            npt: settings.npt.unwrap_or(1000),
+            npt_azim: settings.npt_azim.unwrap_or(1),
+            unit: settings.unit.clone().unwrap_or_else(|| "q_nm^-1".to_owned()),
+            radial_range: settings.radial_range,
+            azimuth_range: settings.azimuth_range,
+            split: settings.split.unwrap_or_default(),
+            polarization: settings.polarization,
+            solid_angle: settings.solid_angle.unwrap_or(true),
+            error_model: settings.error_model.unwrap_or_default(),
+            monitor: settings.monitor.clone(),
+            monitor_reference: settings.monitor.as_ref().map(|_| settings.monitor_reference.unwrap_or_default()),
+            empty: settings.empty.unwrap_or_default(),
+            dummy: settings.dummy.unwrap_or_default(),
+            detector_mask: settings.detector_mask.unwrap_or(true),
+            poni,
+            poni_file: absolute(poni_file)?,
+            detector_file: None,
+            mask: masks.iter().map(file).collect::<Result<_, _>>()?,
+            dark: settings.dark.as_ref().map(file).transpose()?,
+            flat: settings.flat.as_ref().map(file).transpose()?,
+        };
+        if settings.monitor.is_none() && settings.monitor_reference.is_some() {
+            return Err(Error::Setting { key: "monitor-reference", why: "set without a monitor".into() });
+        }
+        recipe.check()?;
+        Ok(recipe)
+    }
+
+    /// The recipe with the detector file that its PONI names; a relative name is looked up beside
+    /// the PONI file first, then in the working directory.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn with_detector_file(mut self, name: &Path) -> Result<Self, Error> {
+        let beside = self.poni_file.parent().unwrap_or(Path::new("")).join(name);
+        let found = if beside.exists() { beside } else { name.to_path_buf() };
+        self.detector_file = Some(FileRef::resolve(&found.into(), Path::new(""))?);
+        Ok(self)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |key, why: String| Err(Error::Setting { key, why });
+        if !(1..=1 << 20).contains(&self.npt) {
+            return wrong("npt", format!("{}: expected 1 to 1048576 bins", self.npt));
+        }
+        if !(1..=36_000).contains(&self.npt_azim) {
+            return wrong("npt-azim", format!("{}: expected 1 to 36000 bins", self.npt_azim));
+        }
+        for (key, range) in [("radial-range", self.radial_range), ("azimuth-range", self.azimuth_range)] {
+            if let Some([low, high]) = range
+                && !(low.is_finite() && high.is_finite() && low < high)
+            {
+                return wrong(key, format!("{low},{high}: expected two numbers, the lower first"));
+            }
+        }
+        if let Some([low, high]) = self.azimuth_range
+            && high - low > 360.0
+        {
+            return wrong("azimuth-range", format!("{low},{high}: expected at most a full circle, 360 degrees"));
+        }
+        if let Some(factor) = self.polarization
+            && !(-1.0..=1.0).contains(&factor)
+        {
+            return wrong("polarization", format!("{factor}: expected -1 to 1"));
+        }
+        Ok(())
+    }
+
+    /// The identity of the recipe, in 64 hexadecimal digits: all settings, the PONI text, and the
+    /// content of its files; not where they lie.
+    pub fn digest(&self) -> String {
+        let mut same = self.clone();
+        same.poni_file = RawPath::default();
+        same.files_mut().for_each(|file| file.path = RawPath::default());
+        let canonical = serde_json::to_string(&same).expect("a recipe holds nothing that JSON can't");
+        Digest::new("recipe").text(&canonical).full()
+    }
+
+    fn files(&self) -> impl Iterator<Item = &FileRef> {
+        self.mask.iter().chain(&self.dark).chain(&self.flat).chain(&self.detector_file)
+    }
+
+    fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
+        self.mask.iter_mut().chain(&mut self.dark).chain(&mut self.flat).chain(&mut self.detector_file)
+    }
+
+    /// The name of its file below the output root.
+    pub fn file_name(&self) -> String {
+        format!(".azpipe/recipe-{}.toml", &self.digest()[..16])
+    }
+
+    /// The text of its file.
+    pub fn to_toml(&self) -> String {
+        let head =
+            "# Resolved by plan-split; ai-integrate refuses it, or a file it names, once it no longer matches.\n";
+        format!("{head}{}", toml::to_string(self).expect("a recipe holds nothing that TOML can't"))
+    }
+
+    /// Reads a resolved recipe and checks it, and all its files, against the digest in the task.
+    ///
+    /// # Errors
+    /// A file can't be read, or something has changed since the recipe was made.
+    pub fn load(path: &Path, expected: &str) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+        let recipe: Self = toml::from_str(&text)
+            .map_err(|why| Error::Toml { path: path.to_path_buf(), why: why.to_string().trim().to_owned() })?;
+        let found = recipe.digest();
+        if found != expected {
+            let path = path.to_path_buf();
+            return Err(Error::Changed { path, found, expected: expected.to_owned() });
+        }
+        recipe.files().try_for_each(FileRef::verify)?;
+        Ok(recipe)
+    }
+}
+
+fn absolute(path: &RawPath) -> Result<RawPath, Error> {
+    std::path::absolute(path).map(RawPath::from).map_err(|why| Error::File { path: path.to_path_buf(), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(dir: &Path) -> Settings {
+        std::fs::write(dir.join("a.poni"), "Distance: 0.1\n").unwrap();
+        std::fs::write(dir.join("m.npy"), "mask").unwrap();
+        let mask = Some(crate::settings::OneOrMany::One(dir.join("m.npy").into()));
+        Settings { poni: Some(dir.join("a.poni").into()), mask, ..Settings::default() }
+    }
+
+    #[test]
+    fn the_digest_is_of_content_and_not_of_places() {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let here = Recipe::resolve(&settings(one.path())).unwrap();
+        let there = Recipe::resolve(&settings(two.path())).unwrap();
+        assert_eq!(here.digest(), there.digest());
+        let other = settings(two.path());
+        std::fs::write(two.path().join("m.npy"), "other").unwrap();
+        assert_ne!(Recipe::resolve(&other).unwrap().digest(), here.digest());
+        let finer = Settings { npt: Some(1001), ..settings(one.path()) };
+        assert_ne!(Recipe::resolve(&finer).unwrap().digest(), here.digest());
+    }
+
+    #[test]
+    fn a_written_recipe_reads_back_and_is_refused_once_a_file_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let recipe = Recipe::resolve(&settings(dir.path())).unwrap();
+        let path = dir.path().join("recipe.toml");
+        std::fs::write(&path, recipe.to_toml()).unwrap();
+        assert_eq!(Recipe::load(&path, &recipe.digest()).unwrap(), recipe);
+        assert!(matches!(Recipe::load(&path, "0000"), Err(Error::Changed { .. })));
+        std::fs::write(dir.path().join("m.npy"), "edited").unwrap();
+        let error = Recipe::load(&path, &recipe.digest()).unwrap_err().to_string();
+        assert!(error.contains("m.npy") && error.contains("plan-split"), "{error}");
+    }
+
+    #[test]
+    fn values_out_of_bounds_say_what_was_expected() {
+        let dir = tempfile::tempdir().unwrap();
+        let refuse = |change: fn(&mut Settings)| {
+            let mut all = settings(dir.path());
+            change(&mut all);
+            Recipe::resolve(&all).unwrap_err().to_string()
+        };
+        assert!(refuse(|all| all.npt = Some(0)).starts_with("npt: 0: expected"));
+        assert!(refuse(|all| all.radial_range = Some([2.0, 1.0])).contains("lower first"));
+        assert!(refuse(|all| all.azimuth_range = Some([-200.0, 200.0])).contains("full circle"));
+        assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
+        assert!(refuse(|all| all.poni = None).contains("--poni"));
+        assert!(refuse(|all| all.monitor_reference = Some(Reference::Mean)).contains("monitor"));
+    }
+}
