@@ -115,6 +115,20 @@ pub struct Source {
     pub extra: Extra,
 }
 
+impl Source {
+    /// What this source holds of `range`, its bytes in proportion; `None` where it holds nothing.
+    pub fn within(&self, range: &Spans) -> Option<Self> {
+        let wanted: Vec<u64> = range.and(&self.frames).iter().collect();
+        let pairs = self.frames.iter().zip(self.rows.iter());
+        let (frames, rows): (Vec<u64>, Vec<u64>) =
+            pairs.filter(|(frame, _)| wanted.binary_search(frame).is_ok()).unzip();
+        (!frames.is_empty()).then_some(())?;
+        let share = u128::from(self.bytes) * frames.len() as u128 / u128::from(self.frames.count());
+        let (frames, rows) = (frames.into_iter().collect(), rows.into_iter().collect());
+        Some(Self { frames, rows, bytes: share as u64, ..self.clone() })
+    }
+}
+
 /// Frames that can't be had, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absent {

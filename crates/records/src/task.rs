@@ -1,5 +1,7 @@
 //! What plan-split asks for: a frame range of one scan, integrated by one recipe.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Acquisition, Digest, RawPath, Spans};
@@ -37,5 +39,34 @@ impl Task {
     pub fn identity(scan: &str, recipe_digest: &str, range: &Spans) -> String {
         let range = serde_json::to_string(range).expect("numbers always serialize");
         Digest::new("task").text(scan).text(recipe_digest).text(&range).short()
+    }
+
+    /// Where the part with the frames of `range` lies below the output root: all parts of a scan and
+    /// a recipe in one directory, each named by its frames, so that equal work meets in one file.
+    pub fn part_path(scan: &str, recipe_digest: &str, range: &Spans) -> RawPath {
+        let recipe: String = recipe_digest.chars().take(16).collect();
+        let (first, last) = (range.iter().next().unwrap_or(0), range.iter().last().unwrap_or(0));
+        let name = if range.count() == last - first + 1 {
+            format!("{first:08}-{last:08}.h5")
+        } else {
+            let wire = serde_json::to_string(range).expect("numbers always serialize");
+            format!("{first:08}-{}.h5", Digest::new("range").text(&wire).short())
+        };
+        PathBuf::from(".azpipe/parts").join(scan).join(recipe).join(name).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Span;
+
+    #[test]
+    fn parts_are_named_by_their_frames() {
+        let part = |spans: Spans| Task::part_path("5c", "0123456789abcdef99", &spans).to_str().unwrap().to_owned();
+        assert_eq!(part(Span::new(500, 1000).into()), ".azpipe/parts/5c/0123456789abcdef/00000500-00000999.h5");
+        let interleaved = part(Span::strided(0, 4, 2).into());
+        assert!(interleaved.starts_with(".azpipe/parts/5c/0123456789abcdef/00000000-"));
+        assert_ne!(interleaved, part(Span::strided(0, 5, 2).into()));
     }
 }
