@@ -1,0 +1,99 @@
+//! The wire, held from both sides: a golden line of each type comes back to the byte, and holds the
+//! documented fields and no others.
+
+use records::{Error, Record};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+const GOLDEN: &str = include_str!("wire.jsonl");
+
+/// The fields of the wire, declared once more: one that is added by accident fails here.
+mod strict {
+    use serde::Deserialize;
+
+    macro_rules! record {
+        ($name:ident: $($field:ident $(($rename:literal))?),* $(; optional: $($maybe:ident),*)?) => {
+            #[derive(Deserialize)]
+            #[serde(deny_unknown_fields)]
+            #[allow(dead_code)]
+            pub struct $name {
+                $($(#[serde(rename = $rename)])? $field: serde_json::Value,)*
+                $($(#[serde(default)] $maybe: Option<serde_json::Value>,)*)?
+            }
+        };
+    }
+
+    record!(Scan: r#type("type"), v, id, below, entry, detector, complete, frames, shape, dtype, codec, sources;
+        optional: file, file_b64, dataset, title, start_time, end_time, end_reason, chunk, exposure_time, counters, absent);
+    record!(Task: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
+        below, entry, detector, complete, frames, shape, dtype, codec, sources; optional: file, file_b64);
+    record!(TaskResult: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
+        below, entry, detector, complete, frames, shape, dtype, codec, sources,
+        done, skipped, read_bytes, seconds, device, engine, host; optional: file, file_b64, missing, part_digest);
+    record!(Summary: r#type("type"), v, id, scan, file, entry, detector, recipe_digest, last("final"), frames,
+        integrated, complete, data_digest, seconds; optional: missing);
+    record!(Fail: r#type("type"), v, id, stage, about, error, retryable);
+    record!(Source: dataset, size, mtime, frames, rows, bytes; optional: file, file_b64);
+}
+
+fn golden(kind: &str) -> &'static str {
+    GOLDEN.lines().find(|line| line.starts_with(&format!("{{\"type\":\"{kind}\""))).expect("a golden line of each type")
+}
+
+fn holds<T: DeserializeOwned>(line: &str) {
+    if let Err(why) = serde_json::from_str::<T>(line) {
+        panic!("{why}: {line}");
+    }
+}
+
+#[test]
+fn golden_lines_come_back_to_the_byte() {
+    for line in GOLDEN.lines() {
+        assert_eq!(Record::parse(line).unwrap().to_line(), line);
+    }
+}
+
+#[test]
+fn a_written_line_holds_the_documented_fields_and_no_others() {
+    let written = |kind| Record::parse(golden(kind)).unwrap().to_line();
+    holds::<strict::Scan>(&written("scan"));
+    holds::<strict::Task>(&written("task"));
+    holds::<strict::TaskResult>(&written("result"));
+    holds::<strict::Summary>(&written("summary"));
+    holds::<strict::Fail>(&written("fail"));
+    let result: Value = serde_json::from_str(&written("result")).unwrap();
+    holds::<strict::Source>(&result["sources"][0].to_string());
+}
+
+#[test]
+fn unknown_fields_survive_at_every_level() {
+    let mut scan: Value = serde_json::from_str(golden("scan")).unwrap();
+    scan["beamline"] = "id31".into();
+    scan["sources"][0]["tape"] = 7.into();
+    let line = scan.to_string();
+    assert_eq!(serde_json::from_str::<Value>(&Record::parse(&line).unwrap().to_line()).unwrap(), scan);
+}
+
+#[test]
+fn an_unknown_type_passes_as_it_came() {
+    let line = r#"{ "type" : "note", "v": 99,  "text":"hi"}"#;
+    assert_eq!(Record::parse(line).unwrap(), Record::Other(line.to_owned()));
+}
+
+#[test]
+fn a_newer_version_is_refused_and_says_so() {
+    let line = golden("task").replacen("\"v\":1", "\"v\":2", 1);
+    let error = Record::parse(&line).unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 2, .. }));
+    assert!(error.to_string().contains("update"), "{error}");
+}
+
+#[test]
+fn what_is_no_record_is_an_error() {
+    for line in ["", "{", "[1]", "{\"v\":1}", "{\"type\":3}", "nonsense"] {
+        assert!(matches!(Record::parse(line), Err(Error::NotARecord(_))), "{line}");
+    }
+    for line in ["{\"type\":\"task\",\"v\":1}", "{\"type\":\"scan\"}", "{\"type\":\"fail\",\"v\":\"1\"}"] {
+        assert!(matches!(Record::parse(line), Err(Error::Fields { .. })), "{line}");
+    }
+}
