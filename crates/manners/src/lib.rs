@@ -1,1 +1,63 @@
-//! manners
+//! What a Unix filter does besides its job: streams, exit status, signals, atomic files, progress.
+//!
+//! A filter is a clap struct with [`Common`] flattened into it, and a body:
+//!
+//! ```no_run
+//! use std::path::PathBuf;
+//! use std::process::ExitCode;
+//!
+//! use manners::{Common, Filter, Input, Stop};
+//!
+//! /// Passes records on
+//! #[derive(clap::Parser)]
+//! struct Args {
+//!     /// Files of records
+//!     files: Vec<PathBuf>,
+//!     #[command(flatten)]
+//!     common: Common,
+//! }
+//!
+//! impl AsRef<Common> for Args {
+//!     fn as_ref(&self) -> &Common {
+//!         &self.common
+//!     }
+//! }
+//!
+//! fn body(args: Args, filter: &Filter) -> Result<(), Stop> {
+//!     let mut input = Input::open(&args.files)?;
+//!     while let Some(record) = input.next(filter)? {
+//!         filter.emit(&record)?;
+//!     }
+//!     Ok(())
+//! }
+//!
+//! fn main() -> ExitCode {
+//!     manners::run("record-cat", body)
+//! }
+//! ```
+//!
+//! [`run`] parses the arguments, catches the signals, flushes, and turns the outcome into an exit
+//! [`status`]. Lines on stderr are `tool: where: what`, one a trouble.
+
+pub mod atomic;
+pub mod cpu;
+pub mod quote;
+pub mod signal;
+pub mod status;
+
+mod args;
+mod console;
+mod filter;
+mod input;
+mod lines;
+mod output;
+mod progress;
+mod run;
+mod stop;
+
+pub use args::{Common, When};
+pub use filter::Filter;
+pub use input::Input;
+pub use progress::Progress;
+pub use run::{command, run};
+pub use stop::Stop;

@@ -1,0 +1,45 @@
+//! The flags that all five filters have.
+
+use clap::{ArgAction, Args, ValueEnum};
+
+/// The flags that all five filters have: flatten them into a filter's own.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Manners")]
+pub struct Common {
+    /// Stop at the first input that fails
+    #[arg(long)]
+    pub fail_fast: bool,
+
+    /// Write each record as soon as it is made
+    ///
+    /// Without it, records are written in blocks while there is more input to read, and at once
+    /// when there is none.
+    #[arg(long)]
+    pub line_buffered: bool,
+
+    /// Whether to show progress on stderr
+    ///
+    /// `auto` shows it where stderr is a terminal, stdout is not, and TERM is not `dumb`.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub progress: When,
+
+    /// Say nothing on stderr but errors
+    #[arg(short, long, overrides_with = "verbose")]
+    pub quiet: bool,
+
+    /// Say more on stderr; twice for more yet
+    #[arg(short, long, action = ArgAction::Count, overrides_with = "quiet")]
+    pub verbose: u8,
+}
+
+/// When to do something that suits a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// Where the stream is a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}

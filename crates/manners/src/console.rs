@@ -1,0 +1,79 @@
+//! stderr: one line a message, and the progress line that gives way to them.
+
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The stream that the messages go to. A message that can't be written is lost: there is nobody
+/// left to tell.
+pub(crate) struct Console {
+    terminal: bool,
+    shows_progress: Mutex<bool>,
+}
+
+impl Console {
+    pub(crate) fn new() -> Self {
+        Self { terminal: std::io::stderr().is_terminal(), shows_progress: Mutex::new(false) }
+    }
+
+    /// Writes a message as a line of its own.
+    pub(crate) fn say(&self, message: &str) {
+        let mut shown = self.lock();
+        write(&format!("{}{}\n", erase(&mut shown), printable(message)));
+    }
+
+    /// Shows where the work stands: in place on a terminal, as a line elsewhere.
+    pub(crate) fn progress(&self, text: &str) {
+        let mut shown = self.lock();
+        if self.terminal {
+            write(&format!("{}{text}", erase(&mut shown)));
+            *shown = true;
+        } else {
+            write(&format!("{text}\n"));
+        }
+    }
+
+    /// Takes the progress line off the terminal.
+    pub(crate) fn clear(&self) {
+        write(erase(&mut self.lock()));
+    }
+
+    /// How long progress is not shown again: a log wants fewer lines than a terminal.
+    pub(crate) fn pause(&self) -> Duration {
+        if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5) }
+    }
+
+    /// Whether progress suits this console and the stdout beside it, whose records would run into it.
+    pub(crate) fn suits_progress(&self) -> bool {
+        self.terminal && !std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.shows_progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn erase(shown: &mut bool) -> &'static str {
+    if std::mem::take(shown) { "\r\x1b[K" } else { "" }
+}
+
+fn write(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The message in one line: file names may hold line breaks and terminal sequences.
+fn printable(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    for char in message.chars() {
+        if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_message_is_one_line_without_escapes() {
+        assert_eq!(super::printable("a\nb\x1b[2Jé'\t"), "a\\nb\\u{1b}[2Jé'\\t");
+    }
+}

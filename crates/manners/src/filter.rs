@@ -1,0 +1,175 @@
+//! A running filter: where its records and messages go, and whether anything failed.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use records::{Fail, Record};
+
+use crate::console::Console;
+use crate::output::Output;
+use crate::progress::Tally;
+use crate::{Common, Progress, Stop, When, signal};
+
+/// A running filter. All threads share it.
+pub struct Filter {
+    name: &'static str,
+    fail_fast: bool,
+    quiet: bool,
+    verbose: u8,
+    shows_progress: bool,
+    pub(crate) output: Output,
+    pub(crate) console: Console,
+    tally: Mutex<Tally>,
+    failed: AtomicBool,
+    deadline: OnceLock<Instant>,
+}
+
+impl Filter {
+    pub(crate) fn new(name: &'static str, common: &Common, stdout: OwnedFd) -> Self {
+        let console = Console::new();
+        let shows_progress = match common.progress {
+            When::Auto => !common.quiet && console.suits_progress(),
+            When::On => true,
+            When::Off => false,
+        };
+        Self {
+            name,
+            fail_fast: common.fail_fast,
+            quiet: common.quiet,
+            verbose: common.verbose,
+            shows_progress,
+            output: Output::new(stdout, common.line_buffered),
+            console,
+            tally: Mutex::default(),
+            failed: AtomicBool::new(false),
+            deadline: OnceLock::new(),
+        }
+    }
+
+    /// Writes a record to stdout.
+    ///
+    /// # Errors
+    /// The reader has gone, the disk is full, or a signal asks to stop.
+    pub fn emit(&self, record: &Record) -> Result<(), Stop> {
+        self.output.line(&record.to_line())
+    }
+
+    /// Writes every record at once from now on: for a filter whose records take longer to make
+    /// than to write.
+    pub fn flush_each(&self) {
+        self.output.flush_each();
+    }
+
+    /// One input failed: a `fail` record, whose `stage` is filled in, a line on stderr, and
+    /// status 1 at the end.
+    ///
+    /// # Errors
+    /// [`Stop::FailFast`] with `--fail-fast`; else as [`Filter::emit`].
+    pub fn fail(&self, mut fail: Fail) -> Result<(), Stop> {
+        self.mark_failed();
+        self.error(&fail.about, &fail.error);
+        self.name.clone_into(&mut fail.stage);
+        self.emit(&fail.into())?;
+        if self.fail_fast { Err(Stop::FailFast) } else { Ok(()) }
+    }
+
+    /// Status 1 at the end, for a failure that is told elsewhere, such as in a result's `missing`.
+    pub fn mark_failed(&self) {
+        self.failed.store(true, SeqCst);
+    }
+
+    /// Whether anything failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(SeqCst)
+    }
+
+    /// An error: `tool: what: why` on stderr.
+    pub(crate) fn error(&self, what: &str, why: &str) {
+        self.console.say(&format!("{}: {what}: {why}", self.name));
+    }
+
+    /// A warning on stderr, unless `--quiet`. It leaves the exit status alone.
+    pub fn warn(&self, message: &str) {
+        if !self.quiet {
+            self.console.say(&format!("{}: warning: {message}", self.name));
+        }
+    }
+
+    /// A line on stderr where `-v` was given `level` times or more.
+    pub fn note(&self, level: u8, message: impl FnOnce() -> String) {
+        if self.verbose >= level && !self.quiet {
+            self.console.say(&format!("{}: {}", self.name, message()));
+        }
+    }
+
+    /// Where the work stands.
+    pub fn progress(&self) -> Progress<'_> {
+        Progress::new(self.shows_progress.then_some(&self.console), &self.tally)
+    }
+
+    /// The first SIGTERM or SIGUSR1 asks to finish what has begun: [`Input::next`](crate::Input::next)
+    /// then says that there is no more. Without this, they stop the filter.
+    pub fn drain_on_term(&self) {
+        signal::drain_first();
+    }
+
+    /// Drains at this time. The first call counts.
+    pub fn drain_at(&self, deadline: Instant) {
+        let _ = self.deadline.set(deadline);
+    }
+
+    /// Whether to finish what has begun and take on no more.
+    pub fn draining(&self) -> bool {
+        signal::drain_asked() || self.deadline.get().is_some_and(|deadline| Instant::now() >= *deadline)
+    }
+
+    /// For loops that neither read nor write: whether to go on.
+    ///
+    /// # Errors
+    /// [`Stop::Signal`] once a signal asks to stop.
+    pub fn check(&self) -> Result<(), Stop> {
+        signal::received().map_or(Ok(()), |signal| Err(Stop::Signal(signal)))
+    }
+
+    /// Writes what has been emitted, and sleeps: until `time` is over, or it is time to drain.
+    ///
+    /// # Errors
+    /// As [`Filter::emit`].
+    pub fn pause(&self, time: Duration) -> Result<(), Stop> {
+        self.output.flush()?;
+        self.wait(None, Some(Instant::now() + time)).map(drop)
+    }
+
+    /// Waits for the first of: input on `stream`, `until`, the time to drain. Says whether there is
+    /// input.
+    pub(crate) fn wait(&self, stream: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool, Stop> {
+        let waited: Vec<_> = stream.into_iter().chain(signal::stop_wake()).chain(signal::drain_wake()).collect();
+        let mut waited: Vec<_> = waited.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let limit = until.into_iter().chain(self.deadline.get().copied()).min();
+        loop {
+            self.check()?;
+            if self.draining() || until.is_some_and(|until| until <= Instant::now()) {
+                return Ok(false);
+            }
+            match poll(&mut waited, timeout(limit)) {
+                Ok(_) | Err(Errno::EINTR) => (),
+                Err(errno) => return Err(Stop::fatal("poll", io::Error::from(errno))),
+            }
+            if stream.is_some() && waited[0].any() == Some(true) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// What poll calls the time until then, rounded up so that it does not come back early.
+fn timeout(until: Option<Instant>) -> PollTimeout {
+    let Some(until) = until else { return PollTimeout::NONE };
+    let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
+    PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+}

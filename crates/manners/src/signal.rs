@@ -1,0 +1,189 @@
+//! Signals as flags that a poll can wait for, death by signal, and which streams were closed.
+//!
+//! SIGINT and SIGTERM ask a filter to stop. A filter that drains takes the first SIGTERM or
+//! SIGUSR1 as the wish to finish what it has begun, and the next SIGTERM, or a SIGINT, as the
+//! wish to stop. SIGUSR1 means nothing to a filter that does not drain: SLURM sends it to every
+//! process of a step, and in a pipe the drained filter ends the input of the others. When a filter
+//! was asked to stop and did not, the next signal kills it.
+//!
+//! The same wish twice within [`ONE_WISH`] counts once, for `timeout` and `scancel` signal both
+//! a process and its group.
+//!
+//! This is the one module of the crate with `unsafe` in it: handlers have no safe interface.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, Ordering::SeqCst};
+use std::time::Duration;
+
+use libc::{SIGINT, SIGUSR1, c_int};
+use nix::fcntl::OFlag;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, raise, sigaction, sigprocmask};
+
+/// Repeated signals within this time are one.
+pub const ONE_WISH: Duration = Duration::from_millis(250);
+
+/// A wish that a handler notes down: the signal, when it came, and a pipe that becomes readable
+/// then, and stays so, for any number of threads to see.
+struct Wish {
+    signal: AtomicI32,
+    at: AtomicI64,
+    readable: AtomicI32,
+    writable: AtomicI32,
+}
+
+static STOP: Wish = Wish::new();
+static DRAIN: Wish = Wish::new();
+static DRAINS: AtomicBool = AtomicBool::new(false);
+
+impl Wish {
+    const fn new() -> Self {
+        Self {
+            signal: AtomicI32::new(0),
+            at: AtomicI64::new(0),
+            readable: AtomicI32::new(-1),
+            writable: AtomicI32::new(-1),
+        }
+    }
+
+    fn open(&self) -> io::Result<()> {
+        let (readable, writable) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        self.writable.store(writable.into_raw_fd(), SeqCst);
+        self.readable.store(readable.into_raw_fd(), SeqCst);
+        Ok(())
+    }
+
+    /// Called by the handler: nothing here may lock or allocate. False where the wish is old.
+    fn note(&self, signal: c_int, now: i64) -> bool {
+        if self.signal.compare_exchange(0, signal, SeqCst, SeqCst).is_err() {
+            return now - self.at.load(SeqCst) < ONE_WISH.as_millis() as i64;
+        }
+        self.at.store(now, SeqCst);
+        // SAFETY: write(2) is async-signal-safe, the byte outlives the call, and a descriptor that
+        // is not open (-1) is an error that nobody needs to hear of.
+        unsafe { libc::write(self.writable.load(SeqCst), [0u8].as_ptr().cast(), 1) };
+        true
+    }
+
+    fn received(&self) -> Option<i32> {
+        Some(self.signal.load(SeqCst)).filter(|&signal| signal != 0)
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'static>> {
+        let fd = self.readable.load(SeqCst);
+        // SAFETY: the descriptor was opened by `open`, and nobody closes it before the process ends.
+        (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+}
+
+/// Catches SIGINT, SIGTERM and SIGUSR1 from now on. A SIGINT that was ignored when the process
+/// started (a background job of a script) stays ignored.
+///
+/// # Errors
+/// No descriptors left for the two pipes.
+pub fn catch() -> io::Result<()> {
+    STOP.open()?;
+    DRAIN.open()?;
+    // Interrupted reads and writes go on: every wait of a filter is a poll, which is not restarted.
+    let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
+        // SAFETY: the handler calls async-signal-safe functions alone (see `on_signal`).
+        let before = unsafe { sigaction(signal, &action) }?;
+        if signal == Signal::SIGINT && matches!(before.handler(), SigHandler::SigIgn) {
+            // SAFETY: puts back what the process was started with.
+            unsafe { sigaction(signal, &before) }?;
+        }
+    }
+    Ok(())
+}
+
+/// Touches atomics, `clock_gettime`, `write`, `sigaction` and `raise`: all async-signal-safe. The
+/// interrupted code finds its errno as it left it.
+extern "C" fn on_signal(signal: c_int) {
+    // SAFETY: the address of this thread's errno is always valid.
+    let errno = unsafe { *libc::__errno_location() };
+    let now = monotonic_millis();
+    let drains = DRAINS.load(SeqCst) && signal != SIGINT;
+    let heard = drains && DRAIN.note(signal, now) || signal == SIGUSR1 || STOP.note(signal, now);
+    if !heard && let Ok(signal) = Signal::try_from(signal) {
+        let _ = die_at_once(signal);
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+fn monotonic_millis() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place for the answer; the call is async-signal-safe.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+}
+
+/// The signal that asks to stop, if one came.
+pub fn received() -> Option<i32> {
+    STOP.received()
+}
+
+/// Whether SIGTERM or SIGUSR1 asked a draining filter to finish.
+pub fn drain_asked() -> bool {
+    DRAIN.received().is_some()
+}
+
+/// From now on the first SIGTERM or SIGUSR1 asks to drain.
+pub(crate) fn drain_first() {
+    DRAINS.store(true, SeqCst);
+}
+
+/// Readable, for ever, once a signal asks to stop. None before [`catch`].
+pub(crate) fn stop_wake() -> Option<BorrowedFd<'static>> {
+    STOP.wake()
+}
+
+/// Readable, for ever, once a signal asks to drain. None before [`catch`].
+pub(crate) fn drain_wake() -> Option<BorrowedFd<'static>> {
+    DRAIN.wake()
+}
+
+/// Ends the process by a signal, as if it had never been caught or ignored. Returns only where the
+/// system does not let it die.
+pub(crate) fn die_by(signal: i32) {
+    if let Ok(signal) = Signal::try_from(signal) {
+        let _ = die_at_once(signal);
+    }
+}
+
+fn die_at_once(signal: Signal) -> nix::Result<()> {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the default action runs no code of ours.
+    unsafe { sigaction(signal, &default) }?;
+    raise(signal)?;
+    sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(signal)), None)
+}
+
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// Whether this stream (0 stdin, 1 stdout, 2 stderr) was closed when the process started.
+///
+/// Rust's runtime opens /dev/null in place of a closed standard stream before `main`, and records
+/// written there would be lost in silence; nothing tells that from a wanted `> /dev/null` later.
+pub(crate) fn was_closed(stream: impl AsFd) -> bool {
+    use std::os::fd::AsRawFd;
+    CLOSED.load(SeqCst) & (1 << stream.as_fd().as_raw_fd()) != 0
+}
+
+/// Runs before `main` and before Rust's runtime.
+// SAFETY: the loader calls each pointer of `.init_array` once, as a C function, on one thread; this
+// one needs nothing of Rust's runtime.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = note_closed_streams;
+
+extern "C" fn note_closed_streams() {
+    for stream in 0..3 {
+        // SAFETY: F_GETFD reads the flags of a descriptor, or says that it is not open.
+        if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << stream, SeqCst);
+        }
+    }
+}
