@@ -1,1 +1,2 @@
 //! frames
+pub mod image;

@@ -1,0 +1,184 @@
+//! CBF, the crystallographic binary file, as Dectris writes it: text, a MIME header, and one
+//! image compressed by byte offsets.
+//!
+//! Source: the CBFlib manual, chapter 3.2.2 (binary sections) and 3.3.3 (byte-offset compression).
+
+use std::io::{Read, Seek};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
+
+use super::file::{Content, Flaw};
+use super::{Image, PixelKind, Pixels};
+
+/// Stands before the MIME header.
+const SECTION: &[u8] = b"--CIF-BINARY-FORMAT-SECTION--";
+/// Stands between the MIME header and the compressed bytes.
+const BINARY: &[u8] = b"\x0c\x1a\x04\xd5";
+/// Text before the first image is shorter than this in any file met.
+const LONGEST_TEXT: usize = 1 << 20;
+
+/// The MIME header of an image, checked.
+struct Section {
+    shape: [usize; 2],
+    kind: PixelKind,
+    /// Where the compressed bytes are in the file.
+    offset: u64,
+    size: u64,
+    md5: Option<String>,
+}
+
+pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
+    let section = section(content)?;
+    Ok((section.shape, section.kind, 1))
+}
+
+pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
+    if frame > 0 {
+        return Err(Flaw::NoFrame { frame, frames: 1 });
+    }
+    let section = section(content)?;
+    let stored = content.exactly(section.offset, section.size, "compressed image")?;
+    if let Some(expected) = &section.md5 {
+        let found = STANDARD.encode(Md5::digest(&stored));
+        if found != *expected {
+            return Err(Flaw::Broken(format!(
+                "compressed image: MD5 {found}, the header says {expected}: the file is damaged"
+            )));
+        }
+    }
+    let count = section.shape[0] * section.shape[1];
+    let pixels = match section.kind {
+        PixelKind::U8 => decode::<u8>(&stored, count)?.into(),
+        PixelKind::I8 => decode::<i8>(&stored, count)?.into(),
+        PixelKind::U16 => decode::<u16>(&stored, count)?.into(),
+        PixelKind::I16 => decode::<i16>(&stored, count)?.into(),
+        PixelKind::U32 => decode::<u32>(&stored, count)?.into(),
+        _ => Pixels::from(decode::<i32>(&stored, count)?),
+    };
+    Ok(Image { shape: section.shape, pixels })
+}
+
+fn section<R: Read + Seek>(content: &mut Content<R>) -> Result<Section, Flaw> {
+    let text = content.at_most(0, LONGEST_TEXT)?;
+    let binary = find(&text, BINARY).ok_or_else(|| {
+        Flaw::Broken(format!("no binary section: expected bytes 0C 1A 04 D5 in the first {} bytes", text.len()))
+    })?;
+    let start = find(&text[..binary], SECTION)
+        .ok_or_else(|| Flaw::broken("no MIME header: expected --CIF-BINARY-FORMAT-SECTION-- before the image"))?;
+    let mime = Mime::parse(&text[start + SECTION.len()..binary]);
+
+    let coding = mime.text("Content-Type").unwrap_or_default();
+    if !coding.contains("x-CBF_BYTE_OFFSET") {
+        return Err(Flaw::Broken(format!("Content-Type {coding:?}: expected conversions=\"x-CBF_BYTE_OFFSET\"")));
+    }
+    let transfer = mime.text("Content-Transfer-Encoding").unwrap_or("BINARY");
+    if !transfer.eq_ignore_ascii_case("binary") {
+        return Err(Flaw::Broken(format!("Content-Transfer-Encoding {transfer:?}: expected BINARY")));
+    }
+    let (columns, rows) =
+        (mime.number("X-Binary-Size-Fastest-Dimension")?, mime.number("X-Binary-Size-Second-Dimension")?);
+    let size = mime.number("X-Binary-Size")?;
+    // A compressed pixel takes a byte at least.
+    let count = columns.checked_mul(rows).filter(|&count| 0 < count && count <= size && size <= content.len());
+    if count.is_none() {
+        return Err(Flaw::Broken(format!(
+            "{rows} x {columns} pixels in {size} bytes of a file of {}: expected at least a pixel, and a byte for each",
+            content.len()
+        )));
+    }
+    Ok(Section {
+        shape: [rows as usize, columns as usize],
+        kind: element(mime.text("X-Binary-Element-Type").unwrap_or("signed 32-bit integer"))?,
+        offset: (binary + BINARY.len()) as u64,
+        size,
+        md5: mime.text("Content-MD5").map(str::to_owned),
+    })
+}
+
+fn element(name: &str) -> Result<PixelKind, Flaw> {
+    Ok(match name.trim_matches('"').to_ascii_lowercase().as_str() {
+        "unsigned 8-bit integer" => PixelKind::U8,
+        "signed 8-bit integer" => PixelKind::I8,
+        "unsigned 16-bit integer" => PixelKind::U16,
+        "signed 16-bit integer" => PixelKind::I16,
+        "unsigned 32-bit integer" => PixelKind::U32,
+        "signed 32-bit integer" => PixelKind::I32,
+        _ => {
+            return Err(Flaw::Broken(format!("X-Binary-Element-Type {name}: expected an integer of 8, 16 or 32 bits")));
+        }
+    })
+}
+
+/// The fields of a MIME header, continued lines joined.
+struct Mime(Vec<(String, String)>);
+
+impl Mime {
+    fn parse(bytes: &[u8]) -> Self {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for line in String::from_utf8_lossy(bytes).lines() {
+            match (line.starts_with([' ', '\t']), fields.last_mut(), line.split_once(':')) {
+                (true, Some((_, value)), _) => {
+                    value.push(' ');
+                    value.push_str(line.trim());
+                }
+                (_, _, Some((key, value))) => fields.push((key.trim().to_owned(), value.trim().to_owned())),
+                _ => {}
+            }
+        }
+        Self(fields)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str) -> Result<u64, Flaw> {
+        let text = self.text(name).ok_or_else(|| Flaw::Broken(format!("MIME header: no {name}")))?;
+        text.parse().map_err(|_| Flaw::Broken(format!("MIME header: {name} is {text:?}, expected a number")))
+    }
+}
+
+/// Byte offsets to pixels: each is the difference to the pixel before, in one byte, or, after that
+/// byte's lowest value as an escape, in two, four or eight, little-endian.
+fn decode<T: TryFrom<i64>>(stored: &[u8], count: usize) -> Result<Vec<T>, Flaw> {
+    let mut pixels = Vec::with_capacity(count);
+    let (mut rest, mut value) = (stored, 0_i64);
+    while pixels.len() < count {
+        let delta = delta(&mut rest)
+            .ok_or_else(|| Flaw::Broken(format!("compressed image: ends after {} of {count} pixels", pixels.len())))?;
+        value = value.wrapping_add(delta);
+        let pixel = T::try_from(value).map_err(|_| {
+            Flaw::Broken(format!("compressed image: pixel {} is {value}, beyond its type", pixels.len()))
+        })?;
+        pixels.push(pixel);
+    }
+    Ok(pixels)
+}
+
+fn delta(rest: &mut &[u8]) -> Option<i64> {
+    let byte = i8::from_le_bytes(take(rest)?);
+    if byte != i8::MIN {
+        return Some(byte.into());
+    }
+    let word = i16::from_le_bytes(take(rest)?);
+    if word != i16::MIN {
+        return Some(word.into());
+    }
+    let long = i32::from_le_bytes(take(rest)?);
+    if long != i32::MIN {
+        return Some(long.into());
+    }
+    Some(i64::from_le_bytes(take(rest)?))
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*first)
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}

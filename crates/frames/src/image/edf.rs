@@ -1,0 +1,176 @@
+//! EDF, the ESRF data format: for each image a text header in braces, padded to a multiple of 512
+//! bytes, and the pixels as they are.
+
+use std::io::{Read, Seek};
+
+use super::file::{Content, Flaw};
+use super::{Image, PixelKind, Pixels};
+
+/// Headers are read in steps of this many bytes.
+const STEP: usize = 4096;
+/// A header without an end by here is none.
+const LONGEST_HEADER: usize = 1 << 20;
+
+/// One image's header, checked, and where its pixels are.
+struct Block {
+    shape: [usize; 2],
+    kind: PixelKind,
+    big_endian: bool,
+    /// Where the pixels begin in the file.
+    offset: u64,
+    /// Where the next header begins.
+    next: u64,
+}
+
+pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
+    let first = block(content, 0)?.ok_or_else(no_image)?;
+    let (mut next, mut frames) = (first.next, 1);
+    while let Some(block) = block(content, next)? {
+        (next, frames) = (block.next, frames + 1);
+    }
+    Ok((first.shape, first.kind, frames))
+}
+
+pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
+    let (mut next, mut frames) = (0, 0);
+    while let Some(block) = block(content, next)? {
+        if frames == frame {
+            let size = block.shape[0] * block.shape[1] * block.kind.size();
+            let bytes = content.exactly(block.offset, size as u64, "pixels")?;
+            return Ok(Image { shape: block.shape, pixels: Pixels::from_bytes(block.kind, &bytes, block.big_endian) });
+        }
+        (next, frames) = (block.next, frames + 1);
+    }
+    Err(if frames == 0 { no_image() } else { Flaw::NoFrame { frame, frames } })
+}
+
+fn no_image() -> Flaw {
+    Flaw::broken("no image: expected a header in braces with Dim_1 and Dim_2")
+}
+
+/// The image whose header begins at `offset`, or after the general header there; none at the end
+/// of the file.
+fn block<R: Read + Seek>(content: &mut Content<R>, offset: u64) -> Result<Option<Block>, Flaw> {
+    let Some((keys, end)) = keys(content, offset)? else { return Ok(None) };
+    if keys.text("EDF_DataFormatVersion").is_some() && keys.text("Dim_1").is_none() {
+        // The general header of a file, which has at most some bytes of its own.
+        let own = keys.number("EDF_BinarySize")?.unwrap_or(0);
+        let Some((keys, end)) = self::keys(content, end.saturating_add(own))? else { return Ok(None) };
+        return keys.image(end, content.len()).map(Some);
+    }
+    keys.image(end, content.len()).map(Some)
+}
+
+/// The keys of the header that begins at `offset`, and where it ends.
+fn keys<R: Read + Seek>(content: &mut Content<R>, offset: u64) -> Result<Option<(Keys, u64)>, Flaw> {
+    let mut text = Vec::new();
+    loop {
+        let more = content.at_most(offset.saturating_add(text.len() as u64), STEP)?;
+        let at_end = more.is_empty();
+        // The brace may be the last byte of one step and the line's end the first of the next.
+        let from = text.len().saturating_sub(2);
+        text.extend(more);
+        if at_end && text.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) {
+            return Ok(None);
+        }
+        if !text.trim_ascii_start().starts_with(b"{") {
+            let found = text[..text.len().min(8)].escape_ascii();
+            return Err(Flaw::Broken(format!("offset {offset}: expected a header in braces, found \"{found}\"")));
+        }
+        if let Some(end) = end_of_header(&text, from) {
+            return Ok(Some((Keys::parse(&text[..end]), offset + end as u64)));
+        }
+        if at_end || text.len() > LONGEST_HEADER {
+            return Err(Flaw::Broken(format!("header at offset {offset}: no closing brace in {} bytes", text.len())));
+        }
+    }
+}
+
+/// Where the pixels begin: after the first `}` that ends a line, looked for from `from` on.
+fn end_of_header(text: &[u8], from: usize) -> Option<usize> {
+    (from..text.len()).find_map(|at| match text[at..] {
+        [b'}', b'\n', ..] => Some(at + 2),
+        [b'}', b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
+}
+
+/// The `key = value ;` pairs of a header; keys in any case.
+struct Keys(Vec<(String, String)>);
+
+impl Keys {
+    fn parse(header: &[u8]) -> Self {
+        let blank = |c: char| c.is_whitespace() || c == '\0' || c == '{' || c == '}';
+        let pair = |part: &str| {
+            let (key, value) = part.split_once('=')?;
+            Some((key.trim_matches(blank).to_owned(), value.trim_matches(blank).to_owned()))
+        };
+        Self(String::from_utf8_lossy(header).split(';').filter_map(pair).collect())
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, Flaw> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let wrong = |_| Flaw::Broken(format!("header: {name} is {text:?}, expected a number"));
+        text.parse().map(Some).map_err(wrong)
+    }
+
+    fn required(&self, name: &str) -> Result<u64, Flaw> {
+        self.number(name)?.ok_or_else(|| Flaw::Broken(format!("header: no {name}")))
+    }
+
+    fn image(&self, offset: u64, len: u64) -> Result<Block, Flaw> {
+        if let Some(method) = self.text("Compression").filter(|method| !method.eq_ignore_ascii_case("none")) {
+            return Err(Flaw::Broken(format!("Compression = {method}: expected none")));
+        }
+        let (columns, rows) = (self.required("Dim_1")?, self.required("Dim_2")?);
+        let kind = kind(self.text("DataType").unwrap_or("UnsignedShort"))?;
+        let size = columns.checked_mul(rows).and_then(|count| count.checked_mul(kind.size() as u64));
+        let there = len.saturating_sub(offset);
+        let Some(size) = size.filter(|&size| 0 < size && size <= there) else {
+            return Err(Flaw::Broken(format!(
+                "{rows} x {columns} pixels of {kind} at offset {offset}: the file has {there} bytes there"
+            )));
+        };
+        let stored = self.number("EDF_BinarySize")?.or(self.number("Size")?).unwrap_or(size);
+        if stored < size {
+            return Err(Flaw::Broken(format!(
+                "{rows} x {columns} pixels of {kind} need {size} bytes, Size is {stored}"
+            )));
+        }
+        let big_endian = match self.text("ByteOrder").unwrap_or("LowByteFirst") {
+            order if order.eq_ignore_ascii_case("LowByteFirst") => false,
+            order if order.eq_ignore_ascii_case("HighByteFirst") => true,
+            order => {
+                return Err(Flaw::Broken(format!("ByteOrder = {order}: expected LowByteFirst or HighByteFirst")));
+            }
+        };
+        let shape = [rows as usize, columns as usize];
+        Ok(Block { shape, kind, big_endian, offset, next: offset.saturating_add(stored) })
+    }
+}
+
+/// The names of `DataType`: those of the format, of its first implementations (where a long has 32
+/// bits), and of Fit2D.
+fn kind(name: &str) -> Result<PixelKind, Flaw> {
+    Ok(match name.to_ascii_lowercase().as_str() {
+        "unsignedbyte" | "unsigned8" => PixelKind::U8,
+        "signedbyte" | "signed8" => PixelKind::I8,
+        "unsignedshort" | "unsigned16" | "unsignedshortinteger" => PixelKind::U16,
+        "signedshort" | "signed16" => PixelKind::I16,
+        "unsignedinteger" | "unsignedlong" | "unsigned32" => PixelKind::U32,
+        "signedinteger" | "signedlong" | "signed32" => PixelKind::I32,
+        "unsigned64" => PixelKind::U64,
+        "signed64" => PixelKind::I64,
+        "floatvalue" | "float" | "float32" | "floatieee32" => PixelKind::F32,
+        "doublevalue" | "double" | "floatieee64" | "doubleieee64" => PixelKind::F64,
+        _ => {
+            return Err(Flaw::Broken(format!(
+                "DataType = {name}: expected an integer of 8 to 64 bits, float or double"
+            )));
+        }
+    })
+}

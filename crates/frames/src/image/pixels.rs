@@ -1,0 +1,102 @@
+//! Pixels of any type that detectors and masks come in.
+
+use std::fmt;
+
+macro_rules! pixel_types {
+    ($($kind:ident $type:ident $doc:literal,)*) => {
+        /// The type of an image's pixels.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum PixelKind { $(#[doc = $doc] $kind,)* }
+
+        impl PixelKind {
+            /// The type's name in records: `u8`, `i32`, `f32`, ….
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => stringify!($type),)* }
+            }
+
+            /// Bytes a pixel.
+            pub fn size(self) -> usize {
+                match self { $(Self::$kind => size_of::<$type>(),)* }
+            }
+        }
+
+        /// The pixels of one image, row-major.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Pixels { $(#[doc = $doc] $kind(Vec<$type>),)* }
+
+        impl Pixels {
+            /// How many.
+            pub fn len(&self) -> usize {
+                match self { $(Self::$kind(values) => values.len(),)* }
+            }
+
+            /// Their type.
+            pub fn kind(&self) -> PixelKind {
+                match self { $(Self::$kind(_) => PixelKind::$kind,)* }
+            }
+
+            /// As f64: exact but for 64-bit integers beyond 2^53.
+            pub fn to_f64(&self) -> Vec<f64> {
+                match self { $(Self::$kind(values) => values.iter().map(|&value| value as f64).collect(),)* }
+            }
+
+            /// As bytes in this machine's byte order.
+            pub fn to_ne_bytes(&self) -> Vec<u8> {
+                match self { $(Self::$kind(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),)* }
+            }
+
+            /// Values from bytes in the given order; what is left over at the end is dropped.
+            pub(super) fn from_bytes(kind: PixelKind, bytes: &[u8], big_endian: bool) -> Self {
+                match kind {
+                    $(PixelKind::$kind => {
+                        let (pixels, _) = bytes.as_chunks();
+                        let parse = if big_endian { $type::from_be_bytes } else { $type::from_le_bytes };
+                        Self::$kind(pixels.iter().copied().map(parse).collect())
+                    })*
+                }
+            }
+
+            /// The transpose of a `rows` x `columns` image.
+            pub(super) fn transposed(&self, rows: usize, columns: usize) -> Self {
+                match self {
+                    $(Self::$kind(values) => {
+                        let column = |x| (0..rows).map(move |y| values[y * columns + x]);
+                        Self::$kind((0..columns).flat_map(column).collect())
+                    })*
+                }
+            }
+        }
+
+        $(impl From<Vec<$type>> for Pixels {
+            fn from(values: Vec<$type>) -> Self {
+                Self::$kind(values)
+            }
+        })*
+    };
+}
+
+pixel_types! {
+    U8 u8 "8 bits, unsigned",
+    I8 i8 "8 bits, signed",
+    U16 u16 "16 bits, unsigned",
+    I16 i16 "16 bits, signed",
+    U32 u32 "32 bits, unsigned",
+    I32 i32 "32 bits, signed",
+    U64 u64 "64 bits, unsigned",
+    I64 i64 "64 bits, signed",
+    F32 f32 "IEEE single precision",
+    F64 f64 "IEEE double precision",
+}
+
+impl Pixels {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for PixelKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}

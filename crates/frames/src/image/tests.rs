@@ -1,0 +1,223 @@
+//! Images as fabio, NumPy and detectors wrote them, and what damage to them does.
+
+use std::io::Cursor;
+
+use super::*;
+
+/// What make-images.py wrote, and its rows.
+const COUNTS: [i32; 15] = [-2, -1, 0, 1, 126, 127, 255, -1, 32767, 0, 65536, 2147483647, 0, 3, -2];
+const FIXTURES: [&str; 11] = [
+    "counts.cbf",
+    "counts.tif",
+    "unsigned.tif",
+    "real.tif",
+    "stack.edf",
+    "real.edf",
+    "unsigned.npy",
+    "fortran.npy",
+    "big-endian.npy",
+    "mask.npy",
+    "stack.npy",
+];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// Where the real frames are, for those who have them.
+fn shared(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    path.exists().then_some(path)
+}
+
+fn written(bytes: &[u8]) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    file
+}
+
+fn error_of(bytes: &[u8]) -> String {
+    let file = written(bytes);
+    let text = read(file.path()).unwrap_err().to_string();
+    text.strip_prefix(&format!("{}: ", file.path().display())).expect("an error begins with the path").to_owned()
+}
+
+fn image<T>(values: impl IntoIterator<Item = T>) -> Image
+where
+    Pixels: From<Vec<T>>,
+{
+    Image { shape: [3, 5], pixels: Vec::from_iter(values).into() }
+}
+
+#[test]
+fn images_of_other_programs_are_read_as_they_were_written() {
+    let unsigned = image((0..15).map(|n: u16| n * 4369));
+    let real = image((0..15_u8).map(|n| (f32::from(n) - 7.0) / 8.0));
+    let expected = [
+        ("counts.cbf", image(COUNTS)),
+        ("counts.tif", image(COUNTS)),
+        ("unsigned.tif", unsigned.clone()),
+        ("real.tif", real.clone()),
+        ("stack.edf", image(COUNTS)),
+        ("real.edf", real.clone()),
+        ("unsigned.npy", unsigned),
+        ("fortran.npy", real),
+        ("big-endian.npy", image(COUNTS)),
+        ("mask.npy", image(COUNTS.map(|count| u8::from(count < 0)))),
+        ("stack.npy", image(COUNTS)),
+    ];
+    assert_eq!(expected.each_ref().map(|(name, _)| *name), FIXTURES);
+    for (name, expected) in expected {
+        let path = fixture(name);
+        assert_eq!(read(&path).unwrap(), expected, "{name}");
+        let header = probe(&path).unwrap();
+        assert_eq!((header.shape, header.kind), (expected.shape, expected.pixels.kind()), "{name}");
+        assert_eq!(header.frames, if name.starts_with("stack") { 2 } else { 1 }, "{name}");
+    }
+}
+
+#[test]
+fn every_frame_of_a_stack_is_found_and_none_beyond() {
+    let flipped = image(COUNTS.chunks(5).rev().flatten().copied());
+    for name in ["stack.edf", "stack.npy"] {
+        assert_eq!(read_frame(&fixture(name), 1).unwrap(), flipped, "{name}");
+        let error = read_frame(&fixture(name), 2).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("{name}: no frame 2: the file has 2")), "{error}");
+    }
+    assert!(matches!(read_frame(&fixture("counts.tif"), 1), Err(ImageError::NoFrame { frames: 1, .. })));
+    assert!(matches!(read_frame(&fixture("counts.cbf"), 1), Err(ImageError::NoFrame { frames: 1, .. })));
+}
+
+#[test]
+fn the_content_decides_and_not_the_name() {
+    let cases: [(&[u8], &str); 4] = [
+        (b"", "found an empty file"),
+        (b"hello, world", "found \"hello, w\""),
+        (b"\x89HDF\r\n\x1a\n\0\0", "found HDF5 (name the dataset: FILE::/PATH)"),
+        (b"\xff\xd8\xff\xe0", "found \"\\xff\\xd8\\xff\\xe0\""),
+    ];
+    for (bytes, found) in cases {
+        let error = error_of(bytes);
+        assert_eq!(error, format!("not an image: expected TIFF, CBF, EDF or NPY, {found}"));
+    }
+    let renamed = written(&std::fs::read(fixture("counts.cbf")).unwrap());
+    assert_eq!(probe(renamed.path()).unwrap().format, Format::Cbf);
+    assert!(matches!(read(Path::new("/no/such/image.tif")), Err(ImageError::Io { .. })));
+}
+
+#[test]
+fn a_flipped_byte_in_a_cbf_is_seen() {
+    let mut bytes = std::fs::read(fixture("counts.cbf")).unwrap();
+    let data = bytes.windows(4).position(|window| window == b"\x0c\x1a\x04\xd5").unwrap() + 4;
+    bytes[data + 2] ^= 1;
+    let error = error_of(&bytes);
+    assert!(error.starts_with("cbf: compressed image: MD5 "), "{error}");
+}
+
+#[test]
+fn byte_offsets_of_every_width() {
+    #[rustfmt::skip]
+    let data = [
+        5,                                                        // 5
+        0x80, 0x00, 0x01,                                         // + 256
+        0x80, 0x00, 0x80, 0xff, 0xff, 0xff, 0x7f,                 // + 2147483647 leaves i32, so
+        0x80, 0x00, 0x80, 0x00, 0x00, 0x00, 0x80,                 // the last escape:
+        0x01, 0x00, 0x00, 0x80, 0xff, 0xff, 0xff, 0xff,           // - 2147483647
+    ];
+    let cbf = |kind: &str| {
+        let mime = format!(
+            "###CBF: VERSION 1.5\r\n--CIF-BINARY-FORMAT-SECTION--\r\ncontent-type: application/octet-stream;\r\n\t\
+             conversions=\"x-CBF_BYTE_OFFSET\"\r\nX-Binary-Size: {}\r\nX-Binary-Element-Type: \"{kind}\"\r\n\
+             X-Binary-Size-Fastest-Dimension: 4\r\nX-Binary-Size-Second-Dimension: 1\r\n\r\n\x0c\x1a\x04",
+            data.len()
+        );
+        [mime.as_bytes(), b"\xd5", &data].concat()
+    };
+    let file = written(&cbf("unsigned 32-bit integer"));
+    assert_eq!(read(file.path()).unwrap().pixels, Pixels::U32(vec![5, 261, 2147483908, 261]));
+    let error = error_of(&cbf("signed 32-bit integer"));
+    assert_eq!(error, "cbf: compressed image: pixel 2 is 2147483908, beyond its type");
+}
+
+#[test]
+fn an_edf_says_its_byte_order_and_may_have_a_general_header() {
+    let general = format!("{{\nEDF_DataFormatVersion = 2.40 ;\n{:485}}}\n", "");
+    let header =
+        "{\r\nbyteorder = HighByteFirst ;\r\nDataType = UnsignedShort ;\r\nDim_1 = 2 ;\r\nDim_2 = 1 ;\r\n}\r\n";
+    let file = written(&[general.as_bytes(), header.as_bytes(), &[1, 2, 3, 4]].concat());
+    assert_eq!(read(file.path()).unwrap(), Image { shape: [1, 2], pixels: Pixels::U16(vec![0x102, 0x304]) });
+    assert_eq!(probe(file.path()).unwrap().frames, 1);
+}
+
+#[test]
+fn what_is_not_read_is_refused_by_name() {
+    let edf = |keys: &str| format!("{{\nDim_1 = 2 ;\nDim_2 = 1 ;\n{keys}}}\n....");
+    assert_eq!(error_of(edf("Compression = GZIP ;\n").as_bytes()), "edf: Compression = GZIP: expected none");
+    assert!(error_of(edf("DataType = QuadrupleValue ;\n").as_bytes()).starts_with("edf: DataType = QuadrupleValue: "));
+    assert!(error_of(edf("DataType = Double ;\n").as_bytes()).starts_with("edf: 1 x 2 pixels of f64 at offset "));
+    assert_eq!(error_of(b"{ \"poni_version\": 2 }\n"), "edf: header: no Dim_1");
+    assert!(error_of(b"{ Dim_1 = 1 ;").starts_with("edf: header at offset 0: no closing brace in 13 bytes"));
+    let npy = |description: &str| {
+        let length = description.len() as u16;
+        [npy::MAGIC, &[1, 0], &length.to_le_bytes(), description.as_bytes(), &[0; 64]].concat()
+    };
+    let error = error_of(&npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2, 2), }"));
+    assert!(error.contains("expected booleans, integers"), "{error}");
+    let error = error_of(&npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"));
+    assert!(error.contains("expected an image (rows, columns)"), "{error}");
+}
+
+#[test]
+fn headers_that_ask_for_more_than_the_file_has_take_no_memory() {
+    let edf = "{\nDataType = Float ;\nDim_1 = 4000000000 ;\nDim_2 = 4000000000 ;\n}\n";
+    assert!(error_of(edf.as_bytes()).starts_with("edf: 4000000000 x 4000000000 pixels of f32"));
+    let mut tiff = std::fs::read(fixture("counts.tif")).unwrap();
+    // ImageWidth (tag 256) of the first directory: 2^31 columns.
+    let tag = tiff.windows(4).position(|window| window == [0, 1, 4, 0]).expect("a width of 32 bits");
+    tiff[tag + 8..tag + 12].copy_from_slice(&0x8000_0000_u32.to_le_bytes());
+    assert!(error_of(&tiff).starts_with("tiff: "), "{}", error_of(&tiff));
+}
+
+#[test]
+fn damage_anywhere_is_an_error_or_an_image_of_the_shape_it_says() {
+    for name in FIXTURES {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let check = |bytes: &[u8]| {
+            let Some(format) = recognize(bytes) else { return };
+            let mut content = Content::new(Cursor::new(bytes)).unwrap();
+            let _ = header(format, &mut content);
+            if let Ok(image) = decode(format, &mut content, 0) {
+                assert_eq!(image.pixels.len(), image.shape[0] * image.shape[1], "{name}");
+            }
+        };
+        for end in 0..whole.len() {
+            check(&whole[..end]);
+        }
+        let mut bytes = whole.clone();
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x20, 0x39, 0x7f, 0x80, 0xff, whole[at] ^ 1] {
+                bytes[at] = value;
+                check(&bytes);
+            }
+            bytes[at] = whole[at];
+        }
+    }
+}
+
+#[test]
+fn real_frames_are_read() {
+    let frames = [
+        ("dioptas-ceo2-pilatus1m/CeO2_Pilatus1M.tif", Format::Tiff, [1043, 981], PixelKind::I32),
+        ("lightform-pixium/pixium_03150.tif", Format::Tiff, [1441, 1440], PixelKind::U16),
+        ("bioxtas-gi2-pilatus100k/GI2_A9_19_001_0000.tiff", Format::Tiff, [195, 487], PixelKind::I32),
+    ];
+    for (name, format, shape, kind) in frames {
+        let Some(path) = shared(name) else { continue };
+        assert_eq!(probe(&path).unwrap(), Header { format, shape, kind, frames: 1 }, "{name}");
+        assert_eq!(read(&path).unwrap().shape, shape, "{name}");
+    }
+    if let Some(path) = shared("bioxtas-gi2-pilatus100k/mask.edf") {
+        let masked = read(&path).unwrap().pixels.to_f64().iter().filter(|&&value| value != 0.0).count();
+        assert_eq!(masked, 1226);
+    }
+}
