@@ -1,1 +1,25 @@
-//! kernels
+//! The hot loops: stored frames are decoded, unshuffled and summed into bins.
+//!
+//! A [`Pipeline`] says how a chunk is stored, a [`Plan`] what becomes of its pixels, and [`integrate_batch`] turns
+//! the one into [`Sums`] by the other. [`accumulate`] does the same for a decoded frame; it is portable, plain, and
+//! the oracle: every faster way gives its bytes, bit for bit, because all keep one [`order`] of summation.
+
+mod batch;
+mod decode;
+mod invalid;
+mod matrix;
+pub mod order;
+mod pixel;
+mod plan;
+mod scalar;
+mod sums;
+mod twofold;
+
+pub use batch::{Scratch, Stored, integrate_batch};
+pub use decode::{DecodeError, Fault, Pipeline};
+pub use invalid::Invalid;
+pub use matrix::{Matrix, MatrixError};
+pub use pixel::{PixelType, UnknownPixelType};
+pub use plan::{ErrorModel, Plan, PlanError};
+pub use scalar::accumulate;
+pub use sums::{Exception, Sums};

@@ -1,0 +1,154 @@
+//! The filters of a dataset, in order, and how to undo them.
+
+use std::borrow::Cow;
+
+use super::bitshuffle::Bitshuffle;
+use super::{DecodeError, deflate, fletcher, lz4, shuffle, zstandard};
+use crate::PixelType;
+
+/// How the chunks of a dataset are stored: HDF5's filter pipeline, the pixels' type and byte order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// As HDF5 lists them, in the order of writing.
+    steps: Vec<Step>,
+    dtype: PixelType,
+    big_endian: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Deflate,
+    Shuffle { size: usize },
+    Fletcher32,
+    Lz4,
+    Bitshuffle(Bitshuffle),
+    Zstd,
+}
+
+impl Pipeline {
+    /// A pipeline from HDF5's filter numbers and client values, in the order in which HDF5 lists them.
+    pub fn from_hdf5(filters: &[(u32, &[u32])], dtype: PixelType, big_endian: bool) -> Result<Pipeline, DecodeError> {
+        let steps = filters.iter().map(|&(id, values)| Step::new(id, values, dtype)).collect::<Result<_, _>>()?;
+        Ok(Pipeline { steps, dtype, big_endian })
+    }
+
+    /// The pixels' type.
+    pub fn dtype(&self) -> PixelType {
+        self.dtype
+    }
+
+    /// Decodes a chunk into native-endian pixels, which fill `out` exactly. Bit `i` of the filter mask says that
+    /// filter `i` was skipped when the chunk was written.
+    pub fn decode(&self, filter_mask: u32, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+        let applied = |i: usize| i >= 32 || filter_mask >> i & 1 == 0;
+        let steps: Vec<Step> = self.steps.iter().enumerate().filter(|(i, _)| applied(*i)).map(|(_, s)| *s).collect();
+        let mut data = Cow::Borrowed(stored);
+        for (i, step) in steps.iter().enumerate().skip(1).rev() {
+            // What another filter still has to undo may be larger than the pixels: compressors add a little.
+            let limit = out.len() + out.len() / 8 + 4096;
+            data = step.undo(data, steps[..i].iter().all(Step::keeps_length).then_some(out.len()), limit)?;
+        }
+        match steps.first() {
+            Some(step) => step.undo_into(&data, out)?,
+            None if data.len() == out.len() => out.copy_from_slice(&data),
+            None => return Err(DecodeError::Length { filter: "raw", found: data.len(), expected: out.len() }),
+        }
+        if self.big_endian != cfg!(target_endian = "big") {
+            out.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    fn new(id: u32, values: &[u32], dtype: PixelType) -> Result<Step, DecodeError> {
+        let first = values.first().map_or(0, |&v| v as usize);
+        let name = match id {
+            1 => return Ok(Step::Deflate),
+            2 => return Ok(Step::Shuffle { size: if first == 0 { dtype.size() } else { first } }),
+            3 => return Ok(Step::Fletcher32),
+            32004 => return Ok(Step::Lz4),
+            32008 => return Bitshuffle::new(id, values, dtype.size()).map(Step::Bitshuffle),
+            32015 => return Ok(Step::Zstd),
+            4 => "szip",
+            5 => "nbit",
+            6 => "scale-offset",
+            32001 => "blosc",
+            32026 => "blosc2",
+            32013 => "zfp",
+            32017 => "sz",
+            32024 => "sz3",
+            _ => "unknown",
+        };
+        Err(DecodeError::Unsupported { id, name })
+    }
+
+    /// Whether as many bytes come out as go in.
+    fn keeps_length(&self) -> bool {
+        matches!(self, Step::Shuffle { .. })
+    }
+
+    /// The name in messages.
+    fn name(&self) -> &'static str {
+        match self {
+            Step::Deflate => "deflate",
+            Step::Shuffle { .. } => "shuffle",
+            Step::Fletcher32 => "fletcher32",
+            Step::Lz4 => "lz4",
+            Step::Bitshuffle(_) => "bitshuffle",
+            Step::Zstd => "zstd",
+        }
+    }
+
+    /// Undoes the filter where its result is the chunk itself.
+    fn undo_into(&self, data: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+        match self {
+            Step::Deflate => return deflate::decode(data, out),
+            Step::Lz4 => return lz4::decode(data, out),
+            Step::Bitshuffle(bitshuffle) => return bitshuffle.decode(data, out),
+            Step::Zstd => return zstandard::decode(data, out),
+            Step::Shuffle { .. } | Step::Fletcher32 => {}
+        }
+        let data = if *self == Step::Fletcher32 { fletcher::verify(data)? } else { data };
+        if data.len() != out.len() {
+            return Err(DecodeError::Length { filter: self.name(), found: data.len(), expected: out.len() });
+        }
+        match self {
+            Step::Shuffle { size } => shuffle::decode(data, *size, out),
+            _ => out.copy_from_slice(data),
+        }
+        Ok(())
+    }
+
+    /// Undoes the filter where others, which were applied before it, are still to be undone. `length` is that of the
+    /// result where it is known; otherwise it may have as much as `limit` bytes.
+    fn undo<'a>(&self, data: Cow<'a, [u8]>, length: Option<usize>, limit: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        if let Step::Fletcher32 = self {
+            let kept = fletcher::verify(&data)?.len();
+            return Ok(match data {
+                Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..kept]),
+                Cow::Owned(mut bytes) => {
+                    bytes.truncate(kept);
+                    Cow::Owned(bytes)
+                }
+            });
+        }
+        let length = match self {
+            Step::Shuffle { .. } => Some(data.len()),
+            // Without a codec bitshuffle keeps the length; with one it is announced, and checked, by the header.
+            Step::Bitshuffle(bitshuffle) => Some(length.unwrap_or_else(|| bitshuffle.decoded_length(&data).min(limit))),
+            _ => length,
+        };
+        if let Some(length) = length {
+            let mut out = vec![0; length];
+            self.undo_into(&data, &mut out)?;
+            return Ok(Cow::Owned(out));
+        }
+        match self {
+            Step::Deflate => deflate::decode_up_to(&data, limit),
+            Step::Zstd => zstandard::decode_up_to(&data, limit),
+            _ => lz4::decode_up_to(&data, limit),
+        }
+        .map(Cow::Owned)
+    }
+}

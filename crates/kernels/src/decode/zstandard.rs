@@ -1,0 +1,25 @@
+//! HDF5 filter 32015: Zstandard frames.
+
+use super::DecodeError;
+
+const FILTER: &str = "zstd";
+
+/// Decodes into `out`, which the stream must fill exactly.
+pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+    let expected = out.len();
+    let found = expand(stored, out).map_err(|message| DecodeError::Library { filter: FILTER, message })?;
+    if found == expected { Ok(()) } else { Err(DecodeError::Length { filter: FILTER, found, expected }) }
+}
+
+/// Decodes a stream whose length is not known beforehand, as much as `limit` bytes.
+pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
+    let mut out = vec![0; limit];
+    let found = expand(stored, &mut out).map_err(|message| DecodeError::Library { filter: FILTER, message })?;
+    out.truncate(found);
+    Ok(out)
+}
+
+/// Bytes written to `out`.
+pub(super) fn expand(stored: &[u8], out: &mut [u8]) -> Result<usize, String> {
+    zstd::bulk::decompress_to_buffer(stored, out).map_err(|e| e.to_string())
+}

@@ -1,0 +1,86 @@
+//! Which pixel values mean "no measurement here".
+
+use std::ops::RangeInclusive;
+
+use crate::pixel::Pixel;
+
+/// The values that make a pixel invalid in a frame.
+///
+/// Integers are compared as integers (2^32 - 2 has no f32 of its own); ranges that the pixel type can't hold are
+/// ignored, so that one rule serves detectors of several types. A floating-point pixel that is NaN or infinite is
+/// always invalid, as in pyFAI 2026.9 (its preprocessing and its histogram and CSR engines; only its CSC engine lets
+/// infinities through).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Invalid {
+    integers: Vec<RangeInclusive<i128>>,
+    reals: Vec<RangeInclusive<f64>>,
+}
+
+impl Invalid {
+    /// Every integer is valid, and every finite real.
+    pub fn none() -> Invalid {
+        Invalid::default()
+    }
+
+    /// Invalid integers, as inclusive ranges: `4294967294..=4294967295`, `i128::MIN..=-1`.
+    pub fn integers(ranges: impl IntoIterator<Item = RangeInclusive<i128>>) -> Invalid {
+        Invalid { integers: ranges.into_iter().collect(), reals: Vec::new() }
+    }
+
+    /// Invalid reals, as inclusive ranges, for floating-point pixels.
+    pub fn reals(ranges: impl IntoIterator<Item = RangeInclusive<f64>>) -> Invalid {
+        Invalid { integers: Vec::new(), reals: ranges.into_iter().collect() }
+    }
+
+    /// Both rules in one.
+    pub fn and(mut self, other: Invalid) -> Invalid {
+        self.integers.extend(other.integers);
+        self.reals.extend(other.reals);
+        self
+    }
+
+    /// The rule for one pixel type.
+    pub(crate) fn of<T: Pixel>(&self) -> InvalidOf<T> {
+        let nothing = (1, 0);
+        let integers = self.integers.iter().filter_map(|r| T::clip((*r.start(), *r.end()), (1., 0.)));
+        let reals = self.reals.iter().filter_map(|r| T::clip(nothing, (*r.start(), *r.end())));
+        InvalidOf { ranges: integers.chain(reals).collect() }
+    }
+}
+
+/// [`Invalid`] for one pixel type.
+pub(crate) struct InvalidOf<T> {
+    /// Inclusive; seldom more than one.
+    ranges: Vec<(T, T)>,
+}
+
+impl<T: Pixel> InvalidOf<T> {
+    /// Whether a pixel of this value counts as not measured.
+    #[inline(always)]
+    pub(crate) fn contains(&self, pixel: T) -> bool {
+        !pixel.is_finite() || self.ranges.iter().any(|&(low, high)| low <= pixel && pixel <= high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_clipped_to_the_type() {
+        let rule = Invalid::integers([4294967294..=4294967295, i128::MIN..=-1]);
+        let (unsigned, signed) = (rule.of::<u32>(), rule.of::<i32>());
+        assert!(unsigned.contains(u32::MAX) && unsigned.contains(u32::MAX - 1) && !unsigned.contains(u32::MAX - 2));
+        assert!(signed.contains(-1) && signed.contains(i32::MIN) && !signed.contains(0) && !signed.contains(i32::MAX));
+        assert!(!rule.of::<u16>().contains(u16::MAX));
+    }
+
+    #[test]
+    fn reals_round_inward_and_nan_is_never_valid() {
+        let rule = Invalid::reals([-10.1..=-9.9]);
+        assert!(rule.of::<f32>().contains(-10.0) && rule.of::<f64>().contains(-10.1));
+        assert!(!rule.of::<f32>().contains((-10.1f32).next_down()) && !rule.of::<u8>().contains(0));
+        assert!(Invalid::none().of::<f32>().contains(f32::NAN) && Invalid::none().of::<f64>().contains(f64::INFINITY));
+        assert!(!Invalid::none().of::<f64>().contains(f64::MAX));
+    }
+}

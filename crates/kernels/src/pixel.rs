@@ -1,0 +1,196 @@
+//! The pixel types that detectors write, and how one pixel becomes a number.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The type of a frame's pixels; written and parsed as in the records (`u8`, `i32`, `f64`, …).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum PixelType {
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    U64,
+    I64,
+    F32,
+    F64,
+}
+
+/// A name that is no pixel type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("pixel type `{0}`: expected one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64")]
+pub struct UnknownPixelType(String);
+
+impl PixelType {
+    /// All of them.
+    pub const ALL: [PixelType; 10] = {
+        use PixelType::*;
+        [U8, I8, U16, I16, U32, I32, U64, I64, F32, F64]
+    };
+
+    /// Bytes of a pixel.
+    pub fn size(self) -> usize {
+        match self {
+            PixelType::U8 | PixelType::I8 => 1,
+            PixelType::U16 | PixelType::I16 => 2,
+            PixelType::U32 | PixelType::I32 | PixelType::F32 => 4,
+            PixelType::U64 | PixelType::I64 | PixelType::F64 => 8,
+        }
+    }
+
+    /// The name, as in the records.
+    pub fn name(self) -> &'static str {
+        match self {
+            PixelType::U8 => "u8",
+            PixelType::I8 => "i8",
+            PixelType::U16 => "u16",
+            PixelType::I16 => "i16",
+            PixelType::U32 => "u32",
+            PixelType::I32 => "i32",
+            PixelType::U64 => "u64",
+            PixelType::I64 => "i64",
+            PixelType::F32 => "f32",
+            PixelType::F64 => "f64",
+        }
+    }
+}
+
+impl fmt::Display for PixelType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for PixelType {
+    type Err = UnknownPixelType;
+
+    fn from_str(name: &str) -> Result<PixelType, UnknownPixelType> {
+        PixelType::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| UnknownPixelType(name.to_owned()))
+    }
+}
+
+/// A pixel of a known type, as the kernels see it.
+pub(crate) trait Pixel: Copy + PartialOrd {
+    /// Bytes of a pixel.
+    const SIZE: usize;
+
+    /// The pixel in the first [`Pixel::SIZE`] bytes, native-endian.
+    fn read(bytes: &[u8]) -> Self;
+
+    /// The number that is summed. Rounded to nearest where 64 bits do not fit in a double.
+    fn value(self) -> f64;
+
+    /// Neither NaN nor infinite.
+    fn is_finite(self) -> bool;
+
+    /// The part of an inclusive range of integers, or of reals, that this type can hold.
+    fn clip(integers: (i128, i128), reals: (f64, f64)) -> Option<(Self, Self)>;
+}
+
+macro_rules! integer_pixel {
+    ($($t:ty)*) => {$(
+        impl Pixel for $t {
+            const SIZE: usize = size_of::<$t>();
+
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> $t {
+                let mut native = [0; size_of::<$t>()];
+                native.copy_from_slice(&bytes[..size_of::<$t>()]);
+                <$t>::from_ne_bytes(native)
+            }
+
+            #[inline(always)]
+            fn value(self) -> f64 {
+                self as f64
+            }
+
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                true
+            }
+
+            fn clip((low, high): (i128, i128), _: (f64, f64)) -> Option<($t, $t)> {
+                let (low, high) = (low.max(<$t>::MIN as i128), high.min(<$t>::MAX as i128));
+                (low <= high).then_some((low as $t, high as $t))
+            }
+        }
+    )*};
+}
+
+integer_pixel!(u8 i8 u16 i16 u32 i32 u64 i64);
+
+impl Pixel for f32 {
+    const SIZE: usize = 4;
+
+    #[inline(always)]
+    fn read(bytes: &[u8]) -> f32 {
+        f32::from_bits(u32::read(bytes))
+    }
+
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self as f64
+    }
+
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        self.is_finite()
+    }
+
+    fn clip(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f32, f32)> {
+        // Rounding inward: a bound that f32 can't hold must not take in a neighbour that lies outside.
+        let (mut lowest, mut highest) = (low as f32, high as f32);
+        if (lowest as f64) < low {
+            lowest = lowest.next_up();
+        }
+        if (highest as f64) > high {
+            highest = highest.next_down();
+        }
+        (lowest <= highest).then_some((lowest, highest))
+    }
+}
+
+impl Pixel for f64 {
+    const SIZE: usize = 8;
+
+    #[inline(always)]
+    fn read(bytes: &[u8]) -> f64 {
+        f64::from_bits(u64::read(bytes))
+    }
+
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        self.is_finite()
+    }
+
+    fn clip(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f64, f64)> {
+        (low <= high).then_some((low, high))
+    }
+}
+
+/// Calls a function that is generic over the pixel with the type that a [`PixelType`] names.
+macro_rules! with_pixel {
+    ($dtype:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        match $dtype {
+            $crate::PixelType::U8 => $function::<u8>($($argument),*),
+            $crate::PixelType::I8 => $function::<i8>($($argument),*),
+            $crate::PixelType::U16 => $function::<u16>($($argument),*),
+            $crate::PixelType::I16 => $function::<i16>($($argument),*),
+            $crate::PixelType::U32 => $function::<u32>($($argument),*),
+            $crate::PixelType::I32 => $function::<i32>($($argument),*),
+            $crate::PixelType::U64 => $function::<u64>($($argument),*),
+            $crate::PixelType::I64 => $function::<i64>($($argument),*),
+            $crate::PixelType::F32 => $function::<f32>($($argument),*),
+            $crate::PixelType::F64 => $function::<f64>($($argument),*),
+        }
+    };
+}
+pub(crate) use with_pixel;

@@ -1,0 +1,99 @@
+//! The portable kernel, one frame and one pixel at a time: the oracle of all others.
+
+use crate::invalid::{Invalid, InvalidOf};
+use crate::order::{self, TILE};
+use crate::pixel::{Pixel, PixelType, with_pixel};
+use crate::plan::{ErrorModel, Plan};
+use crate::sums::Sums;
+
+/// Integrates a frame of native-endian pixels, row-major, into `sums`, which are overwritten.
+///
+/// # Panics
+/// If the frame is not exactly as long as the plan's pixels of this type.
+pub fn accumulate(frame: &[u8], dtype: PixelType, plan: &Plan, invalid: &Invalid, sums: &mut Sums) {
+    assert_eq!(frame.len(), plan.pixels() * dtype.size(), "bytes of a frame of {} {dtype}", plan.pixels());
+    *sums = with_pixel!(dtype, integrate(frame, plan, invalid));
+}
+
+fn integrate<T: Pixel>(frame: &[u8], plan: &Plan, invalid: &Invalid) -> Sums {
+    let matrix = &plan.matrix;
+    let mut photons = Photons {
+        signal: vec![0.; matrix.nbins()],
+        excess: vec![0.; if plan.errors == ErrorModel::Poisson { matrix.nbins() } else { 0 }],
+    };
+    let rule = invalid.of::<T>();
+    let mut invalid_pixels = Vec::new();
+    for (tile, bytes) in frame.chunks(TILE * T::SIZE).enumerate() {
+        accumulate_tile(tile, &TilePixels { bytes, rule: &rule }, plan, &mut photons, &mut invalid_pixels);
+    }
+    invalid_pixels.sort_unstable();
+    Sums::complete(plan, photons.signal, photons.excess, &invalid_pixels)
+}
+
+/// Sums over photons, by bin.
+struct Photons {
+    /// Σ w raw.
+    signal: Vec<f64>,
+    /// Σ w² (max(raw, 1) - 1): what the variance has beyond its floor. Empty without an error model.
+    excess: Vec<f64>,
+}
+
+impl Photons {
+    #[inline(always)]
+    fn add(&mut self, bin: usize, weight: f32, x: f64) {
+        let w = f64::from(weight);
+        self.signal[bin] += w * x;
+        if let Some(excess) = self.excess.get_mut(bin) {
+            *excess += w * w * (x.max(1.) - 1.);
+        }
+    }
+}
+
+/// The pixels of one tile.
+struct TilePixels<'a, T> {
+    bytes: &'a [u8],
+    rule: &'a InvalidOf<T>,
+}
+
+impl<T: Pixel> TilePixels<'_, T> {
+    /// The pixel's value, unless it is invalid.
+    #[inline(always)]
+    fn get(&self, pixel: usize) -> Option<f64> {
+        let pixel = T::read(&self.bytes[pixel * T::SIZE..]);
+        (!self.rule.contains(pixel)).then(|| pixel.value())
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() / T::SIZE
+    }
+}
+
+/// The two rounds of a tile; see [`crate::order`].
+fn accumulate_tile<T: Pixel>(
+    tile: usize,
+    pixels: &TilePixels<'_, T>,
+    plan: &Plan,
+    photons: &mut Photons,
+    invalid: &mut Vec<u32>,
+) {
+    let (matrix, start) = (&plan.matrix, tile * TILE);
+    for pixel in order::of_tile(pixels.len()) {
+        let [here, next] = matrix.pair[start + pixel];
+        match pixels.get(pixel) {
+            None if matrix.is_used(start + pixel) => invalid.push((start + pixel) as u32),
+            Some(x) if x != 0. && here != 0. => {
+                let bin = matrix.first[start + pixel] as usize;
+                photons.add(bin, here, x);
+                if next != 0. {
+                    photons.add(bin + 1, next, x);
+                }
+            }
+            _ => {}
+        }
+    }
+    for entry in matrix.rest_of(tile) {
+        if let Some(x) = pixels.get(entry.pixel as usize) {
+            photons.add(entry.bin as usize, entry.weight, x);
+        }
+    }
+}

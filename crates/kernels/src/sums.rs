@@ -1,0 +1,52 @@
+//! What the kernels give for a frame: sums by bin, still to be divided.
+
+use crate::plan::{ErrorModel, Plan};
+
+/// A frame's sums by bin. With the plan's norm W, norm² W₂ (or the exception's): intensity = signal / W,
+/// sem = √variance / W, std = √(variance / W₂).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Σ w (raw - dark) over the valid pixels, counts.
+    pub signal: Vec<f64>,
+    /// Σ w² max(raw, 1) over the valid pixels; absent without an error model.
+    pub variance: Option<Vec<f64>>,
+    /// The norms of this frame, where it invalidates pixels that the plan counts.
+    pub exception: Option<Exception>,
+}
+
+/// The plan's sums, without the pixels that a frame invalidates. Exactly zero in a bin that has no pixel left.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exception {
+    /// Σ w n.
+    pub norm: Vec<f64>,
+    /// Σ w² n².
+    pub norm_sq: Vec<f64>,
+    /// Σ w.
+    pub count: Vec<f64>,
+}
+
+impl Sums {
+    /// Completes the sums over photons (Σ w raw and Σ w² (max(raw, 1) - 1)) with the plan's sums: every kernel ends
+    /// here. `invalid` are the frame's invalid pixels that the plan counts, rising.
+    pub(crate) fn complete(plan: &Plan, mut signal: Vec<f64>, mut excess: Vec<f64>, invalid: &[u32]) -> Sums {
+        let without;
+        let statics = if invalid.is_empty() {
+            plan.statics()
+        } else {
+            without = plan.statics_without(invalid.iter().map(|&p| p as usize));
+            &without
+        };
+        for (signal, bin) in signal.iter_mut().zip(statics) {
+            *signal -= bin.dark.value();
+        }
+        for (excess, bin) in excess.iter_mut().zip(statics) {
+            *excess += bin.floor.value();
+        }
+        let exception = (!invalid.is_empty()).then(|| Exception {
+            norm: statics.iter().map(|s| s.norm.value()).collect(),
+            norm_sq: statics.iter().map(|s| s.norm_sq.value()).collect(),
+            count: statics.iter().map(|s| s.count.value()).collect(),
+        });
+        Sums { signal, variance: (plan.errors == ErrorModel::Poisson).then_some(excess), exception }
+    }
+}
