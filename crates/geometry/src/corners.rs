@@ -1,0 +1,84 @@
+//! Detectors given pixel by pixel: the four corners of each, as NeXus detector files hold them.
+
+/// The corners of all pixels: rows, columns, corners A B C D, and z, y, x in metres from the
+/// detector's origin. A is the corner at the lower indices, B the next along the slow axis, C the
+/// opposite one, D the next along the fast axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PixelCorners {
+    shape: [usize; 2],
+    values: Vec<f32>,
+    flat: bool,
+}
+
+/// Numbers of a pixel: four corners of z, y, x.
+const PIXEL: usize = 12;
+
+/// An array that does not hold four corners for every pixel.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("pixel_corners: {found} numbers: expected {rows} x {columns} x 4 x 3")]
+pub struct WrongLength {
+    /// How many numbers there are.
+    pub found: usize,
+    /// Rows of the detector.
+    pub rows: usize,
+    /// Columns of the detector.
+    pub columns: usize,
+}
+
+impl PixelCorners {
+    /// From the array `pixel_corners` in row-major order.
+    pub fn new(shape: [usize; 2], values: Vec<f32>) -> Result<Self, WrongLength> {
+        let [rows, columns] = shape;
+        if values.len() != rows * columns * PIXEL {
+            return Err(WrongLength { found: values.len(), rows, columns });
+        }
+        let flat = values.iter().step_by(3).all(|&z| z == 0.0);
+        Ok(Self { shape, values, flat })
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// Whether all corners lie in the detector's plane.
+    pub fn flat(&self) -> bool {
+        self.flat
+    }
+
+    /// The corners A, B, C, D of a pixel as [z, y, x].
+    pub(crate) fn of(&self, pixel: usize) -> [[f64; 3]; 4] {
+        let values = &self.values[pixel * PIXEL..(pixel + 1) * PIXEL];
+        [0, 3, 6, 9].map(|at| [values[at], values[at + 1], values[at + 2]].map(f64::from))
+    }
+
+    /// The mean of a pixel's corners as [z, y, x].
+    pub(crate) fn center(&self, pixel: usize) -> [f64; 3] {
+        let corners = self.of(pixel);
+        // In single precision, as a reader of the same file through pyFAI gets it.
+        [0, 1, 2].map(|axis| f64::from(corners.map(|corner| corner[axis] * 0.25).iter().sum::<f64>() as f32))
+    }
+
+    /// Whether a pixel's place is known.
+    pub(crate) fn finite(&self, pixel: usize) -> bool {
+        self.values[pixel * PIXEL..(pixel + 1) * PIXEL].iter().all(|value| value.is_finite())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_of_another_shape_is_refused() {
+        let message = PixelCorners::new([2, 1], vec![0.0; 12]).unwrap_err().to_string();
+        assert_eq!(message, "pixel_corners: 12 numbers: expected 2 x 1 x 4 x 3");
+    }
+
+    #[test]
+    fn a_center_is_the_mean_of_the_corners() {
+        let corners = PixelCorners::new([1, 1], vec![0., 0., 0., 0., 1., 0., 4., 1., 2., 0., 0., 2.]).unwrap();
+        assert_eq!(corners.center(0), [1.0, 0.5, 1.0]);
+        assert!(!corners.flat());
+    }
+}

@@ -1,0 +1,67 @@
+//! The detectors that are known by name: those of pyFAI 2026.9, from a generated table.
+
+mod table;
+
+pub(crate) use table::{Entry, Modes};
+
+/// A name that no detector has.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("no detector is called {name:?}; the nearest name is {nearest:?}")]
+pub struct UnknownName {
+    /// What was asked for.
+    pub name: String,
+    /// The known name that is most like it.
+    pub nearest: String,
+}
+
+/// All class names, in the order of the table.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    table::entries().iter().map(|entry| entry.class.as_str())
+}
+
+/// The class name of the detector that a name or alias stands for. As in pyFAI, case does not matter
+/// and a space may stand for an underscore or for nothing.
+pub fn find(name: &str) -> Result<&'static str, UnknownName> {
+    entry(name).map(|entry| entry.class.as_str())
+}
+
+pub(crate) fn entry(name: &str) -> Result<&'static Entry, UnknownName> {
+    let wanted = name.trim().to_lowercase();
+    let joined = wanted.replace(' ', "_");
+    let known = |entry: &&Entry| entry.names.iter().any(|known| *known == wanted || *known == joined);
+    table::entries().iter().find(known).ok_or_else(|| {
+        let all = table::entries().iter().flat_map(|entry| &entry.names);
+        let likeness = |known: &&String| strsim::normalized_damerau_levenshtein(known, &joined);
+        let nearest = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).expect("the table is not empty").clone();
+        UnknownName { name: name.to_owned(), nearest }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_matched_as_pyfai_matches_them() {
+        for name in ["Eiger2CdTe_4M", "eiger2_cdte_4m", "Eiger2 CdTe 4M", "EIGER2CDTE4M", " eiger2 cdte 4m "] {
+            assert_eq!(find(name), Ok("Eiger2CdTe_4M"), "{name}");
+        }
+        assert_eq!(find("MAR 345"), Ok("Mar345"));
+        assert_eq!(find("Fairchild Condor 486:90"), Ok("Fairchild"));
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let message = find("Pilatus 2N").unwrap_err().to_string();
+        assert_eq!(message, "no detector is called \"Pilatus 2N\"; the nearest name is \"pilatus_2m\"");
+    }
+
+    #[test]
+    fn no_name_stands_for_two_detectors() {
+        let mut names: Vec<&String> = table::entries().iter().flat_map(|entry| &entry.names).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

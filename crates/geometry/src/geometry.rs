@@ -1,0 +1,193 @@
+//! Positions of all pixels of an experiment, in any radial unit and in azimuth.
+
+use rayon::prelude::*;
+
+use crate::detector::Pixels;
+use crate::rotation::{Point, Rotation};
+use crate::{Detector, DetectorError, Poni, Unit};
+
+/// The place of every pixel of a detector in an experiment.
+///
+/// All arrays are row-major and have one item a pixel. Centres and half widths are computed in
+/// double precision from corners that were rounded to single precision in the base unit, as
+/// pyFAI does it: patterns split over bins agree only if that is reproduced.
+pub struct Geometry {
+    pub(crate) pixels: Pixels,
+    pub(crate) place: Place,
+    shape: [usize; 2],
+}
+
+/// Why there is no geometry, or no position in a unit.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The frames are not of this detector.
+    #[error(transparent)]
+    Detector(#[from] DetectorError),
+    /// A unit that depends on the wavelength, and none is given.
+    #[error("unit {0} needs a wavelength, and the PONI file gives none")]
+    NoWavelength(Unit),
+}
+
+/// How the detector stands.
+pub(crate) struct Place {
+    pub(crate) dist: f64,
+    pub(crate) poni1: f64,
+    pub(crate) poni2: f64,
+    rotation: Rotation,
+    wavelength: Option<f64>,
+}
+
+impl Place {
+    /// From a place on the detector, metres from its corner and above its plane, to the laboratory.
+    #[inline]
+    pub(crate) fn lab(&self, p1: f64, p2: f64, p3: f64) -> Point {
+        self.rotation.apply(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
+    }
+}
+
+impl Geometry {
+    /// The geometry of frames of `shape` (rows, columns) taken with a detector placed by a PONI file.
+    pub fn new(poni: &Poni, detector: &Detector, shape: [usize; 2]) -> Result<Self, Error> {
+        let pixels = detector.for_frames(shape)?.pixels().expect("a detector for frames has their shape");
+        let place = Place {
+            dist: poni.dist,
+            poni1: poni.poni1,
+            poni2: poni.poni2,
+            rotation: Rotation::new(poni.rot1, poni.rot2, poni.rot3),
+            wavelength: poni.wavelength,
+        };
+        Ok(Self { pixels, place, shape })
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// Wavelength, metres.
+    pub fn wavelength(&self) -> Option<f64> {
+        self.place.wavelength
+    }
+
+    /// Where the middle of each pixel lies, in `unit`.
+    pub fn radial_centers(&self, unit: Unit) -> Result<Vec<f64>, Error> {
+        let radial = self.radial(unit)?;
+        Ok(self.centers(|point| radial(point) * unit.scale()))
+    }
+
+    /// The azimuth of the middle of each pixel, radians in (-π, π].
+    pub fn chi_centers(&self) -> Vec<f64> {
+        self.centers(Point::chi)
+    }
+
+    /// The corners A, B, C, D of each pixel as (radial in the base unit of `unit`, azimuth in radians).
+    pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, Error> {
+        let radial = self.radial(unit)?;
+        Ok(self.corner_values(unit, |point| [radial(point) as f32, point.chi() as f32]))
+    }
+
+    /// Half the width of each pixel in `unit`: the largest distance of a corner from the centre.
+    pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, Error> {
+        let radial = self.radial(unit)?;
+        let centers = self.centers(radial);
+        let corners = self.corner_values(unit, |point| radial(point) as f32);
+        let largest = |corners: &[f32; 4], center: &f64| {
+            corners.map(|corner| (f64::from(corner) - center).abs()).into_iter().fold(0.0, f64::max) * unit.scale()
+        };
+        Ok(corners.par_iter().zip(&centers).map(|(corners, center)| largest(corners, center)).collect())
+    }
+
+    /// Half the width of each pixel in azimuth, radians: the largest distance of a corner from the
+    /// centre, the short way round.
+    pub fn chi_deltas(&self) -> Vec<f64> {
+        let centers = self.chi_centers();
+        let corners = self.corner_values(Unit::RM, |point| point.chi() as f32);
+        let apart = |corner: f32, center: f64| {
+            let delta = (f64::from(corner) - center).abs();
+            delta.min(std::f64::consts::TAU - delta)
+        };
+        let largest = |corners: &[f32; 4], center: f64| {
+            corners.map(|corner| apart(corner, center)).into_iter().fold(0.0, f64::max)
+        };
+        corners.par_iter().zip(&centers).map(|(corners, center)| largest(corners, *center)).collect()
+    }
+
+    /// The radial position in the base unit of a point.
+    fn radial(&self, unit: Unit) -> Result<impl Fn(Point) -> f64 + Sync + Copy, Error> {
+        let base = unit.base();
+        let wavelength = match self.place.wavelength {
+            None if unit.needs_wavelength() => return Err(Error::NoWavelength(unit)),
+            wavelength => wavelength.unwrap_or(f64::NAN),
+        };
+        let per_q = 4.0e-9 * std::f64::consts::PI / wavelength;
+        let per_d = 2.0e-9 / wavelength;
+        Ok(move |point: Point| match base {
+            Unit::RM => point.r(),
+            Unit::TthRad => point.two_theta(),
+            Unit::QNm => per_q * (point.two_theta() * 0.5).sin(),
+            _ => (per_d * (point.two_theta() * 0.5).sin()).powi(2),
+        })
+    }
+
+    /// One value for the middle of each pixel.
+    pub(crate) fn centers(&self, value: impl Fn(Point) -> f64 + Sync) -> Vec<f64> {
+        let columns = self.shape[1];
+        let mut values = vec![0.0; self.shape[0] * columns];
+        let place = &self.place;
+        match &self.pixels {
+            Pixels::Grid([slow, fast]) => {
+                values.par_chunks_mut(columns.max(1)).zip(&slow.centers).for_each(|(row, &p1)| {
+                    for (out, &p2) in row.iter_mut().zip(&fast.centers) {
+                        *out = value(place.lab(p1, p2, 0.0));
+                    }
+                });
+            }
+            Pixels::Corners(corners) => values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
+                let [z, y, x] = corners.center(pixel);
+                *out = value(place.lab(y, x, z));
+            }),
+        }
+        values
+    }
+
+    /// One value for each corner of each pixel. On a grid, a corner that pixels share is computed once.
+    fn corner_values<T: Copy + Default + Send + Sync>(
+        &self,
+        unit: Unit,
+        value: impl Fn(Point) -> T + Sync,
+    ) -> Vec<[T; 4]> {
+        let [rows, columns] = self.shape;
+        let place = &self.place;
+        let mut values = vec![[T::default(); 4]; rows * columns];
+        let [slow, fast] = match &self.pixels {
+            Pixels::Grid(axes) => axes,
+            Pixels::Corners(corners) => {
+                values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
+                    *out = corners.of(pixel).map(|[z, y, x]| value(place.lab(y, x, z)));
+                });
+                return values;
+            }
+        };
+        // pyFAI has a fast path for r, 2θ and q, and takes d*² through corners in single precision.
+        let edges = |axis: &crate::lattice::Axis| match unit.base() {
+            Unit::RecD2Nm => axis.single_edges.iter().map(|&edge| f64::from(edge)).collect(),
+            _ => axis.edges.clone(),
+        };
+        let (slow_edges, fast_edges): (Vec<f64>, Vec<f64>) = (edges(slow), edges(fast));
+        let mut nodes = vec![T::default(); (rows + 1) * (columns + 1)];
+        nodes.par_chunks_mut(columns + 1).zip(&slow_edges).for_each(|(row, &p1)| {
+            for (out, &p2) in row.iter_mut().zip(&fast_edges) {
+                *out = value(place.lab(p1, p2, 0.0));
+            }
+        });
+        values.par_chunks_mut(columns.max(1)).enumerate().for_each(|(row, out)| {
+            let lower = &nodes[row * (columns + 1)..][..columns + 1];
+            let upper = &nodes[(row + 1) * (columns + 1)..][..columns + 1];
+            for (column, out) in out.iter_mut().enumerate() {
+                *out = [lower[column], upper[column], upper[column + 1], lower[column + 1]];
+            }
+        });
+        values
+    }
+}

@@ -1,0 +1,113 @@
+//! The detector's part of a PONI file.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Error;
+use super::fields::{number_of, shown, wrong};
+use crate::Orientation;
+
+/// The detector that a PONI file asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DetectorSpec {
+    /// A class name or alias of pyFAI's, or the path of a NeXus detector file. `None` where a file of
+    /// version 1 gives pixel sizes only.
+    pub name: Option<String>,
+    /// What the file says about this detector beyond its name.
+    pub config: DetectorConfig,
+    /// Whether the file is of version 1, where pixel sizes make a plain grid of any detector that
+    /// does not insist on its own.
+    pub(crate) first_version: bool,
+}
+
+/// The settings in `Detector_config` that have a bearing on positions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DetectorConfig {
+    /// Size of a pixel along the slow axis, metres.
+    pub pixel1: Option<f64>,
+    /// Size of a pixel along the fast axis, metres.
+    pub pixel2: Option<f64>,
+    /// Rows and columns of the unbinned detector.
+    pub max_shape: Option<[usize; 2]>,
+    /// The orientation, where it is given.
+    pub orientation: Option<Orientation>,
+    /// The file of a `NexusDetector`.
+    pub filename: Option<String>,
+}
+
+impl DetectorSpec {
+    pub(super) fn first_version(name: Option<String>, [pixel1, pixel2]: [Option<f64>; 2]) -> Self {
+        let config = DetectorConfig { pixel1, pixel2, ..DetectorConfig::default() };
+        Self { name, config, first_version: true }
+    }
+
+    pub(super) fn later_version(name: String, config: &Value) -> Result<Self, Error> {
+        let config = match config {
+            Value::Null => DetectorConfig::default(),
+            Value::Object(settings) => DetectorConfig::read(settings)?,
+            other => return Err(wrong("Detector_config", other, "a JSON object, as in {\"orientation\": 3}")),
+        };
+        Ok(Self { name: Some(name), config, first_version: false })
+    }
+
+    /// The NeXus detector file that the detector is described in, where it is not one known by name.
+    pub fn file(&self) -> Option<&Path> {
+        if let Some(file) = &self.config.filename {
+            return Some(Path::new(file));
+        }
+        let name = self.name.as_deref()?;
+        let suffix = Path::new(name).extension().and_then(|suffix| suffix.to_str());
+        let is_file = name.contains('/') || matches!(suffix, Some("h5" | "hdf5" | "nxs" | "nx" | "hdf"));
+        is_file.then(|| Path::new(name))
+    }
+}
+
+impl DetectorConfig {
+    fn read(settings: &Map<String, Value>) -> Result<Self, Error> {
+        let mut config = Self::default();
+        for (key, value) in settings.iter().filter(|(_, value)| !value.is_null()) {
+            match key.to_lowercase().as_str() {
+                "pixel1" => config.pixel1 = Some(pixel_size(key, value)?),
+                "pixel2" => config.pixel2 = Some(pixel_size(key, value)?),
+                "max_shape" | "shape" => config.max_shape = Some(shape(key, value)?),
+                "orientation" => config.orientation = orientation(key, value)?,
+                "filename" => config.filename = Some(shown(value)),
+                // The sensor matters for parallax alone, which is refused where it is on.
+                "sensor" => {}
+                "splinefile" => return Err(no_splines()),
+                _ => {
+                    let why = "not supported; expected pixel1, pixel2, max_shape, orientation, sensor or filename";
+                    return Err(Error::Config { key: key.clone(), why });
+                }
+            }
+        }
+        Ok(config)
+    }
+}
+
+/// Distortion by splines is not built.
+pub(super) fn no_splines() -> Error {
+    let why = "distortion by a spline is not supported; save the detector as a NeXus file with pixel_corners";
+    Error::Config { key: "splineFile".to_owned(), why }
+}
+
+fn pixel_size(key: &str, value: &Value) -> Result<f64, Error> {
+    number_of(value).filter(|&size| size > 0.0).ok_or_else(|| wrong(key, shown(value), "metres, above 0"))
+}
+
+fn shape(key: &str, value: &Value) -> Result<[usize; 2], Error> {
+    let sides: Option<Vec<usize>> = value.as_array().and_then(|sides| {
+        sides.iter().map(|side| usize::try_from(side.as_u64().filter(|&side| side > 0)?).ok()).collect()
+    });
+    sides.and_then(|sides| sides.try_into().ok()).ok_or_else(|| wrong(key, value, "[rows, columns]"))
+}
+
+/// 0 is pyFAI's way to leave the orientation to the detector.
+fn orientation(key: &str, value: &Value) -> Result<Option<Orientation>, Error> {
+    match value.as_u64() {
+        Some(0) => Ok(None),
+        Some(number) if Orientation::from_number(number).is_some() => Ok(Orientation::from_number(number)),
+        _ => Err(wrong(key, value, "1, 2, 3 or 4")),
+    }
+}

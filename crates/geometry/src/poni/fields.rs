@@ -1,0 +1,140 @@
+//! The keys of a PONI file, gathered before they are judged together.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{DetectorSpec, Error, Poni};
+
+/// Every key that some version of the format knows, in lower case.
+const KNOWN: [&str; 16] = [
+    "poni_version",
+    "detector",
+    "detector_config",
+    "pixelsize1",
+    "pixelsize2",
+    "splinefile",
+    "distance",
+    "dist",
+    "poni1",
+    "poni2",
+    "rot1",
+    "rot2",
+    "rot3",
+    "wavelength",
+    "parallax",
+    "calibrant",
+];
+
+const NUMBER: &str = "a finite number";
+
+/// Keys in lower case with their last value.
+#[derive(Default)]
+pub(super) struct Fields(BTreeMap<String, Value>);
+
+impl Fields {
+    pub(super) fn set(&mut self, key: &str, value: Value) {
+        self.0.insert(key.to_lowercase(), value);
+    }
+
+    pub(super) fn into_poni(self) -> Result<Poni, Error> {
+        let version = self.version()?;
+        self.refuse_parallax()?;
+        let wavelength = self.number("wavelength")?;
+        if let Some(wavelength) = wavelength.filter(|&wavelength| wavelength <= 0.0) {
+            return Err(wrong("wavelength", wavelength, "metres, above 0"));
+        }
+        let distance = match self.number("distance")? {
+            Some(distance) => distance,
+            None => self.number("dist")?.ok_or(Error::Missing("Distance"))?,
+        };
+        Ok(Poni {
+            dist: distance,
+            poni1: self.number("poni1")?.ok_or(Error::Missing("Poni1"))?,
+            poni2: self.number("poni2")?.ok_or(Error::Missing("Poni2"))?,
+            rot1: self.number("rot1")?.unwrap_or(0.0),
+            rot2: self.number("rot2")?.unwrap_or(0.0),
+            rot3: self.number("rot3")?.unwrap_or(0.0),
+            wavelength,
+            detector: if version < 2.0 { self.first_version()? } else { self.later_version()? },
+            ignored: self.0.into_keys().filter(|key| !KNOWN.contains(&key.as_str())).collect(),
+        })
+    }
+
+    /// The version claimed, or the one that the keys imply.
+    fn version(&self) -> Result<f64, Error> {
+        let claimed = match self.0.get("poni_version") {
+            None => 1.0,
+            Some(value) => number_of(value).ok_or_else(|| Error::Version(shown(value)))?,
+        };
+        if !(1.0..=3.0).contains(&claimed) {
+            return Err(Error::Version(claimed.to_string()));
+        }
+        let implied = if self.0.contains_key("detector_config") { 2.0 } else { 1.0 };
+        Ok(claimed.max(implied))
+    }
+
+    fn refuse_parallax(&self) -> Result<(), Error> {
+        match self.0.get("parallax") {
+            None | Some(Value::Bool(false)) => Ok(()),
+            Some(Value::String(text)) if !text.eq_ignore_ascii_case("true") => Ok(()),
+            Some(_) => Err(Error::Parallax),
+        }
+    }
+
+    /// Version 1: a detector may be named; pixel sizes, where given, stand beside it.
+    fn first_version(&self) -> Result<DetectorSpec, Error> {
+        match self.text("splinefile")? {
+            Some(file) if !file.eq_ignore_ascii_case("none") => return Err(super::config::no_splines()),
+            _ => {}
+        }
+        let sizes = [self.number("pixelsize1")?, self.number("pixelsize2")?];
+        Ok(DetectorSpec::first_version(self.text("detector")?, sizes))
+    }
+
+    /// Version 2 and later: a detector and its configuration, which is JSON inside of a line.
+    fn later_version(&self) -> Result<DetectorSpec, Error> {
+        let name = self.text("detector")?.ok_or(Error::Missing("Detector"))?;
+        let config = match self.0.get("detector_config") {
+            None => Value::Null,
+            Some(Value::String(text)) => serde_json::from_str(text)
+                .map_err(|_| wrong("Detector_config", text, "a JSON object, as in {\"orientation\": 3}"))?,
+            Some(value) => value.clone(),
+        };
+        DetectorSpec::later_version(name, &config)
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>, Error> {
+        match self.0.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(wrong(key, shown(other), "a text")),
+        }
+    }
+
+    fn number(&self, key: &str) -> Result<Option<f64>, Error> {
+        let Some(value) = self.0.get(key) else { return Ok(None) };
+        match number_of(value) {
+            Some(number) => Ok(Some(number)),
+            None => Err(wrong(key, shown(value), NUMBER)),
+        }
+    }
+}
+
+/// A finite number, from JSON or from a text.
+pub(super) fn number_of(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::String(text) => text.parse().ok()?,
+        other => other.as_f64()?,
+    };
+    f64::is_finite(number).then_some(number)
+}
+
+/// A value as the file has it: texts without their quotes.
+pub(super) fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+pub(super) fn wrong(key: &str, value: impl ToString, expected: &'static str) -> Error {
+    Error::Value { key: key.to_owned(), value: value.to_string(), expected }
+}

@@ -1,0 +1,93 @@
+//! PONI files as users have them, and as they break them.
+
+use super::*;
+use crate::Orientation;
+
+const PLACE: &str = "Distance: 0.1\nPoni1: 0.02\nPoni2: 0.03\n";
+
+fn message(text: &str) -> String {
+    Poni::parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn version_1_has_pixel_sizes_and_no_version() {
+    let poni = Poni::parse(
+        "# Nota: C-Order, 1 refers to the Y axis, 2 to the X axis\nPixelSize1: 7.5e-05\nPixelSize2: 8e-05\n\
+         Distance: 0.1\nPoni1: 0.02\nPoni2: 0.03\nRot1: 0.1\nRot2: -0.2\nRot3: 0.3\nSplineFile: None\nWavelength: 1e-10\n",
+    )
+    .unwrap();
+    assert_eq!([poni.dist, poni.poni1, poni.poni2, poni.rot1, poni.rot2, poni.rot3], [0.1, 0.02, 0.03, 0.1, -0.2, 0.3]);
+    assert_eq!(poni.wavelength, Some(1e-10));
+    assert_eq!(poni.detector.name, None);
+    assert_eq!((poni.detector.config.pixel1, poni.detector.config.pixel2), (Some(7.5e-5), Some(8e-5)));
+}
+
+#[test]
+fn version_2_1_has_a_detector_with_an_orientation() {
+    let text = format!(
+        "poni_version: 2.1\nDetector: Detector\nDetector_config: {{\"pixel1\": 1e-4, \"pixel2\": 1e-4, \
+         \"max_shape\": [10, 20], \"orientation\": 2}}\n{PLACE}"
+    );
+    let detector = Poni::parse(&text).unwrap().detector;
+    assert_eq!(detector.name.as_deref(), Some("Detector"));
+    assert_eq!(detector.config.max_shape, Some([10, 20]));
+    assert_eq!(detector.config.orientation, Some(Orientation::TopRight));
+}
+
+#[test]
+fn a_later_line_overrides_an_earlier_one() {
+    let text = format!("poni1: 7\nDETECTOR: Eiger4M\nDetector_config: {{}}\n{PLACE}# Poni2: 9\nDistance: 0.5\n");
+    let poni = Poni::parse(&text).unwrap();
+    assert_eq!([poni.dist, poni.poni1, poni.poni2], [0.5, 0.02, 0.03]);
+}
+
+#[test]
+fn parallax_is_refused_where_it_is_on() {
+    let text = |word| format!("poni_version: 3\nDetector: Eiger4M\nDetector_config: {{}}\n{PLACE}Parallax: {word}\n");
+    assert!(Poni::parse(&text("False")).is_ok());
+    assert_eq!(message(&text("True")), "Parallax: True: the correction of parallax is not supported; expected False");
+}
+
+#[test]
+fn a_version_above_3_is_refused() {
+    assert_eq!(message(&format!("poni_version: 4\n{PLACE}")), "poni_version 4: expected 1, 2, 2.1 or 3");
+    assert_eq!(message(&format!("poni_version: new\n{PLACE}")), "poni_version new: expected 1, 2, 2.1 or 3");
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_named() {
+    assert_eq!(message("Poni1: 1\nPoni2: 1\n"), "no Distance in the PONI file");
+    assert_eq!(message(&format!("{PLACE}Rot1: half\n")), "rot1: half: expected a finite number");
+    assert_eq!(message(&format!("{PLACE}Wavelength: 0\n")), "wavelength: 0: expected metres, above 0");
+    let bad = |config| message(&format!("Detector: Eiger4M\nDetector_config: {config}\n{PLACE}"));
+    assert_eq!(bad("{\"orientation\": 5}"), "orientation: 5: expected 1, 2, 3 or 4");
+    assert_eq!(bad("{\"max_shape\": [1]}"), "max_shape: [1]: expected [rows, columns]");
+    assert!(bad("oops").starts_with("Detector_config: oops: expected a JSON object"));
+    assert!(bad("{\"splineFile\": \"a.spline\"}").starts_with("Detector_config: splineFile: distortion by a spline"));
+    assert!(bad("{\"radius\": 1}").starts_with("Detector_config: radius: not supported"));
+}
+
+#[test]
+fn unknown_keys_are_kept_for_a_warning() {
+    assert_eq!(Poni::parse(&format!("{PLACE}Rot_1: 0.1\n")).unwrap().ignored, ["rot_1"]);
+}
+
+#[test]
+fn json_says_dist_and_may_stand_in_a_worker_configuration() {
+    let json = serde_json::json!({"version": 5, "poni": {
+        "poni_version": 2.1, "dist": 0.1, "poni1": 0.02, "poni2": 0.03, "rot1": 0, "rot2": 0, "rot3": 0,
+        "detector": "Pilatus1M", "detector_config": {"orientation": 3}, "wavelength": 1e-10
+    }});
+    let poni = Poni::from_json(&json).unwrap();
+    assert_eq!((poni.dist, poni.detector.name.as_deref()), (0.1, Some("Pilatus1M")));
+    assert!(matches!(Poni::from_json(&serde_json::json!("x")), Err(Error::NotAnObject)));
+}
+
+#[test]
+fn a_detector_file_is_told_from_a_name() {
+    let spec = |name: &str| Poni::parse(&format!("Detector: {name}\nDetector_config: {{}}\n{PLACE}")).unwrap().detector;
+    assert_eq!(spec("Pilatus CdTe 2M").file(), None);
+    assert_eq!(spec("/data/frelon.h5").file(), Some("/data/frelon.h5".as_ref()));
+    let config = format!("Detector: NexusDetector\nDetector_config: {{\"filename\": \"d.nxs\"}}\n{PLACE}");
+    assert_eq!(Poni::parse(&config).unwrap().detector.file(), Some("d.nxs".as_ref()));
+}

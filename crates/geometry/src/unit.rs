@@ -1,0 +1,134 @@
+//! Radial units: what the axis of a pattern counts.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A radial unit, under the name that pyFAI and the ESRF tools give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// `r_mm`: distance from the beam in the laboratory, millimetres.
+    RMm,
+    /// `r_m`: distance from the beam in the laboratory, metres.
+    RM,
+    /// `2th_deg`: scattering angle, degrees.
+    TthDeg,
+    /// `2th_rad`: scattering angle, radians.
+    TthRad,
+    /// `q_nm^-1`: scattering vector 4π sin(θ)/λ, per nanometre.
+    QNm,
+    /// `q_A^-1`: scattering vector, per ångström.
+    QA,
+    /// `d*2_nm^-2`: squared reciprocal spacing (2 sin(θ)/λ)², per square nanometre.
+    RecD2Nm,
+    /// `d*2_A^-2`: squared reciprocal spacing, per square ångström.
+    RecD2A,
+}
+
+/// A word that names no radial unit.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown unit {0:?}: expected one of {names}", names = Unit::ALL.map(Unit::name).join(", "))]
+pub struct UnknownUnit(pub String);
+
+impl Unit {
+    /// All units.
+    pub const ALL: [Self; 8] =
+        [Self::RMm, Self::RM, Self::TthDeg, Self::TthRad, Self::QNm, Self::QA, Self::RecD2Nm, Self::RecD2A];
+
+    /// Reads a unit's name, exactly as [`Unit::name`] spells it.
+    pub fn parse(name: &str) -> Result<Self, UnknownUnit> {
+        Self::ALL.into_iter().find(|unit| unit.name() == name).ok_or_else(|| UnknownUnit(name.to_owned()))
+    }
+
+    /// The name, quantity and unit joined: `q_nm^-1`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RMm => "r_mm",
+            Self::RM => "r_m",
+            Self::TthDeg => "2th_deg",
+            Self::TthRad => "2th_rad",
+            Self::QNm => "q_nm^-1",
+            Self::QA => "q_A^-1",
+            Self::RecD2Nm => "d*2_nm^-2",
+            Self::RecD2A => "d*2_A^-2",
+        }
+    }
+
+    /// The unit of the same quantity in which positions are computed: m, rad, nm^-1, nm^-2.
+    pub fn base(self) -> Self {
+        match self {
+            Self::RMm | Self::RM => Self::RM,
+            Self::TthDeg | Self::TthRad => Self::TthRad,
+            Self::QNm | Self::QA => Self::QNm,
+            Self::RecD2Nm | Self::RecD2A => Self::RecD2Nm,
+        }
+    }
+
+    /// The factor from the base unit to this one.
+    pub fn scale(self) -> f64 {
+        match self {
+            Self::RMm => 1000.0,
+            Self::TthDeg => 180.0 / std::f64::consts::PI,
+            Self::QA => 0.1,
+            Self::RecD2A => 0.01,
+            Self::RM | Self::TthRad | Self::QNm | Self::RecD2Nm => 1.0,
+        }
+    }
+
+    /// What the axis is called in a file: `r`, `2th`, `q`, `d*2`.
+    pub fn axis_name(self) -> &'static str {
+        self.name().split_once('_').expect("a unit's name holds an underscore").0
+    }
+
+    /// What the axis is counted in: `mm`, `deg`, `nm^-1`.
+    pub fn axis_units(self) -> &'static str {
+        self.name().split_once('_').expect("a unit's name holds an underscore").1
+    }
+
+    /// Whether a position in this unit depends on the wavelength.
+    pub fn needs_wavelength(self) -> bool {
+        matches!(self.base(), Self::QNm | Self::RecD2Nm)
+    }
+
+    /// Whether positions are never negative, so that an axis is not begun below zero.
+    pub fn positive(self) -> bool {
+        true
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Unit {
+    type Err = UnknownUnit;
+
+    fn from_str(name: &str) -> Result<Self, UnknownUnit> {
+        Self::parse(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back() {
+        for unit in Unit::ALL {
+            assert_eq!(unit.to_string().parse(), Ok(unit));
+        }
+    }
+
+    #[test]
+    fn an_unknown_unit_is_refused_with_the_known_ones() {
+        let message = Unit::parse("q_nm").unwrap_err().to_string();
+        assert!(message.starts_with("unknown unit \"q_nm\": expected one of r_mm, r_m, 2th_deg"), "{message}");
+    }
+
+    #[test]
+    fn an_axis_is_named_by_quantity_and_units() {
+        assert_eq!((Unit::QA.axis_name(), Unit::QA.axis_units()), ("q", "A^-1"));
+        assert_eq!((Unit::RecD2Nm.axis_name(), Unit::RecD2Nm.axis_units()), ("d*2", "nm^-2"));
+    }
+}
