@@ -1,1 +1,46 @@
-//! plan-split
+//! plan-split: scan records in, task records out. Tasks carry all that they need, so that any line
+//! can be run alone, anywhere, twice.
+
+mod args;
+mod cut;
+mod names;
+mod plan;
+
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use manners::{Filter, Input, Stop};
+use records::{Fail, Record};
+
+use args::Args;
+use plan::Planner;
+
+/// The command line, for the manual page.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Runs the filter.
+pub fn main() -> ExitCode {
+    manners::run("plan-split", run)
+}
+
+fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    let mut input = Input::open(&args.inputs)?;
+    let mut planner = Planner::new(args).map_err(|why| Stop::fatal("no plan", why))?;
+    while let Some(record) = input.next(filter)? {
+        match record {
+            Record::Scan(scan) => plan(&mut planner, *scan, filter)?,
+            other => filter.emit(&other)?,
+        }
+    }
+    Ok(())
+}
+
+fn plan(planner: &mut Planner, scan: records::Scan, filter: &Filter) -> Result<(), Stop> {
+    let (id, about) = (scan.id.clone(), scan.acquisition.file.display().to_string());
+    match planner.tasks(scan) {
+        Ok(tasks) => tasks.into_iter().try_for_each(|task| filter.emit(&Record::from(task))),
+        Err(why) => filter.fail(Fail { id, about, error: why.to_string(), ..Fail::default() }),
+    }
+}

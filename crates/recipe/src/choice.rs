@@ -128,18 +128,18 @@ macro_rules! words {
 
 words!(Split, "no, bbox or full",
     text => match text { "no" => Some(Self::No), "bbox" => Some(Self::BBox), "full" => Some(Self::Full), _ => None },
-    value => match value { Self::No => "no", Self::BBox => "bbox", Self::Full => "full" }.to_owned());
+    value => match value { Self::No => "no", Self::BBox => "bbox", Self::Full => "full" });
 
 words!(ErrorModel, "no, poisson, azimuthal or hybrid",
     text => match text {
         "no" => Some(Self::No), "poisson" => Some(Self::Poisson),
         "azimuthal" => Some(Self::Azimuthal), "hybrid" => Some(Self::Hybrid), _ => None },
     value => match value {
-        Self::No => "no", Self::Poisson => "poisson", Self::Azimuthal => "azimuthal", Self::Hybrid => "hybrid" }.to_owned());
+        Self::No => "no", Self::Poisson => "poisson", Self::Azimuthal => "azimuthal", Self::Hybrid => "hybrid" });
 
 words!(Empty, "nan or 0",
     text => match text { "nan" | "NaN" => Some(Self::Nan), "0" => Some(Self::Zero), _ => None },
-    value => match value { Self::Nan => "nan", Self::Zero => "0" }.to_owned());
+    value => match value { Self::Nan => "nan", Self::Zero => "0" });
 
 words!(Dummy, "auto, none, VALUE or VALUE,DELTA",
     text => match text { "auto" => Some(Self::Auto), "none" => Some(Self::None), _ => interval(text) },

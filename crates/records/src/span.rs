@@ -28,6 +28,11 @@ impl Span {
         (self.stop - self.start).div_ceil(self.step)
     }
 
+    /// The distance of a frame from the one before.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
     /// The first frame, if there is one.
     pub fn first(&self) -> u64 {
         self.start
