@@ -69,6 +69,11 @@ impl Input {
         Ok(None)
     }
 
+    /// Whether all of it has been read. Where the filter drained, false means that there may be more.
+    pub fn is_done(&self) -> bool {
+        self.current.is_none() && self.waiting.is_empty()
+    }
+
     /// The next path, of any bytes. Empty ones are passed over.
     ///
     /// # Errors
