@@ -1,0 +1,178 @@
+//! Batches of stored frames give the scalar kernel's bytes, whatever is beside them in the batch.
+
+mod support;
+
+use kernels::{ErrorModel, Invalid, Pipeline, PixelType, Plan, Scratch, Stored, Sums, accumulate, integrate_batch};
+use proptest::prelude::*;
+use support::{Csc, Frame, Photons, Random};
+
+const BSLZ4: (u32, &[u32]) = (32008, &[0, 4, 0, 0, 2]);
+
+/// The bits of all sums: -0 is not 0 here, and NaN would equal itself.
+fn bits(sums: &Sums) -> Vec<Vec<u64>> {
+    let mut all = vec![&sums.signal];
+    all.extend(&sums.variance);
+    all.extend(sums.exception.iter().flat_map(|e| [&e.norm, &e.norm_sq, &e.count]));
+    all.into_iter().map(|v| v.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+fn scalar(frame: &Frame, plan: &Plan, invalid: &Invalid) -> Sums {
+    let mut sums = Sums::default();
+    accumulate(&frame.bytes, frame.dtype, plan, invalid, &mut sums);
+    sums
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    dtype: PixelType,
+    pixels: usize,
+    nbins: usize,
+    block: usize,
+    frames: Vec<(Photons, u64)>,
+    errors: bool,
+    dark: bool,
+    seed: u64,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let photons = prop_oneof![
+        4 => Just(Photons::Sparse(2000)),
+        4 => Just(Photons::Sparse(20)),
+        4 => Just(Photons::Below(6)),
+        2 => Just(Photons::Below(300)),
+        2 => Just(Photons::Below(70000)),
+        1 => Just(Photons::Noise),
+    ];
+    let frames = prop_oneof![
+        prop::collection::vec((photons.clone(), prop_oneof![3 => Just(0u64), 1 => Just(2), 1 => Just(1000)]), 1..20),
+        (photons, 1usize..20).prop_map(|(photons, n)| vec![(photons, 0); n]),
+    ];
+    (
+        prop_oneof![4 => Just(PixelType::U32), 2 => Just(PixelType::U16), 2 => Just(PixelType::I32), 1 => prop::sample::select(PixelType::ALL.to_vec())],
+        prop_oneof![1usize..40, 2040usize..2060, 4000usize..9000],
+        prop_oneof![1usize..4, 50usize..900],
+        prop_oneof![4 => Just(0usize), 1 => (1usize..300).prop_map(|b| b * 8)],
+        frames,
+        any::<(bool, bool)>(),
+        any::<u64>(),
+    )
+        .prop_map(|(dtype, pixels, nbins, block, frames, (errors, dark), seed)| Case {
+            dtype,
+            pixels,
+            nbins,
+            block: if block == 0 { 8192 / dtype.size() } else { block },
+            frames,
+            errors,
+            dark,
+            seed,
+        })
+}
+
+impl Case {
+    fn plan(&self, random: &mut Random) -> Plan {
+        let n: Vec<f64> = (0..self.pixels).map(|_| random.below(20) as f64 / 16.).collect();
+        let dark: Option<Vec<f64>> = self.dark.then(|| (0..self.pixels).map(|_| random.below(9) as f64).collect());
+        let errors = if self.errors { ErrorModel::Poisson } else { ErrorModel::No };
+        let matrix = Csc::random(self.pixels, self.nbins, random).matrix();
+        Plan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
+    }
+
+    fn check(&self) {
+        let random = &mut Random::new(self.seed);
+        let plan = self.plan(random);
+        let pipeline = Pipeline::from_hdf5(&[BSLZ4], self.dtype, false).expect("known filter");
+        let frames: Vec<Frame> =
+            self.frames.iter().map(|&(p, i)| Frame::random(self.dtype, self.pixels, p, i, random)).collect();
+        let chunks: Vec<(Vec<u8>, u32)> = frames
+            .iter()
+            .map(|frame| match random.below(8) {
+                0 => (frame.bytes.clone(), 1),
+                _ => (support::bslz4(&frame.bytes, self.dtype.size(), self.block), 0),
+            })
+            .collect();
+        let stored: Vec<Stored<'_>> = chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect();
+        let invalid = support::gaps();
+        let mut scratch = Scratch::default();
+        // A second pass finds the scratch as the first one left it.
+        for _ in 0..2 {
+            let found = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut scratch);
+            assert_eq!(found.len(), frames.len());
+            for (frame, found) in frames.iter().zip(&found) {
+                let found = found.as_ref().expect("a good chunk");
+                assert!(bits(found) == bits(&scalar(frame, &plan, &invalid)), "not the scalar kernel's bytes");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn batches_give_the_bytes_of_the_scalar_kernel(case in cases()) {
+        case.check();
+    }
+}
+
+#[test]
+fn a_damaged_frame_fails_alone() {
+    let random = &mut Random::new(5);
+    let case = Case {
+        dtype: PixelType::U32,
+        pixels: 9000,
+        nbins: 300,
+        block: 2048,
+        frames: vec![],
+        errors: true,
+        dark: false,
+        seed: 0,
+    };
+    let plan = case.plan(random);
+    let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
+    let frame = Frame::random(PixelType::U32, 9000, Photons::Below(9), 500, random);
+    let good = support::bslz4(&frame.bytes, 4, 2048);
+    let expected = bits(&scalar(&frame, &plan, &support::gaps()));
+    for _ in 0..200 {
+        let mut bad = good.clone();
+        match random.below(3) {
+            0 => bad.truncate(random.below(good.len() as u64) as usize),
+            1 => bad[12..16].fill(0xff),
+            _ => {
+                let at = random.below(good.len() as u64) as usize;
+                bad[at] ^= 1 << random.below(8);
+            }
+        }
+        let at = random.below(12) as usize;
+        let stored: Vec<Stored<'_>> =
+            (0..12).map(|i| Stored { bytes: if i == at { &bad } else { &good }, filter_mask: 0 }).collect();
+        let found = integrate_batch(&pipeline, &plan, &support::gaps(), &stored, &mut Scratch::default());
+        let mut pixels = vec![0; 9000 * 4];
+        let decoded = pipeline.decode(0, &bad, &mut pixels);
+        for (i, found) in found.iter().enumerate() {
+            match (found, i == at) {
+                (Ok(found), false) => assert!(bits(found) == expected, "another frame's damage was felt"),
+                (Ok(found), true) => {
+                    assert_eq!(decoded, Ok(()));
+                    let mut sums = Sums::default();
+                    accumulate(&pixels, PixelType::U32, &plan, &support::gaps(), &mut sums);
+                    assert!(bits(found) == bits(&sums));
+                }
+                (Err(error), true) => assert_eq!(decoded.as_ref(), Err(error)),
+                (Err(error), false) => panic!("a good frame failed: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_of_another_size_is_an_error() {
+    let random = &mut Random::new(6);
+    let matrix = Csc::random(100, 30, random).matrix();
+    let plan = Plan::new(matrix, &[1.; 100], ErrorModel::No, None).expect("a hundred norms");
+    let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
+    let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, random);
+    let stored = support::bslz4(&frame.bytes, 2, 4096);
+    let stored = [Stored { bytes: &stored, filter_mask: 0 }];
+    let found = integrate_batch(&pipeline, &plan, &Invalid::none(), &stored, &mut Scratch::default());
+    let error = found[0].as_ref().expect_err("99 pixels for 100").to_string();
+    assert_eq!(error, "bitshuffle: header at byte 0: 198 bytes announced, expected 200");
+}

@@ -1,0 +1,133 @@
+//! The scalar kernel against loops written straight from the definitions.
+
+mod support;
+
+use kernels::{ErrorModel, PixelType, Plan, Sums, accumulate};
+use proptest::prelude::*;
+use support::{Csc, Frame, Photons, Random};
+
+/// Σ w x in the order of summation.
+fn ordered(order: &[(usize, usize, f64)], nbins: usize, x: impl Fn(usize) -> f64, square: bool) -> Vec<f64> {
+    let mut sums = vec![0.; nbins];
+    for &(pixel, bin, w) in order {
+        sums[bin] += if square { w * w } else { w } * x(pixel);
+    }
+    sums
+}
+
+fn close(found: &[f64], expected: &[f64]) -> bool {
+    found.len() == expected.len()
+        && found.iter().zip(expected).all(|(f, e)| (f - e).abs() <= 1e-13 * e.abs() && (*e != 0. || *f == 0.))
+}
+
+/// A case by its seed.
+fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invalid: u64, dark: bool, seed: u64) {
+    let random = &mut Random::new(seed);
+    let csc = Csc::random(pixels, nbins, random);
+    let frame = Frame::random(dtype, pixels, photons, invalid, random);
+    let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
+    let dark: Option<Vec<f64>> = dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
+    let plan = Plan::new(csc.matrix(), &n, ErrorModel::Poisson, dark.as_deref()).expect("arrays of the matrix's size");
+    let mut sums = Sums::default();
+    accumulate(&frame.bytes, dtype, &plan, &support::gaps(), &mut sums);
+
+    // A pixel of norm zero counts as little as an invalid one.
+    let usable = |p: usize| n[p] != 0.;
+    let counts = |p: usize| usable(p) && frame.valid[p];
+    let order = csc.in_order();
+    let photons: Vec<_> = order.iter().copied().filter(|(p, ..)| counts(*p)).collect();
+    let raw = ordered(&photons, nbins, |p| frame.values[p], false);
+    let excess = ordered(&photons, nbins, |p| frame.values[p].max(1.) - 1., true);
+    let floor = ordered(&photons, nbins, |_| 1., true);
+    let variance = sums.variance.as_ref().expect("a Poisson plan has variances");
+    match &dark {
+        None => assert_eq!(sums.signal, raw),
+        Some(dark) => {
+            let d = ordered(&photons, nbins, |p| dark[p], false);
+            let difference: Vec<f64> = raw.iter().zip(d).map(|(r, d)| r - d).collect();
+            assert!(
+                sums.signal
+                    .iter()
+                    .zip(&difference)
+                    .zip(&raw)
+                    .all(|((s, d), r)| (s - d).abs() <= 1e-12 * (1. + r.abs()))
+            );
+        }
+    }
+    assert!(variance.iter().zip(&excess).zip(&floor).all(|((v, e), f)| (v - (e + f)).abs() <= 1e-13 * (e + f)));
+
+    let all: Vec<_> = order.iter().copied().filter(|(p, ..)| usable(*p)).collect();
+    let norms = |of: &[(usize, usize, f64)]| {
+        [
+            ordered(of, nbins, |p| n[p], false),
+            ordered(of, nbins, |p| n[p] * n[p], true),
+            ordered(of, nbins, |_| 1., false),
+        ]
+    };
+    let [norm, norm_sq, count] = norms(&all);
+    assert!(close(plan.norm(), &norm) && close(plan.norm_sq(), &norm_sq) && close(plan.count(), &count));
+    let entries: Vec<u32> = (0..nbins).map(|b| all.iter().filter(|e| e.1 == b).count() as u32).collect();
+    assert_eq!(plan.entries().collect::<Vec<_>>(), entries);
+    assert_eq!(sums.exception.is_some(), photons.len() < all.len());
+    if let Some(exception) = &sums.exception {
+        let [norm, norm_sq, count] = norms(&photons);
+        assert!(
+            close(&exception.norm, &norm) && close(&exception.norm_sq, &norm_sq) && close(&exception.count, &count)
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn sums_are_those_of_the_plain_loops(
+        dtype in prop::sample::select(PixelType::ALL.to_vec()),
+        pixels in prop_oneof![1usize..70, 500usize..530, 2000usize..6500],
+        nbins in prop_oneof![1usize..4, 50usize..900],
+        photons in prop_oneof![Just(Photons::Sparse(50)), Just(Photons::Below(4)), Just(Photons::Below(70000)), Just(Photons::Noise)],
+        invalid in prop_oneof![Just(0u64), Just(1), Just(2), Just(300)],
+        dark in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        check(dtype, pixels, nbins, photons, invalid, dark, seed);
+    }
+}
+
+#[test]
+fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
+    let csc = Csc { starts: vec![0, 2, 3, 4], bins: vec![0, 1, 1, 2], weights: vec![0.1, 0.9, 0.3, 1.], nbins: 3 };
+    let plan =
+        Plan::new(csc.matrix(), &[0.7, 1.3, 0.9], ErrorModel::Poisson, Some(&[5., 5., 5.])).expect("three pixels");
+    let frame: Vec<u8> = [u32::MAX, u32::MAX - 1, 7].into_iter().flat_map(u32::to_ne_bytes).collect();
+    let mut sums = Sums::default();
+    accumulate(&frame, PixelType::U32, &plan, &support::gaps(), &mut sums);
+    let exception = sums.exception.expect("two pixels are invalid");
+    assert_eq!(sums.signal, [0., 0., 2.]);
+    assert_eq!(sums.variance, Some(vec![0., 0., 7.]));
+    assert_eq!(exception.norm, [0., 0., 0.9]);
+    assert_eq!(exception.count, [0., 0., 1.]);
+}
+
+#[test]
+fn invalid_pixels_that_the_matrix_leaves_out_are_no_exception() {
+    let csc = Csc { starts: vec![0, 0, 1], bins: vec![0], weights: vec![1.], nbins: 1 };
+    let plan = Plan::new(csc.matrix(), &[1., 1.], ErrorModel::No, None).expect("two pixels");
+    let mut sums = Sums::default();
+    accumulate(&[255, 3], PixelType::U8, &plan, &support::gaps(), &mut sums);
+    assert_eq!(sums, Sums { signal: vec![3.], variance: None, exception: None });
+}
+
+#[test]
+fn a_wrong_matrix_is_refused_with_its_place() {
+    let refused = |starts: &[u64], bins: &[u32], weights: &[f32]| {
+        kernels::Matrix::new(starts, bins, weights, 4).expect_err("refused").to_string()
+    };
+    assert_eq!(refused(&[0, 2], &[1, 1], &[1., 1.]), "matrix: pixel 0: bin 1: expected rising bins below 4");
+    assert_eq!(refused(&[0, 0, 1], &[4], &[1.]), "matrix: pixel 1: bin 4: expected rising bins below 4");
+    assert!(refused(&[0, 1], &[0], &[f32::NAN]).contains("pixel 0: weight NaN"));
+    assert!(refused(&[0, 2, 1], &[0], &[1.]).contains("3 starts for 1 bins"));
+    assert!(refused(&[], &[], &[]).contains("0 starts"));
+    let matrix = kernels::Matrix::new(&[0, 1], &[0], &[1.], 1).expect("one pixel");
+    let error = Plan::new(matrix, &[1., 1.], ErrorModel::No, None).expect_err("two norms for one pixel");
+    assert_eq!(error.to_string(), "normalization of 2 pixels: expected 1, as the matrix has");
+}
