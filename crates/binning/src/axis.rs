@@ -1,0 +1,125 @@
+//! The axes of patterns and cakes: limits, as asked for or as the pixels have them, and bins between.
+
+use std::f64::consts::{PI, TAU};
+
+use geometry::Unit;
+
+use crate::Error;
+use crate::error::Limits;
+use crate::request::Bins;
+use crate::ruler::{Ruler, nudge};
+use crate::sector::{self, folded};
+use crate::turn::Turn;
+
+/// The radial axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// The unit of all numbers here.
+    pub unit: Unit,
+    /// The lower edge of the first bin.
+    pub lower: f64,
+    /// The upper edge of the last bin: the limit times 1 + 2^-23, as in pyFAI, so that the bin holds it.
+    pub upper: f64,
+    /// The middle of each bin.
+    pub centers: Vec<f64>,
+}
+
+/// The azimuthal axis of a cake, degrees.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChiAxis {
+    /// The lower edge of the first bin.
+    pub lower: f64,
+    /// The upper edge of the last bin, a little beyond the limit as that of [`Axis`].
+    pub upper: f64,
+    /// The middle of each bin.
+    pub centers: Vec<f64>,
+}
+
+/// Radial bins in the base unit. `extent` is what the pixels cover, and gives the limits that were not asked for.
+pub(crate) fn radial(bins: &Bins, unit: Unit, extent: (f64, f64)) -> Result<Ruler, Error> {
+    let ruler = match bins {
+        Bins::Even { npt: 0, .. } => return Err(Error::NoBins("radial")),
+        Bins::Even { npt, range } => {
+            let (lower, upper) = match *range {
+                Some((lower, upper)) if lower < upper && lower.is_finite() && upper.is_finite() => {
+                    (lower / unit.scale(), upper / unit.scale())
+                }
+                Some((lower, upper)) => return Err(Error::Range { axis: "radial", range: Limits(lower, upper) }),
+                None if unit.positive() => (extent.0.max(0.0), extent.1.max(0.0)),
+                None => extent,
+            };
+            // A single pixel at zero still gets an axis around it.
+            Ruler::even(lower, nudge(upper).max(lower + f64::MIN_POSITIVE), *npt)
+        }
+        Bins::Edges(edges) => {
+            check_edges("radial", edges)?;
+            Ruler::edges(edges.iter().map(|edge| edge / unit.scale()).collect())
+        }
+    };
+    Ok(if unit.positive() && ruler.lower() == 0.0 { ruler.bottomless() } else { ruler })
+}
+
+/// Azimuthal bins in rad, and their axis in the degrees of the turn that was asked for.
+pub(crate) fn azimuthal(bins: &Bins) -> Result<(Turn, ChiAxis), Error> {
+    let (first, ruler) = match bins {
+        Bins::Even { npt: 0, .. } => return Err(Error::NoBins("azimuthal")),
+        Bins::Even { npt, range } => {
+            let (first, last) = range.unwrap_or((-180.0, 180.0));
+            let (lower, upper) = match sector::azimuth(first, last) {
+                sector::Azimuth::Circle if last - first > 360.0 => {
+                    return Err(Error::Range { axis: "azimuth", range: Limits(first, last) });
+                }
+                sector::Azimuth::Circle => (folded(first), folded(first) + TAU),
+                sector::Azimuth::Sector(sector) => (sector.lower, sector.upper),
+                sector::Azimuth::Empty => return Err(Error::Range { axis: "azimuth", range: Limits(first, last) }),
+            };
+            (first, Ruler::even(lower, nudge(upper), *npt))
+        }
+        Bins::Edges(edges) => {
+            check_edges("azimuth", edges)?;
+            let (first, last) = (edges[0], edges[edges.len() - 1]);
+            if last - first > 360.0 {
+                return Err(Error::Edges {
+                    axis: "azimuth",
+                    why: format!("{first} to {last} deg is more than a turn"),
+                });
+            }
+            let shift = folded(first) - first.to_radians();
+            (first, Ruler::edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))
+        }
+    };
+    let degrees = 180.0 / PI;
+    let turns = 360.0 * ((first - ruler.lower() * degrees) / 360.0).round();
+    let axis = ChiAxis {
+        lower: ruler.lower() * degrees + turns,
+        upper: ruler.upper() * degrees + turns,
+        centers: ruler.centers().iter().map(|center| center * degrees + turns).collect(),
+    };
+    Ok((Turn::new(ruler), axis))
+}
+
+impl Axis {
+    pub(crate) fn new(ruler: &Ruler, unit: Unit) -> Self {
+        let scale = unit.scale();
+        Self {
+            unit,
+            lower: ruler.lower() * scale,
+            upper: ruler.upper() * scale,
+            centers: ruler.centers().iter().map(|center| center * scale).collect(),
+        }
+    }
+}
+
+fn check_edges(axis: &'static str, edges: &[f64]) -> Result<(), Error> {
+    let wrong = |why: String| Err(Error::Edges { axis, why });
+    if edges.len() < 2 {
+        return wrong(format!("{} given, at least 2 are needed", edges.len()));
+    }
+    if let Some(edge) = edges.iter().find(|edge| !edge.is_finite()) {
+        return wrong(format!("{edge} is not finite"));
+    }
+    match edges.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => wrong(format!("{} is followed by {}, they must rise", pair[0], pair[1])),
+        None => Ok(()),
+    }
+}

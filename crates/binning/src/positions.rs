@@ -1,0 +1,84 @@
+//! Where the pixels lie, in the form that each kind of splitting needs.
+
+use geometry::{Geometry, Unit};
+use rayon::prelude::*;
+
+use crate::Error;
+use crate::outline::Outline;
+use crate::request::Split;
+
+/// The pixels' positions: radius in a base unit (m, rad, nm^-1, nm^-2) and chi in rad; row-major. Those of centres are
+/// f64 and those of corners f32 in pyFAI; the geometry keeps to that, and so bins decide alike.
+pub(crate) enum Positions {
+    Centers { radial: Vec<f64>, chi: Option<Vec<f64>> },
+    Boxes { radial: Axis, chi: Option<Axis> },
+    Corners(Vec<[[f32; 2]; 4]>),
+}
+
+/// Centres, and the largest distance of a corner from each.
+pub(crate) struct Axis {
+    pub centers: Vec<f64>,
+    pub deltas: Vec<f64>,
+}
+
+impl Positions {
+    /// Computes what `split` needs; azimuths only `with_chi`.
+    pub fn of(geometry: &Geometry, unit: Unit, split: Split, with_chi: bool) -> Result<Self, Error> {
+        let base = unit.base();
+        Ok(match split {
+            Split::No => {
+                Self::Centers { radial: geometry.radial_centers(base)?, chi: with_chi.then(|| geometry.chi_centers()) }
+            }
+            Split::BBox => Self::Boxes {
+                radial: Axis { centers: geometry.radial_centers(base)?, deltas: geometry.radial_deltas(base)? },
+                chi: with_chi.then(|| Axis { centers: geometry.chi_centers(), deltas: geometry.chi_deltas() }),
+            },
+            Split::Full => Self::Corners(geometry.corners(base)?),
+        })
+    }
+
+    /// The smallest and largest radius of unmasked pixels; none if there is none.
+    pub fn radial_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
+        extent(mask, |pixel| match self {
+            Self::Centers { radial, .. } => (radial[pixel], radial[pixel]),
+            Self::Boxes { radial, .. } => radial.interval(pixel),
+            Self::Corners(corners) => corner_extent(&corners[pixel]),
+        })
+    }
+
+    /// The smallest and largest chi of unmasked pixels (rad); none if there is none, or if azimuths were not computed.
+    pub fn chi_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
+        extent(mask, |pixel| match self {
+            Self::Centers { chi, .. } => chi.as_ref().map_or(NOWHERE, |chi| (chi[pixel], chi[pixel])),
+            Self::Boxes { chi, .. } => chi.as_ref().map_or(NOWHERE, |chi| chi.interval(pixel)),
+            Self::Corners(corners) => Outline::new(&corners[pixel]).map_or(NOWHERE, |outline| outline.chi_extent()),
+        })
+    }
+}
+
+impl Axis {
+    /// From the centre of a pixel minus its delta to the centre plus it.
+    #[inline]
+    pub fn interval(&self, pixel: usize) -> (f64, f64) {
+        (self.centers[pixel] - self.deltas[pixel], self.centers[pixel] + self.deltas[pixel])
+    }
+}
+
+const NOWHERE: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
+
+fn corner_extent(corners: &[[f32; 2]; 4]) -> (f64, f64) {
+    corners.iter().fold(NOWHERE, |(min, max), corner| (min.min(corner[0].into()), max.max(corner[0].into())))
+}
+
+/// The union of the unmasked pixels' intervals. NaN limits are passed over.
+fn extent(mask: &[bool], interval: impl Fn(usize) -> (f64, f64) + Sync) -> Option<(f64, f64)> {
+    let join = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+    let (min, max) = mask
+        .par_iter()
+        .enumerate()
+        .with_min_len(1 << 14)
+        .filter(|(_, masked)| !**masked)
+        .map(|(pixel, _)| interval(pixel))
+        .reduce(|| NOWHERE, join);
+    (min <= max).then_some((min, max))
+}
