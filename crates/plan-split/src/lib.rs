@@ -8,7 +8,6 @@ mod plan;
 
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
 use manners::{Filter, Input, Stop};
 use records::{Fail, Record};
 
@@ -17,7 +16,7 @@ use plan::Planner;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
-    Args::command()
+    manners::command::<Args>("plan-split")
 }
 
 /// Runs the filter.
