@@ -1,0 +1,292 @@
+//! How many frames a second one core integrates, from stored chunks in memory to sums: synthetic frames of an Eiger 4M
+//! and of others, 1000 bins, bounding-box splitting, Poisson errors.
+//!
+//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH]`
+#![allow(clippy::print_stdout)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use kernels::{ErrorModel, Invalid, Matrix, Pipeline, PixelType, Plan, Scratch, Stored, integrate_batch};
+
+const NBINS: usize = 1000;
+/// Different frames a case.
+const DISTINCT: usize = 16;
+
+struct Case {
+    name: &'static str,
+    shape: [usize; 2],
+    dtype: PixelType,
+    light: Light,
+    /// Module gaps hold the type's greatest value (-1 where signed), and the mask knows.
+    gaps: bool,
+    /// In so many pixels one is dead that the mask does not know.
+    dead: Option<u64>,
+}
+
+#[derive(Clone, Copy)]
+enum Light {
+    /// Mean counts a pixel, everywhere.
+    Flat(f64),
+    /// Powder rings with this many counts at their crests, over a thin background.
+    Rings(f64),
+}
+
+const EIGER: [usize; 2] = [2167, 2070];
+
+const CASES: [Case; 11] = [
+    Case {
+        name: "eiger-u32 0.001",
+        shape: EIGER,
+        dtype: PixelType::U32,
+        light: Light::Flat(0.001),
+        gaps: false,
+        dead: None,
+    },
+    Case {
+        name: "eiger-u32 0.1",
+        shape: EIGER,
+        dtype: PixelType::U32,
+        light: Light::Flat(0.1),
+        gaps: false,
+        dead: None,
+    },
+    Case { name: "eiger-u32 2", shape: EIGER, dtype: PixelType::U32, light: Light::Flat(2.), gaps: false, dead: None },
+    Case {
+        name: "eiger-u32 50",
+        shape: EIGER,
+        dtype: PixelType::U32,
+        light: Light::Flat(50.),
+        gaps: false,
+        dead: None,
+    },
+    Case {
+        name: "eiger-u32 1000",
+        shape: EIGER,
+        dtype: PixelType::U32,
+        light: Light::Flat(1000.),
+        gaps: false,
+        dead: None,
+    },
+    Case {
+        name: "eiger-u32 rings gaps",
+        shape: EIGER,
+        dtype: PixelType::U32,
+        light: Light::Rings(3.),
+        gaps: true,
+        dead: None,
+    },
+    Case {
+        name: "eiger-u32 bright gaps",
+        shape: EIGER,
+        dtype: PixelType::U32,
+        light: Light::Rings(900.),
+        gaps: true,
+        dead: None,
+    },
+    Case {
+        name: "eiger-u32 rings dead",
+        shape: EIGER,
+        dtype: PixelType::U32,
+        light: Light::Rings(3.),
+        gaps: true,
+        dead: Some(100_000),
+    },
+    Case {
+        name: "eiger2-u32 rings gaps",
+        shape: [2162, 2068],
+        dtype: PixelType::U32,
+        light: Light::Rings(3.),
+        gaps: true,
+        dead: None,
+    },
+    Case {
+        name: "eiger-u16 rings gaps",
+        shape: EIGER,
+        dtype: PixelType::U16,
+        light: Light::Rings(3.),
+        gaps: true,
+        dead: None,
+    },
+    Case {
+        name: "pilatus-i32 rings gaps",
+        shape: [1679, 1475],
+        dtype: PixelType::I32,
+        light: Light::Rings(20.),
+        gaps: true,
+        dead: None,
+    },
+];
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let wanted = arguments.next().unwrap_or_default();
+    let batch: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(16);
+    println!("{:<24} {:>6} {:>9} {:>9} {:>9} {:>9}", "case", "ratio", "decode ms", "ms", "spread", "frames/s");
+    for case in CASES.iter().filter(|case| case.name.contains(&wanted)) {
+        case.run(batch);
+    }
+}
+
+impl Case {
+    fn run(&self, batch: usize) {
+        let [rows, columns] = self.shape;
+        let pixels = rows * columns;
+        let matrix = self.matrix();
+        let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("one norm a pixel");
+        let filters: [(u32, &[u32]); 1] = [(32008, &[0, 4, self.dtype.size() as u32, 0, 2])];
+        let pipeline = Pipeline::from_hdf5(&filters, self.dtype, false).expect("bitshuffle");
+        let invalid = Invalid::integers([4294967294..=4294967295, 65534..=65535, -2..=-1]);
+        let chunks: Vec<Vec<u8>> = (0..DISTINCT as u64).map(|i| encode(&self.frame(i), self.dtype.size())).collect();
+        let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
+        let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
+
+        let mut frame = vec![0; pixels * self.dtype.size()];
+        let decode = time(|| {
+            stored.iter().for_each(|s| pipeline.decode(0, s.bytes, &mut frame).expect("a good chunk"));
+            black_box(&frame);
+        });
+        let mut scratch = Scratch::default();
+        let all: Vec<Stored<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
+        let integrate = time(|| {
+            for frames in all.chunks(batch) {
+                black_box(integrate_batch(&pipeline, &plan, &invalid, frames, &mut scratch));
+            }
+        });
+        let [best, median] = integrate.map(|d| d.as_secs_f64() / all.len() as f64);
+        println!(
+            "{:<24} {:>6.1} {:>9.3} {:>9.3} {:>8.1}% {:>9.0}",
+            self.name,
+            (DISTINCT * frame.len()) as f64 / stored_bytes as f64,
+            decode[0].as_secs_f64() * 1e3 / DISTINCT as f64,
+            best * 1e3,
+            (median / best - 1.) * 100.,
+            1. / best
+        );
+    }
+
+    fn is_gap(&self, row: usize, column: usize) -> bool {
+        // The modules of an Eiger: 1030 × 514 pixels, 10 and 37 apart.
+        self.gaps && (column % 1040 >= 1030 || row % 551 >= 514)
+    }
+
+    fn radius(&self, row: f64, column: f64) -> f64 {
+        let [rows, columns] = self.shape;
+        ((row - rows as f64 * 0.48).powi(2) + (column - columns as f64 * 0.51).powi(2)).sqrt()
+    }
+
+    /// Bounding boxes in the radius.
+    fn matrix(&self) -> Matrix {
+        let [rows, columns] = self.shape;
+        let corners = [(0., 0.), (0., 1.), (1., 0.), (1., 1.)];
+        let largest =
+            corners.map(|(r, c)| self.radius(r * rows as f64, c * columns as f64)).into_iter().fold(0., f64::max);
+        let width = largest * 1.0000001 / NBINS as f64;
+        let (mut starts, mut bins, mut weights) = (vec![0], vec![], vec![]);
+        for (row, column) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
+            let centre = self.radius(row as f64 + 0.5, column as f64 + 0.5);
+            let delta = corners
+                .map(|(r, c)| (self.radius(row as f64 + r, column as f64 + c) - centre).abs())
+                .into_iter()
+                .fold(0., f64::max);
+            let (low, high) = ((centre - delta).max(0.) / width, (centre + delta) / width);
+            for bin in low as usize..=(high as usize).min(NBINS - 1) {
+                let share = (high.min(bin as f64 + 1.) - low.max(bin as f64)) / (high - low);
+                if share > 0. && !self.is_gap(row, column) {
+                    bins.push(bin as u32);
+                    weights.push(share as f32);
+                }
+            }
+            starts.push(bins.len() as u64);
+        }
+        Matrix::new(&starts, &bins, &weights, NBINS).expect("a good matrix")
+    }
+
+    fn frame(&self, seed: u64) -> Vec<u64> {
+        let [rows, columns] = self.shape;
+        let mut random = 0x9e37_79b9_7f4a_7c15 ^ (seed + 1) << 32;
+        let mut next = move || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random
+        };
+        let levels: Vec<Vec<u16>> = match self.light {
+            Light::Flat(mean) => vec![quantiles(mean)],
+            Light::Rings(crest) => (0..64).map(|l| quantiles(0.05 + crest * (l as f64 / 63.).powi(2))).collect(),
+        };
+        let greatest = u64::MAX >> (64 - 8 * self.dtype.size());
+        let mut frame = Vec::with_capacity(rows * columns);
+        for (row, column) in (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))) {
+            let random = next();
+            let level = match self.light {
+                Light::Flat(_) => 0,
+                Light::Rings(_) => ring(self.radius(row as f64, column as f64)),
+            };
+            let dead = self.dead.is_some_and(|one_in| (random >> 16) % one_in == 0);
+            let count = u64::from(levels[level][(random & 0xffff) as usize]);
+            frame.push(if dead || self.is_gap(row, column) { greatest } else { count });
+        }
+        frame
+    }
+}
+
+/// Brightness at a radius, in 0..64: a crest each 97 pixels.
+fn ring(radius: f64) -> usize {
+    let distance = (radius % 97. - 48.) / 6.;
+    (63. * (-0.5 * distance * distance).exp()) as usize
+}
+
+/// Poisson counts at 65536 equally likely levels.
+fn quantiles(mean: f64) -> Vec<u16> {
+    let (mut count, mut term, mut below) = (0u16, (-mean).exp(), 0.);
+    if mean > 500. {
+        // The first terms underflow: a normal distribution is as good here.
+        return (0..65536).map(|i| (mean + mean.sqrt() * 3. * ((i as f64 / 32768.) - 1.)) as u16).collect();
+    }
+    (0..65536)
+        .map(|i| {
+            while below + term < (i as f64 + 0.5) / 65536. && count < u16::MAX {
+                below += term;
+                count += 1;
+                term *= mean / f64::from(count);
+            }
+            count
+        })
+        .collect()
+}
+
+/// Bitshuffle with LZ4 in blocks of 8 KiB.
+fn encode(frame: &[u64], element: usize) -> Vec<u8> {
+    let mut stored = ((frame.len() * element) as u64).to_be_bytes().to_vec();
+    stored.extend(8192u32.to_be_bytes());
+    let whole = frame.len() / 8 * 8;
+    for block in frame[..whole].chunks(8192 / element) {
+        let mut planes = vec![0u8; block.len() * element];
+        for (i, &pixel) in block.iter().enumerate() {
+            let mut bits = pixel;
+            while bits != 0 {
+                planes[bits.trailing_zeros() as usize * block.len() / 8 + i / 8] |= 1 << (i % 8);
+                bits &= bits - 1;
+            }
+        }
+        let compressed = lz4_flex::block::compress(&planes);
+        stored.extend((compressed.len() as u32).to_be_bytes());
+        stored.extend(compressed);
+    }
+    stored.extend(frame[whole..].iter().flat_map(|pixel| pixel.to_le_bytes()[..element].to_vec()));
+    stored
+}
+
+/// The best and the median time of a call.
+fn time(mut work: impl FnMut()) -> [Duration; 2] {
+    work();
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    while times.len() < 5 || begun.elapsed() < Duration::from_secs(2) {
+        let start = Instant::now();
+        work();
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    [times[0], times[times.len() / 2]]
+}
