@@ -1,8 +1,9 @@
 //! What a pixel's place does to its count: solid angle and polarization.
 
+use rayon::prelude::*;
+
 use crate::Geometry;
 use crate::detector::Pixels;
-use crate::rotation::Point;
 
 impl Geometry {
     /// The solid angle of each pixel relative to one at the point of normal incidence: cos³ of the
@@ -12,22 +13,14 @@ impl Geometry {
         match &self.pixels {
             Pixels::Corners(corners) if !corners.flat() => {
                 let [rows, columns] = self.shape();
-                (0..rows * columns)
-                    .map(|pixel| {
-                        let [z, y, x] = corners.center(pixel);
-                        let ends = corners.of(pixel).map(|[z, y, x]| place.lab(y, x, z));
-                        cos_to_normal(place.lab(y, x, z), ends).powi(3)
-                    })
-                    .collect()
+                let cosine = |pixel| {
+                    let [z, y, x] = corners.center(pixel);
+                    cos_to_normal([place.dist + z, y - place.poni1, x - place.poni2], corners.of(pixel))
+                };
+                (0..rows * columns).into_par_iter().map(|pixel| cosine(pixel).powi(3)).collect()
             }
-            // Rotations leave the angle of incidence on a flat detector as it is.
-            _ => {
-                let dist = place.dist;
-                self.centers(move |point| {
-                    let Point { y, x, z } = point;
-                    (dist / (y * y + x * x + z * z).sqrt()).powi(3)
-                })
-            }
+            // Rotations leave the way from the sample as long as it is.
+            _ => self.centers(|point| (place.dist / point.distance()).powi(3)),
         }
     }
 
@@ -44,17 +37,16 @@ impl Geometry {
     }
 }
 
-/// The cosine of the angle between the way to a pixel's middle and its normal, which is that of its
-/// diagonals.
-fn cos_to_normal(middle: Point, [a, b, c, d]: [Point; 4]) -> f64 {
-    let between = |from: Point, to: Point| [to.z - from.z, to.y - from.y, to.x - from.x];
+/// The cosine of the angle between the way from the sample to a pixel and the pixel's normal, which is
+/// that of its diagonals. All in the detector's frame, as [z, y, x].
+fn cos_to_normal(way: [f64; 3], [a, b, c, d]: [[f64; 3]; 4]) -> f64 {
+    let between = |from: [f64; 3], to: [f64; 3]| [0, 1, 2].map(|axis| to[axis] - from[axis]);
+    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
     let (first, second) = (between(a, c), between(b, d));
     let normal = [
         first[1] * second[2] - first[2] * second[1],
         first[2] * second[0] - first[0] * second[2],
         first[0] * second[1] - first[1] * second[0],
     ];
-    let way = [middle.z, middle.y, middle.x];
-    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
     dot(way, normal) / (dot(way, way) * dot(normal, normal)).sqrt()
 }

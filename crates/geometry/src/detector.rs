@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 pub use error::Error;
 
-use crate::detectors::{self, Entry, Modes};
-use crate::lattice::{self, Axis, Wide};
+use crate::detectors::{self, Entry, Readout};
+use crate::lattice::{self, Axis};
 use crate::{DetectorConfig, DetectorSpec, DummyRule, NexusDetector, Orientation, PixelCorners, Poni};
 
 /// A detector, known by name, described by a PONI file, or read from a NeXus detector file.
@@ -25,9 +25,7 @@ pub struct Detector {
     pub orientation: Orientation,
     /// Which pixel values are no values.
     pub dummy: DummyRule,
-    /// The shape with a binning of 1, and the binning.
-    unbinned: Option<[usize; 2]>,
-    binning: [usize; 2],
+    readout: Readout,
     layout: Layout,
 }
 
@@ -58,10 +56,9 @@ impl Detector {
         }
         let name = name.as_deref().unwrap_or("Detector");
         let entry = detectors::entry(name)?;
-        let insists = entry.wide.is_some() || !matches!(entry.modes, Modes::None);
         let both_sizes = config.pixel1.is_some() && config.pixel2.is_some();
         let any_size = config.pixel1.is_some() || config.pixel2.is_some();
-        if *first_version && any_size && !(insists && both_sizes) {
+        if *first_version && any_size && !(entry.insists() && both_sizes) {
             return Self::known(detectors::entry("detector")?, config);
         }
         Self::known(entry, config)
@@ -81,18 +78,17 @@ impl Detector {
             given.or(entry.pixel.map(|pixel| pixel[axis])).ok_or_else(|| Error::NoPixelSize(name.clone()))
         };
         let [pixel1, pixel2] = [size(config.pixel1, 0)?, size(config.pixel2, 1)?];
-        entry.accepts(config, [pixel1, pixel2])?;
-        let (unbinned, binning) = entry.binned(config.max_shape, [pixel1, pixel2]);
+        entry.check(config, [pixel1, pixel2])?;
+        let readout = entry.readout(config.max_shape, [pixel1, pixel2]);
         let table_orientation = entry.orientation.and_then(Orientation::from_number);
         Ok(Self {
             name,
             pixel1,
             pixel2,
-            shape: unbinned.map(|[rows, columns]| [rows / binning[0], columns / binning[1]]),
+            shape: readout.shape(),
             orientation: config.orientation.or(table_orientation).unwrap_or_default(),
             dummy: DummyRule { dummy: entry.dummy, delta: entry.delta, counter: entry.counter },
-            unbinned,
-            binning,
+            readout,
             layout: Layout::Known(entry),
         })
     }
@@ -113,8 +109,7 @@ impl Detector {
             shape: Some(shape),
             orientation: spec.config.orientation.unwrap_or(own),
             dummy: DummyRule { dummy: file.dummy, delta: file.delta, counter: false },
-            unbinned: Some(shape),
-            binning: [1, 1],
+            readout: Readout { unbinned: Some(shape), binning: [1, 1], listed: None },
             layout: Layout::File { mask: file.mask.map(Arc::new), corners: None },
         };
         detector.check_mask()?;
@@ -146,27 +141,27 @@ impl Detector {
     /// binned changes the size of its pixels.
     pub fn for_frames(&self, shape: [usize; 2]) -> Result<Self, Error> {
         let Some(own) = self.shape else {
-            return Ok(Self { shape: Some(shape), unbinned: Some(shape), ..self.clone() });
+            let readout = Readout { unbinned: Some(shape), ..self.readout };
+            return Ok(Self { shape: Some(shape), readout, ..self.clone() });
         };
         if own == shape {
             return Ok(self.clone());
         }
-        let rebinned = match (&self.layout, self.unbinned) {
-            (Layout::Known(entry), Some(unbinned)) => entry.rebinned(unbinned, shape),
+        let other = match (&self.layout, self.readout.unbinned) {
+            (Layout::Known(entry), Some(unbinned)) => entry.readout_for(unbinned, shape),
             _ => None,
         };
-        let (unbinned, binning, sizes) =
-            rebinned.ok_or_else(|| Error::Shape { name: self.name.clone(), detector: own, frames: shape })?;
-        let scaled = |size: f64, axis: usize| size * (binning[axis] as f64 / self.binning[axis] as f64);
-        let [pixel1, pixel2] = sizes.unwrap_or([scaled(self.pixel1, 0), scaled(self.pixel2, 1)]);
-        Ok(Self { pixel1, pixel2, shape: Some(shape), unbinned: Some(unbinned), binning, ..self.clone() })
+        let readout = other.ok_or_else(|| Error::Shape { name: self.name.clone(), detector: own, frames: shape })?;
+        let scale = |axis: usize| readout.binning[axis] as f64 / self.readout.binning[axis] as f64;
+        let [pixel1, pixel2] = readout.listed.unwrap_or([self.pixel1 * scale(0), self.pixel2 * scale(1)]);
+        Ok(Self { pixel1, pixel2, shape: Some(shape), readout, ..self.clone() })
     }
 
     /// The pixels that are none, row-major, true where masked: gaps between modules, the mask of a
     /// detector file, pixels without a place. `None` where there are none, or no shape to say so for.
     pub fn gap_mask(&self) -> Option<Vec<bool>> {
         let (mask, corners) = match &self.layout {
-            Layout::Known(entry) => return entry.gaps.mask(self.unbinned?, self.binning),
+            Layout::Known(entry) => return entry.gaps.mask(self.readout.unbinned?, self.shape?),
             Layout::File { mask, corners } => (mask.as_deref().cloned(), corners),
         };
         let Some(corners) = corners else { return mask };
@@ -197,68 +192,6 @@ impl Detector {
                 Err(Error::Mask { name: self.name.clone(), found: mask.len(), shape })
             }
             _ => Ok(()),
-        }
-    }
-}
-
-/// What pyFAI lets a configuration change.
-impl Entry {
-    fn accepts(&self, config: &DetectorConfig, pixel: [f64; 2]) -> Result<(), Error> {
-        let differs = |a: f64, b: f64| (a / b - 1.0).abs() > 1e-6;
-        if let (Some(Wide { .. }), Some(own)) = (self.wide, self.pixel)
-            && (differs(pixel[0], own[0]) || differs(pixel[1], own[1]))
-        {
-            return Err(Error::Pixel { name: self.class.clone(), found: pixel, own });
-        }
-        let has_modules = self.wide.is_some()
-            || matches!(self.gaps, crate::gaps::Gaps::Bands { .. } | crate::gaps::Gaps::Modules { .. });
-        match (config.max_shape, self.shape) {
-            (Some(frames), Some(detector)) if has_modules && frames != detector => {
-                Err(Error::Shape { name: self.class.clone(), detector, frames })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The unbinned shape, and the binning that a size of pixels means.
-    fn binned(&self, max_shape: Option<[usize; 2]>, pixel: [f64; 2]) -> (Option<[usize; 2]>, [usize; 2]) {
-        let unbinned = max_shape.or(self.shape);
-        let (Some([rows, columns]), Some(own), Some(binning)) = (unbinned, self.pixel, self.binning) else {
-            return (unbinned, [1, 1]);
-        };
-        let ratio = |axis: usize| pixel[axis] / own[axis] * binning[axis] as f64;
-        match self.modes {
-            Modes::None => (unbinned, [1, 1]),
-            Modes::Any | Modes::Binning(_) => (unbinned, [0, 1].map(|axis| (ratio(axis).round() as usize).max(1))),
-            Modes::Side(_) => {
-                let side = |count: usize, axis: usize| (count as f64 / ratio(axis)).round() as usize;
-                (Some([side(rows, 0), side(columns, 1)]), [1, 1])
-            }
-        }
-    }
-
-    /// The unbinned shape, the binning and, where they are listed, the sizes of pixels, that frames of
-    /// this shape mean.
-    #[allow(clippy::type_complexity)]
-    fn rebinned(&self, unbinned: [usize; 2], frames: [usize; 2]) -> Option<([usize; 2], [usize; 2], Option<[f64; 2]>)> {
-        if frames.contains(&0) {
-            return None;
-        }
-        let binning = [unbinned[0] / frames[0], unbinned[1] / frames[1]];
-        match &self.modes {
-            Modes::None => None,
-            Modes::Any => {
-                let whole = binning[0] * frames[0] == unbinned[0] && binning[1] * frames[1] == unbinned[1];
-                whole.then_some((unbinned, binning, None))
-            }
-            Modes::Binning(sizes) => {
-                let sizes = [*sizes.get(&binning[0])?, *sizes.get(&binning[1])?];
-                Some((unbinned, binning, Some(sizes)))
-            }
-            Modes::Side(sizes) => {
-                let sizes = [*sizes.get(&frames[0])?, *sizes.get(&frames[1])?];
-                Some((frames, [1, 1], Some(sizes)))
-            }
         }
     }
 }

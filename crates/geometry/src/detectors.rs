@@ -1,8 +1,10 @@
 //! The detectors that are known by name: those of pyFAI 2026.9, from a generated table.
 
+mod modes;
 mod table;
 
-pub(crate) use table::{Entry, Modes};
+pub(crate) use modes::Readout;
+pub(crate) use table::Entry;
 
 /// A name that no detector has.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

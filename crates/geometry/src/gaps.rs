@@ -22,10 +22,11 @@ pub(crate) enum Gaps {
 }
 
 impl Gaps {
-    /// The mask of an image that was binned from `unbinned`; true where there is no value, row-major.
+    /// The mask of an image of `shape`, binned from `unbinned`; true where there is no value, row-major.
     /// A binned pixel is masked where any of its pixels lies in a gap. `None` without gaps.
-    pub(crate) fn mask(&self, unbinned: [usize; 2], binning: [usize; 2]) -> Option<Vec<bool>> {
-        let [rows, columns] = [unbinned[0] / binning[0], unbinned[1] / binning[1]];
+    pub(crate) fn mask(&self, unbinned: [usize; 2], shape: [usize; 2]) -> Option<Vec<bool>> {
+        let [rows, columns] = shape;
+        let binning = [unbinned[0] / rows.max(1), unbinned[1] / columns.max(1)];
         let full = match self {
             Self::None => return None,
             // A circle is drawn in the image as it is, binned or not.
@@ -84,27 +85,27 @@ mod tests {
     #[test]
     fn bands_cross() {
         let gaps = Gaps::Bands { rows: vec![[1, 2]], columns: vec![[2, 4]] };
-        let mask = gaps.mask([3, 5], [1, 1]).unwrap();
+        let mask = gaps.mask([3, 5], [3, 5]).unwrap();
         assert_eq!(drawn(&mask, 5), ["..##.", "#####", "..##."]);
     }
 
     #[test]
     fn a_binned_pixel_is_masked_where_any_part_of_it_is() {
         let gaps = Gaps::Bands { rows: vec![], columns: vec![[1, 2]] };
-        let mask = gaps.mask([4, 7], [2, 2]).unwrap();
+        let mask = gaps.mask([4, 7], [2, 3]).unwrap();
         assert_eq!(drawn(&mask, 3), ["#..", "#.."]);
     }
 
     #[test]
     fn modules_are_what_is_left() {
         let gaps = Gaps::Modules { modules: vec![[0, 1], [1, 3]], module_size: [1, 2] };
-        let mask = gaps.mask([2, 5], [1, 1]).unwrap();
+        let mask = gaps.mask([2, 5], [2, 5]).unwrap();
         assert_eq!(drawn(&mask, 5), ["#..##", "###.."]);
     }
 
     #[test]
     fn a_circle_leaves_the_corners() {
-        let mask = Gaps::Circle { _circle: true }.mask([8, 8], [2, 2]).unwrap();
+        let mask = Gaps::Circle { _circle: true }.mask([8, 8], [4, 4]).unwrap();
         assert_eq!(drawn(&mask, 4), ["#..#", "....", "....", "#..#"]);
     }
 }

@@ -47,6 +47,12 @@ impl Point {
         (self.y * self.y + self.x * self.x).sqrt()
     }
 
+    /// Distance from the sample, metres.
+    #[inline]
+    pub(crate) fn distance(self) -> f64 {
+        (self.y * self.y + self.x * self.x + self.z * self.z).sqrt()
+    }
+
     /// Scattering angle, radians.
     #[inline]
     pub(crate) fn two_theta(self) -> f64 {

@@ -1,0 +1,88 @@
+//! What a configuration and the shape of frames may change about a known detector: its binning.
+
+use super::table::{Entry, Modes};
+use crate::gaps::Gaps;
+use crate::{DetectorConfig, DetectorError};
+
+/// A way to read out a detector.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Readout {
+    /// Rows and columns with a binning of 1.
+    pub(crate) unbinned: Option<[usize; 2]>,
+    /// How many pixels are read as one, along the slow and the fast axis.
+    pub(crate) binning: [usize; 2],
+    /// The size of the pixels read, metres, where it is not the binning times the unbinned size.
+    pub(crate) listed: Option<[f64; 2]>,
+}
+
+impl Readout {
+    /// Rows and columns of an image.
+    pub(crate) fn shape(&self) -> Option<[usize; 2]> {
+        self.unbinned.map(|[rows, columns]| [rows / self.binning[0], columns / self.binning[1]])
+    }
+}
+
+impl Entry {
+    /// Whether the detector insists on its own size of pixels, and on multiples of it.
+    pub(crate) fn insists(&self) -> bool {
+        self.wide.is_some() || !matches!(self.modes, Modes::None)
+    }
+
+    /// Refuses pixels or a shape that would not leave the gaps or wide pixels where they are.
+    pub(crate) fn check(&self, config: &DetectorConfig, pixel: [f64; 2]) -> Result<(), DetectorError> {
+        let differs = |axis: usize| self.pixel.is_some_and(|own| (pixel[axis] / own[axis] - 1.0).abs() > 1e-6);
+        if self.wide.is_some() && (differs(0) || differs(1)) {
+            let own = self.pixel.unwrap_or(pixel);
+            return Err(DetectorError::Pixel { name: self.class.clone(), found: pixel, own });
+        }
+        let has_modules = self.wide.is_some() || matches!(self.gaps, Gaps::Bands { .. } | Gaps::Modules { .. });
+        match (config.max_shape, self.shape) {
+            (Some(frames), Some(detector)) if has_modules && frames != detector => {
+                Err(DetectorError::Shape { name: self.class.clone(), detector, frames })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The readout that a size of pixels means.
+    pub(crate) fn readout(&self, max_shape: Option<[usize; 2]>, pixel: [f64; 2]) -> Readout {
+        let unbinned = max_shape.or(self.shape);
+        let plain = Readout { unbinned, binning: [1, 1], listed: None };
+        let (Some(own), Some(binning)) = (self.pixel, self.binning) else { return plain };
+        let ratio = [0, 1].map(|axis| pixel[axis] / own[axis] * binning[axis] as f64);
+        match self.modes {
+            Modes::None => plain,
+            Modes::Any | Modes::Binning(_) => {
+                Readout { binning: ratio.map(|ratio| (ratio.round() as usize).max(1)), ..plain }
+            }
+            Modes::Side(_) => {
+                let side = |count: usize, ratio: f64| (count as f64 / ratio).round() as usize;
+                let scanned = unbinned.map(|[rows, columns]| [side(rows, ratio[0]), side(columns, ratio[1])]);
+                Readout { unbinned: scanned, ..plain }
+            }
+        }
+    }
+
+    /// The readout that gives frames of this shape; `None` where there is none.
+    pub(crate) fn readout_for(&self, unbinned: [usize; 2], frames: [usize; 2]) -> Option<Readout> {
+        let binning = [unbinned[0].checked_div(frames[0])?, unbinned[1].checked_div(frames[1])?];
+        let binned = Readout { unbinned: Some(unbinned), binning, listed: None };
+        match &self.modes {
+            Modes::None => None,
+            Modes::Any => {
+                let whole = binning[0] * frames[0] == unbinned[0] && binning[1] * frames[1] == unbinned[1];
+                whole.then_some(binned)
+            }
+            Modes::Binning(sizes) => {
+                let listed = Some([*sizes.get(&binning[0])?, *sizes.get(&binning[1])?]);
+                // A side that the binning does not divide loses up to a pixel of it.
+                let near = |axis: usize| unbinned[axis] - binning[axis] * frames[axis] <= 2 * binning[axis];
+                (near(0) && near(1)).then_some(Readout { listed, ..binned })
+            }
+            Modes::Side(sizes) => {
+                let listed = Some([*sizes.get(&frames[0])?, *sizes.get(&frames[1])?]);
+                Some(Readout { unbinned: Some(frames), binning: [1, 1], listed })
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Positions, half widths and corrections of random experiments, pixel by pixel against pyFAI.
+//!
+//! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that holds pyFAI.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
+
+mod peers;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use geometry::{Detector, DetectorSpec, Geometry, NexusDetector, PixelCorners, Poni, Unit};
+use serde::Deserialize;
+
+const COUNT: usize = 120;
+
+#[derive(Deserialize)]
+struct Case {
+    poni: String,
+    shape: [usize; 2],
+    unit: String,
+    /// Corners are given one by one, with this much of a bend.
+    depth: Option<f64>,
+    pixels: Vec<usize>,
+    centers: Vec<f64>,
+    deltas: Vec<f64>,
+    chi: Vec<f64>,
+    chi_deltas: Vec<f64>,
+    corners: Vec<f32>,
+    solid_angle: Vec<f64>,
+    polarization: Vec<f64>,
+}
+
+fn cases() -> Option<Vec<Case>> {
+    let folder = tempfile::tempdir().unwrap();
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pyfai.py");
+    let output =
+        Command::new(peers::python()?).arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+/// The bent detector of pyfai.py.
+fn bent_corners([rows, columns]: [usize; 2], pixel: f64, depth: f64) -> PixelCorners {
+    let mut values = Vec::new();
+    for row in 0..rows {
+        for column in 0..columns {
+            for [dy, dx] in [[0, 0], [1, 0], [1, 1], [0, 1]] {
+                let [v, u] = [(row + dy) as f64, (column + dx) as f64];
+                let place = [depth * (u * u), pixel * (v + 0.001 * (v * u)), pixel * (u + 0.002 * (v * v))];
+                values.extend(place.map(|value| value as f32));
+            }
+        }
+    }
+    PixelCorners::new([rows, columns], values).unwrap()
+}
+
+fn geometry(case: &Case) -> Geometry {
+    let poni = Poni::parse(&case.poni).unwrap();
+    let detector = match case.depth {
+        None => Detector::from_poni(&poni).unwrap(),
+        Some(depth) => {
+            let corners = Some(bent_corners(case.shape, 1e-4, depth));
+            let file = NexusDetector { pixel_size: Some([1e-4; 2]), corners, ..NexusDetector::default() };
+            Detector::from_nexus(file, &DetectorSpec::default()).unwrap()
+        }
+    };
+    Geometry::new(&poni, &detector, case.shape).unwrap()
+}
+
+/// The largest difference, relative to the value or, for values below it, to `floor`.
+fn worst(expected: &[f64], found: impl Iterator<Item = f64>, floor: f64) -> f64 {
+    let difference = |(a, b): (&f64, f64)| (a - b).abs() / a.abs().max(floor);
+    expected.iter().zip(found).map(difference).fold(0.0, |worst, next| if next <= worst { worst } else { next })
+}
+
+#[test]
+fn positions_equal_those_of_pyfai() {
+    let Some(cases) = cases() else { return };
+    assert_eq!(cases.len(), COUNT);
+    let (mut corners, mut equal) = (0, 0);
+    for case in &cases {
+        let unit = Unit::parse(&case.unit).unwrap();
+        let geometry = geometry(case);
+        let pick = |values: Vec<f64>| case.pixels.iter().map(move |&pixel| values[pixel]).collect::<Vec<_>>();
+        let check = |what: &str, expected: &[f64], found: Vec<f64>, floor: f64, tolerance: f64| {
+            let worst = worst(expected, found.into_iter(), floor);
+            assert!(worst <= tolerance, "{what} differs by {worst:e} for {unit} in\n{}", case.poni);
+        };
+        check("center", &case.centers, pick(geometry.radial_centers(unit).unwrap()), 1e-9, 1e-12);
+        check("chi", &case.chi, pick(geometry.chi_centers()), 1e-3, 1e-12);
+        // Half widths are small differences: they can't be closer than the places themselves.
+        let far = case.centers.iter().fold(0.0_f64, |farthest, center| farthest.max(center.abs()));
+        check("delta", &case.deltas, pick(geometry.radial_deltas(unit).unwrap()), far, 1e-12);
+        check("delta of chi", &case.chi_deltas, pick(geometry.chi_deltas()), 1.0, 1e-12);
+        // Where corners are given one by one, pyFAI takes offsets and normals in single precision.
+        let tolerance = if case.depth.is_some() { 1e-6 } else { 1e-12 };
+        check("solid angle", &case.solid_angle, pick(geometry.solid_angle()), 1e-6, tolerance);
+        check("polarization", &case.polarization, pick(geometry.polarization(0.9, 0.1)), 1.0, 1.3e-7);
+        let all = geometry.corners(unit).unwrap();
+        let found = case.pixels.iter().flat_map(|&pixel| all[pixel].into_iter().flatten());
+        corners += case.corners.len();
+        equal += case.corners.iter().zip(found).filter(|(a, b)| **a == *b).count();
+    }
+    eprintln!("{} experiments, {corners} corner coordinates, {} not equal to the bit", cases.len(), corners - equal);
+    assert!(equal as f64 >= 0.999 * corners as f64, "{equal} of {corners} corners are equal");
+}
