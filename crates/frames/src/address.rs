@@ -1,0 +1,37 @@
+//! How a dataset is named on a command line: `file.h5::/path`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A file, or a dataset in one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The file.
+    pub file: PathBuf,
+    /// The dataset's path, from `/` on.
+    pub dataset: Option<String>,
+}
+
+impl Address {
+    /// Reads `file` or `file::/path`. A file that exists under the whole name is that file.
+    ///
+    /// ```
+    /// use frames::address::Address;
+    /// let address = Address::of("scan.h5::/entry/data/data".as_ref());
+    /// assert_eq!(address.file.to_str(), Some("scan.h5"));
+    /// assert_eq!(address.dataset.as_deref(), Some("/entry/data/data"));
+    /// assert_eq!(Address::of("a::b.tif".as_ref()).dataset, None);
+    /// ```
+    pub fn of(operand: &Path) -> Self {
+        let bytes = operand.as_os_str().as_bytes();
+        let cut = bytes.windows(3).rposition(|window| window == b"::/").filter(|&cut| cut > 0);
+        let split = cut.and_then(|cut| Some((cut, std::str::from_utf8(&bytes[cut + 2..]).ok()?)));
+        match split {
+            Some((cut, dataset)) if operand.symlink_metadata().is_err() => {
+                Self { file: OsStr::from_bytes(&bytes[..cut]).into(), dataset: Some(dataset.to_owned()) }
+            }
+            _ => Self { file: operand.to_owned(), dataset: None },
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! How the pixels of a dataset are coded: their type, and the filters they went through.
+
+use hdf5_sys::h5t::H5T_class_t;
+
+use crate::ffi::{Filter, PixelType};
+pub use crate::image::PixelKind;
+
+/// How a chunk's bytes become pixels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coding {
+    /// The pixels' type, any but `i64`.
+    pub dtype: PixelKind,
+    /// The byte order of pixels that went through no filter or through all.
+    pub big_endian: bool,
+    /// The filters in the order of writing, as HDF5 lists them. Bit k of a chunk's filter mask says
+    /// that filter k was left out.
+    pub filters: Vec<HdfFilter>,
+}
+
+/// A filter by its number in the HDF Group's register, with the values that the dataset gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HdfFilter {
+    /// Such as 1 (deflate), 2 (shuffle), 32004 (LZ4), 32008 (bitshuffle).
+    pub id: u32,
+    /// The client data.
+    pub values: Vec<u32>,
+}
+
+impl Coding {
+    pub(crate) fn new(stored: PixelType, filters: Vec<Filter>) -> Result<Self, String> {
+        let dtype = pixel_kind(stored)?;
+        let big_endian = stored.big_endian && dtype.size() > 1;
+        let filters = filters.into_iter().map(|Filter { id, values }| HdfFilter { id, values }).collect();
+        Ok(Self { dtype, big_endian, filters })
+    }
+
+    /// Pixels of this machine, unfiltered.
+    pub(crate) fn native(dtype: PixelKind) -> Result<Self, String> {
+        if dtype == PixelKind::I64 {
+            return Err(not_a_pixel("i64"));
+        }
+        Ok(Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() })
+    }
+
+    /// The coding's name in records: `none`, `deflate`, `bslz4`, …; filters that have no short name by
+    /// their number.
+    pub fn name(&self) -> String {
+        let names: Vec<String> = self.filters.iter().map(HdfFilter::name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join("+") }
+    }
+}
+
+impl HdfFilter {
+    fn name(&self) -> String {
+        let name = match (self.id, self.values.get(4)) {
+            (1, _) => "deflate",
+            (2, _) => "shuffle",
+            (3, _) => "fletcher32",
+            (32004, _) => "lz4",
+            (32008, Some(2)) => "bslz4",
+            (32008, Some(3)) => "bszstd",
+            // Lima 1 gives the filter no element size of its own: block size and codec alone.
+            (32008, None) if self.values.get(1) == Some(&2) => "bslz4",
+            (32008, _) => "bitshuffle",
+            (32015, _) => "zstd",
+            (id, _) => return format!("filter{id}"),
+        };
+        name.to_owned()
+    }
+}
+
+fn pixel_kind(stored: PixelType) -> Result<PixelKind, String> {
+    use PixelKind::{F32, F64, I8, I16, I32, U8, U16, U32, U64};
+    Ok(match (stored.class, stored.bytes, stored.signed) {
+        (H5T_class_t::H5T_INTEGER, 1, false) => U8,
+        (H5T_class_t::H5T_INTEGER, 1, true) => I8,
+        (H5T_class_t::H5T_INTEGER, 2, false) => U16,
+        (H5T_class_t::H5T_INTEGER, 2, true) => I16,
+        (H5T_class_t::H5T_INTEGER, 4, false) => U32,
+        (H5T_class_t::H5T_INTEGER, 4, true) => I32,
+        (H5T_class_t::H5T_INTEGER, 8, false) => U64,
+        (H5T_class_t::H5T_FLOAT, 4, _) => F32,
+        (H5T_class_t::H5T_FLOAT, 8, _) => F64,
+        (H5T_class_t::H5T_INTEGER, 8, true) => return Err(not_a_pixel("i64")),
+        (H5T_class_t::H5T_FLOAT, 2, _) => return Err(not_a_pixel("f16")),
+        (H5T_class_t::H5T_STRING, ..) => return Err(not_a_pixel("text")),
+        _ => return Err(not_a_pixel("of another kind")),
+    })
+}
+
+fn not_a_pixel(found: &str) -> String {
+    format!("elements are {found}: expected u8, i8, u16, i16, u32, i32, u64, f32 or f64")
+}

@@ -1,0 +1,118 @@
+//! The mappings of a virtual dataset: which of its elements are which of another dataset's.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use hdf5_sys::h5p::{
+    H5Pget_virtual_count, H5Pget_virtual_dsetname, H5Pget_virtual_filename, H5Pget_virtual_srcspace,
+    H5Pget_virtual_vspace,
+};
+use hdf5_sys::h5s::{
+    H5S_UNLIMITED, H5S_sel_type, H5Sget_regular_hyperslab, H5Sget_select_hyper_blocklist, H5Sget_select_hyper_nblocks,
+    H5Sget_select_type,
+};
+
+use super::dataset::extents;
+use super::{Flaw, Handle, handle, locked, status, text_of};
+
+/// One mapping: the k-th element of `here`, in row-major order, is the k-th of `there`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    /// The file's name as the mapping says it; `.` is the file of the virtual dataset.
+    pub file: PathBuf,
+    pub dataset: String,
+    /// Of the virtual dataset.
+    pub here: Selected,
+    /// Of the source.
+    pub there: Selected,
+}
+
+/// The elements of a dataset that a mapping is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Selected {
+    /// All there are.
+    All,
+    /// In each dimension, `count` blocks of `block` elements, `stride` from one to the next.
+    Regular(Vec<Comb>),
+    /// A union of boxes: first and last element.
+    Boxes(Vec<(Vec<u64>, Vec<u64>)>),
+    /// Single elements, or none.
+    Other,
+}
+
+/// The selected elements of one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Comb {
+    pub start: u64,
+    pub stride: u64,
+    /// `None` where it goes on to the end.
+    pub count: Option<u64>,
+    /// `None` where it goes on to the end.
+    pub block: Option<u64>,
+}
+
+/// The mappings of a virtual dataset, from its creation properties.
+pub(super) fn mappings(creation: &Handle) -> Result<Vec<Mapping>, Flaw> {
+    let mut count = 0;
+    // SAFETY: the property list is valid.
+    status(|| unsafe { H5Pget_virtual_count(creation.0, &raw mut count) })?;
+    (0..count).map(|index| mapping(creation, index)).collect()
+}
+
+fn mapping(creation: &Handle, index: usize) -> Result<Mapping, Flaw> {
+    // SAFETY: the property list is valid and has this mapping; buffers have the length that is told.
+    unsafe {
+        let file = text_of(|buffer, length| H5Pget_virtual_filename(creation.0, index, buffer, length) as i64)?;
+        let dataset = text_of(|buffer, length| H5Pget_virtual_dsetname(creation.0, index, buffer, length) as i64)?;
+        let here = handle(|| H5Pget_virtual_vspace(creation.0, index))?;
+        let there = handle(|| H5Pget_virtual_srcspace(creation.0, index))?;
+        Ok(Mapping {
+            file: OsString::from_vec(file).into(),
+            dataset: String::from_utf8(dataset).map_err(|_| Flaw("a name is not UTF-8".to_owned()))?,
+            here: selected(&here)?,
+            there: selected(&there)?,
+        })
+    }
+}
+
+fn selected(space: &Handle) -> Result<Selected, Flaw> {
+    // SAFETY: the dataspace is valid.
+    match locked(|| unsafe { H5Sget_select_type(space.0) }) {
+        H5S_sel_type::H5S_SEL_ALL => Ok(Selected::All),
+        H5S_sel_type::H5S_SEL_HYPERSLABS => hyperslab(space),
+        _ => Ok(Selected::Other),
+    }
+}
+
+fn hyperslab(space: &Handle) -> Result<Selected, Flaw> {
+    let rank = extents(space)?.len();
+    let [mut start, mut stride, mut count, mut block] = [const { Vec::new() }; 4].map(|mut empty: Vec<u64>| {
+        empty.resize(rank, 0);
+        empty
+    });
+    // SAFETY: each buffer has as many entries as the dataspace has dimensions. A selection that is not
+    // regular is an error, and not a fault.
+    let regular = status(|| unsafe {
+        let (start, stride, count, block) =
+            (start.as_mut_ptr(), stride.as_mut_ptr(), count.as_mut_ptr(), block.as_mut_ptr());
+        H5Sget_regular_hyperslab(space.0, start, stride, count, block)
+    });
+    if regular.is_err() {
+        return boxes(space, rank);
+    }
+    let limit = |value: u64| (value != H5S_UNLIMITED).then_some(value);
+    let comb =
+        |at: usize| Comb { start: start[at], stride: stride[at], count: limit(count[at]), block: limit(block[at]) };
+    Ok(Selected::Regular((0..rank).map(comb).collect()))
+}
+
+fn boxes(space: &Handle, rank: usize) -> Result<Selected, Flaw> {
+    // SAFETY: the dataspace is valid.
+    let count = status(|| unsafe { H5Sget_select_hyper_nblocks(space.0) })?;
+    let mut corners = vec![0_u64; count as usize * rank * 2];
+    // SAFETY: each box takes twice as many entries as there are dimensions.
+    status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
+    let corner_pair = |pair: &[u64]| (pair[..rank].to_vec(), pair[rank..].to_vec());
+    Ok(Selected::Boxes(corners.chunks_exact(2 * rank).map(corner_pair).collect()))
+}

@@ -1,0 +1,246 @@
+//! One open source: where in it the stored bytes of each frame are, and how they are coded.
+//!
+//! The chunk index is read once, through the HDF5 library; after that, bytes are had by positioned
+//! reads, from any number of threads and without the library's lock.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use records::Source;
+
+pub use crate::coding::{Coding, HdfFilter, PixelKind};
+use crate::ffi::{Flaw, Kind, Layout, Object};
+use crate::grid::{Grid, Place};
+use crate::image;
+use crate::stack::{dimensions, shown};
+
+/// The reason of a frame whose chunks were never written, or not all of them.
+pub const NOT_WRITTEN: &str = "not written";
+
+/// Why a source can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system does not let us open the file.
+    #[error("{}: {why}", file.display())]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// The HDF5 library can't make sense of the file.
+    #[error("{}: not readable as HDF5: {why}", file.display())]
+    Hdf5 {
+        /// The file.
+        file: PathBuf,
+        /// What the library says.
+        why: String,
+    },
+    /// The dataset is not there, or holds no frames that can be read.
+    #[error("{}::{dataset}: {why}", file.display())]
+    Dataset {
+        /// The file.
+        file: PathBuf,
+        /// The dataset.
+        dataset: String,
+        /// What is wrong with it, and what was expected.
+        why: String,
+    },
+    /// Not a readable image.
+    #[error(transparent)]
+    Image(#[from] image::ImageError),
+    /// An image that is not the one that the source tells of.
+    #[error("{}: {why}", file.display())]
+    NotThat {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it, and what was expected.
+        why: String,
+    },
+}
+
+/// Where the pixels of a frame are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// In one chunk that holds this frame and nothing else.
+    Whole(Chunk),
+    /// In several chunks, or in one that holds other frames too or overhangs the frame. Rows first.
+    Pieces(Vec<Chunk>),
+    /// Nowhere, and why.
+    Absent(String),
+}
+
+/// A run of stored bytes, and the pixels that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where it begins; no other chunk of the source begins there.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+    /// Bit k: filter k of the coding was left out.
+    pub filter_mask: u32,
+    /// First frame (row of the dataset), row and column that it holds.
+    pub origin: [u64; 3],
+    /// Frames, rows and columns that it holds when decoded. It may overhang the frame, and the last
+    /// frame.
+    pub shape: [u64; 3],
+}
+
+/// An open source.
+#[derive(Debug)]
+pub struct Store {
+    coding: Coding,
+    frames: u64,
+    shape: [u64; 2],
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    /// Chunks of a file.
+    Chunks(File, Grid),
+    /// One run in a file, from this offset.
+    Run(File, u64),
+    /// Out of a dataset's header.
+    Memory(Vec<u8>),
+    /// An image file, each of whose images is decoded when it is asked for.
+    Image(PathBuf),
+    /// A dataset that has no bytes.
+    Nothing,
+}
+
+impl Store {
+    /// Opens a source whose frames have `shape` (rows, columns).
+    ///
+    /// # Errors
+    /// The file or the dataset is not there or can't be read, or its frames are not of that shape.
+    pub fn open(source: &Source, shape: [u64; 2]) -> Result<Self, StoreError> {
+        match source.dataset.as_str() {
+            "" => Self::image(&source.file, shape),
+            dataset => Self::hdf5(&source.file, dataset, shape),
+        }
+    }
+
+    /// How the chunks are coded.
+    pub fn coding(&self) -> &Coding {
+        &self.coding
+    }
+
+    /// Where the frame in this row of the dataset is.
+    pub fn chunks_of(&self, row: u64) -> Row {
+        if row >= self.frames {
+            return Row::Absent(format!("no frame {row}: the file has {}", self.frames));
+        }
+        let len = self.frame_bytes();
+        let whole = |offset| {
+            let shape = [1, self.shape[0], self.shape[1]];
+            Row::Whole(Chunk { offset, len, filter_mask: 0, origin: [row, 0, 0], shape })
+        };
+        match &self.bytes {
+            Bytes::Chunks(_, grid) => self.row_of(grid, row),
+            Bytes::Run(_, offset) => whole(offset + row * len),
+            Bytes::Memory(_) | Bytes::Image(_) => whole(row * len),
+            Bytes::Nothing => Row::Absent(NOT_WRITTEN.to_owned()),
+        }
+    }
+
+    /// Fills `bytes` with the stored bytes of a chunk.
+    ///
+    /// # Errors
+    /// The file does not have them (any more), or they are of an image that can't be decoded.
+    pub fn read(&self, chunk: &Chunk, bytes: &mut Vec<u8>) -> io::Result<()> {
+        bytes.clear();
+        match &self.bytes {
+            Bytes::Chunks(file, _) | Bytes::Run(file, _) => {
+                // A damaged index may tell of more bytes than there are: no memory is taken for those.
+                let end = chunk.offset.checked_add(chunk.len).ok_or(io::ErrorKind::UnexpectedEof)?;
+                if file.metadata()?.len() < end {
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends within the frame"));
+                }
+                bytes.resize(chunk.len as usize, 0);
+                file.read_exact_at(bytes, chunk.offset)
+            }
+            Bytes::Memory(all) => {
+                let run = all.get(chunk.offset as usize..(chunk.offset + chunk.len) as usize);
+                bytes.extend_from_slice(run.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?);
+                Ok(())
+            }
+            Bytes::Image(path) => {
+                let image = image::read_frame(path, chunk.origin[0] as usize).map_err(io::Error::other)?;
+                *bytes = image.pixels.to_ne_bytes();
+                let fits = image.pixels.kind() == self.coding.dtype && bytes.len() as u64 == chunk.len;
+                if fits { Ok(()) } else { Err(io::Error::other("an image of another shape or type than the first")) }
+            }
+            Bytes::Nothing => Err(io::Error::other(NOT_WRITTEN)),
+        }
+    }
+
+    fn frame_bytes(&self) -> u64 {
+        self.shape[0] * self.shape[1] * self.coding.dtype.size() as u64
+    }
+
+    fn row_of(&self, grid: &Grid, row: u64) -> Row {
+        if !grid.is_written(row) {
+            return Row::Absent(NOT_WRITTEN.to_owned());
+        }
+        let chunk = |(origin, place): ([u64; 3], Place)| Chunk {
+            offset: place.offset,
+            len: place.bytes,
+            filter_mask: place.filter_mask,
+            origin,
+            shape: grid.chunk_shape(),
+        };
+        let chunks: Vec<Chunk> = grid.of_frame(row).map(chunk).collect();
+        match chunks[..] {
+            [one] if one.shape == [1, self.shape[0], self.shape[1]] => Row::Whole(one),
+            _ => Row::Pieces(chunks),
+        }
+    }
+
+    fn image(path: &Path, shape: [u64; 2]) -> Result<Self, StoreError> {
+        let header = image::probe(path)?;
+        let not_that = |why| StoreError::NotThat { file: path.to_owned(), why };
+        let found = header.shape.map(|extent| extent as u64);
+        if found != shape {
+            return Err(not_that(format!("frames of {}: expected {}", shown(&found), shown(&shape))));
+        }
+        let coding = Coding::native(header.kind).map_err(not_that)?;
+        Ok(Self { coding, frames: header.frames as u64, shape, bytes: Bytes::Image(path.to_owned()) })
+    }
+
+    fn hdf5(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Self, StoreError> {
+        // The system's word on why a file can't be had is clearer than the library's.
+        let file = File::open(path).map_err(|why| StoreError::Io { file: path.to_owned(), why })?;
+        let opened = Object::open_file(path);
+        let opened = opened.map_err(|why| StoreError::Hdf5 { file: path.to_owned(), why: why.0 })?;
+        let wrong = |why| StoreError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
+        let object = opened.open(dataset).map_err(|_| wrong("no such dataset".to_owned()))?;
+        if object.kind() != Kind::Dataset {
+            return Err(wrong("not a dataset".to_owned()));
+        }
+        Self::of_dataset(&object, file, shape).map_err(wrong)
+    }
+
+    fn of_dataset(object: &Object, file: File, shape: [u64; 2]) -> Result<Self, String> {
+        let said = |flaw: Flaw| flaw.0;
+        let [frames, rows, columns] = dimensions(&object.extents().map_err(said)?)?;
+        if [rows, columns] != shape {
+            return Err(format!("frames of {}: expected {}", shown(&[rows, columns]), shown(&shape)));
+        }
+        let stored = object.pixel_type().map_err(said)?;
+        let (bytes, filters) = match object.layout().map_err(said)? {
+            Layout::Compact => (Bytes::Memory(object.stored_elements().map_err(said)?), Vec::new()),
+            Layout::Contiguous(None) => (Bytes::Nothing, Vec::new()),
+            Layout::Contiguous(Some(offset)) => (Bytes::Run(file, offset), Vec::new()),
+            Layout::Chunked(chunk, filters) => {
+                let chunks = object.chunks(chunk.len()).map_err(said)?;
+                (Bytes::Chunks(file, Grid::new(shape, &chunk, &chunks)), filters)
+            }
+            Layout::External(_) => return Err("stored in other files: name those".to_owned()),
+            Layout::Virtual(_) => return Err("virtual: name the datasets that it is made of".to_owned()),
+        };
+        Ok(Self { coding: Coding::new(stored, filters)?, frames, shape, bytes })
+    }
+}
