@@ -4,7 +4,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 /// The flags that all five filters have: flatten them into a filter's own.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Manners")]
+#[command(next_help_heading = "Common options")]
 pub struct Common {
     /// Stop at the first input that fails
     #[arg(long)]

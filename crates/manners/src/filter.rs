@@ -1,12 +1,13 @@
 //! A running filter: where its records and messages go, and whether anything failed.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use records::{Fail, Record};
 
@@ -27,17 +28,20 @@ pub struct Filter {
     tally: Mutex<Tally>,
     failed: AtomicBool,
     deadline: OnceLock<Instant>,
+    halted: OnceLock<Stop>,
+    /// A pipe: its first end is readable once the filter is halted.
+    halt: (OwnedFd, OwnedFd),
 }
 
 impl Filter {
-    pub(crate) fn new(name: &'static str, common: &Common, stdout: OwnedFd) -> Self {
+    pub(crate) fn new(name: &'static str, common: &Common, stdout: OwnedFd) -> io::Result<Self> {
         let console = Console::new();
         let shows_progress = match common.progress {
             When::Auto => !common.quiet && console.suits_progress(),
             When::On => true,
             When::Off => false,
         };
-        Self {
+        Ok(Self {
             name,
             fail_fast: common.fail_fast,
             quiet: common.quiet,
@@ -48,7 +52,9 @@ impl Filter {
             tally: Mutex::default(),
             failed: AtomicBool::new(false),
             deadline: OnceLock::new(),
-        }
+            halted: OnceLock::new(),
+            halt: nix::unistd::pipe2(OFlag::O_CLOEXEC)?,
+        })
     }
 
     /// Writes a record to stdout.
@@ -56,7 +62,7 @@ impl Filter {
     /// # Errors
     /// The reader has gone, the disk is full, or a signal asks to stop.
     pub fn emit(&self, record: &Record) -> Result<(), Stop> {
-        self.output.line(&record.to_line())
+        self.output.line(&record.to_line()).inspect_err(|stop| self.halt(stop))
     }
 
     /// Writes every record at once from now on: for a filter whose records take longer to make
@@ -75,7 +81,7 @@ impl Filter {
         self.error(&fail.about, &fail.error);
         self.name.clone_into(&mut fail.stage);
         self.emit(&fail.into())?;
-        if self.fail_fast { Err(Stop::FailFast) } else { Ok(()) }
+        if self.fail_fast { Err(Stop::FailFast).inspect_err(|stop| self.halt(stop)) } else { Ok(()) }
     }
 
     /// Status 1 at the end, for a failure that is told elsewhere, such as in a result's `missing`.
@@ -128,12 +134,23 @@ impl Filter {
         signal::drain_asked() || self.deadline.get().is_some_and(|deadline| Instant::now() >= *deadline)
     }
 
+    /// Stops all threads, for one has come to its end: [`check`](Self::check) and what waits for
+    /// input give them this reason, too. What [`emit`](Self::emit) and [`fail`](Self::fail) return
+    /// has done so already. The first call counts.
+    pub fn halt(&self, stop: &Stop) {
+        if self.halted.set(stop.clone()).is_ok() {
+            // The pipe is empty, and both its ends are ours: there is nothing to fail.
+            let _ = nix::unistd::write(&self.halt.1, &[0]);
+        }
+    }
+
     /// For loops that neither read nor write: whether to go on.
     ///
     /// # Errors
-    /// [`Stop::Signal`] once a signal asks to stop.
+    /// [`Stop::Signal`] once a signal asks to stop; what another thread stopped for.
     pub fn check(&self) -> Result<(), Stop> {
-        signal::received().map_or(Ok(()), |signal| Err(Stop::Signal(signal)))
+        let signal = signal::received().map(Stop::Signal);
+        signal.or_else(|| self.halted.get().cloned()).map_or(Ok(()), Err)
     }
 
     /// Writes what has been emitted, and sleeps: until `time` is over, or it is time to drain.
@@ -148,8 +165,9 @@ impl Filter {
     /// Waits for the first of: input on `stream`, `until`, the time to drain. Says whether there is
     /// input.
     pub(crate) fn wait(&self, stream: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool, Stop> {
-        let waited: Vec<_> = stream.into_iter().chain(signal::stop_wake()).chain(signal::drain_wake()).collect();
-        let mut waited: Vec<_> = waited.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let wakes = [signal::stop_wake(), signal::drain_wake(), Some(self.halt.0.as_fd())];
+        let waited = stream.into_iter().chain(wakes.into_iter().flatten());
+        let mut waited: Vec<_> = waited.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let limit = until.into_iter().chain(self.deadline.get().copied()).min();
         loop {
             self.check()?;
@@ -172,4 +190,32 @@ fn timeout(until: Option<Instant>) -> PollTimeout {
     let Some(until) = until else { return PollTimeout::NONE };
     let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
     PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_hears_that_another_stopped() {
+        let (_read, write) = nix::unistd::pipe().expect("a pipe");
+        let (silent, _open) = nix::unistd::pipe().expect("a pipe");
+        let common = Common { fail_fast: true, quiet: true, ..Common::default() };
+        let filter = Filter::new("test", &common, write).expect("a filter");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| filter.wait(Some(silent.as_fd()), None));
+            assert_eq!(filter.fail(Fail::default()), Err(Stop::FailFast));
+            assert_eq!(waits.join().expect("no panic"), Err(Stop::FailFast));
+        });
+        assert_eq!(filter.check(), Err(Stop::FailFast));
+    }
+
+    #[test]
+    fn a_deadline_ends_a_wait() {
+        let (silent, write) = nix::unistd::pipe().expect("a pipe");
+        let filter = Filter::new("test", &Common::default(), write).expect("a filter");
+        filter.drain_at(Instant::now() + Duration::from_millis(20));
+        assert_eq!(filter.wait(Some(silent.as_fd()), None), Ok(false));
+        assert!(filter.draining());
+    }
 }

@@ -116,6 +116,7 @@ impl Input {
                     self.current = None;
                     continue;
                 }
+                Ok(Piece::Unread) => return Ok(None),
                 Err(error) => {
                     Fail { about: name.clone(), error: error.to_string(), retryable: true, ..Fail::default() }
                 }

@@ -39,6 +39,8 @@ pub(crate) enum Piece<'a> {
     TooLong,
     /// No more lines.
     End,
+    /// Perhaps more lines, but the filter drains.
+    Unread,
 }
 
 impl Lines {
@@ -81,7 +83,7 @@ impl Lines {
                 self.start = self.searched;
             }
             if !self.wait(filter)? {
-                return Ok(Ok(Piece::End));
+                return Ok(Ok(Piece::Unread));
             }
             if let Err(error) = self.read() {
                 return Ok(Err(error));

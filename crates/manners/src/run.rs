@@ -61,7 +61,7 @@ fn open(name: &'static str, common: &Common) -> Result<Filter, Stop> {
     check_stdout()?;
     signal::catch().map_err(|error| Stop::fatal("signals", error))?;
     let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| Stop::fatal("stdout", error))?;
-    Ok(Filter::new(name, common, stdout))
+    Filter::new(name, common, stdout).map_err(|error| Stop::fatal("pipe", error))
 }
 
 fn check_stdout() -> Result<(), Stop> {
