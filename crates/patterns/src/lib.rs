@@ -1,1 +1,18 @@
-//! patterns
+//! Result files: the parts that ai-integrate leaves, and the finals that gather makes of them.
+//!
+//! A [part](part) holds sums per bin and frame; [`Finish`] turns sums into patterns; [`coverage`]
+//! says which frames are done, by whatever cut of the work.
+
+mod axes;
+pub mod coverage;
+mod finish;
+mod h5;
+pub mod part;
+mod stamp;
+mod status;
+mod sums;
+
+pub use axes::{Axes, Axis};
+pub use finish::Finish;
+pub use status::Status;
+pub use sums::{Row, Shared, Weights};

@@ -1,0 +1,46 @@
+//! Where the bins are.
+
+/// One axis of a pattern.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// Its quantity, which names its dataset: `q`, `2th`, `r`, `d*2`, `chi`.
+    pub name: String,
+    /// Its unit, such as `nm^-1` or `deg`.
+    pub units: String,
+    /// The centres of its bins, in `units`.
+    pub centers: Vec<f64>,
+}
+
+impl Axis {
+    /// What a plot writes beside it, such as `q (nm^-1)`.
+    pub fn label(&self) -> String {
+        format!("{} ({})", self.name, self.units)
+    }
+}
+
+/// The axes of a pattern: radial, and azimuthal in a cake. The bins of a cake are stored
+/// azimuth-major: all radial bins of the first chi, then those of the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axes {
+    /// The radial axis.
+    pub radial: Axis,
+    /// The azimuthal axis of a cake.
+    pub chi: Option<Axis>,
+}
+
+impl Axes {
+    /// How many bins there are.
+    pub fn bins(&self) -> usize {
+        self.radial.centers.len() * self.chi.as_ref().map_or(1, |chi| chi.centers.len())
+    }
+
+    /// The shape of one pattern: `[radial]` or `[chi, radial]`.
+    pub fn shape(&self) -> Vec<usize> {
+        self.iter().map(|axis| axis.centers.len()).collect()
+    }
+
+    /// The axes in the order of a pattern's dimensions.
+    pub fn iter(&self) -> impl Iterator<Item = &Axis> {
+        self.chi.iter().chain([&self.radial])
+    }
+}

@@ -1,0 +1,78 @@
+//! Why a part can't be written or read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a part can't be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system refused.
+    #[error("{}: {why}", path.display())]
+    Io {
+        /// The part.
+        path: PathBuf,
+        /// What it said.
+        why: io::Error,
+    },
+    /// The HDF5 library refused.
+    #[error("{}: {why}", path.display())]
+    Hdf5 {
+        /// The part.
+        path: PathBuf,
+        /// What it said.
+        why: hdf5::Error,
+    },
+    /// The first bytes are not a part's.
+    #[error("{}: {why}", path.display())]
+    Head {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with them.
+        why: super::block::Error,
+    },
+    /// Some bytes are not those that were written.
+    #[error("{}: damaged: expected checksum {expected}, found {found}", path.display())]
+    Damaged {
+        /// The part.
+        path: PathBuf,
+        /// The checksum in its first line.
+        expected: String,
+        /// The checksum of its bytes.
+        found: String,
+    },
+    /// What it holds does not fit together.
+    #[error("{}: {why}", path.display())]
+    Content {
+        /// The part.
+        path: PathBuf,
+        /// What was found and what was expected.
+        why: String,
+    },
+    /// A path that leads out of the output root.
+    #[error("{}: expected a path that stays below the output directory", path.display())]
+    Outside {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    pub(super) fn io(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |why| Self::Io { path: path.clone(), why }
+    }
+
+    pub(super) fn hdf5(path: &Path) -> impl Fn(hdf5::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |why| Self::Hdf5 { path: path.clone(), why }
+    }
+
+    pub(super) fn content(path: &Path, why: impl Into<String>) -> Self {
+        Self::Content { path: path.to_path_buf(), why: why.into() }
+    }
+
+    /// Whether the file is not there (any more).
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { why, .. } if why.kind() == io::ErrorKind::NotFound)
+    }
+}

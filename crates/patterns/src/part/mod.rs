@@ -1,0 +1,81 @@
+//! Parts: the sums of some frames of a scan, as one run of ai-integrate left them.
+//!
+//! A part is an HDF5 file behind 512 bytes of its own, of which `head -1` shows the one JSON line.
+//! Its datasets, with one row a frame in rising order of the frames:
+//!
+//! | dataset | type | content |
+//! |---|---|---|
+//! | `task`, `recipe` | text | the task's record; the recipe in TOML |
+//! | `radial`, `chi` | f64 | the bins' centres, `@name`, `@units`; `chi` in cakes only |
+//! | `norm`, `norm_sq`, `count` | f64 (bins) | the weights that the frames share |
+//! | `frames`, `status`, `stored_digest`, `monitor` | u64, u8, u64, f64 | one value a frame |
+//! | `signal`, `variance` | f64 (frames, bins) | the sums; NaN where a frame has none |
+//! | `intensity`, `intensity_errors` | f32 (frames, bins) | the patterns, which virtual finals show |
+//! | `exceptions/frames`, `starts` | u64 | the frames with weights of their own, where their bins start, and the end |
+//! | `exceptions/bins`, `norm`, `norm_sq`, `count` | u32, f64 | the bins whose weights differ, and these weights |
+//!
+//! The bins of a cake are azimuth-major. `variance` and `intensity_errors` are absent without an error
+//! model. A pattern whose monitor is divided by its mean over the scan can't be known before all parts
+//! are there: such parts have no `intensity`.
+
+mod block;
+mod error;
+mod exceptions;
+mod read;
+mod table;
+mod write;
+
+use std::path::Path;
+
+use recipe::Recipe;
+use records::Task;
+
+pub use block::Head;
+pub use error::Error;
+pub use read::{Part, peek, read};
+pub use write::PartWriter;
+
+/// What a part is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartHead {
+    /// The task, with the frames to come and the stamps of their sources.
+    pub task: Task,
+    /// The recipe that the task names.
+    pub recipe: Recipe,
+}
+
+/// The names of the datasets.
+mod name {
+    pub(super) const TASK: &str = "task";
+    pub(super) const RECIPE: &str = "recipe";
+    pub(super) const RADIAL: &str = "radial";
+    pub(super) const CHI: &str = "chi";
+    pub(super) const NORM: &str = "norm";
+    pub(super) const NORM_SQ: &str = "norm_sq";
+    pub(super) const COUNT: &str = "count";
+    pub(super) const FRAMES: &str = "frames";
+    pub(super) const STATUS: &str = "status";
+    pub(super) const STORED_DIGEST: &str = "stored_digest";
+    pub(super) const MONITOR: &str = "monitor";
+    pub(super) const EXCEPTIONS: &str = "exceptions";
+    pub(super) const STARTS: &str = "starts";
+    pub(super) const BINS: &str = "bins";
+}
+
+/// The datasets that virtual finals map.
+pub(crate) mod row_dataset {
+    /// f64 sums.
+    pub(crate) const SIGNAL: &str = "signal";
+    /// f64 sums.
+    pub(crate) const VARIANCE: &str = "variance";
+    /// f32 patterns.
+    pub(crate) const INTENSITY: &str = "intensity";
+    /// f32 errors.
+    pub(crate) const ERRORS: &str = "intensity_errors";
+}
+
+/// Whether a name in the parts' directory is that of a part, and not of a temporary or another file.
+pub(crate) fn is_part_name(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !hidden && path.extension().is_some_and(|extension| extension == "h5")
+}

@@ -1,0 +1,170 @@
+//! Reads a part, after its checksum has shown that it is as it was written.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use hdf5::{Group, H5Type};
+use recipe::Recipe;
+use records::Record;
+
+use super::exceptions::Exceptions;
+use super::{Error, Head, PartHead, block, name, row_dataset};
+use crate::{Axes, Axis, Row, Shared, Status, Weights, h5};
+
+/// A part whose bytes are as they were written.
+pub struct Part {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its checksum.
+    pub digest: String,
+    /// What it is about.
+    pub head: PartHead,
+    /// What its frames share.
+    pub shared: Shared,
+    /// Its frames, rising. Row k of the part is that of `frames[k]`.
+    pub frames: Vec<u64>,
+    /// What became of each.
+    pub status: Vec<Status>,
+    /// XXH3-64 of each frame's stored bytes.
+    pub stored_digest: Vec<u64>,
+    /// Each frame's monitor.
+    pub monitor: Vec<f64>,
+    exceptions: Exceptions,
+    has_variance: bool,
+    file: h5::Open,
+}
+
+/// The first line of a part, which says what it is. Its checksum is not checked.
+///
+/// # Errors
+/// Not a part, or one whose first 512 bytes are damaged.
+pub fn peek(path: &Path) -> Result<Head, Error> {
+    let mut file = File::open(path).map_err(Error::io(path))?;
+    Head::read(&mut file).map_err(|why| Error::Head { path: path.to_path_buf(), why })
+}
+
+/// Reads and verifies a part. Its rows are read later, from the same open file.
+///
+/// # Errors
+/// Not a part; damaged; contents that do not fit together.
+pub fn read(path: &Path) -> Result<Part, Error> {
+    let mut bytes = File::open(path).map_err(Error::io(path))?;
+    let head = Head::read(&mut bytes).map_err(|why| Error::Head { path: path.to_path_buf(), why })?;
+    let found = block::digest(&mut bytes).map_err(Error::io(path))?;
+    if found != head.xxh3 {
+        return Err(Error::Damaged { path: path.to_path_buf(), expected: head.xxh3, found });
+    }
+    let file = h5::open(path).map_err(Error::hdf5(path))?;
+    let part = Part {
+        path: path.to_path_buf(),
+        digest: found,
+        head: read_head(&file).map_err(|why| Error::content(path, why))?,
+        shared: read_shared(&file).map_err(Error::hdf5(path))?,
+        frames: h5::read_list(&file, name::FRAMES).map_err(Error::hdf5(path))?,
+        status: read_status(&file).map_err(|why| Error::content(path, why))?,
+        stored_digest: h5::read_list(&file, name::STORED_DIGEST).map_err(Error::hdf5(path))?,
+        monitor: h5::read_list(&file, name::MONITOR).map_err(Error::hdf5(path))?,
+        exceptions: Exceptions::read(&file).map_err(Error::hdf5(path))?,
+        has_variance: file.link_exists(row_dataset::VARIANCE),
+        file,
+    };
+    part.check(&head).map_err(|why| Error::content(path, why))?;
+    Ok(part)
+}
+
+impl Part {
+    /// Whether its frames have variances.
+    pub fn has_variance(&self) -> bool {
+        self.has_variance
+    }
+
+    /// Reads consecutive rows.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn rows(&self, rows: Range<usize>) -> Result<Vec<Row>, Error> {
+        let bins = self.shared.axes.bins();
+        let slab = |name| read_rows::<f64>(&self.file, name, rows.clone()).map_err(Error::hdf5(&self.path));
+        let signal = slab(row_dataset::SIGNAL)?;
+        let variance = self.has_variance.then(|| slab(row_dataset::VARIANCE)).transpose()?;
+        let row = |(index, row): (usize, usize)| {
+            let (frame, values) = (self.frames[row], index * bins..(index + 1) * bins);
+            // A frame without sums is stored as NaN throughout.
+            let sums = Some(&signal[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
+            Row {
+                frame,
+                status: self.status[row],
+                stored_digest: self.stored_digest[row],
+                monitor: self.monitor[row],
+                signal: sums.map(<[f64]>::to_vec).unwrap_or_default(),
+                variance: variance.as_ref().filter(|_| sums.is_some()).map(|variance| variance[values].to_vec()),
+                exception: self.exceptions.of(frame, &self.shared.weights),
+            }
+        };
+        Ok(rows.clone().enumerate().map(row).collect())
+    }
+
+    fn check(&self, head: &Head) -> Result<(), String> {
+        let frames = self.frames.len();
+        let lengths = [self.status.len(), self.stored_digest.len(), self.monitor.len()];
+        if lengths != [frames; 3] {
+            return Err(format!("{lengths:?} values of status, stored_digest, monitor: expected {frames} each"));
+        }
+        if self.frames.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err("frames that do not rise".to_owned());
+        }
+        let (task, bins) = (&self.head.task, self.shared.axes.bins());
+        if Head::new(&task.scan, &task.recipe_digest, &self.frames, self.digest.clone()) != *head {
+            return Err("its first line and its content do not agree".to_owned());
+        }
+        let weights = &self.shared.weights;
+        if [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3] {
+            return Err(format!("weights that do not fit its {bins} bins"));
+        }
+        for name in [Some(row_dataset::SIGNAL), self.has_variance.then_some(row_dataset::VARIANCE)].iter().flatten() {
+            let shape = self.file.dataset(name).map_err(|why| why.to_string())?.shape();
+            if shape != [frames, bins] {
+                return Err(format!("{name} of shape {shape:?}: expected {:?}", [frames, bins]));
+            }
+        }
+        self.exceptions.check(bins)
+    }
+}
+
+fn read_rows<T: H5Type>(group: &Group, name: &str, rows: Range<usize>) -> hdf5::Result<Vec<T>> {
+    let slab: ndarray::Array2<T> = group.dataset(name)?.read_slice((rows, ..))?;
+    Ok(slab.into_raw_vec_and_offset().0)
+}
+
+fn read_head(group: &Group) -> Result<PartHead, String> {
+    let text = |name| h5::read_text(group, name).map_err(|why| why.to_string());
+    let Ok(Record::Task(task)) = Record::parse(&text(name::TASK)?) else {
+        return Err("its task is not a task record".to_owned());
+    };
+    let recipe: Recipe = toml::from_str(&text(name::RECIPE)?).map_err(|why| format!("its recipe: {why}"))?;
+    Ok(PartHead { task: *task, recipe })
+}
+
+fn read_shared(group: &Group) -> hdf5::Result<Shared> {
+    let chi = group.link_exists(name::CHI).then(|| read_axis(group, name::CHI)).transpose()?;
+    let axes = Axes { radial: read_axis(group, name::RADIAL)?, chi };
+    let weights = Weights {
+        norm: h5::read_list(group, name::NORM)?,
+        norm_sq: h5::read_list(group, name::NORM_SQ)?,
+        count: h5::read_list(group, name::COUNT)?,
+    };
+    Ok(Shared { axes, weights })
+}
+
+fn read_axis(group: &Group, name: &str) -> hdf5::Result<Axis> {
+    let dataset = group.dataset(name)?;
+    let (name, units) = (h5::get_text(&dataset, "name")?, h5::get_text(&dataset, "units")?);
+    Ok(Axis { name, units, centers: dataset.read_raw()? })
+}
+
+fn read_status(group: &Group) -> Result<Vec<Status>, String> {
+    let numbers: Vec<u8> = h5::read_list(group, name::STATUS).map_err(|why| why.to_string())?;
+    let known = |number| Status::from_number(number).ok_or_else(|| format!("unknown status {number}"));
+    numbers.into_iter().map(known).collect()
+}

@@ -1,0 +1,238 @@
+//! Writes a part: rows as they come, the checksum at the end, the file whole or not at all.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::iter::repeat_n;
+use std::path::{Path, PathBuf};
+
+use hdf5::Group;
+use manners::atomic::{self, AtomicFile};
+use records::{RawPath, Record};
+
+use super::exceptions::Exceptions;
+use super::table::Table;
+use super::{Error, Head, PartHead, block, name, row_dataset};
+use crate::finish::{NAN32, NAN64, canonical};
+use crate::{Axis, Finish, Row, Shared, Status, Weights, h5};
+
+/// A part being written. Dropped before [`finish`](Self::finish), it leaves nothing.
+pub struct PartWriter {
+    target: PathBuf,
+    file: h5::Open,
+    temporary: AtomicFile,
+    scan: String,
+    recipe: String,
+    /// The task's frames, rising.
+    range: Vec<u64>,
+    weights: Weights,
+    finish: Finish,
+    rows: Rows,
+    per_frame: PerFrame,
+    exceptions: Exceptions,
+}
+
+/// The datasets of one row a frame.
+struct Rows {
+    signal: Table<f64>,
+    variance: Option<Table<f64>>,
+    intensity: Option<Table<f32>>,
+    errors: Option<Table<f32>>,
+}
+
+/// The datasets of one value a frame.
+#[derive(Default)]
+struct PerFrame {
+    frames: Vec<u64>,
+    status: Vec<u8>,
+    stored_digest: Vec<u64>,
+    monitor: Vec<f64>,
+}
+
+impl PartWriter {
+    /// Begins the part at `path` below `out_root`, whose directories are made where they miss. What
+    /// dead writers of the same part left is removed.
+    ///
+    /// # Errors
+    /// A path that leads out of `out_root`; shared weights that do not fit the axes; a directory or
+    /// file that can't be written.
+    pub fn create(out_root: &Path, path: &RawPath, head: &PartHead, shared: &Shared) -> Result<Self, Error> {
+        if !path.stays_below() {
+            return Err(Error::Outside { path: path.to_path_buf() });
+        }
+        let target = out_root.join(path.as_path());
+        let (bins, weights) = (shared.axes.bins(), &shared.weights);
+        let lengths = [weights.norm.len(), weights.norm_sq.len(), weights.count.len()];
+        if bins == 0 || lengths != [bins; 3] {
+            let why = format!("{lengths:?} values of norm, norm_sq, count: expected {bins} each, one a bin");
+            return Err(Error::content(&target, why));
+        }
+        let io = Error::io(&target);
+        std::fs::create_dir_all(target.parent().unwrap_or(out_root)).map_err(&io)?;
+        atomic::remove_leftovers(&target).map_err(&io)?;
+        let temporary = AtomicFile::create(&target).map_err(&io)?;
+        let finish = Finish::of(&head.recipe);
+        let hdf5 = Error::hdf5(&target);
+        let file = h5::create(temporary.path(), block::SIZE as u64).map_err(&hdf5)?;
+        write_head(&file, head, shared).map_err(&hdf5)?;
+        let range: Vec<u64> = head.task.range.sorted().iter().collect();
+        let rows = Rows::create(&file, &finish, range.len(), bins).map_err(&hdf5)?;
+        Ok(Self {
+            target,
+            file,
+            temporary,
+            scan: head.task.scan.clone(),
+            recipe: head.task.recipe_digest.clone(),
+            range,
+            weights: weights.clone(),
+            finish,
+            rows,
+            per_frame: PerFrame::default(),
+            exceptions: Exceptions::default(),
+        })
+    }
+
+    /// Adds a frame. Frames come in rising order; those that never come are not in the part.
+    ///
+    /// # Errors
+    /// A frame out of order or out of the task's range; sums that do not fit the bins and the recipe's
+    /// error model; a full disk.
+    pub fn append(&mut self, row: &Row) -> Result<(), Error> {
+        self.check(row).map_err(|why| Error::content(&self.target, format!("frame {}: {why}", row.frame)))?;
+        let weights = row.exception.as_ref().unwrap_or(&self.weights);
+        self.rows.push(row, weights, &self.finish).map_err(Error::hdf5(&self.target))?;
+        if let Some(own) = &row.exception {
+            self.exceptions.push(row.frame, own, &self.weights);
+        }
+        self.per_frame.frames.push(row.frame);
+        self.per_frame.status.push(row.status as u8);
+        self.per_frame.stored_digest.push(row.stored_digest);
+        self.per_frame.monitor.push(canonical(row.monitor));
+        Ok(())
+    }
+
+    /// Completes the part, makes it durable and puts it in its place. Returns its checksum: XXH3-128
+    /// of all bytes behind the first 512, in 32 hexadecimal digits.
+    ///
+    /// # Errors
+    /// Those of writing, syncing and renaming. There is then no part, or the earlier one.
+    pub fn finish(mut self) -> Result<String, Error> {
+        let hdf5 = Error::hdf5(&self.target);
+        self.rows.flush().map_err(&hdf5)?;
+        self.per_frame.write(&self.file).map_err(&hdf5)?;
+        self.exceptions.write(&self.file).map_err(&hdf5)?;
+        // Every object is closed before the file, whose bytes are then complete.
+        let Self { target, file, temporary, scan, recipe, rows, per_frame, .. } = self;
+        drop(rows);
+        file.close().map_err(&hdf5)?;
+        let seal = |path: &Path| {
+            let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+            file.seek(SeekFrom::Start(block::SIZE as u64))?;
+            let digest = block::digest(&mut file)?;
+            let head = Head::new(&scan, &recipe, &per_frame.frames, digest.clone());
+            let block = head.to_block().ok_or_else(|| std::io::Error::other("ids too long for a part's first line"))?;
+            write_at_start(&mut file, &block)?;
+            Ok(digest)
+        };
+        let digest = seal(temporary.path()).map_err(Error::io(&target))?;
+        temporary.commit().map_err(Error::io(&target))?;
+        Ok(digest)
+    }
+
+    fn check(&self, row: &Row) -> Result<(), String> {
+        let bins = self.weights.norm.len();
+        if self.per_frame.frames.last().is_some_and(|last| *last >= row.frame) {
+            return Err("not after the frame before it".to_owned());
+        }
+        if self.range.binary_search(&row.frame).is_err() {
+            return Err("not in the task's range".to_owned());
+        }
+        let expect = |what: &str, found: usize, expected: usize| match found == expected {
+            true => Ok(()),
+            false => Err(format!("{found} values of {what}: expected {expected}, one a bin")),
+        };
+        if row.status != Status::Ok && !row.has_sums() {
+            return Ok(());
+        }
+        expect("signal", row.signal.len(), bins)?;
+        let variance = if self.finish.has_errors() { bins } else { 0 };
+        expect("variance", row.variance.as_ref().map_or(0, Vec::len), variance)?;
+        row.exception.as_ref().map_or(Ok(()), |own| {
+            expect("norm", own.norm.len(), bins)?;
+            expect("norm_sq", own.norm_sq.len(), bins)?;
+            expect("count", own.count.len(), bins)
+        })
+    }
+}
+
+impl Rows {
+    fn create(group: &Group, finish: &Finish, expected: usize, bins: usize) -> hdf5::Result<Self> {
+        let (errors, patterns) = (finish.has_errors(), finish.is_framewise());
+        let f32s = |wanted: bool, name| wanted.then(|| Table::create(group, name, expected, bins)).transpose();
+        Ok(Self {
+            signal: Table::create(group, row_dataset::SIGNAL, expected, bins)?,
+            variance: errors.then(|| Table::create(group, row_dataset::VARIANCE, expected, bins)).transpose()?,
+            intensity: f32s(patterns, row_dataset::INTENSITY)?,
+            errors: f32s(patterns && errors, row_dataset::ERRORS)?,
+        })
+    }
+
+    fn push(&mut self, row: &Row, weights: &Weights, finish: &Finish) -> hdf5::Result<()> {
+        let bins = weights.norm.len();
+        match row.has_sums() {
+            true => self.signal.push(row.signal.iter().copied().map(canonical))?,
+            false => self.signal.push(repeat_n(NAN64, bins))?,
+        }
+        if let Some(table) = &mut self.variance {
+            match row.variance.as_ref().filter(|_| row.has_sums()) {
+                Some(variance) => table.push(variance.iter().copied().map(canonical))?,
+                None => table.push(repeat_n(NAN64, bins))?,
+            }
+        }
+        let Some(intensity) = &mut self.intensity else { return Ok(()) };
+        let pattern = finish.pattern(row, weights, finish.reference(std::iter::empty()));
+        let (signal, errors) = pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
+        intensity.push(signal.unwrap_or_else(|| vec![NAN32; bins]))?;
+        match &mut self.errors {
+            Some(table) => table.push(errors.unwrap_or_else(|| vec![NAN32; bins])),
+            None => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> hdf5::Result<()> {
+        self.signal.flush()?;
+        self.variance.iter_mut().try_for_each(Table::flush)?;
+        self.intensity.iter_mut().chain(&mut self.errors).try_for_each(Table::flush)
+    }
+}
+
+impl PerFrame {
+    fn write(&self, group: &Group) -> hdf5::Result<()> {
+        h5::write_list(group, name::FRAMES, &self.frames)?;
+        h5::write_list(group, name::STATUS, &self.status)?;
+        h5::write_list(group, name::STORED_DIGEST, &self.stored_digest)?;
+        h5::write_list(group, name::MONITOR, &self.monitor)?;
+        Ok(())
+    }
+}
+
+fn write_head(group: &Group, head: &PartHead, shared: &Shared) -> hdf5::Result<()> {
+    h5::write_text(group, name::TASK, &Record::from(head.task.clone()).to_line())?;
+    h5::write_text(group, name::RECIPE, &head.recipe.to_toml())?;
+    write_axis(group, name::RADIAL, &shared.axes.radial)?;
+    shared.axes.chi.as_ref().map_or(Ok(()), |chi| write_axis(group, name::CHI, chi))?;
+    h5::write_list(group, name::NORM, &shared.weights.norm)?;
+    h5::write_list(group, name::NORM_SQ, &shared.weights.norm_sq)?;
+    h5::write_list(group, name::COUNT, &shared.weights.count)?;
+    Ok(())
+}
+
+fn write_axis(group: &Group, name: &str, axis: &Axis) -> hdf5::Result<()> {
+    let dataset = h5::write_list(group, name, &axis.centers)?;
+    h5::set_text(&dataset, "name", &axis.name)?;
+    h5::set_text(&dataset, "units", &axis.units)
+}
+
+fn write_at_start(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(bytes)
+}

@@ -1,0 +1,163 @@
+//! Made-up scans, recipes and rows.
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+#![allow(dead_code, reason = "each test file uses its share")]
+
+use std::path::{Path, PathBuf};
+
+use patterns::part::{PartHead, PartWriter};
+use patterns::{Axes, Axis, Row, Shared, Status, Weights};
+use recipe::{Dummy, Empty, ErrorModel, Recipe, Reference, Split};
+use records::{Acquisition, Digest, RawPath, Source, Spans, Task};
+
+/// Bins of the made-up patterns.
+pub const BINS: usize = 6;
+
+/// A recipe with Poisson errors and no monitor.
+pub fn recipe() -> Recipe {
+    Recipe {
+        version: 1,
+        npt: BINS as u64,
+        npt_azim: 1,
+        unit: "q_nm^-1".to_owned(),
+        radial_range: None,
+        azimuth_range: None,
+        split: Split::BBox,
+        polarization: None,
+        solid_angle: true,
+        error_model: ErrorModel::Poisson,
+        monitor: None,
+        monitor_reference: None,
+        empty: Empty::Nan,
+        dummy: Dummy::Auto,
+        detector_mask: true,
+        poni: "Distance: 0.1\nWavelength: 1e-10\n".to_owned(),
+        poni_file: "/data/lab6.poni".into(),
+        detector_file: None,
+        mask: Vec::new(),
+        dark: None,
+        flat: None,
+    }
+}
+
+/// A recipe that divides by the monitor `mon`.
+pub fn monitored(reference: Reference) -> Recipe {
+    Recipe { monitor: Some("mon".to_owned()), monitor_reference: Some(reference), ..recipe() }
+}
+
+/// A scan of `frames` frames, ten in a file, whose file k was last changed at `mtime(k)`.
+pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
+    let source = |file: u64| {
+        let held = Spans::all(frames).slice(file * 10, 10);
+        Source {
+            file: format!("/raw/scan0001/p3_{file:04}.h5").into(),
+            dataset: "/entry_0000/measurement/data".to_owned(),
+            size: 1000,
+            mtime: mtime(file),
+            rows: Spans::all(held.count()),
+            bytes: 100 * held.count(),
+            frames: held,
+            ..Source::default()
+        }
+    };
+    Acquisition {
+        file: "/raw/sample.h5".into(),
+        below: "sample.h5".into(),
+        entry: "1.1".to_owned(),
+        detector: "p3".to_owned(),
+        title: Some("ascan rot 0 90 100 0.1".to_owned()),
+        start_time: Some("2026-01-02T03:04:05".to_owned()),
+        end_time: Some("2026-01-02T03:05:05".to_owned()),
+        complete: true,
+        frames,
+        shape: [4, 4],
+        dtype: "u32".to_owned(),
+        codec: "bslz4".to_owned(),
+        sources: (0..frames.div_ceil(10)).map(source).collect(),
+        ..Acquisition::default()
+    }
+}
+
+/// The task of a range of a scan.
+pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
+    let (scan, digest) = (acquisition.identity(), recipe.digest());
+    let sources = acquisition.sources.iter().filter_map(|source| source.within(range)).collect();
+    let absent = acquisition.absent_in(range);
+    Task {
+        id: Task::identity(&scan, &digest, range),
+        part: Task::part_path(&scan, &digest, range),
+        range: range.clone(),
+        recipe: "/out/.azpipe/recipe.toml".into(),
+        out: "/out".into(),
+        final_file: "sample_scan0001_p3.h5".into(),
+        bytes: 0,
+        acquisition: Acquisition { sources, absent, ..acquisition.clone() },
+        scan,
+        recipe_digest: digest,
+    }
+}
+
+/// Axis and weights; bin 5 has no pixel.
+pub fn shared() -> Shared {
+    let centers = (0..BINS).map(|bin| 0.5 + bin as f64).collect();
+    let radial = Axis { name: "q".to_owned(), units: "nm^-1".to_owned(), centers };
+    let norm = |bin: usize| if bin == 5 { 0.0 } else { 2.0 + bin as f64 };
+    let weights = Weights {
+        norm: (0..BINS).map(norm).collect(),
+        norm_sq: (0..BINS).map(|bin| norm(bin) * 0.7).collect(),
+        count: (0..BINS).map(|bin| norm(bin) + 0.5).collect(),
+    };
+    Shared { axes: Axes { radial, chi: None }, weights }
+}
+
+/// The sums of a frame: some number that depends on frame and bin alone.
+pub fn row(frame: u64) -> Row {
+    let value = |bin: usize| if bin == 5 { 0.0 } else { (frame * 7 + 3) as f64 * (1.3 + bin as f64) };
+    Row {
+        frame,
+        status: Status::Ok,
+        stored_digest: frame + 99,
+        monitor: 100.0 + (frame % 7) as f64,
+        signal: (0..BINS).map(value).collect(),
+        variance: Some((0..BINS).map(|bin| value(bin) * 0.9).collect()),
+        exception: None,
+    }
+}
+
+/// [`row`] of a frame that invalidates a pixel of bin 1.
+pub fn exceptional(frame: u64) -> Row {
+    let mut own = shared().weights;
+    (own.norm[1], own.norm_sq[1], own.count[1]) = (1.75, 1.2, 2.0);
+    Row { exception: Some(own), ..row(frame) }
+}
+
+/// Writes the part of a task with these rows, and says where it is.
+pub fn write_part(out: &Path, task: &Task, recipe: &Recipe, rows: impl IntoIterator<Item = Row>) -> PathBuf {
+    let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+    let mut writer = PartWriter::create(out, &task.part, &head, &shared()).unwrap();
+    rows.into_iter().for_each(|row| writer.append(&row).unwrap());
+    writer.finish().unwrap();
+    out.join(task.part.as_path())
+}
+
+/// Writes the part of a range of a scan, every frame of it good.
+pub fn write_range(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
+    let task = task(acquisition, recipe, &records::Span::new(from, to).into());
+    write_part(out, &task, recipe, (from..to).map(row))
+}
+
+/// Flips a bit of a file.
+pub fn flip(path: &Path, byte: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[byte] ^= 0x10;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// An id for a test that wants one.
+pub fn id(text: &str) -> String {
+    Digest::new("test").text(text).short()
+}
+
+/// A path that leads out of any root.
+pub fn outside() -> RawPath {
+    "../elsewhere.h5".into()
+}

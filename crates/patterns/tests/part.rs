@@ -1,0 +1,123 @@
+//! A part gives back what was put in, whole and unharmed, or says that it does not.
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
+mod made;
+
+use std::fs;
+
+use made::*;
+use patterns::part::{self, PartHead, PartWriter};
+use patterns::{Row, Status};
+use records::{Span, Spans};
+
+fn names(directory: &std::path::Path) -> Vec<String> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn what_was_put_in_comes_out() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(30, |_| 7));
+    let task = task(&acquisition, &recipe, &Span::new(10, 20).into());
+    let rows = [row(10), exceptional(11), Row::lost(13, Status::Corrupt, f64::NAN), exceptional(14), row(19)];
+    let path = write_part(out.path(), &task, &recipe, rows.clone());
+
+    let part = part::read(&path).unwrap();
+    assert_eq!(part.head, PartHead { task, recipe });
+    assert_eq!(part.shared, shared());
+    assert_eq!(part.frames, [10, 11, 13, 14, 19]);
+    assert_eq!(part.status[2], Status::Corrupt);
+    for (read, written) in part.rows(0..5).unwrap().iter().zip(&rows) {
+        assert!(read.agrees(written), "{read:?} is not {written:?}");
+    }
+    assert!(part.rows(1..2).unwrap()[0].agrees(&rows[1]));
+    assert_eq!(part.rows(0..1).unwrap()[0].stored_digest, 109);
+}
+
+#[test]
+fn rows_longer_than_a_chunk_come_out_too() {
+    let out = tempfile::tempdir().unwrap();
+    let frames = 9000;
+    let path = write_range(out.path(), &acquisition(frames, |_| 7), &recipe(), 0, frames);
+    let part = part::read(&path).unwrap();
+    let rows = part.rows(4090..4100).unwrap();
+    assert!((4090..4100).zip(&rows).all(|(frame, read)| read.agrees(&row(frame))));
+}
+
+#[test]
+fn the_first_line_says_what_it_is() {
+    let out = tempfile::tempdir().unwrap();
+    let acquisition = acquisition(30, |_| 7);
+    let path = write_range(out.path(), &acquisition, &recipe(), 10, 20);
+    let bytes = fs::read(&path).unwrap();
+    let line = std::str::from_utf8(&bytes[..512]).unwrap().lines().next().unwrap();
+    let head: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&head["azpipe"], &head["scan"]), (&"part".into(), &acquisition.identity().into()));
+    assert_eq!((&head["first"], &head["last"], &head["count"]), (&10.into(), &19.into(), &10.into()));
+    assert_eq!(&bytes[512..520], b"\x89HDF\r\n\x1a\n");
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_seen() {
+    let out = tempfile::tempdir().unwrap();
+    let path = write_range(out.path(), &acquisition(10, |_| 7), &recipe(), 0, 10);
+    let length = fs::metadata(&path).unwrap().len() as usize;
+    part::read(&path).unwrap();
+    for byte in (0..520).chain((520..length).step_by(997)).chain([length - 1]) {
+        flip(&path, byte);
+        let error = part::read(&path).err().unwrap_or_else(|| panic!("byte {byte} of {length}")).to_string();
+        assert!(error.starts_with(path.to_str().unwrap()), "{error}");
+        flip(&path, byte);
+    }
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length as u64 - 1).unwrap();
+    assert!(part::read(&path).is_err());
+}
+
+#[test]
+fn an_abandoned_part_leaves_nothing_and_the_dead_are_cleared_up() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
+    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+    let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
+    writer.append(&row(0)).unwrap();
+    drop(writer);
+    let path = out.path().join(task.part.as_path());
+    let directory = path.parent().unwrap();
+    assert!(names(directory).is_empty());
+    let name = path.file_name().unwrap().to_str().unwrap();
+    fs::write(directory.join(format!(".{name}.node7-1-0.tmp")), "half").unwrap();
+    write_part(out.path(), &task, &recipe, [row(0)]);
+    assert_eq!(names(directory), [name]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
+    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let head = PartHead { task: task.clone(), recipe };
+    let refusal = PartWriter::create(out.path(), &outside(), &head, &shared()).err().unwrap().to_string();
+    assert!(refusal.contains("stays below the output directory"), "{refusal}");
+
+    let mut narrow = shared();
+    narrow.weights.norm.pop();
+    assert!(PartWriter::create(out.path(), &task.part, &head, &narrow).is_err());
+
+    let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
+    writer.append(&row(3)).unwrap();
+    let mut refuse = |row: Row| writer.append(&row).unwrap_err().to_string();
+    assert!(refuse(row(3)).contains("not after the frame before it"));
+    assert!(refuse(row(10)).contains("not in the task's range"));
+    assert!(refuse(Row { variance: None, ..row(4) }).contains("0 values of variance: expected 6"));
+    assert!(refuse(Row { signal: vec![1.0; 5], ..row(4) }).contains("5 values of signal: expected 6"));
+}
+
+#[test]
+fn a_directory_of_any_name_will_do() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let top = tempfile::tempdir().unwrap();
+    let out = top.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 \"1\" $x\n"));
+    let path = write_range(&out, &acquisition(10, |_| 7), &recipe(), 0, 10);
+    assert!(part::read(&path).unwrap().rows(9..10).unwrap()[0].agrees(&row(9)));
+}
