@@ -1,1 +1,101 @@
-//! ai-integrate
+//! ai-integrate: task records in, result records out, and parts below the output root.
+//!
+//! An engine takes a task at a time; its threads take windows of frames, each read, decoded and
+//! integrated in one go; rows go into the part in the order of the frames.
+
+mod args;
+mod engine;
+mod monitor;
+mod sources;
+mod task;
+mod window;
+mod work;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use manners::{Filter, Input, Stop, cpu};
+use records::Record;
+
+use args::Args;
+use task::{Outcome, Runner};
+
+/// The command line, for the manual page.
+pub fn command() -> clap::Command {
+    manners::command::<Args>("ai-integrate")
+}
+
+/// Runs the filter.
+pub fn main() -> ExitCode {
+    manners::run("ai-integrate", run)
+}
+
+fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    let input = Mutex::new(Input::open(&args.inputs)?);
+    filter.drain_on_term();
+    filter.flush_each();
+    if let Some(time) = args.deadline {
+        filter.drain_at(Instant::now() + time);
+    }
+    let engines = usize::from(args.engines);
+    let threads = args.threads.map_or_else(|| (cpu::budget() / engines).max(1), usize::from);
+    // The matrix is built on these, by whichever engine needs it first.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
+    pool.map_err(|why| Stop::fatal("threads", why))?;
+    let runner = Runner::new(filter, &args, threads);
+    let drain = Drain::default();
+    std::thread::scope(|scope| {
+        let engine = || drain.note_stop(engine(&runner, &input, filter, &drain));
+        let others: Vec<_> = (1..engines).map(|_| scope.spawn(engine)).collect();
+        let first = engine();
+        let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        all.fold(first, Result::and)
+    })?;
+    drain.outcome(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_done())
+}
+
+/// Tasks, one after the other, until there is none left, or another engine has stopped.
+fn engine(runner: &Runner<'_>, input: &Mutex<Input>, filter: &Filter, drain: &Drain) -> Result<(), Stop> {
+    while !drain.stopped.load(SeqCst) {
+        let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
+        match record {
+            None => break,
+            Some(Record::Task(task)) => drain.note(runner.run(*task)?),
+            Some(other) => filter.emit(&other)?,
+        }
+    }
+    Ok(())
+}
+
+/// How far the run got, should it be asked to drain.
+#[derive(Default)]
+struct Drain {
+    some: AtomicBool,
+    cut_short: AtomicBool,
+    stopped: AtomicBool,
+}
+
+impl Drain {
+    fn note(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Finished => self.some.store(true, SeqCst),
+            Outcome::CutShort { some } => {
+                self.some.fetch_or(some, SeqCst);
+                self.cut_short.store(true, SeqCst);
+            }
+        }
+    }
+
+    fn note_stop(&self, ended: Result<(), Stop>) -> Result<(), Stop> {
+        ended.inspect_err(|_| self.stopped.store(true, SeqCst))
+    }
+
+    fn outcome(&self, filter: &Filter, input_is_done: bool) -> Result<(), Stop> {
+        if filter.draining() && (self.cut_short.load(SeqCst) || !input_is_done) {
+            return Err(Stop::Drained { some: self.some.load(SeqCst) });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum, ValueHint};
+use manners::Common;
+
+/// Integrate frames: task records in, result records out, patterns into part files.
+///
+/// Frames that an earlier run has integrated, however the work was cut then, are found and skipped.
+/// On SIGTERM or SIGUSR1, and at the deadline, what has begun is finished and kept.
+#[derive(Parser)]
+#[command(name = "ai-integrate", version)]
+pub struct Args {
+    /// Files of task records; `-` or none is stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub inputs: Vec<PathBuf>,
+
+    /// What integrates; auto takes the fastest that there is
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    pub engine: EngineKind,
+
+    /// Tasks at a time, each with threads of its own
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    pub engines: u16,
+
+    /// Threads of an engine [default: the CPU budget over the engines]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+
+    /// Frames that are integrated side by side
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub batch_frames: u16,
+
+    /// Write below this directory, not below the root that each task names
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub out: Option<PathBuf>,
+
+    /// Take on no more work after this time: seconds, 90s, 50m, 12h or HH:MM:SS
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub deadline: Option<Duration>,
+
+    /// Integrate what has been integrated already
+    #[arg(long)]
+    pub force: bool,
+
+    /// Status 1 for frames that scan-find knew to be absent, too
+    #[arg(long)]
+    pub strict: bool,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl AsRef<Common> for Args {
+    fn as_ref(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// What integrates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineKind {
+    /// The fastest that there is.
+    Auto,
+    /// The processor.
+    Cpu,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = match text.split(':').collect::<Vec<_>>()[..] {
+        [hours, minutes, seconds] => clock(hours, minutes, seconds),
+        _ => counted(text),
+    };
+    seconds.map(Duration::from_secs).ok_or_else(|| "expected seconds, 90s, 50m, 12h or HH:MM:SS".to_owned())
+}
+
+fn clock(hours: &str, minutes: &str, seconds: &str) -> Option<u64> {
+    let below_60 = |text: &str| text.parse().ok().filter(|&count: &u64| count < 60);
+    hours.parse::<u64>().ok()?.checked_mul(3600)?.checked_add(below_60(minutes)? * 60 + below_60(seconds)?)
+}
+
+fn counted(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 's') => (&text[..at], 1),
+        (at, 'm') => (&text[..at], 60),
+        (at, 'h') => (&text[..at], 3600),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_slurm_and_people_write_them() {
+        for (text, seconds) in [("90", 90), ("90s", 90), ("50m", 3000), ("2h", 7200), ("01:30:05", 5405)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for bad in ["", "m", "1:2", "00:60:00", "-5", "1d", "é"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! One window of frames, on one thread: read, decode, integrate.
+
+use std::time::Instant;
+
+use frames::store::{Chunk, Row as Where};
+use integrator::{Assembler, Scratch, Stored, Sums};
+use patterns::{Row, Status, Weights};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::engine::Ready;
+use crate::monitor::Monitor;
+use crate::sources::{Loss, Open, Sources};
+use crate::work::Place;
+
+/// What a window gave.
+#[derive(Default)]
+pub struct Yield {
+    /// The rows, rising.
+    pub rows: Vec<Row>,
+    /// The frames that were lost, each with its source and reason.
+    pub losses: Vec<(u64, usize, Loss)>,
+    /// Stored bytes read.
+    pub read_bytes: u64,
+    /// Seconds of reading.
+    pub read: f64,
+    /// Seconds of decoding and integrating.
+    pub integrate: f64,
+}
+
+/// A thread at work: its memory is kept from window to window.
+pub struct Worker<'a> {
+    ready: &'a Ready,
+    sources: &'a Sources<'a>,
+    monitor: &'a Monitor,
+    batch: usize,
+    buffers: Vec<Vec<u8>>,
+    scratch: Scratch,
+    assembler: Assembler,
+    /// The source that `assembler` keeps chunks of.
+    assembled: Option<usize>,
+}
+
+/// A frame of the batch being read.
+struct Read {
+    place: Place,
+    filter_mask: u32,
+}
+
+impl<'a> Worker<'a> {
+    /// A thread's worth of memory; `batch` frames are integrated side by side.
+    pub fn new(ready: &'a Ready, sources: &'a Sources<'a>, monitor: &'a Monitor, batch: usize) -> Self {
+        let (scratch, assembler) = (Scratch::default(), Assembler::default());
+        Self { ready, sources, monitor, batch, buffers: vec![Vec::new(); batch], scratch, assembler, assembled: None }
+    }
+
+    /// Integrates the frames of a window.
+    pub fn window(&mut self, places: &[Place]) -> Yield {
+        let mut out = Yield::default();
+        let mut by_source = places.to_vec();
+        by_source.sort_by_key(|place| place.source);
+        for run in by_source.chunk_by(|one, two| one.source == two.source) {
+            let index = run[0].source;
+            match self.sources.open(index) {
+                Ok(open) => run.chunks(self.batch).for_each(|batch| self.batch(&open, batch, &mut out)),
+                Err(loss) => run.iter().for_each(|place| self.lose(*place, &loss, &mut out)),
+            }
+            self.sources.release(index, run.len() as u64);
+        }
+        out.rows.sort_by_key(|row| row.frame);
+        out
+    }
+
+    fn batch(&mut self, open: &Open, places: &[Place], out: &mut Yield) {
+        let began = Instant::now();
+        let mut batch: Vec<Read> = Vec::with_capacity(places.len());
+        let mut in_pieces = Vec::new();
+        for &place in places {
+            match open.store.chunks_of(place.row) {
+                Where::Whole(chunk) => match open.store.read(&chunk, &mut self.buffers[batch.len()]) {
+                    Ok(()) => batch.push(Read { place, filter_mask: chunk.filter_mask }),
+                    Err(why) => self.lose(place, &corrupt(&why), out),
+                },
+                Where::Pieces(chunks) => in_pieces.push((place, chunks)),
+                Where::Absent(why) => self.lose(place, &Loss { status: Status::Absent, why }, out),
+            }
+        }
+        out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
+        let read = Instant::now();
+        self.integrate(open, &batch, out);
+        in_pieces.into_iter().for_each(|(place, chunks)| self.assemble(open, place, &chunks, out));
+        out.read += (read - began).as_secs_f64();
+        out.integrate += read.elapsed().as_secs_f64();
+    }
+
+    fn integrate(&mut self, open: &Open, batch: &[Read], out: &mut Yield) {
+        let pairs = self.buffers.iter().zip(batch);
+        let stored: Vec<Stored<'_>> =
+            pairs.map(|(bytes, frame)| Stored { bytes, filter_mask: frame.filter_mask }).collect();
+        let sums = self.ready.integrator.batch(&open.decoder, &stored, &mut self.scratch);
+        for ((sums, stored), frame) in sums.into_iter().zip(&stored).zip(batch) {
+            match sums {
+                Ok(sums) => out.rows.push(row(frame.place.frame, self.monitor, xxh3_64(stored.bytes), sums)),
+                Err(why) => self.lose(frame.place, &corrupt(&why), out),
+            }
+        }
+    }
+
+    fn assemble(&mut self, open: &Open, place: Place, chunks: &[Chunk], out: &mut Yield) {
+        if self.assembled.replace(place.source) != Some(place.source) {
+            self.assembler = Assembler::default();
+        }
+        let read_bytes = &mut out.read_bytes;
+        let read = |chunk: &Chunk, stored: &mut Vec<u8>| {
+            *read_bytes += chunk.len;
+            open.store.read(chunk, stored)
+        };
+        let sums = self.ready.integrator.assembled(&open.decoder, &mut self.assembler, place.row, chunks, read);
+        match sums {
+            Ok((sums, digest)) => out.rows.push(row(place.frame, self.monitor, digest, sums)),
+            Err(why) => self.lose(place, &corrupt(&why), out),
+        }
+    }
+
+    fn lose(&self, place: Place, loss: &Loss, out: &mut Yield) {
+        out.rows.push(Row::lost(place.frame, loss.status, self.monitor.of(place.frame)));
+        out.losses.push((place.frame, place.source, loss.clone()));
+    }
+}
+
+fn corrupt(why: &impl std::fmt::Display) -> Loss {
+    Loss { status: Status::Corrupt, why: why.to_string() }
+}
+
+fn row(frame: u64, monitor: &Monitor, stored_digest: u64, sums: Sums) -> Row {
+    let monitor = monitor.of(frame);
+    let status = if Monitor::is_usable(monitor) { Status::Ok } else { Status::Monitor };
+    let exception = sums.exception.map(|own| Weights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
+    Row { frame, status, stored_digest, monitor, signal: sums.signal, variance: sums.variance, exception }
+}

@@ -1,0 +1,137 @@
+//! Frames that are not one chunk each: put together from the chunks that hold them.
+
+use std::collections::HashMap;
+use std::io;
+
+use frames::store::Chunk;
+use kernels::{DecodeError, Pipeline};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Why a frame can't be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum AssembleError {
+    /// A chunk can't be read.
+    #[error("offset {offset}: {why}")]
+    Read {
+        /// Where the chunk is in its file.
+        offset: u64,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// A chunk does not decode.
+    #[error("offset {offset}: {why}")]
+    Decode {
+        /// Where the chunk is in its file.
+        offset: u64,
+        /// What is wrong with it.
+        why: DecodeError,
+    },
+}
+
+/// Puts frames together, one thread's worth. Keeps the chunks of the last frame, decoded, for the
+/// next frame that shares them: chunks of several frames are read and decoded once.
+#[derive(Default)]
+pub struct Assembler {
+    decoded: HashMap<u64, Decoded>,
+    stored: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+struct Decoded {
+    pixels: Vec<u8>,
+    digest: u64,
+}
+
+impl Assembler {
+    /// The pixels of the frame in `row`, native-endian and row-major, and a digest of the stored bytes
+    /// of its chunks, in their order. `read` fills a buffer with the stored bytes of a chunk; bytes
+    /// that it read are added to `read_bytes`.
+    ///
+    /// # Errors
+    /// A chunk can't be read or does not decode.
+    pub fn frame(
+        &mut self,
+        pipeline: &Pipeline,
+        shape: [usize; 2],
+        row: u64,
+        chunks: &[Chunk],
+        mut read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
+    ) -> Result<(&[u8], u64), AssembleError> {
+        let size = pipeline.dtype().size();
+        self.decoded.retain(|offset, _| chunks.iter().any(|chunk| chunk.offset == *offset));
+        self.frame.clear();
+        self.frame.resize(shape[0] * shape[1] * size, 0);
+        let mut digests = Vec::with_capacity(chunks.len() * 8);
+        for chunk in chunks {
+            let offset = chunk.offset;
+            if !self.decoded.contains_key(&offset) {
+                read(chunk, &mut self.stored).map_err(|why| AssembleError::Read { offset, why })?;
+                let mut pixels = vec![0; chunk.shape.iter().product::<u64>() as usize * size];
+                pipeline
+                    .decode(chunk.filter_mask, &self.stored, &mut pixels)
+                    .map_err(|why| AssembleError::Decode { offset, why })?;
+                self.decoded.insert(offset, Decoded { pixels, digest: xxh3_64(&self.stored) });
+            }
+            let decoded = &self.decoded[&offset];
+            copy(decoded, chunk, row, shape, size, &mut self.frame);
+            digests.extend(decoded.digest.to_le_bytes());
+        }
+        Ok((&self.frame, xxh3_64(&digests)))
+    }
+}
+
+/// Copies what the chunk holds of the frame; chunks at the frame's edge may reach beyond it.
+fn copy(decoded: &Decoded, chunk: &Chunk, row: u64, shape: [usize; 2], size: usize, frame: &mut [u8]) {
+    let [first, top, left] = chunk.origin.map(|origin| origin as usize);
+    let [_, rows, columns] = chunk.shape.map(|length| length as usize);
+    let layer = (row as usize - first) * rows * columns;
+    let width = columns.min(shape[1].saturating_sub(left)) * size;
+    for line in 0..rows.min(shape[0].saturating_sub(top)) {
+        let from = (layer + line * columns) * size;
+        let to = ((top + line) * shape[1] + left) * size;
+        frame[to..to + width].copy_from_slice(&decoded.pixels[from..from + width]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernels::PixelType;
+
+    /// A 2-frame dataset of 3 x 5 pixels in chunks of 2 x 2 x 3, stored as it is: pixel value = 100 f + 10 y + x.
+    fn chunks() -> Vec<(Chunk, Vec<u8>)> {
+        let origins = [[0, 0, 0], [0, 0, 3], [0, 2, 0], [0, 2, 3]];
+        let numbered = origins.into_iter().zip([0u64, 12, 24, 36]);
+        let stored = |[_, top, left]: [u64; 3]| {
+            let inside = |y: u64, x: u64| y < 3 && x < 5;
+            let value = move |f: u64, y: u64, x: u64| if inside(y, x) { (100 * f + 10 * y + x) as u8 } else { 255 };
+            (0..2)
+                .flat_map(|f| (top..top + 2).flat_map(move |y| (left..left + 3).map(move |x| value(f, y, x))))
+                .collect()
+        };
+        let chunk = |(origin, offset)| Chunk { offset, len: 12, filter_mask: 0, origin, shape: [2, 2, 3] };
+        numbered.map(|(origin, offset)| (chunk((origin, offset)), stored(origin))).collect()
+    }
+
+    #[test]
+    fn chunks_of_parts_of_several_frames_come_together_and_are_read_once() {
+        let pipeline = Pipeline::from_hdf5(&[], PixelType::U8, false).unwrap();
+        let (all, mut reads) = (chunks(), 0);
+        let list: Vec<Chunk> = all.iter().map(|(chunk, _)| *chunk).collect();
+        let mut assembler = Assembler::default();
+        let mut digests = Vec::new();
+        for row in 0..2u64 {
+            let read = |chunk: &Chunk, out: &mut Vec<u8>| {
+                reads += 1;
+                out.clone_from(&all[(chunk.offset / 12) as usize].1);
+                Ok(())
+            };
+            let (frame, digest) = assembler.frame(&pipeline, [3, 5], row, &list, read).unwrap();
+            let expected: Vec<u8> = (0..3).flat_map(|y| (0..5).map(move |x| (100 * row + 10 * y + x) as u8)).collect();
+            assert_eq!(frame, expected);
+            digests.push(digest);
+        }
+        assert_eq!(reads, 4);
+        assert_eq!(digests[0], digests[1]);
+    }
+}

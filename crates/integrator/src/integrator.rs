@@ -1,0 +1,124 @@
+//! A recipe, applied to frames of one shape and type.
+
+use std::io;
+
+use frames::store::{Chunk, Coding};
+use kernels::{DecodeError, ErrorModel, Invalid, Matrix, Pipeline, PixelType, Plan, Scratch, Stored, Sums};
+use recipe::Recipe;
+
+use crate::assemble::{AssembleError, Assembler};
+use crate::setup::Setup;
+use crate::{Error, dummy};
+
+/// How a source's chunks are decoded.
+pub type Decoder = Pipeline;
+
+/// An axis of the patterns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// Its quantity, as it names a dataset: `q`, `2th`, `r`, `chi`.
+    pub name: &'static str,
+    /// Its unit, such as `nm^-1`.
+    pub units: &'static str,
+    /// The centres of its bins.
+    pub centers: Vec<f64>,
+}
+
+/// Turns stored frames into sums per bin. Shared by all threads.
+pub struct Integrator {
+    shape: [usize; 2],
+    dtype: PixelType,
+    radial: Axis,
+    chi: Option<Axis>,
+    plan: Plan,
+    invalid: Invalid,
+}
+
+impl Integrator {
+    /// An integrator for frames of `shape` (rows, columns) and `dtype`. Takes the time of building the
+    /// matrix, on rayon's threads.
+    ///
+    /// # Errors
+    /// A PONI, detector, mask, dark or flat that does not fit the frames; a range without pixels; a
+    /// setting that this version can't apply.
+    pub fn new(recipe: &Recipe, shape: [usize; 2], dtype: PixelType) -> Result<Self, Error> {
+        let errors = match recipe.error_model {
+            recipe::ErrorModel::No => ErrorModel::No,
+            // Hybrid differs from Poisson while clipping only, and there is no clipping here.
+            recipe::ErrorModel::Poisson | recipe::ErrorModel::Hybrid => ErrorModel::Poisson,
+            recipe::ErrorModel::Azimuthal => {
+                return Err(Error::Unsupported(
+                    "error-model azimuthal: not in this version; expected no or poisson".into(),
+                ));
+            }
+        };
+        let Setup { binning, normalization, dark, dummy: detector } = Setup::of(recipe, shape)?;
+        let matrix = &binning.matrix;
+        let matrix = Matrix::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins);
+        let matrix = matrix.map_err(|why| Error::Binning(why.to_string()))?;
+        let plan = Plan::new(matrix, &normalization, errors, dark.as_deref());
+        let plan = plan.map_err(|why| Error::Binning(why.to_string()))?;
+        let unit = binning.axis.unit;
+        let radial = Axis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
+        let chi = binning.chi.map(|chi| Axis { name: "chi", units: "deg", centers: chi.centers });
+        Ok(Self { shape, dtype, radial, chi, plan, invalid: dummy::rule(recipe.dummy, &detector, dtype) })
+    }
+
+    /// The radial axis.
+    pub fn radial(&self) -> &Axis {
+        &self.radial
+    }
+
+    /// The azimuthal axis of a cake.
+    pub fn chi(&self) -> Option<&Axis> {
+        self.chi.as_ref()
+    }
+
+    /// The sums that frames share.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How chunks of this coding are decoded.
+    ///
+    /// # Errors
+    /// Another pixel type than that of the frames; a filter that is not known.
+    pub fn decoder(&self, coding: &Coding) -> Result<Decoder, Error> {
+        let found = coding.dtype.name();
+        if found != self.dtype.to_string() {
+            return Err(Error::Coding(format!("pixels of type {found}, expected {} as the task says", self.dtype)));
+        }
+        let filters: Vec<(u32, &[u32])> =
+            coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
+        Pipeline::from_hdf5(&filters, self.dtype, coding.big_endian).map_err(|why| Error::Coding(why.to_string()))
+    }
+
+    /// The sums of frames that are one chunk each. A frame that does not decode is an error of its own.
+    pub fn batch(
+        &self,
+        decoder: &Decoder,
+        frames: &[Stored<'_>],
+        scratch: &mut Scratch,
+    ) -> Vec<Result<Sums, DecodeError>> {
+        kernels::integrate_batch(decoder, &self.plan, &self.invalid, frames, scratch)
+    }
+
+    /// The sums of the frame in `row` of a dataset whose chunks are no whole frames, and a digest of their
+    /// stored bytes; see [`Assembler::frame`].
+    ///
+    /// # Errors
+    /// A chunk can't be read or does not decode.
+    pub fn assembled(
+        &self,
+        decoder: &Decoder,
+        assembler: &mut Assembler,
+        row: u64,
+        chunks: &[Chunk],
+        read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
+    ) -> Result<(Sums, u64), AssembleError> {
+        let (frame, digest) = assembler.frame(decoder, self.shape, row, chunks, read)?;
+        let mut sums = Sums::default();
+        kernels::accumulate(frame, self.dtype, &self.plan, &self.invalid, &mut sums);
+        Ok((sums, digest))
+    }
+}

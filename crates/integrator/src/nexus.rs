@@ -1,0 +1,70 @@
+//! Detector files: an NXdetector in HDF5, as pyFAI saves one, with a mask and the corners of every pixel.
+
+use std::path::Path;
+
+use frames::hdf5_array::{ArrayError, names, read_array, read_numbers, read_text_attribute};
+use geometry::{Detector, NexusDetector, PixelCorners, Poni};
+use recipe::FileRef;
+
+use crate::Error;
+
+/// Groups are searched no deeper than this; pyFAI's lies at /entry/program/detector.
+const DEPTH: usize = 4;
+
+/// The detector that a file describes, oriented as the PONI says where it says so.
+pub fn detector(file: &FileRef, poni: &Poni) -> Result<Detector, Error> {
+    let wrong = |why: String| Error::Image { role: "detector file", name: file.path.display().to_string(), why };
+    let group = find(&file.path, "/", DEPTH).map_err(|why| wrong(why.to_string()))?;
+    let group = group.ok_or_else(|| wrong("no NXdetector in it".to_owned()))?;
+    let content = read(&file.path, &group).map_err(wrong)?;
+    Detector::from_nexus(content, &poni.detector).map_err(|why| wrong(why.to_string()))
+}
+
+/// The first group of class NXdetector, depth first in the order of the names.
+fn find(file: &Path, group: &str, depth: usize) -> Result<Option<String>, ArrayError> {
+    if read_text_attribute(file, group, "NX_class")?.as_deref() == Some("NXdetector") {
+        return Ok(Some(group.to_owned()));
+    }
+    if depth == 0 {
+        return Ok(None);
+    }
+    for name in names(file, group)? {
+        let child = format!("{}/{name}", group.trim_end_matches('/'));
+        // What is no group, or can't be opened, holds no detector.
+        if let Ok(Some(found)) = find(file, &child, depth - 1) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+fn read(file: &Path, group: &str) -> Result<NexusDetector, String> {
+    let there = names(file, group).map_err(|why| why.to_string())?;
+    let path = |name: &str| there.iter().any(|known| known == name).then(|| format!("{group}/{name}"));
+    let numbers =
+        |name: &str| path(name).map(|path| read_numbers(file, &path)).transpose().map_err(|why| why.to_string());
+    let pair = |name: &str| numbers(name).map(|values| values.and_then(|values| <[f64; 2]>::try_from(values).ok()));
+    let one = |name: &str| numbers(name).map(|values| values.and_then(|values| values.first().copied()));
+    let corners = path("pixel_corners").map(|path| read_corners(file, &path)).transpose()?;
+    let shape = pair("shape")?.or(pair("max_shape")?).map(|shape| shape.map(|length| length as usize));
+    Ok(NexusDetector {
+        name: group.rsplit('/').next().unwrap_or(group).to_owned(),
+        shape,
+        pixel_size: pair("pixel_size")?,
+        corners,
+        mask: numbers("mask")?.map(|values| values.into_iter().map(|value| value != 0.0).collect()),
+        orientation: one("orientation")?.map(|number| number as u64),
+        dummy: one("dummy")?,
+        delta: one("delta_dummy")?,
+    })
+}
+
+/// Rows x columns x 4 corners x (z, y, x), metres.
+fn read_corners(file: &Path, path: &str) -> Result<PixelCorners, String> {
+    let array = read_array(file, path).map_err(|why| why.to_string())?;
+    let [rows, columns, 4, 3] = array.shape[..] else {
+        return Err(format!("pixel_corners of {:?}: expected rows x columns x 4 x 3", array.shape));
+    };
+    let values = array.values.iter().map(|&value| value as f32).collect();
+    PixelCorners::new([rows as usize, columns as usize], values).map_err(|why| why.to_string())
+}
