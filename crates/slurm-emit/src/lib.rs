@@ -1,1 +1,87 @@
-//! slurm-emit
+//! slurm-emit: task records in, a directory of job scripts out, for engines that exist. Nothing here
+//! schedules: SLURM's own queue hands out the batches, starts them again, and accounts for them.
+
+mod args;
+mod batches;
+mod check;
+mod cluster;
+mod directive;
+mod error;
+mod explain;
+mod folder;
+mod gpus;
+mod job;
+mod memory;
+mod plan;
+mod rate;
+mod scripts;
+mod size;
+mod walltime;
+
+use std::io;
+use std::process::{Command, ExitCode};
+
+use manners::{Filter, Stop};
+use records::Record;
+
+use args::Args;
+use job::Job;
+use plan::Plan;
+
+/// The command line, for the manual page.
+pub fn command() -> clap::Command {
+    manners::command::<Args>("slurm-emit")
+}
+
+/// Runs the filter.
+pub fn main() -> ExitCode {
+    manners::run("slurm-emit", run)
+}
+
+fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    let job = Job::new(&args).map_err(|why| Stop::fatal("no jobs", why))?;
+    let plan = Plan::read(&args.files, filter)?;
+    let batches = job.cut.batches(plan.costs());
+    tell_size(&args, &job, filter);
+
+    let unwritten = |why: error::Error| Stop::fatal("no scripts", why);
+    if args.explain {
+        let table = explain::table(&job, batches.len()).map_err(|why| unwritten(why.into()))?;
+        // Text in place of records is what was asked for.
+        return table.into_iter().try_for_each(|line| filter.emit(&Record::Other(line)));
+    }
+    let scripts = scripts::for_slurm(&job, batches.len()).map_err(|why| unwritten(why.into()))?;
+    folder::write(&job.dir, &plan, &batches, &scripts).map_err(unwritten)?;
+    let (tasks, count) = (plan.lines().len(), batches.len());
+    filter.note(0, || format!("{tasks} tasks in {count} batches: {}", job.dir.join("submit").display()));
+
+    if args.check {
+        let refusals = check::refusals(&job, &scripts, batches.len());
+        if !refusals.is_empty() {
+            return Err(Stop::fatal("the jobs would not run", refusals.join("\n  ")));
+        }
+    }
+    if args.submit { submit(&job) } else { Ok(()) }
+}
+
+/// The product of workers, engines and threads, and what is wrong with it.
+fn tell_size(args: &Args, job: &Job, filter: &Filter) {
+    filter.note(0, || job.size.to_string());
+    let asked = || cluster::partitions().ok();
+    let smallest = |all: Vec<cluster::Partition>| {
+        cluster::of_job(&all, args.site.partition.as_deref()).iter().map(|partition| partition.cpus).min()
+    };
+    let node_cpus = args.size.node_cpus.or_else(|| asked().and_then(smallest));
+    job.size.warnings(node_cpus).iter().for_each(|warning| filter.warn(warning));
+}
+
+/// Runs `submit`. What it says goes to stderr, for stdout is for records.
+fn submit(job: &Job) -> Result<(), Stop> {
+    let path = job.dir.join("submit");
+    let status = Command::new(&path).stdout(io::stderr()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Stop::fatal(path.display(), status)),
+        Err(why) => Err(Stop::fatal(path.display(), why)),
+    }
+}

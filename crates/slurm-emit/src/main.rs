@@ -1,3 +1,5 @@
+//! slurm-emit: see the library.
+
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    slurm_emit::main()
 }

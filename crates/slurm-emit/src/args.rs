@@ -1,0 +1,244 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args as Group, Parser, ValueEnum, ValueHint};
+use manners::Common;
+
+use crate::memory::{Memory, Rate};
+use crate::walltime::Walltime;
+
+/// Turn tasks into job scripts
+///
+/// Reads task records and writes a directory: the plan, its batches, the scripts of the jobs, and four scripts
+/// to call: submit, status, cancel and resubmit. Nothing runs before submit is called. Records of other
+/// types go on to stdout.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "slurm-emit", version, args_override_self = true)]
+pub struct Args {
+    /// Files of task records; `-` or none is stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+
+    /// What is to run the tasks
+    #[arg(long, value_name = "ENGINE", default_value = "slurm")]
+    pub target: Target,
+
+    /// The directory to write: plan, scripts, logs and results
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+
+    /// Run DIR/submit
+    #[arg(long)]
+    pub submit: bool,
+
+    /// Ask SLURM whether the jobs could run, and say what it refuses and why
+    #[arg(long)]
+    pub check: bool,
+
+    /// Write nothing, and show what becomes of each setting, and why
+    #[arg(long)]
+    pub explain: bool,
+
+    /// Where ai-integrate and gather are, as the nodes see it [default: beside slurm-emit]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub bin: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub size: SizeFlags,
+
+    #[command(flatten)]
+    pub site: SiteFlags,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+impl AsRef<Common> for Args {
+    fn as_ref(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// What runs the tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// A job array of SLURM, and a gather after it.
+    Slurm,
+}
+
+/// How the work is shared.
+#[derive(Clone, Debug, Group)]
+#[command(next_help_heading = "Size")]
+pub struct SizeFlags {
+    /// Jobs at a time
+    #[arg(long, value_name = "W", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    pub n_workers: u64,
+
+    /// Engines in a job, which share its GPU
+    #[arg(long, value_name = "E", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    pub ai_engines_per_worker: u64,
+
+    /// Threads of an engine, a CPU each
+    #[arg(long, value_name = "C", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    pub cores_per_worker: u64,
+
+    /// The engine of ai-integrate: auto, cpu or opencl
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    pub engine: Engine,
+
+    /// Minutes that a batch of tasks should take; 0 for one task a batch
+    ///
+    /// Batches are shorter where the plan is so small that some workers would have less than four of them.
+    #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = minutes)]
+    pub batch_minutes: f64,
+
+    /// Stored bytes that a job integrates in a second, for the size of batches
+    #[arg(long, value_name = "R", default_value = "500M", overrides_with = "rate_from")]
+    pub rate: Rate,
+
+    /// Take the rate from the result records of earlier work
+    #[arg(long, value_name = "RESULTS", overrides_with = "rate", value_hint = ValueHint::FilePath)]
+    pub rate_from: Option<PathBuf>,
+
+    /// Elements that SLURM allows an array [default: what scontrol says when it is submitted]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_array_size: Option<u64>,
+
+    /// Logical CPUs of a node, for warnings [default: what sinfo says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub node_cpus: Option<u64>,
+}
+
+/// `ai-integrate --engine`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// OpenCL where the job has a GPU, else the CPU.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// OpenCL.
+    Opencl,
+}
+
+/// What sbatch is told.
+#[derive(Clone, Debug, Group)]
+#[command(next_help_heading = "SLURM")]
+pub struct SiteFlags {
+    /// The partition, or several with commas
+    #[arg(short, long, value_name = "P")]
+    pub partition: Option<String>,
+
+    /// The walltime of a job
+    #[arg(short, long, value_name = "T", default_value = "01:00:00")]
+    pub time: Walltime,
+
+    /// Seconds before the walltime at which a job finishes its frames and requeues itself [default: 120, or a quarter of T]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=65535))]
+    pub drain_seconds: Option<u64>,
+
+    /// Memory of a job; 100G is of 1024, 100GB of 1000 as for dask-jobqueue
+    #[arg(long, value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
+    pub mem: Option<Memory>,
+
+    /// Memory of each CPU, in place of --mem
+    #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_gpu"])]
+    pub mem_per_cpu: Option<Memory>,
+
+    /// Memory for each GPU, in place of --mem
+    #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_cpu"])]
+    pub mem_per_gpu: Option<Memory>,
+
+    /// Generic resources, such as gpu:1 or shard:4; none; or auto: gpu:1 where the partition's name has gpu in it
+    #[arg(long, value_name = "G", default_value = "auto", overrides_with_all = ["gpus", "gpus_per_task"])]
+    pub gres: String,
+
+    /// GPUs of a job, where the site wants --gpus in place of --gres
+    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus_per_task"])]
+    pub gpus: Option<String>,
+
+    /// GPUs of a job, where the site wants --gpus-per-task in place of --gres
+    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus"])]
+    pub gpus_per_task: Option<String>,
+
+    /// The account to charge
+    #[arg(short = 'A', long, value_name = "A")]
+    pub account: Option<String>,
+
+    /// The quality of service
+    #[arg(long, value_name = "Q")]
+    pub qos: Option<String>,
+
+    /// Features that the nodes must have
+    #[arg(short = 'C', long, value_name = "LIST")]
+    pub constraint: Option<String>,
+
+    /// Nodes to use
+    #[arg(short = 'w', long, value_name = "LIST")]
+    pub nodelist: Option<String>,
+
+    /// Nodes not to use
+    #[arg(short = 'x', long, value_name = "LIST")]
+    pub exclude: Option<String>,
+
+    /// The reservation to run in
+    #[arg(long, value_name = "NAME")]
+    pub reservation: Option<String>,
+
+    /// Licenses, such as that of a file system
+    #[arg(short = 'L', long, value_name = "LIST")]
+    pub licenses: Option<String>,
+
+    /// Have each node alone
+    #[arg(long)]
+    pub exclusive: bool,
+
+    /// How to use hardware threads, such as nomultithread: a physical core for each CPU
+    #[arg(long, value_name = "TYPE", overrides_with = "threads_per_core")]
+    pub hint: Option<String>,
+
+    /// Hardware threads of a core to use, where the site wants that in place of --hint
+    #[arg(long, value_name = "N", overrides_with = "hint")]
+    pub threads_per_core: Option<u64>,
+
+    /// How srun binds ai-integrate to CPUs, such as cores
+    #[arg(long, value_name = "TYPE")]
+    pub cpu_bind: Option<String>,
+
+    /// The name of the jobs
+    #[arg(short = 'J', long, value_name = "NAME", default_value = "azpipe")]
+    pub job_name: String,
+
+    /// One more directive, such as --directive=--comment=id31; may be repeated
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub directive: Vec<OsString>,
+
+    /// A directive of ours to leave out, such as cpus-per-task; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub skip_directive: Vec<String>,
+
+    /// A line of bash to run first in each job, such as --setup 'module load cuda'; may be repeated
+    #[arg(long, value_name = "LINE")]
+    pub setup: Vec<OsString>,
+
+    /// The partition of the closing gather, which needs no GPU [default: that of the array]
+    #[arg(long, value_name = "P")]
+    pub gather_partition: Option<String>,
+}
+
+impl Engine {
+    /// As `ai-integrate --engine` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Cpu => "cpu",
+            Self::Opencl => "opencl",
+        }
+    }
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: Option<f64> = text.parse().ok();
+    minutes.filter(|minutes| (0.0..1e9).contains(minutes)).ok_or_else(|| "expected minutes, 0 or more".to_owned())
+}

@@ -1,0 +1,47 @@
+//! Why there is no directory of scripts.
+
+use std::path::PathBuf;
+
+/// Why there is no directory of scripts.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A value can't be written in a script.
+    #[error(transparent)]
+    Quote(#[from] manners::quote::Error),
+    /// A file or directory can't be read or written.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        why: std::io::Error,
+    },
+    /// The directory's jobs are those of another plan.
+    #[error("{}: its jobs were submitted with another plan or cut: take another --dir, or remove this one", path.display())]
+    OtherPlan {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The results that the rate was to be taken from do not tell it.
+    #[error("{}: no result record of work that was done: expected those of ai-integrate", path.display())]
+    NoRate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The signal would come before there is anything to stop.
+    #[error("--drain-seconds {drain}: expected less than the walltime of {walltime}")]
+    Drain {
+        /// Seconds before the walltime.
+        drain: u64,
+        /// The walltime.
+        walltime: crate::walltime::Walltime,
+    },
+}
+
+impl Error {
+    /// What turns an error of the system into one of `path`.
+    pub fn at(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |why| Self::File { path, why }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the jobs are told: the settings of the command line, with their defaults filled in.
+
+use std::path::PathBuf;
+
+use crate::args::{Args, SiteFlags};
+use crate::batches::Cut;
+use crate::error::Error;
+use crate::gpus::Gpus;
+use crate::rate;
+use crate::size::Size;
+
+/// All that the scripts depend on, but for the plan.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The directory of the scripts, absolute.
+    pub dir: PathBuf,
+    /// Where the programs are, absolute.
+    pub bin: PathBuf,
+    /// How much runs at a time.
+    pub size: Size,
+    /// The GPUs of a job.
+    pub gpus: Gpus,
+    /// Seconds before the walltime at which a job is told of it.
+    pub drain_seconds: u64,
+    /// How the plan is cut into batches.
+    pub cut: Cut,
+    /// Elements of an array, where SLURM is not to be asked.
+    pub max_array_size: Option<u64>,
+    /// ai-integrate's arguments.
+    pub integrate: Vec<String>,
+    /// What sbatch is told.
+    pub site: SiteFlags,
+}
+
+/// The signal before the walltime: time enough for the frames in flight and the part that they go to.
+const DRAIN_SECONDS: u64 = 120;
+
+impl Job {
+    /// The settings of a command line.
+    ///
+    /// # Errors
+    /// No working directory; results that tell no rate; a signal that would come too soon.
+    pub fn new(args: &Args) -> Result<Self, Error> {
+        let (size, site) = (&args.size, &args.site);
+        let gpus = match (&site.gpus, &site.gpus_per_task) {
+            (Some(count), _) => Gpus::Whole(count.clone()),
+            (_, Some(count)) => Gpus::PerTask(count.clone()),
+            _ => Gpus::from_gres(&site.gres, site.partition.as_deref()),
+        };
+        let engines = size.ai_engines_per_worker;
+        let rate = match &args.size.rate_from {
+            Some(results) => rate::of_results(results, engines)?,
+            None => size.rate.0,
+        };
+        let walltime = site.time;
+        let drain_seconds = site.drain_seconds.unwrap_or(DRAIN_SECONDS.min(walltime.seconds() / 4));
+        if drain_seconds >= walltime.seconds() {
+            return Err(Error::Drain { drain: drain_seconds, walltime });
+        }
+        let integrate = ["--engine", size.engine.name(), "--engines", &engines.to_string(), "--threads"];
+        let mut integrate: Vec<String> = integrate.map(str::to_owned).into();
+        integrate.push(size.cores_per_worker.to_string());
+        Ok(Self {
+            dir: std::path::absolute(&args.dir).map_err(Error::at(&args.dir))?,
+            bin: match &args.bin {
+                Some(bin) => std::path::absolute(bin).map_err(Error::at(bin))?,
+                None => own_directory()?,
+            },
+            size: Size { workers: size.n_workers, engines, threads: size.cores_per_worker, gpus: gpus.count() },
+            gpus,
+            drain_seconds,
+            cut: Cut { minutes: size.batch_minutes, rate, workers: size.n_workers },
+            max_array_size: size.max_array_size,
+            integrate,
+            site: site.clone(),
+        })
+    }
+}
+
+/// Where this program is.
+fn own_directory() -> Result<PathBuf, Error> {
+    let program = std::env::current_exe().map_err(Error::at("/proc/self/exe"))?;
+    Ok(program.parent().map(PathBuf::from).unwrap_or_default())
+}

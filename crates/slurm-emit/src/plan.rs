@@ -1,0 +1,57 @@
+//! The plan: the tasks as they came, one line each.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use manners::{Filter, Input, Stop};
+use records::{Record, Task};
+
+/// The tasks in the order that they came in, which is that of the scans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    lines: Vec<String>,
+    costs: Vec<u64>,
+    ids: HashSet<String>,
+}
+
+impl Plan {
+    /// Reads tasks; records of other types go on to stdout.
+    ///
+    /// # Errors
+    /// As [`Input::next`].
+    pub fn read(files: &[PathBuf], filter: &Filter) -> Result<Self, Stop> {
+        let mut input = Input::open(files)?;
+        let mut plan = Self::default();
+        let mut again = 0;
+        while let Some(record) = input.next(filter)? {
+            match record {
+                Record::Task(task) => again += u64::from(!plan.push(*task)),
+                other => filter.emit(&other)?,
+            }
+        }
+        if again > 0 {
+            filter.warn(&format!("{again} tasks came more than once: each is taken once"));
+        }
+        Ok(plan)
+    }
+
+    /// Adds a task; false where it is there already.
+    pub fn push(&mut self, task: Task) -> bool {
+        let new = self.ids.insert(task.id.clone());
+        if new {
+            self.costs.push(task.bytes);
+            self.lines.push(Record::from(task).to_line());
+        }
+        new
+    }
+
+    /// The tasks' lines, without line breaks.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// The tasks' stored bytes.
+    pub fn costs(&self) -> &[u64] {
+        &self.costs
+    }
+}

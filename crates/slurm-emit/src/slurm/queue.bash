@@ -1,0 +1,26 @@
+# shellcheck shell=bash disable=SC2034  # sourced by the scripts beside it, which use what is set here
+
+# SETTINGS
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 2
+}
+
+# Variables of a job that this is called from, and a user's own defaults, would change what SLURM is told and asked here.
+for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SQUEUE_@}"; do
+    [[ $name == SLURM_CONF ]] || unset "$name"
+done
+
+# The cut of the plan into batches that counts is the last one: ./resubmit makes finer ones.
+cuts=(batches/*/)
+cut=${cuts[-1]%/}
+
+# What ./submit gave to SLURM and is waiting or running: job, element (of an array) and state, one a line.
+queued() {
+    [[ -s submitted ]] || return 0
+    squeue --noheader --array --user="$(id -un)" --format='%F %K %T' | awk 'NR == FNR { ours[$1]; next } $1 in ours' submitted -
+}
+
+# The tasks that are still to do, as lines of the plan.
+missing() { "$bin/gather" --plan plan.jsonl --missing; }
