@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
-use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pinsert2, H5Pset_file_locking};
+use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pset, H5Pset_file_locking};
 
 use super::{Flaw, Handle, Object, handle, status};
 
@@ -52,10 +52,7 @@ fn clearing() -> Result<Handle, Flaw> {
     let access = unlocked()?;
     let mut clear = true;
     let value: *mut c_void = (&raw mut clear).cast();
-    // SAFETY: the name ends in NUL; the value is a C `bool`, which the library copies.
-    status(|| unsafe {
-        let name = c"clear_status_flags".as_ptr();
-        H5Pinsert2(access.0, name, size_of::<bool>(), value, None, None, None, None, None, None)
-    })?;
+    // SAFETY: the name ends in NUL; the value is a C `bool`, as the property is, and the library copies it.
+    status(|| unsafe { H5Pset(access.0, c"clear_status_flags".as_ptr(), value) })?;
     Ok(access)
 }
