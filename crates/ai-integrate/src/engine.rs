@@ -1,4 +1,4 @@
-//! What the tasks of a run share: the integrators, one a recipe and kind of frames.
+//! What the tasks of a run share: the recipes, and the integrators that they make of frames.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,52 +8,54 @@ use integrator::{Integrator, PixelType};
 use recipe::Recipe;
 use records::Task;
 
-/// A recipe and the integrator that it makes of frames of one kind.
-pub struct Ready {
-    /// The recipe, checked against the task's digest.
+/// A recipe, checked against the task's digest, and its integrator for frames of one kind.
+pub struct Method {
+    /// The recipe.
     pub recipe: Recipe,
-    /// What integrates by it.
-    pub integrator: Integrator,
+    kind: Kind,
+    integrator: OnceLock<Result<Integrator, String>>,
 }
 
-/// The recipe, and the frames' rows, columns and type.
+/// Rows, columns and type of frames.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    recipe: PathBuf,
-    digest: String,
+struct Kind {
     shape: [u64; 2],
     dtype: String,
 }
 
-type Slot = Arc<OnceLock<Result<Arc<Ready>, String>>>;
+type Slot = Arc<OnceLock<Result<Arc<Method>, String>>>;
 
-/// The integrators of a run. Each is made once, whichever thread asks first; the others wait.
+/// The methods of a run. Each is made once, whichever thread asks first; the others wait.
 #[derive(Default)]
-pub struct Integrators(Mutex<HashMap<Key, Slot>>);
+pub struct Methods(Mutex<HashMap<(PathBuf, String, Kind), Slot>>);
 
-impl Integrators {
-    /// The integrator for a task.
+impl Methods {
+    /// The method of a task.
     ///
     /// # Errors
-    /// The recipe or a file of it has changed, or can't be applied to the task's frames: in one line.
-    pub fn of(&self, task: &Task) -> Result<Arc<Ready>, String> {
-        let scan = &task.acquisition;
-        let key = Key {
-            recipe: task.recipe.to_path_buf(),
-            digest: task.recipe_digest.clone(),
-            shape: scan.shape,
-            dtype: scan.dtype.clone(),
-        };
+    /// The recipe or a file of it can't be read, or has changed: in one line.
+    pub fn of(&self, task: &Task) -> Result<Arc<Method>, String> {
+        let kind = Kind { shape: task.acquisition.shape, dtype: task.acquisition.dtype.clone() };
+        let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), kind.clone());
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
-        slot.get_or_init(|| prepare(task).map(Arc::new)).clone()
+        let load = || Recipe::load(&task.recipe, &task.recipe_digest).map_err(|why| why.to_string());
+        let method = |recipe| Arc::new(Method { recipe, kind, integrator: OnceLock::new() });
+        slot.get_or_init(|| load().map(method)).clone()
     }
 }
 
-fn prepare(task: &Task) -> Result<Ready, String> {
-    let scan = &task.acquisition;
-    let recipe = Recipe::load(&task.recipe, &task.recipe_digest).map_err(|why| why.to_string())?;
-    let dtype: PixelType = scan.dtype.parse().map_err(|why| format!("frames: {why}"))?;
-    let shape = scan.shape.map(|length| length as usize);
-    let integrator = Integrator::new(&recipe, shape, dtype).map_err(|why| why.to_string())?;
-    Ok(Ready { recipe, integrator })
+impl Method {
+    /// The integrator. Made when first asked for: a run that finds all done needs none.
+    ///
+    /// # Errors
+    /// The recipe can't be applied to such frames: in one line.
+    pub fn integrator(&self) -> Result<&Integrator, String> {
+        self.integrator.get_or_init(|| self.make()).as_ref().map_err(Clone::clone)
+    }
+
+    fn make(&self) -> Result<Integrator, String> {
+        let dtype: PixelType = self.kind.dtype.parse().map_err(|why| format!("frames: {why}"))?;
+        let shape = self.kind.shape.map(|length| length as usize);
+        Integrator::new(&self.recipe, shape, dtype).map_err(|why| why.to_string())
+    }
 }

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
+use integrator::Integrator;
 use manners::{Filter, Stop};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Status, Weights, coverage};
+use recipe::Recipe;
 use records::{Absent, Fail, Seconds, Spans, Task, TaskResult};
 
 use crate::args::Args;
-use crate::engine::{Integrators, Ready};
+use crate::engine::{Method, Methods};
 use crate::monitor::Monitor;
 use crate::sources::{Loss, Sources};
 use crate::window::{Worker, Yield};
@@ -22,7 +24,7 @@ pub struct Runner<'a> {
     filter: &'a Filter,
     args: &'a Args,
     threads: usize,
-    integrators: Integrators,
+    methods: Methods,
     host: String,
 }
 
@@ -55,7 +57,7 @@ impl<'a> Runner<'a> {
     pub fn new(filter: &'a Filter, args: &'a Args, threads: usize) -> Self {
         let host =
             nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
-        Self { filter, args, threads, integrators: Integrators::default(), host }
+        Self { filter, args, threads, methods: Methods::default(), host }
     }
 
     /// Does a task and emits its result, or what kept it from being done.
@@ -67,27 +69,23 @@ impl<'a> Runner<'a> {
         if let Some(out) = &self.args.out {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
         }
-        let prepared = self.integrators.of(&task).and_then(|ready| {
-            let monitor = Monitor::read(&task, ready.recipe.monitor.as_deref())?;
-            Ok((ready, monitor))
-        });
-        let (ready, monitor) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                let about = task.acquisition.file.display().to_string();
-                self.filter.fail(Fail { id: task.id, about, error, ..Fail::default() })?;
-                return Ok(Outcome::Finished);
-            }
+        let method = match self.methods.of(&task) {
+            Ok(method) => method,
+            Err(why) => return self.refuse(task, why),
         };
         let absent = task.acquisition.absent_in(&task.range);
-        let todo = absent.iter().fold(task.range.clone(), |todo, absent| todo.minus(&absent.range));
-        let covered = self.covered(&task, &todo);
-        let windows = Windows::new(&task.acquisition.sources, &todo.minus(&covered), self.args.batch_frames.into());
+        let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
+        let covered = self.covered(&task, &there);
+        let todo = there.minus(&covered);
+        let windows = Windows::new(&task.acquisition.sources, &todo, self.args.batch_frames.into());
+        let orphans = windows.orphans(&todo);
         self.filter.progress().expect(windows.frames() as u64, "frames");
-        let orphans = windows.orphans(&todo.minus(&covered));
         let (tally, digest) = match windows.count() {
             0 => (Tally::default(), None),
-            _ => self.integrate(&task, &ready, &monitor, &windows)?,
+            _ => match prepare(&method, &task) {
+                Ok((integrator, monitor)) => self.integrate(&task, &method.recipe, integrator, &monitor, &windows)?,
+                Err(why) => return self.refuse(task, why),
+            },
         };
         let cut_short = tally.done.len() + lost(&tally.losses) < windows.frames();
         let outcome = match cut_short {
@@ -118,6 +116,13 @@ impl<'a> Runner<'a> {
         Ok(outcome)
     }
 
+    /// The task can't be done, whoever tries.
+    fn refuse(&self, task: Task, error: String) -> Result<Outcome, Stop> {
+        let about = task.acquisition.file.display().to_string();
+        self.filter.fail(Fail { id: task.id, about, error, ..Fail::default() })?;
+        Ok(Outcome::Finished)
+    }
+
     /// Which of the frames earlier runs have integrated.
     fn covered(&self, task: &Task, todo: &Spans) -> Spans {
         if self.args.force {
@@ -132,17 +137,18 @@ impl<'a> Runner<'a> {
     fn integrate(
         &self,
         task: &Task,
-        ready: &Ready,
+        recipe: &Recipe,
+        integrator: &Integrator,
         monitor: &Monitor,
         windows: &Windows,
     ) -> Result<(Tally, Option<String>), Stop> {
         let scan = &task.acquisition;
-        let sources = Sources::new(&scan.sources, scan.shape, &ready.integrator, windows);
+        let sources = Sources::new(&scan.sources, scan.shape, integrator, windows);
         let frames = (0..windows.count()).flat_map(|index| windows.window(index)).map(|place| place.frame);
         let path = Task::part_path(&task.scan, &task.recipe_digest, &frames.collect());
         let cannot_write = |why: patterns::part::Error| Stop::fatal("part", why);
-        let head = PartHead { task: task.clone(), recipe: ready.recipe.clone() };
-        let mut part = PartWriter::create(&task.out, &path, &head, &shared(ready)).map_err(cannot_write)?;
+        let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+        let mut part = PartWriter::create(&task.out, &path, &head, &shared(integrator)).map_err(cannot_write)?;
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let mut tally = Tally::default();
         let mut writing = 0.0;
@@ -150,7 +156,7 @@ impl<'a> Runner<'a> {
             let (send, receive) = sync_channel(2 * self.threads);
             for _ in 0..self.threads {
                 let send = send.clone();
-                let worker = Worker::new(ready, &sources, monitor, self.args.batch_frames.into());
+                let worker = Worker::new(integrator, &sources, monitor, self.args.batch_frames.into());
                 scope.spawn(|| self.work(worker, windows, &next, &stop, send));
             }
             drop(send);
@@ -248,6 +254,11 @@ fn lost(losses: &Losses) -> usize {
     losses.values().map(Vec::len).sum()
 }
 
+fn prepare<'m>(method: &'m Method, task: &Task) -> Result<(&'m Integrator, Monitor), String> {
+    let monitor = Monitor::read(task, method.recipe.monitor.as_deref())?;
+    Ok((method.integrator()?, monitor))
+}
+
 /// What has no pattern, and why: known before, found now, or held by no source.
 fn missing(losses: &Losses, mut absent: Vec<Absent>, orphans: Spans) -> Vec<Absent> {
     let mut by_status: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
@@ -264,8 +275,7 @@ fn missing(losses: &Losses, mut absent: Vec<Absent>, orphans: Spans) -> Vec<Abse
     absent
 }
 
-fn shared(ready: &Ready) -> Shared {
-    let integrator = &ready.integrator;
+fn shared(integrator: &Integrator) -> Shared {
     let axis = |axis: &integrator::Axis| Axis {
         name: axis.name.to_owned(),
         units: axis.units.to_owned(),

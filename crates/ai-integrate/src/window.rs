@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
-use integrator::{Assembler, Scratch, Stored, Sums};
+use integrator::{Assembler, Integrator, Scratch, Stored, Sums};
 use patterns::{Row, Status, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::engine::Ready;
 use crate::monitor::Monitor;
 use crate::sources::{Loss, Open, Sources};
 use crate::work::Place;
@@ -29,7 +28,7 @@ pub struct Yield {
 
 /// A thread at work: its memory is kept from window to window.
 pub struct Worker<'a> {
-    ready: &'a Ready,
+    integrator: &'a Integrator,
     sources: &'a Sources<'a>,
     monitor: &'a Monitor,
     batch: usize,
@@ -48,9 +47,18 @@ struct Read {
 
 impl<'a> Worker<'a> {
     /// A thread's worth of memory; `batch` frames are integrated side by side.
-    pub fn new(ready: &'a Ready, sources: &'a Sources<'a>, monitor: &'a Monitor, batch: usize) -> Self {
+    pub fn new(integrator: &'a Integrator, sources: &'a Sources<'a>, monitor: &'a Monitor, batch: usize) -> Self {
         let (scratch, assembler) = (Scratch::default(), Assembler::default());
-        Self { ready, sources, monitor, batch, buffers: vec![Vec::new(); batch], scratch, assembler, assembled: None }
+        Self {
+            integrator,
+            sources,
+            monitor,
+            batch,
+            buffers: vec![Vec::new(); batch],
+            scratch,
+            assembler,
+            assembled: None,
+        }
     }
 
     /// Integrates the frames of a window.
@@ -96,7 +104,7 @@ impl<'a> Worker<'a> {
         let pairs = self.buffers.iter().zip(batch);
         let stored: Vec<Stored<'_>> =
             pairs.map(|(bytes, frame)| Stored { bytes, filter_mask: frame.filter_mask }).collect();
-        let sums = self.ready.integrator.batch(&open.decoder, &stored, &mut self.scratch);
+        let sums = self.integrator.batch(&open.decoder, &stored, &mut self.scratch);
         for ((sums, stored), frame) in sums.into_iter().zip(&stored).zip(batch) {
             match sums {
                 Ok(sums) => out.rows.push(row(frame.place.frame, self.monitor, xxh3_64(stored.bytes), sums)),
@@ -114,7 +122,7 @@ impl<'a> Worker<'a> {
             *read_bytes += chunk.len;
             open.store.read(chunk, stored)
         };
-        let sums = self.ready.integrator.assembled(&open.decoder, &mut self.assembler, place.row, chunks, read);
+        let sums = self.integrator.assembled(&open.decoder, &mut self.assembler, place.row, chunks, read);
         match sums {
             Ok((sums, digest)) => out.rows.push(row(place.frame, self.monitor, digest, sums)),
             Err(why) => self.lose(place, &corrupt(&why), out),
