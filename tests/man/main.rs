@@ -1,0 +1,72 @@
+//! The manual pages: true to the command lines, well-formed, and with examples that work.
+
+mod page;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const SECTIONS: [&str; 9] = [
+    "NAME",
+    "SYNOPSIS",
+    "DESCRIPTION",
+    "OPTIONS",
+    "\"EXIT STATUS\"",
+    "ENVIRONMENT",
+    "FILES",
+    "EXAMPLES",
+    "\"SEE ALSO\"",
+];
+
+/// Each filter's name and its page as it should be.
+fn pages() -> impl Iterator<Item = (String, String)> {
+    let commands = [plan_split::command(), ai_integrate::command()];
+    commands.into_iter().map(|command| {
+        let name = command.get_name().to_owned();
+        let sections = root().join("man/extra").join(format!("{name}.man"));
+        let sections = std::fs::read_to_string(&sections).unwrap_or_else(|why| panic!("{}: {why}", sections.display()));
+        (name, page::render(&command, &sections))
+    })
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn pages_are_what_the_command_lines_say() {
+    for (name, page) in pages() {
+        let path = root().join("man").join(format!("{name}.1"));
+        if std::env::var_os("AZPIPE_BLESS").is_some() {
+            std::fs::write(&path, &page).expect("the page is written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == page, "{} is out of date; write it anew: AZPIPE_BLESS=1 cargo test --test man", path.display());
+    }
+}
+
+#[test]
+fn pages_have_the_sections_that_readers_look_for() {
+    for (name, page) in pages() {
+        let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
+        assert_eq!(sections, SECTIONS, "{name}");
+    }
+}
+
+#[test]
+fn mandoc_finds_nothing_wrong() {
+    for (name, page) in pages() {
+        let mandoc = Command::new("mandoc")
+            .args(["-T", "lint", "-W", "warning"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        // Where it is not installed, the pages are still compared with what was checked elsewhere.
+        let Ok(mut mandoc) = mandoc else { return };
+        let mut stdin = mandoc.stdin.take().expect("a pipe");
+        stdin.write_all(page.as_bytes()).expect("mandoc reads the page");
+        drop(stdin);
+        let lint = mandoc.wait_with_output().expect("mandoc ends");
+        assert!(lint.status.success(), "{name}: {}", String::from_utf8_lossy(&lint.stdout));
+    }
+}
