@@ -1,0 +1,8 @@
+//! The manners that all five filters share, asked of the programs as they are built.
+
+mod arguments;
+mod records;
+mod signals;
+mod streams;
+mod terminal;
+mod tool;

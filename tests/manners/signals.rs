@@ -1,0 +1,101 @@
+//! SIGINT, SIGTERM and SIGUSR1 while a filter waits: for input, and for the reader of its output.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::tool::{AI_INTEGRATE, NOTE, READERS, Tool, wait, workplace};
+
+/// A filter that has read one record and waits for the next.
+fn waiting(tool: Tool, place: &std::path::Path) -> Child {
+    let mut child = tool.command(place).stdin(Stdio::piped()).spawn().expect("it starts");
+    writeln!(child.stdin.as_mut().expect("a pipe"), "{NOTE}").expect("it reads");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
+}
+
+#[test]
+fn sigint_ends_it_by_sigint() {
+    for tool in READERS {
+        let place = workplace();
+        let mut child = waiting(tool, place.path());
+        send(&child, Signal::SIGINT);
+        assert_eq!(wait(&mut child).signal(), Some(2), "{tool:?}");
+    }
+}
+
+#[test]
+fn sigterm_ends_it_by_sigterm_or_drains() {
+    for tool in READERS {
+        let place = workplace();
+        let mut child = waiting(tool, place.path());
+        send(&child, Signal::SIGTERM);
+        let status = wait(&mut child);
+        if tool.name == AI_INTEGRATE.name {
+            assert_eq!(status.code(), Some(76), "nothing was done");
+        } else {
+            assert_eq!(status.signal(), Some(15), "{tool:?}");
+        }
+    }
+}
+
+#[test]
+fn sigusr1_drains_and_is_nothing_to_others() {
+    for tool in READERS {
+        let place = workplace();
+        let mut child = waiting(tool, place.path());
+        send(&child, Signal::SIGUSR1);
+        let drains = tool.name == AI_INTEGRATE.name;
+        if !drains {
+            writeln!(child.stdin.as_mut().expect("a pipe"), "{NOTE}").expect("it still reads");
+            drop(child.stdin.take());
+        }
+        assert_eq!(wait(&mut child).code(), Some(if drains { 76 } else { 0 }), "{tool:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_does_not_read_does_not_keep_it_from_ending() {
+    for tool in READERS {
+        let place = workplace();
+        let mut child = tool.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let feeder = std::thread::spawn(move || while writeln!(stdin, "{NOTE}").is_ok() {});
+        // Long enough for both pipes to fill.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        send(&child, Signal::SIGINT);
+        assert_eq!(wait(&mut child).signal(), Some(2), "{tool:?}");
+        feeder.join().expect("it ends with the pipe");
+    }
+}
+
+#[test]
+fn a_fifo_without_a_writer_does_not_keep_it_from_ending() {
+    for tool in READERS {
+        let place = workplace();
+        nix::unistd::mkfifo(&place.path().join("fifo"), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+        let mut child = tool.command(place.path()).arg("fifo").spawn().expect("it starts");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(child.try_wait().expect("our child"), None, "it waits for a writer: {tool:?}");
+        send(&child, Signal::SIGINT);
+        assert_eq!(wait(&mut child).signal(), Some(2), "{tool:?}");
+    }
+}
+
+#[test]
+fn a_background_job_of_a_script_ignores_sigint() {
+    for tool in READERS {
+        let place = workplace();
+        let script = "trap '' INT; (sleep 0.3; echo \"$NOTE\") | \"$@\" & sleep 0.1; kill -INT $!; wait $!";
+        let done = tool.in_shell(place.path(), script).env("NOTE", NOTE).output().expect("bash");
+        assert_eq!(done.status.code(), Some(0), "{tool:?}");
+    }
+}

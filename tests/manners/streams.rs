@@ -1,0 +1,131 @@
+//! Closed pipes, full disks, closed streams, empty inputs, live pipes.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use crate::tool::{NOTE, READERS, TOOLS, feed, lines, wait, workplace};
+
+#[test]
+fn an_empty_input_is_no_failure() {
+    for tool in TOOLS {
+        let place = workplace();
+        let done = tool.run(place.path(), &["-q"], "");
+        assert_eq!(done.status.code(), Some(0), "{tool:?}");
+        assert_eq!(lines(&done.stdout), [""; 0], "{tool:?}");
+        assert_eq!(lines(&done.stderr), [""; 0], "{tool:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_it_by_sigpipe() {
+    for tool in READERS {
+        let place = workplace();
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = tool.command(place.path());
+        command.stdout(writer);
+        let done = feed(command, format!("{NOTE}\n").as_bytes());
+        assert_eq!(done.status.signal(), Some(13), "{tool:?}");
+        assert_eq!(lines(&done.stderr), [""; 0], "a broken pipe is nothing to talk about: {tool:?}");
+    }
+}
+
+#[test]
+fn a_shell_sees_141_behind_head() {
+    for tool in READERS {
+        let place = workplace();
+        let script = "yes \"$NOTE\" | \"$@\" | head -n 1; echo \"${PIPESTATUS[1]}\"";
+        let done = tool.in_shell(place.path(), script).env("NOTE", NOTE).output().expect("bash");
+        assert_eq!(lines(&done.stdout), [NOTE, "141"], "{tool:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    for tool in READERS {
+        let place = workplace();
+        let mut command = tool.command(place.path());
+        command.stdout(File::options().write(true).open("/dev/full").expect("/dev/full"));
+        let done = feed(command, format!("{NOTE}\n").as_bytes());
+        assert_eq!(done.status.code(), Some(2), "{tool:?}");
+        let complaint = format!("{}: stdout: No space left on device", tool.name);
+        assert!(lines(&done.stderr).iter().any(|line| line.starts_with(&complaint)), "{done:?}");
+    }
+}
+
+#[test]
+fn a_closed_stdout_is_an_error_before_any_work() {
+    for tool in TOOLS {
+        for script in ["\"$@\" >&-", "\"$@\" --version >&-", "\"$@\" --help >&-"] {
+            let place = workplace();
+            let done = tool.in_shell(place.path(), script).output().expect("bash");
+            assert_eq!(done.status.code(), Some(2), "{tool:?} {script}");
+            assert_eq!(lines(&done.stderr), [format!("{}: stdout: is closed", tool.name)]);
+            let made: Vec<_> = place.path().read_dir().expect("a directory").collect();
+            assert_eq!(made.len(), 1, "{tool:?} worked for nobody: {made:?}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_stdin_is_an_error() {
+    for tool in TOOLS {
+        let place = workplace();
+        let done = tool.in_shell(place.path(), "\"$@\" <&-").output().expect("bash");
+        assert_eq!(done.status.code(), Some(2), "{tool:?}");
+        assert_eq!(lines(&done.stderr), [format!("{}: stdin: is closed", tool.name)]);
+    }
+}
+
+#[test]
+fn an_output_to_dev_null_is_none_of_that() {
+    for tool in READERS {
+        let place = workplace();
+        let done = tool.in_shell(place.path(), "echo \"$NOTE\" | \"$@\" > /dev/null").env("NOTE", NOTE).status();
+        assert_eq!(done.expect("bash").code(), Some(0), "{tool:?}");
+    }
+}
+
+#[test]
+fn a_record_comes_out_before_the_input_ends() {
+    for tool in READERS {
+        let place = workplace();
+        let mut child = tool.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        for _ in 0..3 {
+            writeln!(stdin, "{NOTE}").expect("it reads");
+            assert_eq!(stdout.next().expect("a line").expect("UTF-8"), NOTE, "{tool:?}");
+        }
+        drop(stdin);
+        assert_eq!(wait(&mut child).code(), Some(0), "{tool:?}");
+    }
+}
+
+#[test]
+fn half_a_line_waits_for_the_other_half() {
+    for tool in READERS {
+        let place = workplace();
+        let mut child = tool.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        for half in [&NOTE[..20], &NOTE[20..]] {
+            stdin.write_all(half.as_bytes()).expect("it reads");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        drop(stdin);
+        let done = child.wait_with_output().expect("it ends");
+        assert_eq!(lines(&done.stdout), [NOTE], "{tool:?}");
+    }
+}
+
+#[test]
+fn lines_longer_than_any_buffer_pass_whole() {
+    let long = format!(r#"{{"type":"note","text":"{}"}}"#, "x".repeat(300_000));
+    for tool in READERS {
+        let place = workplace();
+        let done = tool.run(place.path(), &[], format!("{NOTE}\n{long}\n{NOTE}"));
+        assert_eq!(lines(&done.stdout), [NOTE, &long, NOTE], "{tool:?}");
+    }
+}

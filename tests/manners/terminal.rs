@@ -1,0 +1,69 @@
+//! What a filter does where a stream is a terminal.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use nix::pty::openpty;
+
+use crate::tool::{NOTE, PLAN_SPLIT, READERS, feed, lines, wait, workplace};
+
+#[test]
+fn a_terminal_with_nothing_to_read_gets_short_help() {
+    for tool in READERS {
+        let place = workplace();
+        let terminal = openpty(None, None).expect("a terminal");
+        let done = tool.command(place.path()).stdin(terminal.slave).output().expect("it ends");
+        assert_eq!(done.status.code(), Some(2), "{tool:?}");
+        let message = String::from_utf8_lossy(&done.stderr);
+        assert!(message.starts_with(&format!("{}: nothing to read", tool.name)), "{message}");
+        assert!(message.contains("Usage: "), "{message}");
+        assert_eq!(lines(&done.stdout), [""; 0], "help that was not asked for is no output");
+    }
+}
+
+#[test]
+fn a_terminal_that_was_asked_for_is_read() {
+    for tool in READERS {
+        let place = workplace();
+        let terminal = openpty(None, None).expect("a terminal");
+        // The end of input, as typed.
+        nix::unistd::write(&terminal.master, b"\x04").expect("it is written");
+        let mut child = tool.command(place.path()).arg("-").stdin(terminal.slave).spawn().expect("it starts");
+        assert_eq!(wait(&mut child).code(), Some(0), "{tool:?}");
+    }
+}
+
+/// What the command writes to stderr where that is a terminal.
+fn shown(mut command: Command) -> String {
+    let terminal = openpty(None, None).expect("a terminal");
+    command.stdout(Stdio::null()).stderr(terminal.slave);
+    assert_eq!(command.status().expect("it ends").code(), Some(2));
+    // The terminal's other end closes with the command, and so ends what can be read.
+    drop(command);
+    let mut shown = Vec::new();
+    let _ = File::from(terminal.master).read_to_end(&mut shown);
+    String::from_utf8(shown).expect("UTF-8")
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    let place = workplace();
+    let wrong = |variable: &str, value: &str| {
+        let mut command = PLAN_SPLIT.bare(place.path());
+        command.arg("--no-such-flag").env_remove("NO_COLOR").env("TERM", "xterm").env(variable, value);
+        shown(command)
+    };
+    assert!(wrong("TERM", "xterm").contains('\x1b'), "a terminal has colours");
+    assert!(!wrong("NO_COLOR", "1").contains('\x1b'));
+    assert!(!wrong("TERM", "dumb").contains('\x1b'));
+}
+
+#[test]
+fn what_is_no_terminal_gets_neither_colour_nor_progress() {
+    for tool in READERS {
+        let place = workplace();
+        let done = feed(tool.command(place.path()), format!("{NOTE}\nbad\n").as_bytes());
+        assert!(!done.stderr.iter().any(|byte| b"\r\x1b".contains(byte)), "{done:?}");
+    }
+}
