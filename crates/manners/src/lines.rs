@@ -21,6 +21,7 @@ const LONGEST: usize = 256 << 20;
 pub(crate) struct Lines {
     stream: File,
     separator: u8,
+    longest: usize,
     bytes: Vec<u8>,
     /// Where the next line starts in `bytes`.
     start: usize,
@@ -51,7 +52,8 @@ impl Lines {
     }
 
     pub(crate) fn new(stream: File, separator: u8) -> Self {
-        Self { stream, separator, bytes: Vec::new(), start: 0, searched: 0, ended: false, number: 0 }
+        let longest = LONGEST;
+        Self { stream, separator, longest, bytes: Vec::new(), start: 0, searched: 0, ended: false, number: 0 }
     }
 
     /// The number of the line that came last, from 1.
@@ -78,7 +80,7 @@ impl Lines {
             if self.ended {
                 return Ok(Ok(self.last(too_long)));
             }
-            if self.searched - self.start > LONGEST {
+            if self.searched - self.start > self.longest {
                 too_long = true;
                 self.start = self.searched;
             }
@@ -137,5 +139,57 @@ impl Lines {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::Common;
+
+    /// What comes out of a pipe, `None` where a line was too long, and the number of the last line.
+    fn pieces(separator: u8, longest: usize, writes: &[&[u8]]) -> (Vec<Option<Vec<u8>>>, u64) {
+        let (_unread, stdout) = nix::unistd::pipe().expect("a pipe");
+        let filter = Filter::new("test", &Common::default(), stdout).expect("a filter");
+        let (read, write) = nix::unistd::pipe().expect("a pipe");
+        let mut lines = Lines { longest, ..Lines::new(read.into(), separator) };
+        let mut out = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(move || writes.iter().try_for_each(|bytes| File::from(write.try_clone()?).write_all(bytes)));
+            loop {
+                match lines.next(&filter).expect("nothing stops it").expect("a pipe can be read") {
+                    Piece::Line(line) => out.push(Some(line.to_vec())),
+                    Piece::TooLong => out.push(None),
+                    Piece::End => break,
+                    Piece::Unread => panic!("nobody drains"),
+                }
+            }
+        });
+        (out, lines.number())
+    }
+
+    fn some(line: &[u8]) -> Option<Vec<u8>> {
+        Some(line.to_vec())
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_arrive() {
+        let expected = (vec![some(b"ab"), some(b""), some(b"c\0d"), some(b"ef")], 4);
+        for writes in
+            [&[b"ab\n\nc\0d\nef".as_slice()][..], &[b"a", b"b", b"\n\nc\0", b"d\ne", b"f"], &[b"ab\n\nc\0d\nef\n"]]
+        {
+            assert_eq!(pieces(b'\n', LONGEST, writes), expected, "{writes:?}");
+        }
+        assert_eq!(pieces(b'\n', LONGEST, &[]), (vec![], 0));
+        assert_eq!(pieces(0, LONGEST, &[b"a\nb\0c"]), (vec![some(b"a\nb"), some(b"c")], 2));
+    }
+
+    #[test]
+    fn a_line_that_never_ends_is_passed_over() {
+        let long = [b'x'; 3 * BLOCK];
+        assert_eq!(pieces(b'\n', BLOCK, &[b"a\n", &long, b"\nb\n"]), (vec![some(b"a"), None, some(b"b")], 3));
+        assert_eq!(pieces(b'\n', BLOCK, &[&long]), (vec![None], 1));
     }
 }
