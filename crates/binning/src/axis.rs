@@ -8,8 +8,11 @@ use crate::Error;
 use crate::error::Limits;
 use crate::request::Bins;
 use crate::ruler::{Ruler, nudge};
-use crate::sector::{self, folded};
+use crate::sector::{Sweep, folded, sweep};
 use crate::turn::Turn;
+
+/// The most that a cake may span, degrees: a turn, and what is lost where limits are sums.
+const TURN: f64 = 360.0 + 1e-6;
 
 /// The radial axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,20 +68,18 @@ pub(crate) fn azimuthal(bins: &Bins) -> Result<(Turn, ChiAxis), Error> {
         Bins::Even { npt: 0, .. } => return Err(Error::NoBins("azimuthal")),
         Bins::Even { npt, range } => {
             let (first, last) = range.unwrap_or((-180.0, 180.0));
-            let (lower, upper) = match sector::azimuth(first, last) {
-                sector::Azimuth::Circle if last - first > 360.0 => {
-                    return Err(Error::Range { axis: "azimuth", range: Limits(first, last) });
-                }
-                sector::Azimuth::Circle => (folded(first), folded(first) + TAU),
-                sector::Azimuth::Sector(sector) => (sector.lower, sector.upper),
-                sector::Azimuth::Empty => return Err(Error::Range { axis: "azimuth", range: Limits(first, last) }),
+            let (lower, upper) = match sweep(first, last) {
+                Sweep::Circle if last - first > TURN => return Err(beyond_a_turn(first, last)),
+                Sweep::Circle => (folded(first), folded(first) + TAU),
+                Sweep::Sector(sector) => (sector.lower, sector.upper),
+                Sweep::Empty => return Err(Error::Range { axis: "azimuth", range: Limits(first, last) }),
             };
             (first, Ruler::even(lower, nudge(upper), *npt))
         }
         Bins::Edges(edges) => {
             check_edges("azimuth", edges)?;
             let (first, last) = (edges[0], edges[edges.len() - 1]);
-            if last - first > 360.0 {
+            if last - first > TURN {
                 return Err(Error::Edges {
                     axis: "azimuth",
                     why: format!("{first} to {last} deg is more than a turn"),
@@ -108,6 +109,10 @@ impl Axis {
             centers: ruler.centers().iter().map(|center| center * scale).collect(),
         }
     }
+}
+
+fn beyond_a_turn(first: f64, last: f64) -> Error {
+    Error::Edges { axis: "azimuth", why: format!("{first} to {last} deg is more than a turn") }
 }
 
 fn check_edges(axis: &'static str, edges: &[f64]) -> Result<(), Error> {

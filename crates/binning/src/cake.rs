@@ -38,25 +38,35 @@ impl Grid {
     #[inline]
     pub fn bounding_box(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut Entries) {
         let size = (radial.1 - radial.0) * (chi.1 - chi.0);
-        if !(size > 0.0) {
-            return self.whole(0.5 * (radial.0 + radial.1), 0.5 * (chi.0 + chi.1), entries);
-        }
-        self.azimuthal.overlaps(chi.0, chi.1, |azimuthal, height| {
-            self.radial.overlaps(radial.0, radial.1, |radial, width| {
-                entries.push(self.bin(azimuthal, radial), width * height / size);
+        if size > 0.0 {
+            self.azimuthal.overlaps(chi.0, chi.1, |azimuthal, height| {
+                self.radial.overlaps(radial.0, radial.1, |radial, width| {
+                    entries.push(self.bin(azimuthal, radial), width * height / size);
+                });
             });
-        });
+        } else {
+            self.whole(0.5 * (radial.0 + radial.1), 0.5 * (chi.0 + chi.1), entries);
+        }
     }
 
     /// Each bin has the share that its piece has in the area of the pixel on the grid, so that a pixel at the end of an
     /// axis counts whole.
     pub fn full(&self, corners: &[[f32; 2]; 4], room: &mut Pieces, entries: &mut Entries) {
+        self.cut(corners, room);
+        room.share();
+        for (bin, share) in room.bins.iter().zip(&room.shares) {
+            entries.push(*bin, *share);
+        }
+    }
+
+    /// Cuts a pixel at the edges of the bins.
+    fn cut(&self, corners: &[[f32; 2]; 4], room: &mut Pieces) {
+        room.found.clear();
         let Some(outline) = Outline::new(corners) else { return };
         let (min, max) = outline.radial_extent();
         let Some(columns) = self.radial.span(min, max) else { return };
         let ruler = self.azimuthal.ruler();
         let (min, max) = outline.chi_extent();
-        room.found.clear();
         for radial in columns.first..=columns.last {
             let (left, right) = (self.radial.edge(radial), self.radial.edge(radial + 1));
             between(outline.points(), 0, left, right, &mut room.half, &mut room.column);
@@ -70,7 +80,6 @@ impl Grid {
                 }
             }
         }
-        room.share(entries);
     }
 }
 
@@ -82,28 +91,101 @@ pub(crate) struct Pieces {
     cell: Polygon,
     /// Bins and signed areas; a bin may be there twice, from two turns.
     found: Vec<(usize, f64)>,
-    areas: Vec<f64>,
+    /// The bins found, rising, and the share of each.
+    bins: Vec<usize>,
+    shares: Vec<f64>,
 }
 
 impl Pieces {
-    /// Adds the pieces found to the entries, as shares of their sum.
-    fn share(&mut self, entries: &mut Entries) {
-        if let [(bin, _)] = self.found[..] {
-            return entries.push(bin, 1.0);
-        }
+    /// Brings the pieces found in order and turns their areas into shares.
+    fn share(&mut self) {
         self.found.sort_unstable_by_key(|(bin, _)| *bin);
-        self.found.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 += next.1;
+        self.bins.clear();
+        self.shares.clear();
+        for (bin, area) in &self.found {
+            match self.shares.last_mut() {
+                Some(sum) if self.bins.last() == Some(bin) => *sum += area,
+                _ => {
+                    self.bins.push(*bin);
+                    self.shares.push(*area);
+                }
             }
-            same
-        });
-        self.areas.clear();
-        self.areas.extend(self.found.iter().map(|(_, area)| area));
-        normalize(&mut self.areas);
-        for ((bin, _), share) in self.found.iter().zip(&self.areas) {
-            entries.push(*bin, *share);
+        }
+        match &mut self.shares[..] {
+            // All in one bin, whatever its area.
+            [share] => *share = 1.0,
+            shares => normalize(shares),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::f64::consts::{PI, TAU};
+
+    use geometry::Unit;
+
+    use super::*;
+    use crate::ruler::nudge;
+    use crate::support::{Place, Random, area_within, polygon};
+
+    /// The exact area of a polygon in a bin, in all turns. The circle ends where it begins, before the nudge.
+    fn exact(grid: &Grid, polygon: &[[f64; 2]], bin: usize) -> f64 {
+        let (radial, chi) = (bin % grid.radial.bins(), bin / grid.radial.bins());
+        let ruler = grid.azimuthal.ruler();
+        let top = ruler.edge(chi + 1).min(ruler.lower() + TAU);
+        let columns = [grid.radial.edge(radial), grid.radial.edge(radial + 1)];
+        [-TAU, 0.0, TAU].map(|turn| area_within(polygon, columns, [ruler.edge(chi) - turn, top - turn])).iter().sum()
+    }
+
+    #[test]
+    fn shares_are_exact_areas() {
+        let mut random = Random(8);
+        let (mut compared, mut at_the_seam) = (0, 0);
+        for _ in 0..25 {
+            let place = Place::random(&mut random);
+            let unit = Unit::ALL[random.whole(0, 8)].base();
+            let all = place.geometry().corners(unit).unwrap();
+            let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
+            let radial = Ruler::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, 40);
+            let start = random.between(-PI, PI);
+            let end = [start + TAU, random.between(start + 0.1, start + 6.0)][random.whole(0, 2)];
+            let azimuthal = Turn::new(Ruler::even(start, nudge(end), random.whole(1, 90)));
+            let grid = Grid { radial, azimuthal };
+            let mut room = Pieces::default();
+            for corners in &all {
+                let Some(polygon) = polygon(corners) else { continue };
+                grid.cut(corners, &mut room);
+                room.share();
+                let total: f64 = room.bins.iter().map(|bin| exact(&grid, &polygon, *bin)).sum();
+                for (bin, share) in room.bins.iter().zip(&room.shares) {
+                    let tolerance = 1e-9_f64.max(1e-18 / total.abs());
+                    let expected = exact(&grid, &polygon, *bin) / total;
+                    assert!(
+                        (share - expected).abs() < tolerance,
+                        "{place:?}: {corners:?} in {bin}: {share} {expected}"
+                    );
+                    compared += usize::from(*share > 0.0 && *share < 1.0);
+                }
+                assert!(room.bins.is_sorted_by(|a, b| a < b));
+                at_the_seam +=
+                    usize::from(room.bins.len() > 1 && room.bins[0] + grid.bins() / 2 < *room.bins.last().unwrap());
+            }
+        }
+        assert!(compared > 20_000 && at_the_seam > 50, "only {compared} shares, {at_the_seam} pixels at the seam");
+    }
+
+    #[test]
+    fn the_pixel_at_the_beam_centre_has_every_azimuth() {
+        let corners = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
+        let grid = Grid { radial: Ruler::even(0.0, 2.0, 2), azimuthal: Turn::new(Ruler::even(-PI, nudge(PI), 6)) };
+        let mut room = Pieces::default();
+        grid.cut(&corners, &mut room);
+        room.share();
+        assert_eq!(room.bins.iter().filter(|bin| *bin % 2 == 0).count(), 6);
+        for (bin, share) in room.bins.iter().zip(&room.shares) {
+            let expected = if bin % 2 == 0 { 1.0 / 6.0 } else { 0.0 };
+            assert!((share - expected).abs() < 1e-6, "{share} in {bin}");
         }
     }
 }

@@ -63,3 +63,68 @@ pub(crate) fn normalize(areas: &mut [f64]) {
         areas.iter_mut().for_each(|area| *area /= total);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use geometry::Unit;
+
+    use super::*;
+    use crate::support::{ALL_CHI, Place, Random, area_within, polygon};
+
+    /// The shares before they are rounded to f32.
+    fn shares(ruler: &Ruler, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
+        let outline = Outline::new(corners).unwrap();
+        let (min, max) = outline.radial_extent();
+        let Some(span) = ruler.span(min, max) else { return Vec::new() };
+        let mut areas = Vec::new();
+        outline.strips(ruler, span, &mut areas);
+        normalize(&mut areas);
+        (span.first..).zip(areas).collect()
+    }
+
+    #[test]
+    fn shares_are_exact_areas() {
+        let mut random = Random(7);
+        let mut compared = 0;
+        for _ in 0..40 {
+            let place = Place::random(&mut random);
+            let unit = Unit::ALL[random.whole(0, 8)].base();
+            let all = place.geometry().corners(unit).unwrap();
+            let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
+            let npt = random.whole(1, 200);
+            let ruler = Ruler::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
+            for corners in &all {
+                let Some(polygon) = polygon(corners) else { continue };
+                let found = shares(&ruler, corners);
+                let strip = |bin| area_within(&polygon, [ruler.edge(bin), ruler.edge(bin + 1)], ALL_CHI);
+                let total: f64 = found.iter().map(|(bin, _)| strip(*bin)).sum();
+                for (bin, share) in &found {
+                    // A sliver at the end of the axis is known no better than its corners.
+                    let tolerance = 1e-9_f64.max(1e-20 / total.abs());
+                    assert!((share - strip(*bin) / total).abs() < tolerance, "{place:?} {unit}: {corners:?} in {bin}");
+                    compared += usize::from(*share > 0.0 && *share < 1.0);
+                }
+            }
+        }
+        assert!(compared > 50_000, "only {compared} shares");
+    }
+
+    #[test]
+    fn the_pixel_at_the_beam_centre_reaches_from_zero_to_its_corners() {
+        // A square pixel around the centre, its corners at radius 1: below them the area is that of a full disc.
+        let corners = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
+        let found = shares(&Ruler::even(0.0, 2.0, 8), &corners);
+        assert_eq!(found.len(), 5);
+        for (bin, share) in &found[..4] {
+            assert!((share - 0.25).abs() < 1e-12, "{share} in {bin}");
+        }
+        assert_eq!(found[4].1, 0.0);
+    }
+
+    #[test]
+    fn a_pixel_without_finite_corners_has_no_share() {
+        let mut corners = [[1.0, 0.1], [1.0, 0.2], [2.0, 0.2], [2.0, 0.1]];
+        corners[2][0] = f32::NAN;
+        assert_eq!(Outline::new(&corners), None);
+    }
+}

@@ -8,9 +8,10 @@ use crate::csc::Csc;
 use crate::error::{Error, Limits};
 use crate::pattern;
 use crate::positions::Positions;
-use crate::request::{Azimuth, Regroup, Request};
+use crate::request::{Azimuth, Bins, Regroup, Request};
 use crate::ruler::Ruler;
-use crate::sector::{self, Sector};
+use crate::sector::{Sector, Sweep, sweep};
+use crate::turn::Turn;
 
 /// The bins, and which share of each pixel falls in which.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +42,10 @@ pub fn regroup(geometry: &Geometry, mask: &[bool], request: &Regroup) -> Result<
     if mask.len() != rows * columns {
         return Err(Error::MaskShape { found: mask.len(), expected: [rows, columns] });
     }
+    let (radial, azimuthal) = request.bins();
+    if radial.saturating_mul(azimuthal) > u32::MAX as usize {
+        return Err(Error::TooManyBins { radial, azimuthal });
+    }
     let unit = request.unit;
     let azimuth = Target::of(&request.azimuth)?;
     // Refuses bad limits before the positions are computed.
@@ -54,13 +59,7 @@ pub fn regroup(geometry: &Geometry, mask: &[bool], request: &Regroup) -> Result<
     let (chi, matrix) = match azimuth {
         Target::Circle => (None, pattern_matrix(&positions, mask, &ruler, None)),
         Target::Sector(sector) => (None, pattern_matrix(&positions, mask, &ruler, Some(sector))),
-        Target::Cake(turn, chi) => {
-            let (radial, azimuthal) = (ruler.bins(), turn.ruler().bins());
-            if radial.saturating_mul(azimuthal) > u32::MAX as usize {
-                return Err(Error::TooManyBins { radial, azimuthal });
-            }
-            (Some(chi), cake_matrix(&positions, mask, &Grid { radial: ruler, azimuthal: turn }))
-        }
+        Target::Cake(turn, chi) => (Some(chi), cake_matrix(&positions, mask, &Grid { radial: ruler, azimuthal: turn })),
     };
     if matrix.bins.is_empty() {
         return Err(nothing_in_range(unit, &axis, &request.azimuth, &positions, mask));
@@ -72,17 +71,17 @@ pub fn regroup(geometry: &Geometry, mask: &[bool], request: &Regroup) -> Result<
 enum Target {
     Circle,
     Sector(Sector),
-    Cake(crate::turn::Turn, ChiAxis),
+    Cake(Turn, ChiAxis),
 }
 
 impl Target {
     fn of(azimuth: &Azimuth) -> Result<Self, Error> {
         match azimuth {
             Azimuth::Sum(None) => Ok(Self::Circle),
-            Azimuth::Sum(Some((lower, upper))) => match sector::azimuth(*lower, *upper) {
-                sector::Azimuth::Circle => Ok(Self::Circle),
-                sector::Azimuth::Sector(sector) => Ok(Self::Sector(sector)),
-                sector::Azimuth::Empty => Err(Error::Range { axis: "azimuth", range: Limits(*lower, *upper) }),
+            Azimuth::Sum(Some((lower, upper))) => match sweep(*lower, *upper) {
+                Sweep::Circle => Ok(Self::Circle),
+                Sweep::Sector(sector) => Ok(Self::Sector(sector)),
+                Sweep::Empty => Err(Error::Range { axis: "azimuth", range: Limits(*lower, *upper) }),
             },
             Azimuth::Bins(bins) => axis::azimuthal(bins).map(|(turn, chi)| Self::Cake(turn, chi)),
         }
@@ -143,8 +142,8 @@ fn cake_matrix(positions: &Positions, mask: &[bool], grid: &Grid) -> Csc {
 
 fn nothing_in_range(unit: Unit, axis: &Axis, azimuth: &Azimuth, positions: &Positions, mask: &[bool]) -> Error {
     let wanted_chi = match azimuth {
-        Azimuth::Sum(range) | Azimuth::Bins(crate::Bins::Even { range, .. }) => *range,
-        Azimuth::Bins(crate::Bins::Edges(edges)) => edges.first().copied().zip(edges.last().copied()),
+        Azimuth::Sum(range) | Azimuth::Bins(Bins::Even { range, .. }) => *range,
+        Azimuth::Bins(Bins::Edges(edges)) => edges.first().copied().zip(edges.last().copied()),
     };
     let covered = positions.radial_extent(mask).unwrap_or_default();
     let degrees = |(min, max): (f64, f64)| Limits(min.to_degrees().max(-180.0), max.to_degrees().min(180.0));

@@ -65,6 +65,26 @@ pub enum Bins {
     Edges(Vec<f64>),
 }
 
+impl Regroup {
+    /// The numbers of radial and of azimuthal bins; one of the latter for a pattern.
+    pub(crate) fn bins(&self) -> (usize, usize) {
+        let azimuthal = match &self.azimuth {
+            Azimuth::Sum(_) => 1,
+            Azimuth::Bins(bins) => bins.count(),
+        };
+        (self.radial.count(), azimuthal)
+    }
+}
+
+impl Bins {
+    fn count(&self) -> usize {
+        match self {
+            Self::Even { npt, .. } => *npt,
+            Self::Edges(edges) => edges.len().saturating_sub(1),
+        }
+    }
+}
+
 impl From<&Request> for Regroup {
     fn from(request: &Request) -> Self {
         Self {

@@ -11,7 +11,7 @@ pub(crate) struct Sector {
 
 /// What an azimuthal range in degrees asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Azimuth {
+pub(crate) enum Sweep {
     /// The range spans a turn or more: every pixel is in.
     Circle,
     /// Less than a turn.
@@ -22,16 +22,16 @@ pub(crate) enum Azimuth {
 
 /// Reads a range in degrees, where an upper limit below the lower one is meant a turn further on: 170..190,
 /// -190..-170 and 170..-170 are the same sector.
-pub(crate) fn azimuth(lower: f64, upper: f64) -> Azimuth {
+pub(crate) fn sweep(lower: f64, upper: f64) -> Sweep {
     let span = upper - lower;
     if span >= 360.0 && span.is_finite() {
-        return Azimuth::Circle;
+        return Sweep::Circle;
     }
     if !span.is_finite() || span % 360.0 == 0.0 {
-        return Azimuth::Empty;
+        return Sweep::Empty;
     }
     let (lower, upper) = (folded(lower), folded(upper));
-    Azimuth::Sector(Sector { lower, upper: if upper < lower { upper + TAU } else { upper } })
+    Sweep::Sector(Sector { lower, upper: if upper < lower { upper + TAU } else { upper } })
 }
 
 /// Degrees to radians in [-pi, pi).
@@ -56,8 +56,8 @@ mod tests {
     use super::*;
 
     fn sector(lower: f64, upper: f64) -> Sector {
-        match azimuth(lower, upper) {
-            Azimuth::Sector(sector) => sector,
+        match sweep(lower, upper) {
+            Sweep::Sector(sector) => sector,
             other => panic!("{lower}..{upper} is {other:?}"),
         }
     }
@@ -70,10 +70,10 @@ mod tests {
     #[test]
     fn a_turn_has_every_pixel() {
         for (lower, upper) in [(-180.0, 180.0), (0.0, 360.0), (-270.0, 90.0), (-400.0, 400.0)] {
-            assert_eq!(azimuth(lower, upper), Azimuth::Circle);
+            assert_eq!(sweep(lower, upper), Sweep::Circle);
         }
         for (lower, upper) in [(10.0, 10.0), (10.0, -350.0), (f64::NAN, 3.0), (0.0, f64::INFINITY)] {
-            assert_eq!(azimuth(lower, upper), Azimuth::Empty, "{lower}..{upper}");
+            assert_eq!(sweep(lower, upper), Sweep::Empty, "{lower}..{upper}");
         }
     }
 

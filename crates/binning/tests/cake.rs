@@ -1,0 +1,129 @@
+//! Cakes: bins of azimuth and radius, and the discontinuity of chi.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use binning::{Azimuth, Binning, Bins, Regroup, Request, Split, bin, regroup};
+use geometry::{Geometry, Unit};
+use support::{Place, Random};
+
+const SPLITS: [Split; 3] = [Split::No, Split::BBox, Split::Full];
+const NPT: usize = 20;
+
+fn cake(geometry: &Geometry, split: Split, azimuth: Bins) -> Binning {
+    let request = Regroup {
+        unit: Unit::QNm,
+        radial: Bins::Even { npt: NPT, range: None },
+        azimuth: Azimuth::Bins(azimuth),
+        split,
+    };
+    regroup(geometry, &vec![false; geometry.shape().iter().product()], &request).unwrap()
+}
+
+fn even(npt: usize, range: Option<(f64, f64)>) -> Bins {
+    Bins::Even { npt, range }
+}
+
+/// The weights of a pixel by azimuthal bin.
+fn by_azimuth(binning: &Binning, pixel: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; binning.chi.as_ref().unwrap().centers.len()];
+    let (bins, weights) = binning.matrix.of_pixel(pixel);
+    for (bin, weight) in bins.iter().zip(weights) {
+        sums[*bin as usize / NPT] += f64::from(*weight);
+    }
+    sums
+}
+
+#[test]
+fn bins_are_numbered_azimuth_first() {
+    let geometry = Place::flat([40, 40], [20.3, 20.1]).geometry();
+    let found = cake(&geometry, Split::No, even(36, None));
+    let (axis, chi) = (&found.axis, found.chi.as_ref().unwrap());
+    assert_eq!(found.matrix.nbins, 36 * NPT);
+    assert!((chi.lower + 180.0).abs() < 1e-12 && (chi.centers[0] + 175.0).abs() < 1e-4);
+    assert!((chi.upper / 180.0 - 1.0 - 2f64.powi(-23)).abs() < 1e-15);
+    let (radii, angles) = (geometry.radial_centers(Unit::QNm).unwrap(), geometry.chi_centers());
+    for pixel in 0..1600 {
+        let ([bin], [weight]) = found.matrix.of_pixel(pixel) else { panic!("pixel {pixel} is not in one bin") };
+        assert_eq!(*weight, 1.0);
+        let (row, column) = (*bin as usize / NPT, *bin as usize % NPT);
+        let half = [(chi.upper - chi.lower) / 72.0, (axis.upper - axis.lower) / (2.0 * NPT as f64)];
+        assert!((angles[pixel].to_degrees() - chi.centers[row]).abs() <= half[0] * 1.000001, "pixel {pixel}");
+        assert!((radii[pixel] - axis.centers[column]).abs() <= half[1] * 1.000001, "pixel {pixel}");
+    }
+}
+
+#[test]
+fn the_sum_over_azimuth_is_the_pattern() {
+    let mut random = Random(5);
+    for _ in 0..30 {
+        let place = Place::random(&mut random);
+        let geometry = place.geometry();
+        let start = random.between(-200.0, 200.0);
+        for split in SPLITS {
+            let found = cake(&geometry, split, even(random.whole(1, 100), Some((start, start + 360.0))));
+            let request = Request { unit: Unit::QNm, npt: NPT, radial_range: None, azimuth_range: None, split };
+            let pattern = bin(&geometry, &vec![false; place.pixels()], &request).unwrap();
+            assert_eq!(found.axis, pattern.axis);
+            for pixel in 0..place.pixels() {
+                let mut sums = [0.0; NPT];
+                let (bins, weights) = found.matrix.of_pixel(pixel);
+                bins.iter().zip(weights).for_each(|(bin, weight)| sums[*bin as usize % NPT] += f64::from(*weight));
+                let (bins, weights) = pattern.matrix.of_pixel(pixel);
+                bins.iter().zip(weights).for_each(|(bin, weight)| sums[*bin as usize] -= f64::from(*weight));
+                assert!(sums.iter().all(|rest| rest.abs() < 2e-6), "{place:?} {split:?}: pixel {pixel}: {sums:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pixel_across_the_seam_is_on_both_sides() {
+    // Row 20 left of the beam: chi from a little below 180 to a little above.
+    let geometry = Place::flat([41, 40], [20.5, 20.0]).geometry();
+    let pixel = 20 * 40 + 3;
+    for split in [Split::BBox, Split::Full] {
+        let sums = by_azimuth(&cake(&geometry, split, even(90, None)), pixel);
+        assert!((sums[0] - 0.5).abs() < 1e-6 && (sums[89] - 0.5).abs() < 1e-6, "{split:?}: {} {}", sums[0], sums[89]);
+        // Moved away from the seam, the same bins hold the same.
+        let turned = by_azimuth(&cake(&geometry, split, even(90, Some((0.0, 360.0)))), pixel);
+        assert!((turned[44] - sums[89]).abs() < 1e-4 && (turned[45] - sums[0]).abs() < 1e-4, "{split:?}");
+    }
+}
+
+#[test]
+fn the_azimuthal_range_is_the_axis_as_it_was_asked_for() {
+    let geometry = Place::flat([41, 41], [20.2, 20.4]).geometry();
+    for split in SPLITS {
+        let found = cake(&geometry, split, even(4, Some((170.0, 190.0))));
+        let same = cake(&geometry, split, even(4, Some((-190.0, -170.0))));
+        let (chi, low) = (found.chi.unwrap().centers, same.chi.unwrap().centers);
+        for (i, (high, low)) in chi.iter().zip(&low).enumerate() {
+            assert!(
+                (high - (172.5 + 5.0 * i as f64)).abs() < 1e-4 && (high - low - 360.0).abs() < 1e-9,
+                "{high} {low}"
+            );
+        }
+        assert_eq!(found.matrix, same.matrix);
+        let far = 20 * 41 + 39;
+        assert!(found.matrix.of_pixel(far).0.is_empty(), "{split:?}: a pixel at 0 deg is in");
+    }
+}
+
+#[test]
+fn azimuthal_edges_may_be_uneven_and_cross_the_seam() {
+    let geometry = Place::flat([41, 41], [20.2, 20.4]).geometry();
+    let found = cake(&geometry, Split::No, Bins::Edges(vec![90.0, 170.0, 181.5, 300.0]));
+    assert_eq!(
+        found.chi.as_ref().unwrap().centers.iter().map(|chi| chi.round()).collect::<Vec<_>>(),
+        [130.0, 176.0, 241.0]
+    );
+    for (pixel, chi) in geometry.chi_centers().iter().enumerate() {
+        let degrees = chi.to_degrees().rem_euclid(360.0);
+        let expected = [(90.0, 170.0), (170.0, 181.5), (181.5, 300.0)];
+        let expected: Vec<f64> =
+            expected.iter().map(|(a, b)| f64::from(u8::from((*a..*b).contains(&degrees)))).collect();
+        assert_eq!(by_azimuth(&found, pixel), expected, "pixel {pixel} at {degrees}");
+    }
+}

@@ -1,0 +1,260 @@
+//! Patterns: which pixels are in which bin, and with which weight.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use binning::{Azimuth, Binning, Bins, Regroup, Request, Split, bin, regroup};
+use geometry::{Geometry, Unit};
+use support::{ALL_CHI, Place, Random, area_within, polygon};
+
+const SPLITS: [Split; 3] = [Split::No, Split::BBox, Split::Full];
+
+fn request(split: Split) -> Request {
+    Request { unit: Unit::TthDeg, npt: 50, radial_range: None, azimuth_range: None, split }
+}
+
+fn binned(geometry: &Geometry, request: &Request) -> Binning {
+    bin(geometry, &vec![false; pixels(geometry)], request).unwrap()
+}
+
+fn pixels(geometry: &Geometry) -> usize {
+    geometry.shape().iter().product()
+}
+
+/// The sum of a pixel's weights.
+fn weight(binning: &Binning, pixel: usize) -> f64 {
+    binning.matrix.of_pixel(pixel).1.iter().map(|weight| f64::from(*weight)).sum()
+}
+
+fn members(binning: &Binning) -> Vec<usize> {
+    (0..binning.matrix.pixels()).filter(|pixel| weight(binning, *pixel) > 0.0).collect()
+}
+
+#[test]
+fn without_a_range_every_pixel_counts_once() {
+    let mut random = Random(1);
+    for _ in 0..60 {
+        let place = Place::random(&mut random);
+        let geometry = place.geometry();
+        for split in SPLITS {
+            let unit = Unit::ALL[random.whole(0, 8)];
+            let found = binned(&geometry, &Request { unit, npt: random.whole(1, 300), ..request(split) });
+            for pixel in 0..place.pixels() {
+                let total = weight(&found, pixel);
+                assert!((total - 1.0).abs() < 1e-6, "{place:?} {unit} {split:?}: pixel {pixel} counts {total}");
+                assert!(found.matrix.of_pixel(pixel).0.is_sorted_by(|a, b| a < b));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_axis_spans_the_unmasked_pixels() {
+    let geometry = Place::flat([30, 40], [-5.0, 20.3]).geometry();
+    let mask: Vec<bool> = (0..1200).map(|pixel| !(200..800).contains(&pixel)).collect();
+    let centers = geometry.radial_centers(Unit::QA).unwrap();
+    let deltas = geometry.radial_deltas(Unit::QA).unwrap();
+    let corners = geometry.corners(Unit::QNm).unwrap();
+    for split in SPLITS {
+        let ends = |pixel: usize| match split {
+            Split::No => (centers[pixel], centers[pixel]),
+            Split::BBox => (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel]),
+            Split::Full => {
+                let radii = corners[pixel].map(|corner| 0.1 * f64::from(corner[0]));
+                (radii.into_iter().fold(f64::MAX, f64::min), radii.into_iter().fold(f64::MIN, f64::max))
+            }
+        };
+        let lower = (200..800).map(|pixel| ends(pixel).0).fold(f64::MAX, f64::min);
+        let upper = (200..800).map(|pixel| ends(pixel).1).fold(f64::MIN, f64::max) * (1.0 + 2f64.powi(-23));
+        let found = bin(&geometry, &mask, &Request { unit: Unit::QA, ..request(split) }).unwrap();
+        assert!((found.axis.lower - lower).abs() < 1e-14 && (found.axis.upper - upper).abs() < 1e-14, "{split:?}");
+        let width = (upper - lower) / 50.0;
+        for (i, center) in found.axis.centers.iter().enumerate() {
+            assert!((center - (lower + (i as f64 + 0.5) * width)).abs() < 1e-13);
+        }
+        assert_eq!(members(&found), (200..800).collect::<Vec<_>>(), "masked pixels count");
+    }
+}
+
+#[test]
+fn a_given_range_is_the_axis_and_is_nudged() {
+    let geometry = Place::flat([30, 40], [10.0, 20.0]).geometry();
+    for split in SPLITS {
+        let found = binned(&geometry, &Request { radial_range: Some((0.5, 1.5)), npt: 10, ..request(split) });
+        assert!((found.axis.lower - 0.5).abs() < 1e-15);
+        assert!((found.axis.upper / 1.5 - 1.0 - 2f64.powi(-23)).abs() < 1e-15);
+        assert!((found.axis.centers[0] - 0.55).abs() < 1e-7);
+    }
+}
+
+#[test]
+fn without_splitting_the_centre_decides() {
+    let geometry = Place::flat([30, 40], [10.2, 20.4]).geometry();
+    let centers = geometry.radial_centers(Unit::TthDeg).unwrap();
+    let found = binned(&geometry, &Request { radial_range: Some((0.5, 1.5)), npt: 10, ..request(Split::No) });
+    for (pixel, center) in centers.iter().enumerate() {
+        let position = (center - found.axis.lower) / (found.axis.upper - found.axis.lower) * 10.0;
+        let (bins, weights) = found.matrix.of_pixel(pixel);
+        if (0.0..10.0).contains(&position) {
+            assert_eq!((bins, weights), (&[position as u32][..], &[1.0][..]), "pixel {pixel} at {center}");
+        } else {
+            assert!(bins.is_empty(), "pixel {pixel} at {center} is outside");
+        }
+    }
+}
+
+#[test]
+fn a_bounding_box_counts_by_its_overlap() {
+    let geometry = Place { rot: [0.1, -0.2, 0.3], ..Place::flat([30, 40], [10.2, 20.4]) }.geometry();
+    let unit = Unit::QNm;
+    let (centers, deltas) = (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
+    let range = (centers[0].min(centers[600]) * 0.9, centers[0].max(centers[600]));
+    let found = binned(&geometry, &Request { unit, radial_range: Some(range), npt: 33, ..request(Split::BBox) });
+    let width = (found.axis.upper - found.axis.lower) / 33.0;
+    let mut truncated = 0;
+    for pixel in 0..pixels(&geometry) {
+        let (min, max) = (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel]);
+        let overlap = |bin: u32| {
+            let edge = found.axis.lower + f64::from(bin) * width;
+            (max.min(edge + width) - min.max(edge)).max(0.0) / (max - min)
+        };
+        let expected: f64 = (0..33).map(overlap).sum();
+        assert!((weight(&found, pixel) - expected).abs() < 1e-6, "pixel {pixel}");
+        truncated += usize::from(expected > 0.01 && expected < 0.99);
+        let (bins, weights) = found.matrix.of_pixel(pixel);
+        for (bin, weight) in bins.iter().zip(weights) {
+            assert!((f64::from(*weight) - overlap(*bin)).abs() < 1e-7, "pixel {pixel} in bin {bin}");
+        }
+    }
+    assert!(truncated > 10, "the ends of the range cut only {truncated} pixels");
+}
+
+#[test]
+fn full_splitting_counts_by_area() {
+    let mut random = Random(3);
+    for orientation in 1..=4 {
+        let place = Place { orientation, ..Place::random(&mut random) };
+        let geometry = place.geometry();
+        let corners = geometry.corners(Unit::TthRad).unwrap();
+        let found = binned(&geometry, &Request { unit: Unit::TthRad, npt: 120, ..request(Split::Full) });
+        let width = (found.axis.upper - found.axis.lower) / 120.0;
+        for (pixel, corners) in corners.iter().enumerate() {
+            let Some(polygon) = polygon(corners) else { continue };
+            let total = area_within(&polygon, [0.0, 4.0], ALL_CHI);
+            let (bins, weights) = found.matrix.of_pixel(pixel);
+            for (bin, weight) in bins.iter().zip(weights) {
+                let edge = found.axis.lower + f64::from(*bin) * width;
+                let share = area_within(&polygon, [edge, edge + width], ALL_CHI) / total;
+                assert!((f64::from(*weight) - share).abs() < 1e-7, "{place:?}: pixel {pixel} in {bin}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
+    // The beam meets the middle of a pixel: the azimuth of half a row is exactly pi.
+    let geometry = Place::flat([41, 40], [20.5, 20.5]).geometry();
+    let sector =
+        |lower, upper| binned(&geometry, &Request { azimuth_range: Some((lower, upper)), ..request(Split::No) }).matrix;
+    let whole = sector(170.0, 190.0);
+    assert_eq!(whole, sector(-190.0, -170.0));
+    assert_eq!(whole, sector(170.0, -170.0));
+    let (upper, lower) = (sector(170.0, 180.0), sector(-180.0, -170.0));
+    let mut counted = 0;
+    for pixel in 0..whole.pixels() {
+        let mut halves = upper.of_pixel(pixel).0.to_vec();
+        halves.extend(lower.of_pixel(pixel).0);
+        assert_eq!(whole.of_pixel(pixel).0, halves, "pixel {pixel}");
+        counted += halves.len();
+    }
+    assert!(counted > 60, "{counted} pixels in the sector");
+}
+
+#[test]
+fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
+    let geometry = Place::flat([41, 40], [20.3, 20.5]).geometry();
+    for split in [Split::BBox, Split::Full] {
+        let sector = |lower, upper| {
+            members(&binned(&geometry, &Request { azimuth_range: Some((lower, upper)), ..request(split) }))
+        };
+        let (whole, upper, lower) = (sector(170.0, 190.0), sector(170.0, 180.0), sector(-180.0, -170.0));
+        let both: Vec<usize> = upper.iter().copied().filter(|pixel| lower.contains(pixel)).collect();
+        assert!(whole.iter().all(|pixel| upper.contains(pixel) || lower.contains(pixel)));
+        assert_eq!(whole.len() + both.len(), upper.len() + lower.len(), "{split:?}");
+        // Row 20 to the left of the beam lies across the seam.
+        assert!(both.len() >= 20 && both.iter().all(|pixel| (19..=21).contains(&(pixel / 40))), "{split:?}: {both:?}");
+        let pixel = 20 * 40 + 3;
+        assert!(both.contains(&pixel), "{split:?}");
+    }
+}
+
+#[test]
+fn a_sector_turns_with_the_detector() {
+    let place = Place::flat([40, 40], [20.3, 20.4]);
+    let quarter = Place { rot: [0.0, 0.0, std::f64::consts::FRAC_PI_2], ..place };
+    for split in SPLITS {
+        let sector = |place: Place, lower, upper| {
+            members(&binned(&place.geometry(), &Request { azimuth_range: Some((lower, upper)), ..request(split) }))
+        };
+        // Limits between the pixels' azimuths: no rounding decides.
+        let upright = sector(place, 71.3, 108.9);
+        assert!(upright.len() > 100);
+        let turned = [sector(quarter, 161.3, 198.9), sector(quarter, -18.7, 18.9)];
+        assert!(turned.contains(&upright), "{split:?}: neither sense of rot3 turns the sector");
+    }
+}
+
+#[test]
+fn a_turn_is_no_sector() {
+    let geometry = Place::flat([40, 40], [20.0, 20.0]).geometry();
+    for split in SPLITS {
+        let all = binned(&geometry, &request(split));
+        for range in [(0.0, 360.0), (-180.0, 180.0), (90.0, 500.0)] {
+            assert_eq!(binned(&geometry, &Request { azimuth_range: Some(range), ..request(split) }), all);
+        }
+    }
+}
+
+#[test]
+fn given_edges_gather_even_bins() {
+    let geometry = Place::flat([40, 40], [13.0, 20.0]).geometry();
+    let mask = vec![false; 1600];
+    for split in SPLITS {
+        let edges = |edges: &[f64]| {
+            let request =
+                Regroup { unit: Unit::RMm, radial: Bins::Edges(edges.to_vec()), azimuth: Azimuth::Sum(None), split };
+            regroup(&geometry, &mask, &request).unwrap()
+        };
+        let fine: Vec<f64> = (0..=12).map(|i| 0.5 + 0.125 * f64::from(i)).collect();
+        let (fine, coarse) = (edges(&fine), edges(&[0.5, 0.625, 1.0, 2.0]));
+        for (center, expected) in coarse.axis.centers.iter().zip([0.5625, 0.8125, 1.5]) {
+            assert!((center - expected).abs() < 1e-12);
+        }
+        for pixel in 0..1600 {
+            let mut sums = [0.0; 3];
+            let (bins, weights) = fine.matrix.of_pixel(pixel);
+            for (bin, weight) in bins.iter().zip(weights) {
+                sums[[0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2][*bin as usize]] += f64::from(*weight);
+            }
+            let (bins, weights) = coarse.matrix.of_pixel(pixel);
+            for (bin, weight) in bins.iter().zip(weights) {
+                sums[*bin as usize] -= f64::from(*weight);
+            }
+            assert!(sums.iter().all(|rest| rest.abs() < 1e-6), "{split:?}: pixel {pixel}: {sums:?}");
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let geometry = Place::flat([300, 400], [130.0, 200.0]).geometry();
+    for split in SPLITS {
+        let with = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| binned(&geometry, &request(split)))
+        };
+        assert_eq!(with(1), with(3));
+    }
+}
