@@ -56,11 +56,6 @@ impl Grid {
         self.layer(frame).len() as u64 == self.per_layer()
     }
 
-    /// Stored bytes of the chunks that hold a frame.
-    pub(crate) fn bytes(&self, frame: u64) -> u64 {
-        self.layer(frame).iter().map(|(_, place)| place.bytes).sum()
-    }
-
     /// The chunks that hold a frame: where each begins, and where its bytes are. Rows first.
     pub(crate) fn of_frame(&self, frame: u64) -> impl Iterator<Item = ([u64; 3], Place)> + '_ {
         self.layer(frame).iter().map(|&(number, place)| (self.origin(number), place))
@@ -101,7 +96,6 @@ mod tests {
         assert!(grid.is_written(0) && !grid.is_written(1) && !grid.is_written(2));
         let origins: Vec<_> = grid.of_frame(0).map(|(origin, place)| (origin, place.offset)).collect();
         assert_eq!(origins, [([0, 0, 0], 0), ([0, 0, 4], 1), ([0, 3, 0], 2), ([0, 3, 4], 3)]);
-        assert_eq!(grid.bytes(0), 40);
     }
 
     #[test]

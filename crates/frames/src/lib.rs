@@ -9,6 +9,7 @@
 
 pub mod address;
 pub mod coding;
+pub mod find;
 pub mod hdf5_array;
 pub mod image;
 pub mod store;

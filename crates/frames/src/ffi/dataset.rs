@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use hdf5_sys::h5d::{
-    H5D_layout_t, H5Dchunk_iter, H5Dget_create_plist, H5Dget_offset, H5Dget_space, H5Dget_storage_size, H5Dget_type,
-    H5Dread,
+    H5D_layout_t, H5Dchunk_iter, H5Dget_create_plist, H5Dget_offset, H5Dget_space, H5Dget_type, H5Dread,
 };
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{
@@ -64,6 +63,13 @@ pub(crate) struct PixelType {
     pub big_endian: bool,
 }
 
+impl PixelType {
+    /// Whether it is an integer or a floating-point number.
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.class, H5T_class_t::H5T_INTEGER | H5T_class_t::H5T_FLOAT)
+    }
+}
+
 /// A chunk as the index has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredChunk {
@@ -117,12 +123,6 @@ impl Object {
             },
             _ => Err(Flaw("a storage layout of no known kind".to_owned())),
         }
-    }
-
-    /// How many bytes of the file this dataset's elements take.
-    pub(crate) fn stored_bytes(&self) -> u64 {
-        // SAFETY: the identifier is valid.
-        locked(|| unsafe { H5Dget_storage_size(self.0.0) })
     }
 
     /// The chunks that have been written, in the order of the index.

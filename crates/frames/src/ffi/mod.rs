@@ -16,7 +16,7 @@ use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
 pub(crate) use dataset::{Filter, Layout, PixelType, Segment, StoredChunk};
 pub(crate) use object::{Kind, Link, Object, Target};
-pub(crate) use selection::{Mapping, Selected};
+pub(crate) use selection::{Comb, Mapping, Selected};
 
 /// What the library says went wrong, from the call that noticed it first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

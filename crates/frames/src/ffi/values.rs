@@ -39,11 +39,6 @@ impl Object {
         self.hold_attribute(name, |holder| holder.text())
     }
 
-    /// The first element of an attribute as a number; `None` where there is no such attribute.
-    pub(crate) fn number_attribute(&self, name: &str) -> Option<f64> {
-        self.hold_attribute(name, |holder| holder.numbers())?.first().copied()
-    }
-
     fn hold<T>(&self, take: impl FnOnce(&Holder<'_>) -> Result<T, Flaw>) -> Result<T, Flaw> {
         let id = self.0.0;
         // SAFETY: the identifier is valid. `Holder` gives buffers that hold all elements.

@@ -1,0 +1,199 @@
+//! Image files: single ones, and numbered series of them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use records::{Acquisition, Source, Span, Spans};
+
+use super::catalog::{FILE_MISSING, FILE_UNREADABLE};
+use super::stored::stamp;
+use super::traced::Traced;
+use super::{Found, Select, What};
+use crate::coding::Coding;
+use crate::image::{self, Header, ImageError};
+
+/// A file name that ends in a number: `lab6_0012.tif`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Numbered {
+    /// Directory and name up to the number: `/data/lab6_`.
+    pub prefix: OsString,
+    /// What follows it: `.tif`.
+    pub suffix: OsString,
+    /// The number: 12.
+    pub number: u64,
+    /// With how many digits it is written: 4. A number that has outgrown its digits counts as one
+    /// with fewer, and belongs to the same series.
+    digits: usize,
+}
+
+impl Numbered {
+    /// Reads a file name; `None` where its stem does not end in a number.
+    pub fn of(path: &Path) -> Option<Self> {
+        let (stem, whole) = (path.file_stem()?.as_bytes(), path.as_os_str().as_bytes());
+        let digits = stem.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(&stem[stem.len() - digits..]).ok()?.parse().ok()?;
+        let end = whole.len() - (path.file_name()?.len() - stem.len());
+        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        Some(Self { prefix: text(&whole[..end - digits]), suffix: text(&whole[end..]), number, digits })
+    }
+
+    /// Whether two files are of one series.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        (&self.prefix, &self.suffix) == (&other.prefix, &other.suffix)
+    }
+
+    fn name(&self, number: u64) -> PathBuf {
+        let mut name = self.prefix.clone();
+        name.push(format!("{number:0digits$}", digits = self.digits));
+        name.push(&self.suffix);
+        name.into()
+    }
+}
+
+/// Sorts image files into series: files of one directory whose names differ in their last number alone,
+/// by that number. A file that has no such neighbours is a series of one. Series are in the order of
+/// their first file's name.
+pub fn series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
+    let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for file in files {
+        let numbered = Numbered::of(&file);
+        let number = numbered.as_ref().map(|numbered| numbered.number);
+        let name = || (file.clone().into_os_string(), OsString::new());
+        let key = numbered.map_or_else(name, |numbered| (numbered.prefix, numbered.suffix));
+        groups.entry(key).or_default().push((number, file));
+    }
+    let in_order = |mut group: Vec<(Option<u64>, PathBuf)>| {
+        group.sort_unstable();
+        group.dedup();
+        group.into_iter().map(|(_, file)| file).collect()
+    };
+    let mut all: Vec<Vec<PathBuf>> = groups.into_values().map(in_order).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The scan that these files are, in their order.
+pub(super) fn found(files: &[PathBuf], select: &Select<'_>) -> Found {
+    let Some(first) = files.first() else { return Found::nothing(Path::new(""), "no files".to_owned()) };
+    let detector = detector_name(files);
+    if !((select.entry)("1.1") && (select.detector)(&detector) && (select.scan)(None, None)) {
+        return Found { about: first.clone(), files: files.to_vec(), what: What::Unwanted };
+    }
+    match trace(files) {
+        Err(why) => Found::refused(first, why),
+        Ok(traced) => {
+            let acquisition = Acquisition {
+                file: first.into(),
+                below: first.file_name().unwrap_or_default().into(),
+                entry: "1.1".to_owned(),
+                detector,
+                complete: traced.absent.is_empty(),
+                ..traced.acquisition()
+            };
+            Found { about: first.clone(), files: files.to_vec(), what: What::Scan(Box::new(acquisition)) }
+        }
+    }
+}
+
+/// The name that the files share, without the number and what separates it; that of a single file.
+fn detector_name(files: &[PathBuf]) -> String {
+    let stem = files[0].file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if files.len() == 1 {
+        return stem;
+    }
+    let name = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '.']);
+    if name.is_empty() { stem } else { name.to_owned() }
+}
+
+/// Frames of each file one behind the other. A number that is left out is a file that is missing.
+fn trace(files: &[PathBuf]) -> Result<Traced, String> {
+    let headers: Vec<_> = files.iter().map(|file| image::probe(file).map_err(|why| reason(&why))).collect();
+    let Some(Ok(first)) = headers.iter().find(|header| header.is_ok()) else {
+        return Err(headers.into_iter().find_map(Result::err).unwrap_or_default());
+    };
+    let coding = Coding::native(first.kind)?;
+    let slots = slots(files);
+    let depth = first.frames as u64;
+    let count = |slot: &Option<usize>| match slot.map(|index| &headers[index]) {
+        Some(Ok(header)) => header.frames as u64,
+        _ => depth,
+    };
+    let total = slots.iter().map(count).sum();
+    let shape = first.shape.map(|extent| extent as u64);
+    let mut traced = Traced::new(&files[0], vec![total, shape[0], shape[1]], coding)?;
+    traced.codec = first.format.to_string();
+    let mut start = 0;
+    for (nth, slot) in slots.iter().enumerate() {
+        let frames = Spans::from(Span::new(start, start + count(slot)));
+        start += count(slot);
+        match slot.map(|index| (&files[index], &headers[index])) {
+            None => traced.lose(&frames, &format!("{FILE_MISSING}: {}", missing_name(files, nth)))?,
+            Some((file, Err(why))) => {
+                traced.lose(&frames, &format!("{FILE_UNREADABLE}: {}: {why}", name_of(file)))?;
+            }
+            Some((file, Ok(header))) => match unlike(header, first) {
+                Some(why) => traced.lose(&frames, &format!("{FILE_UNREADABLE}: {}: {why}", name_of(file)))?,
+                None => traced.add(source(file, frames)?)?,
+            },
+        }
+    }
+    Ok(traced.finish())
+}
+
+fn source(file: &Path, frames: Spans) -> Result<Source, String> {
+    let metadata = file.metadata().map_err(|why| format!("{}: {why}", file.display()))?;
+    let (rows, bytes) = (Spans::all(frames.count()), metadata.len());
+    Ok(Source { frames, rows, bytes, ..stamp(file, &metadata) })
+}
+
+fn unlike(header: &Header, first: &Header) -> Option<String> {
+    let same = (header.shape, header.kind) == (first.shape, first.kind);
+    let shown = |header: &Header| format!("{} x {} {}", header.shape[0], header.shape[1], header.kind);
+    (!same).then(|| format!("an image of {} among images of {}", shown(header), shown(first)))
+}
+
+/// Why an image can't be read, for those who name the file themselves.
+pub(super) fn reason(why: &ImageError) -> String {
+    match why {
+        ImageError::Io { why, .. } => why.to_string(),
+        ImageError::Broken { format, why, .. } => format!("{format}: {why}"),
+        other => other.to_string(),
+    }
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The step of a series' numbers, and its first: numbers 10, 20, 40 go by tens.
+fn steps(files: &[PathBuf]) -> Option<(Numbered, u64)> {
+    let first = Numbered::of(&files[0])?;
+    let mut ahead = files[1..].iter().map(|file| Some(Numbered::of(file)?.number.abs_diff(first.number)));
+    let step = ahead.try_fold(0, |step, ahead| Some(common_divisor(step, ahead?)))?;
+    (step > 0).then_some((first, step))
+}
+
+fn common_divisor(one: u64, two: u64) -> u64 {
+    if two == 0 { one } else { common_divisor(two, one % two) }
+}
+
+/// The files by place in the series; `None` where a number is left out. Where most numbers are, they
+/// were no count of frames, and the files stand one behind the other.
+fn slots(files: &[PathBuf]) -> Vec<Option<usize>> {
+    let in_a_row = || (0..files.len()).map(Some).collect();
+    let Some((first, step)) = steps(files) else { return in_a_row() };
+    let place = |file: &PathBuf| Numbered::of(file).map_or(0, |numbered| (numbered.number - first.number) / step);
+    let places: Vec<u64> = files.iter().map(place).collect();
+    if places.last().is_some_and(|&last| last >= 2 * files.len() as u64) {
+        return in_a_row();
+    }
+    let mut slots = vec![None; places.last().map_or(0, |last| *last as usize + 1)];
+    places.iter().enumerate().for_each(|(index, &place)| slots[place as usize] = Some(index));
+    slots
+}
+
+fn missing_name(files: &[PathBuf], nth: usize) -> String {
+    steps(files).map_or_else(String::new, |(first, step)| name_of(&first.name(first.number + nth as u64 * step)))
+}
