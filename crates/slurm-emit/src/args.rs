@@ -215,7 +215,7 @@ pub struct SiteFlags {
     pub directive: Vec<OsString>,
 
     /// A directive of ours to leave out, such as cpus-per-task; may be repeated
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub skip_directive: Vec<String>,
 
     /// A line of bash to run first in each job, such as --setup 'module load cuda'; may be repeated

@@ -1,20 +1,31 @@
 //! Asks beforehand what would go wrong: bash about the scripts, SLURM about the jobs.
 
+use std::fmt::Display;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::cluster::{self, Partition};
 use crate::job::Job;
 use crate::scripts::Script;
 
-/// Every reason why the jobs would not run, each with what it is about.
+/// Why the jobs would not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The flag or script that it is about.
+    pub about: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// Every reason why the jobs would not run.
 ///
 /// `sbatch --test-only` finds neither a walltime above the partition's limit, which pends for ever, nor
 /// errors in the script, and names no partition that it does not know: these are asked for separately.
-pub fn refusals(job: &Job, scripts: &[Script], batches: usize) -> Vec<String> {
+pub fn refusals(job: &Job, scripts: &[Script], batches: usize) -> Vec<Refusal> {
     let mut out = programs(&job.bin);
-    out.extend(scripts.iter().filter_map(|script| syntax(&job.dir.join(script.name))));
+    out.extend(scripts.iter().filter_map(|script| syntax(&job.dir, script.name)));
     match cluster::partitions() {
-        Err(why) => out.push(format!("sinfo: {why}")),
+        Err(why) => out.push(refusal("sinfo", why)),
         Ok(all) => {
             out.extend(partition(job, &all, "--partition", job.site.partition.as_deref()));
             if let Some(name) = &job.site.gather_partition {
@@ -28,49 +39,57 @@ pub fn refusals(job: &Job, scripts: &[Script], batches: usize) -> Vec<String> {
     out
 }
 
-/// The programs that the jobs call. They may be for the nodes' architecture and not for ours, so that
-/// they are looked at and not run.
-fn programs(bin: &Path) -> Vec<String> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
-    let missing = ["ai-integrate", "gather"].map(|name| bin.join(name)).into_iter().filter(|path| !runs(path));
-    missing.map(|path| format!("--bin: {}: no such program", path.display())).collect()
+fn refusal(about: impl Display, why: impl Display) -> Refusal {
+    Refusal { about: about.to_string(), why: why.to_string() }
 }
 
-fn syntax(script: &Path) -> Option<String> {
-    let checked = cluster::ask("bash", ["-n".as_ref(), script.as_os_str()]);
-    match checked {
+/// The programs that the jobs call. They may be for the nodes' architecture and not for ours, so that
+/// they are looked at and not run.
+fn programs(bin: &Path) -> Vec<Refusal> {
+    let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
+    let missing = ["ai-integrate", "gather"].map(|name| bin.join(name)).into_iter().filter(|path| !runs(path));
+    missing.map(|path| refusal("--bin", format!("{}: no such program", path.display()))).collect()
+}
+
+fn syntax(dir: &Path, script: &str) -> Option<Refusal> {
+    let path = dir.join(script);
+    match cluster::ask("bash", ["-n".as_ref(), path.as_os_str()]) {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(format!("{}: {}", script.display(), cluster::last_line(&output.stderr))),
-        Err(why) => Some(format!("bash: {why}")),
+        Ok(output) => {
+            let said = cluster::last_line(&output.stderr);
+            Some(refusal(script, said.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&said)))
+        }
+        Err(why) => Some(refusal("bash", why)),
     }
 }
 
 /// Whether the partitions exist and allow the walltime.
-fn partition(job: &Job, all: &[Partition], flag: &str, wanted: Option<&str>) -> Vec<String> {
+fn partition(job: &Job, all: &[Partition], flag: &str, wanted: Option<&str>) -> Vec<Refusal> {
     let mut out = Vec::new();
     for name in wanted.iter().flat_map(|wanted| wanted.split(',')) {
         if !all.iter().any(|one| one.name == name) {
             let mut names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
             names.dedup();
-            out.push(format!("{flag} {name}: no such partition; this cluster has {}", names.join(", ")));
+            out.push(refusal(
+                format_args!("{flag} {name}"),
+                format_args!("no such partition; this cluster has {}", names.join(", ")),
+            ));
         }
     }
     let mut named: Vec<&Partition> = cluster::of_job(all, wanted);
     named.dedup_by_key(|one| &one.name);
     for one in named {
-        if let Some(limit) = one.limit.filter(|limit| limit.minutes() < job.site.time.minutes()) {
-            out.push(format!(
-                "--time {}: partition {} allows {limit}, and the job would wait for ever",
-                job.site.time, one.name
-            ));
+        let time = job.site.time;
+        if let Some(limit) = one.limit.filter(|limit| limit.minutes() < time.minutes()) {
+            let why = format!("partition {} allows {limit}, and the job would wait for ever", one.name);
+            out.push(refusal(format_args!("--time {time}"), why));
         }
     }
     out
 }
 
 /// Whether SLURM would take the jobs.
-fn resources(job: &Job, batches: usize) -> Vec<String> {
+fn resources(job: &Job, batches: usize) -> Vec<Refusal> {
     // one element: its resources are those of all, and the size of arrays is submit's business
     let array = (batches > 0).then_some("--array=0");
     let mut out = Vec::new();
@@ -79,8 +98,8 @@ fn resources(job: &Job, batches: usize) -> Vec<String> {
         let arguments = std::iter::once("--test-only").chain(array).map(AsRef::as_ref).chain([path.as_os_str()]);
         match cluster::ask("sbatch", arguments) {
             Ok(output) if output.status.success() => (),
-            Ok(output) => out.push(format!("{script}: {}", reason(&output.stderr))),
-            Err(why) => out.push(format!("sbatch: {why}")),
+            Ok(output) => out.push(refusal(script, reason(&output.stderr))),
+            Err(why) => out.push(refusal("sbatch", why)),
         }
     }
     out

@@ -22,7 +22,7 @@ use std::io;
 use std::process::{Command, ExitCode};
 
 use manners::{Filter, Stop};
-use records::Record;
+use records::{Fail, Record};
 
 use args::Args;
 use job::Job;
@@ -56,12 +56,21 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     filter.note(0, || format!("{tasks} tasks in {count} batches: {}", job.dir.join("submit").display()));
 
     if args.check {
-        let refusals = check::refusals(&job, &scripts, batches.len());
-        if !refusals.is_empty() {
-            return Err(Stop::fatal("the jobs would not run", refusals.join("\n  ")));
-        }
+        check(&job, &scripts, count, filter)?;
     }
     if args.submit { submit(&job) } else { Ok(()) }
+}
+
+/// Tells every reason why the jobs would not run, if there is one.
+fn check(job: &Job, scripts: &[scripts::Script], batches: usize, filter: &Filter) -> Result<(), Stop> {
+    let refusals = check::refusals(job, scripts, batches);
+    if refusals.is_empty() {
+        return Ok(());
+    }
+    for refusal in refusals {
+        filter.fail(Fail { about: refusal.about, error: refusal.why, ..Fail::default() })?;
+    }
+    Err(Stop::fatal(job.dir.display(), "the jobs would not run"))
 }
 
 /// The product of workers, engines and threads, and what is wrong with it.

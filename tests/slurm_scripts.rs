@@ -1,0 +1,191 @@
+//! The scripts that slurm-emit writes, looked at without a cluster.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use records::{Fail, Record, Task};
+
+const SCRIPTS: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
+
+fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
+    command.arg("--dir").arg(dir).args(flags);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn task(index: u64) -> String {
+    let id = format!("{index:016x}");
+    Record::from(Task { id, bytes: 1_000_000, ..Task::default() }).to_line() + "\n"
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Everything below a directory: path and content.
+fn content(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut out = Vec::new();
+    let mut directories = vec![dir.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => directories.push(path),
+                false => out.push((path.strip_prefix(dir).unwrap().to_owned(), fs::read(&path).unwrap())),
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
+#[test]
+fn scripts_are_clean_whatever_the_names() {
+    let top = tempfile::tempdir().unwrap();
+    let names: [&[u8]; 5] = [b"plain", b"two words", b"it's \"50%\" $HOME `id` #", b"-n;&|<>*?[~]", b"caf\xe9"];
+    let flags = [
+        vec![],
+        vec!["--partition", "gpu", "--mem", "100GB", "--account", "it's mine", "--qos", "long; rm -rf /"],
+        vec![
+            "--setup",
+            "module load 'cuda'",
+            "--cpu-bind",
+            "cores",
+            "--hint",
+            "nomultithread",
+            "--exclusive",
+            "--job-name",
+            "# x",
+        ],
+        vec!["--gpus-per-task", "2", "--mem-per-gpu", "10G", "--max-array-size", "5", "--directive=--comment=\"a b\""],
+    ];
+    for (name, flags) in names.into_iter().zip(flags.iter().cycle()) {
+        let dir = top.path().join(OsStr::from_bytes(name));
+        let bin = OsString::from(dir.join("bin's $(id)"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
+        command.arg("--dir").arg(&dir).arg("--bin").arg(bin).args(flags).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        // SC2016 asks whether a `$` in single quotes is meant: in a name it is
+        let checked =
+            Command::new("shellcheck").args(["-x", "-e", "SC2016"]).args(SCRIPTS).current_dir(&dir).output().unwrap();
+        assert!(checked.status.success(), "{name:?}: {}", String::from_utf8_lossy(&checked.stdout));
+    }
+}
+
+#[test]
+fn equal_input_gives_equal_bytes() {
+    let top = tempfile::tempdir().unwrap();
+    let lines: String = (0..40).map(task).collect();
+    let dir = top.path().join("jobs");
+    let flags = ["--rate", "20000", "--partition", "gpu"];
+    assert!(emit(&dir, &flags, &lines).status.success());
+    let first = content(&dir);
+    // in place, and as if for the first time
+    assert!(emit(&dir, &flags, &lines).status.success());
+    assert_eq!(content(&dir), first);
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(emit(&dir, &flags, &lines).status.success());
+    assert_eq!(content(&dir), first);
+
+    let batches: String =
+        (0..40).map_while(|n| fs::read_to_string(dir.join(format!("batches/01/{n:06}.jsonl"))).ok()).collect();
+    assert_eq!(batches, lines, "the batches are the plan in its order");
+    assert_eq!(fs::read_to_string(dir.join("plan.jsonl")).unwrap(), lines);
+}
+
+#[test]
+fn the_directives_are_those_that_were_asked_for() {
+    let top = tempfile::tempdir().unwrap();
+    let flags =
+        ["--partition", "gpu", "--n-workers", "3", "--time", "2:00:00", "--mem", "100GB", "--batch-minutes", "0"];
+    let lines: String = (0..6).map(task).collect();
+    let output = emit(top.path(), &flags, &lines);
+    assert!(
+        stderr(&output).contains("3 jobs x 8 engines x 4 threads = 24 engines, 96 CPUs, 3 GPUs"),
+        "{}",
+        stderr(&output)
+    );
+    let script = fs::read_to_string(top.path().join("job.sbatch")).unwrap();
+    for directive in [
+        "--array=0-5%3",
+        "--partition=gpu",
+        "--cpus-per-task=32",
+        "--gres=gpu:1",
+        "--mem=94G",
+        "--time=02:00:00",
+        "--signal=B:USR1@120",
+        "--requeue",
+        "--open-mode=append",
+        "--ntasks=1",
+    ] {
+        assert!(script.contains(&format!("#SBATCH {directive}\n")), "{directive}\n{script}");
+    }
+    assert!(script.contains("srun=(-n 1 -c 32)\n"), "{script}");
+
+    let flags = [&flags[..], &["--gres", "none", "--skip-directive", "mem", "--skip-directive", "--time"]].concat();
+    assert!(emit(top.path(), &flags, &lines).status.success());
+    let script = fs::read_to_string(top.path().join("job.sbatch")).unwrap();
+    assert!(
+        !["--gres", "--mem", "--time"].iter().any(|option| script.contains(&format!("#SBATCH {option}"))),
+        "{script}"
+    );
+}
+
+#[test]
+fn explain_shows_the_same_directives_and_writes_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path().join("jobs");
+    let output = emit(&dir, &["--explain", "--mem", "16GB"], &task(1));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.lines().any(|line| line.starts_with("--mem ") && line.contains("--mem=15G")), "{table}");
+    assert!(table.lines().any(|line| line.contains("--engines 8")), "{table}");
+    assert!(!dir.exists());
+}
+
+#[test]
+fn what_slurm_can_not_write_a_log_to_is_refused() {
+    let top = tempfile::tempdir().unwrap();
+    for (name, expected) in [("two\nlines", "line break"), ("back\\slash", "backslash")] {
+        let output = emit(&top.path().join(name), &[], &task(1));
+        assert!(output.status.code() == Some(2) && stderr(&output).contains(expected), "{}", stderr(&output));
+        assert!(!top.path().join(name).exists());
+    }
+    let output = emit(&top.path().join("jobs"), &["--drain-seconds", "600", "--time", "10"], &task(1));
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("--drain-seconds 600"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_submitted_plan_is_not_overwritten_by_another() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path();
+    assert!(emit(dir, &[], &task(1)).status.success());
+    assert!(emit(dir, &[], &(task(1) + &task(2))).status.success(), "it is not submitted yet");
+    fs::write(dir.join("submitted"), "1 array of batches/01\n").unwrap();
+    let before = content(dir);
+    let output = emit(dir, &[], &task(3));
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("another plan"), "{}", stderr(&output));
+    assert_eq!(content(dir), before);
+    // scripts of the same plan may change: --time here
+    assert!(emit(dir, &["--time", "5"], &(task(1) + &task(2))).status.success());
+    assert!(fs::read_to_string(dir.join("job.sbatch")).unwrap().contains("--time=00:05:00"));
+}
+
+#[test]
+fn other_records_go_on_and_tasks_stay() {
+    let top = tempfile::tempdir().unwrap();
+    let fail = Record::from(Fail { about: "/x.h5".to_owned(), ..Fail::default() }).to_line() + "\n";
+    let output = emit(top.path(), &[], &(task(1) + &fail + &task(2) + &task(1)));
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), fail);
+    assert!(stderr(&output).contains("1 tasks came more than once"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(top.path().join("plan.jsonl")).unwrap(), task(1) + &task(2));
+    let output = emit(&top.path().join("other"), &[], "{\n");
+    assert_eq!(output.status.code(), Some(1));
+}
