@@ -258,4 +258,26 @@ mod tests {
         alive.commit().expect("the file of the living is still there");
         assert_eq!(names(directory.path()), [".b.h5.node7-12-1.tmp", "a.h5"]);
     }
+
+    #[test]
+    fn clearing_up_never_takes_a_file_from_the_living() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let target = directory.path().join("a.h5");
+        let written = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let clear_up = || {
+                while !written.load(Relaxed) {
+                    remove_leftovers(&target).expect("a search");
+                }
+            };
+            let write = || (0..40).for_each(|_| write(&target, "whole").expect("a file"));
+            let cleaners = [scope.spawn(clear_up), scope.spawn(clear_up)];
+            let writers = [scope.spawn(write), scope.spawn(write)];
+            let failed: Vec<_> = writers.into_iter().map(|writer| writer.join().is_err()).collect();
+            written.store(true, Relaxed);
+            let lost: Vec<_> = cleaners.into_iter().map(|cleaner| cleaner.join().is_err()).collect();
+            assert_eq!([failed, lost].concat(), [false; 4]);
+        });
+        assert_eq!(names(directory.path()), ["a.h5"]);
+    }
 }
