@@ -210,6 +210,7 @@ impl<'a> Runner<'a> {
         let mut next = 0;
         for (index, window) in receive {
             self.filter.check()?;
+            window.warnings.iter().for_each(|warning| self.filter.warn(warning));
             waiting.insert(index, window);
             while let Some(window) = waiting.remove(&next) {
                 window.rows.iter().try_for_each(&mut append)?;

@@ -18,6 +18,8 @@ pub struct Yield {
     pub rows: Vec<Row>,
     /// The frames that were lost, each with its source and reason.
     pub losses: Vec<(u64, usize, Loss)>,
+    /// What is suspicious about the frames.
+    pub warnings: Vec<String>,
     /// Stored bytes read.
     pub read_bytes: u64,
     /// Seconds of reading.
@@ -104,6 +106,9 @@ impl<'a> Worker<'a> {
         let pairs = self.buffers.iter().zip(batch);
         let stored: Vec<Stored<'_>> =
             pairs.map(|(bytes, frame)| Stored { bytes, filter_mask: frame.filter_mask }).collect();
+        if let Some(first) = stored.first() {
+            out.warnings.extend(self.integrator.suspect(&open.decoder, first));
+        }
         let sums = self.integrator.batch(&open.decoder, &stored, &mut self.scratch);
         for ((sums, stored), frame) in sums.into_iter().zip(&stored).zip(batch) {
             match sums {

@@ -76,7 +76,7 @@ fn first_frame(store: &Store, shape: [usize; 2]) -> Result<Vec<f64>, String> {
 }
 
 /// Native-endian pixels as numbers.
-fn numbers(pixels: &[u8], dtype: PixelType) -> Vec<f64> {
+pub fn numbers(pixels: &[u8], dtype: PixelType) -> Vec<f64> {
     macro_rules! read {
         ($type:ty) => {
             pixels.as_chunks().0.iter().map(|bytes| <$type>::from_ne_bytes(*bytes) as f64).collect()

@@ -8,6 +8,7 @@ use recipe::Recipe;
 
 use crate::assemble::{AssembleError, Assembler};
 use crate::setup::Setup;
+use crate::suspect::Suspect;
 use crate::{Error, dummy};
 
 /// How a source's chunks are decoded.
@@ -32,6 +33,7 @@ pub struct Integrator {
     chi: Option<Axis>,
     plan: Plan,
     invalid: Invalid,
+    suspect: Option<Suspect>,
 }
 
 impl Integrator {
@@ -52,16 +54,25 @@ impl Integrator {
                 ));
             }
         };
-        let Setup { binning, normalization, dark, dummy: detector } = Setup::of(recipe, shape)?;
+        let Setup { binning, normalization, dark, detector, mask } = Setup::of(recipe, shape)?;
         let matrix = &binning.matrix;
         let matrix = Matrix::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins);
         let matrix = matrix.map_err(|why| Error::Binning(why.to_string()))?;
         let plan = Plan::new(matrix, &normalization, errors, dark.as_deref());
         let plan = plan.map_err(|why| Error::Binning(why.to_string()))?;
+        let suspect = Suspect::of(recipe, &detector, &mask, dtype);
         let unit = binning.axis.unit;
         let radial = Axis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
         let chi = binning.chi.map(|chi| Axis { name: "chi", units: "deg", centers: chi.centers });
-        Ok(Self { shape, dtype, radial, chi, plan, invalid: dummy::rule(recipe.dummy, &detector, dtype) })
+        Ok(Self {
+            shape,
+            dtype,
+            radial,
+            chi,
+            plan,
+            invalid: dummy::rule(recipe.dummy, &detector.dummy, dtype),
+            suspect,
+        })
     }
 
     /// The radial axis.
@@ -91,6 +102,15 @@ impl Integrator {
         let filters: Vec<(u32, &[u32])> =
             coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
         Pipeline::from_hdf5(&filters, self.dtype, coding.big_endian).map_err(|why| Error::Coding(why.to_string()))
+    }
+
+    /// A warning where the PONI names no detector, nobody says which values are no measurement, and this
+    /// frame holds some that look like it. Only the first frame that it is asked for is looked at.
+    pub fn suspect(&self, decoder: &Decoder, frame: &Stored<'_>) -> Option<String> {
+        let suspect = self.suspect.as_ref().filter(|suspect| suspect.is_first())?;
+        let mut pixels = vec![0; self.plan.pixels() * self.dtype.size()];
+        decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok()?;
+        suspect.look(&pixels)
     }
 
     /// The sums of frames that are one chunk each. A frame that does not decode is an error of its own.

@@ -11,6 +11,7 @@ mod image;
 mod integrator;
 mod nexus;
 mod setup;
+mod suspect;
 
 pub use assemble::{AssembleError, Assembler};
 pub use error::Error;

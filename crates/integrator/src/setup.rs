@@ -1,7 +1,7 @@
 //! What a recipe and the shape of the frames come to: geometry, mask, bins and normalization.
 
 use binning::{Azimuth, Binning, Bins, Regroup, regroup};
-use geometry::{Detector, DummyRule, Geometry, Poni, Unit};
+use geometry::{Detector, Geometry, Poni, Unit};
 use recipe::Recipe;
 
 use crate::image::{self, Role};
@@ -15,8 +15,10 @@ pub struct Setup {
     pub normalization: Vec<f64>,
     /// The dark counts of each pixel.
     pub dark: Option<Vec<f64>>,
-    /// The detector's dummy values.
-    pub dummy: DummyRule,
+    /// The detector.
+    pub detector: Detector,
+    /// The gap mask and the recipe's masks, united: true where masked.
+    pub mask: Vec<bool>,
 }
 
 impl Setup {
@@ -37,7 +39,7 @@ impl Setup {
         let flat = load(Role::Flat, &recipe.flat)?;
         let dark = load(Role::Dark, &recipe.dark)?;
         let normalization = normalization(recipe, &geometry, flat);
-        Ok(Self { binning, normalization, dark, dummy: detector.dummy })
+        Ok(Self { binning, normalization, dark, detector, mask })
     }
 }
 
