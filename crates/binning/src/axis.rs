@@ -80,10 +80,7 @@ pub(crate) fn azimuthal(bins: &Bins) -> Result<(Turn, ChiAxis), Error> {
             check_edges("azimuth", edges)?;
             let (first, last) = (edges[0], edges[edges.len() - 1]);
             if last - first > TURN {
-                return Err(Error::Edges {
-                    axis: "azimuth",
-                    why: format!("{first} to {last} deg is more than a turn"),
-                });
+                return Err(beyond_a_turn(first, last));
             }
             let shift = folded(first) - first.to_radians();
             (first, Ruler::edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))

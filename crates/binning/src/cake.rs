@@ -177,15 +177,23 @@ mod tests {
 
     #[test]
     fn the_pixel_at_the_beam_centre_has_every_azimuth() {
-        let corners = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
-        let grid = Grid { radial: Ruler::even(0.0, 2.0, 2), azimuthal: Turn::new(Ruler::even(-PI, nudge(PI), 6)) };
-        let mut room = Pieces::default();
-        grid.cut(&corners, &mut room);
-        room.share();
-        assert_eq!(room.bins.iter().filter(|bin| *bin % 2 == 0).count(), 6);
-        for (bin, share) in room.bins.iter().zip(&room.shares) {
-            let expected = if bin % 2 == 0 { 1.0 / 6.0 } else { 0.0 };
-            assert!((share - expected).abs() < 1e-6, "{share} in {bin}");
+        let square = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
+        let mirrored = [square[3], square[2], square[1], square[0]];
+        for start in [-PI, -2.0, -0.5, 0.0, 1.0, 2.5, 3.1] {
+            for first in 0..8 {
+                let mut corners = if first < 4 { square } else { mirrored };
+                corners.rotate_left(first % 4);
+                let azimuthal = Turn::new(Ruler::even(start, nudge(start + TAU), 6));
+                let grid = Grid { radial: Ruler::even(0.0, 2.0, 2), azimuthal };
+                let mut room = Pieces::default();
+                grid.cut(&corners, &mut room);
+                room.share();
+                for (bin, share) in room.bins.iter().zip(&room.shares) {
+                    let expected = if bin % 2 == 0 { 1.0 / 6.0 } else { 0.0 };
+                    assert!((share - expected).abs() < 1e-6, "{corners:?} from {start}: {share} in {bin}");
+                }
+                assert_eq!(room.bins.iter().filter(|bin| *bin % 2 == 0).count(), 6);
+            }
         }
     }
 }

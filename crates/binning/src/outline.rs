@@ -38,14 +38,7 @@ impl Outline {
             outline.points[6] = [0.0, 0.0];
             outline.len = 7;
         }
-        outline.center();
         Some(outline)
-    }
-
-    /// Moves chi by whole turns so that the middle of the corners is in [-pi, pi].
-    fn center(&mut self) {
-        let mean = self.chi + self.points[..4].iter().map(|point| point[1]).sum::<f64>() / 4.0;
-        self.chi -= TAU * (mean / TAU).round();
     }
 
     /// The corners in order, chi relative to [`Self::chi`].
@@ -63,7 +56,7 @@ impl Outline {
         extent(self.points().iter().map(|point| point[0]))
     }
 
-    /// The smallest and largest chi, their middle near [-pi, pi].
+    /// The smallest and largest chi, at most a turn from that of the first corner.
     pub fn chi_extent(&self) -> (f64, f64) {
         let (min, max) = extent(self.points().iter().map(|point| point[1]));
         (self.chi + min, self.chi + max)

@@ -122,6 +122,15 @@ mod tests {
     }
 
     #[test]
+    fn an_outline_that_crosses_itself_keeps_its_larger_side() {
+        for sign in [1.0, -1.0] {
+            let mut areas = [3.0, -0.5, 1.0].map(|area| area * sign);
+            normalize(&mut areas);
+            assert_eq!(areas, [0.75, 0.0, 0.25]);
+        }
+    }
+
+    #[test]
     fn a_pixel_without_finite_corners_has_no_share() {
         let mut corners = [[1.0, 0.1], [1.0, 0.2], [2.0, 0.2], [2.0, 0.1]];
         corners[2][0] = f32::NAN;

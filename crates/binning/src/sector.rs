@@ -41,8 +41,9 @@ pub(crate) fn folded(degrees: f64) -> f64 {
 }
 
 impl Sector {
-    /// Whether the interval `min..max` of chi (rad, its middle in [-pi, pi]) overlaps the sector. Its limits belong to
-    /// it; an image of the interval a turn away must reach inside, so that a pixel exactly at pi is not also at -pi.
+    /// Whether the interval `min..max` (rad, some of it in [-pi, pi], at most a turn long) overlaps the sector. The
+    /// sector's limits belong to it; but an image of the interval a turn away must reach inside, so that a pixel exactly
+    /// at pi is not also at -pi.
     #[inline]
     pub fn overlaps(&self, min: f64, max: f64) -> bool {
         max >= self.lower && min <= self.upper

@@ -33,8 +33,12 @@ impl Turn {
     /// They don't overlap, and cover the interval if the bins span the circle.
     #[inline]
     pub fn images(&self, min: f64, max: f64) -> impl Iterator<Item = (f64, f64, f64)> {
-        [-TAU, 0.0, TAU].into_iter().filter_map(move |turn| {
-            let (min, max) = ((min + turn).max(self.ruler.lower()), (max + turn).min(self.end));
+        let (lower, end) = (self.ruler.lower(), self.end);
+        let first = ((lower - max) / TAU).ceil() as i32;
+        let last = ((end - min) / TAU).floor() as i32;
+        (first..=last).filter_map(move |turns| {
+            let turn = f64::from(turns) * TAU;
+            let (min, max) = ((min + turn).max(lower), (max + turn).min(end));
             (max > min).then_some((turn, min, max))
         })
     }

@@ -78,6 +78,12 @@ fn the_axis_spans_the_unmasked_pixels() {
 }
 
 #[test]
+fn the_axis_does_not_begin_below_zero() {
+    let geometry = Place::flat([30, 40], [10.4, 20.3]).geometry();
+    assert_eq!(binned(&geometry, &request(Split::BBox)).axis.lower, 0.0);
+}
+
+#[test]
 fn a_given_range_is_the_axis_and_is_nudged() {
     let geometry = Place::flat([30, 40], [10.0, 20.0]).geometry();
     for split in SPLITS {
