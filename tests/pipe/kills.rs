@@ -1,0 +1,66 @@
+//! Killed at any moment, a filter loses no finished work, and a rerun ends with the same bytes.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::site::{NOTHING, Site, binary, run, small};
+
+/// Runs a filter and kills it after `after`; what it wrote until then.
+fn killed(name: &str, arguments: &[&str], input: &str, after: Duration) -> String {
+    let mut child = Command::new(binary(name))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the filter starts");
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    // A filter that is dead does not read all of it.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    std::thread::sleep(after);
+    // It may have ended by itself.
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("the filter ends");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// A moment between nothing and a little more than a whole run takes; the golden ratio spreads them.
+fn moment(number: u32, whole: Duration) -> Duration {
+    whole.mul_f64((f64::from(number) * 0.618_033_988_75).fract() * 1.1)
+}
+
+#[test]
+fn kill_9_at_fifty_moments_costs_nothing_but_time() {
+    let site = Site::new(&small());
+    let began = Instant::now();
+    let fresh = run("ai-integrate", &["--threads", "2"], &site.plan("fresh", &["--by", "frames=3"])).good();
+    let integrating = began.elapsed();
+    let began = Instant::now();
+    let expected = run("gather", NOTHING, &fresh.stdout).good().records("summary")[0]["data_digest"].clone();
+    let gathering = began.elapsed();
+
+    let mut whole_lines = 0;
+    for number in 0..25 {
+        let out = format!("killed{number}");
+        let tasks = site.plan(&out, &["--by", "frames=3"]);
+        let root = site.path(&out);
+        let root = root.to_str().unwrap();
+        let wrote = killed("ai-integrate", &["--threads", "2"], &tasks, moment(number, integrating));
+        whole_lines += wrote.lines().count();
+        let results = run("ai-integrate", NOTHING, &tasks).good();
+        killed("gather", &["--from", root], "", moment(number, gathering));
+        let again = run("ai-integrate", NOTHING, &tasks).good();
+        let summary = run("gather", NOTHING, &again.stdout).good().records("summary")[0].clone();
+        assert_eq!((&summary["data_digest"], &summary["complete"]), (&expected, &true.into()), "moment {number}");
+        assert_eq!(results.records("result").len(), 8);
+        let leftovers: Vec<_> =
+            site.parts(&out).into_iter().filter(|path| path.to_string_lossy().contains("/.")).collect();
+        assert!(leftovers.is_empty(), "{leftovers:?}");
+    }
+    assert!(
+        whole_lines > 25 && whole_lines < 175,
+        "{whole_lines} of 200 results before the kills: they missed the run"
+    );
+}

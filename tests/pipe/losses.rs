@@ -1,0 +1,156 @@
+//! Nothing is lost in silence: what is not there is NaN with a reason, never zero.
+
+use hdf5::File;
+use sample::{Defect, Options};
+use serde_json::Value;
+
+use crate::site::{NOTHING, Ran, Site, run, small};
+
+fn with(defect: Defect) -> Site {
+    Site::new(&Options { scans: 0, defects: vec![defect], ..small() })
+}
+
+/// The final of the only summary: whether each row is all NaN, and the rows' statuses.
+fn rows(gathered: &Ran) -> (Vec<bool>, Vec<u8>) {
+    let summary = &gathered.records("summary")[0];
+    let file = File::open(summary["final"].as_str().unwrap()).unwrap();
+    let group = format!(
+        "/{0}/{1}_integrate/integrated",
+        summary["entry"].as_str().unwrap(),
+        summary["detector"].as_str().unwrap()
+    );
+    let intensity = file.dataset(&format!("{group}/intensity")).unwrap().read_2d::<f32>().unwrap();
+    let status = file.dataset(&format!("{group}/frame_status")).unwrap().read_raw::<u8>().unwrap();
+    (intensity.rows().into_iter().map(|row| row.iter().all(|value| value.is_nan())).collect(), status)
+}
+
+fn missing(summary: &Value) -> Vec<(String, String)> {
+    let all = summary["missing"].as_array().cloned().unwrap_or_default();
+    all.iter().map(|gap| (gap["range"].to_string(), gap["reason"].as_str().unwrap().to_owned())).collect()
+}
+
+#[test]
+fn a_missing_lima_file_is_nan_rows_that_were_known_before() {
+    let site = with(Defect::MissingFile);
+    let gathered = site.process("out", &[], &[]);
+    let (nan, status) = rows(&gathered);
+    let expected: Vec<bool> = (0..24).map(|frame| (7..14).contains(&frame)).collect();
+    assert_eq!(nan, expected);
+    assert!(status.iter().zip(&expected).all(|(&status, &lost)| status == if lost { 2 } else { 0 }), "{status:?}");
+    assert_eq!(gathered.status, 0, "what scan-find knew is no failure: {}", gathered.stderr);
+}
+
+#[test]
+fn an_unwritten_chunk_is_a_nan_row() {
+    let site = with(Defect::UnwrittenChunk);
+    let (nan, status) = rows(&site.process("out", &[], &[]));
+    assert_eq!(nan.iter().filter(|&&nan| nan).count(), 1);
+    assert_eq!(status[12], 2);
+}
+
+#[test]
+fn a_truncated_chunk_is_a_nan_row_and_a_failure() {
+    let site = with(Defect::TruncatedChunk);
+    let integrated = run("ai-integrate", NOTHING, &site.plan("out", &[]));
+    assert_eq!(integrated.status, 1);
+    let fails = integrated.records("fail");
+    assert_eq!(fails.len(), 1);
+    assert!(fails[0]["error"].as_str().unwrap().contains("[[12,13]]"), "{}", fails[0]);
+    let gathered = run("gather", NOTHING, &integrated.stdout);
+    assert_eq!(gathered.status, 1);
+    let (nan, status) = rows(&gathered);
+    assert_eq!((nan[12], status[12]), (true, 4));
+    assert_eq!(nan.iter().filter(|&&nan| nan).count(), 1);
+    let summary = &gathered.records("summary")[0];
+    assert_eq!(summary["complete"], false);
+    assert_eq!(missing(summary).len(), 1);
+}
+
+#[test]
+fn an_aborted_scan_keeps_its_frames() {
+    let site = with(Defect::Aborted);
+    let gathered = site.process("out", &["--monitor", "monitor"], &[]);
+    let summary = &gathered.records("summary")[0];
+    let integrated = summary["integrated"].as_u64().unwrap();
+    assert!(integrated == 12 && gathered.status == 0, "{summary} {}", gathered.stderr);
+}
+
+#[test]
+fn strict_makes_a_known_absence_a_failure() {
+    let site = with(Defect::MissingFile);
+    assert_eq!(run("ai-integrate", &["--strict"], &site.plan("out", &[])).status, 1);
+}
+
+#[test]
+fn a_source_that_vanishes_or_changes_after_scan_find_is_a_failure_that_can_be_tried_again() {
+    let site = Site::new(&small());
+    let (away, kept) = (&site.data.lima[0][1], site.path("kept.h5"));
+    std::fs::rename(away, &kept).unwrap();
+    std::fs::write(&site.data.lima[0][2], b"not what it was").unwrap();
+    let integrated = run("ai-integrate", NOTHING, &site.plan("out", &[]));
+    assert_eq!(integrated.status, 1);
+    let fails = integrated.records("fail");
+    assert_eq!(fails.len(), 2, "{}", integrated.stdout);
+    assert!(fails.iter().all(|fail| fail["retryable"] == true));
+    let (nan, status) = rows(&run("gather", NOTHING, &integrated.stdout));
+    assert!((7..14).all(|frame| nan[frame] && status[frame] == 3), "{status:?}");
+    assert!((14..21).all(|frame| nan[frame] && status[frame] == 6), "{status:?}");
+    // Back in its place, with its size and time: the rerun integrates those frames and no others.
+    std::fs::rename(&kept, away).unwrap();
+    let rerun = run("ai-integrate", NOTHING, &site.plan("out", &[]));
+    let result = &rerun.records("result")[0];
+    assert_eq!(result["done"].to_string(), "[[0,14],[21,24]]");
+}
+
+#[test]
+fn a_dead_ai_integrate_leaves_an_incomplete_summary() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "file"]);
+    let two: Vec<&str> = tasks.lines().take(2).collect();
+    let results = run("ai-integrate", NOTHING, &(two.join("\n") + "\n")).good();
+    let gathered = run("gather", NOTHING, &results.stdout);
+    let summary = &gathered.records("summary")[0];
+    assert_eq!(
+        (summary["complete"].as_bool(), summary["integrated"].as_u64(), gathered.status),
+        (Some(false), Some(14), 1)
+    );
+    let (nan, status) = rows(&gathered);
+    assert_eq!(nan.len(), 24);
+    assert!((14..24).all(|frame| nan[frame] && status[frame] == 1), "{status:?}");
+    // What the plan still lacks can be asked for, and completes it.
+    let plan = site.path("plan.jsonl");
+    std::fs::write(&plan, &tasks).unwrap();
+    let missing = run(
+        "gather",
+        &["--plan", plan.to_str().unwrap(), "--missing", "--from", site.path("out").to_str().unwrap()],
+        "",
+    );
+    let rest = run("ai-integrate", NOTHING, &missing.stdout).good();
+    assert_eq!(rest.records("result").len(), 2);
+    let whole = run("gather", NOTHING, &rest.stdout).good();
+    let fresh = site.process("fresh", &[], &[]).good();
+    assert_eq!(whole.records("summary")[0]["data_digest"], fresh.records("summary")[0]["data_digest"]);
+}
+
+#[test]
+fn a_monitor_that_is_zero_or_missing_is_nan_with_that_reason() {
+    let site = Site::new(&small());
+    let master = File::open_rw(&site.data.master).unwrap();
+    let counter = master.dataset("/1.1/measurement/monitor").unwrap();
+    let mut values = counter.read_raw::<f64>().unwrap();
+    (values[3], values[5]) = (0.0, f64::NAN);
+    counter.write_raw(&values).unwrap();
+    drop((counter, master));
+    let gathered = site.process("out", &["--monitor", "monitor", "--monitor-reference", "mean"], &[]);
+    let (nan, status) = rows(&gathered);
+    for frame in 0..24 {
+        assert_eq!(
+            (nan[frame], status[frame]),
+            if [3, 5].contains(&frame) { (true, 5) } else { (false, 0) },
+            "{frame}"
+        );
+    }
+    let unknown = run("ai-integrate", NOTHING, &site.plan("other", &["--monitor", "mondio"]));
+    assert_eq!(unknown.status, 1);
+    assert!(unknown.stderr.contains("mondio") && unknown.stderr.contains("monitor"), "{}", unknown.stderr);
+}

@@ -1,0 +1,7 @@
+//! The whole pipe, run as users run it: `scan-find | plan-split | ai-integrate | gather`.
+
+mod cuts;
+mod kills;
+mod losses;
+mod refusals;
+mod site;
