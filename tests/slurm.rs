@@ -39,7 +39,7 @@ fn the_array_runs_every_batch_once_and_gather_judges_the_whole() {
     for run in &runs {
         assert_eq!(run[2], "4", "2 engines of 2 threads");
         assert!(run[3] == "0" || run[3] == "1", "one GPU, not {}", run[3]);
-        assert_eq!(run[5..].join(" "), "--engine auto --engines 2 --threads 2");
+        assert_eq!(run[6..].join(" "), "--engines 2 --threads 2");
     }
     for element in 0..5 {
         let log = jobs.log(element);

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use records::{Fail, Record, Task};
 
-const SCRIPTS: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
+const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
 
 fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
@@ -21,7 +21,7 @@ fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
 
 fn task(index: u64) -> String {
     let id = format!("{index:016x}");
-    Record::from(Task { id, bytes: 1_000_000, ..Task::default() }).to_line() + "\n"
+    Record::from(Task { id, scan: "5ca0".to_owned(), bytes: 1_000_000, ..Task::default() }).to_line() + "\n"
 }
 
 fn stderr(output: &Output) -> String {
@@ -72,11 +72,28 @@ fn scripts_are_clean_whatever_the_names() {
         command.arg("--dir").arg(&dir).arg("--bin").arg(bin).args(flags).stdin(Stdio::null());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        // SC2016 asks whether a `$` in single quotes is meant: in a name it is
-        let checked =
-            Command::new("shellcheck").args(["-x", "-e", "SC2016"]).args(SCRIPTS).current_dir(&dir).output().unwrap();
-        assert!(checked.status.success(), "{name:?}: {}", String::from_utf8_lossy(&checked.stdout));
+        assert_clean(&dir, &FOR_SLURM);
     }
+}
+
+#[test]
+fn scripts_for_one_machine_are_clean_whatever_the_names() {
+    let top = tempfile::tempdir().unwrap();
+    for (target, scripts) in
+        [("local", &["submit", "worker"][..]), ("parallel", &["submit", "worker"]), ("make", &["submit"])]
+    {
+        let dir = top.path().join(format!("it's \"50%\" $HOME `id` #\n{target}"));
+        let output = emit(&dir, &["--target", target], &task(1));
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_clean(&dir, scripts);
+    }
+}
+
+fn assert_clean(dir: &Path, scripts: &[&str]) {
+    // SC2016 asks whether a `$` in single quotes is meant: in a name it is
+    let checked =
+        Command::new("shellcheck").args(["-x", "-e", "SC2016"]).args(scripts).current_dir(dir).output().unwrap();
+    assert!(checked.status.success(), "{dir:?}: {}", String::from_utf8_lossy(&checked.stdout));
 }
 
 #[test]

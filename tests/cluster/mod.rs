@@ -55,7 +55,7 @@ impl Cluster {
         self.dir.path()
     }
 
-    /// What the stand-in for ai-integrate was started with: job, element, CPUs, GPUs, node and arguments.
+    /// What the stand-in for ai-integrate was started with: job, element, CPUs, GPUs, node, CPU set and arguments.
     pub fn runs(&self) -> Vec<Vec<String>> {
         let runs = fs::read_to_string(self.path().join("done/runs")).unwrap_or_default();
         runs.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect()

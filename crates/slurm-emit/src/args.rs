@@ -66,6 +66,12 @@ impl AsRef<Common> for Args {
 pub enum Target {
     /// A job array of SLURM, and a gather after it.
     Slurm,
+    /// This machine alone.
+    Local,
+    /// GNU parallel, here or on other machines.
+    Parallel,
+    /// A makefile.
+    Make,
 }
 
 /// How the work is shared.
@@ -84,9 +90,9 @@ pub struct SizeFlags {
     #[arg(long, value_name = "C", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
     pub cores_per_worker: u64,
 
-    /// The engine of ai-integrate: auto, cpu or opencl
-    #[arg(long, value_name = "KIND", default_value = "auto")]
-    pub engine: Engine,
+    /// The engine, as ai-integrate takes it [default: what ai-integrate finds]
+    #[arg(long, value_name = "KIND")]
+    pub engine: Option<String>,
 
     /// Minutes that a batch of tasks should take; 0 for one task a batch
     ///
@@ -109,17 +115,6 @@ pub struct SizeFlags {
     /// Logical CPUs of a node, for warnings [default: what sinfo says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub node_cpus: Option<u64>,
-}
-
-/// `ai-integrate --engine`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// OpenCL where the job has a GPU, else the CPU.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// OpenCL.
-    Opencl,
 }
 
 /// What sbatch is told.
@@ -225,17 +220,6 @@ pub struct SiteFlags {
     /// The partition of the closing gather, which needs no GPU [default: that of the array]
     #[arg(long, value_name = "P")]
     pub gather_partition: Option<String>,
-}
-
-impl Engine {
-    /// As `ai-integrate --engine` takes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Cpu => "cpu",
-            Self::Opencl => "opencl",
-        }
-    }
 }
 
 fn minutes(text: &str) -> Result<f64, String> {

@@ -2,6 +2,23 @@
 
 use std::ops::Range;
 
+/// Consecutive tasks that one process is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The name of its file, and of those of its results.
+    pub name: String,
+    /// Which of the plan's tasks.
+    pub tasks: Range<usize>,
+}
+
+impl Batch {
+    /// Batches named by their place in the plan.
+    pub fn numbered(cuts: Vec<Range<usize>>) -> Vec<Self> {
+        let named = |(index, tasks)| Self { name: format!("{index:06}"), tasks };
+        cuts.into_iter().enumerate().map(named).collect()
+    }
+}
+
 /// How large batches are to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cut {
@@ -23,7 +40,7 @@ const SHORTEST_MINUTES: f64 = 1.0;
 impl Cut {
     /// Cuts tasks of these costs, in bytes, into batches of consecutive tasks: as many as fit into
     /// [`Cut::minutes`], or into less where that would leave jobs without work, and one at the least.
-    pub fn batches(&self, costs: &[u64]) -> Vec<Range<usize>> {
+    pub fn ranges(&self, costs: &[u64]) -> Vec<Range<usize>> {
         let limit = self.bytes(costs.iter().sum());
         let mut out: Vec<Range<usize>> = Vec::new();
         let mut sum = 0;
@@ -65,7 +82,7 @@ mod tests {
     fn batches_are_some_minutes_of_consecutive_tasks() {
         // 10 minutes are 60 kB; the plan is 20 such batches
         let costs = vec![10_000; 120];
-        let batches = cut(10.0).batches(&costs);
+        let batches = cut(10.0).ranges(&costs);
         assert_eq!(batches.len(), 20);
         assert!(batches.iter().all(|batch| batch.len() == 6));
         assert!(batches.windows(2).all(|pair| pair[0].end == pair[1].start));
@@ -75,15 +92,15 @@ mod tests {
     #[test]
     fn a_small_plan_feeds_every_worker() {
         // 80 kB for two workers: 10 kB a batch, more than a minute's 6 kB
-        assert_eq!(cut(10.0).batches(&[1_000; 80]).len(), 8);
+        assert_eq!(cut(10.0).ranges(&[1_000; 80]).len(), 8);
         // less than a minute in all: one batch
-        assert_eq!(cut(10.0).batches(&[10; 80]).len(), 1);
+        assert_eq!(cut(10.0).ranges(&[10; 80]).len(), 1);
     }
 
     #[test]
     fn a_large_task_is_a_batch_and_zero_minutes_are_a_task_each() {
-        assert_eq!(cut(1.0).batches(&[100, 50_000, 100, 100]), [0..1, 1..2, 2..4]);
-        assert_eq!(cut(0.0).batches(&[5, 0, 0]), [0..1, 1..2, 2..3]);
-        assert!(cut(10.0).batches(&[]).is_empty());
+        assert_eq!(cut(1.0).ranges(&[100, 50_000, 100, 100]), [0..1, 1..2, 2..4]);
+        assert_eq!(cut(0.0).ranges(&[5, 0, 0]), [0..1, 1..2, 2..3]);
+        assert!(cut(10.0).ranges(&[]).is_empty());
     }
 }

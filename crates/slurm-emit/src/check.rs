@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use crate::args::Target;
 use crate::cluster::{self, Partition};
 use crate::job::Job;
 use crate::scripts::Script;
@@ -21,9 +22,13 @@ pub struct Refusal {
 ///
 /// `sbatch --test-only` finds neither a walltime above the partition's limit, which pends for ever, nor
 /// errors in the script, and names no partition that it does not know: these are asked for separately.
-pub fn refusals(job: &Job, scripts: &[Script], batches: usize) -> Vec<Refusal> {
+pub fn refusals(target: Target, job: &Job, scripts: &[Script]) -> Vec<Refusal> {
     let mut out = programs(&job.bin);
-    out.extend(scripts.iter().filter_map(|script| syntax(&job.dir, script.name)));
+    let of_bash = |script: &&Script| script.name != "Makefile";
+    out.extend(scripts.iter().filter(of_bash).filter_map(|script| syntax(&job.dir, script.name)));
+    if target != Target::Slurm {
+        return out;
+    }
     match cluster::partitions() {
         Err(why) => out.push(refusal("sinfo", why)),
         Ok(all) => {
@@ -32,7 +37,7 @@ pub fn refusals(job: &Job, scripts: &[Script], batches: usize) -> Vec<Refusal> {
                 out.extend(partition(job, &all, "--gather-partition", Some(name)));
             }
             if out.is_empty() {
-                out.extend(resources(job, batches));
+                out.extend(resources(job));
             }
         }
     }
@@ -89,13 +94,12 @@ fn partition(job: &Job, all: &[Partition], flag: &str, wanted: Option<&str>) -> 
 }
 
 /// Whether SLURM would take the jobs.
-fn resources(job: &Job, batches: usize) -> Vec<Refusal> {
-    // one element: its resources are those of all, and the size of arrays is submit's business
-    let array = (batches > 0).then_some("--array=0");
+fn resources(job: &Job) -> Vec<Refusal> {
     let mut out = Vec::new();
-    for (script, array) in [("job.sbatch", array), ("gather.sbatch", None)] {
+    // one element: its resources are those of all, and how many there may be is submit's business
+    for (script, array) in [("job.sbatch", Some("--array=0")), ("gather.sbatch", None)] {
         let path = job.dir.join(script);
-        let arguments = std::iter::once("--test-only").chain(array).map(AsRef::as_ref).chain([path.as_os_str()]);
+        let arguments = ["--test-only"].into_iter().chain(array).map(AsRef::as_ref).chain([path.as_os_str()]);
         match cluster::ask("sbatch", arguments) {
             Ok(output) if output.status.success() => (),
             Ok(output) => out.push(refusal(script, reason(&output.stderr))),

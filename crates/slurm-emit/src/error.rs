@@ -22,6 +22,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// An id can't be the name of a file.
+    #[error("id `{id}`: a makefile takes letters, digits, - and _")]
+    Id {
+        /// The id of a task or scan.
+        id: String,
+    },
     /// The results that the rate was to be taken from do not tell it.
     #[error("{}: no result record of work that was done: expected those of ai-integrate", path.display())]
     NoRate {

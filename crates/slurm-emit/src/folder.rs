@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use manners::atomic::AtomicFile;
 
+use crate::batches::Batch;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::scripts::Script;
@@ -25,7 +25,7 @@ const SUBMITTED: &str = "submitted";
 ///
 /// # Errors
 /// The directory can't be written, or its jobs were submitted with another plan or cut.
-pub fn write(dir: &Path, plan: &Plan, batches: &[Range<usize>], scripts: &[Script]) -> Result<(), Error> {
+pub fn write(dir: &Path, plan: &Plan, batches: &[Batch], scripts: &[Script]) -> Result<(), Error> {
     for name in ["logs", "results", "summaries"] {
         let path = dir.join(name);
         fs::create_dir_all(&path).map_err(Error::at(&path))?;
@@ -42,20 +42,17 @@ pub fn write(dir: &Path, plan: &Plan, batches: &[Range<usize>], scripts: &[Scrip
 }
 
 /// Whether the directory has this plan and this cut of it.
-fn holds(dir: &Path, whole: &str, plan: &Plan, batches: &[Range<usize>]) -> bool {
+fn holds(dir: &Path, whole: &str, plan: &Plan, batches: &[Batch]) -> bool {
     let same = |path: &Path, text: &str| fs::read(path).is_ok_and(|there| there == text.as_bytes());
     let cut = dir.join(FIRST_CUT);
     let count = fs::read_dir(&cut).map_or(0, Iterator::count);
     count == batches.len()
         && same(&dir.join("plan.jsonl"), whole)
-        && batches
-            .iter()
-            .enumerate()
-            .all(|(index, batch)| same(&cut.join(batch_name(index)), &text(&plan.lines()[batch.clone()])))
+        && batches.iter().all(|batch| same(&cut.join(file_name(batch)), &text(&plan.lines()[batch.tasks.clone()])))
 }
 
 /// Writes all batches beside their place, and puts them there at once.
-fn write_batches(dir: &Path, plan: &Plan, batches: &[Range<usize>]) -> Result<(), Error> {
+fn write_batches(dir: &Path, plan: &Plan, batches: &[Batch]) -> Result<(), Error> {
     let (all, new, cut) = (dir.join("batches"), dir.join(".batches"), dir.join(FIRST_CUT));
     for earlier in [&all, &new] {
         match fs::remove_dir_all(earlier) {
@@ -63,9 +60,9 @@ fn write_batches(dir: &Path, plan: &Plan, batches: &[Range<usize>]) -> Result<()
             _ => fs::create_dir(earlier).map_err(Error::at(earlier))?,
         }
     }
-    for (index, batch) in batches.iter().enumerate() {
-        let path = new.join(batch_name(index));
-        fs::write(&path, text(&plan.lines()[batch.clone()])).map_err(Error::at(&path))?;
+    for batch in batches {
+        let path = new.join(file_name(batch));
+        fs::write(&path, text(&plan.lines()[batch.tasks.clone()])).map_err(Error::at(&path))?;
     }
     fs::rename(&new, &cut).map_err(Error::at(&cut))
 }
@@ -85,8 +82,8 @@ fn put(path: &Path, text: &OsStr, executable: bool) -> Result<(), Error> {
     write().map_err(Error::at(path))
 }
 
-fn batch_name(index: usize) -> String {
-    format!("{index:06}.jsonl")
+fn file_name(batch: &Batch) -> String {
+    format!("{}.jsonl", batch.name)
 }
 
 fn text(lines: &[String]) -> String {

@@ -26,8 +26,8 @@ pub struct Job {
     pub cut: Cut,
     /// Elements of an array, where SLURM is not to be asked.
     pub max_array_size: Option<u64>,
-    /// ai-integrate's arguments.
-    pub integrate: Vec<String>,
+    /// ai-integrate's arguments, but for `--threads`.
+    pub engine_arguments: Vec<String>,
     /// What sbatch is told.
     pub site: SiteFlags,
 }
@@ -57,9 +57,8 @@ impl Job {
         if drain_seconds >= walltime.seconds() {
             return Err(Error::Drain { drain: drain_seconds, walltime });
         }
-        let integrate = ["--engine", size.engine.name(), "--engines", &engines.to_string(), "--threads"];
-        let mut integrate: Vec<String> = integrate.map(str::to_owned).into();
-        integrate.push(size.cores_per_worker.to_string());
+        let engine = size.engine.iter().flat_map(|engine| ["--engine".to_owned(), engine.clone()]);
+        let engine_arguments = engine.chain(["--engines".to_owned(), engines.to_string()]).collect();
         Ok(Self {
             dir: std::path::absolute(&args.dir).map_err(Error::at(&args.dir))?,
             bin: match &args.bin {
@@ -71,9 +70,15 @@ impl Job {
             drain_seconds,
             cut: Cut { minutes: size.batch_minutes, rate, workers: size.n_workers },
             max_array_size: size.max_array_size,
-            integrate,
+            engine_arguments,
             site: site.clone(),
         })
+    }
+
+    /// ai-integrate's arguments.
+    pub fn arguments(&self) -> Vec<String> {
+        let threads = ["--threads".to_owned(), self.size.threads.to_string()];
+        self.engine_arguments.iter().cloned().chain(threads).collect()
     }
 }
 

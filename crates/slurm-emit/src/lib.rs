@@ -11,11 +11,14 @@ mod explain;
 mod folder;
 mod gpus;
 mod job;
+mod local;
+mod makefile;
 mod memory;
 mod plan;
 mod rate;
 mod scripts;
 mod size;
+mod slurm;
 mod walltime;
 
 use std::io;
@@ -24,9 +27,12 @@ use std::process::{Command, ExitCode};
 use manners::{Filter, Stop};
 use records::{Fail, Record};
 
-use args::Args;
+use args::{Args, Target};
+use batches::Batch;
+use error::Error;
 use job::Job;
 use plan::Plan;
+use scripts::Script;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
@@ -41,29 +47,41 @@ pub fn main() -> ExitCode {
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let job = Job::new(&args).map_err(|why| Stop::fatal("no jobs", why))?;
     let plan = Plan::read(&args.files, filter)?;
-    let batches = job.cut.batches(plan.costs());
     tell_size(&args, &job, filter);
-
-    let unwritten = |why: error::Error| Stop::fatal("no scripts", why);
+    let unwritten = |why| Stop::fatal("no scripts", why);
+    let (batches, scripts) = emit(args.target, &job, &plan).map_err(unwritten)?;
     if args.explain {
-        let table = explain::table(&job, batches.len()).map_err(|why| unwritten(why.into()))?;
+        let table = explain::table(args.target, &job, batches.len()).map_err(|why| unwritten(why.into()))?;
         // Text in place of records is what was asked for.
         return table.into_iter().try_for_each(|line| filter.emit(&Record::Other(line)));
     }
-    let scripts = scripts::for_slurm(&job, batches.len()).map_err(|why| unwritten(why.into()))?;
     folder::write(&job.dir, &plan, &batches, &scripts).map_err(unwritten)?;
     let (tasks, count) = (plan.lines().len(), batches.len());
     filter.note(0, || format!("{tasks} tasks in {count} batches: {}", job.dir.join("submit").display()));
-
     if args.check {
-        check(&job, &scripts, count, filter)?;
+        check(args.target, &job, &scripts, filter)?;
     }
     if args.submit { submit(&job) } else { Ok(()) }
 }
 
+/// The batches of the plan and the scripts to run them.
+fn emit(target: Target, job: &Job, plan: &Plan) -> Result<(Vec<Batch>, Vec<Script>), Error> {
+    let batches = match target {
+        Target::Make => makefile::batches(plan)?,
+        _ => Batch::numbered(job.cut.ranges(plan.costs())),
+    };
+    let scripts = match target {
+        Target::Slurm => slurm::scripts(job, batches.len())?,
+        Target::Local => local::scripts(job),
+        Target::Parallel => local::scripts_for_parallel(job),
+        Target::Make => makefile::scripts(job, plan),
+    };
+    Ok((batches, scripts))
+}
+
 /// Tells every reason why the jobs would not run, if there is one.
-fn check(job: &Job, scripts: &[scripts::Script], batches: usize, filter: &Filter) -> Result<(), Stop> {
-    let refusals = check::refusals(job, scripts, batches);
+fn check(target: Target, job: &Job, scripts: &[Script], filter: &Filter) -> Result<(), Stop> {
+    let refusals = check::refusals(target, job, scripts);
     if refusals.is_empty() {
         return Ok(());
     }
@@ -76,12 +94,17 @@ fn check(job: &Job, scripts: &[scripts::Script], batches: usize, filter: &Filter
 /// The product of workers, engines and threads, and what is wrong with it.
 fn tell_size(args: &Args, job: &Job, filter: &Filter) {
     filter.note(0, || job.size.to_string());
-    let asked = || cluster::partitions().ok();
     let smallest = |all: Vec<cluster::Partition>| {
         cluster::of_job(&all, args.site.partition.as_deref()).iter().map(|partition| partition.cpus).min()
     };
-    let node_cpus = args.size.node_cpus.or_else(|| asked().and_then(smallest));
-    job.size.warnings(node_cpus).iter().for_each(|warning| filter.warn(warning));
+    let warnings = match args.target {
+        Target::Slurm => {
+            let asked = || cluster::partitions().ok().and_then(smallest);
+            job.size.warnings(args.size.node_cpus.or_else(asked))
+        }
+        _ => job.size.warnings_here(args.size.node_cpus.unwrap_or(manners::cpu::budget() as u64)),
+    };
+    warnings.iter().for_each(|warning| filter.warn(warning));
 }
 
 /// Runs `submit`. What it says goes to stderr, for stdout is for records.

@@ -11,6 +11,7 @@ use records::{Record, Task};
 pub struct Plan {
     lines: Vec<String>,
     costs: Vec<u64>,
+    names: Vec<(String, String)>,
     ids: HashSet<String>,
 }
 
@@ -40,6 +41,7 @@ impl Plan {
         let new = self.ids.insert(task.id.clone());
         if new {
             self.costs.push(task.bytes);
+            self.names.push((task.id.clone(), task.scan.clone()));
             self.lines.push(Record::from(task).to_line());
         }
         new
@@ -53,5 +55,10 @@ impl Plan {
     /// The tasks' stored bytes.
     pub fn costs(&self) -> &[u64] {
         &self.costs
+    }
+
+    /// The tasks' ids, each with that of its scan.
+    pub fn names(&self) -> &[(String, String)] {
+        &self.names
     }
 }

@@ -1,10 +1,9 @@
-//! The text of every script, from the settings alone: the same input gives the same bytes.
+//! Scripts, and the pieces that they are made of.
 
 use std::ffi::{OsStr, OsString};
 
 use manners::quote;
 
-use crate::directive;
 use crate::job::Job;
 
 /// One script of the directory.
@@ -12,89 +11,36 @@ use crate::job::Job;
 pub struct Script {
     /// Its name in the directory.
     pub name: &'static str,
-    /// Whether it is to be called; else sbatch or another script reads it.
+    /// Whether it is to be called; else another program reads it.
     pub executable: bool,
     /// Its text. Of bytes, for that is what paths are.
     pub text: OsString,
 }
 
-/// The scripts for SLURM, for a plan of so many batches. The last one is `submit`: where it is, all is.
-///
-/// # Errors
-/// A value that no directive can hold.
-pub fn for_slurm(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
-    let extra = &job.site.directive;
-    let array = directive::lines(&directive::of_array(job, batches)?, extra)?;
-    let gather = directive::lines(&directive::of_gather(job)?, extra)?;
-
-    let mut setup = OsString::new();
-    for line in &job.site.setup {
-        setup.push(line);
-        setup.push("\n");
+impl Script {
+    /// A script to be called.
+    pub fn called(name: &'static str, text: OsString) -> Self {
+        Self { name, executable: true, text }
     }
-    let bin = assign("bin", job.bin.as_os_str());
-    let mut element = setup.clone();
-    element.push(&bin);
-    element.push(assign_list("srun", &srun(job)));
-    element.push(assign_list("ai_integrate", &job.integrate));
-    let mut closing = setup;
-    closing.push(&bin);
-    let mut queue = bin;
-    queue.push(assign("workers", job.size.workers.to_string().as_ref()));
-    queue.push("# Elements that SLURM allows in an array; where empty, SLURM is asked.\n");
-    queue
-        .push(assign("max_array_size", job.max_array_size.map(|limit| limit.to_string()).unwrap_or_default().as_ref()));
-    let mut enter = OsString::from("cd -- ");
-    enter.push(quote::shell(job.dir.as_os_str()));
-    enter.push("\n");
 
-    let read = |name, text| Script { name, executable: false, text };
-    let called = |name, template| Script { name, executable: true, text: fill(template, &[("# SETTINGS\n", &enter)]) };
-    Ok(vec![
-        read(
-            "job.sbatch",
-            fill(include_str!("slurm/job.sbatch"), &[("# DIRECTIVES\n", &array), ("# SETTINGS\n", &element)]),
-        ),
-        read(
-            "gather.sbatch",
-            fill(include_str!("slurm/gather.sbatch"), &[("# DIRECTIVES\n", &gather), ("# SETTINGS\n", &closing)]),
-        ),
-        read("queue.bash", fill(include_str!("slurm/queue.bash"), &[("# SETTINGS\n", &queue)])),
-        called("status", include_str!("slurm/status")),
-        called("cancel", include_str!("slurm/cancel")),
-        called("resubmit", include_str!("slurm/resubmit")),
-        called("submit", include_str!("slurm/submit")),
-    ])
-}
-
-/// srun's arguments. The CPUs are said again because from SLURM 22.05 on, srun does not take them from the job.
-fn srun(job: &Job) -> Vec<String> {
-    let mut out = ["-n", "1", "-c", &job.size.cpus().to_string()].map(str::to_owned).to_vec();
-    out.extend(job.site.cpu_bind.iter().map(|kind| format!("--cpu-bind={kind}")));
-    out
-}
-
-/// `name=value`, a line of bash.
-fn assign(name: &str, value: &OsStr) -> OsString {
-    let mut out = OsString::from(format!("{name}="));
-    out.push(quote::shell(value));
-    out.push("\n");
-    out
-}
-
-/// `name=(value ...)`, a line of bash.
-fn assign_list(name: &str, values: &[String]) -> OsString {
-    let mut out = OsString::from(format!("{name}=("));
-    for (index, value) in values.iter().enumerate() {
-        out.push(if index > 0 { " " } else { "" });
-        out.push(quote::shell(value.as_ref()));
+    /// A script that another program reads.
+    pub fn read(name: &'static str, text: OsString) -> Self {
+        Self { name, executable: false, text }
     }
-    out.push(")\n");
-    out
 }
 
-/// A template with each marked line replaced by text. The text is not searched for marks again.
-fn fill(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
+/// Where in a template the `#SBATCH` lines go.
+pub const DIRECTIVES: &str = "# DIRECTIVES\n";
+
+/// Where in a template the settings go.
+pub const SETTINGS: &str = "# SETTINGS\n";
+
+/// Where in a template the end goes that puts together what is integrated, and judges the whole.
+pub const JUDGE: (&str, &str) = ("# JUDGE\n", include_str!("judge.bash"));
+
+/// A template with texts in the places of marks, in the order of the marks. What is put in is not
+/// searched for marks again.
+pub fn fill(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
     let mut out = OsString::new();
     let mut rest = template;
     for (mark, text) in texts {
@@ -105,4 +51,46 @@ fn fill(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
     }
     out.push(rest);
     out
+}
+
+/// Texts, one behind the other.
+pub fn concat(texts: &[&OsStr]) -> OsString {
+    texts.iter().fold(OsString::new(), |mut out, text| {
+        out.push(text);
+        out
+    })
+}
+
+/// `name=value`, a line of bash.
+pub fn assign(name: &str, value: impl AsRef<OsStr>) -> OsString {
+    concat(&[name.as_ref(), "=".as_ref(), &quote::shell(value.as_ref()), "\n".as_ref()])
+}
+
+/// `name=(value ...)`, a line of bash.
+pub fn assign_list(name: &str, values: &[String]) -> OsString {
+    let words: Vec<_> = values.iter().map(|value| quote::shell(value.as_ref())).collect();
+    concat(&[name.as_ref(), "=(".as_ref(), &words.join(" ".as_ref()), ")\n".as_ref()])
+}
+
+/// The line that goes to the directory of the job.
+pub fn enter(job: &Job) -> OsString {
+    concat(&["cd -- ".as_ref(), &quote::shell(job.dir.as_os_str()), " || exit\n".as_ref()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_filled_in_is_not_filled_in_again() {
+        let template = "a\n# DIRECTIVES\nb\n# SETTINGS\nc\n";
+        let filled = fill(template, &[(DIRECTIVES, "# SETTINGS\n".as_ref()), (SETTINGS, "x\n".as_ref())]);
+        assert_eq!(filled, "a\n# SETTINGS\nb\nx\nc\n");
+    }
+
+    #[test]
+    fn values_are_words() {
+        assert_eq!(assign("bin", "/a b"), "bin='/a b'\n");
+        assert_eq!(assign_list("list", &["-n".to_owned(), "$x".to_owned()]), "list=(-n '$x')\n");
+    }
 }

@@ -43,14 +43,33 @@ impl Size {
             }
             _ => (),
         }
-        if self.gpus > 0 && !(4 * self.gpus..=8 * self.gpus).contains(&engines) {
-            let per_gpu = if self.gpus == 1 { String::new() } else { format!(" for {} GPUs", self.gpus) };
-            let fits = engines.clamp(4 * self.gpus, 8 * self.gpus);
+        out.extend(self.gpu_warning());
+        out
+    }
+
+    /// The same where all workers share one machine of so many CPUs.
+    pub fn warnings_here(&self, cpus: u64) -> Vec<String> {
+        let all = self.workers * self.cpus();
+        let mut out = Vec::new();
+        if all > cpus {
+            let fits = (cpus / self.workers / self.engines).max(1);
             out.push(format!(
-                "{engines} engines{per_gpu}: 4 to 8 a GPU keep it busy; try --ai-engines-per-worker {fits}"
+                "{all} threads on the {cpus} CPUs of this machine; try --cores-per-worker {fits}, or fewer workers"
             ));
         }
+        out.extend(self.gpu_warning());
         out
+    }
+
+    fn gpu_warning(&self) -> Option<String> {
+        let engines = self.engines;
+        let fits = 4 * self.gpus..=8 * self.gpus;
+        if self.gpus == 0 || fits.contains(&engines) {
+            return None;
+        }
+        let on = if self.gpus == 1 { String::new() } else { format!(" on {} GPUs", self.gpus) };
+        let nearest = engines.clamp(*fits.start(), *fits.end());
+        Some(format!("{engines} engines{on}: 4 to 8 a GPU keep it busy; try --ai-engines-per-worker {nearest}"))
     }
 }
 
@@ -87,5 +106,7 @@ mod tests {
         assert!(Size { engines: 16, ..ESRF }.warnings(None)[0].contains("--ai-engines-per-worker 8"));
         assert!(Size { engines: 1, ..ESRF }.warnings(None)[0].contains("--ai-engines-per-worker 4"));
         assert!(Size { engines: 1, gpus: 0, ..ESRF }.warnings(None).is_empty());
+        assert!(ESRF.warnings_here(128).is_empty());
+        assert!(ESRF.warnings_here(64)[0].contains("--cores-per-worker 2"));
     }
 }

@@ -1,0 +1,4 @@
+"$bin/gather" --plan plan.jsonl > .summary.jsonl
+status=$?
+mv .summary.jsonl summary.jsonl
+exit "$status"

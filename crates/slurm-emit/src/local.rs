@@ -1,0 +1,33 @@
+//! The scripts for one machine, without a queue: by xargs, which every Linux has, or by GNU parallel.
+
+use crate::job::Job;
+use crate::scripts::{JUDGE, SETTINGS, Script, assign, assign_list, concat, enter, fill};
+
+/// The scripts for this machine alone.
+pub fn scripts(job: &Job) -> Vec<Script> {
+    vec![worker(job), submit(job, include_str!("local/submit"))]
+}
+
+/// The scripts for GNU parallel, here or on the machines that it is told of.
+pub fn scripts_for_parallel(job: &Job) -> Vec<Script> {
+    vec![worker(job), submit(job, include_str!("parallel/submit"))]
+}
+
+fn worker(job: &Job) -> Script {
+    let settings = concat(&[
+        &enter(job),
+        &assign("bin", &job.bin),
+        &assign("workers", job.size.workers.to_string()),
+        &assign("engines", job.size.engines.to_string()),
+        &assign("threads", job.size.threads.to_string()),
+        &assign_list("ai_integrate", &job.engine_arguments),
+    ]);
+    Script::called("worker", fill(include_str!("local/worker"), &[(SETTINGS, &settings)]))
+}
+
+/// The script that starts it all.
+pub fn submit(job: &Job, template: &str) -> Script {
+    let workers = assign("workers", job.size.workers.to_string());
+    let settings = concat(&[&enter(job), &assign("bin", &job.bin), &workers]);
+    Script::called("submit", fill(template, &[(SETTINGS, &settings), (JUDGE.0, JUDGE.1.as_ref())]))
+}

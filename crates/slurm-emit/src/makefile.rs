@@ -1,0 +1,59 @@
+//! The plan as a makefile: a target for each task, and one for each scan.
+
+use std::collections::BTreeMap;
+
+use manners::quote;
+
+use crate::batches::Batch;
+use crate::error::Error;
+use crate::job::Job;
+use crate::local::submit;
+use crate::plan::Plan;
+use crate::scripts::{SETTINGS, Script, concat, fill};
+
+/// A batch for each task, named by its id.
+///
+/// # Errors
+/// An id that can't be the name of a target.
+pub fn batches(plan: &Plan) -> Result<Vec<Batch>, Error> {
+    let plain =
+        |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let batch = |(index, (id, scan)): (usize, &(String, String))| match [id, scan].into_iter().find(|id| !plain(id)) {
+        Some(id) => Err(Error::Id { id: id.clone() }),
+        None => Ok(Batch { name: id.clone(), tasks: index..index + 1 }),
+    };
+    plan.names().iter().enumerate().map(batch).collect()
+}
+
+/// The makefile, and the script that calls make.
+pub fn scripts(job: &Job, plan: &Plan) -> Vec<Script> {
+    let program = |name: &str| quote::make(job.bin.join(name).as_os_str());
+    let arguments =
+        job.arguments().iter().map(|word| quote::make(word.as_ref())).collect::<Vec<_>>().join(" ".as_ref());
+    let mut scans: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (id, scan) in plan.names() {
+        scans.entry(scan).or_default().push(id);
+    }
+    let scan_targets: String = scans.keys().map(|scan| format!(" \\\n\tsummaries/{scan}.jsonl")).collect();
+    let mut text = concat(&[
+        "all:".as_ref(),
+        scan_targets.as_ref(),
+        "\n\n# A task: its results are kept where all went well, and made again where not.\n".as_ref(),
+        "results/%.jsonl: batches/01/%.jsonl\n\t".as_ref(),
+        &program("ai-integrate"),
+        " ".as_ref(),
+        &arguments,
+        " < $< > $@ 2>> logs/$*.log\n\n".as_ref(),
+        "# A scan: the final file, from the parts that its tasks have written.\n".as_ref(),
+        "summaries/%.jsonl:\n\tcat $^ | ".as_ref(),
+        &program("gather"),
+        " > $@ 2>> logs/$*.log\n\n".as_ref(),
+    ]);
+    for (scan, ids) in &scans {
+        text.push(format!("summaries/{scan}.jsonl:"));
+        ids.iter().for_each(|id| text.push(format!(" \\\n\tresults/{id}.jsonl")));
+        text.push("\n");
+    }
+    let makefile = fill(include_str!("make/Makefile"), &[(SETTINGS, &text)]);
+    vec![Script::read("Makefile", makefile), submit(job, include_str!("make/submit"))]
+}

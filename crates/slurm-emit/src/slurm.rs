@@ -1,0 +1,52 @@
+//! The scripts for SLURM: an array of jobs, the gather behind it, and what submits and watches them.
+//!
+//! Their text comes from the settings alone: the same input gives the same bytes. The reason for each
+//! directive stands beside it in `directive.rs`, and in the scripts.
+
+use std::ffi::OsString;
+
+use manners::quote;
+
+use crate::directive;
+use crate::job::Job;
+use crate::scripts::{DIRECTIVES, JUDGE, SETTINGS, Script, assign, assign_list, concat, enter, fill};
+
+/// The scripts for a plan of so many batches. The last one is `submit`: where it is, all is.
+///
+/// # Errors
+/// A value that no directive can hold.
+pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
+    let extra = &job.site.directive;
+    let array = directive::lines(&directive::of_array(job, batches)?, extra)?;
+    let gather = directive::lines(&directive::of_gather(job)?, extra)?;
+    let bin = assign("bin", &job.bin);
+
+    let setup: OsString = job.site.setup.iter().flat_map(|line| [line.clone(), "\n".into()]).collect();
+    let programs = concat(&[&bin, &assign_list("srun", &srun(job)), &assign_list("ai_integrate", &job.arguments())]);
+    let limit = job.max_array_size.map(|limit| limit.to_string()).unwrap_or_default();
+    let queue = concat(&[
+        &bin,
+        &assign("workers", job.size.workers.to_string()),
+        "# Elements that SLURM allows in an array; where empty, SLURM is asked.\n".as_ref(),
+        &assign("max_array_size", limit),
+    ]);
+    let array = [(DIRECTIVES, &*array), (SETTINGS, &concat(&[&setup, &programs]))];
+    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &bin])), (JUDGE.0, JUDGE.1.as_ref())];
+    let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));
+    Ok(vec![
+        Script::read("job.sbatch", fill(include_str!("slurm/job.sbatch"), &array)),
+        Script::read("gather.sbatch", fill(include_str!("slurm/gather.sbatch"), &gather)),
+        Script::read("queue.bash", fill(include_str!("slurm/queue.bash"), &[(SETTINGS, &queue)])),
+        called("status", include_str!("slurm/status")),
+        called("cancel", include_str!("slurm/cancel")),
+        called("resubmit", include_str!("slurm/resubmit")),
+        called("submit", include_str!("slurm/submit")),
+    ])
+}
+
+/// srun's arguments. The CPUs are said again because from SLURM 22.05 on, srun does not take them from the job.
+fn srun(job: &Job) -> Vec<String> {
+    let mut out = ["-n", "1", "-c", &job.size.cpus().to_string()].map(str::to_owned).to_vec();
+    out.extend(job.site.cpu_bind.iter().map(|kind| format!("--cpu-bind={kind}")));
+    out
+}
