@@ -35,28 +35,46 @@ use crate::image;
 use visit::Visit;
 
 /// Which scans are wanted. What is not wanted costs little: its files are not opened.
-#[derive(Clone, Copy)]
-pub struct Select<'a> {
+pub trait Select {
     /// By the entry's name; in a collection also by that of the link.
-    pub entry: &'a dyn Fn(&str) -> bool,
-    /// By the detector's name.
-    pub detector: &'a dyn Fn(&str) -> bool,
-    /// By title and start time, each as the file says it.
-    pub scan: &'a dyn Fn(Option<&str>, Option<&str>) -> bool,
-}
+    fn entry(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
 
-impl Default for Select<'_> {
-    /// Everything is wanted.
-    fn default() -> Self {
-        Self { entry: &|_| true, detector: &|_| true, scan: &|_, _| true }
+    /// By the detector's name.
+    fn detector(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
+
+    /// By title and start time, each as the file says it.
+    fn scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
+        let _ = (title, start_time);
+        true
+    }
+
+    /// By the file of entries that another links to, as collections do: a walk that comes by that
+    /// file anyway does not want them twice.
+    fn linked(&self, file: &Path) -> bool {
+        let _ = file;
+        true
     }
 }
+
+/// Every scan is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct All;
+
+impl Select for All {}
 
 /// Something that a file holds.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The file, and the dataset in it: `/data/x.h5::/1.1/instrument/p3/data`.
-    pub about: PathBuf,
+    /// The file that it was found in.
+    pub file: PathBuf,
+    /// The dataset of that file that it is about; empty where it is about the file.
+    pub dataset: String,
     /// The files that belong to it, and so are no scans of their own.
     pub files: Vec<PathBuf>,
     /// What it is.
@@ -70,9 +88,19 @@ pub enum What {
     /// knows where it was found.
     Scan(Box<Acquisition>),
     /// A detector that is not wanted.
-    Unwanted,
-    /// A detector that has no frames, or not yet, or a file without detectors: and why.
-    Nothing(String),
+    Unwanted {
+        /// Its entry.
+        entry: String,
+        /// Its name.
+        detector: String,
+    },
+    /// A detector without frames, since its scan is being written or was aborted: which of both.
+    NoFrames(String),
+    /// A file that has no detectors, and what it has.
+    Nothing {
+        /// How many NXentry groups.
+        entries: usize,
+    },
     /// What can't be read, and why.
     Refused {
         /// Why, in one line.
@@ -82,8 +110,29 @@ pub enum What {
     },
 }
 
+impl Found {
+    fn new(file: &Path, dataset: &str, what: What) -> Self {
+        Self { file: file.to_owned(), dataset: dataset.to_owned(), files: Vec::new(), what }
+    }
+
+    fn refused(file: &Path, dataset: &str, why: String) -> Self {
+        Self::new(file, dataset, What::Refused { why, retryable: false })
+    }
+
+    /// A file that the library can't open: it may be in the middle of being written.
+    fn unreadable(file: &Path, why: &str) -> Self {
+        Self::new(file, "", What::Refused { why: format!("not readable as HDF5: {why}"), retryable: true })
+    }
+
+    /// What it is about, as a user would name it: `/data/x.h5::/1.1/instrument/p3/data`.
+    pub fn about(&self) -> String {
+        let separator = if self.dataset.is_empty() { "" } else { "::" };
+        format!("{}{separator}{}", self.file.display(), self.dataset)
+    }
+}
+
 /// The scans of a file, or of a dataset `file.h5::/path`.
-pub fn scans(path: &Path, select: &Select<'_>) -> Vec<Found> {
+pub fn scans(path: &Path, select: &dyn Select) -> Vec<Found> {
     let mut all = Vec::new();
     let each = &mut |found| {
         all.push(found);
@@ -97,20 +146,20 @@ pub fn scans(path: &Path, select: &Select<'_>) -> Vec<Found> {
 ///
 /// # Errors
 /// Those of `each`, which end the visit.
-pub fn visit<E>(path: &Path, select: &Select<'_>, each: &mut dyn FnMut(Found) -> Result<(), E>) -> Result<(), E> {
+pub fn visit<E>(path: &Path, select: &dyn Select, each: &mut dyn FnMut(Found) -> Result<(), E>) -> Result<(), E> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match Address::of(&path) {
         Address { file, dataset: Some(dataset) } => each(bare::found(&file, &dataset, select)),
         Address { file, dataset: None } => match kind(&file) {
             Ok(FileKind::Image) => each(images::found(&[file], select)),
             Ok(FileKind::Hdf5) => Visit::new(&file, select, each).file(),
-            Err(why) => each(Found::refused(&file, why)),
+            Err(why) => each(Found::refused(&file, "", why)),
         },
     }
 }
 
 /// The scan that a series of image files is, in the order of the files.
-pub fn image_series(files: &[PathBuf], select: &Select<'_>) -> Found {
+pub fn image_series(files: &[PathBuf], select: &dyn Select) -> Found {
     images::found(files, select)
 }
 

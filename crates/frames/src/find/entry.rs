@@ -62,7 +62,8 @@ impl Entry {
         }
     }
 
-    fn has_ended(&self) -> bool {
+    /// Whether the scan is over; its writer may have died, and then it never is.
+    pub(super) fn has_ended(&self) -> bool {
         !self.tells_end || self.end_time.is_some() || self.end_reason.is_some()
     }
 

@@ -75,14 +75,15 @@ pub fn series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
 }
 
 /// The scan that these files are, in their order.
-pub(super) fn found(files: &[PathBuf], select: &Select<'_>) -> Found {
-    let Some(first) = files.first() else { return Found::nothing(Path::new(""), "no files".to_owned()) };
+pub(super) fn found(files: &[PathBuf], select: &dyn Select) -> Found {
+    let Some(first) = files.first() else { return Found::refused(Path::new(""), "", "no images".to_owned()) };
     let detector = detector_name(files);
-    if !((select.entry)("1.1") && (select.detector)(&detector) && (select.scan)(None, None)) {
-        return Found { about: first.clone(), files: files.to_vec(), what: What::Unwanted };
+    if !(select.entry("1.1") && select.detector(&detector) && select.scan(None, None)) {
+        let what = What::Unwanted { entry: "1.1".to_owned(), detector };
+        return Found { files: files.to_vec(), ..Found::new(first, "", what) };
     }
     match trace(files) {
-        Err(why) => Found::refused(first, why),
+        Err(why) => Found::refused(first, "", why),
         Ok(traced) => {
             let acquisition = Acquisition {
                 file: first.into(),
@@ -92,7 +93,7 @@ pub(super) fn found(files: &[PathBuf], select: &Select<'_>) -> Found {
                 complete: traced.absent.is_empty(),
                 ..traced.acquisition()
             };
-            Found { about: first.clone(), files: files.to_vec(), what: What::Scan(Box::new(acquisition)) }
+            Found { files: files.to_vec(), ..Found::new(first, "", What::Scan(Box::new(acquisition))) }
         }
     }
 }

@@ -11,6 +11,10 @@ use super::entry::Entry;
 use super::traced::Traced;
 use crate::ffi::Target;
 
+/// The reason of a frame whose file has not been closed: its size and date will still change, and so the
+/// record would not hold.
+const BEING_WRITTEN: &str = "being written";
+
 /// The Lima files of a detector, by number: `scan0012/p3_0003.h5`, or wherever the master says that the
 /// images go.
 fn numbered(entry: &Entry, detector: &Detector) -> Vec<(u64, PathBuf)> {
@@ -56,7 +60,7 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
     let last = files.last().map_or(0, |(number, _)| number - from + 1);
     let asked = entry.number(&format!("{}/acq_parameters/acq_nb_frames", detector.group)).map(|count| count as u64);
     let total = asked.filter(|&count| count > 0).unwrap_or(last * first.frames);
-    let fill = || {
+    let mut fill = || {
         let mut all = Traced::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
         let mut expected = from;
         for ((number, file), traced) in files.iter().zip(&each) {
@@ -66,6 +70,7 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
             expected = number + 1;
             let here = Spans::from(Span::new(start(*number), start(expected)));
             match &**traced {
+                Ok(_) if !entry.has_ended() && !is_closed(catalog, file) => all.lose(&here, BEING_WRITTEN)?,
                 Ok(traced) => all.take(&here, traced, &Spans::all(here.count()))?,
                 Err(why) => all.lose(&here, &format!("{FILE_UNREADABLE}: {}: {why}", file.display()))?,
             }
@@ -83,4 +88,9 @@ fn dataset(catalog: &mut Catalog, file: &Path) -> String {
         Some(Target::Soft(path)) => format!("/{}", path.trim_start_matches('/')),
         _ => "/entry_0000/measurement/data".to_owned(),
     }
+}
+
+/// Whether a Lima file is complete: `end_time` is written when it is closed.
+fn is_closed(catalog: &mut Catalog, file: &Path) -> bool {
+    catalog.open(file).is_ok_and(|root| root.find("/entry_0000/end_time").is_some())
 }

@@ -16,7 +16,7 @@ const DEPTH: usize = 4;
 /// A walk under way.
 pub(super) struct Visit<'a, E> {
     file: PathBuf,
-    select: &'a Select<'a>,
+    select: &'a dyn Select,
     each: &'a mut dyn FnMut(Found) -> Result<(), E>,
     catalog: Catalog,
     seen: Seen,
@@ -30,7 +30,7 @@ struct Seen {
 }
 
 impl<'a, E> Visit<'a, E> {
-    pub(super) fn new(file: &Path, select: &'a Select<'a>, each: &'a mut dyn FnMut(Found) -> Result<(), E>) -> Self {
+    pub(super) fn new(file: &Path, select: &'a dyn Select, each: &'a mut dyn FnMut(Found) -> Result<(), E>) -> Self {
         Self { file: file.to_owned(), select, each, catalog: Catalog::default(), seen: Seen::default() }
     }
 
@@ -45,12 +45,7 @@ impl<'a, E> Visit<'a, E> {
         if self.seen.found > 0 {
             return Ok(());
         }
-        let why = match self.seen.entries {
-            0 => "no NXentry: name a dataset of frames: FILE::/PATH".to_owned(),
-            1 => "one NXentry, without a detector that has frames".to_owned(),
-            entries => format!("{entries} NXentry groups, without a detector that has frames"),
-        };
-        (self.each)(Found::nothing(&file, why))
+        (self.each)(Found::new(&file, "", What::Nothing { entries: self.seen.entries }))
     }
 
     /// The entries of a file: its own, in their natural order, and those that it links to.
@@ -76,8 +71,12 @@ impl<'a, E> Visit<'a, E> {
         let Some(file) = locate(holder, other) else {
             self.seen.found += 1;
             let why = format!("{FILE_MISSING}: {}", other.display());
-            return (self.each)(Found::refused(&about(holder, &format!("/{label}")), why));
+            return (self.each)(Found::refused(holder, &format!("/{label}"), why));
         };
+        if !self.select.linked(&file) {
+            self.seen.found += 1;
+            return Ok(());
+        }
         let root = match self.catalog.open(&file) {
             Ok(root) => root,
             Err(why) => return (self.each)(Found::unreadable(&file, &why)),
@@ -94,13 +93,13 @@ impl<'a, E> Visit<'a, E> {
         self.seen.entries += 1;
         let Some(group) = root.find(name) else { return Ok(()) };
         let entry = Entry::new(file, name, root, group);
-        let wanted = (self.select.entry)(name) || (label != name && (self.select.entry)(label));
-        let wanted = wanted && (self.select.scan)(entry.title.as_deref(), entry.start_time.as_deref());
+        let wanted = self.select.entry(name) || (label != name && self.select.entry(label));
+        let wanted = wanted && self.select.scan(entry.title.as_deref(), entry.start_time.as_deref());
         let detectors = detector::of(&entry);
         let detectors = if detectors.is_empty() { dectris::of(&entry) } else { detectors };
         for detector in detectors {
             self.seen.found += 1;
-            let found = match wanted && (self.select.detector)(&detector.name) {
+            let found = match wanted && self.select.detector(&detector.name) {
                 true => self.detector(&entry, &detector),
                 false => self.unwanted(&entry, &detector),
             };
@@ -110,23 +109,23 @@ impl<'a, E> Visit<'a, E> {
     }
 
     fn detector(&mut self, entry: &Entry, detector: &Detector) -> Found {
-        let about = about(&entry.file, &detector.dataset());
+        let dataset = detector.dataset();
         let traced = match &detector.images {
             Images::Dataset(path) => self.catalog.trace(&entry.file, path),
             Images::Stack(paths) => Rc::new(dectris::trace(&mut self.catalog, entry, paths)),
             Images::Unlinked => match lima::trace(&mut self.catalog, entry, detector) {
                 Some(traced) => Rc::new(traced),
-                None => return Found::nothing(&about, entry.why_no_frames()),
+                None => return Found::new(&entry.file, &dataset, What::NoFrames(entry.why_no_frames())),
             },
-            Images::Refused(why) => return Found::refused(&about, why.clone()),
+            Images::Refused(why) => return Found::refused(&entry.file, &dataset, why.clone()),
         };
         match &*traced {
-            Ok(traced) => Found {
-                about,
-                files: traced.files.iter().cloned().chain([entry.file.clone()]).collect(),
-                what: What::Scan(Box::new(entry.acquisition(detector, traced))),
-            },
-            Err(why) => Found::refused(&about, why.clone()),
+            Ok(traced) => {
+                let files = traced.files.iter().cloned().chain([entry.file.clone()]).collect();
+                let scan = What::Scan(Box::new(entry.acquisition(detector, traced)));
+                Found { files, ..Found::new(&entry.file, &dataset, scan) }
+            }
+            Err(why) => Found::refused(&entry.file, &dataset, why.clone()),
         }
     }
 
@@ -140,32 +139,9 @@ impl<'a, E> Visit<'a, E> {
             Images::Unlinked => files.extend(lima::files(entry, detector)),
             Images::Refused(_) => (),
         }
-        Found { about: about(&entry.file, &detector.dataset()), files, what: What::Unwanted }
+        let what = What::Unwanted { entry: entry.name.clone(), detector: detector.name.clone() };
+        Found { files, ..Found::new(&entry.file, &detector.dataset(), what) }
     }
-}
-
-impl Found {
-    pub(super) fn refused(about: &Path, why: String) -> Self {
-        Self { about: about.to_owned(), files: Vec::new(), what: What::Refused { why, retryable: false } }
-    }
-
-    pub(super) fn nothing(about: &Path, why: String) -> Self {
-        Self { about: about.to_owned(), files: Vec::new(), what: What::Nothing(why) }
-    }
-
-    /// A file that the library can't open: it may be in the middle of being written.
-    pub(super) fn unreadable(file: &Path, why: &str) -> Self {
-        let what = What::Refused { why: format!("not readable as HDF5: {why}"), retryable: true };
-        Self { about: file.to_owned(), files: Vec::new(), what }
-    }
-}
-
-/// How a dataset of a file is named.
-pub(super) fn about(file: &Path, dataset: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push("::");
-    name.push(dataset);
-    name.into()
 }
 
 /// Whether a member of the root is an NXentry. Bliss' entries are known by their names, which spares

@@ -1,0 +1,84 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum, ValueHint};
+use globset::{GlobBuilder, GlobMatcher};
+use manners::Common;
+
+use crate::since::Since;
+
+/// Find scans, and write a record of each: where its frames are, and which of them are not there.
+///
+/// Reads Bliss masters and collections of them, Lima 1 and 2 and Dectris files, NeXus detectors, single
+/// datasets, and TIFF, CBF, EDF and NPY images. In a directory, at any depth, files that a master
+/// names are not listed again; numbered images of one directory are one scan. Files are opened
+/// read-only and without a lock, so that a beamline may be writing them.
+#[derive(Parser)]
+#[command(name = "scan-find", version, after_long_help = AFTER)]
+pub struct Args {
+    /// Files, directories, datasets (FILE::/PATH), quoted globs; `-` or none is a list of them on stdin
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub paths: Vec<PathBuf>,
+
+    /// The list on stdin is separated by NUL, as `find -print0` writes it
+    #[arg(short = '0', long)]
+    pub null: bool,
+
+    /// Only detectors of this name; may be given several times
+    #[arg(long, value_name = "GLOB", value_parser = pattern)]
+    pub detector: Vec<GlobMatcher>,
+
+    /// Only entries of this name, such as `*.1`; may be given several times
+    #[arg(long, value_name = "GLOB", value_parser = pattern)]
+    pub entry: Vec<GlobMatcher>,
+
+    /// Only scans of this title, such as `fscan*`; may be given several times
+    #[arg(long, value_name = "GLOB", value_parser = pattern)]
+    pub title: Vec<GlobMatcher>,
+
+    /// Only scans that started since then: `2026-03-04`, `2026-03-04T10:20:30+01:00`, or `90m`, `12h`, `7d` ago
+    ///
+    /// A time without an offset is on the clock of the beamline. A file that does not say when its
+    /// scan began counts by its last change.
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Since>,
+
+    /// Keep looking: new scans are written as they appear, and those being written again as they grow
+    #[arg(long)]
+    pub follow: bool,
+
+    /// What to do with scans that are being written, were aborted, or lack frames
+    #[arg(long, value_name = "WHAT", default_value = "emit")]
+    pub incomplete: Incomplete,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+const AFTER: &str = "\
+Exit status: 0 all good; 1 some paths could not be read, or hold no scan; 2 usage or I/O.";
+
+/// What to do with scans that are not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Incomplete {
+    /// Write their records, with the frames that are absent.
+    Emit,
+    /// Leave them out.
+    Skip,
+}
+
+impl AsRef<Common> for Args {
+    fn as_ref(&self) -> &Common {
+        &self.common
+    }
+}
+
+fn pattern(text: &str) -> Result<GlobMatcher, globset::Error> {
+    Ok(GlobBuilder::new(text).build()?.compile_matcher())
+}
+
+/// Whether a name is one of those wanted; every one is where none is said.
+pub fn is_wanted(patterns: &[GlobMatcher], name: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(name))
+}

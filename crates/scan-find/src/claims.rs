@@ -1,0 +1,81 @@
+//! Which files belong to a scan already, and which scans have been told.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use records::Acquisition;
+
+/// What has been found so far.
+#[derive(Default)]
+pub struct Claims {
+    /// By their real paths.
+    files: HashSet<PathBuf>,
+    /// The real path of each directory that a file was in.
+    directories: HashMap<PathBuf, PathBuf>,
+    /// Under which `below` the files of this run go.
+    below: HashMap<PathBuf, PathBuf>,
+}
+
+impl Claims {
+    /// Whether a file belongs to a scan that has been found.
+    pub fn holds(&mut self, file: &Path) -> bool {
+        let real = self.real(file);
+        self.files.contains(&real)
+    }
+
+    /// Says that a file belongs to a scan.
+    pub fn add(&mut self, file: &Path) {
+        let real = self.real(file);
+        self.files.insert(real);
+    }
+
+    /// The path of a file with no symbolic link in it. Directories are looked up once: a scan has
+    /// hundreds of files in one.
+    pub fn real(&mut self, file: &Path) -> PathBuf {
+        let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return file.to_owned() };
+        let known = match self.directories.get(directory) {
+            Some(real) => real.join(name),
+            None => {
+                let real = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+                let path = real.join(name);
+                self.directories.insert(directory.to_owned(), real);
+                path
+            }
+        };
+        if known.is_symlink() { known.canonicalize().unwrap_or(known) } else { known }
+    }
+
+    /// The path below `root` that the results of a master are to have: its own. A file beside that
+    /// root has its name alone, and as many of its directories as it takes to tell it from another.
+    pub fn below(&mut self, acquisition: &Acquisition, root: &Path) -> PathBuf {
+        let file = acquisition.file.as_path();
+        let own = file.strip_prefix(root).ok().filter(|below| below.file_name().is_some());
+        let parts: Vec<_> = file.iter().filter(|part| *part != "/" && *part != "..").collect();
+        let tails = (1..=parts.len()).map(|count| parts[parts.len() - count..].iter().collect::<PathBuf>());
+        let mut names = own.map(Path::to_owned).into_iter().chain(tails);
+        let is_free = |name: &PathBuf| self.below.get(name).is_none_or(|other| other == file);
+        let name = names.find(is_free).unwrap_or_else(|| parts.iter().collect());
+        self.below.insert(name.clone(), file.to_owned());
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(claims: &mut Claims, file: &str, root: &str) -> String {
+        let acquisition = Acquisition { file: file.into(), ..Acquisition::default() };
+        claims.below(&acquisition, Path::new(root)).display().to_string()
+    }
+
+    #[test]
+    fn equal_names_from_two_places_are_told_apart() {
+        let mut claims = Claims::default();
+        assert_eq!(below(&mut claims, "/data/a/x.h5", "/data"), "a/x.h5");
+        assert_eq!(below(&mut claims, "/data/b/x.h5", "/data/b"), "x.h5");
+        assert_eq!(below(&mut claims, "/data/b/x.h5", "/data/b"), "x.h5");
+        assert_eq!(below(&mut claims, "/data/c/x.h5", "/data/c"), "c/x.h5");
+        assert_eq!(below(&mut claims, "/raw/d/x.h5", "/data"), "d/x.h5");
+    }
+}

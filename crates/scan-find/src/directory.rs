@@ -1,0 +1,84 @@
+//! Directories: what is in them that may hold frames, in a fixed order, symbolic links followed.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Endings of the files that are looked at in a directory, in lower case. Arrays (NPY) are masks more
+/// often than frames, and are read only where they are named.
+const HDF5: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cxi"];
+const IMAGES: [&str; 4] = ["tif", "tiff", "cbf", "edf"];
+
+/// What was found in one directory. Each list is sorted.
+#[derive(Debug, Default)]
+pub struct Directory {
+    /// Files that are HDF5 by their names.
+    pub hdf5: Vec<PathBuf>,
+    /// Files that are images by their names.
+    pub images: Vec<PathBuf>,
+    /// Directories below.
+    pub below: Vec<PathBuf>,
+    /// What can't be looked at, and why.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+impl Directory {
+    /// Lists a directory. Hidden files are somebody's own business, and left out.
+    ///
+    /// # Errors
+    /// The directory can't be read.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let mut listed: Vec<PathBuf> = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        listed.sort_unstable();
+        let mut out = Self::default();
+        for path in listed.into_iter().filter(|path| !is_hidden(path)) {
+            match path.metadata() {
+                Ok(metadata) if metadata.is_dir() => out.below.push(path),
+                Ok(metadata) if metadata.is_file() => out.sort(path),
+                Ok(_) => (),
+                // A link that leads nowhere, or round in a ring, holds no frames.
+                Err(_) if path.is_symlink() => (),
+                Err(why) => out.unreadable.push((path, why)),
+            }
+        }
+        Ok(out)
+    }
+
+    fn sort(&mut self, path: PathBuf) {
+        match ending(&path) {
+            Some(ending) if HDF5.contains(&ending.as_str()) => self.hdf5.push(path),
+            Some(ending) if IMAGES.contains(&ending.as_str()) => self.images.push(path),
+            _ => (),
+        }
+    }
+}
+
+/// What makes a directory the same, whatever it is called.
+pub fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Whether a walk would take a file for HDF5.
+pub fn is_hdf5_name(path: &Path) -> bool {
+    ending(path).is_some_and(|ending| HDF5.contains(&ending.as_str()))
+}
+
+/// Whether a file is an image by its name.
+pub fn is_image_name(path: &Path) -> bool {
+    ending(path).is_some_and(|ending| IMAGES.contains(&ending.as_str()) || ending == "npy")
+}
+
+/// What is looked for in a directory, for those who find nothing.
+pub fn looked_for() -> String {
+    format!("looked for .{} files", [&HDF5[..], &IMAGES[..]].concat().join(", ."))
+}
+
+fn ending(path: &Path) -> Option<String> {
+    Some(path.extension()?.to_str()?.to_ascii_lowercase())
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
+}

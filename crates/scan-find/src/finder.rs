@@ -1,0 +1,225 @@
+//! From paths to records: what is looked at, what is left out, and what is said of it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use frames::find::{self, Found, Select, What};
+use manners::{Filter, Stop};
+use records::{Acquisition, Fail, Record, Scan};
+
+use crate::args::{Args, Incomplete, is_wanted};
+use crate::claims::Claims;
+
+/// How many of the detectors that do not match are named.
+const SHOWN: usize = 10;
+
+/// A search under way.
+pub struct Finder<'a> {
+    args: &'a Args,
+    filter: &'a Filter,
+    pub(crate) claims: Claims,
+    /// What was last said of each scan.
+    told: HashMap<String, String>,
+    /// Scans by the file and dataset that they are, so that one that is reached twice is told once.
+    ids: HashMap<(PathBuf, String), String>,
+    failures: HashSet<(String, String)>,
+    /// How many things were found that were worth a word or a record.
+    pub(crate) hits: usize,
+    /// Detectors that were there and not wanted.
+    unwanted: BTreeSet<String>,
+    skipped: usize,
+    /// Whether all that the last visit found is complete.
+    pub(crate) is_complete: bool,
+}
+
+impl<'a> Finder<'a> {
+    /// A search for what the arguments ask for.
+    pub fn new(args: &'a Args, filter: &'a Filter) -> Self {
+        Self {
+            args,
+            filter,
+            claims: Claims::default(),
+            told: HashMap::new(),
+            ids: HashMap::new(),
+            failures: HashSet::new(),
+            hits: 0,
+            unwanted: BTreeSet::new(),
+            skipped: 0,
+            is_complete: true,
+        }
+    }
+
+    /// Visits a file; `take` gets what it holds, as soon as it is found. `linked` says which other
+    /// files' entries it may bring along.
+    ///
+    /// # Errors
+    /// Those of `take`; a signal.
+    pub(crate) fn visit(
+        &mut self,
+        file: &Path,
+        linked: &dyn Fn(&Path) -> bool,
+        mut take: impl FnMut(&mut Self, Found) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.filter.check()?;
+        let args = self.args;
+        self.is_complete = true;
+        find::visit(file, &Wanted { args, linked }, &mut |found| {
+            self.filter.check()?;
+            take(self, found)
+        })
+    }
+
+    /// Takes a series of images for one scan.
+    ///
+    /// # Errors
+    /// As [`Finder::take`].
+    pub(crate) fn images(&mut self, files: &[PathBuf], root: &Path) -> Result<(), Stop> {
+        self.filter.check()?;
+        let found = find::image_series(files, &Wanted { args: self.args, linked: &|_| true });
+        self.take(found, root)
+    }
+
+    /// Says what was found: a record, a failure, or a word on stderr. `root` is what `below` counts
+    /// from.
+    ///
+    /// # Errors
+    /// The record can't be written; the first failure under `--fail-fast`.
+    pub(crate) fn take(&mut self, found: Found, root: &Path) -> Result<(), Stop> {
+        let about = found.about();
+        found.files.iter().for_each(|file| self.claims.add(file));
+        match found.what {
+            What::Scan(acquisition) => self.scan(*acquisition, &found.dataset, root),
+            What::Unwanted { entry, detector } => {
+                self.hits += 1;
+                self.unwanted.insert(format!("{detector} in {entry}"));
+                Ok(())
+            }
+            What::NoFrames(why) => {
+                self.hits += 1;
+                self.is_complete = false;
+                self.warn_once(about, why);
+                Ok(())
+            }
+            What::Nothing { entries } => {
+                self.nothing(&about, entries);
+                Ok(())
+            }
+            What::Refused { why, retryable } => {
+                self.is_complete = false;
+                self.fail(about, why, retryable)
+            }
+        }
+    }
+
+    fn nothing(&mut self, about: &str, entries: usize) {
+        let count = match entries {
+            0 => "no NXentry".to_owned(),
+            1 => "one NXentry".to_owned(),
+            count => format!("{count} NXentry groups"),
+        };
+        self.filter.note(1, || format!("{about}: {count}, and no detector with frames"));
+    }
+
+    fn scan(&mut self, mut acquisition: Acquisition, dataset: &str, root: &Path) -> Result<(), Stop> {
+        self.hits += 1;
+        if !self.is_recent(&acquisition) {
+            return Ok(());
+        }
+        self.is_complete &= acquisition.complete;
+        if !acquisition.complete && self.args.incomplete == Incomplete::Skip {
+            self.skipped += 1;
+            return Ok(());
+        }
+        acquisition.below = self.claims.below(&acquisition, root).into();
+        let place = (self.claims.real(&acquisition.file), dataset.to_owned());
+        let id = acquisition.identity();
+        if *self.ids.entry(place).or_insert_with(|| id.clone()) != id {
+            // By another way, such as a link or an operand inside another, it has been told already.
+            return Ok(());
+        }
+        let about = format!("{}::{dataset}", acquisition.file.display());
+        let absent = absent(&acquisition);
+        let record = Record::from(Scan { id: id.clone(), acquisition });
+        let line = record.to_line();
+        if self.told.get(&id) == Some(&line) {
+            return Ok(());
+        }
+        self.told.insert(id, line);
+        if let Some(absent) = absent {
+            self.filter.warn(&format!("{about}: {absent}"));
+        }
+        self.filter.emit(&record)
+    }
+
+    /// Whether a scan began since `--since`; one that does not say when, whether its files changed.
+    fn is_recent(&self, acquisition: &Acquisition) -> bool {
+        let Some(since) = self.args.since else { return true };
+        let began = acquisition.start_time.as_deref().and_then(|start| since.admits(start));
+        began.unwrap_or_else(|| acquisition.sources.iter().any(|source| since.admits_change(source.mtime)))
+    }
+
+    /// Tells a failure, once.
+    ///
+    /// # Errors
+    /// As [`Filter::fail`].
+    pub(crate) fn fail(&mut self, about: String, error: String, retryable: bool) -> Result<(), Stop> {
+        self.hits += 1;
+        if !self.failures.insert((about.clone(), error.clone())) {
+            return Ok(());
+        }
+        self.filter.fail(Fail { about, error, retryable, ..Fail::default() })
+    }
+
+    pub(crate) fn warn_once(&mut self, about: String, why: String) {
+        if self.failures.insert((about.clone(), why.clone())) {
+            self.filter.warn(&format!("{about}: {why}"));
+        }
+    }
+
+    /// Says what was left out, where that is all there was or not what one would expect.
+    pub fn close(&self) {
+        if self.skipped > 0 {
+            let scans = if self.skipped == 1 { "scan" } else { "scans" };
+            self.filter.warn(&format!("{} incomplete {scans} left out (--incomplete skip)", self.skipped));
+        }
+        if self.told.is_empty() && self.skipped == 0 && !self.unwanted.is_empty() {
+            let some: Vec<&str> = self.unwanted.iter().take(SHOWN).map(String::as_str).collect();
+            let more = if self.unwanted.len() > SHOWN { ", …" } else { "" };
+            self.filter.warn(&format!("nothing matches the options; there is {}{more}", some.join(", ")));
+        }
+    }
+}
+
+/// What the arguments want.
+struct Wanted<'a> {
+    args: &'a Args,
+    linked: &'a dyn Fn(&Path) -> bool,
+}
+
+impl Select for Wanted<'_> {
+    fn entry(&self, name: &str) -> bool {
+        is_wanted(&self.args.entry, name)
+    }
+
+    fn detector(&self, name: &str) -> bool {
+        is_wanted(&self.args.detector, name)
+    }
+
+    fn scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
+        // A scan that does not say when it began is judged by its files, once they are known.
+        let began = self.args.since.zip(start_time).and_then(|(since, start)| since.admits(start));
+        is_wanted(&self.args.title, title.unwrap_or_default()) && began.unwrap_or(true)
+    }
+
+    fn linked(&self, file: &Path) -> bool {
+        (self.linked)(file)
+    }
+}
+
+/// What is missing of a scan, in a few words.
+fn absent(acquisition: &Acquisition) -> Option<String> {
+    let lost: u64 = acquisition.absent.iter().map(|absent| absent.range.count()).sum();
+    let first = acquisition.absent.first()?;
+    let more = if acquisition.absent.len() > 1 { ", and other reasons" } else { "" };
+    Some(format!("{lost} of {} frames absent: {}{more}", acquisition.frames, first.reason))
+}

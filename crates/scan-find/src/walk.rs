@@ -1,0 +1,210 @@
+//! Operands: files, directories, datasets, globs, and lists of them.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use frames::address::Address;
+use frames::find::{self, FileKind, Found, Numbered, What};
+use manners::Stop;
+
+use crate::directory::{Directory, identity, is_hdf5_name, is_image_name, looked_for};
+use crate::finder::Finder;
+use crate::glob::{expand, is_glob};
+
+/// Takes operands one after the other.
+pub struct Walk<'a> {
+    pub(crate) finder: Finder<'a>,
+    /// Images of one series, as long as each operand is the neighbour of the last.
+    series: Vec<PathBuf>,
+    /// Files that need no second look, and what they looked like then.
+    settled: HashMap<PathBuf, (u64, i64)>,
+    /// Whether the search goes on until something is there.
+    is_patient: bool,
+}
+
+/// One directory tree being walked.
+struct Tree<'a> {
+    root: &'a Path,
+    /// Directories that have been in it, by identity: links may lead back to them.
+    seen: HashSet<(u64, u64)>,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk that tells `finder`. One that is patient takes it well where there is nothing yet.
+    pub fn new(finder: Finder<'a>, is_patient: bool) -> Self {
+        Self { finder, series: Vec::new(), settled: HashMap::new(), is_patient }
+    }
+
+    /// Takes one operand.
+    ///
+    /// # Errors
+    /// As [`Finder::take`].
+    pub fn operand(&mut self, operand: &Path) -> Result<(), Stop> {
+        let path = std::path::absolute(operand).unwrap_or_else(|_| operand.to_owned());
+        let Address { file, dataset } = Address::of(&path);
+        match file.metadata() {
+            Ok(metadata) if metadata.is_dir() && dataset.is_none() => self.tree(&path),
+            Ok(_) if dataset.is_some() => self.file(&path, &file),
+            Ok(_) if self.is_image(&path) => self.image(path),
+            Ok(_) => self.file(&path, &path),
+            Err(_) if is_glob(operand) && dataset.is_none() => self.glob(operand),
+            Err(why) => self.tell_failure(&path, why.to_string()),
+        }
+    }
+
+    /// Takes what waits for a neighbour that has not come.
+    ///
+    /// # Errors
+    /// As [`Finder::take`].
+    pub fn close(&mut self) -> Result<(), Stop> {
+        self.end_series()
+    }
+
+    fn glob(&mut self, glob: &Path) -> Result<(), Stop> {
+        self.end_series()?;
+        match expand(glob) {
+            Ok(paths) if paths.is_empty() && !self.is_patient => {
+                self.tell_failure(glob, "no file or directory of such a name".to_owned())
+            }
+            Ok(paths) => paths.iter().try_for_each(|path| self.operand(path)),
+            Err(why) => self.tell_failure(glob, why),
+        }
+    }
+
+    fn is_image(&self, path: &Path) -> bool {
+        is_image_name(path) || (!is_hdf5_name(path) && find::kind(path) == Ok(FileKind::Image))
+    }
+
+    /// An image waits for the next of its series.
+    fn image(&mut self, path: PathBuf) -> Result<(), Stop> {
+        let is_next = match (self.series.last().and_then(|last| Numbered::of(last)), Numbered::of(&path)) {
+            (Some(last), Some(next)) => last.is_beside(&next),
+            _ => false,
+        };
+        if !is_next {
+            self.end_series()?;
+        }
+        self.series.push(path);
+        Ok(())
+    }
+
+    fn end_series(&mut self) -> Result<(), Stop> {
+        let images = std::mem::take(&mut self.series);
+        let root = |files: &[PathBuf]| files[0].parent().unwrap_or(Path::new("/")).to_owned();
+        find::series(images).iter().try_for_each(|files| self.finder.images(files, &root(files)))
+    }
+
+    /// A file or dataset, `file` being the file in either case.
+    fn file(&mut self, path: &Path, file: &Path) -> Result<(), Stop> {
+        self.end_series()?;
+        let root = file.parent().unwrap_or(Path::new("/")).to_owned();
+        let mut empty = None;
+        self.finder.visit(path, &|_| true, |finder, found| {
+            if let What::Nothing { entries } = found.what {
+                empty = Some(entries);
+            }
+            finder.take(found, &root)
+        })?;
+        match empty {
+            Some(0) => {
+                let why = "no scan in this HDF5 file: no NXentry; name a dataset of frames: FILE::/PATH";
+                self.tell_failure(file, why.to_owned())
+            }
+            Some(_) if !self.is_patient => {
+                self.finder.warn_once(file.display().to_string(), "no detector with frames".to_owned());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn tree(&mut self, root: &Path) -> Result<(), Stop> {
+        self.end_series()?;
+        let before = self.finder.hits;
+        let mut tree = Tree { root, seen: HashSet::new() };
+        self.directory(root, &mut tree)?;
+        if self.finder.hits > before || self.is_patient {
+            return Ok(());
+        }
+        self.tell_failure(root, format!("no scan in this directory or below: {}", looked_for()))
+    }
+
+    /// Files first, so that masters, which lie above their data, are known before these.
+    fn directory(&mut self, directory: &Path, tree: &mut Tree<'_>) -> Result<(), Stop> {
+        match directory.metadata() {
+            Ok(metadata) if tree.seen.insert(identity(&metadata)) => (),
+            _ => return Ok(()),
+        }
+        let listed = match Directory::read(directory) {
+            Ok(listed) => listed,
+            Err(why) => return self.tell_failure(directory, why.to_string()),
+        };
+        for (path, why) in listed.unreadable {
+            self.tell_failure(&path, why.to_string())?;
+        }
+        self.hdf5_files(&listed.hdf5, tree.root)?;
+        let images = listed.images.into_iter().filter(|image| !self.finder.claims.holds(image)).collect::<Vec<_>>();
+        find::series(images).iter().try_for_each(|files| self.finder.images(files, tree.root))?;
+        listed.below.iter().try_for_each(|below| self.directory(below, tree))
+    }
+
+    /// Bliss masters are told at once. Other files wait until all of the directory have been seen:
+    /// they may be data files of one that comes later by name.
+    fn hdf5_files(&mut self, files: &[PathBuf], root: &Path) -> Result<(), Stop> {
+        let mut waiting: Vec<Found> = Vec::new();
+        for file in files {
+            if self.finder.claims.holds(file) || self.is_settled(file) {
+                continue;
+            }
+            // Masters below this root are walked by, and need not be had from a collection of them.
+            let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
+            self.finder.visit(file, &elsewhere, |finder, found| {
+                if is_bliss(&found) {
+                    return finder.take(found, root);
+                }
+                found.files.iter().filter(|other| *other != file).for_each(|other| finder.claims.add(other));
+                waiting.push(found);
+                Ok(())
+            })?;
+            self.settle(file);
+        }
+        for found in waiting {
+            if !self.finder.claims.holds(&found.file) {
+                self.finder.take(found, root)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_settled(&self, file: &Path) -> bool {
+        self.is_patient && stamp(file).is_some_and(|stamp| self.settled.get(file) == Some(&stamp))
+    }
+
+    fn settle(&mut self, file: &Path) {
+        if self.finder.is_complete
+            && let Some(stamp) = stamp(file)
+        {
+            self.settled.insert(file.to_owned(), stamp);
+        }
+    }
+
+    fn tell_failure(&mut self, about: &Path, why: String) -> Result<(), Stop> {
+        self.end_series()?;
+        self.finder.fail(about.display().to_string(), why, false)
+    }
+}
+
+fn stamp(file: &Path) -> Option<(u64, i64)> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = file.metadata().ok()?;
+    Some((metadata.len(), metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())))
+}
+
+/// Whether this is of an entry as Bliss names them: no data file has such.
+fn is_bliss(found: &Found) -> bool {
+    let entry = found.dataset.trim_start_matches('/').split('/').next().unwrap_or_default();
+    entry.split_once('.').is_some_and(|(scan, part)| {
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        number(scan) && number(part)
+    })
+}
