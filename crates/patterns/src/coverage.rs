@@ -3,12 +3,15 @@
 //! A part covers a frame if its checksum holds, the frame is settled in it, and the raw data was
 //! known by the same stamp as now: a file that was touched since makes its own frames stale, and no
 //! others. What was lost on the way (a file that had vanished, bytes that did not decode) is not
-//! covered, so that a rerun tries again.
+//! covered, so that a rerun tries again. A copied final covers in the same way, row by row, each with
+//! a checksum of its own; for a virtual final its parts answer.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use records::{Spans, Task};
 
+use crate::finals::{self, Final};
 use crate::part::{self, Part};
 use crate::stamp::Stamps;
 
@@ -17,19 +20,22 @@ use crate::stamp::Stamps;
 pub struct Coverage {
     /// The parts that cover some of the task's frames, and which.
     pub parts: Vec<(PathBuf, Spans)>,
-    /// Parts that can't be used, such as damaged ones, and why: worth a warning.
-    pub unusable: Vec<part::Error>,
+    /// The task's frames that the final covers and no part does.
+    pub finished: Spans,
+    /// Files that can't be used, such as damaged parts, and why: worth a warning.
+    pub unusable: Vec<String>,
 }
 
 impl Coverage {
     /// The task's frames that are done, rising.
     pub fn done(&self) -> Spans {
-        self.parts.iter().flat_map(|(_, frames)| frames.as_slice().iter().copied()).collect::<Spans>().sorted()
+        let all = self.parts.iter().map(|(_, frames)| frames).chain([&self.finished]);
+        all.flat_map(|frames| frames.as_slice().iter().copied()).collect::<Spans>().sorted()
     }
 }
 
-/// Looks for the task's frames among the parts of its scan and recipe below `out_root`. A part whose
-/// first line says that it has none of them is not read.
+/// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the
+/// final. A part whose first line says that it has none of them is not read.
 pub fn find(out_root: &Path, task: &Task) -> Coverage {
     let wanted: Vec<u64> = task.range.sorted().iter().collect();
     let mut coverage = Coverage::default();
@@ -49,8 +55,18 @@ pub fn find(out_root: &Path, task: &Task) -> Coverage {
             }
             Ok(None) => (),
             // Gather may have taken it in and removed it since it was listed.
-            Err(error) if error.is_not_found() => (),
-            Err(error) => coverage.unusable.push(error),
+            Err(error) if error.has_gone() => (),
+            Err(error) => coverage.unusable.push(error.to_string()),
+        }
+    }
+    // After the parts, for a final is in its place before its parts go.
+    let left: Vec<u64> = task.range.minus(&coverage.done()).iter().collect();
+    if let (Some(&first), Some(&last), true) = (left.first(), left.last(), task.final_file.stays_below()) {
+        let path = out_root.join(task.final_file.as_path());
+        match finished(&path, task, &stamps, &left, first..last + 1) {
+            Ok(frames) => coverage.finished = frames,
+            Err(finals::Error::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => (),
+            Err(error) => coverage.unusable.push(error.to_string()),
         }
     }
     coverage
@@ -69,6 +85,27 @@ pub fn parts_of(out_root: &Path, scan: &str, recipe_digest: &str) -> Vec<PathBuf
     let mut paths: Vec<PathBuf> = paths.filter(|path| part::is_part_name(path)).collect();
     paths.sort();
     paths
+}
+
+fn finished(
+    path: &Path,
+    task: &Task,
+    stamps: &Stamps,
+    wanted: &[u64],
+    range: Range<u64>,
+) -> Result<Spans, finals::Error> {
+    let mut there = Final::open(path)?;
+    if there.task.scan != task.scan || there.task.recipe_digest != task.recipe_digest {
+        return Ok(Spans::default());
+    }
+    let frames = there.status.len();
+    there.verify((range.start as usize).min(frames)..(range.end as usize).min(frames))?;
+    let then = Stamps::of(&there.task.acquisition.sources);
+    let covered = |frame: &u64| {
+        let settled = there.status.get(*frame as usize).is_some_and(|status| status.is_settled());
+        settled && there.is_intact_at(*frame) && then.get(*frame) == stamps.get(*frame)
+    };
+    Ok(wanted.iter().copied().filter(covered).collect())
 }
 
 fn covered_by(part: &Part, wanted: &[u64], stamps: &Stamps) -> Spans {

@@ -1,95 +1,112 @@
-//! Weights of frames that invalidate pixels, kept for the bins that differ.
+//! Weights of frames that invalidate pixels, kept for the bins that differ from the shared ones.
+//!
+//! A group of lists: `frames`, rising; `starts`, where the bins of each frame begin, and after the last
+//! the end; and for each of these entries `bins`, `norm`, `norm_sq` and `count`.
 
-use hdf5::{Group, Result};
+use hdf5::{Dataset, Group, Result};
 
-use super::name;
+use crate::table::{Table, read_rows};
 use crate::{Weights, h5};
 
-/// The weights of some frames, bin by bin where they differ from the shared ones.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Exceptions {
-    pub frames: Vec<u64>,
-    /// Where each frame's bins start, and the end of the last.
-    pub starts: Vec<u64>,
-    pub bins: Vec<u32>,
-    pub norm: Vec<f64>,
-    pub norm_sq: Vec<f64>,
-    pub count: Vec<f64>,
+/// The group's name in parts and finals.
+const GROUP: &str = "exceptions";
+const FRAMES: &str = "frames";
+const STARTS: &str = "starts";
+const BINS: &str = "bins";
+const NORM: &str = "norm";
+const NORM_SQ: &str = "norm_sq";
+const COUNT: &str = "count";
+
+/// Exceptions being written.
+pub(crate) struct ExceptionsWriter {
+    frames: Table<u64>,
+    starts: Table<u64>,
+    bins: Table<u32>,
+    norm: Table<f64>,
+    norm_sq: Table<f64>,
+    count: Table<f64>,
+    entries: u64,
 }
 
-impl Default for Exceptions {
-    fn default() -> Self {
-        let (frames, bins) = (Vec::new(), Vec::new());
-        Self { frames, starts: vec![0], bins, norm: Vec::new(), norm_sq: Vec::new(), count: Vec::new() }
+impl ExceptionsWriter {
+    /// Begins with none, in a new group below `parent`.
+    pub fn create(parent: &Group) -> Result<Self> {
+        let group = &parent.create_group(GROUP)?;
+        let mut new = Self {
+            frames: Table::list(group, FRAMES)?,
+            starts: Table::list(group, STARTS)?,
+            bins: Table::list(group, BINS)?,
+            norm: Table::list(group, NORM)?,
+            norm_sq: Table::list(group, NORM_SQ)?,
+            count: Table::list(group, COUNT)?,
+            entries: 0,
+        };
+        new.starts.push([0])?;
+        Ok(new)
     }
+
+    /// Adds a frame's own weights.
+    pub fn push(&mut self, frame: u64, own: &Weights, shared: &Weights) -> Result<()> {
+        let differ = |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
+        for bin in 0..shared.norm.len() {
+            if differ(&own.norm, &shared.norm, bin)
+                || differ(&own.norm_sq, &shared.norm_sq, bin)
+                || differ(&own.count, &shared.count, bin)
+            {
+                self.bins.push([bin as u32])?;
+                self.norm.push([own.norm[bin]])?;
+                self.norm_sq.push([own.norm_sq[bin]])?;
+                self.count.push([own.count[bin]])?;
+                self.entries += 1;
+            }
+        }
+        self.frames.push([frame])?;
+        self.starts.push([self.entries])
+    }
+
+    /// Writes what is not yet written.
+    pub fn flush(&mut self) -> Result<()> {
+        self.frames.flush()?;
+        self.starts.flush()?;
+        self.bins.flush()?;
+        [&mut self.norm, &mut self.norm_sq, &mut self.count].into_iter().try_for_each(Table::flush)
+    }
+}
+
+/// Exceptions of an open file.
+pub(crate) struct Exceptions {
+    frames: Vec<u64>,
+    starts: Vec<u64>,
+    bins: Dataset,
+    weights: [Dataset; 3],
 }
 
 impl Exceptions {
-    /// Adds a frame's own weights.
-    pub fn push(&mut self, frame: u64, own: &Weights, shared: &Weights) {
-        let differs = |bin: usize| {
-            own.norm[bin].to_bits() != shared.norm[bin].to_bits()
-                || own.norm_sq[bin].to_bits() != shared.norm_sq[bin].to_bits()
-                || own.count[bin].to_bits() != shared.count[bin].to_bits()
-        };
-        for bin in (0..own.norm.len()).filter(|bin| differs(*bin)) {
-            self.bins.push(bin as u32);
-            self.norm.push(own.norm[bin]);
-            self.norm_sq.push(own.norm_sq[bin]);
-            self.count.push(own.count[bin]);
+    /// Those below `parent`.
+    pub fn open(parent: &Group) -> Result<Self> {
+        let group = &parent.group(GROUP)?;
+        let (frames, starts): (Vec<u64>, Vec<u64>) = (h5::read_list(group, FRAMES)?, h5::read_list(group, STARTS)?);
+        if starts.len() != frames.len() + 1 {
+            return Err(format!("{} starts of {} exceptions: expected one more", starts.len(), frames.len()).into());
         }
-        self.frames.push(frame);
-        self.starts.push(self.bins.len() as u64);
+        let weights = [group.dataset(NORM)?, group.dataset(NORM_SQ)?, group.dataset(COUNT)?];
+        Ok(Self { frames, starts, bins: group.dataset(BINS)?, weights })
     }
 
     /// A frame's own weights, if it has any.
-    pub fn of(&self, frame: u64, shared: &Weights) -> Option<Weights> {
-        let index = self.frames.binary_search(&frame).ok()?;
+    pub fn of(&self, frame: u64, shared: &Weights) -> Result<Option<Weights>> {
+        let Ok(index) = self.frames.binary_search(&frame) else { return Ok(None) };
+        let entries = self.starts[index] as usize..self.starts[index + 1] as usize;
         let mut own = shared.clone();
-        for entry in self.starts[index] as usize..self.starts[index + 1] as usize {
-            let bin = self.bins[entry] as usize;
-            (own.norm[bin], own.norm_sq[bin], own.count[bin]) =
-                (self.norm[entry], self.norm_sq[entry], self.count[entry]);
+        let bins: Vec<u32> = read_rows(&self.bins, entries.clone())?;
+        let Weights { norm, norm_sq, count } = &mut own;
+        for (target, dataset) in [norm, norm_sq, count].into_iter().zip(&self.weights) {
+            let values: Vec<f64> = read_rows(dataset, entries.clone())?;
+            for (&bin, value) in bins.iter().zip(values) {
+                *target.get_mut(bin as usize).ok_or("an exception in a bin that is not there")? = value;
+            }
         }
-        Some(own)
-    }
-
-    /// Writes them below the root of a part.
-    pub fn write(&self, root: &Group) -> Result<()> {
-        let group = root.create_group(name::EXCEPTIONS)?;
-        h5::write_list(&group, name::FRAMES, &self.frames)?;
-        h5::write_list(&group, name::STARTS, &self.starts)?;
-        h5::write_list(&group, name::BINS, &self.bins)?;
-        h5::write_list(&group, name::NORM, &self.norm)?;
-        h5::write_list(&group, name::NORM_SQ, &self.norm_sq)?;
-        h5::write_list(&group, name::COUNT, &self.count)?;
-        Ok(())
-    }
-
-    /// Reads those of a part.
-    pub fn read(root: &Group) -> Result<Self> {
-        let group = root.group(name::EXCEPTIONS)?;
-        Ok(Self {
-            frames: h5::read_list(&group, name::FRAMES)?,
-            starts: h5::read_list(&group, name::STARTS)?,
-            bins: h5::read_list(&group, name::BINS)?,
-            norm: h5::read_list(&group, name::NORM)?,
-            norm_sq: h5::read_list(&group, name::NORM_SQ)?,
-            count: h5::read_list(&group, name::COUNT)?,
-        })
-    }
-
-    /// What does not fit together, if anything.
-    pub fn check(&self, nbins: usize) -> Result<(), String> {
-        let entries = self.bins.len();
-        let rising = self.starts.windows(2).all(|pair| pair[0] <= pair[1]);
-        let ends = (self.starts.first(), self.starts.last()) == (Some(&0), Some(&(entries as u64)));
-        let lengths = [self.norm.len(), self.norm_sq.len(), self.count.len()].iter().all(|length| *length == entries);
-        let bins = self.bins.iter().all(|bin| (*bin as usize) < nbins);
-        match rising && ends && lengths && bins && self.starts.len() == self.frames.len() + 1 {
-            true => Ok(()),
-            false => Err("exceptions that do not fit together".to_owned()),
-        }
+        Ok(Some(own))
     }
 }
 
@@ -103,14 +120,17 @@ mod tests {
 
     #[test]
     fn only_the_bins_that_differ_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = h5::create(&directory.path().join("a.h5"), 0).unwrap();
         let (shared, own) = (weights([1.0, 2.0, 3.0]), weights([1.0, 0.5, 3.0]));
-        let mut exceptions = Exceptions::default();
-        exceptions.push(4, &own, &shared);
-        exceptions.push(7, &shared, &shared);
-        assert_eq!((exceptions.bins.as_slice(), exceptions.starts.as_slice()), ([1].as_slice(), [0, 1, 1].as_slice()));
-        assert_eq!(exceptions.of(4, &shared), Some(own));
-        assert_eq!(exceptions.of(5, &shared), None);
-        assert_eq!(exceptions.of(7, &shared), Some(shared));
-        assert!(exceptions.check(3).is_ok() && exceptions.check(1).is_err());
+        let mut writer = ExceptionsWriter::create(&file).unwrap();
+        writer.push(4, &own, &shared).unwrap();
+        writer.push(7, &shared, &shared).unwrap();
+        writer.flush().unwrap();
+        assert_eq!(h5::read_list::<u32>(&file.group(GROUP).unwrap(), BINS).unwrap(), [1]);
+        let exceptions = Exceptions::open(&file).unwrap();
+        assert_eq!(exceptions.of(4, &shared).unwrap(), Some(own));
+        assert_eq!(exceptions.of(5, &shared).unwrap(), None);
+        assert_eq!(exceptions.of(7, &shared).unwrap(), Some(shared));
     }
 }

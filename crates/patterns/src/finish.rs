@@ -21,8 +21,8 @@ pub fn canonical(value: f64) -> f64 {
     if value.is_nan() { NAN64 } else { value }
 }
 
-/// What of a recipe is applied to sums, and not to pixels.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What of a recipe is applied to sums, and not to pixels. By default no monitor and no errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Finish {
     /// What the monitor is divided by; `None` without a monitor.
     monitor: Option<Reference>,
@@ -82,24 +82,71 @@ impl Finish {
     /// no pattern, or a monitor that gives it none.
     pub fn pattern(&self, row: &Row, weights: &Weights, reference: f64) -> Option<(Vec<f32>, Option<Vec<f32>>)> {
         let scale = self.scale(row.monitor, reference).filter(|_| row.status == Status::Ok && row.has_sums())?;
-        let intensity = self.quotients(&row.signal, &weights.norm, scale, |sum| sum);
-        let error = |variance: &Vec<f64>| self.quotients(variance, &weights.norm, scale, f64::sqrt);
+        let single = |values: Vec<f64>| values.into_iter().map(to_f32).collect();
+        let intensity = single(self.quotients(&row.signal, &weights.norm, scale, |sum| sum));
+        let error = |variance: &Vec<f64>| single(self.quotients(variance, &weights.norm, scale, f64::sqrt));
         Some((intensity, row.variance.as_ref().map(error)))
     }
 
-    fn quotients(&self, sums: &[f64], norm: &[f64], scale: f64, of: impl Fn(f64) -> f64) -> Vec<f32> {
+    /// `of(sum) / (norm scale)` of each bin; what the recipe says where `norm` is zero.
+    pub(crate) fn quotients(&self, sums: &[f64], norm: &[f64], scale: f64, of: impl Fn(f64) -> f64) -> Vec<f64> {
         let empty = match self.empty {
-            Empty::Nan => NAN32,
+            Empty::Nan => NAN64,
             Empty::Zero => 0.0,
         };
-        let quotient = |(&sum, &norm): (&f64, &f64)| {
-            let value = (of(sum) / (norm * scale)) as f32;
-            match (norm == 0.0, value.is_nan()) {
-                (true, _) => empty,
-                (false, true) => NAN32,
-                (false, false) => value,
-            }
+        let quotient = |(&sum, &norm): (&f64, &f64)| match norm == 0.0 {
+            true => empty,
+            false => canonical(of(sum) / (norm * scale)),
         };
         sums.iter().zip(norm).map(quotient).collect()
+    }
+}
+
+fn to_f32(value: f64) -> f32 {
+    if value.is_nan() { NAN32 } else { value as f32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finish(monitor: Option<Reference>, empty: Empty) -> Finish {
+        Finish { monitor, empty, errors: true }
+    }
+
+    fn row(monitor: f64) -> Row {
+        Row { monitor, signal: vec![6.0, 0.0], variance: Some(vec![16.0, 0.0]), ..Row::default() }
+    }
+
+    fn weights() -> Weights {
+        Weights { norm: vec![2.0, 0.0], norm_sq: vec![1.0, 0.0], count: vec![2.0, 0.0] }
+    }
+
+    #[test]
+    fn patterns_are_sums_over_weights_times_the_monitors_ratio() {
+        let plain = finish(None, Empty::Zero).pattern(&row(f64::NAN), &weights(), 1.0);
+        assert_eq!(plain, Some((vec![3.0, 0.0], Some(vec![2.0, 0.0]))));
+        let halved = finish(Some(Reference::Value(50.0)), Empty::Zero).pattern(&row(100.0), &weights(), 50.0);
+        assert_eq!(halved, Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
+    }
+
+    #[test]
+    fn there_is_one_nan() {
+        let negative = Row { variance: Some(vec![-1.0, f64::from_bits(u64::MAX)]), ..row(1.0) };
+        let (intensity, errors) = finish(None, Empty::Nan).pattern(&negative, &weights(), 1.0).unwrap();
+        assert_eq!(intensity[1].to_bits(), NAN32.to_bits());
+        assert!(errors.unwrap().iter().all(|error| error.to_bits() == NAN32.to_bits()));
+    }
+
+    #[test]
+    fn a_monitor_of_zero_nan_or_the_wrong_sign_gives_no_pattern() {
+        let finish = finish(Some(Reference::Mean), Empty::Nan);
+        let monitors = [4.0, 0.0, f64::NAN, 8.0, f64::INFINITY];
+        let reference = finish.reference(monitors.into_iter());
+        assert_eq!(reference, 6.0);
+        let good: Vec<bool> = monitors.into_iter().map(|monitor| finish.scale(monitor, reference).is_some()).collect();
+        assert_eq!(good, [true, false, false, true, false]);
+        assert!(finish.scale(-4.0, reference).is_none() && finish.scale(-4.0, -4.0).is_some());
+        assert!(finish.reference(std::iter::empty()).is_nan());
     }
 }

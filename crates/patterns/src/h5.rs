@@ -91,6 +91,28 @@ pub(crate) fn get_text(at: &Location, name: &str) -> Result<String> {
     Ok(at.attr(name)?.read_scalar::<VarLenUnicode>()?.as_str().to_owned())
 }
 
+/// Writes an attribute that is a list of texts.
+pub(crate) fn set_texts(at: &Location, name: &str, texts: &[&str]) -> Result<()> {
+    let texts: Vec<VarLenUnicode> = texts.iter().map(|text| unicode(text)).collect();
+    at.new_attr_builder().with_data(&texts).create(name).map(drop)
+}
+
+/// Reads an attribute that is a list of texts.
+pub(crate) fn get_texts(at: &Location, name: &str) -> Result<Vec<String>> {
+    let texts: Vec<VarLenUnicode> = at.attr(name)?.read_raw()?;
+    Ok(texts.iter().map(|text| text.as_str().to_owned()).collect())
+}
+
+/// Writes an attribute that is a number.
+pub(crate) fn set_number<T: H5Type>(at: &Location, name: &str, number: T) -> Result<()> {
+    at.new_attr::<T>().create(name)?.write_scalar(&number)
+}
+
+/// Reads an attribute that is a number.
+pub(crate) fn get_number<T: H5Type>(at: &Location, name: &str) -> Result<T> {
+    at.attr(name)?.read_scalar()
+}
+
 /// HDF5 texts end at a NUL; no text that is meant to be read holds one.
 fn unicode(text: &str) -> VarLenUnicode {
     text.replace('\0', "\u{fffd}").parse().expect("a text without NUL")

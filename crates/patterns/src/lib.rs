@@ -5,12 +5,15 @@
 
 mod axes;
 pub mod coverage;
+mod exceptions;
+pub mod finals;
 mod finish;
 mod h5;
 pub mod part;
 mod stamp;
 mod status;
 mod sums;
+mod table;
 
 pub use axes::{Axes, Axis};
 pub use finish::Finish;

@@ -24,24 +24,25 @@ fn what_was_put_in_comes_out() {
 
     let part = part::read(&path).unwrap();
     assert_eq!(part.head, PartHead { task, recipe });
-    assert_eq!(part.shared, shared());
+    assert_eq!(*part.shared, shared());
     assert_eq!(part.frames, [10, 11, 13, 14, 19]);
     assert_eq!(part.status[2], Status::Corrupt);
-    for (read, written) in part.rows(0..5).unwrap().iter().zip(&rows) {
+    let mut read = part.open().unwrap();
+    for index in [4, 0, 1, 2, 3] {
+        let (read, written) = (read.row(index).unwrap(), &rows[index]);
         assert!(read.agrees(written), "{read:?} is not {written:?}");
     }
-    assert!(part.rows(1..2).unwrap()[0].agrees(&rows[1]));
-    assert_eq!(part.rows(0..1).unwrap()[0].stored_digest, 109);
+    assert_eq!(read.row(0).unwrap().stored_digest, 109);
 }
 
 #[test]
 fn rows_longer_than_a_chunk_come_out_too() {
     let out = tempfile::tempdir().unwrap();
-    let frames = 9000;
+    let frames = 30_000;
     let path = write_range(out.path(), &acquisition(frames, |_| 7), &recipe(), 0, frames);
     let part = part::read(&path).unwrap();
-    let rows = part.rows(4090..4100).unwrap();
-    assert!((4090..4100).zip(&rows).all(|(frame, read)| read.agrees(&row(frame))));
+    let mut rows = part.open().unwrap();
+    assert!((0..frames).all(|frame| rows.row(frame as usize).unwrap().agrees(&row(frame))));
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn a_flipped_bit_anywhere_is_seen() {
     let path = write_range(out.path(), &acquisition(10, |_| 7), &recipe(), 0, 10);
     let length = fs::metadata(&path).unwrap().len() as usize;
     part::read(&path).unwrap();
-    for byte in (0..520).chain((520..length).step_by(997)).chain([length - 1]) {
+    for byte in (0..520).step_by(3).chain((520..length).step_by(997)).chain([length - 1]) {
         flip(&path, byte);
         let error = part::read(&path).err().unwrap_or_else(|| panic!("byte {byte} of {length}")).to_string();
         assert!(error.starts_with(path.to_str().unwrap()), "{error}");
@@ -119,5 +120,5 @@ fn a_directory_of_any_name_will_do() {
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 \"1\" $x\n"));
     let path = write_range(&out, &acquisition(10, |_| 7), &recipe(), 0, 10);
-    assert!(part::read(&path).unwrap().rows(9..10).unwrap()[0].agrees(&row(9)));
+    assert!(part::read(&path).unwrap().open().unwrap().row(9).unwrap().agrees(&row(9)));
 }

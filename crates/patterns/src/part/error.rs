@@ -40,6 +40,12 @@ pub enum Error {
         /// The checksum of its bytes.
         found: String,
     },
+    /// Another part took its place while it was in use.
+    #[error("{}: replaced by another part while it was being read", path.display())]
+    Replaced {
+        /// The part.
+        path: PathBuf,
+    },
     /// What it holds does not fit together.
     #[error("{}: {why}", path.display())]
     Content {
@@ -71,8 +77,14 @@ impl Error {
         Self::Content { path: path.to_path_buf(), why: why.into() }
     }
 
-    /// Whether the file is not there (any more).
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Io { why, .. } if why.kind() == io::ErrorKind::NotFound)
+    /// Whether the file is not there any more, or is another one: to look again may help.
+    pub fn has_gone(&self) -> bool {
+        match self {
+            Self::Io { why, .. } | Self::Head { why: super::block::Error::Io(why), .. } => {
+                why.kind() == io::ErrorKind::NotFound
+            }
+            Self::Replaced { .. } => true,
+            _ => false,
+        }
     }
 }

@@ -20,9 +20,8 @@
 
 mod block;
 mod error;
-mod exceptions;
 mod read;
-mod table;
+mod rows;
 mod write;
 
 use std::path::Path;
@@ -33,6 +32,7 @@ use records::Task;
 pub use block::Head;
 pub use error::Error;
 pub use read::{Part, peek, read};
+pub use rows::Rows;
 pub use write::PartWriter;
 
 /// What a part is about.
@@ -57,9 +57,6 @@ mod name {
     pub(super) const STATUS: &str = "status";
     pub(super) const STORED_DIGEST: &str = "stored_digest";
     pub(super) const MONITOR: &str = "monitor";
-    pub(super) const EXCEPTIONS: &str = "exceptions";
-    pub(super) const STARTS: &str = "starts";
-    pub(super) const BINS: &str = "bins";
 }
 
 /// The datasets that virtual finals map.

@@ -1,16 +1,15 @@
 //! Reads a part, after its checksum has shown that it is as it was written.
 
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use hdf5::{Group, H5Type};
+use hdf5::Group;
 use recipe::Recipe;
 use records::Record;
 
-use super::exceptions::Exceptions;
 use super::{Error, Head, PartHead, block, name, row_dataset};
-use crate::{Axes, Axis, Row, Shared, Status, Weights, h5};
+use crate::{Axes, Axis, Shared, Status, Weights, h5};
 
 /// A part whose bytes are as they were written.
 pub struct Part {
@@ -21,7 +20,7 @@ pub struct Part {
     /// What it is about.
     pub head: PartHead,
     /// What its frames share.
-    pub shared: Shared,
+    pub shared: Arc<Shared>,
     /// Its frames, rising. Row k of the part is that of `frames[k]`.
     pub frames: Vec<u64>,
     /// What became of each.
@@ -30,9 +29,7 @@ pub struct Part {
     pub stored_digest: Vec<u64>,
     /// Each frame's monitor.
     pub monitor: Vec<f64>,
-    exceptions: Exceptions,
-    has_variance: bool,
-    file: h5::Open,
+    pub(super) has_variance: bool,
 }
 
 /// The first line of a part, which says what it is. Its checksum is not checked.
@@ -44,7 +41,7 @@ pub fn peek(path: &Path) -> Result<Head, Error> {
     Head::read(&mut file).map_err(|why| Error::Head { path: path.to_path_buf(), why })
 }
 
-/// Reads and verifies a part. Its rows are read later, from the same open file.
+/// Reads and verifies a part, but for its rows, which are read where they are needed.
 ///
 /// # Errors
 /// Not a part; damaged; contents that do not fit together.
@@ -60,16 +57,14 @@ pub fn read(path: &Path) -> Result<Part, Error> {
         path: path.to_path_buf(),
         digest: found,
         head: read_head(&file).map_err(|why| Error::content(path, why))?,
-        shared: read_shared(&file).map_err(Error::hdf5(path))?,
+        shared: Arc::new(read_shared(&file).map_err(Error::hdf5(path))?),
         frames: h5::read_list(&file, name::FRAMES).map_err(Error::hdf5(path))?,
         status: read_status(&file).map_err(|why| Error::content(path, why))?,
         stored_digest: h5::read_list(&file, name::STORED_DIGEST).map_err(Error::hdf5(path))?,
         monitor: h5::read_list(&file, name::MONITOR).map_err(Error::hdf5(path))?,
-        exceptions: Exceptions::read(&file).map_err(Error::hdf5(path))?,
         has_variance: file.link_exists(row_dataset::VARIANCE),
-        file,
     };
-    part.check(&head).map_err(|why| Error::content(path, why))?;
+    part.check(&head, &file).map_err(|why| Error::content(path, why))?;
     Ok(part)
 }
 
@@ -79,33 +74,7 @@ impl Part {
         self.has_variance
     }
 
-    /// Reads consecutive rows.
-    ///
-    /// # Errors
-    /// The file can't be read.
-    pub fn rows(&self, rows: Range<usize>) -> Result<Vec<Row>, Error> {
-        let bins = self.shared.axes.bins();
-        let slab = |name| read_rows::<f64>(&self.file, name, rows.clone()).map_err(Error::hdf5(&self.path));
-        let signal = slab(row_dataset::SIGNAL)?;
-        let variance = self.has_variance.then(|| slab(row_dataset::VARIANCE)).transpose()?;
-        let row = |(index, row): (usize, usize)| {
-            let (frame, values) = (self.frames[row], index * bins..(index + 1) * bins);
-            // A frame without sums is stored as NaN throughout.
-            let sums = Some(&signal[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
-            Row {
-                frame,
-                status: self.status[row],
-                stored_digest: self.stored_digest[row],
-                monitor: self.monitor[row],
-                signal: sums.map(<[f64]>::to_vec).unwrap_or_default(),
-                variance: variance.as_ref().filter(|_| sums.is_some()).map(|variance| variance[values].to_vec()),
-                exception: self.exceptions.of(frame, &self.shared.weights),
-            }
-        };
-        Ok(rows.clone().enumerate().map(row).collect())
-    }
-
-    fn check(&self, head: &Head) -> Result<(), String> {
+    fn check(&self, head: &Head, file: &Group) -> Result<(), String> {
         let frames = self.frames.len();
         let lengths = [self.status.len(), self.stored_digest.len(), self.monitor.len()];
         if lengths != [frames; 3] {
@@ -122,19 +91,15 @@ impl Part {
         if [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3] {
             return Err(format!("weights that do not fit its {bins} bins"));
         }
+        let expected = [vec![frames], self.shared.axes.shape()].concat();
         for name in [Some(row_dataset::SIGNAL), self.has_variance.then_some(row_dataset::VARIANCE)].iter().flatten() {
-            let shape = self.file.dataset(name).map_err(|why| why.to_string())?.shape();
-            if shape != [frames, bins] {
-                return Err(format!("{name} of shape {shape:?}: expected {:?}", [frames, bins]));
+            let shape = file.dataset(name).map_err(|why| why.to_string())?.shape();
+            if shape[..] != expected {
+                return Err(format!("{name} of shape {shape:?}: expected {expected:?}"));
             }
         }
-        self.exceptions.check(bins)
+        Ok(())
     }
-}
-
-fn read_rows<T: H5Type>(group: &Group, name: &str, rows: Range<usize>) -> hdf5::Result<Vec<T>> {
-    let slab: ndarray::Array2<T> = group.dataset(name)?.read_slice((rows, ..))?;
-    Ok(slab.into_raw_vec_and_offset().0)
 }
 
 fn read_head(group: &Group) -> Result<PartHead, String> {

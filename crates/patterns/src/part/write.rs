@@ -9,10 +9,10 @@ use hdf5::Group;
 use manners::atomic::{self, AtomicFile};
 use records::{RawPath, Record};
 
-use super::exceptions::Exceptions;
-use super::table::Table;
 use super::{Error, Head, PartHead, block, name, row_dataset};
+use crate::exceptions::ExceptionsWriter;
 use crate::finish::{NAN32, NAN64, canonical};
+use crate::table::Table;
 use crate::{Axis, Finish, Row, Shared, Status, Weights, h5};
 
 /// A part being written. Dropped before [`finish`](Self::finish), it leaves nothing.
@@ -28,7 +28,7 @@ pub struct PartWriter {
     finish: Finish,
     rows: Rows,
     per_frame: PerFrame,
-    exceptions: Exceptions,
+    exceptions: ExceptionsWriter,
 }
 
 /// The datasets of one row a frame.
@@ -75,7 +75,8 @@ impl PartWriter {
         let file = h5::create(temporary.path(), block::SIZE as u64).map_err(&hdf5)?;
         write_head(&file, head, shared).map_err(&hdf5)?;
         let range: Vec<u64> = head.task.range.sorted().iter().collect();
-        let rows = Rows::create(&file, &finish, range.len(), bins).map_err(&hdf5)?;
+        let rows = Rows::create(&file, &finish, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
+        let exceptions = ExceptionsWriter::create(&file).map_err(&hdf5)?;
         Ok(Self {
             target,
             file,
@@ -87,7 +88,7 @@ impl PartWriter {
             finish,
             rows,
             per_frame: PerFrame::default(),
-            exceptions: Exceptions::default(),
+            exceptions,
         })
     }
 
@@ -99,9 +100,10 @@ impl PartWriter {
     pub fn append(&mut self, row: &Row) -> Result<(), Error> {
         self.check(row).map_err(|why| Error::content(&self.target, format!("frame {}: {why}", row.frame)))?;
         let weights = row.exception.as_ref().unwrap_or(&self.weights);
-        self.rows.push(row, weights, &self.finish).map_err(Error::hdf5(&self.target))?;
+        let hdf5 = Error::hdf5(&self.target);
+        self.rows.push(row, weights, &self.finish).map_err(&hdf5)?;
         if let Some(own) = &row.exception {
-            self.exceptions.push(row.frame, own, &self.weights);
+            self.exceptions.push(row.frame, own, &self.weights).map_err(&hdf5)?;
         }
         self.per_frame.frames.push(row.frame);
         self.per_frame.status.push(row.status as u8);
@@ -119,10 +121,10 @@ impl PartWriter {
         let hdf5 = Error::hdf5(&self.target);
         self.rows.flush().map_err(&hdf5)?;
         self.per_frame.write(&self.file).map_err(&hdf5)?;
-        self.exceptions.write(&self.file).map_err(&hdf5)?;
+        self.exceptions.flush().map_err(&hdf5)?;
         // Every object is closed before the file, whose bytes are then complete.
-        let Self { target, file, temporary, scan, recipe, rows, per_frame, .. } = self;
-        drop(rows);
+        let Self { target, file, temporary, scan, recipe, rows, per_frame, exceptions, .. } = self;
+        drop((rows, exceptions));
         file.close().map_err(&hdf5)?;
         let seal = |path: &Path| {
             let mut file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -165,12 +167,12 @@ impl PartWriter {
 }
 
 impl Rows {
-    fn create(group: &Group, finish: &Finish, expected: usize, bins: usize) -> hdf5::Result<Self> {
+    fn create(group: &Group, finish: &Finish, expected: usize, row: &[usize]) -> hdf5::Result<Self> {
         let (errors, patterns) = (finish.has_errors(), finish.is_framewise());
-        let f32s = |wanted: bool, name| wanted.then(|| Table::create(group, name, expected, bins)).transpose();
+        let f32s = |wanted: bool, name| wanted.then(|| Table::growing(group, name, expected, row)).transpose();
         Ok(Self {
-            signal: Table::create(group, row_dataset::SIGNAL, expected, bins)?,
-            variance: errors.then(|| Table::create(group, row_dataset::VARIANCE, expected, bins)).transpose()?,
+            signal: Table::growing(group, row_dataset::SIGNAL, expected, row)?,
+            variance: errors.then(|| Table::growing(group, row_dataset::VARIANCE, expected, row)).transpose()?,
             intensity: f32s(patterns, row_dataset::INTENSITY)?,
             errors: f32s(patterns && errors, row_dataset::ERRORS)?,
         })

@@ -161,3 +161,16 @@ pub fn id(text: &str) -> String {
 pub fn outside() -> RawPath {
     "../elsewhere.h5".into()
 }
+
+/// [`write_range`] of a cake of two by three bins.
+pub fn write_cake(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
+    let task = task(acquisition, recipe, &records::Span::new(from, to).into());
+    let mut shared = shared();
+    shared.axes.radial.centers.truncate(3);
+    shared.axes.chi = Some(Axis { name: "chi".to_owned(), units: "deg".to_owned(), centers: vec![-90.0, 90.0] });
+    let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+    let mut writer = PartWriter::create(out, &task.part, &head, &shared).unwrap();
+    (from..to).for_each(|frame| writer.append(&row(frame)).unwrap());
+    writer.finish().unwrap();
+    out.join(task.part.as_path())
+}

@@ -1,0 +1,341 @@
+//! Makes a final of what there is, or finds that it is there already.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use manners::atomic::{self, AtomicFile};
+use records::{Absent, RawPath, Spans};
+
+use super::merge::Merge;
+use super::supply::Supply;
+use super::write::{self, Content};
+use super::{Average, Error, Final, Layout, Target};
+use crate::coverage::{directory, parts_of};
+use crate::part::{self, Part};
+use crate::{Finish, Shared, Status, h5};
+
+/// How often to start again where parts vanish, taken in by another gather, while they are read.
+const ATTEMPTS: usize = 5;
+/// The file among the parts that names their final, below the output root.
+const REGISTER: &str = "final";
+/// The file among the parts that one gather at a time holds locked.
+const LOCK: &str = ".gather.lock";
+
+/// When to write a final.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Want {
+    /// Always; what is missing is marked.
+    #[default]
+    Partial,
+    /// When every frame that exists is integrated.
+    Complete,
+}
+
+/// How to make a final.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// How patterns are stored.
+    pub layout: Layout,
+    /// When to write.
+    pub want: Want,
+    /// Keep the frames' sums in the final.
+    pub keep_sums: bool,
+    /// Keep the parts even where the final no longer needs them.
+    pub keep_parts: bool,
+    /// One pattern of all frames besides.
+    pub average: Option<Average>,
+}
+
+/// What was made or found.
+#[derive(Debug, Default)]
+pub struct Built {
+    /// The layout of the final; `None` where there is none, for want of parts or of completeness.
+    pub layout: Option<Layout>,
+    /// Whether it was there already, and nothing was written.
+    pub found: bool,
+    /// Whether every frame that exists is integrated.
+    pub complete: bool,
+    /// The frames with a pattern.
+    pub integrated: Spans,
+    /// The frames without one, and why.
+    pub missing: Vec<Absent>,
+    /// The digest of the data; empty without a final.
+    pub data_digest: String,
+    /// What could not be used, such as damaged parts: worth a warning each.
+    pub warnings: Vec<String>,
+}
+
+/// Makes the final of a target from its parts and the final that there may be, or finds that there is
+/// nothing to add. Parts that the final no longer needs are removed, once it has been read back.
+///
+/// # Errors
+/// Parts that disagree; sums that are asked for and gone; a file that can't be read or written.
+pub fn build(target: &Target, options: &Options) -> Result<Built, Error> {
+    let task = target.task();
+    let directory =
+        directory(target.out_root(), &task.scan, &task.recipe_digest).expect("a target stays below its root");
+    fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+    let _lock = lock(&directory)?;
+    let mut attempts = 1;
+    loop {
+        match Attempt::new(target.clone(), options)?.run() {
+            Err(Error::Part(error)) if error.has_gone() && attempts < ATTEMPTS => attempts += 1,
+            built => return built,
+        }
+    }
+}
+
+/// The finals that were made below an output root: for each the directory of its parts, and its path.
+pub fn registered(out_root: &Path) -> Vec<PathBuf> {
+    let below = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut registers: Vec<PathBuf> =
+        below(out_root.join(".azpipe/parts")).flat_map(below).map(|directory| directory.join(REGISTER)).collect();
+    registers.sort();
+    let read = |path: PathBuf| {
+        use std::os::unix::ffi::OsStringExt as _;
+        let name = RawPath::from(std::ffi::OsString::from_vec(fs::read(path).ok()?));
+        name.stays_below().then(|| out_root.join(name.as_path()))
+    };
+    registers.into_iter().filter_map(read).collect()
+}
+
+/// Waits until no other gather is at work on these parts. A file system without locks is no obstacle:
+/// finals appear whole, and a part that vanishes is noticed.
+fn lock(directory: &Path) -> Result<Option<File>, Error> {
+    let path = directory.join(LOCK);
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(Error::io(&path))?;
+    match file.lock() {
+        Err(why) if why.kind() == std::io::ErrorKind::Interrupted => Err(Error::Io { path, why }),
+        locked => Ok(locked.ok().map(|()| file)),
+    }
+}
+
+/// One look at the parts and the final.
+struct Attempt<'a> {
+    target: Target,
+    options: &'a Options,
+    /// Every file among the parts, of use or not.
+    files: Vec<PathBuf>,
+    parts: Vec<Part>,
+    existing: Option<Final>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(mut target: Target, options: &'a Options) -> Result<Self, Error> {
+        let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
+        let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
+        let files = parts_of(target.out_root(), &scan, &recipe);
+        for path in &files {
+            match part::read(path) {
+                Ok(part) if part.head.task.scan == scan && part.head.task.recipe_digest == recipe => {
+                    parts.push(with_shared(part, parts.first())?);
+                }
+                Ok(_) => warnings.push(format!("{}: of another scan or recipe than its directory", path.display())),
+                Err(error) if error.has_gone() => return Err(error.into()),
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        let path = target.path();
+        let existing = match Final::open(&path) {
+            Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => Some(existing),
+            Ok(_) => {
+                let why = "the final of another scan or recipe: expected one of its own (plan-split --recipe-name)";
+                return Err(Error::content(&path, why));
+            }
+            Err(Error::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(error) => {
+                warnings.push(error.to_string());
+                None
+            }
+        };
+        parts.iter().for_each(|part| target.learn(&part.head.task));
+        existing.iter().for_each(|existing| target.learn(&existing.task));
+        Ok(Self { target, options, files, parts, existing, warnings })
+    }
+
+    fn run(mut self) -> Result<Built, Error> {
+        if let Some(existing) = &mut self.existing {
+            existing.verify(0..existing.status.len())?;
+        }
+        let Some((recipe, shared)) = self.bins()? else {
+            let nothing = Supply::new(&self.target, &[], None, &Finish::default());
+            let (complete, missing) = (nothing.is_complete(), missing(&self.target, &nothing));
+            return Ok(Built { complete, missing, warnings: self.warnings, ..Built::default() });
+        };
+        let finish = Finish::of(&recipe);
+        let supply = Supply::new(&self.target, &self.parts, self.existing.as_ref(), &finish);
+        let mut built = Built {
+            complete: supply.is_complete(),
+            integrated: supply.frames_of(Status::Ok),
+            missing: missing(&self.target, &supply),
+            ..Built::default()
+        };
+        if let Some(existing) = self.existing.as_ref().filter(|existing| self.is_current(existing, &supply)) {
+            (built.found, built.layout) = (true, Some(existing.layout));
+            built.data_digest.clone_from(&existing.data_digest);
+        } else if built.complete || self.options.want == Want::Partial {
+            // Rows that only a copied final holds can't be shown from parts.
+            let layout = if supply.from_final().is_empty() { self.options.layout } else { Layout::Copy };
+            self.check_sums(&supply, &finish)?;
+            built.data_digest = self.write(&recipe, &shared, finish, &supply, layout)?;
+            built.layout = Some(layout);
+        }
+        let scan_is_over = finish.is_framewise() || self.options.keep_sums || self.target.task().acquisition.complete;
+        if built.layout == Some(Layout::Copy) && built.complete && scan_is_over && !self.options.keep_parts {
+            self.remove_parts()?;
+        }
+        built.warnings = self.warnings;
+        Ok(built)
+    }
+
+    /// The recipe, and the axes and weights, which parts and final share.
+    fn bins(&self) -> Result<Option<(recipe::Recipe, Arc<Shared>)>, Error> {
+        let of_parts = self.parts.first().map(|part| (part.head.recipe.clone(), Arc::clone(&part.shared)));
+        let of_final = self.existing.as_ref().map(|there| (there.recipe.clone(), Arc::clone(&there.shared)));
+        if let (Some(part), Some(existing)) = (self.parts.first(), &self.existing)
+            && part.shared != existing.shared
+        {
+            return Err(Error::Bins { one: existing.path.clone(), two: part.path.clone() });
+        }
+        Ok(of_parts.or(of_final))
+    }
+
+    /// Whether the final that there is has all that a new one would have.
+    fn is_current(&self, existing: &Final, supply: &Supply) -> bool {
+        let options = self.options;
+        let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
+        let layout = existing.layout == options.layout || existing.layout == Layout::Copy;
+        let extras = (existing.has_sums || !options.keep_sums)
+            && options
+                .average
+                .is_none_or(|average| existing.averaged.as_ref().is_some_and(|has| has.average == average));
+        let rows = existing.layout == Layout::Virtual || existing.is_intact();
+        absorbed && layout && extras && rows && existing.status == supply.status
+    }
+
+    /// Refuses what needs sums that are gone.
+    fn check_sums(&self, supply: &Supply, finish: &Finish) -> Result<(), Error> {
+        let frames = supply.from_final();
+        let Some(existing) = self.existing.as_ref().filter(|existing| !existing.has_sums && !frames.is_empty()) else {
+            return Ok(());
+        };
+        let new_mean = !finish.is_framewise() && existing.reference.to_bits() != supply.reference.to_bits();
+        let what = match (new_mean, self.options.keep_sums, self.options.average) {
+            (true, _, _) => "the monitor's new mean",
+            (_, true, _) => "--keep-sums",
+            (_, _, Some(_)) => "--average",
+            (false, false, None) => return Ok(()),
+        };
+        Err(Error::SumsGone { path: existing.path.clone(), what, frames })
+    }
+
+    fn write(
+        &self,
+        recipe: &recipe::Recipe,
+        shared: &Shared,
+        finish: Finish,
+        supply: &Supply,
+        layout: Layout,
+    ) -> Result<String, Error> {
+        let (target, path) = (&self.target, self.target.path());
+        let io = Error::io(&path);
+        fs::create_dir_all(path.parent().unwrap_or(target.out_root())).map_err(&io)?;
+        atomic::remove_leftovers(&path).map_err(&io)?;
+        let temporary = AtomicFile::create(&path).map_err(&io)?;
+        let content = Content {
+            target,
+            recipe,
+            finish,
+            shared,
+            parts: &self.parts,
+            supply,
+            part_digests: &self.part_digests(),
+            layout,
+            keep_sums: self.options.keep_sums,
+            average: self.options.average,
+        };
+        let file = h5::create(temporary.path(), 0).map_err(Error::hdf5(&path))?;
+        let mut merge = Merge::new(supply, &self.parts, self.existing.as_ref(), shared, &finish)?;
+        let digest = write::write(&file, &content, &mut merge)?;
+        file.close().map_err(Error::hdf5(&path))?;
+        let mut written = Final::open(temporary.path())?;
+        written.verify(0..supply.status.len())?;
+        let intact = layout == Layout::Virtual || written.is_intact();
+        if !intact || written.data_digest != digest {
+            return Err(Error::Unverified { path: temporary.path().to_path_buf() });
+        }
+        drop(written);
+        self.register()?;
+        temporary.commit().map_err(&io)?;
+        Ok(digest)
+    }
+
+    /// The checksums of the parts that have gone in, of those in the earlier final too.
+    fn part_digests(&self) -> String {
+        let earlier = self.existing.iter().flat_map(|existing| existing.parts.iter());
+        let mut digests: Vec<&str> =
+            self.parts.iter().map(|part| &part.digest).chain(earlier).map(String::as_str).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        digests.iter().flat_map(|digest| [digest, "\n"]).collect()
+    }
+
+    /// Notes among the parts where their final is, for a gather that has nothing else to go by.
+    fn register(&self) -> Result<(), Error> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let task = self.target.task();
+        let Some(directory) = directory(self.target.out_root(), &task.scan, &task.recipe_digest) else { return Ok(()) };
+        let (path, name) = (directory.join(REGISTER), task.final_file.as_os_str().as_bytes());
+        match fs::read(&path).is_ok_and(|there| there == name) {
+            true => Ok(()),
+            false => atomic::write(&path, name).map_err(Error::io(&path)),
+        }
+    }
+
+    fn remove_parts(&self) -> Result<(), Error> {
+        for path in &self.files {
+            atomic::remove_leftovers(path).map_err(Error::io(path))?;
+            match fs::remove_file(path) {
+                Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::Io { path: path.clone(), why });
+                }
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part, with the axes and weights of the first instead of its own equal ones.
+fn with_shared(mut part: Part, first: Option<&Part>) -> Result<Part, Error> {
+    match first {
+        Some(first) if first.shared != part.shared => {
+            return Err(Error::Bins { one: first.path.clone(), two: part.path });
+        }
+        Some(first) => part.shared = Arc::clone(&first.shared),
+        None => (),
+    }
+    Ok(part)
+}
+
+/// The frames without a pattern, and why.
+fn missing(target: &Target, supply: &Supply) -> Vec<Absent> {
+    let mut missing = Vec::new();
+    let mut unexplained = supply.frames_of(Status::Absent);
+    for Absent { range, reason } in target.absent() {
+        let range = range.and(&unexplained);
+        if !range.is_empty() {
+            unexplained = unexplained.minus(&range);
+            missing.push(Absent { range, reason });
+        }
+    }
+    missing.push(Absent { range: unexplained, reason: Status::Absent.reason().to_owned() });
+    for status in Status::ALL.into_iter().filter(|status| !matches!(status, Status::Ok | Status::Absent)) {
+        missing.push(Absent { range: supply.frames_of(status), reason: status.reason().to_owned() });
+    }
+    missing.retain(|absent| !absent.range.is_empty());
+    missing
+}

@@ -1,0 +1,99 @@
+//! Why there is no final.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use records::Spans;
+
+use crate::part;
+
+/// Why a final can't be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A part.
+    #[error(transparent)]
+    Part(#[from] part::Error),
+    /// The file system refused.
+    #[error("{}: {why}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        why: io::Error,
+    },
+    /// The HDF5 library refused.
+    #[error("{}: {why}", path.display())]
+    Hdf5 {
+        /// The final.
+        path: PathBuf,
+        /// What it said.
+        why: hdf5::Error,
+    },
+    /// What is at the final's path is no final of azpipe, or is damaged.
+    #[error("{}: {why}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was found and what was expected.
+        why: String,
+    },
+    /// A path that leads out of the output root.
+    #[error("{}: expected a path that stays below the output directory", path.display())]
+    Outside {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Two parts hold the same frame with different sums.
+    #[error("frame {frame} is not the same in {} and {}: remove one of them", one.display(), two.display())]
+    Disagree {
+        /// The frame.
+        frame: u64,
+        /// A part.
+        one: PathBuf,
+        /// Another.
+        two: PathBuf,
+    },
+    /// Two parts of one recipe have different axes or weights.
+    #[error("{} and {} have different axes or weights: remove one of them", one.display(), two.display())]
+    Bins {
+        /// A part, or the final.
+        one: PathBuf,
+        /// Another part.
+        two: PathBuf,
+    },
+    /// Something needs the sums of frames of which only the patterns were kept.
+    #[error(
+        "{}: {what} needs the sums of {} frames, which went with their parts; to make them again, run ai-integrate --force",
+        path.display(), frames.count()
+    )]
+    SumsGone {
+        /// The final.
+        path: PathBuf,
+        /// What needs them.
+        what: &'static str,
+        /// Whose.
+        frames: Spans,
+    },
+    /// What was written does not read back.
+    #[error("{}: what was written does not read back as it was", path.display())]
+    Unverified {
+        /// The temporary file.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    pub(super) fn io(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |why| Self::Io { path: path.clone(), why }
+    }
+
+    pub(super) fn hdf5(path: &Path) -> impl Fn(hdf5::Error) -> Self + use<> {
+        let path = path.to_path_buf();
+        move |why| Self::Hdf5 { path: path.clone(), why }
+    }
+
+    pub(super) fn content(path: &Path, why: impl Into<String>) -> Self {
+        Self::Content { path: path.to_path_buf(), why: why.into() }
+    }
+}

@@ -1,0 +1,65 @@
+//! Links from a final to the raw scan: its instrument, sample and counters.
+
+use std::path::{Component, Path, PathBuf};
+
+use hdf5::{Group, Result};
+
+use super::Target;
+use super::tree::{entry_name, group, has_object, name};
+use crate::h5;
+
+/// Writes the links of an entry: `instrument`, `sample`, and `measurement` with the scan's counters and
+/// the patterns under `patterns`. Images and bare datasets have no entry to link to.
+pub(super) fn write(entry: &Group, target: &Target, patterns: &str, integrated: &Group) -> Result<()> {
+    let scan = &target.task().acquisition;
+    let measurement = group(entry, "measurement", "NXcollection")?;
+    measurement.link_soft(&format!("{}/{}", integrated.name(), name::INTENSITY), patterns)?;
+    let below_entry = format!("/{}/", entry_name(&scan.entry));
+    let reference = reference(&target.path(), &scan.file).filter(|_| scan.dataset.starts_with(&below_entry));
+    let Some(file) = reference else { return Ok(()) };
+    // A raw file that can't be read here may well be there for whoever reads the final.
+    let raw = h5::open(&scan.file).ok();
+    let may_have = |path: &str| raw.as_ref().is_none_or(|raw| has_object(raw, path));
+    for name in ["instrument", "sample"] {
+        let path = format!("{below_entry}{name}");
+        if may_have(&path) {
+            entry.link_external(&file, &path, name)?;
+        }
+    }
+    for (name, path) in scan.counters.iter().filter(|(name, _)| *name != patterns && !name.contains('/')) {
+        measurement.link_external(&file, path, name)?;
+    }
+    Ok(())
+}
+
+/// How a file beside `from` names `to`: relative where they share a tree, so that both can be moved or
+/// mounted elsewhere together; absolute otherwise. `None` for a name that HDF5 can't hold.
+fn reference(from: &Path, to: &Path) -> Option<String> {
+    let directory = from.parent()?.canonicalize().ok()?;
+    let target = to.canonicalize().unwrap_or_else(|_| to.to_path_buf());
+    let shared = directory.components().zip(target.components()).take_while(|(one, two)| one == two).count();
+    // The root and one directory, as in /data/…, are shared by what has nothing in common.
+    if shared < 3 {
+        return to.to_str().map(str::to_owned);
+    }
+    let up = directory.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(target.components().skip(shared)).collect::<PathBuf>().to_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shares_a_tree_is_named_relatively() {
+        let root = tempfile::tempdir().unwrap();
+        let (raw, out) = (root.path().join("RAW_DATA/s"), root.path().join("PROCESSED/s"));
+        std::fs::create_dir_all(&raw).unwrap();
+        std::fs::create_dir_all(&out).unwrap();
+        std::fs::write(raw.join("s.h5"), "").unwrap();
+        let found = reference(&out.join("final.h5"), &raw.join("s.h5")).unwrap();
+        assert_eq!(found, "../../RAW_DATA/s/s.h5");
+        assert_eq!(out.join(found).canonicalize().unwrap(), raw.join("s.h5").canonicalize().unwrap());
+        assert_eq!(reference(&out.join("final.h5"), Path::new("/proc/version")).unwrap(), "/proc/version");
+    }
+}

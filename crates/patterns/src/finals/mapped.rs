@@ -1,0 +1,95 @@
+//! The datasets of the virtual layout: rows of the parts, seen in the order of the scan.
+//!
+//! A frame that no part gives a row for reads as NaN. Parts are named relative to the final, so that
+//! an output root can be moved as a whole.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+
+use hdf5::{Group, H5Type, Hyperslab, Result, SliceOrIndex};
+
+use super::supply::Origin;
+use super::write::Content;
+use crate::Status;
+
+/// Creates a dataset of all frames that shows the parts' dataset `in_part`.
+pub(super) fn create<T>(group: &Group, name: &str, in_part: &str, nan: T, content: &Content) -> Result<()>
+where
+    T: H5Type + Into<hdf5::types::OwnedDynValue>,
+{
+    let row = content.shared.axes.shape();
+    let extents = |rows: usize| std::iter::once(rows).chain(row.iter().copied()).collect::<Vec<_>>();
+    let whole = std::iter::repeat_n(SliceOrIndex::from(..), row.len());
+    let select = |rows: SliceOrIndex| Hyperslab::from(std::iter::once(rows).chain(whole.clone()).collect::<Vec<_>>());
+    let files = content.parts.iter().map(|part| relative(content.target.path().as_path(), &part.path));
+    let files: Vec<String> = files.collect::<Option<_>>().ok_or("a part whose name is not UTF-8")?;
+    let mut builder = group.new_dataset::<T>().shape(extents(content.supply.status.len())).fill_value(nan);
+    builder = builder.obj_track_times(false);
+    for Run { part, rows, first, step } in runs(&content.supply.origins, &content.supply.status) {
+        let frames = SliceOrIndex::SliceCount { start: first, step, count: rows.len(), block: 1 };
+        let in_file = extents(content.parts[part].frames.len());
+        let here = extents(content.supply.status.len());
+        builder = builder.virtual_map(&files[part], in_part, in_file, select(rows.into()), here, select(frames));
+    }
+    builder.create(name).map(drop)
+}
+
+/// Consecutive rows of a part that are frames at equal distances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    part: usize,
+    rows: Range<usize>,
+    first: usize,
+    step: usize,
+}
+
+fn runs(origins: &[Origin], status: &[Status]) -> Vec<Run> {
+    let mut open: BTreeMap<usize, Run> = BTreeMap::new();
+    let mut done = Vec::new();
+    for (frame, origin) in origins.iter().enumerate() {
+        let (Origin::Part { part, row }, Status::Ok | Status::Monitor) = (*origin, status[frame]) else { continue };
+        let new = Run { part, rows: row..row + 1, first: frame, step: 1 };
+        let run = open.entry(part).or_insert(new.clone());
+        if run.first == frame {
+            continue;
+        }
+        if run.rows.len() == 1 {
+            run.step = frame - run.first;
+        }
+        match run.rows.end == row && run.first + run.step * run.rows.len() == frame {
+            true => run.rows.end += 1,
+            false => done.push(std::mem::replace(run, new)),
+        }
+    }
+    done.extend(open.into_values());
+    done
+}
+
+/// How the file `from` names the file `to`, both below one root.
+fn relative(from: &Path, to: &Path) -> Option<String> {
+    let shared = from.components().zip(to.components()).take_while(|(one, two)| one == two).count();
+    let up = from.parent()?.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(shared)).collect::<PathBuf>().to_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interleaved_parts_are_runs_with_a_step() {
+        let from = |part, row| Origin::Part { part, row };
+        let origins = [from(0, 0), from(1, 0), from(0, 1), from(1, 1), Origin::Nothing, from(1, 2), from(0, 2)];
+        let found = runs(&origins, &[Status::Ok; 7]);
+        let run = |part, rows, first, step| Run { part, rows, first, step };
+        assert_eq!(found, [run(0, 0..2, 0, 2), run(0, 2..3, 6, 1), run(1, 0..3, 1, 2)]);
+    }
+
+    #[test]
+    fn a_part_is_named_from_the_final() {
+        let name = relative(Path::new("/out/s/a.h5"), Path::new("/out/.azpipe/parts/1/2/0.h5"));
+        assert_eq!(name.unwrap(), "../.azpipe/parts/1/2/0.h5");
+        assert_eq!(relative(Path::new("/out/a.h5"), Path::new("/out/.azpipe/0.h5")).unwrap(), ".azpipe/0.h5");
+    }
+}

@@ -1,0 +1,107 @@
+//! The rows of a final in the order of the frames, read from wherever they are.
+
+use super::supply::{Origin, Supply};
+use super::{Error, Final, Rows as FinalRows};
+use crate::part::{Part, Rows};
+use crate::{Finish, Row, Shared, Status, Weights};
+
+/// Parts whose files are open at a time; each holds a block of rows.
+const OPEN_PARTS: usize = 16;
+
+/// One frame of a final.
+pub(super) struct Merged {
+    pub status: Status,
+    /// Intensity and errors; `None` without a pattern.
+    pub pattern: Option<(Vec<f32>, Option<Vec<f32>>)>,
+    /// The sums, where they are known.
+    pub sums: Option<Row>,
+    /// What the weights are multiplied by, where there is a pattern.
+    pub scale: f64,
+}
+
+/// Reads frame after frame.
+pub(super) struct Merge<'a> {
+    supply: &'a Supply,
+    parts: &'a [Part],
+    shared: &'a Shared,
+    finish: &'a Finish,
+    existing: Option<FinalRows<'a>>,
+    /// The parts that are open, the one used last at the end.
+    open: Vec<(usize, Rows<'a>)>,
+}
+
+impl<'a> Merge<'a> {
+    pub fn new(
+        supply: &'a Supply,
+        parts: &'a [Part],
+        existing: Option<&'a Final>,
+        shared: &'a Shared,
+        finish: &'a Finish,
+    ) -> Result<Self, Error> {
+        let existing = match supply.origins.contains(&Origin::Final) {
+            true => existing.map(Final::rows).transpose()?,
+            false => None,
+        };
+        Ok(Self { supply, parts, shared, finish, existing, open: Vec::new() })
+    }
+
+    /// Frame `frame` of the scan.
+    ///
+    /// # Errors
+    /// A file that can't be read; parts that disagree.
+    pub fn frame(&mut self, frame: usize) -> Result<Merged, Error> {
+        let status = self.supply.status[frame];
+        let (kept, sums) = match self.supply.origins[frame] {
+            Origin::Nothing => (None, None),
+            Origin::Part { part, row } => (None, Some(self.agreed(frame, part, row)?)),
+            Origin::Final => {
+                let rows = self.existing.as_mut().expect("a final that gives rows is open");
+                (Some(rows.pattern(frame)?), rows.sums(frame)?)
+            }
+        };
+        let sums = sums.filter(Row::has_sums);
+        if status != Status::Ok {
+            return Ok(Merged { status, pattern: None, sums, scale: f64::NAN });
+        }
+        let scale = self.finish.scale(self.supply.monitor[frame], self.supply.reference).unwrap_or(f64::NAN);
+        let pattern = match &sums {
+            // The status of a frame with a pattern may still say that its monitor was bad before.
+            Some(row) => self.finish.pattern(
+                &Row { status, ..row.clone() },
+                row.exception.as_ref().unwrap_or(&self.shared.weights),
+                self.supply.reference,
+            ),
+            None => kept,
+        };
+        Ok(Merged { status, pattern, sums, scale })
+    }
+
+    /// The weights of a frame.
+    pub fn weights<'b>(&'b self, row: &'b Row) -> &'b Weights {
+        row.exception.as_ref().unwrap_or(&self.shared.weights)
+    }
+
+    fn agreed(&mut self, frame: usize, part: usize, row: usize) -> Result<Row, Error> {
+        let first = self.row(part, row)?.clone();
+        for &(other, row) in self.supply.repeated.get(&(frame as u64)).into_iter().flatten() {
+            if !self.row(other, row)?.agrees(&first) {
+                let (one, two) = (self.parts[part].path.clone(), self.parts[other].path.clone());
+                return Err(Error::Disagree { frame: frame as u64, one, two });
+            }
+        }
+        Ok(first)
+    }
+
+    fn row(&mut self, part: usize, row: usize) -> Result<&Row, Error> {
+        let opened = match self.open.iter().position(|(open, _)| *open == part) {
+            Some(at) => self.open.remove(at),
+            None => (part, self.parts[part].open()?),
+        };
+        if self.open.len() >= OPEN_PARTS {
+            self.open.remove(0);
+        }
+        self.open.push(opened);
+        let (_, rows) = self.open.last_mut().expect("one was pushed just now");
+        Ok(rows.row(row)?)
+    }
+}

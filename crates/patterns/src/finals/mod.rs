@@ -1,0 +1,78 @@
+//! Finals: one scan by one recipe, in the tree that ESRF's viewers open with a plot.
+//!
+//! ```text
+//! /<N>.<M>                     NXentry   title, start_time, end_time; instrument and sample of the raw file
+//!   measurement                NXcollection: the raw counters, and <detector>_integrated, the patterns
+//!   <detector>_integrate       NXprocess
+//!     configuration            NXnote: recipe and PONI text, digests, versions
+//!     integrated               NXdata
+//!       intensity              f32 (points[, chi], radial): S / (W g), see [`Finish`](crate::Finish)
+//!       intensity_errors       f32: the standard error of the mean
+//!       points, [chi,] q       the axes; the radial one is named after its quantity
+//!       frame_status           u8 (points), its meanings as attributes
+//!       monitor                f64 (points), where the recipe has one, with @reference
+//!       norm, norm_sq, count   f64 ([chi,] radial), once
+//!       signal, variance       f64: the sums, on request; `exceptions` holds the weights that differ
+//!     averaged                 NXdata: one pattern of all frames, on request
+//!     coverage                 NXcollection: what a rerun asks for, and the digests of all of it
+//! ```
+//!
+//! **Every frame of the scan has a row**, whatever is missing. A row that no file gives is NaN, and
+//! `frame_status` says why.
+//!
+//! **Layouts.** A copied final holds its data; its parts go once it is complete and has been read back.
+//! Until then they stay, for they hold the sums. A virtual final shows rows of the parts, which stay:
+//! what depends on a frame alone (sums, and patterns that need no mean over the scan) is mapped, and
+//! what depends on the scan as a whole (`frame_status`, and patterns whose monitor is divided by its
+//! mean) is stored. Both have the same `data_digest`. What an earlier copied final alone still holds is
+//! never given up: such a final stays a copied one.
+//!
+//! **Growing.** When parts come for frames that a final lacks, or holds from a source that has changed
+//! since, its other rows are taken over. That is exact, for a row depends on its own frame alone; where
+//! it also depends on the mean of the monitor, parts stay until the scan itself has ended, and a mean
+//! that changes even after that is an error, not an approximation.
+
+mod average;
+mod build;
+mod clock;
+mod digest;
+mod error;
+mod links;
+mod mapped;
+mod merge;
+mod read;
+mod supply;
+mod target;
+mod tree;
+mod write;
+
+pub use average::{Average, Averaged};
+pub use build::{Built, Options, Want, build, registered};
+pub use error::Error;
+pub use read::{Final, Rows};
+pub use target::Target;
+
+/// How a final stores its patterns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// It holds them.
+    #[default]
+    Copy,
+    /// It shows those of the parts.
+    Virtual,
+}
+
+impl Layout {
+    /// Its name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Virtual => "virtual",
+        }
+    }
+
+    /// Reads its name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Copy, Self::Virtual].into_iter().find(|layout| layout.name() == name)
+    }
+}

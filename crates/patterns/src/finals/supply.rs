@@ -1,0 +1,150 @@
+//! Which file gives which row: every frame of the scan, from the best that is there.
+
+use std::collections::BTreeMap;
+
+use records::Spans;
+
+use super::{Final, Target};
+use crate::part::Part;
+use crate::stamp::Stamps;
+use crate::{Finish, Status};
+
+/// Where a frame's row comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A part, by its place in the list of parts, and a row of it.
+    Part { part: usize, row: usize },
+    /// The final that there is already, whose row is the frame's number.
+    Final,
+    /// Nowhere.
+    Nothing,
+}
+
+/// The rows of a final to be, one a frame.
+pub(super) struct Supply {
+    pub origins: Vec<Origin>,
+    /// What becomes of each frame.
+    pub status: Vec<Status>,
+    pub monitor: Vec<f64>,
+    pub stored_digest: Vec<u64>,
+    /// Further rows of frames that several parts have: they must agree with the first.
+    pub repeated: BTreeMap<u64, Vec<(usize, usize)>>,
+    /// What the raw data of the frames is known by.
+    pub stamps: Stamps,
+    /// What the monitors are divided by.
+    pub reference: f64,
+}
+
+impl Supply {
+    /// Chooses for each frame of the target. A row counts if its raw data is what the records say it
+    /// is now, or, where they say nothing, the newest that any file knows. A pattern goes before a
+    /// loss, and a part before the final.
+    pub fn new(target: &Target, parts: &[Part], existing: Option<&Final>, finish: &Finish) -> Self {
+        let total = target.frames();
+        let mut known = Stamps::default();
+        parts.iter().for_each(|part| known.add_newest(&part.head.task.acquisition.sources));
+        if let Some(existing) = existing {
+            known.add_newest(&existing.task.acquisition.sources);
+        }
+        let stamps = target.stamps.clone().or(&known);
+        let frames = total as usize;
+        let mut supply = Self {
+            origins: vec![Origin::Nothing; frames],
+            status: vec![Status::NotIntegrated; frames],
+            monitor: vec![crate::finish::NAN64; frames],
+            stored_digest: vec![0; frames],
+            repeated: BTreeMap::new(),
+            stamps,
+            reference: 1.0,
+        };
+        for (index, part) in parts.iter().enumerate() {
+            supply.add_part(index, part);
+        }
+        if let Some(existing) = existing {
+            supply.add_final(existing);
+        }
+        for frame in target.absent().iter().flat_map(|absent| absent.range.iter()) {
+            if let Some(status @ Status::NotIntegrated) = supply.status.get_mut(frame as usize) {
+                *status = Status::Absent;
+            }
+        }
+        supply.judge_monitors(finish);
+        supply
+    }
+
+    fn add_part(&mut self, index: usize, part: &Part) {
+        let stamps = Stamps::of(&part.head.task.acquisition.sources);
+        for (row, (&frame, &status)) in part.frames.iter().zip(&part.status).enumerate() {
+            let at = frame as usize;
+            if at >= self.origins.len() || stamps.get(frame) != self.stamps.get(frame) {
+                continue;
+            }
+            if rank(status) < rank(self.status[at]) {
+                self.origins[at] = Origin::Part { part: index, row };
+                self.status[at] = status;
+                self.monitor[at] = part.monitor[row];
+                self.stored_digest[at] = part.stored_digest[row];
+            } else if status == Status::Ok {
+                self.repeated.entry(frame).or_default().push((index, row));
+            }
+        }
+    }
+
+    fn add_final(&mut self, existing: &Final) {
+        let stamps = Stamps::of(&existing.task.acquisition.sources);
+        for (at, &status) in existing.status.iter().enumerate().take(self.origins.len()) {
+            let frame = at as u64;
+            let usable = existing.intact[at] && stamps.get(frame) == self.stamps.get(frame);
+            if usable && rank(status) < rank(self.status[at]) {
+                self.origins[at] = Origin::Final;
+                self.status[at] = status;
+                self.monitor[at] = existing.monitor[at];
+                self.stored_digest[at] = existing.stored_digest[at];
+            }
+        }
+    }
+
+    fn judge_monitors(&mut self, finish: &Finish) {
+        let has_pattern = |status: Status| matches!(status, Status::Ok | Status::Monitor);
+        let integrated = self.status.iter().zip(&self.monitor).filter(|(status, _)| has_pattern(**status));
+        self.reference = finish.reference(integrated.map(|(_, monitor)| *monitor));
+        for (status, monitor) in self.status.iter_mut().zip(&self.monitor).filter(|(status, _)| has_pattern(**status)) {
+            *status = match finish.scale(*monitor, self.reference) {
+                Some(_) => Status::Ok,
+                None => Status::Monitor,
+            };
+        }
+    }
+
+    /// The frames of this status.
+    pub fn frames_of(&self, status: Status) -> Spans {
+        let frames = self.status.iter().enumerate().filter(|(_, found)| **found == status);
+        frames.map(|(frame, _)| frame as u64).collect()
+    }
+
+    /// The frames with a pattern that come from the final that there is.
+    pub fn from_final(&self) -> Spans {
+        let rows = self.origins.iter().zip(&self.status).enumerate();
+        rows.filter(|(_, (origin, status))| **origin == Origin::Final && **status == Status::Ok)
+            .map(|(frame, _)| frame as u64)
+            .collect()
+    }
+
+    /// Whether every frame that exists has been integrated.
+    pub fn is_complete(&self) -> bool {
+        self.status.iter().all(|status| status.is_settled())
+    }
+}
+
+/// The order in which statuses are preferred; no cut or order of the work changes the choice.
+fn rank(status: Status) -> u8 {
+    match status {
+        Status::Ok => 0,
+        Status::Monitor => 1,
+        Status::Absent => 2,
+        Status::SourceChanged => 3,
+        Status::Corrupt => 4,
+        Status::FileMissing => 5,
+        Status::NotIntegrated => 6,
+    }
+}

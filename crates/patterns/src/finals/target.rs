@@ -1,0 +1,106 @@
+//! What a final is to be of: one scan, one recipe, and what records said of them.
+
+use std::path::{Path, PathBuf};
+
+use records::{Absent, Digest, Spans, Task};
+
+use super::Error;
+use crate::stamp::Stamps;
+
+/// One scan and one recipe, and what the records of a run said of them.
+#[derive(Clone, Debug)]
+pub struct Target {
+    out_root: PathBuf,
+    /// The newest task that was heard of; its range and sources mean nothing here.
+    task: Task,
+    /// The stamps of the frames that the records name.
+    pub(super) stamps: Stamps,
+    absent: Vec<Absent>,
+    heard: Spans,
+}
+
+impl Target {
+    /// That of a task whose output root is `out_root`, with what the task says.
+    ///
+    /// # Errors
+    /// A final, a scan's id or a recipe's digest that lead out of the root.
+    pub fn new(out_root: &Path, task: &Task) -> Result<Self, Error> {
+        let parts = Task::part_path(&task.scan, &task.recipe_digest, &Spans::default());
+        let name = |id: &str| !id.is_empty() && !id.contains('/');
+        if !task.final_file.stays_below() || !parts.stays_below() || !name(&task.scan) || !name(&task.recipe_digest) {
+            return Err(Error::Outside { path: task.final_file.to_path_buf() });
+        }
+        let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
+        let (stamps, absent, heard) = (Stamps::default(), Vec::new(), Spans::default());
+        let mut target = Self { out_root, task: task.clone(), stamps, absent, heard };
+        target.add(task);
+        Ok(target)
+    }
+
+    /// Adds what another task of the same scan and recipe says.
+    pub fn add(&mut self, task: &Task) {
+        self.stamps.add_newest(&task.acquisition.sources);
+        self.learn(task);
+        self.heard = self.heard.as_slice().iter().chain(task.range.as_slice()).copied().collect::<Spans>().sorted();
+    }
+
+    /// Takes over what a task says of the scan as a whole, if it knows more of it.
+    pub(super) fn learn(&mut self, task: &Task) {
+        for absent in &task.acquisition.absent {
+            if !self.absent.contains(absent) {
+                self.absent.push(absent.clone());
+            }
+        }
+        let knows = |task: &Task| {
+            let scan = &task.acquisition;
+            (scan.frames, scan.complete, scan.end_time.is_some())
+        };
+        if knows(task) > knows(&self.task) {
+            self.task = task.clone();
+        }
+    }
+
+    /// The digest of scan and recipe: the id of the summary.
+    pub fn id(&self) -> String {
+        Digest::new("summary").text(&self.task.scan).text(&self.task.recipe_digest).short()
+    }
+
+    /// The newest task that was heard of, for all that it says of the scan as a whole.
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// How many frames the scan has.
+    pub fn frames(&self) -> u64 {
+        self.task.acquisition.frames
+    }
+
+    /// The frames that tasks were about.
+    pub fn heard(&self) -> &Spans {
+        &self.heard
+    }
+
+    /// The frames that are known to be absent, each once, and why.
+    pub fn absent(&self) -> Vec<Absent> {
+        let mut seen = Spans::default();
+        let mut absent = Vec::new();
+        for Absent { range, reason } in &self.absent {
+            let range = range.and(&Spans::all(self.frames())).minus(&seen);
+            if !range.is_empty() {
+                seen = seen.as_slice().iter().chain(range.as_slice()).copied().collect::<Spans>().sorted();
+                absent.push(Absent { range, reason: reason.clone() });
+            }
+        }
+        absent
+    }
+
+    /// The output root, absolute.
+    pub fn out_root(&self) -> &Path {
+        &self.out_root
+    }
+
+    /// The final file, absolute.
+    pub fn path(&self) -> PathBuf {
+        self.out_root.join(self.task.final_file.as_path())
+    }
+}

@@ -1,0 +1,204 @@
+//! The NeXus tree around the patterns: what viewers and notebooks find their way by.
+
+use std::time::SystemTime;
+
+use hdf5::{Dataset, Group, Result};
+use recipe::Recipe;
+
+use super::{Average, Averaged, Target, clock, links};
+use crate::{Axis, Shared, Status, h5};
+
+/// The names of groups, datasets and attributes.
+pub(super) mod name {
+    pub const INTEGRATED: &str = "integrated";
+    pub const AVERAGED: &str = "averaged";
+    pub const CONFIGURATION: &str = "configuration";
+    pub const COVERAGE: &str = "coverage";
+    pub const DATA: &str = "data";
+    pub const INTENSITY: &str = "intensity";
+    pub const ERRORS: &str = "intensity_errors";
+    pub const SIGNAL: &str = "signal";
+    pub const VARIANCE: &str = "variance";
+    pub const NORM: &str = "norm";
+    pub const NORM_SQ: &str = "norm_sq";
+    pub const COUNT: &str = "count";
+    pub const POINTS: &str = "points";
+    pub const FRAME_STATUS: &str = "frame_status";
+    pub const MONITOR: &str = "monitor";
+    pub const TASK: &str = "task";
+    pub const PARTS: &str = "parts";
+    pub const ROW_DIGEST: &str = "row_digest";
+    pub const STORED_DIGEST: &str = "stored_digest";
+    pub const DATA_DIGEST: &str = "data_digest";
+    pub const COVERAGE_DIGEST: &str = "coverage_digest";
+    pub const REFERENCE: &str = "reference";
+    pub const LAYOUT: &str = "layout";
+    pub const METHOD: &str = "method";
+    pub const FRAMES: &str = "frames";
+}
+
+/// The groups of a new final that the patterns go into.
+pub(super) struct Tree {
+    pub process: Group,
+    pub integrated: Group,
+    pub coverage: Group,
+}
+
+impl Tree {
+    /// Writes all that does not depend on a frame.
+    pub fn begin(root: &Group, target: &Target, recipe: &Recipe, shared: &Shared) -> Result<Self> {
+        let scan = &target.task().acquisition;
+        let (entry_name, process_name) = (entry_name(&scan.entry), format!("{}_integrate", plain(&scan.detector)));
+        class(root, "NXroot")?;
+        h5::set_text(root, "creator", PROGRAM)?;
+        h5::set_text(root, "creator_version", env!("CARGO_PKG_VERSION"))?;
+        h5::set_text(root, "default", &entry_name)?;
+        let entry = group(root, &entry_name, "NXentry")?;
+        h5::set_text(&entry, "default", &format!("{process_name}/{}", name::INTEGRATED))?;
+        for (name, text) in [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)] {
+            text.as_ref().map_or(Ok(()), |text| h5::write_text(&entry, name, text).map(drop))?;
+        }
+        let process = group(&entry, &process_name, "NXprocess")?;
+        h5::set_text(&process, "default", name::INTEGRATED)?;
+        h5::write_text(&process, "program", PROGRAM)?;
+        h5::write_text(&process, "version", env!("CARGO_PKG_VERSION"))?;
+        h5::write_text(&process, "date", &clock::iso8601(SystemTime::now()))?;
+        write_configuration(&process, target, recipe)?;
+        let integrated = group(&process, name::INTEGRATED, "NXdata")?;
+        let title = format!("{} {}", scan.detector, scan.title.as_deref().unwrap_or_default());
+        write_axes(&integrated, shared, title.trim(), Some(target.frames()))?;
+        for (name, values, meaning) in [
+            (name::NORM, &shared.weights.norm, "sum of normalization"),
+            (name::NORM_SQ, &shared.weights.norm_sq, "sum of squared normalization"),
+            (name::COUNT, &shared.weights.count, "sum of pixel shares"),
+        ] {
+            let dataset = array(&integrated, name, values, &shared.axes.shape())?;
+            h5::set_text(&dataset, "long_name", meaning)?;
+        }
+        let coverage = group(&process, name::COVERAGE, "NXcollection")?;
+        links::write(&entry, target, &format!("{}_integrated", plain(&scan.detector)), &integrated)?;
+        Ok(Self { process, integrated, coverage })
+    }
+
+    /// Describes the datasets of patterns, once they are there.
+    pub fn describe(&self, shared: &Shared, has_errors: bool) -> Result<()> {
+        let intensity = self.integrated.dataset(name::INTENSITY)?;
+        interpret(&intensity, shared)?;
+        if has_errors {
+            interpret(&self.integrated.dataset(name::ERRORS)?, shared)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what became of each frame, and what the numbers mean.
+    pub fn write_status(&self, status: &[Status]) -> Result<()> {
+        let numbers: Vec<u8> = status.iter().map(|status| *status as u8).collect();
+        let dataset = h5::write_list(&self.integrated, name::FRAME_STATUS, &numbers)?;
+        let (values, meanings) = (Status::ALL.map(|status| status as u8), Status::ALL.map(Status::name).join(" "));
+        dataset.new_attr_builder().with_data(&values).create("flag_values")?;
+        h5::set_text(&dataset, "flag_meanings", &meanings)
+    }
+
+    /// Writes the frames' monitors.
+    pub fn write_monitor(&self, counter: &str, monitor: &[f64], reference: f64) -> Result<()> {
+        let dataset = h5::write_list(&self.integrated, name::MONITOR, monitor)?;
+        h5::set_text(&dataset, "long_name", counter)?;
+        h5::set_number(&dataset, name::REFERENCE, reference)
+    }
+
+    /// Writes the pattern of all frames, as an NXdata of its own.
+    pub fn write_averaged(&self, shared: &Shared, averaged: &Averaged) -> Result<()> {
+        let group = group(&self.process, name::AVERAGED, "NXdata")?;
+        let what = match averaged.average {
+            Average::Mean => "mean",
+            Average::Sum => "sum",
+        };
+        write_axes(&group, shared, &format!("{what} of {} frames", averaged.frames), None)?;
+        h5::set_text(&group, name::METHOD, averaged.average.name())?;
+        let shape = shared.axes.shape();
+        interpret(&array(&group, name::INTENSITY, &averaged.intensity, &shape)?, shared)?;
+        if let Some(errors) = &averaged.errors {
+            array(&group, name::ERRORS, errors, &shape)?;
+        }
+        group.new_dataset::<u64>().obj_track_times(false).create(name::FRAMES)?.write_scalar(&averaged.frames)
+    }
+}
+
+const PROGRAM: &str = "azpipe";
+
+/// The entry's name: `1.1` where there is none.
+pub(super) fn entry_name(entry: &str) -> String {
+    if entry.is_empty() { "1.1".to_owned() } else { plain(entry) }
+}
+
+/// A name without what HDF5 takes for a path.
+fn plain(name: &str) -> String {
+    match name {
+        "" | "." | ".." => "detector".to_owned(),
+        name => name.replace('/', "_"),
+    }
+}
+
+/// Makes a group of a NeXus class.
+pub(super) fn group(parent: &Group, name: &str, nexus_class: &str) -> Result<Group> {
+    let group = parent.create_group(name)?;
+    class(&group, nexus_class)?;
+    Ok(group)
+}
+
+fn class(group: &Group, nexus_class: &str) -> Result<()> {
+    h5::set_text(group, "NX_class", nexus_class)
+}
+
+fn write_configuration(process: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
+    let note = group(process, name::CONFIGURATION, "NXnote")?;
+    h5::write_text(&note, "type", "application/toml")?;
+    h5::write_text(&note, name::DATA, &recipe.to_toml())?;
+    h5::write_text(&note, "description", "the recipe, with the digests of all files that it names")?;
+    h5::write_text(&note, "poni", &recipe.poni)?;
+    h5::write_text(&note, "recipe_digest", &target.task().recipe_digest)?;
+    h5::write_text(&note, "scan", &target.task().scan)?;
+    let (major, minor, patch) = hdf5::library_version();
+    let versions = format!("azpipe {}\nhdf5 {major}.{minor}.{patch}\n", env!("CARGO_PKG_VERSION"));
+    h5::write_text(&note, "versions", &versions)?;
+    Ok(())
+}
+
+/// Writes the axes of an NXdata, with the frames' numbers first where there are `points`.
+fn write_axes(group: &Group, shared: &Shared, title: &str, points: Option<u64>) -> Result<()> {
+    let mut names: Vec<&str> = points.iter().map(|_| name::POINTS).collect();
+    names.extend(shared.axes.iter().map(|axis| axis.name.as_str()));
+    h5::set_text(group, "signal", name::INTENSITY)?;
+    h5::set_texts(group, "axes", &names)?;
+    for (index, name) in (0u32..).zip(&names) {
+        h5::set_number(group, &format!("{name}_indices"), index)?;
+    }
+    if let Some(points) = points {
+        let numbers: Vec<i64> = (0..points as i64).collect();
+        let dataset = h5::write_list(group, name::POINTS, &numbers)?;
+        h5::set_text(&dataset, "long_name", "frame")?;
+    }
+    shared.axes.iter().try_for_each(|axis| write_axis(group, axis))?;
+    h5::write_text(group, "title", title).map(drop)
+}
+
+fn write_axis(group: &Group, axis: &Axis) -> Result<()> {
+    let dataset = h5::write_list(group, &axis.name, &axis.centers)?;
+    h5::set_text(&dataset, "units", &axis.units)?;
+    h5::set_text(&dataset, "long_name", &axis.label())
+}
+
+fn interpret(dataset: &Dataset, shared: &Shared) -> Result<()> {
+    let interpretation = if shared.axes.chi.is_some() { "image" } else { "spectrum" };
+    h5::set_text(dataset, "interpretation", interpretation)
+}
+
+fn array(group: &Group, name: &str, values: &[f64], shape: &[usize]) -> Result<Dataset> {
+    let values = ndarray::ArrayViewD::from_shape(shape, values)?;
+    group.new_dataset_builder().with_data(values).obj_track_times(false).create(name)
+}
+
+/// Whether `root` is an HDF5 file that has an object at this path, through whatever links.
+pub(super) fn has_object(root: &Group, path: &str) -> bool {
+    root.link_exists(path) && root.loc_info_by_name(path).is_ok()
+}

@@ -1,0 +1,183 @@
+//! Writes a final: the tree, then frame after frame, then what answers for coverage.
+
+use hdf5::Group;
+use recipe::Recipe;
+use records::{Acquisition, Record, Spans, Task};
+
+use super::average::Accumulator;
+use super::merge::{Merge, Merged};
+use super::supply::Supply;
+use super::tree::{Tree, name};
+use super::{Average, Layout, Target, digest, mapped};
+use crate::exceptions::ExceptionsWriter;
+use crate::finish::{NAN32, NAN64, canonical};
+use crate::part::{Part, row_dataset};
+use crate::table::Table;
+use crate::{Finish, Shared, h5};
+
+/// What goes into a final.
+pub(super) struct Content<'a> {
+    pub target: &'a Target,
+    pub recipe: &'a Recipe,
+    pub finish: Finish,
+    pub shared: &'a Shared,
+    pub parts: &'a [Part],
+    pub supply: &'a Supply,
+    /// The checksums of all parts that have gone into it, now and before.
+    pub part_digests: &'a str,
+    pub layout: Layout,
+    pub keep_sums: bool,
+    pub average: Option<Average>,
+}
+
+/// Writes a final into a new file, and returns the digest of its data.
+///
+/// # Errors
+/// Of reading rows, and of writing.
+pub(super) fn write(file: &Group, content: &Content, merge: &mut Merge) -> Result<String, super::Error> {
+    let path = content.target.path();
+    let hdf5 = super::Error::hdf5(&path);
+    let tree = Tree::begin(file, content.target, content.recipe, content.shared).map_err(&hdf5)?;
+    let mut body = Body::create(&tree, content).map_err(&hdf5)?;
+    for frame in 0..content.supply.status.len() {
+        let merged = merge.frame(frame)?;
+        body.push(frame as u64, &merged, merge).map_err(&hdf5)?;
+    }
+    body.finish(&tree).map_err(&hdf5)
+}
+
+/// The datasets of one row a frame.
+struct Body<'a> {
+    content: &'a Content<'a>,
+    intensity: Option<Table<f32>>,
+    errors: Option<Table<f32>>,
+    signal: Option<Table<f64>>,
+    variance: Option<Table<f64>>,
+    exceptions: Option<ExceptionsWriter>,
+    accumulator: Option<Accumulator>,
+    row_digests: Vec<u64>,
+}
+
+impl<'a> Body<'a> {
+    fn create(tree: &Tree, content: &'a Content) -> hdf5::Result<Self> {
+        let (group, shape) = (&tree.integrated, content.shared.axes.shape());
+        let (finish, rows) = (&content.finish, content.supply.status.len());
+        let is_virtual = content.layout == Layout::Virtual;
+        // What depends on a frame alone is mapped, what depends on the whole scan is stored.
+        let map_patterns = is_virtual && finish.is_framewise();
+        let has_sums = is_virtual || content.keep_sums;
+        let patterns =
+            [(true, name::INTENSITY, row_dataset::INTENSITY), (finish.has_errors(), name::ERRORS, row_dataset::ERRORS)];
+        let sums = [
+            (has_sums, name::SIGNAL, row_dataset::SIGNAL),
+            (has_sums && finish.has_errors(), name::VARIANCE, row_dataset::VARIANCE),
+        ];
+        let [intensity, errors] = patterns.map(|(wanted, name, in_part)| match (wanted, map_patterns) {
+            (true, false) => Table::fixed(group, name, rows, &shape).map(Some),
+            (true, true) => mapped::create(group, name, in_part, NAN32, content).map(|()| None),
+            (false, _) => Ok(None),
+        });
+        let [signal, variance] = sums.map(|(wanted, name, in_part)| match (wanted, is_virtual) {
+            (true, false) => Table::fixed(group, name, rows, &shape).map(Some),
+            (true, true) => mapped::create(group, name, in_part, NAN64, content).map(|()| None),
+            (false, _) => Ok(None),
+        });
+        let bins = content.shared.axes.bins();
+        Ok(Self {
+            content,
+            intensity: intensity?,
+            errors: errors?,
+            signal: signal?,
+            variance: variance?,
+            exceptions: has_sums.then(|| ExceptionsWriter::create(group)).transpose()?,
+            accumulator: content.average.map(|average| Accumulator::new(average, bins, finish)),
+            row_digests: Vec::with_capacity(rows),
+        })
+    }
+
+    fn push(&mut self, frame: u64, merged: &Merged, merge: &Merge) -> hdf5::Result<()> {
+        let bins = self.content.shared.axes.bins();
+        let nothing = vec![NAN32; bins];
+        let (intensity, errors) = match &merged.pattern {
+            Some((intensity, errors)) => (intensity, errors.as_ref()),
+            None => (&nothing, None),
+        };
+        let errors = self.content.finish.has_errors().then(|| errors.unwrap_or(&nothing));
+        self.row_digests.push(digest::of_row(merged.status, intensity, errors.map(Vec::as_slice)));
+        self.intensity.as_mut().map_or(Ok(()), |table| table.push(intensity.iter().copied()))?;
+        if let (Some(table), Some(errors)) = (&mut self.errors, errors) {
+            table.push(errors.iter().copied())?;
+        }
+        let sums = merged.sums.as_ref();
+        push_sums(&mut self.signal, sums.map(|row| &row.signal), bins)?;
+        push_sums(&mut self.variance, sums.and_then(|row| row.variance.as_ref()), bins)?;
+        let Some(row) = sums else { return Ok(()) };
+        if let (Some(exceptions), Some(own)) = (&mut self.exceptions, &row.exception) {
+            exceptions.push(frame, own, &self.content.shared.weights)?;
+        }
+        if let (Some(accumulator), Some(_)) = (&mut self.accumulator, &merged.pattern) {
+            accumulator.add(row, merge.weights(row), merged.scale);
+        }
+        Ok(())
+    }
+
+    fn finish(self, tree: &Tree) -> hdf5::Result<String> {
+        let Self { content, intensity, errors, signal, variance, exceptions, accumulator, row_digests } = self;
+        let shared = content.shared;
+        intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
+        signal.into_iter().chain(variance).try_for_each(|mut table| table.flush())?;
+        exceptions.map_or(Ok(()), |mut exceptions| exceptions.flush())?;
+        tree.describe(shared, content.finish.has_errors())?;
+        tree.write_status(&content.supply.status)?;
+        if let Some(counter) = &content.recipe.monitor {
+            tree.write_monitor(counter, &content.supply.monitor, content.supply.reference)?;
+        }
+        if let Some(accumulator) = accumulator {
+            tree.write_averaged(shared, &accumulator.finish(&content.finish))?;
+        }
+        write_coverage(&tree.coverage, content, &row_digests)
+    }
+}
+
+fn push_sums(table: &mut Option<Table<f64>>, sums: Option<&Vec<f64>>, bins: usize) -> hdf5::Result<()> {
+    match (table, sums) {
+        (Some(table), Some(sums)) => table.push(sums.iter().copied().map(canonical)),
+        (Some(table), None) => table.push(std::iter::repeat_n(NAN64, bins)),
+        (None, _) => Ok(()),
+    }
+}
+
+/// Writes what a rerun asks for: the scan with the stamps of its sources, the parts that have gone in,
+/// and the digests by which it sees that all is as it was written.
+fn write_coverage(group: &Group, content: &Content, row_digests: &[u64]) -> hdf5::Result<String> {
+    let supply = content.supply;
+    let task = Record::from(whole_scan(content.target, supply)).to_line();
+    let data_digest = digest::of_data(content.shared, row_digests);
+    let texts = [task.as_str(), &content.recipe.to_toml(), content.part_digests];
+    let monitor =
+        content.recipe.monitor.as_ref().map_or_else(|| vec![NAN64; supply.monitor.len()], |_| supply.monitor.clone());
+    let coverage_digest = digest::of_coverage(&texts, &monitor, &[&supply.stored_digest, row_digests]);
+    h5::write_text(group, name::TASK, &task)?;
+    h5::write_text(group, name::PARTS, content.part_digests)?;
+    h5::write_list(group, name::ROW_DIGEST, row_digests)?;
+    h5::write_list(group, name::STORED_DIGEST, &supply.stored_digest)?;
+    h5::set_number(group, name::REFERENCE, supply.reference)?;
+    h5::set_text(group, name::LAYOUT, content.layout.name())?;
+    h5::set_text(group, name::DATA_DIGEST, &data_digest)?;
+    h5::set_text(group, name::COVERAGE_DIGEST, &coverage_digest)?;
+    Ok(data_digest)
+}
+
+/// The task whose range is the whole scan.
+fn whole_scan(target: &Target, supply: &Supply) -> Task {
+    let (task, range) = (target.task(), Spans::all(target.frames()));
+    let sources = supply.stamps.sources(target.frames());
+    Task {
+        id: Task::identity(&task.scan, &task.recipe_digest, &range),
+        part: Task::part_path(&task.scan, &task.recipe_digest, &range),
+        bytes: sources.iter().map(|source| source.bytes).sum(),
+        range,
+        acquisition: Acquisition { sources, absent: target.absent(), ..task.acquisition.clone() },
+        ..task.clone()
+    }
+}

@@ -1,0 +1,316 @@
+//! A final has a row for every frame, the same bytes whatever the cut, and grows without loss.
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
+mod made;
+
+use std::path::Path;
+
+use made::*;
+use patterns::finals::{self, Average, Built, Final, Layout, Options, Target, Want};
+use patterns::{Row, Status, coverage};
+use recipe::{Empty, Recipe, Reference};
+use records::{Absent, Acquisition, Span, Spans};
+
+fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> Target {
+    Target::new(out, &task(acquisition, recipe, &Spans::all(acquisition.frames))).unwrap()
+}
+
+fn build(out: &Path, acquisition: &Acquisition, recipe: &Recipe, options: Options) -> Built {
+    finals::build(&target(out, acquisition, recipe), &options).unwrap()
+}
+
+fn open(out: &Path) -> Final {
+    let mut there = Final::open(&out.join("sample_scan0001_p3.h5")).unwrap();
+    there.verify(0..there.status.len()).unwrap();
+    there
+}
+
+fn intensity(there: &Final, frame: usize) -> Vec<f32> {
+    there.rows().unwrap().pattern(frame).unwrap().0
+}
+
+fn parts(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> usize {
+    coverage::parts_of(out, &acquisition.identity(), &recipe.digest()).len()
+}
+
+#[test]
+fn a_complete_final_takes_the_place_of_its_parts() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(25, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 10);
+    write_range(out.path(), &scan, &recipe, 10, 25);
+    let built = build(out.path(), &scan, &recipe, Options::default());
+    assert!(built.complete && !built.found && built.missing.is_empty());
+    assert_eq!(built.integrated, Spans::all(25));
+    assert_eq!(parts(out.path(), &scan, &recipe), 0);
+
+    let there = open(out.path());
+    assert!(there.is_intact() && !there.has_sums);
+    assert_eq!(there.status, [Status::Ok; 25]);
+    let (made, shared) = (row(17), shared());
+    for (bin, value) in intensity(&there, 17).into_iter().enumerate() {
+        match bin {
+            5 => assert!(value.is_nan()),
+            _ => assert_eq!(value, (made.signal[bin] / shared.weights.norm[bin]) as f32),
+        }
+    }
+    assert_eq!(there.stored_digest[17], made.stored_digest);
+
+    let again = build(out.path(), &scan, &recipe, Options::default());
+    assert!(again.found && again.complete);
+    assert_eq!(again.data_digest, built.data_digest);
+    let asked = coverage::find(out.path(), &task(&scan, &recipe, &Span::new(5, 20).into()));
+    assert_eq!(asked.done(), Span::new(5, 20).into());
+}
+
+#[test]
+fn no_cut_order_or_layout_changes_the_data() {
+    let (recipe, scan) = (monitored(Reference::Mean), acquisition(40, |_| 7));
+    let mut digests = Vec::new();
+    for (cut, layout) in [(40, Layout::Copy), (7, Layout::Copy), (13, Layout::Virtual), (1, Layout::Virtual)] {
+        let out = tempfile::tempdir().unwrap();
+        let starts: Vec<u64> = (0..40).step_by(cut).collect();
+        for from in starts.into_iter().rev() {
+            let to = (from + cut as u64).min(40);
+            let task = task(&scan, &recipe, &Span::new(from, to).into());
+            let rows = (from..to).map(|frame| if frame % 5 == 1 { exceptional(frame) } else { row(frame) });
+            write_part(out.path(), &task, &recipe, rows);
+        }
+        let built = build(out.path(), &scan, &recipe, Options { layout, ..Options::default() });
+        assert_eq!((built.layout, built.complete), (Some(layout), true));
+        digests.push(built.data_digest);
+    }
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+}
+
+#[test]
+fn what_is_missing_is_nan_and_says_why() {
+    let out = tempfile::tempdir().unwrap();
+    let recipe = Recipe { empty: Empty::Zero, ..monitored(Reference::Value(50.0)) };
+    let mut scan = acquisition(30, |_| 7);
+    scan.absent = vec![Absent { range: Span::new(28, 30).into(), reason: "not written".to_owned() }];
+    let task = task(&scan, &recipe, &Span::new(0, 20).into());
+    let rows = (0..20).map(|frame| match frame {
+        3 => Row { monitor: 0.0, ..row(3) },
+        4 => Row::lost(4, Status::Corrupt, 100.0),
+        5 => Row { monitor: f64::NAN, ..row(5) },
+        _ => row(frame),
+    });
+    write_part(out.path(), &task, &recipe, rows);
+    let built = build(out.path(), &scan, &recipe, Options::default());
+    assert!(!built.complete);
+    let reason = |text: &str| built.missing.iter().find(|absent| absent.reason == text).unwrap().range.clone();
+    assert_eq!(reason("not written"), Span::new(28, 30).into());
+    assert_eq!(reason("not integrated"), Span::new(20, 28).into());
+    assert_eq!(reason("does not decode"), Span::new(4, 5).into());
+    assert_eq!(reason("monitor zero, not a number, or missing"), Span::strided(3, 2, 2).into());
+
+    let there = open(out.path());
+    assert_eq!(there.status[2..6], [Status::Ok, Status::Monitor, Status::Corrupt, Status::Monitor]);
+    assert_eq!((there.status[20], there.status[28]), (Status::NotIntegrated, Status::Absent));
+    for frame in [3, 4, 5, 20, 28] {
+        assert!(intensity(&there, frame).iter().all(|value| value.is_nan()), "frame {frame}");
+    }
+    let expected = (row(6).signal[1] / (shared().weights.norm[1] * (row(6).monitor / 50.0))) as f32;
+    assert_eq!((intensity(&there, 6)[1], intensity(&there, 6)[5]), (expected, 0.0));
+    assert_eq!(parts(out.path(), &scan, &recipe), 1, "parts stay until the final is complete");
+}
+
+#[test]
+fn the_mean_monitor_is_that_of_the_scan() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (monitored(Reference::Mean), acquisition(20, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 12);
+    build(out.path(), &scan, &recipe, Options::default());
+    write_range(out.path(), &scan, &recipe, 12, 20);
+    build(out.path(), &scan, &recipe, Options::default());
+    let mean = (0..20).map(|frame| row(frame).monitor).sum::<f64>() / 20.0;
+    let there = open(out.path());
+    assert_eq!(there.reference, mean);
+    let expected = (row(2).signal[0] / (shared().weights.norm[0] * (row(2).monitor / mean))) as f32;
+    assert_eq!(intensity(&there, 2)[0], expected);
+}
+
+#[test]
+fn a_final_without_parts_grows_and_loses_nothing() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, short) = (recipe(), acquisition(20, |_| 7));
+    write_range(out.path(), &short, &recipe, 0, 20);
+    build(out.path(), &short, &recipe, Options::default());
+    assert_eq!(parts(out.path(), &short, &recipe), 0);
+    let long = acquisition(30, |_| 7);
+    write_range(out.path(), &long, &recipe, 20, 30);
+    let grown = build(out.path(), &long, &recipe, Options { layout: Layout::Virtual, ..Options::default() });
+    assert_eq!((grown.layout, grown.integrated), (Some(Layout::Copy), Spans::all(30)));
+
+    let whole = tempfile::tempdir().unwrap();
+    write_range(whole.path(), &long, &recipe, 0, 30);
+    assert_eq!(build(whole.path(), &long, &recipe, Options::default()).data_digest, grown.data_digest);
+}
+
+#[test]
+fn a_touched_source_is_integrated_again_and_nothing_else() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, then) = (recipe(), acquisition(30, |_| 7));
+    write_range(out.path(), &then, &recipe, 0, 30);
+    build(out.path(), &then, &recipe, Options::default());
+
+    let now = acquisition(30, |file| if file == 1 { 8 } else { 7 });
+    let whole = task(&now, &recipe, &Spans::all(30));
+    let done = coverage::find(out.path(), &whole).done();
+    assert_eq!(whole.range.minus(&done), Span::new(10, 20).into());
+    let stale = build(out.path(), &now, &recipe, Options::default());
+    assert_eq!(stale.missing[0].range, Span::new(10, 20).into());
+
+    let again = task(&now, &recipe, &Span::new(10, 20).into());
+    write_part(out.path(), &again, &recipe, (10..20).map(|frame| Row { frame, ..row(frame + 1) }));
+    let built = build(out.path(), &now, &recipe, Options::default());
+    assert!(built.complete);
+    let there = open(out.path());
+    assert_eq!(intensity(&there, 15)[0], (row(16).signal[0] / shared().weights.norm[0]) as f32);
+    assert_eq!(intensity(&there, 5)[0], (row(5).signal[0] / shared().weights.norm[0]) as f32);
+}
+
+#[test]
+fn a_damaged_row_is_done_again() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(20, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 20);
+    let built = build(out.path(), &scan, &recipe, Options::default());
+    let path = out.path().join("sample_scan0001_p3.h5");
+    let pattern: Vec<u8> = intensity(&open(out.path()), 9)[..4].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(pattern.len()).position(|window| window == pattern).unwrap();
+    flip(&path, at);
+    let whole = task(&scan, &recipe, &Spans::all(20));
+    let left = whole.range.minus(&coverage::find(out.path(), &whole).done());
+    assert_eq!(left, Span::new(9, 10).into());
+    write_range(out.path(), &scan, &recipe, 9, 10);
+    let mended = build(out.path(), &scan, &recipe, Options::default());
+    assert_eq!((mended.complete, mended.data_digest), (true, built.data_digest));
+}
+
+#[test]
+fn parts_that_disagree_are_both_named() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(20, |_| 7));
+    let one = write_range(out.path(), &scan, &recipe, 0, 12);
+    let later = task(&scan, &recipe, &Span::new(10, 20).into());
+    let mut other = row(11);
+    other.signal[2] += 1e-9;
+    let rows = (10..20).map(|frame| if frame == 11 { other.clone() } else { row(frame) });
+    let two = write_part(out.path(), &later, &recipe, rows);
+    let error = finals::build(&target(out.path(), &scan, &recipe), &Options::default()).unwrap_err().to_string();
+    assert!(error.starts_with("frame 11 is not the same in"), "{error}");
+    assert!(error.contains(one.to_str().unwrap()) && error.contains(two.to_str().unwrap()), "{error}");
+    assert!(!out.path().join("sample_scan0001_p3.h5").exists());
+}
+
+#[test]
+fn a_virtual_final_keeps_its_parts_and_becomes_a_copy_on_request() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(30, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 15);
+    write_range(out.path(), &scan, &recipe, 20, 30);
+    let options = Options { layout: Layout::Virtual, ..Options::default() };
+    let gaps = build(out.path(), &scan, &recipe, options);
+    assert_eq!((gaps.complete, parts(out.path(), &scan, &recipe)), (false, 2));
+    let there = open(out.path());
+    assert!(intensity(&there, 17).iter().all(|value| value.is_nan()));
+    assert_eq!(intensity(&there, 22)[1], (row(22).signal[1] / shared().weights.norm[1]) as f32);
+    assert!(there.has_sums);
+    drop(there);
+
+    write_range(out.path(), &scan, &recipe, 15, 20);
+    let whole = build(out.path(), &scan, &recipe, options);
+    assert_eq!((whole.complete, parts(out.path(), &scan, &recipe)), (true, 3));
+    assert!(build(out.path(), &scan, &recipe, options).found);
+    let copied = build(out.path(), &scan, &recipe, Options::default());
+    assert_eq!((copied.layout, copied.data_digest), (Some(Layout::Copy), whole.data_digest));
+    assert_eq!(parts(out.path(), &scan, &recipe), 0);
+}
+
+#[test]
+fn averages_come_from_the_sums() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (monitored(Reference::Value(100.0)), acquisition(10, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 10);
+    let options = Options { average: Some(Average::Mean), keep_parts: true, ..Options::default() };
+    build(out.path(), &scan, &recipe, options);
+    let averaged = open(out.path()).averaged.unwrap();
+    let signal: f64 = (0..10).map(|frame| row(frame).signal[3]).sum();
+    let variance: f64 = (0..10).map(|frame| row(frame).variance.unwrap()[3]).sum();
+    let norm: f64 = (0..10).map(|frame| shared().weights.norm[3] * (row(frame).monitor / 100.0)).sum();
+    assert_eq!((averaged.frames, averaged.intensity[3]), (10, signal / norm));
+    assert_eq!(averaged.errors.as_ref().unwrap()[3], variance.sqrt() / norm);
+    assert!(averaged.intensity[5].is_nan());
+
+    build(out.path(), &scan, &recipe, Options { average: Some(Average::Sum), ..Options::default() });
+    assert_eq!(open(out.path()).averaged.unwrap().intensity[3], averaged.intensity[3] * 10.0);
+    let gone = finals::build(&target(out.path(), &scan, &recipe), &options).unwrap_err().to_string();
+    assert!(gone.contains("--average needs the sums of 10 frames"), "{gone}");
+}
+
+#[test]
+fn sums_are_kept_on_request_and_serve_later() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (monitored(Reference::Mean), acquisition(10, |_| 7));
+    let whole = task(&scan, &recipe, &Spans::all(10));
+    write_part(out.path(), &whole, &recipe, (0..10).map(|frame| if frame == 4 { exceptional(4) } else { row(frame) }));
+    let kept = build(out.path(), &scan, &recipe, Options { keep_sums: true, ..Options::default() });
+    assert_eq!(parts(out.path(), &scan, &recipe), 0);
+    let options = Options { average: Some(Average::Mean), keep_sums: true, ..Options::default() };
+    assert_eq!(build(out.path(), &scan, &recipe, options).data_digest, kept.data_digest);
+
+    // A longer scan has another mean: its first frames are made anew from the sums that were kept.
+    let long = acquisition(20, |_| 7);
+    write_range(out.path(), &long, &recipe, 10, 20);
+    let grown = build(out.path(), &long, &recipe, Options::default());
+    let afresh = tempfile::tempdir().unwrap();
+    let whole = task(&long, &recipe, &Spans::all(20));
+    let rows = (0..20).map(|frame| if frame == 4 { exceptional(4) } else { row(frame) });
+    write_part(afresh.path(), &whole, &recipe, rows);
+    assert_eq!(build(afresh.path(), &long, &recipe, Options::default()).data_digest, grown.data_digest);
+}
+
+#[test]
+fn complete_only_writes_nothing_before() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(20, |_| 7));
+    let options = Options { want: Want::Complete, ..Options::default() };
+    write_range(out.path(), &scan, &recipe, 0, 10);
+    assert_eq!(build(out.path(), &scan, &recipe, options).layout, None);
+    assert!(!out.path().join("sample_scan0001_p3.h5").exists());
+    write_range(out.path(), &scan, &recipe, 10, 20);
+    assert_eq!(build(out.path(), &scan, &recipe, options).layout, Some(Layout::Copy));
+}
+
+#[test]
+fn a_record_leads_nowhere_else() {
+    let out = tempfile::tempdir().unwrap();
+    let good = task(&acquisition(5, |_| 7), &recipe(), &Spans::all(5));
+    for bad in [
+        records::Task { final_file: outside(), ..good.clone() },
+        records::Task { final_file: "/etc/final.h5".into(), ..good.clone() },
+        records::Task { scan: "../../x".to_owned(), ..good.clone() },
+        records::Task { recipe_digest: "..".to_owned(), ..good.clone() },
+    ] {
+        assert!(Target::new(out.path(), &bad).is_err());
+    }
+}
+
+#[test]
+fn cakes_have_two_axes_in_either_layout() {
+    let mut digests = Vec::new();
+    for layout in [Layout::Copy, Layout::Virtual] {
+        let out = tempfile::tempdir().unwrap();
+        let (recipe, scan) = (Recipe { npt: 3, npt_azim: 2, ..recipe() }, acquisition(12, |_| 7));
+        write_cake(out.path(), &scan, &recipe, 0, 5);
+        write_cake(out.path(), &scan, &recipe, 5, 12);
+        digests.push(build(out.path(), &scan, &recipe, Options { layout, ..Options::default() }).data_digest);
+        let there = open(out.path());
+        assert_eq!(there.shared.axes.shape(), [2, 3]);
+        assert_eq!(intensity(&there, 8)[4], (row(8).signal[4] / shared().weights.norm[4]) as f32);
+    }
+    assert_eq!(digests[0], digests[1]);
+}
