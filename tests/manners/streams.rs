@@ -33,6 +33,21 @@ fn a_reader_that_has_gone_ends_it_by_sigpipe() {
 }
 
 #[test]
+fn a_reader_that_goes_while_nothing_happens_ends_it_too() {
+    for tool in READERS {
+        let place = workplace();
+        let mut child = tool.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        writeln!(stdin, "{NOTE}").expect("it reads");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        stdout.read_line(&mut String::new()).expect("a line");
+        drop(stdout);
+        assert_eq!(wait(&mut child).signal(), Some(13), "{tool:?}");
+        drop(stdin);
+    }
+}
+
+#[test]
 fn a_shell_sees_141_behind_head() {
     for tool in READERS {
         let place = workplace();

@@ -25,6 +25,8 @@ pub struct Filter {
     shows_progress: bool,
     pub(crate) output: Output,
     pub(crate) console: Console,
+    /// To be told that the reader has gone, while there is nothing to write.
+    stdout: OwnedFd,
     tally: Mutex<Tally>,
     failed: AtomicBool,
     deadline: OnceLock<Instant>,
@@ -47,8 +49,9 @@ impl Filter {
             quiet: common.quiet,
             verbose: common.verbose,
             shows_progress,
-            output: Output::new(stdout, common.line_buffered),
+            output: Output::new(stdout.try_clone()?, common.line_buffered),
             console,
+            stdout,
             tally: Mutex::default(),
             failed: AtomicBool::new(false),
             deadline: OnceLock::new(),
@@ -163,11 +166,13 @@ impl Filter {
     }
 
     /// Waits for the first of: input on `stream`, `until`, the time to drain. Says whether there is
-    /// input.
+    /// input. A reader that goes in the meantime is not waited for: in `tail -f | filter | head`,
+    /// there may never be a record more to notice it by.
     pub(crate) fn wait(&self, stream: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool, Stop> {
         let wakes = [signal::stop_wake(), signal::drain_wake(), Some(self.halt.0.as_fd())];
         let waited = stream.into_iter().chain(wakes.into_iter().flatten());
         let mut waited: Vec<_> = waited.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        waited.push(PollFd::new(self.stdout.as_fd(), PollFlags::empty()));
         let limit = until.into_iter().chain(self.deadline.get().copied()).min();
         loop {
             self.check()?;
@@ -180,6 +185,10 @@ impl Filter {
             }
             if stream.is_some() && waited[0].any() == Some(true) {
                 return Ok(true);
+            }
+            // Asked for no event, poll tells of errors and of the end alone.
+            if waited.last().and_then(PollFd::revents).is_some_and(|events| !events.is_empty()) {
+                return Err(Stop::BrokenPipe);
             }
         }
     }
