@@ -6,7 +6,6 @@ mod peers;
 
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::process::Command;
 
 use geometry::{Detector, detectors};
 use sha2::{Digest, Sha256};
@@ -56,8 +55,8 @@ fn every_detector_has_the_facts_that_pyfai_has() {
 
 #[test]
 fn the_table_and_the_golden_facts_are_what_pyfai_says_today() {
-    let Some(python) = peers::python() else { return };
+    let Some(mut python) = peers::python() else { return };
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/detectors-from-pyfai");
-    let output = Command::new(python).arg(script).arg("--check").output().unwrap();
+    let output = python.arg(script).arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

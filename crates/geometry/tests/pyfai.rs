@@ -7,7 +7,6 @@
 mod peers;
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use geometry::{Detector, DetectorSpec, Geometry, NexusDetector, PixelCorners, Poni, Unit};
 use serde::Deserialize;
@@ -34,8 +33,7 @@ struct Case {
 fn cases() -> Option<Vec<Case>> {
     let folder = tempfile::tempdir().unwrap();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pyfai.py");
-    let output =
-        Command::new(peers::python()?).arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
+    let output = peers::python()?.arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())

@@ -1,0 +1,81 @@
+//! A case as ai-integrate would do it: recipe, integrator, sums, quotients.
+
+use frames::coding::{Coding, PixelKind};
+use geometry::{Detector, Geometry, Poni, Unit};
+use integrator::{Decoder, Integrator, PixelType, Scratch, Stored};
+use recipe::{Recipe, Settings};
+use serde_json::json;
+
+use crate::case::Case;
+use crate::image;
+
+/// A pattern; NaN in bins without weight.
+pub struct Pattern {
+    pub axis: Vec<f64>,
+    pub intensity: Vec<f64>,
+    pub sem: Vec<f64>,
+}
+
+/// Integrates the case's frame.
+pub fn integrate(case: &Case) -> Pattern {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("a.poni"), &case.poni).unwrap();
+    let mut settings = json!({
+        "poni": at("a.poni"), "npt": case.npt, "unit": case.unit, "split": case.split,
+        "radial-range": case.radial_range, "azimuth-range": case.azimuth_range,
+        "polarization": case.polarization, "solid-angle": case.solid_angle,
+    });
+    if case.mask {
+        image::write_mask(&at("mask.npy"), case);
+        settings["mask"] = json!(at("mask.npy"));
+    }
+    if case.dark {
+        image::write_image(&at("dark.npy"), case, 2, |bits| (bits % 9) as f32 / 4.0);
+        settings["dark"] = json!(at("dark.npy"));
+    }
+    if case.flat {
+        image::write_image(&at("flat.npy"), case, 3, |bits| 0.5 + (bits % 1024) as f32 / 1024.0);
+        settings["flat"] = json!(at("flat.npy"));
+    }
+    let settings: Settings = serde_json::from_value(settings).unwrap();
+    let recipe = Recipe::resolve(&settings).unwrap();
+    let (dtype, kind) = match case.dtype.as_str() {
+        "uint16" => (PixelType::U16, PixelKind::U16),
+        "uint32" => (PixelType::U32, PixelKind::U32),
+        "int32" => (PixelType::I32, PixelKind::I32),
+        other => panic!("pixels of {other}"),
+    };
+    let integrator = Integrator::new(&recipe, case.shape, dtype).unwrap();
+    let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters: vec![] }).unwrap();
+    pattern(&integrator, &decoder, &image::frame(case))
+}
+
+fn pattern(integrator: &Integrator, decoder: &Decoder, frame: &[u8]) -> Pattern {
+    let stored = Stored { bytes: frame, filter_mask: 0 };
+    let sums = integrator.batch(decoder, &[stored], &mut Scratch::default()).remove(0).unwrap();
+    let norm = sums.exception.as_ref().map_or(integrator.plan().norm(), |exception| &exception.norm);
+    let quotient = |value: f64, norm: f64| if norm == 0.0 { f64::NAN } else { value / norm };
+    let variance = sums.variance.unwrap();
+    Pattern {
+        axis: integrator.radial().centers.clone(),
+        intensity: sums.signal.iter().zip(norm).map(|(&signal, &norm)| quotient(signal, norm)).collect(),
+        sem: variance.iter().zip(norm).map(|(&variance, &norm)| quotient(variance.sqrt(), norm)).collect(),
+    }
+}
+
+/// How far from the start of the axis pixels within two pixels of the beam reach, in the case's unit: there
+/// azimuths run all the way round inside of one pixel, and no rule for outlines holds.
+pub fn near_beam(case: &Case) -> f64 {
+    let Some([row, column]) = case.centre else { return f64::NEG_INFINITY };
+    let poni = Poni::parse(&case.poni).unwrap();
+    let geometry = Geometry::new(&poni, &Detector::from_poni(&poni).unwrap(), case.shape).unwrap();
+    let unit = Unit::parse(&case.unit).unwrap();
+    let (centers, deltas) = (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
+    let near = |at: usize, beam: f64| (at as f64 + 0.5 - beam).abs() <= 2.5;
+    let [rows, columns] = case.shape;
+    let pixels = (0..rows)
+        .filter(|&r| near(r, row))
+        .flat_map(|r| (0..columns).filter(|&c| near(c, column)).map(move |c| r * columns + c));
+    pixels.map(|pixel| centers[pixel] + deltas[pixel]).fold(f64::NEG_INFINITY, f64::max)
+}

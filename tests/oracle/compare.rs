@@ -1,0 +1,85 @@
+//! How far two patterns are apart, and how far they may be.
+
+use std::ops::Range;
+
+use crate::azpipe::{Pattern, near_beam};
+use crate::case::Case;
+
+/// The largest relative differences of a case.
+#[derive(Clone, Debug, Default)]
+pub struct Difference {
+    pub axis: f64,
+    pub intensity: f64,
+    pub sem: f64,
+    /// Bins compared.
+    pub bins: usize,
+    /// What is wrong with the case, where something is: the bin farthest beyond its tolerance.
+    pub wrong: Option<String>,
+}
+
+/// Compares the bins that can be compared and have weight.
+pub fn pattern(case: &Case, found: &Pattern) -> Difference {
+    assert_eq!(found.axis.len(), case.axis.len(), "bins of case {}", case.number);
+    let far = case.axis.iter().fold(0.0_f64, |far, at| far.max(at.abs()));
+    let axis = found.axis.iter().zip(&case.axis).map(|(a, b)| (a - b).abs() / far).fold(0.0, f64::max);
+    let mut difference = Difference { axis, ..Difference::default() };
+    difference.wrong = (axis > 1e-10).then(|| format!("the axis differs by {axis:.1e}"));
+    let mut excess = 1.0;
+    for bin in comparable(case) {
+        let (weight, expected, sem) = (case.weight[bin], case.intensity[bin], case.sem[bin]);
+        let here = format!("bin {bin} of weight {weight:.3}, at {}", case.axis[bin]);
+        if (weight == 0.0) != found.intensity[bin].is_nan() {
+            difference.wrong = Some(format!("{here}: {} for {expected}", found.intensity[bin]));
+            excess = f64::INFINITY;
+        }
+        if weight == 0.0 {
+            continue;
+        }
+        // Counts less their dark may cancel, and shares of pixels with many counts and with few make a mean that is
+        // known to a part of its error.
+        let scale = if case.dark || case.split == "full" { expected.abs().max(sem) } else { expected };
+        let of_intensity = relative(found.intensity[bin] - expected, scale);
+        let of_sem = relative(found.sem[bin] - sem, sem);
+        difference.bins += 1;
+        difference.intensity = difference.intensity.max(of_intensity);
+        difference.sem = difference.sem.max(of_sem);
+        let times = of_intensity.max(of_sem) / tolerance(case, weight);
+        if times > excess {
+            excess = times;
+            let (intensity, error) = (found.intensity[bin], found.sem[bin]);
+            difference.wrong = Some(format!("{here}: {intensity:e} for {expected:e}, sem {error:e} for {sem:e}"));
+        }
+    }
+    difference
+}
+
+fn relative(difference: f64, scale: f64) -> f64 {
+    if difference == 0.0 { 0.0 } else { (difference / scale).abs() }
+}
+
+/// 1e-6; with full splitting, where pyFAI's areas are in single precision, 2e-5. That is reached by the mean over
+/// some pixels: where there are fewer than four, it is 5e-5.
+fn tolerance(case: &Case, weight: f64) -> f64 {
+    match (case.split.as_str(), weight < 4.0) {
+        ("full", true) => 5e-5,
+        ("full", false) => 2e-5,
+        _ => 1e-6,
+    }
+}
+
+/// The bins in which both mean the same.
+fn comparable(case: &Case) -> Range<usize> {
+    let mut bins = 0..case.axis.len();
+    // pyFAI adds what lies outside of a radial range to the first and the last bin, where azpipe drops it.
+    if case.radial_range.is_some() && case.split != "full" {
+        bins = 1..case.axis.len() - 1;
+    }
+    // Within two pixels of the beam one pixel spans half of all azimuths, and its outline is no polygon.
+    if case.split == "full" || case.azimuth_range.is_some() {
+        let half = (case.axis[1] - case.axis[0]) / 2.0;
+        let reach = near_beam(case);
+        let beyond = case.axis.partition_point(|at| at - half <= reach);
+        bins.start = bins.start.max(beyond);
+    }
+    bins
+}

@@ -1,0 +1,64 @@
+//! Patterns of random experiments, bin by bin against pyFAI.
+//!
+//! `pyfai.py` draws the cases and integrates them; here the same cases go through the crates as
+//! ai-integrate uses them. Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment
+//! that holds pyFAI; a few cases are kept in `golden.jsonl` and run everywhere.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
+
+mod azpipe;
+mod case;
+mod compare;
+mod coverage;
+mod image;
+mod peers;
+
+use case::Case;
+use coverage::Coverage;
+
+/// How many random cases.
+const RANDOM: usize = 210;
+/// How many large detectors.
+const LARGE: usize = 5;
+/// Lines of `golden.jsonl`, written by `pyfai.py golden 0 24 DIR`.
+const GOLDEN: &str = include_str!("golden.jsonl");
+
+/// Runs lists of cases at the same time. Fails with all that differ too much.
+fn check(lists: Vec<impl Iterator<Item = Case> + Send>) -> Coverage {
+    let mut coverage = Coverage::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = lists.into_iter().map(|list| scope.spawn(|| compared(list))).collect();
+        for worker in workers {
+            coverage.merge(worker.join().unwrap());
+        }
+    });
+    assert!(coverage.wrong.is_empty(), "{} wrong of {coverage}\n{}", coverage.wrong.len(), coverage.wrong.join("\n"));
+    coverage
+}
+
+fn compared(cases: impl Iterator<Item = Case>) -> Coverage {
+    let mut coverage = Coverage::default();
+    for case in cases {
+        coverage.count(&case, &compare::pattern(&case, &azpipe::integrate(&case)));
+    }
+    coverage
+}
+
+#[test]
+fn golden_patterns_equal_those_of_pyfai() {
+    eprintln!("golden: {}", check(vec![GOLDEN.lines().map(Case::read)]));
+}
+
+#[test]
+fn random_patterns_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("random", RANDOM) else { return };
+    let coverage = check(cases);
+    eprintln!("random: {coverage}");
+    coverage.assert_enough(RANDOM, 20);
+}
+
+#[test]
+fn patterns_of_large_detectors_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("large", LARGE) else { return };
+    eprintln!("large: {}", check(cases));
+}
