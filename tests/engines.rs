@@ -91,7 +91,7 @@ fn runs_what_is_missing(target: &str) {
     let output = jobs.submit();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(jobs.done() == 6 && jobs.summary().contains("\"missing\":0"));
-    assert!(jobs.runs().iter().all(|run| run[6..].join(" ") == "--engines 1 --threads 1"), "{:?}", jobs.runs());
+    assert!(jobs.runs().iter().all(|run| run[7..].join(" ") == "--engines 1 --threads 1"), "{:?}", jobs.runs());
 }
 
 #[test]

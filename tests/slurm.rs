@@ -39,7 +39,7 @@ fn the_array_runs_every_batch_once_and_gather_judges_the_whole() {
     for run in &runs {
         assert_eq!(run[2], "4", "2 engines of 2 threads");
         assert!(run[3] == "0" || run[3] == "1", "one GPU, not {}", run[3]);
-        assert_eq!(run[6..].join(" "), "--engines 2 --threads 2");
+        assert_eq!(run[7..].join(" "), "--engines 2 --threads 2");
     }
     for element in 0..5 {
         let log = jobs.log(element);
@@ -231,4 +231,25 @@ fn the_size_is_told_with_what_the_nodes_say_to_it() {
     assert!(said.contains("4 jobs x 8 engines x 4 threads = 32 engines, 128 CPUs, 4 GPUs"), "{said}");
     assert!(said.contains("a node has 8: such a job never starts; try --cores-per-worker 1"), "{said}");
     assert!(fs::exists(jobs.dir.join("submit")).unwrap());
+}
+
+#[test]
+fn nodes_of_another_architecture_have_programs_of_their_own() {
+    let Some(cluster) = Cluster::start(&["PartitionName=p9gpu Nodes=node3 MaxTime=INFINITE"]) else { return };
+    let other = cluster.path().join("power's bin");
+    fs::create_dir(&other).unwrap();
+    for program in ["ai-integrate", "gather"] {
+        fs::copy(cluster::stub().join(program), other.join(program)).unwrap();
+    }
+    let jobs = Jobs::new(&cluster, "jobs");
+    jobs.emit_tasks(
+        2,
+        &["--batch-minutes", "0", "--bin", &format!("p9gpu={}", other.display()), "--partition", "p9gpu"],
+    );
+    jobs.call("submit");
+    cluster.wait(60);
+    assert!(jobs.summary().contains("\"missing\":0"));
+    assert!(
+        cluster.runs().iter().all(|run| run[4] == "node3" && run[6..].join(" ").starts_with(other.to_str().unwrap()))
+    );
 }

@@ -206,3 +206,45 @@ fn other_records_go_on_and_tasks_stay() {
     let output = emit(&top.path().join("other"), &[], "{\n");
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
+    let top = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = top.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let ini = file(
+        "integrator.ini",
+        "[computations distribution]\npartition = any\nn_workers = 2\nai_engines_per_worker = 6\ncores_per_worker = 3\n\
+         time = 00:30:00\nmemory_per_worker = 100GB\n",
+    );
+    let profile =
+        file("site.toml", "cores-per-worker = 2\ntime = \"00:20:00\"\naccount = \"id31\"\nmem-per-cpu = \"4G\"\n");
+    let dir = top.path().join("jobs");
+    let flags = ["--integrator-ini", &ini, "--profile", &profile, "--time", "00:10:00"];
+    let output = emit(&dir, &flags, &task(1));
+    assert!(
+        stderr(&output).contains("2 jobs x 6 engines x 2 threads = 12 engines, 24 CPUs, 2 GPUs"),
+        "{}",
+        stderr(&output)
+    );
+    let script = fs::read_to_string(dir.join("job.sbatch")).unwrap();
+    for directive in ["--partition=gpu,p9gpu", "--time=00:10:00", "--account=id31", "--mem-per-cpu=4G", "--gres=gpu:1"]
+    {
+        assert!(script.contains(&format!("#SBATCH {directive}\n")), "{directive}\n{script}");
+    }
+    assert!(!script.contains("--mem="), "one kind of memory, the later one");
+
+    let local = file("local.ini", "[computations distribution]\npartition = local\n");
+    let dir = top.path().join("local");
+    assert!(emit(&dir, &["--integrator-ini", &local], &task(1)).status.success());
+    assert!(dir.join("worker").exists() && !dir.join("job.sbatch").exists());
+
+    let wrong = file("wrong.toml", "n-workers = \"many\"\n");
+    let output = emit(&top.path().join("wrong"), &["--profile", &wrong], &task(1));
+    let said = stderr(&output);
+    assert!(output.status.code() == Some(2) && said.contains("invalid value 'many' for '--n-workers <W>'"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}

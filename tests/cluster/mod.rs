@@ -55,7 +55,7 @@ impl Cluster {
         self.dir.path()
     }
 
-    /// What the stand-in for ai-integrate was started with: job, element, CPUs, GPUs, node, CPU set and arguments.
+    /// What the stand-in for ai-integrate was started with: job, element, CPUs, GPUs, node, CPU set, program and arguments.
     pub fn runs(&self) -> Vec<Vec<String>> {
         let runs = fs::read_to_string(self.path().join("done/runs")).unwrap_or_default();
         runs.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect()
@@ -95,9 +95,8 @@ impl<'a> Jobs<'a> {
 
     /// Runs slurm-emit on lines, with stand-ins for the programs that the jobs call.
     pub fn emit(&self, lines: &str, flags: &[&str]) -> Output {
-        let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/stub");
         let mut command = self.cluster.command(env!("CARGO_BIN_EXE_slurm-emit"));
-        command.arg("--dir").arg(&self.dir).arg("--bin").arg(stub);
+        command.arg("--dir").arg(&self.dir).arg("--bin").arg(stub());
         command.args(["--ai-engines-per-worker", "2", "--cores-per-worker", "2"]).args(flags);
         feed(command, lines)
     }
@@ -162,6 +161,11 @@ pub fn until(seconds: u64, what: &str, is_so: impl Fn() -> bool) {
         assert!(Instant::now() < end, "not within {seconds} s: {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Where the stand-ins for ai-integrate and gather are.
+pub fn stub() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/stub")
 }
 
 fn feed(mut command: Command, lines: &str) -> Output {

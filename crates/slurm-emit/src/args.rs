@@ -1,6 +1,7 @@
 //! The command line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, ValueEnum, ValueHint};
@@ -42,8 +43,18 @@ pub struct Args {
     pub explain: bool,
 
     /// Where ai-integrate and gather are, as the nodes see it [default: beside slurm-emit]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub bin: Option<PathBuf>,
+    ///
+    /// PARTITION=DIR says it for the nodes of one partition, for programs of another architecture.
+    #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath)]
+    pub bin: Vec<Bin>,
+
+    /// Settings of the site: a TOML file whose keys are the names of the flags below; flags win
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub profile: Option<PathBuf>,
+
+    /// Take partition, sizes, time and memory from an INI file of ESRF's integrator; profile and flags win
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub integrator_ini: Option<PathBuf>,
 
     #[command(flatten)]
     pub size: SizeFlags,
@@ -61,6 +72,18 @@ impl AsRef<Common> for Args {
     }
 }
 
+impl Args {
+    /// The integrator's names of partitions, in SLURM's: `local` is none, and `any` both of those with GPUs.
+    pub fn with_partition_names(mut self) -> Self {
+        match self.site.partition.as_deref() {
+            Some("local") => (self.target, self.site.partition) = (Target::Local, None),
+            Some("any") => self.site.partition = Some("gpu,p9gpu".to_owned()),
+            _ => (),
+        }
+        self
+    }
+}
+
 /// What runs the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
@@ -72,6 +95,30 @@ pub enum Target {
     Parallel,
     /// A makefile.
     Make,
+}
+
+/// Where the programs are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bin {
+    /// The partition whose nodes find them there; all, where there is none.
+    pub partition: Option<String>,
+    /// The directory.
+    pub dir: PathBuf,
+}
+
+impl From<OsString> for Bin {
+    /// `PARTITION=DIR` or `DIR`; what has a slash before its first `=` is a directory.
+    fn from(text: OsString) -> Self {
+        let bytes = text.as_bytes();
+        let partition = bytes.iter().position(|&byte| byte == b'=').and_then(|at| {
+            let name = str::from_utf8(&bytes[..at]).ok().filter(|name| !name.contains('/'))?;
+            Some((name.to_owned(), PathBuf::from(OsStr::from_bytes(&bytes[at + 1..]))))
+        });
+        match partition {
+            Some((partition, dir)) => Self { partition: Some(partition), dir },
+            None => Self { partition: None, dir: text.into() },
+        }
+    }
 }
 
 /// How the work is shared.
@@ -121,7 +168,7 @@ pub struct SizeFlags {
 #[derive(Clone, Debug, Group)]
 #[command(next_help_heading = "SLURM")]
 pub struct SiteFlags {
-    /// The partition, or several with commas
+    /// The partition, or several with commas; as the integrator has it, local is --target local, and any gpu,p9gpu
     #[arg(short, long, value_name = "P")]
     pub partition: Option<String>,
 

@@ -23,7 +23,8 @@ pub struct Refusal {
 /// `sbatch --test-only` finds neither a walltime above the partition's limit, which pends for ever, nor
 /// errors in the script, and names no partition that it does not know: these are asked for separately.
 pub fn refusals(target: Target, job: &Job, scripts: &[Script]) -> Vec<Refusal> {
-    let mut out = programs(&job.bin);
+    let bins = std::iter::once(&job.bin).chain(job.partition_bins.iter().map(|(_, dir)| dir));
+    let mut out: Vec<_> = bins.flat_map(|bin| programs(bin)).collect();
     let of_bash = |script: &&Script| script.name != "Makefile";
     out.extend(scripts.iter().filter(of_bash).filter_map(|script| syntax(&job.dir, script.name)));
     if target != Target::Slurm {

@@ -28,6 +28,20 @@ pub enum Error {
         /// The id of a task or scan.
         id: String,
     },
+    /// A file of settings says what no flag does.
+    #[error("{}: {why}", path.display())]
+    Profile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        why: String,
+    },
+    /// A setting of a file has a value that its flag does not take.
+    #[error("{why}, from --profile or --integrator-ini")]
+    Setting {
+        /// What clap says of the flag.
+        why: String,
+    },
     /// The results that the rate was to be taken from do not tell it.
     #[error("{}: no result record of work that was done: expected those of ai-integrate", path.display())]
     NoRate {

@@ -1,8 +1,8 @@
 //! What the jobs are told: the settings of the command line, with their defaults filled in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::args::{Args, SiteFlags};
+use crate::args::{Args, Bin, SiteFlags};
 use crate::batches::Cut;
 use crate::error::Error;
 use crate::gpus::Gpus;
@@ -16,6 +16,8 @@ pub struct Job {
     pub dir: PathBuf,
     /// Where the programs are, absolute.
     pub bin: PathBuf,
+    /// Where they are on the nodes of certain partitions.
+    pub partition_bins: Vec<(String, PathBuf)>,
     /// How much runs at a time.
     pub size: Size,
     /// The GPUs of a job.
@@ -59,12 +61,16 @@ impl Job {
         }
         let engine = size.engine.iter().flat_map(|engine| ["--engine".to_owned(), engine.clone()]);
         let engine_arguments = engine.chain(["--engines".to_owned(), engines.to_string()]).collect();
+        let of_partition = |bin: &Bin| Some((bin.partition.clone()?, absolute(&bin.dir)));
+        let partition_bins = args.bin.iter().filter_map(of_partition);
+        let partition_bins = partition_bins.map(|(name, dir)| Ok((name, dir?))).collect::<Result<_, Error>>()?;
         Ok(Self {
-            dir: std::path::absolute(&args.dir).map_err(Error::at(&args.dir))?,
-            bin: match &args.bin {
-                Some(bin) => std::path::absolute(bin).map_err(Error::at(bin))?,
+            dir: absolute(&args.dir)?,
+            bin: match args.bin.iter().rfind(|bin| bin.partition.is_none()) {
+                Some(bin) => absolute(&bin.dir)?,
                 None => own_directory()?,
             },
+            partition_bins,
             size: Size { workers: size.n_workers, engines, threads: size.cores_per_worker, gpus: gpus.count() },
             gpus,
             drain_seconds,
@@ -80,6 +86,10 @@ impl Job {
         let threads = ["--threads".to_owned(), self.size.threads.to_string()];
         self.engine_arguments.iter().cloned().chain(threads).collect()
     }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(Error::at(path))
 }
 
 /// Where this program is.

@@ -15,6 +15,7 @@ mod local;
 mod makefile;
 mod memory;
 mod plan;
+mod profile;
 mod rate;
 mod scripts;
 mod size;
@@ -45,6 +46,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    let args = profile::with_files(args).map_err(|why| Stop::fatal("no jobs", why))?.with_partition_names();
     let job = Job::new(&args).map_err(|why| Stop::fatal("no jobs", why))?;
     let plan = Plan::read(&args.files, filter)?;
     tell_size(&args, &job, filter);

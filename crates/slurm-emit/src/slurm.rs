@@ -20,9 +20,10 @@ pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
     let array = directive::lines(&directive::of_array(job, batches)?, extra)?;
     let gather = directive::lines(&directive::of_gather(job)?, extra)?;
     let bin = assign("bin", &job.bin);
-
+    let node_bin = concat(&[&bin, &bins_by_partition(job)]);
     let setup: OsString = job.site.setup.iter().flat_map(|line| [line.clone(), "\n".into()]).collect();
-    let programs = concat(&[&bin, &assign_list("srun", &srun(job)), &assign_list("ai_integrate", &job.arguments())]);
+    let programs =
+        concat(&[&node_bin, &assign_list("srun", &srun(job)), &assign_list("ai_integrate", &job.arguments())]);
     let limit = job.max_array_size.map(|limit| limit.to_string()).unwrap_or_default();
     let queue = concat(&[
         &bin,
@@ -31,7 +32,7 @@ pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
         &assign("max_array_size", limit),
     ]);
     let array = [(DIRECTIVES, &*array), (SETTINGS, &concat(&[&setup, &programs]))];
-    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &bin])), (JUDGE.0, JUDGE.1.as_ref())];
+    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &node_bin])), (JUDGE.0, JUDGE.1.as_ref())];
     let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));
     Ok(vec![
         Script::read("job.sbatch", fill(include_str!("slurm/job.sbatch"), &array)),
@@ -48,5 +49,21 @@ pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
 fn srun(job: &Job) -> Vec<String> {
     let mut out = ["-n", "1", "-c", &job.size.cpus().to_string()].map(str::to_owned).to_vec();
     out.extend(job.site.cpu_bind.iter().map(|kind| format!("--cpu-bind={kind}")));
+    out
+}
+
+/// The lines of bash that find the programs of another architecture.
+fn bins_by_partition(job: &Job) -> OsString {
+    if job.partition_bins.is_empty() {
+        return OsString::new();
+    }
+    let mut out = OsString::from("case ${SLURM_JOB_PARTITION-} in\n");
+    for (partition, dir) in &job.partition_bins {
+        out.push(quote::shell(partition.as_ref()));
+        out.push(") bin=");
+        out.push(quote::shell(dir.as_os_str()));
+        out.push(" ;;\n");
+    }
+    out.push("esac\n");
     out
 }
