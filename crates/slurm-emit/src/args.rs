@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args as Group, Parser, ValueEnum, ValueHint};
 use manners::Common;
@@ -164,6 +165,23 @@ pub struct SizeFlags {
     pub node_cpus: Option<u64>,
 }
 
+/// A value, or one that is found from the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<T> {
+    /// Found from the plan.
+    Auto,
+    /// As it is said.
+    Said(T),
+}
+
+impl<T: FromStr> FromStr for Choice<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::Said) }
+    }
+}
+
 /// What sbatch is told.
 #[derive(Clone, Debug, Group)]
 #[command(next_help_heading = "SLURM")]
@@ -172,17 +190,17 @@ pub struct SiteFlags {
     #[arg(short, long, value_name = "P")]
     pub partition: Option<String>,
 
-    /// The walltime of a job
+    /// The walltime of a job, or auto: twice what its batch should take
     #[arg(short, long, value_name = "T", default_value = "01:00:00")]
-    pub time: Walltime,
+    pub time: Choice<Walltime>,
 
     /// Seconds before the walltime at which a job finishes its frames and requeues itself [default: 120, or a quarter of T]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=65535))]
     pub drain_seconds: Option<u64>,
 
-    /// Memory of a job; 100G is of 1024, 100GB of 1000 as for dask-jobqueue
+    /// Memory of a job, or auto: by detector and threads; 100G is of 1024, 100GB of 1000 as for dask-jobqueue
     #[arg(long, value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
-    pub mem: Option<Memory>,
+    pub mem: Option<Choice<Memory>>,
 
     /// Memory of each CPU, in place of --mem
     #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_gpu"])]

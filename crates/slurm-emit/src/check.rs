@@ -85,7 +85,7 @@ fn partition(job: &Job, all: &[Partition], flag: &str, wanted: Option<&str>) -> 
     let mut named: Vec<&Partition> = cluster::of_job(all, wanted);
     named.dedup_by_key(|one| &one.name);
     for one in named {
-        let time = job.site.time;
+        let time = job.walltime;
         if let Some(limit) = one.limit.filter(|limit| limit.minutes() < time.minutes()) {
             let why = format!("partition {} allows {limit}, and the job would wait for ever", one.name);
             out.push(refusal(format_args!("--time {time}"), why));

@@ -43,18 +43,16 @@ pub fn of_array(job: &Job, elements: usize) -> Result<Vec<Directive>, quote::Err
     if let Some((option, value)) = job.gpus.option() {
         list.add(option, option, value, "shared by the engines")?;
     }
-    for (option, memory) in
-        [("--mem", site.mem), ("--mem-per-cpu", site.mem_per_cpu), ("--mem-per-gpu", site.mem_per_gpu)]
-    {
-        let memory = memory.map(|memory| memory.to_string());
-        list.optional(
-            option,
-            option,
-            memory.as_deref(),
-            "without it, a job may get all memory of a node, or too little",
-        )?;
+    if let Some((option, memory)) = job.memory {
+        let why = "without it, a job may get all memory of a node, or too little";
+        list.add(option, option, &memory.to_string(), why)?;
     }
-    list.add("--time", "--time", &site.time.to_string(), "the walltime of an element, which SLURM counts in minutes")?;
+    list.add(
+        "--time",
+        "--time",
+        &job.walltime.to_string(),
+        "the walltime of an element, which SLURM counts in minutes",
+    )?;
     let signal = format!("B:USR1@{}", job.drain_seconds);
     let why = "tells this script of the walltime so many seconds before, or up to a minute earlier";
     list.add("--drain-seconds", "--signal", &signal, why)?;
@@ -92,9 +90,10 @@ pub fn of_gather(job: &Job) -> Result<Vec<Directive>, quote::Error> {
     list.add("--target", "--ntasks", "1", "one process")?;
     let threads = job.size.threads.to_string();
     list.add("--cores-per-worker", "--cpus-per-task", &threads, "as many threads as an engine")?;
-    let memory = site.mem.map(|memory| memory.to_string());
-    list.optional("--mem", "--mem", memory.as_deref(), "as the array")?;
-    list.add("--time", "--time", &site.time.to_string(), "as the array")?;
+    if let Some(("--mem", memory)) = job.memory {
+        list.add("--mem", "--mem", &memory.to_string(), "as the array")?;
+    }
+    list.add("--time", "--time", &job.walltime.to_string(), "as the array")?;
     list.flag("--target", "--requeue", "runs again after the death of its node");
     Ok(list.out)
 }

@@ -28,6 +28,12 @@ pub enum Error {
         /// The id of a task or scan.
         id: String,
     },
+    /// The memory can't be estimated.
+    #[error("--mem auto: {why}")]
+    Recipe {
+        /// What is wrong with the recipe.
+        why: recipe::Error,
+    },
     /// A file of settings says what no flag does.
     #[error("{}: {why}", path.display())]
     Profile {

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::args::{Args, Bin, SiteFlags};
+use crate::args::{Args, Bin, Choice, SiteFlags};
 use crate::batches::Cut;
+use crate::demand;
 use crate::error::Error;
 use crate::gpus::Gpus;
+use crate::memory::Memory;
+use crate::plan::Plan;
 use crate::rate;
 use crate::size::Size;
+use crate::walltime::Walltime;
 
 /// All that the scripts depend on, but for the plan.
 #[derive(Clone, Debug)]
@@ -22,6 +26,10 @@ pub struct Job {
     pub size: Size,
     /// The GPUs of a job.
     pub gpus: Gpus,
+    /// The option of sbatch that asks for memory, and how much.
+    pub memory: Option<(&'static str, Memory)>,
+    /// The walltime of a job.
+    pub walltime: Walltime,
     /// Seconds before the walltime at which a job is told of it.
     pub drain_seconds: u64,
     /// How the plan is cut into batches.
@@ -37,12 +45,16 @@ pub struct Job {
 /// The signal before the walltime: time enough for the frames in flight and the part that they go to.
 const DRAIN_SECONDS: u64 = 120;
 
+/// SLURM's own limit of the elements of an array.
+const DEFAULT_ARRAY_SIZE: u64 = 1001;
+
 impl Job {
     /// The settings of a command line.
     ///
     /// # Errors
-    /// No working directory; results that tell no rate; a signal that would come too soon.
-    pub fn new(args: &Args) -> Result<Self, Error> {
+    /// No working directory; results that tell no rate; a recipe that can't be read, for `--mem auto`; a signal
+    /// that would come too soon.
+    pub fn new(args: &Args, plan: &Plan) -> Result<Self, Error> {
         let (size, site) = (&args.size, &args.site);
         let gpus = match (&site.gpus, &site.gpus_per_task) {
             (Some(count), _) => Gpus::Whole(count.clone()),
@@ -54,12 +66,18 @@ impl Job {
             Some(results) => rate::of_results(results, engines)?,
             None => size.rate.0,
         };
-        let walltime = site.time;
+        let threads = size.cores_per_worker;
+        let size = Size { workers: size.n_workers, engines, threads, gpus: gpus.count() };
+        let cut = Cut { minutes: args.size.batch_minutes, rate, workers: size.workers };
+        let walltime = match site.time {
+            Choice::Said(walltime) => walltime,
+            Choice::Auto => demand::walltime(most_bytes(&cut, plan, args.size.max_array_size), rate),
+        };
         let drain_seconds = site.drain_seconds.unwrap_or(DRAIN_SECONDS.min(walltime.seconds() / 4));
         if drain_seconds >= walltime.seconds() {
             return Err(Error::Drain { drain: drain_seconds, walltime });
         }
-        let engine = size.engine.iter().flat_map(|engine| ["--engine".to_owned(), engine.clone()]);
+        let engine = args.size.engine.iter().flat_map(|engine| ["--engine".to_owned(), engine.clone()]);
         let engine_arguments = engine.chain(["--engines".to_owned(), engines.to_string()]).collect();
         let of_partition = |bin: &Bin| Some((bin.partition.clone()?, absolute(&bin.dir)));
         let partition_bins = args.bin.iter().filter_map(of_partition);
@@ -71,11 +89,13 @@ impl Job {
                 None => own_directory()?,
             },
             partition_bins,
-            size: Size { workers: size.n_workers, engines, threads: size.cores_per_worker, gpus: gpus.count() },
+            memory: memory(site, plan, &size)?,
+            size,
             gpus,
+            walltime,
             drain_seconds,
-            cut: Cut { minutes: size.batch_minutes, rate, workers: size.n_workers },
-            max_array_size: size.max_array_size,
+            cut,
+            max_array_size: args.size.max_array_size,
             engine_arguments,
             site: site.clone(),
         })
@@ -86,6 +106,25 @@ impl Job {
         let threads = ["--threads".to_owned(), self.size.threads.to_string()];
         self.engine_arguments.iter().cloned().chain(threads).collect()
     }
+}
+
+/// What the site wants to be asked for memory, and how much of it.
+fn memory(site: &SiteFlags, plan: &Plan, size: &Size) -> Result<Option<(&'static str, Memory)>, Error> {
+    Ok(match (site.mem, site.mem_per_cpu, site.mem_per_gpu) {
+        (Some(Choice::Said(memory)), _, _) => Some(("--mem", memory)),
+        (Some(Choice::Auto), _, _) => Some(("--mem", demand::memory(plan, size)?)),
+        (_, Some(memory), _) => Some(("--mem-per-cpu", memory)),
+        (_, _, Some(memory)) => Some(("--mem-per-gpu", memory)),
+        _ => None,
+    })
+}
+
+/// Stored bytes of the element with the most, where SLURM allows as many elements as by default.
+fn most_bytes(cut: &Cut, plan: &Plan, max_array_size: Option<u64>) -> u64 {
+    let batches = cut.ranges(plan.costs());
+    let largest = batches.iter().map(|batch| plan.costs()[batch.clone()].iter().sum()).max().unwrap_or(0_u64);
+    let limit = max_array_size.unwrap_or(DEFAULT_ARRAY_SIZE);
+    largest * (batches.len() as u64).div_ceil(limit)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Error> {

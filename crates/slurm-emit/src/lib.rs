@@ -5,6 +5,7 @@ mod args;
 mod batches;
 mod check;
 mod cluster;
+mod demand;
 mod directive;
 mod error;
 mod explain;
@@ -47,8 +48,8 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let args = profile::with_files(args).map_err(|why| Stop::fatal("no jobs", why))?.with_partition_names();
-    let job = Job::new(&args).map_err(|why| Stop::fatal("no jobs", why))?;
     let plan = Plan::read(&args.files, filter)?;
+    let job = Job::new(&args, &plan).map_err(|why| Stop::fatal("no jobs", why))?;
     tell_size(&args, &job, filter);
     let unwritten = |why| Stop::fatal("no scripts", why);
     let (batches, scripts) = emit(args.target, &job, &plan).map_err(unwritten)?;

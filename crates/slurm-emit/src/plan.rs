@@ -1,10 +1,12 @@
 //! The plan: the tasks as they came, one line each.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use manners::{Filter, Input, Stop};
-use records::{Record, Task};
+use records::{RawPath, Record, Task};
+
+use crate::demand::Largest;
 
 /// The tasks in the order that they came in, which is that of the scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub struct Plan {
     lines: Vec<String>,
     costs: Vec<u64>,
     names: Vec<(String, String)>,
+    recipes: BTreeMap<RawPath, String>,
+    largest: Largest,
     ids: HashSet<String>,
 }
 
@@ -41,6 +45,10 @@ impl Plan {
         let new = self.ids.insert(task.id.clone());
         if new {
             self.costs.push(task.bytes);
+            self.largest = self.largest.with(&task);
+            if !task.recipe.as_os_str().is_empty() {
+                self.recipes.insert(task.recipe.clone(), task.recipe_digest.clone());
+            }
             self.names.push((task.id.clone(), task.scan.clone()));
             self.lines.push(Record::from(task).to_line());
         }
@@ -60,5 +68,15 @@ impl Plan {
     /// The tasks' ids, each with that of its scan.
     pub fn names(&self) -> &[(String, String)] {
         &self.names
+    }
+
+    /// The resolved recipes' files, and their digests.
+    pub fn recipes(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.recipes.iter().map(|(path, digest)| (path.as_path(), digest.as_str()))
+    }
+
+    /// The largest frames.
+    pub fn largest(&self) -> Largest {
+        self.largest
     }
 }
