@@ -39,7 +39,10 @@ pub fn integrate(case: &Case) -> Pattern {
         settings["flat"] = json!(at("flat.npy"));
     }
     let settings: Settings = serde_json::from_value(settings).unwrap();
-    let recipe = Recipe::resolve(&settings).unwrap();
+    let mut recipe = Recipe::resolve(&settings).unwrap();
+    if let Some(file) = Poni::parse(&case.poni).unwrap().detector.file() {
+        recipe = recipe.with_detector_file(file).unwrap();
+    }
     let (dtype, kind) = match case.dtype.as_str() {
         "uint16" => (PixelType::U16, PixelKind::U16),
         "uint32" => (PixelType::U32, PixelKind::U32),

@@ -13,6 +13,8 @@ mod coverage;
 mod image;
 mod peers;
 
+use std::io::Write;
+
 use case::Case;
 use coverage::Coverage;
 
@@ -20,6 +22,8 @@ use coverage::Coverage;
 const RANDOM: usize = 210;
 /// How many large detectors.
 const LARGE: usize = 5;
+/// How many detectors that are described by a file.
+const NEXUS: usize = 5;
 /// Lines of `golden.jsonl`, written by `pyfai.py golden 0 24 DIR`.
 const GOLDEN: &str = include_str!("golden.jsonl");
 
@@ -36,6 +40,11 @@ fn check(lists: Vec<impl Iterator<Item = Case> + Send>) -> Coverage {
     coverage
 }
 
+/// Says what was covered even where the output of passing tests is held back.
+fn say(what: &str, coverage: &Coverage) {
+    writeln!(std::io::stderr(), "{what}: {coverage}").unwrap();
+}
+
 fn compared(cases: impl Iterator<Item = Case>) -> Coverage {
     let mut coverage = Coverage::default();
     for case in cases {
@@ -46,19 +55,25 @@ fn compared(cases: impl Iterator<Item = Case>) -> Coverage {
 
 #[test]
 fn golden_patterns_equal_those_of_pyfai() {
-    eprintln!("golden: {}", check(vec![GOLDEN.lines().map(Case::read)]));
+    say("golden", &check(vec![GOLDEN.lines().map(Case::read)]));
 }
 
 #[test]
 fn random_patterns_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("random", RANDOM) else { return };
     let coverage = check(cases);
-    eprintln!("random: {coverage}");
+    say("random", &coverage);
     coverage.assert_enough(RANDOM, 20);
 }
 
 #[test]
 fn patterns_of_large_detectors_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("large", LARGE) else { return };
-    eprintln!("large: {}", check(cases));
+    say("large", &check(cases));
+}
+
+#[test]
+fn patterns_of_detectors_in_nexus_files_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("nexus", NEXUS) else { return };
+    say("nexus", &check(cases));
 }

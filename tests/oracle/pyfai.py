@@ -1,6 +1,7 @@
 """Random integrations by pyFAI, one JSON object a line: the case, then what pyFAI makes of it.
 
-Usage: pyfai.py random|large|golden FIRST STOP DIR   (cases FIRST to STOP - 1; PONI files are written to DIR)
+Usage: pyfai.py random|large|nexus|golden FIRST STOP DIR
+Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR.
 
 Images, masks, darks and flats are not sent: both sides make them from a hash of the pixel's index.
 """
@@ -16,7 +17,7 @@ import numpy
 
 logging.disable(logging.CRITICAL)
 import pyFAI  # noqa: E402
-from pyFAI.detectors import detector_factory  # noqa: E402
+from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
 
 UNITS = ["q_nm^-1", "2th_deg", "r_mm", "q_A^-1", "d*2_nm^-2", "2th_rad", "r_m", "d*2_A^-2"]
 SPLITS = ["no", "bbox", "full"]
@@ -98,6 +99,24 @@ def a_detector(rng, number, large):
     return "Detector", {"pixel1": pixels[0], "pixel2": pixels[1], "max_shape": shape, "orientation": orientation}
 
 
+def a_detector_file(path, kind):
+    """Saves a detector that is no even grid, or is known by its file alone."""
+    if kind == "bent":
+        detector = NexusDetector()
+        detector._pixel1 = detector._pixel2 = 1e-4
+        detector.max_shape = detector.shape = (200, 300)
+        y, x = numpy.mgrid[:201, :301] * 1e-4
+        corners = numpy.stack([x * x, y + 0.1 * y * x, x + 0.2 * y * y], axis=-1)
+        corners = numpy.stack([corners[:-1, :-1], corners[1:, :-1], corners[1:, 1:], corners[:-1, 1:]], axis=2)
+        detector.set_pixel_corners(corners)
+        detector.IS_FLAT = False
+    else:
+        detector = detector_factory(kind)
+    if kind == "Rapid":
+        detector.max_shape = detector.shape = (256, 470)
+    detector.save(str(path))
+
+
 def a_place(rng, number, size):
     """Distance, PONI and rotations. Every third beam misses the detector."""
     distance = 10 ** rng.uniform(-1, 0.7) * max(size)
@@ -128,9 +147,11 @@ def a_sector(rng, number, size, place):
     return [middle - 10 ** rng.uniform(0, 1.7), middle + 10 ** rng.uniform(0, 1.7)], chi - math.radians(middle)
 
 
-def a_case(number, large=None):
+def a_case(number, large=None, file=None):
     rng = random.Random(f"azpipe {number} {large}")
     name, config = a_detector(rng, number, large)
+    if file:
+        name, config = "NexusDetector", {"filename": str(file), "orientation": 3}
     detector = detector_factory(name, config)
     size = [side * pixel for side, pixel in zip(detector.shape, (detector.pixel1, detector.pixel2))]
     distance, poni1, poni2, rotation = place = a_place(rng, number, size)
@@ -152,7 +173,7 @@ def a_case(number, large=None):
         "shape": list(detector.shape),
         "unit": UNITS[number % len(UNITS)],
         "npt": int(2 ** rng.uniform(4, 11)),
-        "split": SPLITS[number // 2 % 3],
+        "split": SPLITS[number // 4 % 3],
         "radial_range": rng.random() < 0.3,
         "azimuth_range": sector,
         "polarization": rng.choice([None, None, 0.99, -0.5]),
@@ -248,7 +269,8 @@ def integrate(case, folder):
     if len(results) == 1:
         found |= {"intensity": results[0].intensity, "sem": results[0].sem}
     as_list = lambda array: numpy.asarray(array, dtype=float).tolist()
-    return case | {"centre": beam_centre(ai)} | {key: as_list(values) for key, values in found.items()}
+    centre = None if isinstance(ai.detector, NexusDetector) else beam_centre(ai)
+    return case | {"centre": centre} | {key: as_list(values) for key, values in found.items()}
 
 
 def beam_centre(ai):
@@ -265,11 +287,16 @@ def beam_centre(ai):
     return index
 
 
-def cases(kind, first, stop):
+def cases(kind, first, stop, folder):
     if kind == "large":
         names = ["Eiger 4M", "Pilatus 2M", "Eiger2 CdTe 4M", "MAR 345", "Perkin"]
         for number, name in list(enumerate(names))[first:stop]:
             yield a_case(number, name)
+    elif kind == "nexus":
+        for number, name in list(enumerate(["Xpad S540 flat", "bent", "Rapid", "Pilatus300k", "Jungfrau 500k"]))[first:stop]:
+            file = folder / f"detector{number}.h5"
+            a_detector_file(file, name)
+            yield a_case(3 * number, file=file)  # the beam misses it
     elif kind == "golden":
         # Cases with few bins take little room in a file.
         small = (case for case in map(a_case, range(10_000)) if case["npt"] < 64)
@@ -280,7 +307,7 @@ def cases(kind, first, stop):
 
 def main():
     kind, first, stop, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4])
-    for case in cases(kind, first, stop):
+    for case in cases(kind, first, stop, folder):
         print(json.dumps(integrate(case, folder)), flush=True)
 
 
