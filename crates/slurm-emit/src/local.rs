@@ -1,7 +1,7 @@
 //! The scripts for one machine, without a queue: by xargs, which every Linux has, or by GNU parallel.
 
 use crate::job::Job;
-use crate::scripts::{JUDGE, SETTINGS, Script, assign, assign_list, concat, enter, fill};
+use crate::scripts::{SETTINGS, Script, assign, assign_list, concat, enter, fill};
 
 /// The scripts for this machine alone.
 pub fn scripts(job: &Job) -> Vec<Script> {
@@ -29,5 +29,5 @@ fn worker(job: &Job) -> Script {
 pub fn submit(job: &Job, template: &str) -> Script {
     let workers = assign("workers", job.size.workers.to_string());
     let settings = concat(&[&enter(job), &assign("bin", &job.bin), &workers]);
-    Script::called("submit", fill(template, &[(SETTINGS, &settings), (JUDGE.0, JUDGE.1.as_ref())]))
+    Script::called("submit", fill(template, &[(SETTINGS, &settings)]))
 }

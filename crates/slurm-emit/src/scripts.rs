@@ -35,14 +35,17 @@ pub const DIRECTIVES: &str = "# DIRECTIVES\n";
 /// Where in a template the settings go.
 pub const SETTINGS: &str = "# SETTINGS\n";
 
-/// Where in a template the end goes that puts together what is integrated, and judges the whole.
-pub const JUDGE: (&str, &str) = ("# JUDGE\n", include_str!("judge.bash"));
+/// Pieces that several templates have, with the marks of their places: how to wait for a process through
+/// signals, and the end that puts together what is integrated and judges the whole.
+const PIECES: [(&str, &str); 2] =
+    [("# AWAIT\n", include_str!("await.bash")), ("# JUDGE\n", include_str!("judge.bash"))];
 
-/// A template with texts in the places of marks, in the order of the marks. What is put in is not
+/// A template with its pieces, and with texts in the places of marks, in the order of the marks. What is put in is not
 /// searched for marks again.
 pub fn fill(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
     let mut out = OsString::new();
-    let mut rest = template;
+    let template = PIECES.iter().fold(template.to_owned(), |template, (mark, piece)| template.replace(mark, piece));
+    let mut rest = &*template;
     for (mark, text) in texts {
         let (before, after) = rest.split_once(mark).expect("the templates have their marks, in this order");
         out.push(before);

@@ -9,7 +9,7 @@ use manners::quote;
 
 use crate::directive;
 use crate::job::Job;
-use crate::scripts::{DIRECTIVES, JUDGE, SETTINGS, Script, assign, assign_list, concat, enter, fill};
+use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, concat, enter, fill};
 
 /// The scripts for a plan of so many batches. The last one is `submit`: where it is, all is.
 ///
@@ -32,7 +32,7 @@ pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
         &assign("max_array_size", limit),
     ]);
     let array = [(DIRECTIVES, &*array), (SETTINGS, &concat(&[&setup, &programs]))];
-    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &node_bin])), (JUDGE.0, JUDGE.1.as_ref())];
+    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &node_bin]))];
     let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));
     Ok(vec![
         Script::read("job.sbatch", fill(include_str!("slurm/job.sbatch"), &array)),
