@@ -6,10 +6,12 @@
 mod axes;
 pub mod coverage;
 mod exceptions;
+pub mod export;
 pub mod finals;
 mod finish;
 mod h5;
 pub mod part;
+pub mod plot;
 mod stamp;
 mod status;
 mod sums;

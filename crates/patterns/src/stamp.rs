@@ -122,7 +122,7 @@ mod tests {
     fn the_newest_file_counts_in_any_order() {
         let (old, new) = (source(5, 0), source(6, 0));
         for sources in [[old.clone(), new.clone()], [new.clone(), old]] {
-            assert_eq!(Stamps::of(&sources).sources(9), [new.clone()]);
+            assert_eq!(Stamps::of(&sources).sources(9), std::slice::from_ref(&new));
         }
         assert_eq!(Stamps::of(&[new]).sources(1)[0].bytes, 5);
     }

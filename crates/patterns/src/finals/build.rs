@@ -1,26 +1,22 @@
 //! Makes a final of what there is, or finds that it is there already.
 
-use std::fs::{self, File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use manners::atomic::{self, AtomicFile};
-use records::{Absent, RawPath, Spans};
+use records::{Absent, Spans};
 
 use super::merge::Merge;
 use super::supply::Supply;
 use super::write::{self, Content};
-use super::{Average, Error, Final, Layout, Target};
+use super::{Average, Error, Final, Layout, Target, register};
 use crate::coverage::{directory, parts_of};
 use crate::part::{self, Part};
 use crate::{Finish, Shared, Status, h5};
 
 /// How often to start again where parts vanish, taken in by another gather, while they are read.
 const ATTEMPTS: usize = 5;
-/// The file among the parts that names their final, below the output root.
-const REGISTER: &str = "final";
-/// The file among the parts that one gather at a time holds locked.
-const LOCK: &str = ".gather.lock";
 
 /// When to write a final.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,38 +72,13 @@ pub fn build(target: &Target, options: &Options) -> Result<Built, Error> {
     let directory =
         directory(target.out_root(), &task.scan, &task.recipe_digest).expect("a target stays below its root");
     fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
-    let _lock = lock(&directory)?;
+    let _lock = register::lock(&directory)?;
     let mut attempts = 1;
     loop {
         match Attempt::new(target.clone(), options)?.run() {
             Err(Error::Part(error)) if error.has_gone() && attempts < ATTEMPTS => attempts += 1,
             built => return built,
         }
-    }
-}
-
-/// The finals that were made below an output root: for each the directory of its parts, and its path.
-pub fn registered(out_root: &Path) -> Vec<PathBuf> {
-    let below = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut registers: Vec<PathBuf> =
-        below(out_root.join(".azpipe/parts")).flat_map(below).map(|directory| directory.join(REGISTER)).collect();
-    registers.sort();
-    let read = |path: PathBuf| {
-        use std::os::unix::ffi::OsStringExt as _;
-        let name = RawPath::from(std::ffi::OsString::from_vec(fs::read(path).ok()?));
-        name.stays_below().then(|| out_root.join(name.as_path()))
-    };
-    registers.into_iter().filter_map(read).collect()
-}
-
-/// Waits until no other gather is at work on these parts. A file system without locks is no obstacle:
-/// finals appear whole, and a part that vanishes is noticed.
-fn lock(directory: &Path) -> Result<Option<File>, Error> {
-    let path = directory.join(LOCK);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(Error::io(&path))?;
-    match file.lock() {
-        Err(why) if why.kind() == std::io::ErrorKind::Interrupted => Err(Error::Io { path, why }),
-        locked => Ok(locked.ok().map(|()| file)),
     }
 }
 
@@ -178,7 +149,7 @@ impl<'a> Attempt<'a> {
             built.data_digest.clone_from(&existing.data_digest);
         } else if built.complete || self.options.want == Want::Partial {
             // Rows that only a copied final holds can't be shown from parts.
-            let layout = if supply.from_final().is_empty() { self.options.layout } else { Layout::Copy };
+            let layout = if supply.kept_by_final().is_empty() { self.options.layout } else { Layout::Copy };
             self.check_sums(&supply, &finish)?;
             built.data_digest = self.write(&recipe, &shared, finish, &supply, layout)?;
             built.layout = Some(layout);
@@ -218,7 +189,7 @@ impl<'a> Attempt<'a> {
 
     /// Refuses what needs sums that are gone.
     fn check_sums(&self, supply: &Supply, finish: &Finish) -> Result<(), Error> {
-        let frames = supply.from_final();
+        let frames = supply.kept_by_final();
         let Some(existing) = self.existing.as_ref().filter(|existing| !existing.has_sums && !frames.is_empty()) else {
             return Ok(());
         };
@@ -268,7 +239,7 @@ impl<'a> Attempt<'a> {
             return Err(Error::Unverified { path: temporary.path().to_path_buf() });
         }
         drop(written);
-        self.register()?;
+        register::note(target)?;
         temporary.commit().map_err(&io)?;
         Ok(digest)
     }
@@ -281,18 +252,6 @@ impl<'a> Attempt<'a> {
         digests.sort_unstable();
         digests.dedup();
         digests.iter().flat_map(|digest| [digest, "\n"]).collect()
-    }
-
-    /// Notes among the parts where their final is, for a gather that has nothing else to go by.
-    fn register(&self) -> Result<(), Error> {
-        use std::os::unix::ffi::OsStrExt as _;
-        let task = self.target.task();
-        let Some(directory) = directory(self.target.out_root(), &task.scan, &task.recipe_digest) else { return Ok(()) };
-        let (path, name) = (directory.join(REGISTER), task.final_file.as_os_str().as_bytes());
-        match fs::read(&path).is_ok_and(|there| there == name) {
-            true => Ok(()),
-            false => atomic::write(&path, name).map_err(Error::io(&path)),
-        }
     }
 
     fn remove_parts(&self) -> Result<(), Error> {

@@ -41,15 +41,19 @@ mod links;
 mod mapped;
 mod merge;
 mod read;
+mod register;
+mod rows;
 mod supply;
 mod target;
 mod tree;
 mod write;
 
 pub use average::{Average, Averaged};
-pub use build::{Built, Options, Want, build, registered};
+pub use build::{Built, Options, Want, build};
 pub use error::Error;
-pub use read::{Final, Rows};
+pub use read::Final;
+pub use register::registered;
+pub use rows::Rows;
 pub use target::Target;
 
 /// How a final stores its patterns.

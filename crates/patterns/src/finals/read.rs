@@ -4,16 +4,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hdf5::{Dataset, Group};
+use hdf5::Group;
 use recipe::Recipe;
 use records::{Record, Task};
 
 use super::average::{Average, Averaged};
 use super::tree::name;
 use super::{Error, Layout, digest};
-use crate::exceptions::Exceptions;
-use crate::table::{self, read_rows};
-use crate::{Axes, Axis, Row, Shared, Status, Weights, h5};
+use crate::{Axes, Axis, Shared, Status, Weights, h5};
 
 /// A final file.
 pub struct Final {
@@ -47,7 +45,7 @@ pub struct Final {
     /// those of its parts.
     pub(super) intact: Vec<bool>,
     row_digest: Vec<u64>,
-    integrated: Group,
+    pub(super) integrated: Group,
     _file: h5::Open,
 }
 
@@ -92,91 +90,6 @@ impl Final {
     /// Whether this row was found to be as it was written.
     pub fn is_intact_at(&self, frame: u64) -> bool {
         self.intact.get(frame as usize).is_some_and(|intact| *intact)
-    }
-
-    /// Begins to read rows.
-    ///
-    /// # Errors
-    /// The file can't be read.
-    pub fn rows(&self) -> Result<Rows<'_>, Error> {
-        let begin = || -> hdf5::Result<Rows<'_>> {
-            let optional = |name| self.integrated.link_exists(name).then(|| self.integrated.dataset(name)).transpose();
-            Ok(Rows {
-                of: self,
-                intensity: self.integrated.dataset(name::INTENSITY)?,
-                errors: optional(name::ERRORS)?,
-                signal: if self.has_sums { optional(name::SIGNAL)? } else { None },
-                variance: if self.has_sums { optional(name::VARIANCE)? } else { None },
-                exceptions: self.has_sums.then(|| Exceptions::open(&self.integrated)).transpose()?,
-                block: 0..0,
-                intensities: Vec::new(),
-                error_values: Vec::new(),
-            })
-        };
-        begin().map_err(Error::hdf5(&self.path))
-    }
-}
-
-/// The rows of a final.
-pub struct Rows<'a> {
-    of: &'a Final,
-    intensity: Dataset,
-    errors: Option<Dataset>,
-    signal: Option<Dataset>,
-    variance: Option<Dataset>,
-    exceptions: Option<Exceptions>,
-    /// Which rows were read last, and these rows.
-    block: Range<usize>,
-    intensities: Vec<f32>,
-    error_values: Vec<f32>,
-}
-
-impl Rows<'_> {
-    /// Intensity and errors of a frame.
-    ///
-    /// # Errors
-    /// The file can't be read.
-    pub fn pattern(&mut self, frame: usize) -> Result<(Vec<f32>, Option<Vec<f32>>), Error> {
-        let hdf5 = Error::hdf5(&self.of.path);
-        let (intensity, errors) = self.stored(frame).map_err(hdf5)?;
-        Ok((intensity.to_vec(), errors.map(<[f32]>::to_vec)))
-    }
-
-    fn stored(&mut self, frame: usize) -> hdf5::Result<(&[f32], Option<&[f32]>)> {
-        if !self.block.contains(&frame) {
-            let end = frame + table::rows_of_block::<f32>(&self.of.shared.axes.shape());
-            let block = frame..end.min(self.of.status.len());
-            self.block = 0..0;
-            self.intensities = read_rows(&self.intensity, block.clone())?;
-            self.error_values =
-                self.errors.as_ref().map(|dataset| read_rows(dataset, block.clone())).transpose()?.unwrap_or_default();
-            self.block = block;
-        }
-        let bins = self.of.shared.axes.bins();
-        let values = (frame - self.block.start) * bins..(frame - self.block.start + 1) * bins;
-        let errors = self.errors.as_ref().map(|_| &self.error_values[values.clone()]);
-        Ok((&self.intensities[values], errors))
-    }
-
-    /// The sums of a frame, where they are kept.
-    pub(super) fn sums(&self, frame: usize) -> Result<Option<Row>, Error> {
-        let Some(signal) = &self.signal else { return Ok(None) };
-        let row = || -> hdf5::Result<Row> {
-            let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, frame..frame + 1)).transpose()?;
-            let signal: Vec<f64> = read_rows(signal, frame..frame + 1)?;
-            let exceptions = self.exceptions.as_ref();
-            let own = exceptions.map(|all| all.of(frame as u64, &self.of.shared.weights)).transpose()?;
-            Ok(Row {
-                frame: frame as u64,
-                status: self.of.status[frame],
-                stored_digest: self.of.stored_digest[frame],
-                monitor: self.of.monitor[frame],
-                signal: if signal.iter().all(|sum| sum.is_nan()) { Vec::new() } else { signal },
-                variance,
-                exception: own.flatten(),
-            })
-        };
-        row().map(Some).map_err(Error::hdf5(&self.of.path))
     }
 }
 

@@ -123,7 +123,7 @@ impl Supply {
     }
 
     /// The frames with a pattern that come from the final that there is.
-    pub fn from_final(&self) -> Spans {
+    pub fn kept_by_final(&self) -> Spans {
         let rows = self.origins.iter().zip(&self.status).enumerate();
         rows.filter(|(_, (origin, status))| **origin == Origin::Final && **status == Status::Ok)
             .map(|(frame, _)| frame as u64)

@@ -1,0 +1,98 @@
+//! The rows of a final.
+
+use std::ops::Range;
+
+use hdf5::Dataset;
+
+use super::tree::name;
+use super::{Error, Final};
+use crate::Row;
+use crate::exceptions::Exceptions;
+use crate::table::{self, read_rows};
+
+impl Final {
+    /// Begins to read rows.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn rows(&self) -> Result<Rows<'_>, Error> {
+        let begin = || -> hdf5::Result<Rows<'_>> {
+            let optional = |name| self.integrated.link_exists(name).then(|| self.integrated.dataset(name)).transpose();
+            Ok(Rows {
+                of: self,
+                intensity: self.integrated.dataset(name::INTENSITY)?,
+                errors: optional(name::ERRORS)?,
+                signal: if self.has_sums { optional(name::SIGNAL)? } else { None },
+                variance: if self.has_sums { optional(name::VARIANCE)? } else { None },
+                exceptions: self.has_sums.then(|| Exceptions::open(&self.integrated)).transpose()?,
+                block: 0..0,
+                intensities: Vec::new(),
+                error_values: Vec::new(),
+            })
+        };
+        begin().map_err(Error::hdf5(&self.path))
+    }
+}
+
+/// The rows of a final.
+pub struct Rows<'a> {
+    of: &'a Final,
+    intensity: Dataset,
+    errors: Option<Dataset>,
+    signal: Option<Dataset>,
+    variance: Option<Dataset>,
+    exceptions: Option<Exceptions>,
+    /// Which rows were read last, and these rows.
+    block: Range<usize>,
+    intensities: Vec<f32>,
+    error_values: Vec<f32>,
+}
+
+impl Rows<'_> {
+    /// Intensity and errors of a frame.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn pattern(&mut self, frame: usize) -> Result<(Vec<f32>, Option<Vec<f32>>), Error> {
+        let hdf5 = Error::hdf5(&self.of.path);
+        let (intensity, errors) = self.stored(frame).map_err(hdf5)?;
+        Ok((intensity.to_vec(), errors.map(<[f32]>::to_vec)))
+    }
+
+    pub(super) fn stored(&mut self, frame: usize) -> hdf5::Result<(&[f32], Option<&[f32]>)> {
+        if !self.block.contains(&frame) {
+            let end = frame + table::rows_of_block::<f32>(&self.of.shared.axes.shape());
+            let block = frame..end.min(self.of.status.len());
+            self.block = 0..0;
+            self.intensities = read_rows(&self.intensity, block.clone())?;
+            self.error_values =
+                self.errors.as_ref().map(|dataset| read_rows(dataset, block.clone())).transpose()?.unwrap_or_default();
+            self.block = block;
+        }
+        let bins = self.of.shared.axes.bins();
+        let values = (frame - self.block.start) * bins..(frame - self.block.start + 1) * bins;
+        let errors = self.errors.as_ref().map(|_| &self.error_values[values.clone()]);
+        Ok((&self.intensities[values], errors))
+    }
+
+    /// The sums of a frame, where they are kept.
+    pub(super) fn sums(&self, frame: usize) -> Result<Option<Row>, Error> {
+        let Some(signal) = &self.signal else { return Ok(None) };
+        let row = || -> hdf5::Result<Row> {
+            let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, frame..frame + 1)).transpose()?;
+            let signal: Vec<f64> = read_rows(signal, frame..frame + 1)?;
+            let exceptions = self.exceptions.as_ref();
+            let own = exceptions.map(|all| all.of(frame as u64, &self.of.shared.weights)).transpose()?;
+            Ok(Row {
+                frame: frame as u64,
+                status: self.of.status[frame],
+                stored_digest: self.of.stored_digest[frame],
+                monitor: self.of.monitor[frame],
+                signal: if signal.iter().all(|sum| sum.is_nan()) { Vec::new() } else { signal },
+                variance,
+                exception: own.flatten(),
+            })
+        };
+        row().map(Some).map_err(Error::hdf5(&self.of.path))
+    }
+}

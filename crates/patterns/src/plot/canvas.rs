@@ -1,0 +1,167 @@
+//! Draws a picture: the map of all frames with its colour bar above, the mean curve below.
+
+use std::error::Error;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::{FontStyle, register_font};
+
+use super::reduce::{Map, Picture, edge};
+use super::scale::{Scale, tick};
+
+const FONT: &str = "sans-serif";
+const INK: RGBColor = RGBColor(40, 40, 48);
+const CURVE: RGBColor = RGBColor(31, 86, 156);
+const NO_DATA: RGBColor = RGBColor(214, 214, 218);
+/// Left margin of the axes' labels, and room for the colour bar on the right.
+const LEFT: u32 = 84;
+const RIGHT: u32 = 110;
+
+type Drawn = Result<(), Box<dyn Error>>;
+
+/// The bytes of a PNG file.
+pub(super) fn png(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut pixels = vec![0; (size.0 * size.1 * 3) as usize];
+    draw(&BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area(), picture)?;
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, size.0, size.1);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.write_header()?.write_image_data(&pixels)?;
+    Ok(bytes)
+}
+
+/// The bytes of an SVG file.
+pub(super) fn svg(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut text = String::new();
+    draw(&SVGBackend::with_string(&mut text, size).into_drawing_area(), picture)?;
+    Ok(text.into_bytes())
+}
+
+fn draw<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &Picture) -> Drawn
+where
+    B::ErrorType: 'static,
+{
+    register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).map_err(|_| "the built-in font is damaged")?;
+    area.fill(&WHITE)?;
+    let area = area.margin(10, 4, 4, 4);
+    let (done, total) = picture.frames;
+    let caption = match done == total {
+        true => format!("{}: {total} frames", picture.title),
+        false => format!("{}: {done} of {total} frames", picture.title),
+    };
+    let area = area.titled(&caption, (FONT, 26).into_font().color(&INK))?;
+    match &picture.map {
+        Some(map) => {
+            let (above, below) = area.split_vertically((area.dim_in_pixel().1 as f64 * 0.55) as u32);
+            draw_map(&above, picture, map)?;
+            draw_mean(&below, picture)?;
+        }
+        None => draw_mean(&area, picture)?,
+    }
+    area.present().map_err(Into::into)
+}
+
+fn draw_map<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &Picture, map: &Map) -> Drawn
+where
+    B::ErrorType: 'static,
+{
+    let (width, _) = area.dim_in_pixel();
+    let (map_area, bar) = area.split_horizontally(width - RIGHT);
+    let (left, right) = (edge(&picture.radial.centers, false), edge(&picture.radial.centers, true));
+    let mut chart = ChartBuilder::on(&map_area)
+        .margin(8)
+        .x_label_area_size(34)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(left..right, map.from..map.to)?;
+    let scale = Scale::of(map.rows.iter().flatten().copied());
+    let (dx, dy) = ((right - left) / map.rows[0].len() as f64, (map.to - map.from) / map.rows.len() as f64);
+    for (line, row) in map.rows.iter().enumerate() {
+        let (low, high) = (map.from + line as f64 * dy, map.from + (line + 1) as f64 * dy);
+        chart.draw_series(row.iter().enumerate().map(|(column, &value)| {
+            let (from, to) = (left + column as f64 * dx, left + (column + 1) as f64 * dx);
+            Rectangle::new([(from, low), (to, high)], colour(&scale, value).filled())
+        }))?;
+    }
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .axis_style(INK)
+        .label_style((FONT, 18).into_font().color(&INK))
+        .x_label_formatter(&|value| tick(*value))
+        .y_label_formatter(&|value| tick(*value))
+        .y_desc(map.label.as_str())
+        .axis_desc_style((FONT, 20).into_font().color(&INK))
+        .draw()?;
+    draw_bar(&bar, &scale)
+}
+
+fn draw_bar<B: DrawingBackend>(area: &DrawingArea<B, Shift>, scale: &Scale) -> Drawn
+where
+    B::ErrorType: 'static,
+{
+    const STEPS: usize = 128;
+    let (_, height) = area.dim_in_pixel();
+    let (top, bottom) = (8, height as i32 - 42);
+    let at = |position: f64| bottom - (f64::from(bottom - top) * position) as i32;
+    for step in 0..STEPS {
+        let (from, to) = (step as f64 / STEPS as f64, (step + 1) as f64 / STEPS as f64);
+        let cell = Rectangle::new([(4, at(to)), (22, at(from))], colour(scale, scale.value(from)).filled());
+        area.draw(&cell)?;
+    }
+    let style = (FONT, 16).into_font().color(&INK);
+    for position in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let y = at(position).clamp(top + 8, bottom - 4);
+        area.draw(&Text::new(tick(round(scale.value(position))), (28, y - 8), style.clone()))?;
+    }
+    Ok(())
+}
+
+fn draw_mean<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &Picture) -> Drawn
+where
+    B::ErrorType: 'static,
+{
+    let (width, _) = area.dim_in_pixel();
+    let (area, _) = area.split_horizontally(width - RIGHT);
+    let centers = &picture.radial.centers;
+    let there = picture.mean.iter().copied().filter(|value| value.is_finite());
+    let (low, high) =
+        there.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) = if low < high { (low, high) } else { (low.min(1.0) - 1.0, low.min(1.0) + 1.0) };
+    let room = (high - low) * 0.05;
+    let mut chart = ChartBuilder::on(&area)
+        .margin(8)
+        .x_label_area_size(56)
+        .y_label_area_size(LEFT)
+        .build_cartesian_2d(edge(centers, false)..edge(centers, true), low - room..high + room)?;
+    chart
+        .configure_mesh()
+        .axis_style(INK)
+        .bold_line_style(RGBColor(222, 222, 226))
+        .light_line_style(TRANSPARENT)
+        .label_style((FONT, 18).into_font().color(&INK))
+        .x_label_formatter(&|value| tick(*value))
+        .y_label_formatter(&|value| tick(*value))
+        .x_desc(picture.radial.label())
+        .y_desc("mean intensity")
+        .axis_desc_style((FONT, 20).into_font().color(&INK))
+        .draw()?;
+    // A bin without a value breaks the curve.
+    let points: Vec<(f64, f64)> = centers.iter().copied().zip(picture.mean.iter().copied()).collect();
+    for piece in points.split(|(_, value)| !value.is_finite()).filter(|piece| !piece.is_empty()) {
+        chart.draw_series(LineSeries::new(piece.iter().copied(), CURVE.stroke_width(2)))?;
+    }
+    Ok(())
+}
+
+fn colour(scale: &Scale, value: f64) -> RGBColor {
+    match value.is_finite() {
+        true => ViridisRGB.get_color(scale.position(value)),
+        false => NO_DATA,
+    }
+}
+
+/// To three digits.
+fn round(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}

@@ -1,0 +1,86 @@
+//! Pictures of finals: all frames as a map, and their mean as a curve. PNG or SVG, by the file's name.
+//!
+//! The font is built in, so that a picture looks the same on a node without fonts or a display.
+
+mod canvas;
+mod reduce;
+mod scale;
+
+use std::path::{Path, PathBuf};
+
+use manners::atomic::{self, AtomicFile};
+
+use crate::finals::{self, Final};
+
+/// Width and height of a picture in pixels.
+const SIZE: (u32, u32) = (1200, 900);
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The final can't be read.
+    #[error(transparent)]
+    Final(#[from] finals::Error),
+    /// A name that says neither PNG nor SVG.
+    #[error("{}: expected a name that ends in .png or .svg", path.display())]
+    Kind {
+        /// The name.
+        path: PathBuf,
+    },
+    /// The picture can't be drawn or written.
+    #[error("{}: {why}", path.display())]
+    Write {
+        /// The picture.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What kind of picture a name asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Pixels.
+    Png,
+    /// Shapes.
+    Svg,
+}
+
+impl Kind {
+    /// By the end of the name.
+    ///
+    /// # Errors
+    /// Another end than `.png` and `.svg`.
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        match extension.to_str() {
+            Some("png") => Ok(Self::Png),
+            Some("svg") => Ok(Self::Svg),
+            _ => Err(Error::Kind { path: path.to_path_buf() }),
+        }
+    }
+}
+
+/// Draws a final into a file, which appears whole.
+///
+/// # Errors
+/// A name of no known kind; a final that can't be read; a file that can't be written.
+pub fn draw(of: &Final, path: &Path) -> Result<(), Error> {
+    let kind = Kind::of(path)?;
+    // A cell is about two pixels of a bitmap; shapes cost more each.
+    let cells = match kind {
+        Kind::Png => (480, 240),
+        Kind::Svg => (240, 80),
+    };
+    let picture = reduce::Picture::of(of, cells)?;
+    let write = |why: &dyn std::fmt::Display| Error::Write { path: path.to_path_buf(), why: why.to_string() };
+    let bytes = match kind {
+        Kind::Png => canvas::png(&picture, SIZE),
+        Kind::Svg => canvas::svg(&picture, SIZE),
+    };
+    let bytes = bytes.map_err(|why| write(&why))?;
+    atomic::remove_leftovers(path).map_err(|why| write(&why))?;
+    let file = AtomicFile::create(path).map_err(|why| write(&why))?;
+    std::fs::write(file.path(), bytes).map_err(|why| write(&why))?;
+    file.commit().map_err(|why| write(&why))
+}

@@ -1,0 +1,107 @@
+//! Pictures and text files of finals are there to be looked at and read.
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
+mod made;
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use made::*;
+use patterns::export::{self, Format};
+use patterns::finals::{self, Average, Final, Options, Target};
+use patterns::part::{PartHead, PartWriter};
+use patterns::{Axes, Axis, Row, Shared, Weights, plot};
+use records::Spans;
+
+/// Powder rings whose lines move with the frame; frames 40 to 49 are missing.
+fn rings(out: &Path, frames: u64) -> Final {
+    const BINS: usize = 800;
+    let centers: Vec<f64> = (0..BINS).map(|bin| 5.0 + 0.05 * bin as f64).collect();
+    let weights = Weights { norm: vec![100.0; BINS], norm_sq: vec![100.0; BINS], count: vec![100.0; BINS] };
+    let radial = Axis { name: "q".to_owned(), units: "nm^-1".to_owned(), centers: centers.clone() };
+    let shared = Shared { axes: Axes { radial, chi: None }, weights };
+    let line = |q: f64, at: f64, height: f64| height * (-((q - at) / 0.12).powi(2)).exp();
+    let rows = |frame: u64| {
+        let shift = 0.01 * frame as f64;
+        let intensity = |q: &f64| {
+            20.0 + 300.0 * (-q / 8.0).exp()
+                + line(*q, 15.1 + shift, 900.0)
+                + line(*q, 21.4 + shift, 400.0)
+                + line(*q, 26.2 + 1.5 * shift, 150.0)
+                + line(*q, 33.9 + 2.0 * shift, 60.0)
+        };
+        let signal: Vec<f64> = centers.iter().map(|q| 100.0 * intensity(q)).collect();
+        Row { frame, variance: Some(signal.clone()), signal, ..row(frame) }
+    };
+    let (recipe, scan) = (recipe(), acquisition(frames, |_| 7));
+    let task = task(&scan, &recipe, &Spans::all(frames));
+    let mut writer = PartWriter::create(out, &task.part, &PartHead { task: task.clone(), recipe }, &shared).unwrap();
+    (0..frames).filter(|frame| !(40..50).contains(frame)).for_each(|frame| writer.append(&rows(frame)).unwrap());
+    writer.finish().unwrap();
+    let target = Target::new(out, &task).unwrap();
+    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }).unwrap();
+    Final::open(&target.path()).unwrap()
+}
+
+#[test]
+fn a_png_shows_map_and_curve() {
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().join("rings.png");
+    plot::draw(&rings(out.path(), 120), &path).unwrap();
+    let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(&path).unwrap()));
+    let mut reader = decoder.read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((info.width, info.height), (1200, 900));
+    let colours: HashSet<&[u8]> = pixels.chunks(3).collect();
+    assert!(colours.len() > 200, "{} colours", colours.len());
+    let grey = pixels.chunks(3).filter(|pixel| *pixel == [214, 214, 218]).count();
+    assert!((20_000..100_000).contains(&grey), "{grey} pixels without data");
+}
+
+#[test]
+fn an_svg_names_its_axes() {
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().join("rings.svg");
+    plot::draw(&rings(out.path(), 60), &path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    for label in ["q (nm^-1)", "mean intensity", "frame", "50 of 60 frames", "ascan rot 0 90 100 0.1"] {
+        assert!(text.contains(label), "{label}");
+    }
+    let wrong = plot::draw(&rings(out.path(), 3), &out.path().join("rings.gif")).unwrap_err().to_string();
+    assert!(wrong.contains("expected a name that ends in .png or .svg"), "{wrong}");
+}
+
+#[test]
+fn one_frame_is_a_curve() {
+    let out = tempfile::tempdir().unwrap();
+    let path = out.path().join("one.svg");
+    plot::draw(&rings(out.path(), 1), &path).unwrap();
+    assert!(!std::fs::read_to_string(&path).unwrap().contains(">\nframe\n<"));
+}
+
+#[test]
+fn text_files_hold_the_average() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(4, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 4);
+    let target = Target::new(out.path(), &task(&scan, &recipe, &Spans::all(4))).unwrap();
+    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }).unwrap();
+    let there = Final::open(&target.path()).unwrap();
+    let intensity =
+        |bin: usize| (0..4).map(|frame| row(frame).signal[bin]).sum::<f64>() / (4.0 * shared().weights.norm[bin]);
+    let read = |format: Format| std::fs::read_to_string(export::write(&there, format).unwrap()).unwrap();
+
+    let xye = read(Format::Xye);
+    let columns: Vec<Vec<f64>> =
+        xye.lines().map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect();
+    assert_eq!(columns.len(), 5, "the bin without pixels is left out");
+    assert!((columns[2][1] / intensity(2) - 1.0).abs() < 1e-8 && columns[2][0] == 2.5);
+    assert!(out.path().join("sample_scan0001_p3.xye").exists());
+
+    let dat = read(Format::Dat);
+    assert!(dat.contains("# Distance: 0.1") && dat.contains("q (nm^-1)"));
+    assert!(dat.lines().last().unwrap().contains("nan"));
+    let csv = read(Format::Csv);
+    assert!(csv.starts_with("q,intensity,error\n5.00000000e-01,"), "{csv}");
+}
