@@ -20,9 +20,10 @@ pub fn frame(case: &Case) -> Vec<u8> {
         let bits = hashed(pixel, case.seed);
         case.marks.get((bits >> 25) as usize).copied().unwrap_or(i64::from(bits % case.top))
     };
-    let size = if case.dtype == "uint16" { 2 } else { 4 };
-    let bytes = |pixel| value(pixel).to_le_bytes().into_iter().take(size);
-    assert!(cfg!(target_endian = "little"), "the frame is made on a little-endian machine");
+    let bytes = |pixel| match case.dtype.as_str() {
+        "uint16" => (value(pixel) as u16).to_ne_bytes().to_vec(),
+        _ => (value(pixel) as u32).to_ne_bytes().to_vec(),
+    };
     (0..case.shape[0] * case.shape[1]).flat_map(bytes).collect()
 }
 

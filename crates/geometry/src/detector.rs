@@ -74,6 +74,9 @@ impl Detector {
         if let Some(why) = &entry.refused {
             return Err(Error::Refused { name, why });
         }
+        if let Some(key) = config.unknown.first() {
+            return Err(Error::Setting { name, key: key.clone() });
+        }
         let size = |given: Option<f64>, axis: usize| {
             given.or(entry.pixel.map(|pixel| pixel[axis])).ok_or_else(|| Error::NoPixelSize(name.clone()))
         };
@@ -108,7 +111,7 @@ impl Detector {
             pixel2,
             shape: Some(shape),
             orientation: spec.config.orientation.unwrap_or(own),
-            dummy: DummyRule { dummy: file.dummy, delta: file.delta, counter: false },
+            dummy: DummyRule { dummy: file.dummy, delta: file.delta, counter: is_counter(file.dummy, file.delta) },
             readout: Readout { unbinned: Some(shape), binning: [1, 1], listed: None },
             layout: Layout::File { mask: file.mask.map(Arc::new), corners: None },
         };
@@ -194,6 +197,11 @@ impl Detector {
             _ => Ok(()),
         }
     }
+}
+
+/// Files do not say what kind of detector they describe, but only photon counters are saved with -2 ± 1.5.
+fn is_counter(dummy: Option<f64>, delta: Option<f64>) -> bool {
+    dummy == Some(-2.0) && delta == Some(1.5)
 }
 
 #[cfg(test)]

@@ -54,14 +54,12 @@ pub enum Error {
     /// The correction for the sensor's thickness is switched on.
     #[error("Parallax: True: the correction of parallax is not supported; expected False")]
     Parallax,
-    /// A setting of the detector that would change positions in a way not supported.
-    #[error("Detector_config: {key}: {why}")]
-    Config {
-        /// The key inside of `Detector_config`.
-        key: String,
-        /// Why it is refused.
-        why: &'static str,
-    },
+    /// A detector whose distortion is given by splines.
+    #[error(
+        "splineFile: {0}: distortion by a spline is not supported; \
+         save the detector with pyFAI as a NeXus detector file and name that file as the detector"
+    )]
+    Spline(String),
     /// The text was to be JSON and is not.
     #[error("geometry: expected a JSON object with dist, poni1, poni2")]
     NotAnObject,

@@ -23,6 +23,17 @@ pub enum Error {
         /// What it is instead.
         why: &'static str,
     },
+    /// A setting in `Detector_config` that is not known.
+    #[error(
+        "detector {name}: {key} in Detector_config is not supported; \
+         expected pixel1, pixel2, max_shape, orientation, sensor or filename"
+    )]
+    Setting {
+        /// Its class name.
+        name: String,
+        /// The setting.
+        key: String,
+    },
     /// The detector is described in a file, which this crate can't read.
     #[error("detector {0}: a NeXus detector file, which must be read first")]
     File(PathBuf),

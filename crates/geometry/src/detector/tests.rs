@@ -62,7 +62,9 @@ fn a_binned_gap_is_masked() {
 fn what_is_no_grid_is_refused() {
     let message = |name, config| configured(name, config).unwrap_err().to_string();
     assert!(message("Pixirad-1", "{}").starts_with("detector Pixirad1: hexagonal pixels: only flat rectangular grids"));
-    assert!(message("Rapid", "{}").starts_with("detector Rapid: not flat"));
+    assert!(message("Rapid", "{\"radius\": 0.12726}").starts_with("detector Rapid: not flat"));
+    let module = message("Eiger4M", "{\"module_size\": [514, 1030]}");
+    assert!(module.starts_with("detector Eiger4M: module_size in Detector_config is not supported"), "{module}");
     assert_eq!(message("/d.h5", "{}"), "detector /d.h5: a NeXus detector file, which must be read first");
     assert!(message("Jungfrau", "{\"pixel1\": 1e-4}").starts_with("detector Jungfrau: pixels of [0.0001, 7.5e-5] m"));
     let other = message("Eiger4M", "{\"max_shape\": [100, 100]}");

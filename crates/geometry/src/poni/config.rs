@@ -34,6 +34,8 @@ pub struct DetectorConfig {
     pub orientation: Option<Orientation>,
     /// The file of a `NexusDetector`.
     pub filename: Option<String>,
+    /// Settings that are not known here. They may place pixels, so no detector is made with them.
+    pub unknown: Vec<String>,
 }
 
 impl DetectorSpec {
@@ -75,21 +77,12 @@ impl DetectorConfig {
                 "filename" => config.filename = Some(shown(value)),
                 // The sensor matters for parallax alone, which is refused where it is on.
                 "sensor" => {}
-                "splinefile" => return Err(no_splines()),
-                _ => {
-                    let why = "not supported; expected pixel1, pixel2, max_shape, orientation, sensor or filename";
-                    return Err(Error::Config { key: key.clone(), why });
-                }
+                "splinefile" => return Err(Error::Spline(shown(value))),
+                _ => config.unknown.push(key.clone()),
             }
         }
         Ok(config)
     }
-}
-
-/// Distortion by splines is not built.
-pub(super) fn no_splines() -> Error {
-    let why = "distortion by a spline is not supported; save the detector as a NeXus file with pixel_corners";
-    Error::Config { key: "splineFile".to_owned(), why }
 }
 
 fn pixel_size(key: &str, value: &Value) -> Result<f64, Error> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{DetectorSpec, Error, Poni};
 
 /// Every key that some version of the format knows, in lower case.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 15] = [
     "poni_version",
     "detector",
     "detector_config",
@@ -23,7 +23,6 @@ const KNOWN: [&str; 16] = [
     "rot3",
     "wavelength",
     "parallax",
-    "calibrant",
 ];
 
 const NUMBER: &str = "a finite number";
@@ -85,7 +84,7 @@ impl Fields {
     /// Version 1: a detector may be named; pixel sizes, where given, stand beside it.
     fn first_version(&self) -> Result<DetectorSpec, Error> {
         match self.text("splinefile")? {
-            Some(file) if !file.eq_ignore_ascii_case("none") => return Err(super::config::no_splines()),
+            Some(file) if !file.eq_ignore_ascii_case("none") => return Err(Error::Spline(file)),
             _ => {}
         }
         let sizes = [self.number("pixelsize1")?, self.number("pixelsize2")?];
