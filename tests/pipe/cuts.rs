@@ -71,14 +71,14 @@ fn a_second_run_finds_all_done_in_the_final() {
 
 #[test]
 fn a_changed_recipe_or_source_makes_the_affected_parts_stale_and_no_others() {
-    let site = Site::new(&small());
+    let mut site = Site::new(&small());
     run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file"])).good();
     let finer = run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file", "--npt", "301"])).good();
     assert!(finer.records("result").iter().all(|result| result["skipped"] == false));
     let touched = &site.data.lima[0][1];
     let bytes = std::fs::read(touched).unwrap();
     std::fs::write(touched, bytes).unwrap();
-    let site = Site { scans: run("scan-find", &[&site.data.raw], "").good().stdout, ..site };
+    site.scans = run("scan-find", &[&site.data.raw], "").good().stdout;
     let rerun = run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file"])).good();
     let skipped: Vec<bool> = rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
     assert_eq!(skipped, [true, false, true, true]);
