@@ -128,10 +128,17 @@ impl Catalog {
             match &*self.trace_below(&file, dataset, depth - 1) {
                 Ok(other) => {
                     let there = |mapping: &Mapping| frames_of(&mapping.there, &other.extents);
-                    let there: Vec<Spans> = group.iter().map(there).collect::<Result<_, _>>()?;
-                    let (here, there, short) = paired(here, there);
-                    traced.take(&here, other, &there)?;
-                    traced.lose(&short, NOT_WRITTEN)?;
+                    match group.iter().map(there).collect::<Result<Vec<Spans>, _>>() {
+                        Ok(there) => {
+                            let (here, there, short) = paired(here, there);
+                            traced.take(&here, other, &there)?;
+                            traced.lose(&short, NOT_WRITTEN)?;
+                        }
+                        Err(why) => {
+                            let why = traced.unlike(other).unwrap_or(why);
+                            traced.lose(&joined(here), &format!("{FILE_UNREADABLE}: {}: {why}", name.display()))?;
+                        }
+                    }
                     traced.files.extend(other.files.iter().cloned());
                 }
                 Err(why) if why.starts_with(FILE_MISSING) => traced.lose(&joined(here), why)?,

@@ -143,7 +143,7 @@ impl Traced {
     }
 
     /// Why the frames of another dataset can't stand beside those of this one.
-    fn unlike(&self, other: &Self) -> Option<String> {
+    pub(crate) fn unlike(&self, other: &Self) -> Option<String> {
         if other.shape != self.shape {
             return Some(format!("frames of {} among frames of {}", shown(&other.shape), shown(&self.shape)));
         }
