@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Extra, RawPath, Spans};
+use crate::{Digest, Extra, RawPath, Span, Spans};
 
 /// One detector of one scan. `type` is `scan`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,6 +72,9 @@ pub struct Acquisition {
     pub extra: Extra,
 }
 
+/// The most pixels that a frame may have: a square of 16384.
+const MOST_PIXELS: u64 = 1 << 28;
+
 impl Acquisition {
     /// The id of the scan: a digest of entry, start time, detector, and the master's path below the
     /// operand. Where the files were moved to does not matter, what was measured does.
@@ -83,6 +86,19 @@ impl Acquisition {
             .text(self.start_time.as_deref().unwrap_or(""))
             .text(&self.detector)
             .short()
+    }
+
+    /// Whether the numbers are those of a scan that can be, so that whoever works on it need not ask
+    /// again.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let [rows, columns] = self.shape;
+        if self.frames > Spans::MOST {
+            return Err(format!("{} frames: expected {} at the most", self.frames, Spans::MOST));
+        }
+        if rows.checked_mul(columns).is_none_or(|pixels| pixels > MOST_PIXELS) {
+            return Err(format!("frames of {rows} x {columns} pixels: expected {MOST_PIXELS} at the most"));
+        }
+        self.sources.iter().try_for_each(Source::check)
     }
 
     /// The frames of `range` that are known to be absent, and why.
@@ -116,16 +132,61 @@ pub struct Source {
 }
 
 impl Source {
+    fn check(&self) -> Result<(), String> {
+        let (frames, rows) = (self.frames.count(), self.rows.count());
+        if frames != rows {
+            return Err(format!("source {}: {frames} frames in {rows} rows", self.file.display()));
+        }
+        if self.frames.sorted().count() != frames {
+            return Err(format!("source {}: a frame stands twice in its `frames`", self.file.display()));
+        }
+        Ok(())
+    }
+
     /// What this source holds of `range`, its bytes in proportion; `None` where it holds nothing.
     pub fn within(&self, range: &Spans) -> Option<Self> {
-        let wanted: Vec<u64> = range.and(&self.frames).iter().collect();
-        let pairs = self.frames.iter().zip(self.rows.iter());
-        let (frames, rows): (Vec<u64>, Vec<u64>) =
-            pairs.filter(|(frame, _)| wanted.binary_search(frame).is_ok()).unzip();
+        let range = range.sorted();
+        let (mut frames, mut rows) = (Spans::default(), Spans::default());
+        for (frame, row) in self.runs() {
+            for wanted in range.as_slice().iter().filter(|wanted| frame.meets(wanted)) {
+                if wanted.step() == 1 {
+                    let (from, to) = (frame.count_below(wanted.first()), frame.count_below(wanted.end()));
+                    frames.push_span(frame.sub(from, to - from));
+                    rows.push_span(row.sub(from, to - from));
+                    continue;
+                }
+                for (frame, row) in frame.iter().zip(row.iter()).filter(|(frame, _)| wanted.contains(*frame)) {
+                    frames.push(frame);
+                    rows.push(row);
+                }
+            }
+        }
         (!frames.is_empty()).then_some(())?;
-        let share = u128::from(self.bytes) * frames.len() as u128 / u128::from(self.frames.count());
-        let (frames, rows) = (frames.into_iter().collect(), rows.into_iter().collect());
-        Some(Self { frames, rows, bytes: share as u64, ..self.clone() })
+        let share = u128::from(self.bytes) * u128::from(frames.count()) / u128::from(self.frames.count());
+        Some(Self {
+            file: self.file.clone(),
+            dataset: self.dataset.clone(),
+            size: self.size,
+            mtime: self.mtime,
+            frames,
+            rows,
+            bytes: share as u64,
+            extra: self.extra.clone(),
+        })
+    }
+
+    /// Frames and their rows, in pieces that are one span on either side.
+    fn runs(&self) -> impl Iterator<Item = (Span, Span)> {
+        let (mut frames, mut rows) = (self.frames.as_slice().iter().copied(), self.rows.as_slice().iter().copied());
+        let (mut frame, mut row) = (frames.next(), rows.next());
+        std::iter::from_fn(move || {
+            let (run, held) = (frame?, row?);
+            let count = run.count().min(held.count());
+            let rest = |span: Span| (span.count() > count).then(|| span.sub(count, span.count() - count));
+            frame = rest(run).or_else(|| frames.next());
+            row = rest(held).or_else(|| rows.next());
+            Some((run.sub(0, count), held.sub(0, count)))
+        })
     }
 }
 
@@ -136,4 +197,48 @@ pub struct Absent {
     pub range: Spans,
     /// Why: `file missing`, `not written`, ….
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(frames: &str, rows: &str) -> Source {
+        let spans = |json| serde_json::from_str(json).unwrap();
+        Source { frames: spans(frames), rows: spans(rows), bytes: 1000, ..Source::default() }
+    }
+
+    #[test]
+    fn what_a_source_holds_of_a_range_is_what_a_plain_list_says() {
+        let sources = [
+            source("[[0,10]]", "[[5,15]]"),
+            source("[[1,20,4]]", "[[0,5]]"),
+            source("[[8,12],[0,3]]", "[[0,14,2]]"),
+            source("[[3,3],[3,9,3],[20,22]]", "[[7,8],[1,4]]"),
+        ];
+        let ranges = ["[[0,100]]", "[[2,9]]", "[[4,5]]", "[[8,9],[1,3]]", "[[0,20,3]]", "[[0,9,4],[1,10,4]]", "[]"];
+        for (source, range) in sources.iter().flat_map(|source| ranges.map(|range| (source, range))) {
+            let wanted: Spans = serde_json::from_str(range).unwrap();
+            let pairs = source.frames.iter().zip(source.rows.iter());
+            let expected: Vec<(u64, u64)> =
+                pairs.filter(|(frame, _)| wanted.iter().any(|wanted| wanted == *frame)).collect();
+            let found = source.within(&wanted).unwrap_or_default();
+            let found: Vec<(u64, u64)> = found.frames.iter().zip(found.rows.iter()).collect();
+            assert_eq!(found, expected, "{source:?} within {range}");
+        }
+        assert_eq!(source("[[0,10]]", "[[0,10]]").within(&Span::new(0, 5).into()).unwrap().bytes, 500);
+    }
+
+    #[test]
+    fn numbers_that_no_scan_has_are_refused() {
+        let refuse = |acquisition: Acquisition| acquisition.check().unwrap_err();
+        let good = Acquisition { frames: 9, shape: [4362, 4148], ..Acquisition::default() };
+        assert_eq!(good.check(), Ok(()));
+        assert!(refuse(Acquisition { frames: 1 << 60, ..good.clone() }).contains("134217728 at the most"));
+        assert!(refuse(Acquisition { shape: [1 << 40, 1 << 40], ..good.clone() }).contains("268435456 at the most"));
+        let uneven = source("[[0,8]]", "[[0,3]]");
+        assert!(refuse(Acquisition { sources: vec![uneven], ..good.clone() }).contains("8 frames in 3 rows"));
+        let twice = source("[[0,5],[3,8]]", "[[0,10]]");
+        assert!(refuse(Acquisition { sources: vec![twice], ..good }).contains("twice"));
+    }
 }

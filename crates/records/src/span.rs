@@ -38,6 +38,15 @@ impl Span {
         self.start
     }
 
+    /// The end: one above the last frame, if there is one.
+    pub fn end(&self) -> u64 {
+        self.stop
+    }
+
+    pub(crate) fn contains(&self, frame: u64) -> bool {
+        (self.start..self.stop).contains(&frame) && (frame - self.start).is_multiple_of(self.step)
+    }
+
     /// The frames in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         (self.start..self.stop).step_by(self.step as usize)
@@ -47,8 +56,18 @@ impl Span {
         self.start + index * self.step
     }
 
-    fn sub(&self, from: u64, count: u64) -> Self {
+    pub(crate) fn sub(&self, from: u64, count: u64) -> Self {
         Self::strided(self.nth(from), count, self.step)
+    }
+
+    /// Whether the two reach into each other: some frames of one may be frames of the other.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.start < other.stop && other.start < self.stop
+    }
+
+    /// How many of its frames are below `frame`.
+    pub(crate) fn count_below(&self, frame: u64) -> u64 {
+        frame.clamp(self.start, self.stop).abs_diff(self.start).div_ceil(self.step)
     }
 }
 
@@ -80,10 +99,32 @@ impl<'de> Deserialize<'de> for Span {
 
 /// Frame numbers in a given order, as few spans as that order allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<Span>")]
 pub struct Spans(Vec<Span>);
 
+impl TryFrom<Vec<Span>> for Spans {
+    type Error = String;
+
+    /// Refuses what no scan has, so that whoever lists the frames of a record takes memory within
+    /// bounds.
+    fn try_from(spans: Vec<Span>) -> Result<Self, String> {
+        let most = Self::MOST;
+        if let Some(span) = spans.iter().find(|span| span.stop > most) {
+            return Err(format!("frame range [{}, {}]: expected numbers up to {most}", span.start, span.stop));
+        }
+        // Each span counts MOST frames at the most: the sum of fewer than 2^37 of them can't overflow.
+        let count: u64 = spans.iter().map(Span::count).sum();
+        if count > most {
+            return Err(format!("frame ranges of {count} frames: expected {most} at the most"));
+        }
+        Ok(Self(spans))
+    }
+}
+
 impl Spans {
+    /// The most frames that a record may speak of, and the end of the numbers that they may have.
+    pub const MOST: u64 = 1 << 27;
+
     /// The frames 0 to `count` - 1.
     pub fn all(count: u64) -> Self {
         Self::from(Span::new(0, count))
@@ -151,7 +192,7 @@ impl Spans {
         }
         if let Some(last) = self.0.last_mut()
             && last.step == span.step
-            && last.step * last.count() + last.start == span.start
+            && last.nth(last.count()) == span.start
         {
             *last = Span::strided(last.start, last.count() + span.count(), last.step);
             return;
@@ -159,10 +200,12 @@ impl Spans {
         self.0.push(span);
     }
 
-    /// The same frames in rising order, each once, in the fewest spans of step 1 but for
-    /// interleaved runs.
+    /// The same frames in rising order, each once.
     pub fn sorted(&self) -> Self {
-        if self.0.iter().all(|span| span.step == 1) {
+        if self.0.windows(2).all(|pair| pair[0].stop <= pair[1].start) {
+            return self.0.iter().copied().collect();
+        }
+        if self.is_gapless() {
             let mut spans = self.0.clone();
             spans.sort_unstable();
             let mut out: Vec<Span> = Vec::with_capacity(spans.len());
@@ -180,6 +223,11 @@ impl Spans {
         frames.into_iter().collect()
     }
 
+    /// Whether every span has step 1, so that only the ends of spans need to be looked at.
+    fn is_gapless(&self) -> bool {
+        self.0.iter().all(|span| span.step == 1)
+    }
+
     /// The frames of `self` that are not in `other`, in rising order.
     pub fn minus(&self, other: &Self) -> Self {
         self.select(other, false)
@@ -191,16 +239,42 @@ impl Spans {
     }
 
     fn select(&self, other: &Self, inside: bool) -> Self {
-        let set = other.sorted();
-        let (mine, mut theirs) = (self.sorted(), set.iter().peekable());
+        let (mine, theirs) = (self.sorted(), other.sorted());
+        if mine.is_gapless() && theirs.is_gapless() {
+            return mine.select_gapless(&theirs, inside);
+        }
+        let mut others = theirs.iter().peekable();
         let mut out = Self::default();
         for frame in mine.iter() {
-            while theirs.next_if(|&other| other < frame).is_some() {}
-            if (theirs.peek() == Some(&frame)) == inside {
+            while others.next_if(|&other| other < frame).is_some() {}
+            if (others.peek() == Some(&frame)) == inside {
                 out.push(frame);
             }
         }
         out.prefer_unit_steps()
+    }
+
+    /// Both are sorted, and of step 1.
+    fn select_gapless(&self, other: &Self, inside: bool) -> Self {
+        let mut out = Self::default();
+        let mut others = other.0.iter().peekable();
+        for span in &self.0 {
+            let mut from = span.start;
+            while others.next_if(|other| other.stop <= from).is_some() {}
+            while let Some(other) = others.peek().filter(|other| other.start < span.stop) {
+                let (start, stop) = (other.start.max(from), other.stop.min(span.stop));
+                out.push_span(if inside { Span::new(start, stop) } else { Span::new(from, start) });
+                from = stop;
+                if other.stop > span.stop {
+                    break;
+                }
+                others.next();
+            }
+            if !inside {
+                out.push_span(Span::new(from, span.stop));
+            }
+        }
+        out
     }
 
     /// `push` may read two neighbouring runs, such as 0 2 3 4, as strided pairs first; runs of two
@@ -262,6 +336,15 @@ mod tests {
     }
 
     #[test]
+    fn ranges_that_no_scan_has_are_refused_before_anybody_lists_them() {
+        let refuse = |json| serde_json::from_str::<Spans>(json).unwrap_err().to_string();
+        assert!(refuse("[[0,1000000000000000000]]").contains("up to 134217728"));
+        assert!(refuse("[[0,18446744073709551615,9223372036854775808]]").contains("up to 134217728"));
+        let many = format!("[{}]", ["[0,134217728]"; 3].join(","));
+        assert!(refuse(&many).contains("402653184 frames"));
+    }
+
+    #[test]
     fn slices_cut_across_spans() {
         assert_eq!(spans("[[0,3],[10,16,2]]").slice(2, 3), spans("[[2,3],[10,13,2]]"));
         assert!(spans("[[0,3]]").slice(3, 5).is_empty());
@@ -270,12 +353,31 @@ mod tests {
     #[test]
     fn sets_agree_with_a_plain_set() {
         use std::collections::BTreeSet;
-        let cases = ["[[0,10]]", "[[3,5],[8,20]]", "[[0,30,3]]", "[[5,6]]", "[]", "[[12,14],[2,4]]"];
+        let cases = [
+            "[[0,10]]",
+            "[[3,5],[8,20]]",
+            "[[0,30,3]]",
+            "[[5,6]]",
+            "[]",
+            "[[12,14],[2,4]]",
+            "[[0,2],[2,4],[6,9],[7,12],[40,50]]",
+            "[[1,4],[8,9],[11,45]]",
+            "[[0,9,2],[1,10,2],[20,20]]",
+        ];
         for (a, b) in cases.iter().flat_map(|a| cases.iter().map(move |b| (spans(a), spans(b)))) {
             let (sa, sb): (BTreeSet<u64>, BTreeSet<u64>) = (a.iter().collect(), b.iter().collect());
             assert_eq!(a.minus(&b).iter().collect::<BTreeSet<_>>(), &sa - &sb);
             assert_eq!(a.and(&b).iter().collect::<BTreeSet<_>>(), &sa & &sb);
             assert!(a.sorted().iter().eq(sa.iter().copied()));
+        }
+    }
+
+    #[test]
+    fn long_ranges_cost_no_more_than_short_ones() {
+        let (all, most) = (Spans::all(Spans::MOST), Spans::MOST);
+        for _ in 0..1000 {
+            assert_eq!(all.minus(&Span::new(5, most).into()), Spans::all(5));
+            assert_eq!(all.and(&Span::new(5, 7).into()), Span::new(5, 7).into());
         }
     }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Acquisition, Digest, RawPath, Spans};
+use crate::wire::check_id;
+use crate::{Acquisition, Digest, RawPath, Span, Spans};
 
 /// A frame range of one scan to integrate. `type` is `task`. It says all that its scan record
 /// says, with the sources of its range alone, so that the line can be run anywhere by itself.
@@ -35,6 +36,12 @@ pub struct Task {
 }
 
 impl Task {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        check_id("scan", &self.scan)?;
+        check_id("recipe_digest", &self.recipe_digest)?;
+        self.acquisition.check()
+    }
+
     /// The identity of a task.
     pub fn identity(scan: &str, recipe_digest: &str, range: &Spans) -> String {
         let range = serde_json::to_string(range).expect("numbers always serialize");
@@ -45,11 +52,15 @@ impl Task {
     /// a recipe in one directory, each named by its frames, so that equal work meets in one file.
     pub fn part_path(scan: &str, recipe_digest: &str, range: &Spans) -> RawPath {
         let recipe: String = recipe_digest.chars().take(16).collect();
-        let (first, last) = (range.iter().next().unwrap_or(0), range.iter().last().unwrap_or(0));
-        let name = if range.count() == last - first + 1 {
-            format!("{first:08}-{last:08}.h5")
+        let range = range.sorted();
+        let spans = range.as_slice();
+        let (first, end) = (spans.first().map_or(0, Span::first), spans.last().map_or(1, Span::end));
+        let name = if range.count() == end - first {
+            format!("{first:08}-{:08}.h5", end - 1)
         } else {
-            let wire = serde_json::to_string(range).expect("numbers always serialize");
+            // One frame after the other, for the same frames may stand in other spans.
+            let frames: Spans = range.iter().collect();
+            let wire = serde_json::to_string(&frames).expect("numbers always serialize");
             format!("{first:08}-{}.h5", Digest::new("range").text(&wire).short())
         };
         PathBuf::from(".azpipe/parts").join(scan).join(recipe).join(name).into()
@@ -59,7 +70,6 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Span;
 
     #[test]
     fn parts_are_named_by_their_frames() {
@@ -68,5 +78,14 @@ mod tests {
         let interleaved = part(Span::strided(0, 4, 2).into());
         assert!(interleaved.starts_with(".azpipe/parts/5c/0123456789abcdef/00000000-"));
         assert_ne!(interleaved, part(Span::strided(0, 5, 2).into()));
+    }
+
+    #[test]
+    fn equal_frames_have_one_name_however_they_are_told() {
+        let part = |json| Task::part_path("5c", "00", &serde_json::from_str(json).unwrap());
+        assert_eq!(part("[[3,5],[0,3]]"), part("[[0,5]]"));
+        assert_eq!(part("[[0,9,2],[1,10,2]]"), part("[[0,10]]"));
+        assert_eq!(part("[[0,1],[2,3],[4,5]]"), part("[[0,5,2]]"));
+        assert_eq!(part("[]"), part("[[7,7]]"));
     }
 }

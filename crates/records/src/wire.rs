@@ -41,7 +41,7 @@ pub enum Error {
         /// Its version.
         found: u64,
     },
-    /// A known type with a field missing or of the wrong kind.
+    /// A known type with a field missing, of the wrong kind, or beyond what can be.
     #[error("{kind} record: {why}")]
     Fields {
         /// The record's type.
@@ -55,8 +55,8 @@ impl Record {
     /// Reads one line.
     ///
     /// # Errors
-    /// A line that is not a JSON object with a string `type`; a known type of a newer version, or
-    /// without a field that it needs. Unknown types are [`Record::Other`], whatever their version.
+    /// A line that is not a JSON object with a string `type`; a known type of a newer version,
+    /// without a field that it needs, or with numbers that no scan has. Unknown types are [`Record::Other`], whatever their version.
     pub fn parse(line: &str) -> Result<Self, Error> {
         let value: Value = serde_json::from_str(line).map_err(|why| Error::NotARecord(why.to_string()))?;
         let Value::Object(mut map) = value else {
@@ -74,13 +74,25 @@ impl Record {
             _ => return Err(Error::Fields { kind, why: "expected a version number `v`".to_owned() }),
         }
         let value = b64_to_mark(Value::Object(map));
-        Ok(match kind.as_str() {
+        let record = match kind.as_str() {
             "scan" => Self::Scan(fields(&kind, value)?),
             "task" => Self::Task(fields(&kind, value)?),
             "result" => Self::Result(fields(&kind, value)?),
             "summary" => Self::Summary(fields(&kind, value)?),
             _ => Self::Fail(fields(&kind, value)?),
-        })
+        };
+        record.check().map_err(|why| Error::Fields { kind, why })?;
+        Ok(record)
+    }
+
+    /// What the fields' types can't say.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Scan(scan) => check_id("id", &scan.id).and_then(|()| scan.acquisition.check()),
+            Self::Task(task) => task.check(),
+            Self::Result(result) => result.task.check(),
+            Self::Summary(_) | Self::Fail(_) | Self::Other(_) => Ok(()),
+        }
     }
 
     /// The line of this record, without a line break at its end.
@@ -93,6 +105,15 @@ impl Record {
             Self::Fail(fail) => line("fail", fail),
             Self::Other(line) => line.clone(),
         }
+    }
+}
+
+/// Ids name directories and stand in headers of fixed length: they are short and plain.
+pub(crate) fn check_id(field: &str, text: &str) -> Result<(), String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    match (1..=64).contains(&text.len()) && text.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(format!("`{field}` is {text:?}: expected 1 to 64 letters and digits")),
     }
 }
 

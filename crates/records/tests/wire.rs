@@ -97,3 +97,23 @@ fn what_is_no_record_is_an_error() {
         assert!(matches!(Record::parse(line), Err(Error::Fields { .. })), "{line}");
     }
 }
+
+#[test]
+fn ids_that_would_lead_elsewhere_and_numbers_without_bounds_are_refused() {
+    let refuse = |kind: &str, field: &str, value: Value| {
+        let mut record: Value = serde_json::from_str(golden(kind)).unwrap();
+        record[field] = value;
+        match Record::parse(&record.to_string()) {
+            Err(Error::Fields { kind: found, why }) if found == kind => why,
+            other => panic!("{kind} with another {field}: {other:?}"),
+        }
+    };
+    assert!(refuse("scan", "id", "../../..".into()).contains("`id` is"));
+    for id in ["", "/etc", "a b", "nul\0", &"5".repeat(65)] {
+        assert!(refuse("task", "scan", id.into()).contains("letters and digits"), "{id:?}");
+    }
+    assert!(refuse("result", "recipe_digest", "..".into()).contains("`recipe_digest`"));
+    assert!(refuse("scan", "frames", (1u64 << 60).into()).contains("at the most"));
+    assert!(refuse("task", "shape", serde_json::json!([1u64 << 40, 1u64 << 40])).contains("pixels"));
+    assert!(refuse("task", "range", serde_json::json!([[0, 1u64 << 60]])).contains("up to 134217728"));
+}
