@@ -1,5 +1,8 @@
 //! slurm-emit's scripts for one machine: xargs, GNU parallel and make run them, and stand-ins integrate.
 
+#[path = "cluster/task.rs"]
+mod task;
+
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;
@@ -7,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use records::{Record, Task};
 use tempfile::TempDir;
 
 /// A directory of scripts with an awkward name, and where the stand-ins keep what is done.
@@ -25,8 +27,7 @@ impl Jobs {
         command.args(["--ai-engines-per-worker", "1", "--cores-per-worker", "1", "--dir"]).arg(jobs.dir());
         command.arg("--bin").arg(stub).args(flags);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let tasks: String = (0..6).map(task).collect();
-        child.stdin.take().unwrap().write_all(tasks.as_bytes()).unwrap();
+        child.stdin.take().unwrap().write_all(task::lines(6).as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());
         jobs
     }
@@ -52,21 +53,12 @@ impl Jobs {
     }
 
     fn done(&self) -> usize {
-        (0..6).filter(|&index| self.top.path().join("done").join(id(index)).exists()).count()
+        (0..6).filter(|&index| self.top.path().join("done").join(task::id(index)).exists()).count()
     }
 
     fn summary(&self) -> String {
         fs::read_to_string(self.dir().join("summary.jsonl")).unwrap_or_default()
     }
-}
-
-fn id(index: u64) -> String {
-    format!("{index:016x}")
-}
-
-fn task(index: u64) -> String {
-    let task = Task { id: id(index), scan: format!("5ca{}", index / 3), bytes: 1_000_000, ..Task::default() };
-    Record::from(task).to_line() + "\n"
 }
 
 fn wait(mut child: Child) -> Option<i32> {
@@ -84,7 +76,7 @@ fn wait(mut child: Child) -> Option<i32> {
 /// All is done once, a failure is told and mended by running it again, and nothing is done twice.
 fn runs_what_is_missing(target: &str) {
     let jobs = Jobs::emit(target, &[]);
-    let output = jobs.script("submit").env("STUB_CRASH", id(4)).output().unwrap();
+    let output = jobs.script("submit").env("STUB_CRASH", task::id(4)).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(jobs.done(), 5);
     assert!(jobs.summary().contains("\"missing\":1"));

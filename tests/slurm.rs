@@ -5,7 +5,7 @@ mod cluster;
 
 use std::fs;
 
-use cluster::{Cluster, Jobs, said, tasks, until};
+use cluster::{Cluster, Jobs, said, task, until};
 
 /// Tasks of these numbers, each a batch.
 const EACH: [&str; 2] = ["--batch-minutes", "0"];
@@ -140,7 +140,7 @@ fn a_killed_integrator_leaves_the_rest_and_is_resubmitted_in_smaller_batches() {
     let jobs = Jobs::new(&cluster, "jobs");
     jobs.emit_tasks(8, &["--batch-minutes", "1", "--rate", "70000"]);
     let mut submit = jobs.script("submit");
-    submit.env("STUB_CRASH", cluster::task_id(1));
+    submit.env("STUB_CRASH", task::id(1));
     said(submit);
     let refused = jobs.script("resubmit").output().unwrap();
     assert!(stderr(&refused).contains("waiting or running"), "{}", stderr(&refused));
@@ -196,7 +196,7 @@ fn check_says_why_the_jobs_would_not_run() {
     let Some(cluster) = Cluster::start(&lines) else { return };
     let jobs = Jobs::new(&cluster, "jobs");
     let refused = |flags: &[&str], expected: &str| {
-        let output = jobs.emit(&tasks(2), &[&["--check", "--submit"], flags].concat());
+        let output = jobs.emit(&task::lines(2), &[&["--check", "--submit"], flags].concat());
         let said = stderr(&output);
         assert!(output.status.code() == Some(2) && said.contains(expected), "{flags:?}: {said}");
         assert!(!jobs.dir.join("submitted").exists(), "{flags:?}");
@@ -215,10 +215,12 @@ fn check_says_why_the_jobs_would_not_run() {
     refused(&["--setup", "if true; then"], "job.sbatch: line");
     refused(&["--bin", "/nonexistent"], "--bin: /nonexistent/ai-integrate: no such program");
 
-    let output = jobs
-        .emit(&tasks(2), &["--check", "--partition", "short", "--time", "10", "--mem-per-gpu", "100M", "--gpus", "1"]);
+    let output = jobs.emit(
+        &task::lines(2),
+        &["--check", "--partition", "short", "--time", "10", "--mem-per-gpu", "100M", "--gpus", "1"],
+    );
     assert!(output.status.success(), "{}", stderr(&output));
-    let output = jobs.emit(&tasks(0), &["--check", "--submit"]);
+    let output = jobs.emit(&task::lines(0), &["--check", "--submit"]);
     assert!(output.status.success() && stderr(&output).contains("the plan is empty"), "{}", stderr(&output));
 }
 
@@ -226,8 +228,9 @@ fn check_says_why_the_jobs_would_not_run() {
 fn the_size_is_told_with_what_the_nodes_say_to_it() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let jobs = Jobs::new(&cluster, "jobs");
-    let said =
-        stderr(&jobs.emit(&tasks(1), &["--gres", "gpu:1", "--ai-engines-per-worker", "8", "--cores-per-worker", "4"]));
+    let said = stderr(
+        &jobs.emit(&task::lines(1), &["--gres", "gpu:1", "--ai-engines-per-worker", "8", "--cores-per-worker", "4"]),
+    );
     assert!(said.contains("4 jobs x 8 engines x 4 threads = 32 engines, 128 CPUs, 4 GPUs"), "{said}");
     assert!(said.contains("a node has 8: such a job never starts; try --cores-per-worker 1"), "{said}");
     assert!(fs::exists(jobs.dir.join("submit")).unwrap());

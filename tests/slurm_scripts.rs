@@ -1,5 +1,8 @@
 //! The scripts that slurm-emit writes, looked at without a cluster.
 
+#[path = "cluster/task.rs"]
+mod task;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
@@ -7,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use records::{Fail, Record, Task};
+use records::{Fail, Record};
 
 const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
 
@@ -18,11 +21,6 @@ fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
     // one that refuses its flags does not read
     let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
     child.wait_with_output().unwrap()
-}
-
-fn task(index: u64) -> String {
-    let id = format!("{index:016x}");
-    Record::from(Task { id, scan: "5ca0".to_owned(), bytes: 1_000_000, ..Task::default() }).to_line() + "\n"
 }
 
 fn stderr(output: &Output) -> String {
@@ -84,7 +82,7 @@ fn scripts_for_one_machine_are_clean_whatever_the_names() {
         [("local", &["submit", "worker"][..]), ("parallel", &["submit", "worker"]), ("make", &["submit"])]
     {
         let dir = top.path().join(format!("it's \"50%\" $HOME `id` #\n{target}"));
-        let output = emit(&dir, &["--target", target], &task(1));
+        let output = emit(&dir, &["--target", target], &task::line(1));
         assert!(output.status.success(), "{}", stderr(&output));
         assert_clean(&dir, scripts);
     }
@@ -100,7 +98,7 @@ fn assert_clean(dir: &Path, scripts: &[&str]) {
 #[test]
 fn equal_input_gives_equal_bytes() {
     let top = tempfile::tempdir().unwrap();
-    let lines: String = (0..40).map(task).collect();
+    let lines = task::lines(40);
     let dir = top.path().join("jobs");
     let flags = ["--rate", "20000", "--partition", "gpu"];
     assert!(emit(&dir, &flags, &lines).status.success());
@@ -123,7 +121,7 @@ fn the_directives_are_those_that_were_asked_for() {
     let top = tempfile::tempdir().unwrap();
     let flags =
         ["--partition", "gpu", "--n-workers", "3", "--time", "2:00:00", "--mem", "100GB", "--batch-minutes", "0"];
-    let lines: String = (0..6).map(task).collect();
+    let lines = task::lines(6);
     let output = emit(top.path(), &flags, &lines);
     assert!(
         stderr(&output).contains("3 jobs x 8 engines x 4 threads = 24 engines, 96 CPUs, 3 GPUs"),
@@ -160,7 +158,7 @@ fn the_directives_are_those_that_were_asked_for() {
 fn explain_shows_the_same_directives_and_writes_nothing() {
     let top = tempfile::tempdir().unwrap();
     let dir = top.path().join("jobs");
-    let output = emit(&dir, &["--explain", "--mem", "16GB"], &task(1));
+    let output = emit(&dir, &["--explain", "--mem", "16GB"], &task::line(1));
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.lines().any(|line| line.starts_with("--mem ") && line.contains("--mem=15G")), "{table}");
     assert!(table.lines().any(|line| line.contains("--engines 8")), "{table}");
@@ -171,11 +169,11 @@ fn explain_shows_the_same_directives_and_writes_nothing() {
 fn what_slurm_can_not_write_a_log_to_is_refused() {
     let top = tempfile::tempdir().unwrap();
     for (name, expected) in [("two\nlines", "line break"), ("back\\slash", "backslash")] {
-        let output = emit(&top.path().join(name), &[], &task(1));
+        let output = emit(&top.path().join(name), &[], &task::line(1));
         assert!(output.status.code() == Some(2) && stderr(&output).contains(expected), "{}", stderr(&output));
         assert!(!top.path().join(name).exists());
     }
-    let output = emit(&top.path().join("jobs"), &["--drain-seconds", "600", "--time", "10"], &task(1));
+    let output = emit(&top.path().join("jobs"), &["--drain-seconds", "600", "--time", "10"], &task::line(1));
     assert!(output.status.code() == Some(2) && stderr(&output).contains("--drain-seconds 600"), "{}", stderr(&output));
 }
 
@@ -183,15 +181,15 @@ fn what_slurm_can_not_write_a_log_to_is_refused() {
 fn a_submitted_plan_is_not_overwritten_by_another() {
     let top = tempfile::tempdir().unwrap();
     let dir = top.path();
-    assert!(emit(dir, &[], &task(1)).status.success());
-    assert!(emit(dir, &[], &(task(1) + &task(2))).status.success(), "it is not submitted yet");
+    assert!(emit(dir, &[], &task::line(1)).status.success());
+    assert!(emit(dir, &[], &(task::line(1) + &task::line(2))).status.success(), "it is not submitted yet");
     fs::write(dir.join("submitted"), "1 array of batches/01\n").unwrap();
     let before = content(dir);
-    let output = emit(dir, &[], &task(3));
+    let output = emit(dir, &[], &task::line(3));
     assert!(output.status.code() == Some(2) && stderr(&output).contains("another plan"), "{}", stderr(&output));
     assert_eq!(content(dir), before);
     // scripts of the same plan may change: --time here
-    assert!(emit(dir, &["--time", "5"], &(task(1) + &task(2))).status.success());
+    assert!(emit(dir, &["--time", "5"], &(task::line(1) + &task::line(2))).status.success());
     assert!(fs::read_to_string(dir.join("job.sbatch")).unwrap().contains("--time=00:05:00"));
 }
 
@@ -199,11 +197,11 @@ fn a_submitted_plan_is_not_overwritten_by_another() {
 fn other_records_go_on_and_tasks_stay() {
     let top = tempfile::tempdir().unwrap();
     let fail = Record::from(Fail { about: "/x.h5".to_owned(), ..Fail::default() }).to_line() + "\n";
-    let output = emit(top.path(), &[], &(task(1) + &fail + &task(2) + &task(1)));
+    let output = emit(top.path(), &[], &(task::line(1) + &fail + &task::line(2) + &task::line(1)));
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), fail);
     assert!(stderr(&output).contains("1 tasks came more than once"), "{}", stderr(&output));
-    assert_eq!(fs::read_to_string(top.path().join("plan.jsonl")).unwrap(), task(1) + &task(2));
+    assert_eq!(fs::read_to_string(top.path().join("plan.jsonl")).unwrap(), task::line(1) + &task::line(2));
     let output = emit(&top.path().join("other"), &[], "{\n");
     assert_eq!(output.status.code(), Some(1));
 }
@@ -225,7 +223,7 @@ fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
         file("site.toml", "cores-per-worker = 2\ntime = \"00:20:00\"\naccount = \"id31\"\nmem-per-cpu = \"4G\"\n");
     let dir = top.path().join("jobs");
     let flags = ["--integrator-ini", &ini, "--profile", &profile, "--time", "00:10:00"];
-    let output = emit(&dir, &flags, &task(1));
+    let output = emit(&dir, &flags, &task::line(1));
     assert!(
         stderr(&output).contains("2 jobs x 6 engines x 2 threads = 12 engines, 24 CPUs, 2 GPUs"),
         "{}",
@@ -240,11 +238,11 @@ fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
 
     let local = file("local.ini", "[computations distribution]\npartition = local\n");
     let dir = top.path().join("local");
-    assert!(emit(&dir, &["--integrator-ini", &local], &task(1)).status.success());
+    assert!(emit(&dir, &["--integrator-ini", &local], &task::line(1)).status.success());
     assert!(dir.join("worker").exists() && !dir.join("job.sbatch").exists());
 
     let wrong = file("wrong.toml", "n-workers = \"many\"\n");
-    let output = emit(&top.path().join("wrong"), &["--profile", &wrong], &task(1));
+    let output = emit(&top.path().join("wrong"), &["--profile", &wrong], &task::line(1));
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && said.contains("invalid value 'many' for '--n-workers <W>'"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");

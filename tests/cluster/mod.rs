@@ -1,5 +1,7 @@
 //! A throw-away SLURM of three nodes with eight CPUs and two fake GPUs each, and directories of jobs on it.
 
+pub mod task;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -8,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use records::{Record, Task};
 use tempfile::TempDir;
 
 /// A running cluster; dropped, it ends with all its jobs.
@@ -63,7 +64,7 @@ impl Cluster {
 
     /// Which job finished a task, by the stand-in's account.
     pub fn is_done(&self, task: usize) -> bool {
-        self.path().join("done").join(task_id(task)).exists()
+        self.path().join("done").join(task::id(task)).exists()
     }
 
     /// Waits until no job is left, and at most so many seconds.
@@ -103,7 +104,7 @@ impl<'a> Jobs<'a> {
 
     /// Runs slurm-emit on that many tasks of a million bytes each; it has to succeed.
     pub fn emit_tasks(&self, count: usize, flags: &[&str]) {
-        let output = self.emit(&tasks(count), flags);
+        let output = self.emit(&task::lines(count), flags);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -141,17 +142,6 @@ pub fn said(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Lines of that many tasks, each of a million bytes.
-pub fn tasks(count: usize) -> String {
-    let task = |index| Task { id: task_id(index), bytes: 1_000_000, ..Task::default() };
-    (0..count).map(|index| Record::from(task(index)).to_line() + "\n").collect()
-}
-
-/// The id of a task.
-pub fn task_id(index: usize) -> String {
-    format!("{index:016x}")
 }
 
 /// Waits until something is so, and fails after so many seconds.

@@ -9,6 +9,7 @@ use clap::{Args as Group, Parser, ValueEnum, ValueHint};
 use manners::Common;
 
 use crate::memory::{Memory, Rate};
+use crate::size::Size;
 use crate::walltime::Walltime;
 
 /// Turn tasks into job scripts
@@ -49,6 +50,10 @@ pub struct Args {
     #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath)]
     pub bin: Vec<Bin>,
 
+    /// The Python that has dask or Ray, on this machine and on the nodes
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: OsString,
+
     /// Settings of the site: a TOML file whose keys are the names of the flags below; flags win
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub profile: Option<PathBuf>,
@@ -77,7 +82,10 @@ impl Args {
     /// The integrator's names of partitions, in SLURM's: `local` is none, and `any` both of those with GPUs.
     pub fn with_partition_names(mut self) -> Self {
         match self.site.partition.as_deref() {
-            Some("local") => (self.target, self.site.partition) = (Target::Local, None),
+            Some("local") => {
+                self.site.partition = None;
+                self.target = if self.target == Target::Dask { Target::DaskHere } else { Target::Local };
+            }
             Some("any") => self.site.partition = Some("gpu,p9gpu".to_owned()),
             _ => (),
         }
@@ -96,6 +104,11 @@ pub enum Target {
     Parallel,
     /// A makefile.
     Make,
+    /// dask: a driver, and workers that dask-jobqueue starts.
+    Dask,
+    /// The same with workers on this machine: `--partition local`.
+    #[value(skip)]
+    DaskHere,
 }
 
 /// Where the programs are.
@@ -127,16 +140,24 @@ impl From<OsString> for Bin {
 #[command(next_help_heading = "Size")]
 pub struct SizeFlags {
     /// Jobs at a time
-    #[arg(long, value_name = "W", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "W", default_value_t = 4, overrides_with = "scale", value_parser = clap::value_parser!(u64).range(1..))]
     pub n_workers: u64,
 
-    /// Engines in a job, which share its GPU
-    #[arg(long, value_name = "E", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
-    pub ai_engines_per_worker: u64,
+    /// The same, as dask's scale takes it: jobs=W, or what all jobs have together, cores=N or memory=M
+    #[arg(long, value_name = "SIZE", overrides_with = "n_workers")]
+    pub scale: Option<Scale>,
 
-    /// Threads of an engine, a CPU each
-    #[arg(long, value_name = "C", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
-    pub cores_per_worker: u64,
+    /// Engines in a job, which share its GPU [default: 8]
+    #[arg(long, visible_alias = "processes", value_name = "E", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ai_engines_per_worker: Option<u64>,
+
+    /// Threads of an engine, a CPU each [default: 4]
+    #[arg(long, value_name = "C", overrides_with = "cores", value_parser = clap::value_parser!(u64).range(1..))]
+    pub cores_per_worker: Option<u64>,
+
+    /// CPUs of a job, which its engines divide; alone, it gives as many engines as dask-jobqueue would processes
+    #[arg(long, value_name = "N", overrides_with = "cores_per_worker", value_parser = clap::value_parser!(u64).range(1..))]
+    pub cores: Option<u64>,
 
     /// The engine, as ai-integrate takes it [default: what ai-integrate finds]
     #[arg(long, value_name = "KIND")]
@@ -182,16 +203,53 @@ impl<T: FromStr> FromStr for Choice<T> {
     }
 }
 
+/// How many jobs, as dask's `scale` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// So many.
+    Jobs(u64),
+    /// Those that have so many CPUs together.
+    Cores(u64),
+    /// Those that have so much memory together.
+    Memory(Memory),
+}
+
+impl Scale {
+    /// How many jobs of this size and with this memory. `None` where that takes a memory that is not said.
+    pub fn jobs(self, size: &Size, memory: Option<Memory>) -> Option<u64> {
+        match self {
+            Self::Jobs(count) => Some(count),
+            Self::Cores(count) => Some(count.div_ceil(size.cpus())),
+            Self::Memory(all) => Some(all.bytes().div_ceil(memory?.bytes())),
+        }
+    }
+}
+
+impl FromStr for Scale {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = |text: &str| text.parse().ok().filter(|&count: &u64| count > 0);
+        let scale = match text.split_once('=') {
+            Some(("jobs", jobs)) => count(jobs).map(Self::Jobs),
+            Some(("cores", cores)) => count(cores).map(Self::Cores),
+            Some(("memory", memory)) => memory.parse().ok().map(Self::Memory),
+            _ => None,
+        };
+        scale.ok_or_else(|| "expected jobs=W, cores=N or memory=M".to_owned())
+    }
+}
+
 /// What sbatch is told.
 #[derive(Clone, Debug, Group)]
 #[command(next_help_heading = "SLURM")]
 pub struct SiteFlags {
     /// The partition, or several with commas; as the integrator has it, local is --target local, and any gpu,p9gpu
-    #[arg(short, long, value_name = "P")]
+    #[arg(short, long, visible_alias = "queue", value_name = "P")]
     pub partition: Option<String>,
 
     /// The walltime of a job, or auto: twice what its batch should take
-    #[arg(short, long, value_name = "T", default_value = "01:00:00")]
+    #[arg(short, long, visible_alias = "walltime", value_name = "T", default_value = "01:00:00")]
     pub time: Choice<Walltime>,
 
     /// Seconds before the walltime at which a job finishes its frames and requeues itself [default: 120, or a quarter of T]
@@ -199,7 +257,7 @@ pub struct SiteFlags {
     pub drain_seconds: Option<u64>,
 
     /// Memory of a job, or auto: by detector and threads; 100G is of 1024, 100GB of 1000 as for dask-jobqueue
-    #[arg(long, value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
+    #[arg(long, visible_alias = "memory", value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
     pub mem: Option<Choice<Memory>>,
 
     /// Memory of each CPU, in place of --mem
@@ -266,9 +324,13 @@ pub struct SiteFlags {
     #[arg(long, value_name = "TYPE")]
     pub cpu_bind: Option<String>,
 
-    /// The name of the jobs
-    #[arg(short = 'J', long, value_name = "NAME", default_value = "azpipe")]
-    pub job_name: String,
+    /// The name of the jobs [default: azpipe; dask-worker for the workers of dask]
+    #[arg(short = 'J', long, value_name = "NAME")]
+    pub job_name: Option<String>,
+
+    /// The network interface that dask's workers and scheduler talk over
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
 
     /// One more directive, such as --directive=--comment=id31; may be repeated
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

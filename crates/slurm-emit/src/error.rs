@@ -34,6 +34,9 @@ pub enum Error {
         /// What is wrong with the recipe.
         why: recipe::Error,
     },
+    /// Jobs can't be counted by memory.
+    #[error("--scale memory=M: expected --mem, the memory of one job, with it")]
+    Scale,
     /// A file of settings says what no flag does.
     #[error("{}: {why}", path.display())]
     Profile {

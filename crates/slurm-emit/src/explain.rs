@@ -5,54 +5,83 @@ use std::ffi::OsStr;
 use manners::quote;
 
 use crate::args::Target;
-use crate::directive::{self, Directive};
+use crate::directive::Directive;
 use crate::job::Job;
+use crate::{dask, header};
 
-/// A table, a line each: the flag, what it becomes and where, and why.
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    flag: String,
+    becomes: String,
+    why: String,
+}
+
+impl Row {
+    /// A flag, what it becomes, and why.
+    pub fn new(flag: &str, becomes: impl Into<String>, why: &str) -> Self {
+        Self { flag: flag.to_owned(), becomes: becomes.into(), why: why.to_owned() }
+    }
+
+    /// A directive.
+    pub fn of_directive(directive: &Directive) -> Self {
+        let text = directive.text();
+        Self::new(directive.from, format!("#SBATCH {}", OsStr::to_string_lossy(&text)), &directive.why)
+    }
+
+    /// What the rows below are about.
+    fn heading(name: &str) -> Self {
+        Self::new(name, "", "")
+    }
+
+    fn cells(&self) -> [&str; 3] {
+        [&self.flag, &self.becomes, &self.why]
+    }
+}
+
+/// A table, a line each: the flag, what it becomes, and why.
 ///
 /// # Errors
 /// A value that no directive can hold.
 pub fn table(target: Target, job: &Job, batches: usize) -> Result<Vec<String>, quote::Error> {
-    let mut rows: Vec<[String; 3]> = Vec::new();
-    rows.push(["flag".into(), "becomes".into(), "because".into()]);
-    rows.push([
-        "--batch-minutes".into(),
-        format!("{batches} batches"),
-        format!(
-            "{} minutes at {} MB/s a job, or less so that all workers have some",
-            job.cut.minutes,
-            job.cut.rate as u64 / 1_000_000
-        ),
-    ]);
-    if target == Target::Slurm {
-        let scripts =
-            [("job.sbatch", directive::of_array(job, batches)?), ("gather.sbatch", directive::of_gather(job)?)];
-        for (script, directives) in scripts {
-            rows.push([script.into(), String::new(), String::new()]);
-            rows.extend(directives.iter().map(row));
+    let mut rows = vec![Row::new("flag", "becomes", "because")];
+    match target {
+        Target::Slurm => {
+            rows.extend([batches_row(job, batches), Row::heading("job.sbatch")]);
+            rows.extend(header::of_array(job, batches)?.iter().map(Row::of_directive));
+            rows.push(Row::heading("gather.sbatch"));
+            rows.extend(header::of_gather(job)?.iter().map(Row::of_directive));
         }
+        Target::Dask => {
+            rows.push(Row::heading("dask.sbatch"));
+            rows.extend(header::of_driver(job)?.iter().map(Row::of_directive));
+            rows.push(Row::heading("driver.py"));
+            rows.extend(dask::rows(job)?);
+        }
+        _ => rows.push(batches_row(job, batches)),
     }
-    rows.push(["ai-integrate".into(), String::new(), String::new()]);
+    rows.push(Row::heading("ai-integrate"));
     rows.extend(job.arguments().chunks(2).map(argument));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().map(|row| row.cells()[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
-    Ok(rows
-        .iter()
-        .map(|[flag, becomes, why]| format!("{flag:first$}  {becomes:second$}  {why}").trim_end().to_owned())
-        .collect())
+    let line = |row: &Row| {
+        let [flag, becomes, why] = row.cells();
+        format!("{flag:first$}  {becomes:second$}  {why}").trim_end().to_owned()
+    };
+    Ok(rows.iter().map(line).collect())
 }
 
-fn row(directive: &Directive) -> [String; 3] {
-    let value = directive.value.as_deref().map(OsStr::to_string_lossy);
-    let becomes = value.map_or(directive.option.to_owned(), |value| format!("{}={value}", directive.option));
-    [directive.from.to_owned(), becomes, directive.why.clone()]
+fn batches_row(job: &Job, batches: usize) -> Row {
+    let (minutes, rate) = (job.cut.minutes, job.cut.rate / 1e6);
+    let why = format!("{minutes} minutes at {rate:.0} MB/s a job, or less so that all workers have some");
+    Row::new("--batch-minutes", format!("{batches} batches"), &why)
 }
 
-fn argument(pair: &[String]) -> [String; 3] {
+fn argument(pair: &[String]) -> Row {
     let (flag, why) = match pair[0].as_str() {
-        "--engines" => ("--ai-engines-per-worker", "thread groups that share the job's GPU and its matrix"),
+        "--engines" => ("--ai-engines-per-worker", "tasks at a time, which share the GPU and the matrix"),
         "--threads" => ("--cores-per-worker", "threads of an engine"),
         _ => ("--engine", "what computes"),
     };
-    [flag.to_owned(), pair.join(" "), why.to_owned()]
+    Row::new(flag, pair.join(" "), why)
 }

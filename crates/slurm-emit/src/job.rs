@@ -1,8 +1,9 @@
 //! What the jobs are told: the settings of the command line, with their defaults filled in.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::args::{Args, Bin, Choice, SiteFlags};
+use crate::args::{Args, Bin, Choice, SiteFlags, SizeFlags};
 use crate::batches::Cut;
 use crate::demand;
 use crate::error::Error;
@@ -28,6 +29,8 @@ pub struct Job {
     pub gpus: Gpus,
     /// The option of sbatch that asks for memory, and how much.
     pub memory: Option<(&'static str, Memory)>,
+    /// What a job should need, by the plan; 4 GiB where that can't be told.
+    pub memory_needed: Memory,
     /// The walltime of a job.
     pub walltime: Walltime,
     /// Seconds before the walltime at which a job is told of it.
@@ -36,8 +39,10 @@ pub struct Job {
     pub cut: Cut,
     /// Elements of an array, where SLURM is not to be asked.
     pub max_array_size: Option<u64>,
-    /// ai-integrate's arguments, but for `--threads`.
-    pub engine_arguments: Vec<String>,
+    /// `ai-integrate --engine`.
+    pub engine: Option<String>,
+    /// The Python that has dask or Ray.
+    pub python: OsString,
     /// What sbatch is told.
     pub site: SiteFlags,
 }
@@ -55,19 +60,21 @@ impl Job {
     /// No working directory; results that tell no rate; a recipe that can't be read, for `--mem auto`; a signal
     /// that would come too soon.
     pub fn new(args: &Args, plan: &Plan) -> Result<Self, Error> {
-        let (size, site) = (&args.size, &args.site);
+        let site = &args.site;
         let gpus = match (&site.gpus, &site.gpus_per_task) {
             (Some(count), _) => Gpus::Whole(count.clone()),
             (_, Some(count)) => Gpus::PerTask(count.clone()),
             _ => Gpus::from_gres(&site.gres, site.partition.as_deref()),
         };
-        let engines = size.ai_engines_per_worker;
+        let mut size = size(&args.size, gpus.count());
+        let memory = memory(site, plan, &size)?;
+        if let Some(scale) = args.size.scale {
+            size.workers = scale.jobs(&size, memory.map(|(_, memory)| memory)).ok_or(Error::Scale)?;
+        }
         let rate = match &args.size.rate_from {
-            Some(results) => rate::of_results(results, engines)?,
-            None => size.rate.0,
+            Some(results) => rate::of_results(results, size.engines)?,
+            None => args.size.rate.0,
         };
-        let threads = size.cores_per_worker;
-        let size = Size { workers: size.n_workers, engines, threads, gpus: gpus.count() };
         let cut = Cut { minutes: args.size.batch_minutes, rate, workers: size.workers };
         let walltime = match site.time {
             Choice::Said(walltime) => walltime,
@@ -77,8 +84,6 @@ impl Job {
         if drain_seconds >= walltime.seconds() {
             return Err(Error::Drain { drain: drain_seconds, walltime });
         }
-        let engine = args.size.engine.iter().flat_map(|engine| ["--engine".to_owned(), engine.clone()]);
-        let engine_arguments = engine.chain(["--engines".to_owned(), engines.to_string()]).collect();
         let of_partition = |bin: &Bin| Some((bin.partition.clone()?, absolute(&bin.dir)));
         let partition_bins = args.bin.iter().filter_map(of_partition);
         let partition_bins = partition_bins.map(|(name, dir)| Ok((name, dir?))).collect::<Result<_, Error>>()?;
@@ -89,14 +94,16 @@ impl Job {
                 None => own_directory()?,
             },
             partition_bins,
-            memory: memory(site, plan, &size)?,
+            memory_needed: demand::memory(plan, &size).unwrap_or(Memory::from_bytes(4 << 30)),
+            memory,
             size,
             gpus,
             walltime,
             drain_seconds,
             cut,
             max_array_size: args.size.max_array_size,
-            engine_arguments,
+            engine: args.size.engine.clone(),
+            python: args.python.clone(),
             site: site.clone(),
         })
     }
@@ -104,8 +111,34 @@ impl Job {
     /// ai-integrate's arguments.
     pub fn arguments(&self) -> Vec<String> {
         let threads = ["--threads".to_owned(), self.size.threads.to_string()];
-        self.engine_arguments.iter().cloned().chain(threads).collect()
+        self.engine_arguments().into_iter().chain(threads).collect()
     }
+
+    /// The same without `--threads`.
+    pub fn engine_arguments(&self) -> Vec<String> {
+        let engine = self.engine.iter().flat_map(|engine| ["--engine".to_owned(), engine.clone()]);
+        engine.chain(["--engines".to_owned(), self.size.engines.to_string()]).collect()
+    }
+}
+
+/// Engines in a job, and threads in an engine, where neither is said.
+const SIZE: (u64, u64) = (8, 4);
+
+/// Jobs, engines and threads: said one by one, or as the CPUs of a job that engines divide.
+fn size(flags: &SizeFlags, gpus: u64) -> Size {
+    let (engines, threads) = match (flags.ai_engines_per_worker, flags.cores) {
+        (Some(engines), Some(cores)) => (engines, (cores / engines).max(1)),
+        (None, Some(cores)) => (processes(cores), cores / processes(cores)),
+        (engines, None) => (engines.unwrap_or(SIZE.0), flags.cores_per_worker.unwrap_or(SIZE.1)),
+    };
+    Size { workers: flags.n_workers, engines, threads, gpus }
+}
+
+/// Processes of a job with so many CPUs, as dask-jobqueue has it: as many as CPUs up to 4, then the smallest
+/// divisor from the square root on.
+fn processes(cores: u64) -> u64 {
+    let divides = |count: &u64| cores.is_multiple_of(*count) && count * count >= cores;
+    if cores <= 4 { cores } else { (1..=cores).find(divides).unwrap_or(cores) }
 }
 
 /// What the site wants to be asked for memory, and how much of it.
@@ -135,4 +168,15 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 fn own_directory() -> Result<PathBuf, Error> {
     let program = std::env::current_exe().map_err(Error::at("/proc/self/exe"))?;
     Ok(program.parent().map(PathBuf::from).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_divided_as_dask_jobqueue_does() {
+        let divided = [1, 4, 7, 8, 12, 16, 32, 64].map(|cores| (processes(cores), cores / processes(cores)));
+        assert_eq!(divided, [(1, 1), (4, 1), (7, 1), (4, 2), (4, 3), (4, 4), (8, 4), (8, 8)]);
+    }
 }

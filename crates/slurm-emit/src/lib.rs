@@ -5,18 +5,21 @@ mod args;
 mod batches;
 mod check;
 mod cluster;
+mod dask;
 mod demand;
 mod directive;
 mod error;
 mod explain;
 mod folder;
 mod gpus;
+mod header;
 mod job;
 mod local;
 mod makefile;
 mod memory;
 mod plan;
 mod profile;
+mod python;
 mod rate;
 mod scripts;
 mod size;
@@ -71,6 +74,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 fn emit(target: Target, job: &Job, plan: &Plan) -> Result<(Vec<Batch>, Vec<Script>), Error> {
     let batches = match target {
         Target::Make => makefile::batches(plan)?,
+        // they hand out tasks
+        Target::Dask | Target::DaskHere => Vec::new(),
         _ => Batch::numbered(job.cut.ranges(plan.costs())),
     };
     let scripts = match target {
@@ -78,6 +83,8 @@ fn emit(target: Target, job: &Job, plan: &Plan) -> Result<(Vec<Batch>, Vec<Scrip
         Target::Local => local::scripts(job),
         Target::Parallel => local::scripts_for_parallel(job),
         Target::Make => makefile::scripts(job, plan),
+        Target::Dask => dask::scripts(job)?,
+        Target::DaskHere => dask::scripts_for_local(job),
     };
     Ok((batches, scripts))
 }
@@ -101,7 +108,7 @@ fn tell_size(args: &Args, job: &Job, filter: &Filter) {
         cluster::of_job(&all, args.site.partition.as_deref()).iter().map(|partition| partition.cpus).min()
     };
     let warnings = match args.target {
-        Target::Slurm => {
+        Target::Slurm | Target::Dask => {
             let asked = || cluster::partitions().ok().and_then(smallest);
             job.size.warnings(args.size.node_cpus.or_else(asked))
         }

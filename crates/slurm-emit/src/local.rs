@@ -20,7 +20,7 @@ fn worker(job: &Job) -> Script {
         &assign("workers", job.size.workers.to_string()),
         &assign("engines", job.size.engines.to_string()),
         &assign("threads", job.size.threads.to_string()),
-        &assign_list("ai_integrate", &job.engine_arguments),
+        &assign_list("ai_integrate", &job.engine_arguments()),
     ]);
     Script::called("worker", fill(include_str!("local/worker"), &[(SETTINGS, &settings)]))
 }

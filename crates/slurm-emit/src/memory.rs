@@ -34,6 +34,11 @@ impl Memory {
     pub fn from_bytes(bytes: u64) -> Self {
         Self { bytes }
     }
+
+    /// In bytes.
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
 }
 
 impl FromStr for Memory {

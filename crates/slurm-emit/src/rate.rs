@@ -31,13 +31,14 @@ pub fn of_results(path: &Path, engines: u64) -> Result<f64, Error> {
 
 #[cfg(test)]
 mod tests {
-    use records::{Seconds, TaskResult};
+    use records::{Seconds, Task, TaskResult};
 
     use super::*;
 
     fn result(read_bytes: u64, wall: f64, skipped: bool) -> String {
         let seconds = Seconds { wall, ..Seconds::default() };
-        Record::from(TaskResult { read_bytes, seconds, skipped, ..TaskResult::default() }).to_line() + "\n"
+        let task = Task { scan: "5c".to_owned(), recipe_digest: "4e".to_owned(), ..Task::default() };
+        Record::from(TaskResult { task, read_bytes, seconds, skipped, ..TaskResult::default() }).to_line() + "\n"
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use manners::quote;
 
 use crate::directive;
+use crate::header;
 use crate::job::Job;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, concat, enter, fill};
 
@@ -17,32 +18,37 @@ use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, concat, 
 /// A value that no directive can hold.
 pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
     let extra = &job.site.directive;
-    let array = directive::lines(&directive::of_array(job, batches)?, extra)?;
-    let gather = directive::lines(&directive::of_gather(job)?, extra)?;
+    let array = directive::lines(&header::of_array(job, batches)?, extra)?;
+    let gather = directive::lines(&header::of_gather(job)?, extra)?;
     let bin = assign("bin", &job.bin);
     let node_bin = concat(&[&bin, &bins_by_partition(job)]);
     let setup: OsString = job.site.setup.iter().flat_map(|line| [line.clone(), "\n".into()]).collect();
     let programs =
         concat(&[&node_bin, &assign_list("srun", &srun(job)), &assign_list("ai_integrate", &job.arguments())]);
-    let limit = job.max_array_size.map(|limit| limit.to_string()).unwrap_or_default();
-    let queue = concat(&[
-        &bin,
-        &assign("workers", job.size.workers.to_string()),
-        "# Elements that SLURM allows in an array; where empty, SLURM is asked.\n".as_ref(),
-        &assign("max_array_size", limit),
-    ]);
     let array = [(DIRECTIVES, &*array), (SETTINGS, &concat(&[&setup, &programs]))];
     let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &node_bin]))];
     let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));
     Ok(vec![
         Script::read("job.sbatch", fill(include_str!("slurm/job.sbatch"), &array)),
         Script::read("gather.sbatch", fill(include_str!("slurm/gather.sbatch"), &gather)),
-        Script::read("queue.bash", fill(include_str!("slurm/queue.bash"), &[(SETTINGS, &queue)])),
+        queue(job),
         called("status", include_str!("slurm/status")),
         called("cancel", include_str!("slurm/cancel")),
         called("resubmit", include_str!("slurm/resubmit")),
         called("submit", include_str!("slurm/submit")),
     ])
+}
+
+/// What the scripts share that submit and watch.
+pub fn queue(job: &Job) -> Script {
+    let limit = job.max_array_size.map(|limit| limit.to_string()).unwrap_or_default();
+    let settings = concat(&[
+        &assign("bin", &job.bin),
+        &assign("workers", job.size.workers.to_string()),
+        "# Elements that SLURM allows in an array; where empty, SLURM is asked.\n".as_ref(),
+        &assign("max_array_size", limit),
+    ]);
+    Script::read("queue.bash", fill(include_str!("slurm/queue.bash"), &[(SETTINGS, &settings)]))
 }
 
 /// srun's arguments. The CPUs are said again because from SLURM 22.05 on, srun does not take them from the job.

@@ -1,0 +1,202 @@
+//! The scripts for dask: a driver over dask-jobqueue, or over workers on this machine, and the job of it.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use manners::quote;
+
+use crate::directive;
+use crate::explain::Row;
+use crate::header;
+use crate::job::Job;
+use crate::memory::Memory;
+use crate::python;
+use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, enter, fill};
+use crate::slurm;
+
+/// Seconds before the walltime at which a worker goes, and its unfinished task to another one.
+const LIFETIME_MARGIN: u64 = 120;
+
+/// What dask-jobqueue calls its jobs.
+const NAME: &str = "dask-worker";
+
+/// The scripts for workers that are jobs of SLURM.
+///
+/// # Errors
+/// A value that no directive can hold.
+pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
+    let directives = directive::lines(&header::of_driver(job)?, &[])?;
+    let texts = [(DIRECTIVES, &*directives), (SETTINGS, &assign("python", &job.python))];
+    let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));
+    Ok(vec![
+        driver(job, &jobqueue(job)?),
+        Script::read("dask.sbatch", fill(include_str!("dask/dask.sbatch"), &texts)),
+        slurm::queue(job),
+        called("cancel", include_str!("slurm/cancel")),
+        called("submit", include_str!("dask/submit")),
+    ])
+}
+
+/// The scripts for workers on this machine.
+pub fn scripts_for_local(job: &Job) -> Vec<Script> {
+    let settings = concat(&[&enter(job), &assign("python", &job.python)]);
+    let submit = fill(include_str!("dask/submit-local"), &[(SETTINGS, &settings)]);
+    vec![driver(job, &local_cluster(job)), Script::called("submit", submit)]
+}
+
+fn driver(job: &Job, cluster: &str) -> Script {
+    // an engine is a process of dask, which runs one task at a time
+    let engine = job.engine.iter().flat_map(|engine| ["--engine", engine]);
+    let threads = job.size.threads.to_string();
+    let arguments = engine.chain(["--engines", "1", "--threads", &threads]).map(OsString::from);
+    let command = std::iter::once(job.bin.join("ai-integrate").into_os_string()).chain(arguments);
+    let settings = format!(
+        "\nDIR = {}\nGATHER = {}\nAI_INTEGRATE = {}\n\n\n{cluster}",
+        python::text(&job.dir),
+        python::text(job.bin.join("gather")),
+        python::list(command)
+    );
+    Script::read("driver.py", fill(include_str!("dask/driver.py"), &[(SETTINGS, settings.as_ref())]))
+}
+
+/// The function that starts jobs of SLURM.
+fn jobqueue(job: &Job) -> Result<String, quote::Error> {
+    let (site, size) = (&job.site, &job.size);
+    let mut extra: Vec<OsString> = header::of_worker(job)?.iter().map(directive::Directive::text).collect();
+    extra.extend(site.directive.iter().cloned());
+    let mut arguments = vec![
+        ("cores", size.cpus().to_string()),
+        ("processes", size.engines.to_string()),
+        ("memory", python::text(dask_bytes(worker_memory(job)))),
+        ("walltime", python::text(job.walltime.to_string())),
+        ("job_name", python::text(site.job_name.as_deref().unwrap_or(NAME))),
+        ("log_directory", python::text("logs")),
+        ("worker_extra_args", python::list(worker_arguments(job))),
+        ("job_extra_directives", python::list(extra)),
+        ("job_directives_skip", python::list(skipped(job))),
+        ("job_script_prologue", python::list(&site.setup)),
+        ("scheduler_options", "{\"dashboard_address\": None}".to_owned()),
+    ];
+    let named = [("queue", &site.partition), ("account", &site.account), ("interface", &site.interface)];
+    arguments.extend(named.into_iter().filter_map(|(name, value)| Some((name, python::text(value.as_ref()?)))));
+    let mut out = String::from(
+        "def cluster():\n    \"\"\"Workers that are jobs of SLURM; one that has ended is followed by another.\"\"\"\n    \
+         from dask_jobqueue import SLURMCluster\n\n    workers = SLURMCluster(\n",
+    );
+    for (name, value) in arguments {
+        writeln!(out, "        {name}={value},").expect("memory takes all");
+    }
+    let jobs = size.workers;
+    write!(out, "    )\n    workers.adapt(minimum_jobs={jobs}, maximum_jobs={jobs})\n    return workers\n")
+        .expect("memory takes all");
+    Ok(out)
+}
+
+/// The function that starts processes on this machine.
+fn local_cluster(job: &Job) -> String {
+    let (processes, threads) = (job.size.workers * job.size.engines, job.size.threads);
+    format!(
+        "def cluster():\n    \"\"\"Workers on this machine.\"\"\"\n    from dask.distributed import LocalCluster\n\n    \
+         return LocalCluster(\n        n_workers={processes},\n        threads_per_worker={threads},\n        \
+         resources={{\"engine\": 1}},\n        dashboard_address=None,\n    )\n"
+    )
+}
+
+/// Arguments of `dask worker` that are not dask-jobqueue's own.
+fn worker_arguments(job: &Job) -> Vec<String> {
+    let lifetime = lifetime(job);
+    ["--resources", "engine=1", "--lifetime", &lifetime].map(str::to_owned).into()
+}
+
+fn lifetime(job: &Job) -> String {
+    let seconds = job.walltime.seconds();
+    format!("{}s", seconds - LIFETIME_MARGIN.min(seconds / 4))
+}
+
+/// Directives of dask-jobqueue that the site refuses, as they stand in its script.
+fn skipped(job: &Job) -> Vec<String> {
+    let long = |name: &String| format!("--{}", name.trim_start_matches('-'));
+    job.site.skip_directive.iter().map(long).collect()
+}
+
+/// dask-jobqueue can't do without.
+fn worker_memory(job: &Job) -> Memory {
+    let (option, memory) = job.memory.unwrap_or(("--mem", job.memory_needed));
+    match option {
+        "--mem-per-cpu" => Memory::from_bytes(memory.bytes() * job.size.cpus()),
+        "--mem-per-gpu" => Memory::from_bytes(memory.bytes() * job.size.gpus.max(1)),
+        _ => memory,
+    }
+}
+
+/// Bytes as dask reads them, in the largest unit that they are whole in.
+fn dask_bytes(memory: Memory) -> String {
+    let bytes = memory.bytes();
+    let units = [(1_000_000_000, "GB"), (1 << 30, "GiB"), (1_000_000, "MB"), (1 << 20, "MiB"), (1, "B")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).unwrap_or((1, "B"));
+    format!("{}{name}", bytes / unit)
+}
+
+/// Bytes as `dask worker` is given them: `3.73GiB`.
+fn dask_limit(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "kiB")];
+    // as dask does, from nine tenths of a unit on
+    let fits = |(unit, _): &(u64, &str)| bytes as f64 >= 0.9 * *unit as f64;
+    match units.into_iter().find(fits) {
+        Some((unit, name)) => format!("{:.2}{name}", bytes as f64 / unit as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+/// What becomes of each setting: an argument of SLURMCluster, a directive, an argument of `dask worker`.
+///
+/// # Errors
+/// A value that no directive can hold.
+pub fn rows(job: &Job) -> Result<Vec<Row>, quote::Error> {
+    let (site, size) = (&job.site, &job.size);
+    let (cpus, engines, threads) = (size.cpus(), size.engines, size.threads);
+    let memory = worker_memory(job);
+    let name = site.job_name.as_deref().unwrap_or(NAME);
+    let mut rows = vec![
+        Row::new("--job-name", format!("#SBATCH -J {name}"), "what squeue shows"),
+        Row::new("--target", "#SBATCH -n 1", "one dask worker a job, of several processes"),
+        Row::new("--cores", format!("SLURMCluster(cores={cpus})"), "CPUs of a job: processes x threads"),
+        Row::new("--cores", format!("#SBATCH --cpus-per-task={cpus}"), "the same, for SLURM"),
+        Row::new("--cores", format!("dask worker --nthreads {threads}"), "cores / processes: the threads of an engine"),
+        Row::new("--processes", format!("SLURMCluster(processes={engines})"), "engines, which share the job's GPU"),
+        Row::new("--processes", format!("dask worker --nworkers {engines}"), "a process each"),
+        Row::new("--processes", "dask worker --resources engine=1", "each runs one task at a time, on all its threads"),
+        Row::new("--memory", format!("SLURMCluster(memory=\"{}\")", dask_bytes(memory)), "memory of a job"),
+        Row::new("--memory", format!("#SBATCH --mem={memory}"), "the same in SLURM's units, rounded up"),
+        Row::new(
+            "--memory",
+            format!("dask worker --memory-limit {}", dask_limit(memory.bytes() / engines)),
+            "memory / processes",
+        ),
+        Row::new("--walltime", format!("SLURMCluster(walltime=\"{}\")", job.walltime), "the walltime of a job"),
+        Row::new("--walltime", format!("#SBATCH -t {}", job.walltime), "the same, for SLURM"),
+        Row::new("--walltime", format!("dask worker --lifetime {}", lifetime(job)), "it goes before it is killed"),
+        Row::new("--target", "dask worker --nanny --death-timeout 60", "it goes if it finds no scheduler within 60 s"),
+        Row::new("--n-workers", format!("adapt(minimum_jobs={0}, maximum_jobs={0})", size.workers), "jobs at a time"),
+    ];
+    if let Some(queue) = &site.partition {
+        rows.push(Row::new("--queue", format!("#SBATCH -p {queue}"), "where to run"));
+    }
+    if let Some(account) = &site.account {
+        rows.push(Row::new("--account", format!("#SBATCH -A {account}"), "who is charged"));
+    }
+    rows.extend(header::of_worker(job)?.iter().map(Row::of_directive));
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_as_dask_reads_and_writes_them() {
+        let of = |text: &str| dask_bytes(text.parse().unwrap());
+        assert_eq!([of("16GB"), of("15G"), of("500M"), of("1K")], ["16GB", "15GiB", "500MiB", "1024B"]);
+        assert_eq!([dask_limit(4_000_000_000), dask_limit(500 << 20)], ["3.73GiB", "500.00MiB"]);
+    }
+}
