@@ -1,10 +1,12 @@
 //! A case as ai-integrate would do it: recipe, integrator, sums, quotients.
 
+use std::path::Path;
+
 use frames::coding::{Coding, PixelKind};
 use geometry::{Detector, Geometry, Poni, Unit};
 use integrator::{Decoder, Integrator, PixelType, Scratch, Stored};
 use recipe::{Recipe, Settings};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::case::Case;
 use crate::image;
@@ -19,7 +21,25 @@ pub struct Pattern {
 /// Integrates the case's frame.
 pub fn integrate(case: &Case) -> Pattern {
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
+    let settings: Settings = serde_json::from_value(Value::Object(settings(case, folder.path()))).unwrap();
+    let mut recipe = Recipe::resolve(&settings).unwrap();
+    if let Some(file) = Poni::parse(&case.poni).unwrap().detector.file() {
+        recipe = recipe.with_detector_file(file).unwrap();
+    }
+    let (dtype, kind) = match case.dtype.as_str() {
+        "uint16" => (PixelType::U16, PixelKind::U16),
+        "uint32" => (PixelType::U32, PixelKind::U32),
+        "int32" => (PixelType::I32, PixelKind::I32),
+        other => panic!("pixels of {other}"),
+    };
+    let integrator = Integrator::new(&recipe, case.shape, dtype).unwrap();
+    let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters: vec![] }).unwrap();
+    pattern(&integrator, &decoder, &image::frame(case))
+}
+
+/// The case's settings under the names of a recipe, with their files in `folder`.
+pub fn settings(case: &Case, folder: &Path) -> Map<String, Value> {
+    let at = |name: &str| folder.join(name);
     std::fs::write(at("a.poni"), &case.poni).unwrap();
     let mut settings = json!({
         "poni": at("a.poni"), "npt": case.npt, "unit": case.unit, "split": case.split,
@@ -38,20 +58,9 @@ pub fn integrate(case: &Case) -> Pattern {
         image::write_image(&at("flat.npy"), case, 3, |bits| 0.5 + (bits % 1024) as f32 / 1024.0);
         settings["flat"] = json!(at("flat.npy"));
     }
-    let settings: Settings = serde_json::from_value(settings).unwrap();
-    let mut recipe = Recipe::resolve(&settings).unwrap();
-    if let Some(file) = Poni::parse(&case.poni).unwrap().detector.file() {
-        recipe = recipe.with_detector_file(file).unwrap();
-    }
-    let (dtype, kind) = match case.dtype.as_str() {
-        "uint16" => (PixelType::U16, PixelKind::U16),
-        "uint32" => (PixelType::U32, PixelKind::U32),
-        "int32" => (PixelType::I32, PixelKind::I32),
-        other => panic!("pixels of {other}"),
-    };
-    let integrator = Integrator::new(&recipe, case.shape, dtype).unwrap();
-    let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters: vec![] }).unwrap();
-    pattern(&integrator, &decoder, &image::frame(case))
+    let Value::Object(mut settings) = settings else { unreachable!("an object was made") };
+    settings.retain(|_, value| !value.is_null());
+    settings
 }
 
 fn pattern(integrator: &Integrator, decoder: &Decoder, frame: &[u8]) -> Pattern {

@@ -12,6 +12,7 @@ mod compare;
 mod coverage;
 mod image;
 mod peers;
+mod pipe;
 
 use std::io::Write;
 
@@ -29,9 +30,16 @@ const GOLDEN: &str = include_str!("golden.jsonl");
 
 /// Runs lists of cases at the same time. Fails with all that differ too much.
 fn check(lists: Vec<impl Iterator<Item = Case> + Send>) -> Coverage {
+    check_with(azpipe::integrate, lists)
+}
+
+fn check_with(
+    integrate: impl Fn(&Case) -> azpipe::Pattern + Copy + Send,
+    lists: Vec<impl Iterator<Item = Case> + Send>,
+) -> Coverage {
     let mut coverage = Coverage::default();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = lists.into_iter().map(|list| scope.spawn(|| compared(list))).collect();
+        let workers: Vec<_> = lists.into_iter().map(|list| scope.spawn(move || compared(integrate, list))).collect();
         for worker in workers {
             coverage.merge(worker.join().unwrap());
         }
@@ -45,10 +53,10 @@ fn say(what: &str, coverage: &Coverage) {
     std::io::stderr().write_all(format!("{what}: {coverage}\n").as_bytes()).unwrap();
 }
 
-fn compared(cases: impl Iterator<Item = Case>) -> Coverage {
+fn compared(integrate: impl Fn(&Case) -> azpipe::Pattern, cases: impl Iterator<Item = Case>) -> Coverage {
     let mut coverage = Coverage::default();
     for case in cases {
-        coverage.count(&case, &compare::pattern(&case, &azpipe::integrate(&case)));
+        coverage.count(&case, &compare::pattern(&case, &integrate(&case)));
     }
     coverage
 }
@@ -56,6 +64,11 @@ fn compared(cases: impl Iterator<Item = Case>) -> Coverage {
 #[test]
 fn golden_patterns_equal_those_of_pyfai() {
     say("golden", &check(vec![GOLDEN.lines().map(Case::read)]));
+}
+
+#[test]
+fn golden_patterns_come_out_of_the_pipe() {
+    check_with(pipe::integrate, vec![GOLDEN.lines().map(Case::read)]);
 }
 
 #[test]
