@@ -1,9 +1,11 @@
 //! Cuts a scan into tasks' frame ranges.
 
+use std::cmp::Reverse;
 use std::fmt;
+use std::iter::{from_fn, once};
 use std::str::FromStr;
 
-use records::{Acquisition, Source, Spans};
+use records::{Acquisition, Source, Span, Spans};
 
 /// How scans are cut into tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,89 +77,125 @@ pub struct Cut {
 
 impl Cut {
     fn of(sources: Vec<Source>) -> Self {
-        let frames = sources.iter().flat_map(|source| source.frames.as_slice().iter().copied());
-        Self { range: frames.collect::<Spans>().sorted(), sources }
+        Self { range: frames_of(&sources), sources }
     }
 
     /// Stored bytes of the range.
     pub fn bytes(&self) -> u64 {
-        self.sources.iter().map(|source| source.bytes).sum()
+        self.sources.iter().fold(0, |sum, source| sum.saturating_add(source.bytes))
     }
 }
 
-/// The cuts of a scan: each of its frames is in exactly one of them, absent frames too. At least one.
-pub fn cut(scan: &Acquisition, by: By) -> Vec<Cut> {
-    let mut cuts = match by {
-        By::Scan => vec![Cut::of(scan.sources.clone())],
-        By::File => scan.sources.iter().map(|source| Cut::of(vec![source.clone()])).collect(),
-        By::Bytes(limit) => by_bytes(scan, limit),
-        By::Frames(count) => return by_frames(scan, count),
-        By::Workers(count) => return by_frames(scan, scan.frames.div_ceil(count)),
-    };
-    add_orphans(scan, &mut cuts);
-    cuts
-}
-
-fn by_frames(scan: &Acquisition, count: u64) -> Vec<Cut> {
-    let all = Spans::all(scan.frames);
-    let count = count.max(1);
-    let ranges = (0..scan.frames.div_ceil(count).max(1)).map(|index| all.slice(index * count, count));
-    let cut =
-        |range: Spans| Cut { sources: scan.sources.iter().filter_map(|source| source.within(&range)).collect(), range };
-    ranges.map(cut).collect()
-}
-
-fn by_bytes(scan: &Acquisition, limit: u64) -> Vec<Cut> {
-    let frames_a_chunk = scan.chunk.first().copied().unwrap_or(1).max(1);
-    let mut cuts = Vec::new();
-    let mut open: Vec<Source> = Vec::new();
-    let mut held = 0;
-    for source in scan.sources.iter().flat_map(|source| pieces(source, limit, frames_a_chunk)) {
-        if !open.is_empty() && held + source.bytes > limit {
-            cuts.push(Cut::of(std::mem::take(&mut open)));
-            held = 0;
+/// The cuts of a scan, made as they are asked for: each of its frames is in exactly one of them, absent
+/// frames too. At least one.
+pub fn cut(scan: &Acquisition, by: By) -> Box<dyn Iterator<Item = Cut>> {
+    let sources = apart(scan);
+    let frames = scan.frames;
+    let orphans = Spans::all(frames).minus(&frames_of(&sources));
+    match by {
+        By::Scan => Box::new(with_orphans(once(Cut::of(sources)), orphans)),
+        By::File => Box::new(with_orphans(sources.into_iter().map(|source| Cut::of(vec![source])), orphans)),
+        By::Bytes(limit) => {
+            let frames_a_chunk = scan.chunk.first().copied().unwrap_or(1).max(1);
+            Box::new(with_orphans(by_bytes(sources, limit, frames_a_chunk), orphans))
         }
-        held += source.bytes;
-        open.push(source);
+        By::Frames(count) => Box::new(by_frames(sources, frames, count)),
+        By::Workers(count) => Box::new(by_frames(sources, frames, frames.div_ceil(count).max(1))),
     }
-    if !open.is_empty() {
-        cuts.push(Cut::of(open));
+}
+
+/// The scan's sources, each without frames that the scan does not have, or that another source has too.
+/// As everywhere, the file that was changed last counts, and of two changed at once the one that stands
+/// first.
+fn apart(scan: &Acquisition) -> Vec<Source> {
+    let all = Spans::all(scan.frames);
+    let mut sources: Vec<Source> = scan.sources.iter().filter_map(|source| source.within(&all)).collect();
+    let count: u64 = sources.iter().map(|source| source.frames.count()).sum();
+    if frames_of(&sources).count() == count {
+        return sources;
     }
-    cuts
+    let mut newest: Vec<&mut Source> = sources.iter_mut().collect();
+    newest.sort_by_key(|source| Reverse(source.mtime));
+    let mut taken = Spans::default();
+    for source in newest {
+        let left = source.frames.minus(&taken);
+        taken = union([&taken, &left]);
+        *source = source.within(&left).unwrap_or_default();
+    }
+    sources.retain(|source| !source.frames.is_empty());
+    sources
+}
+
+fn frames_of(sources: &[Source]) -> Spans {
+    union(sources.iter().map(|source| &source.frames))
+}
+
+fn union<'a>(all: impl IntoIterator<Item = &'a Spans>) -> Spans {
+    all.into_iter().flat_map(|spans| spans.as_slice().iter().copied()).collect::<Spans>().sorted()
+}
+
+/// Ranges of `count` of the scan's `frames`.
+fn by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl Iterator<Item = Cut> {
+    let end = |source: &Source| source.frames.as_slice().iter().map(Span::end).max().unwrap_or(0);
+    let first = |source: &Source| source.frames.as_slice().iter().map(Span::first).min().unwrap_or(0);
+    sources.sort_by_key(first);
+    let ends: Vec<u64> = sources.iter().map(end).collect();
+    // Sources before this one end before the ranges to come: 10^5 images in 10^5 tasks are looked at
+    // about once each.
+    let mut from = 0;
+    (0..frames).step_by(count as usize).map(move |start| {
+        let stop = frames.min(start.saturating_add(count));
+        let range = Spans::from(Span::new(start, stop));
+        while ends.get(from).is_some_and(|&end| end <= start) {
+            from += 1;
+        }
+        let near = sources[from..].iter().take_while(|source| first(source) < stop);
+        Cut { sources: near.filter_map(|source| source.within(&range)).collect(), range }
+    })
+}
+
+/// Consecutive sources, or pieces of them, up to `limit` bytes.
+fn by_bytes(sources: Vec<Source>, limit: u64, frames_a_chunk: u64) -> impl Iterator<Item = Cut> {
+    let mut pieces = sources.into_iter().flat_map(move |source| pieces(source, limit, frames_a_chunk)).peekable();
+    from_fn(move || {
+        let mut cut = vec![pieces.next()?];
+        let mut held = cut[0].bytes;
+        while let Some(piece) = pieces.next_if(|piece| held.saturating_add(piece.bytes) <= limit) {
+            held += piece.bytes;
+            cut.push(piece);
+        }
+        Some(Cut::of(cut))
+    })
 }
 
 /// A source in pieces of about equal size, none much over `limit`, cut only where a chunk ends.
-fn pieces(source: &Source, limit: u64, frames_a_chunk: u64) -> Vec<Source> {
+fn pieces(source: Source, limit: u64, frames_a_chunk: u64) -> impl Iterator<Item = Source> {
     let count = source.frames.count();
-    let wanted = source.bytes.div_ceil(limit).clamp(1, count.max(1));
-    if wanted == 1 {
-        return vec![source.clone()];
-    }
-    let (least, mut from) = (count.div_ceil(wanted), 0);
-    let mut pieces = Vec::new();
-    for (at, row) in source.rows.iter().enumerate().map(|(at, row)| (at as u64, row)) {
-        if at - from >= least && row % frames_a_chunk == 0 {
-            pieces.extend(source.within(&source.frames.slice(from, at - from)));
-            from = at;
-        }
-    }
-    pieces.extend(source.within(&source.frames.slice(from, count - from)));
-    pieces
+    let least = count.div_ceil(source.bytes.div_ceil(limit).clamp(1, count.max(1)));
+    let mut from = 0;
+    from_fn(move || {
+        let rest = source.frames.slice(from, count - from);
+        let rows = source.rows.slice(from, count - from);
+        let ends_here = |row: u64| row.is_multiple_of(frames_a_chunk);
+        let longer = rows.iter().skip(least as usize).take_while(|&row| !ends_here(row)).count() as u64;
+        let length = (least + longer).min(count - from);
+        from += length;
+        source.within(&rest.slice(0, length))
+    })
 }
 
 /// Frames that no source holds go to the last cut, so that every frame is somebody's.
-fn add_orphans(scan: &Acquisition, cuts: &mut Vec<Cut>) {
-    let held: Spans = cuts.iter().flat_map(|cut| cut.range.as_slice().iter().copied()).collect();
-    let orphans = Spans::all(scan.frames).minus(&held);
-    if cuts.is_empty() {
-        cuts.push(Cut::default());
-    }
-    if let Some(last) = cuts.last_mut()
-        && !orphans.is_empty()
-    {
-        let both = last.range.as_slice().iter().chain(orphans.as_slice()).copied();
-        last.range = both.collect::<Spans>().sorted();
-    }
+fn with_orphans(mut cuts: impl Iterator<Item = Cut>, orphans: Spans) -> impl Iterator<Item = Cut> {
+    // A scan without sources is a task all the same.
+    let mut next = Some(cuts.next().unwrap_or_default());
+    from_fn(move || {
+        let mut cut = next.take()?;
+        next = cuts.next();
+        if next.is_none() {
+            cut.range = union([&cut.range, &orphans]);
+        }
+        Some(cut)
+    })
 }
 
 #[cfg(test)]
@@ -175,7 +213,7 @@ mod tests {
     }
 
     fn ranges(scan: &Acquisition, by: &str) -> Vec<String> {
-        let cuts = cut(scan, by.parse().unwrap());
+        let cuts: Vec<Cut> = cut(scan, by.parse().unwrap()).collect();
         let mut all: Vec<u64> = cuts.iter().flat_map(|cut| cut.range.iter().collect::<Vec<_>>()).collect();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..scan.frames), "{by}: every frame once");
@@ -207,7 +245,7 @@ mod tests {
         let scan = Acquisition { frames: 10, sources: vec![even, odd], ..Acquisition::default() };
         assert_eq!(ranges(&scan, "file"), ["[[0,9,2]]", "[[1,10,2]]"]);
         assert_eq!(ranges(&scan, "scan"), ["[[0,10]]"]);
-        let cuts = cut(&scan, By::Frames(4));
+        let cuts: Vec<Cut> = cut(&scan, By::Frames(4)).collect();
         assert_eq!(cuts[1].sources[0].rows, Span::new(2, 4).into());
         assert_eq!(cuts[1].bytes(), 40);
     }
@@ -217,6 +255,38 @@ mod tests {
         let scan = Acquisition { frames: 3, ..Acquisition::default() };
         assert_eq!(ranges(&scan, "file"), ["[[0,3]]"]);
         assert_eq!(ranges(&scan, "bytes=2G"), ["[[0,3]]"]);
+    }
+
+    #[test]
+    fn a_frame_in_two_sources_is_that_of_the_newest_file() {
+        let mut scan = scan();
+        scan.sources[0].frames = Span::new(0, 12).into();
+        scan.sources[0].rows = Spans::all(12);
+        scan.sources[1].mtime = 1;
+        scan.sources.push(source(20, 9, 100));
+        for by in ["file", "scan", "frames=5", "workers=3", "bytes=300"] {
+            ranges(&scan, by);
+            let held: Vec<Source> = cut(&scan, by.parse().unwrap()).flat_map(|cut| cut.sources).collect();
+            let rows_of_11: Vec<u64> = held
+                .iter()
+                .flat_map(|source| source.frames.iter().zip(source.rows.iter()))
+                .filter_map(|(frame, row)| (frame == 11).then_some(row))
+                .collect();
+            assert_eq!(rows_of_11, [1], "{by}: once, from the file that was changed last");
+        }
+        assert_eq!(ranges(&scan, "file"), ["[[0,10]]", "[[10,20]]", "[[20,25]]", "[[25,27]]"]);
+    }
+
+    #[test]
+    fn a_hundred_thousand_images_are_cut_in_no_time() {
+        let sources = (0..100_000).map(|frame| source(frame, 1, 1_000_000)).collect();
+        let mut scan = Acquisition { frames: 100_000, sources, ..Acquisition::default() };
+        assert_eq!(cut(&scan, By::Frames(1)).count(), 100_000);
+        assert_eq!(cut(&scan, By::Bytes(1)).count(), 100_000);
+        scan.sources = vec![source(0, 100_000, u64::MAX)];
+        assert_eq!(cut(&scan, By::Bytes(1)).count(), 100_000);
+        scan.frames = 1 << 60;
+        assert_eq!(cut(&scan, By::Frames(1)).nth(1000).unwrap().range, Span::new(1000, 1001).into());
     }
 
     #[test]

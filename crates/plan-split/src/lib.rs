@@ -39,7 +39,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 fn plan(planner: &mut Planner, scan: records::Scan, filter: &Filter) -> Result<(), Stop> {
     let (id, about) = (scan.id.clone(), scan.acquisition.file.display().to_string());
     match planner.tasks(scan) {
-        Ok(tasks) => tasks.into_iter().try_for_each(|task| filter.emit(&Record::from(task))),
+        Ok(mut tasks) => tasks.try_for_each(|task| filter.emit(&Record::from(task))),
         Err(why) => filter.fail(Fail { id, about, error: why.to_string(), ..Fail::default() }),
     }
 }

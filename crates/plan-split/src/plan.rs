@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use geometry::{Detector, Poni, Unit};
 use manners::atomic;
 use recipe::{Recipe, Settings};
-use records::{RawPath, Scan, Task};
+use records::{Acquisition, RawPath, Scan, Task};
 
 use crate::args::Args;
 use crate::cut::{By, cut};
@@ -98,11 +98,11 @@ impl Planner {
         Ok(Self { out, by, recipe_name, recipe: path.into(), digest, detector, finals: HashMap::new() })
     }
 
-    /// The tasks of a scan.
+    /// The tasks of a scan, made as they are asked for.
     ///
     /// # Errors
     /// The scan has no frames, frames of another shape than the detector, or a final that is taken.
-    pub fn tasks(&mut self, scan: Scan) -> Result<Vec<Task>, Error> {
+    pub fn tasks(&mut self, scan: Scan) -> Result<impl Iterator<Item = Task> + use<>, Error> {
         let Scan { id, acquisition } = scan;
         let (entry, detector) = (acquisition.entry.clone(), acquisition.detector.clone());
         if acquisition.frames == 0 {
@@ -122,19 +122,21 @@ impl Planner {
             }
             _ => self.finals.insert(final_file.clone(), (id.clone(), acquisition.file.clone())),
         };
-        let task = |cut: crate::cut::Cut| Task {
-            id: Task::identity(&id, &self.digest, &cut.range),
+        let (recipe, digest, out) = (self.recipe.clone(), self.digest.clone(), RawPath::from(self.out.clone()));
+        let cuts = cut(&acquisition, self.by);
+        let rest = Acquisition { sources: Vec::new(), ..acquisition };
+        Ok(cuts.map(move |cut| Task {
+            id: Task::identity(&id, &digest, &cut.range),
             scan: id.clone(),
-            recipe: self.recipe.clone(),
-            recipe_digest: self.digest.clone(),
-            out: self.out.clone().into(),
-            part: Task::part_path(&id, &self.digest, &cut.range),
+            recipe: recipe.clone(),
+            recipe_digest: digest.clone(),
+            out: out.clone(),
+            part: Task::part_path(&id, &digest, &cut.range),
             final_file: final_file.clone(),
             bytes: cut.bytes(),
             range: cut.range,
-            acquisition: records::Acquisition { sources: cut.sources, ..acquisition.clone() },
-        };
-        Ok(cut(&acquisition, self.by).into_iter().map(task).collect())
+            acquisition: Acquisition { sources: cut.sources, ..rest.clone() },
+        }))
     }
 }
 
