@@ -73,7 +73,7 @@ fn a_second_run_finds_all_done_in_the_final() {
 fn a_changed_recipe_or_source_makes_the_affected_parts_stale_and_no_others() {
     let mut site = Site::new(&small());
     run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file"])).good();
-    let finer = run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file", "--npt", "301"])).good();
+    let finer = run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file", "--unit", "2th_deg"])).good();
     assert!(finer.records("result").iter().all(|result| result["skipped"] == false));
     let touched = &site.data.lima[0][1];
     let bytes = std::fs::read(touched).unwrap();
@@ -99,6 +99,10 @@ fn one_flipped_byte_in_a_part_redoes_that_part_and_nothing_else() {
         let rerun = run("ai-integrate", NOTHING, &tasks).good();
         let skipped: Vec<bool> = rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
         assert_eq!(skipped, [true, true, false, true], "byte {at}");
-        assert!(rerun.stderr.contains("00000014-00000020.h5"), "the damaged part is named: {}", rerun.stderr);
+        assert!(
+            rerun.stderr.contains("00000014-00000020.h5"),
+            "byte {at}: the damaged part is named: {}",
+            rerun.stderr
+        );
     }
 }

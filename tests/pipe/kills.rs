@@ -1,6 +1,7 @@
 //! Killed at any moment, a filter loses no finished work, and a rerun ends with the same bytes.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -55,8 +56,8 @@ fn kill_9_at_fifty_moments_costs_nothing_but_time() {
         let summary = run("gather", NOTHING, &again.stdout).good().records("summary")[0].clone();
         assert_eq!((&summary["data_digest"], &summary["complete"]), (&expected, &true.into()), "moment {number}");
         assert_eq!(results.records("result").len(), 8);
-        let leftovers: Vec<_> =
-            site.parts(&out).into_iter().filter(|path| path.to_string_lossy().contains("/.")).collect();
+        let temporary = |path: &PathBuf| path.extension().is_some_and(|end| end == "tmp");
+        let leftovers: Vec<_> = site.working_files(&out).into_iter().filter(temporary).collect();
         assert!(leftovers.is_empty(), "{leftovers:?}");
     }
     assert!(

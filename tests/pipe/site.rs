@@ -114,6 +114,11 @@ impl Site {
 
     /// The parts below `out`.
     pub fn parts(&self, out: &str) -> Vec<PathBuf> {
+        self.working_files(out).into_iter().filter(|path| path.extension().is_some_and(|end| end == "h5")).collect()
+    }
+
+    /// All files where the parts of `out` lie.
+    pub fn working_files(&self, out: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(&self.path(out).join(".azpipe/parts"), &mut found);
         found.sort();

@@ -118,7 +118,8 @@ pub struct Source {
     pub dataset: String,
     /// The file's size in bytes when it was found; with `mtime`, what it is known by.
     pub size: u64,
-    /// The file's time of last change, nanoseconds since 1970.
+    /// The file's time of last change, nanoseconds since 1970; on the wire as text, `"1772616030.000000001"`.
+    #[serde(with = "crate::mtime")]
     pub mtime: i64,
     /// The scan's frames that this file holds, in the order of `rows`.
     pub frames: Spans,

@@ -23,6 +23,7 @@
 mod acquisition;
 mod fail;
 mod id;
+mod mtime;
 mod outcome;
 mod path;
 mod span;
