@@ -49,4 +49,12 @@ pub enum Error {
         /// Its digest when the recipe was made.
         expected: String,
     },
+    /// A resolved recipe that was written by a newer azpipe.
+    #[error("{}: recipe of version {found}: this azpipe reads up to version 1; update it", path.display())]
+    Newer {
+        /// The recipe's file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+    },
 }

@@ -66,6 +66,9 @@ pub struct Recipe {
 
 const VERSION: u64 = 1;
 
+/// Patterns of more bins than a large detector has pixels take memory and show nothing.
+const MOST_BINS: u64 = 1 << 24;
+
 impl Recipe {
     /// Fills in the defaults, checks the values, and reads the files of `settings`.
     ///
@@ -129,6 +132,13 @@ impl Recipe {
         if !(1..=36_000).contains(&self.npt_azim) {
             return wrong("npt-azim", format!("{}: expected 1 to 36000 bins", self.npt_azim));
         }
+        let bins = self.npt * self.npt_azim;
+        if bins > MOST_BINS {
+            return wrong(
+                "npt-azim",
+                format!("{} x {} bins: expected {MOST_BINS} at the most", self.npt, self.npt_azim),
+            );
+        }
         for (key, range) in [("radial-range", self.radial_range), ("azimuth-range", self.azimuth_range)] {
             if let Some([low, high]) = range
                 && !(low.is_finite() && high.is_finite() && low < high)
@@ -185,16 +195,28 @@ impl Recipe {
     /// A file can't be read, or something has changed since the recipe was made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
-        let recipe: Self = toml::from_str(&text)
-            .map_err(|why| Error::Toml { path: path.to_path_buf(), why: why.to_string().trim().to_owned() })?;
+        let toml_error =
+            |why: toml::de::Error| Error::Toml { path: path.to_path_buf(), why: why.to_string().trim().to_owned() };
+        let Version { version } = toml::from_str(&text).map_err(toml_error)?;
+        if version > VERSION {
+            return Err(Error::Newer { path: path.to_path_buf(), found: version });
+        }
+        let recipe: Self = toml::from_str(&text).map_err(toml_error)?;
         let found = recipe.digest();
         if found != expected {
             let path = path.to_path_buf();
             return Err(Error::Changed { path, found, expected: expected.to_owned() });
         }
+        recipe.check()?;
         recipe.files().try_for_each(FileRef::verify)?;
         Ok(recipe)
     }
+}
+
+/// What a recipe of any version has.
+#[derive(Deserialize)]
+struct Version {
+    version: u64,
 }
 
 fn absolute(path: &RawPath) -> Result<RawPath, Error> {
@@ -239,6 +261,23 @@ mod tests {
     }
 
     #[test]
+    fn a_recipe_that_no_plan_split_wrote_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let recipe = Recipe::resolve(&settings(dir.path())).unwrap();
+        let path = dir.path().join("recipe.toml");
+        let load = |recipe: &Recipe, more: &str| {
+            std::fs::write(&path, recipe.to_toml() + more).unwrap();
+            Recipe::load(&path, &recipe.digest()).unwrap_err().to_string()
+        };
+        let newer = Recipe { version: 2, ..recipe.clone() };
+        assert!(load(&newer, "").contains("version 2: this azpipe reads up to version 1"));
+        // A newer one may have keys that this version does not know: its version is the better reason.
+        assert!(load(&newer, "[clipping]\nthreshold = 5\n").contains("version 2"));
+        assert!(load(&recipe, "[clipping]\nthreshold = 5\n").contains("clipping"));
+        assert!(load(&Recipe { npt: 1 << 40, ..recipe.clone() }, "").contains("npt"));
+    }
+
+    #[test]
     fn values_out_of_bounds_say_what_was_expected() {
         let dir = tempfile::tempdir().unwrap();
         let refuse = |change: fn(&mut Settings)| {
@@ -249,6 +288,7 @@ mod tests {
         assert!(refuse(|all| all.npt = Some(0)).starts_with("npt: 0: expected"));
         assert!(refuse(|all| all.radial_range = Some([2.0, 1.0])).contains("lower first"));
         assert!(refuse(|all| all.azimuth_range = Some([-200.0, 200.0])).contains("full circle"));
+        assert!(refuse(|all| (all.npt, all.npt_azim) = (Some(1 << 20), Some(36_000))).contains("16777216 at the most"));
         assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
         assert!(refuse(|all| all.poni = None).contains("--poni"));
         assert!(refuse(|all| all.monitor_reference = Some(Reference::Mean)).contains("monitor"));
