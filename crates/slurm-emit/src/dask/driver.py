@@ -16,7 +16,7 @@ from dask.distributed import Client, as_completed
 def integrate(line):
     """Runs on a worker: one task, by ai-integrate. Its results, a record a line."""
     ended = subprocess.run(AI_INTEGRATE, input=line, stdout=subprocess.PIPE)
-    if ended.returncode > 1:
+    if ended.returncode not in (0, 1):
         raise RuntimeError(f"ai-integrate ended with status {ended.returncode}")
     return ended.stdout
 

@@ -1,16 +1,16 @@
 //! slurm-emit's scripts for one machine: xargs, GNU parallel and make run them, and stand-ins integrate.
 
-#[path = "cluster/task.rs"]
-mod task;
-
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::cluster::stub;
+use crate::task;
 
 /// A directory of scripts with an awkward name, and where the stand-ins keep what is done.
 struct Jobs {
@@ -21,11 +21,10 @@ impl Jobs {
     /// Six tasks of two scans, each a batch.
     fn emit(target: &str, flags: &[&str]) -> Self {
         let jobs = Self { top: tempfile::tempdir().unwrap() };
-        let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/stub");
         let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
         command.args(["--target", target, "--batch-minutes", "0", "--n-workers", "2"]);
         command.args(["--ai-engines-per-worker", "1", "--cores-per-worker", "1", "--dir"]).arg(jobs.dir());
-        command.arg("--bin").arg(stub).args(flags);
+        command.arg("--bin").arg(stub()).args(flags);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(task::lines(6).as_bytes()).unwrap();
         assert!(child.wait().unwrap().success());

@@ -1,11 +1,10 @@
 //! slurm-emit's jobs on a real SLURM. ai-integrate and gather are stand-ins here, for these tests are about
 //! what SLURM and the scripts do.
 
-mod cluster;
-
 use std::fs;
 
-use cluster::{Cluster, Jobs, said, task, until};
+use crate::cluster::{Cluster, Jobs, said, until};
+use crate::task;
 
 /// Tasks of these numbers, each a batch.
 const EACH: [&str; 2] = ["--batch-minutes", "0"];
@@ -242,7 +241,7 @@ fn nodes_of_another_architecture_have_programs_of_their_own() {
     let other = cluster.path().join("power's bin");
     fs::create_dir(&other).unwrap();
     for program in ["ai-integrate", "gather"] {
-        fs::copy(cluster::stub().join(program), other.join(program)).unwrap();
+        fs::copy(crate::cluster::stub().join(program), other.join(program)).unwrap();
     }
     let jobs = Jobs::new(&cluster, "jobs");
     jobs.emit_tasks(

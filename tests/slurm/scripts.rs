@@ -1,8 +1,5 @@
 //! The scripts that slurm-emit writes, looked at without a cluster.
 
-#[path = "cluster/task.rs"]
-mod task;
-
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
@@ -11,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use records::{Fail, Record};
+
+use crate::task;
 
 const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
 

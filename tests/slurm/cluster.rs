@@ -1,7 +1,5 @@
 //! A throw-away SLURM of three nodes with eight CPUs and two fake GPUs each, and directories of jobs on it.
 
-pub mod task;
-
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -11,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::task;
 
 /// A running cluster; dropped, it ends with all its jobs.
 pub struct Cluster {
