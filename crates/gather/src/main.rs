@@ -1,3 +1,5 @@
+//! The binary; see the library.
+
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    gather::main()
 }

@@ -80,11 +80,7 @@ pub fn directory(out_root: &Path, scan: &str, recipe_digest: &str) -> Option<Pat
 
 /// The files that may be parts of a scan and a recipe, in the order of their names.
 pub fn parts_of(out_root: &Path, scan: &str, recipe_digest: &str) -> Vec<PathBuf> {
-    let entries = directory(out_root, scan, recipe_digest).and_then(|directory| directory.read_dir().ok());
-    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> = paths.filter(|path| part::is_part_name(path)).collect();
-    paths.sort();
-    paths
+    directory(out_root, scan, recipe_digest).map(|directory| part::files(&directory)).unwrap_or_default()
 }
 
 fn finished(

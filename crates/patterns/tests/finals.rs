@@ -16,7 +16,7 @@ fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> Target {
 }
 
 fn build(out: &Path, acquisition: &Acquisition, recipe: &Recipe, options: Options) -> Built {
-    finals::build(&target(out, acquisition, recipe), &options).unwrap()
+    finals::build(&target(out, acquisition, recipe), &options, &()).unwrap()
 }
 
 fn open(out: &Path) -> Final {
@@ -200,7 +200,7 @@ fn parts_that_disagree_are_both_named() {
     other.signal[2] += 1e-9;
     let rows = (10..20).map(|frame| if frame == 11 { other.clone() } else { row(frame) });
     let two = write_part(out.path(), &later, &recipe, rows);
-    let error = finals::build(&target(out.path(), &scan, &recipe), &Options::default()).unwrap_err().to_string();
+    let error = finals::build(&target(out.path(), &scan, &recipe), &Options::default(), &()).unwrap_err().to_string();
     assert!(error.starts_with("frame 11 is not the same in"), "{error}");
     assert!(error.contains(one.to_str().unwrap()) && error.contains(two.to_str().unwrap()), "{error}");
     assert!(!out.path().join("sample_scan0001_p3.h5").exists());
@@ -247,7 +247,7 @@ fn averages_come_from_the_sums() {
 
     build(out.path(), &scan, &recipe, Options { average: Some(Average::Sum), ..Options::default() });
     assert_eq!(open(out.path()).averaged.unwrap().intensity[3], averaged.intensity[3] * 10.0);
-    let gone = finals::build(&target(out.path(), &scan, &recipe), &options).unwrap_err().to_string();
+    let gone = finals::build(&target(out.path(), &scan, &recipe), &options, &()).unwrap_err().to_string();
     assert!(gone.contains("--average needs the sums of 10 frames"), "{gone}");
 }
 

@@ -39,7 +39,7 @@ fn rings(out: &Path, frames: u64) -> Final {
     (0..frames).filter(|frame| !(40..50).contains(frame)).for_each(|frame| writer.append(&rows(frame)).unwrap());
     writer.finish().unwrap();
     let target = Target::new(out, &task).unwrap();
-    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }).unwrap();
+    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }, &()).unwrap();
     Final::open(&target.path()).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn text_files_hold_the_average() {
     let (recipe, scan) = (recipe(), acquisition(4, |_| 7));
     write_range(out.path(), &scan, &recipe, 0, 4);
     let target = Target::new(out.path(), &task(&scan, &recipe, &Spans::all(4))).unwrap();
-    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }).unwrap();
+    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }, &()).unwrap();
     let there = Final::open(&target.path()).unwrap();
     let intensity =
         |bin: usize| (0..4).map(|frame| row(frame).signal[bin]).sum::<f64>() / (4.0 * shared().weights.norm[bin]);

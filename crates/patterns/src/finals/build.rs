@@ -52,6 +52,8 @@ pub struct Built {
     pub found: bool,
     /// Whether every frame that exists is integrated.
     pub complete: bool,
+    /// The frames that a further integration may yet give.
+    pub unsettled: Spans,
     /// The frames with a pattern.
     pub integrated: Spans,
     /// The frames without one, and why.
@@ -62,20 +64,34 @@ pub struct Built {
     pub warnings: Vec<String>,
 }
 
+/// Who is told of the work as it goes on, and may stop it.
+pub trait Watch {
+    /// Whether to stop. What was begun then leaves nothing behind.
+    fn asks_to_stop(&self) -> bool {
+        false
+    }
+
+    /// So many frames more have been written.
+    fn advance(&self, _frames: u64) {}
+}
+
+/// Nobody.
+impl Watch for () {}
+
 /// Makes the final of a target from its parts and the final that there may be, or finds that there is
 /// nothing to add. Parts that the final no longer needs are removed, once it has been read back.
 ///
 /// # Errors
 /// Parts that disagree; sums that are asked for and gone; a file that can't be read or written.
-pub fn build(target: &Target, options: &Options) -> Result<Built, Error> {
+pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Built, Error> {
     let task = target.task();
     let directory =
         directory(target.out_root(), &task.scan, &task.recipe_digest).expect("a target stays below its root");
     fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
-    let _lock = register::lock(&directory)?;
+    let _lock = register::lock(&directory, watch)?;
     let mut attempts = 1;
     loop {
-        match Attempt::new(target.clone(), options)?.run() {
+        match Attempt::new(target.clone(), options, watch).and_then(Attempt::run) {
             Err(Error::Part(error)) if error.has_gone() && attempts < ATTEMPTS => attempts += 1,
             built => return built,
         }
@@ -86,6 +102,7 @@ pub fn build(target: &Target, options: &Options) -> Result<Built, Error> {
 struct Attempt<'a> {
     target: Target,
     options: &'a Options,
+    watch: &'a dyn Watch,
     /// Every file among the parts, of use or not.
     files: Vec<PathBuf>,
     parts: Vec<Part>,
@@ -94,11 +111,12 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    fn new(mut target: Target, options: &'a Options) -> Result<Self, Error> {
+    fn new(mut target: Target, options: &'a Options, watch: &'a dyn Watch) -> Result<Self, Error> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
         let files = parts_of(target.out_root(), &scan, &recipe);
         for path in &files {
+            go_on(watch)?;
             match part::read(path) {
                 Ok(part) if part.head.task.scan == scan && part.head.task.recipe_digest == recipe => {
                     parts.push(with_shared(part, parts.first())?);
@@ -124,7 +142,7 @@ impl<'a> Attempt<'a> {
         };
         parts.iter().for_each(|part| target.learn(&part.head.task));
         existing.iter().for_each(|existing| target.learn(&existing.task));
-        Ok(Self { target, options, files, parts, existing, warnings })
+        Ok(Self { target, options, watch, files, parts, existing, warnings })
     }
 
     fn run(mut self) -> Result<Built, Error> {
@@ -133,17 +151,11 @@ impl<'a> Attempt<'a> {
         }
         let Some((recipe, shared)) = self.bins()? else {
             let nothing = Supply::new(&self.target, &[], None, &Finish::default());
-            let (complete, missing) = (nothing.is_complete(), missing(&self.target, &nothing));
-            return Ok(Built { complete, missing, warnings: self.warnings, ..Built::default() });
+            return Ok(Built { warnings: self.warnings, ..Built::of(&self.target, &nothing) });
         };
         let finish = Finish::of(&recipe);
         let supply = Supply::new(&self.target, &self.parts, self.existing.as_ref(), &finish);
-        let mut built = Built {
-            complete: supply.is_complete(),
-            integrated: supply.frames_of(Status::Ok),
-            missing: missing(&self.target, &supply),
-            ..Built::default()
-        };
+        let mut built = Built::of(&self.target, &supply);
         if let Some(existing) = self.existing.as_ref().filter(|existing| self.is_current(existing, &supply)) {
             (built.found, built.layout) = (true, Some(existing.layout));
             built.data_digest.clone_from(&existing.data_digest);
@@ -230,7 +242,7 @@ impl<'a> Attempt<'a> {
         };
         let file = h5::create(temporary.path(), 0).map_err(Error::hdf5(&path))?;
         let mut merge = Merge::new(supply, &self.parts, self.existing.as_ref(), shared, &finish)?;
-        let digest = write::write(&file, &content, &mut merge)?;
+        let digest = write::write(&file, &content, &mut merge, self.watch)?;
         file.close().map_err(Error::hdf5(&path))?;
         let mut written = Final::open(temporary.path())?;
         written.verify(0..supply.status.len())?;
@@ -266,6 +278,28 @@ impl<'a> Attempt<'a> {
         }
         Ok(())
     }
+}
+
+impl Built {
+    /// What a supply comes to, before anything is written.
+    fn of(target: &Target, supply: &Supply) -> Self {
+        let unsettled = Status::ALL.into_iter().filter(|status| !status.is_settled());
+        let unsettled: Spans = unsettled.flat_map(|status| supply.frames_of(status).as_slice().to_vec()).collect();
+        let unsettled = unsettled.sorted();
+        Self {
+            complete: unsettled.is_empty(),
+            unsettled,
+            integrated: supply.frames_of(Status::Ok),
+            missing: missing(target, supply),
+            ..Self::default()
+        }
+    }
+}
+
+/// # Errors
+/// Somebody asks to stop.
+pub(super) fn go_on(watch: &dyn Watch) -> Result<(), Error> {
+    if watch.asks_to_stop() { Err(Error::Stopped) } else { Ok(()) }
 }
 
 /// The part, with the axes and weights of the first instead of its own equal ones.

@@ -74,6 +74,9 @@ pub enum Error {
         /// Whose.
         frames: Spans,
     },
+    /// Somebody asked to stop.
+    #[error("stopped")]
+    Stopped,
     /// What was written does not read back.
     #[error("{}: what was written does not read back as it was", path.display())]
     Unverified {

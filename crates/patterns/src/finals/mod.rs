@@ -49,10 +49,10 @@ mod tree;
 mod write;
 
 pub use average::{Average, Averaged};
-pub use build::{Built, Options, Want, build};
+pub use build::{Built, Options, Want, Watch, build};
 pub use error::Error;
 pub use read::Final;
-pub use register::registered;
+pub use register::targets;
 pub use rows::Rows;
 pub use target::Target;
 

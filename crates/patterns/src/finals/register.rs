@@ -1,32 +1,50 @@
 //! What lies beside the parts of a scan and recipe: where their final is, and who is at work on them.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use manners::atomic;
 use records::RawPath;
 
-use super::{Error, Target};
+use super::build::go_on;
+use super::{Error, Final, Target, Watch};
 use crate::coverage::directory;
+use crate::part;
 
 /// The file that names the final, below the output root.
 const REGISTER: &str = "final";
 /// The file that one gather at a time holds locked.
 const LOCK: &str = ".gather.lock";
+/// How long to wait before looking at the lock again.
+const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The finals that were made below an output root, in the order of their scans' ids.
-pub fn registered(out_root: &Path) -> Vec<PathBuf> {
+/// What there are parts or a final of below an output root, in the order of the scans' ids. A
+/// directory of parts that says nothing of itself, every part of it damaged, is an error.
+pub fn targets(out_root: &Path) -> Vec<Result<Target, Error>> {
     let below = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut registers: Vec<PathBuf> =
-        below(out_root.join(".azpipe/parts")).flat_map(below).map(|directory| directory.join(REGISTER)).collect();
-    registers.sort();
-    let read = |path: PathBuf| {
-        let name = RawPath::from(OsString::from_vec(fs::read(path).ok()?));
-        name.stays_below().then(|| out_root.join(name.as_path()))
-    };
-    registers.into_iter().filter_map(read).collect()
+    let mut directories: Vec<PathBuf> = below(out_root.join(".azpipe/parts")).flat_map(below).collect();
+    directories.sort();
+    directories.into_iter().filter_map(|directory| target(out_root, &directory).transpose()).collect()
+}
+
+/// What the parts of a directory, or the final that took their place, are of.
+fn target(out_root: &Path, directory: &Path) -> Result<Option<Target>, Error> {
+    let mut damaged = None;
+    for path in part::files(directory) {
+        match part::read(&path) {
+            Ok(part) => return Target::unheard(out_root, &part.head.task).map(Some),
+            Err(error) => damaged = Some(error),
+        }
+    }
+    let name = fs::read(directory.join(REGISTER)).ok().map(|name| RawPath::from(OsString::from_vec(name)));
+    match name.filter(RawPath::stays_below).map(|name| Final::open(&out_root.join(name.as_path()))) {
+        Some(Ok(there)) => Target::unheard(out_root, &there.task).map(Some),
+        Some(Err(error)) => Err(error),
+        None => damaged.map_or(Ok(None), |error| Err(error.into())),
+    }
 }
 
 /// Notes beside the parts where their final is, for a gather that has nothing else to go by once the
@@ -43,11 +61,18 @@ pub(super) fn note(target: &Target) -> Result<(), Error> {
 
 /// Waits until no other gather is at work on these parts. A file system without locks is no obstacle:
 /// finals appear whole, and a part that vanishes is noticed.
-pub(super) fn lock(directory: &Path) -> Result<Option<File>, Error> {
+///
+/// # Errors
+/// The lock can't be made; somebody asks to stop.
+pub(super) fn lock(directory: &Path, watch: &dyn Watch) -> Result<Option<File>, Error> {
     let path = directory.join(LOCK);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(Error::io(&path))?;
-    match file.lock() {
-        Err(why) if why.kind() == std::io::ErrorKind::Interrupted => Err(Error::Io { path, why }),
-        locked => Ok(locked.ok().map(|()| file)),
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::Error(_)) => return Ok(None),
+            Err(TryLockError::WouldBlock) => go_on(watch)?,
+        }
+        std::thread::sleep(PATIENCE);
     }
 }

@@ -129,11 +129,6 @@ impl Supply {
             .map(|(frame, _)| frame as u64)
             .collect()
     }
-
-    /// Whether every frame that exists has been integrated.
-    pub fn is_complete(&self) -> bool {
-        self.status.iter().all(|status| status.is_settled())
-    }
 }
 
 /// The order in which statuses are preferred; no cut or order of the work changes the choice.

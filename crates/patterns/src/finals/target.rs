@@ -20,11 +20,22 @@ pub struct Target {
 }
 
 impl Target {
-    /// That of a task whose output root is `out_root`, with what the task says.
+    /// That of a task whose output root is `out_root`, with what the task says of its frames.
     ///
     /// # Errors
     /// A final, a scan's id or a recipe's digest that lead out of the root.
     pub fn new(out_root: &Path, task: &Task) -> Result<Self, Error> {
+        let mut target = Self::unheard(out_root, task)?;
+        target.add(task);
+        Ok(target)
+    }
+
+    /// That of a task which was found in a part or a final: no record says what its frames' raw data
+    /// is now.
+    ///
+    /// # Errors
+    /// As [`Target::new`].
+    pub fn unheard(out_root: &Path, task: &Task) -> Result<Self, Error> {
         let parts = Task::part_path(&task.scan, &task.recipe_digest, &Spans::default());
         let name = |id: &str| !id.is_empty() && !id.contains('/');
         if !task.final_file.stays_below() || !parts.stays_below() || !name(&task.scan) || !name(&task.recipe_digest) {
@@ -33,7 +44,7 @@ impl Target {
         let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
         let (stamps, absent, heard) = (Stamps::default(), Vec::new(), Spans::default());
         let mut target = Self { out_root, task: task.clone(), stamps, absent, heard };
-        target.add(task);
+        target.learn(task);
         Ok(target)
     }
 

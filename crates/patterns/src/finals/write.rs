@@ -5,6 +5,7 @@ use recipe::Recipe;
 use records::{Acquisition, Record, Spans, Task};
 
 use super::average::Accumulator;
+use super::build::{Watch, go_on};
 use super::merge::{Merge, Merged};
 use super::supply::Supply;
 use super::tree::{Tree, name};
@@ -14,6 +15,9 @@ use crate::finish::{NAN32, NAN64, canonical};
 use crate::part::{Part, row_dataset};
 use crate::table::Table;
 use crate::{Finish, Shared, h5};
+
+/// Frames between two looks at whoever watches.
+const FRAMES_AT_ONCE: usize = 64;
 
 /// What goes into a final.
 pub(super) struct Content<'a> {
@@ -34,12 +38,21 @@ pub(super) struct Content<'a> {
 ///
 /// # Errors
 /// Of reading rows, and of writing.
-pub(super) fn write(file: &Group, content: &Content, merge: &mut Merge) -> Result<String, super::Error> {
+pub(super) fn write(
+    file: &Group,
+    content: &Content,
+    merge: &mut Merge,
+    watch: &dyn Watch,
+) -> Result<String, super::Error> {
     let path = content.target.path();
     let hdf5 = super::Error::hdf5(&path);
     let tree = Tree::begin(file, content.target, content.recipe, content.shared).map_err(&hdf5)?;
     let mut body = Body::create(&tree, content).map_err(&hdf5)?;
     for frame in 0..content.supply.status.len() {
+        if frame % FRAMES_AT_ONCE == 0 {
+            go_on(watch)?;
+            watch.advance(FRAMES_AT_ONCE.min(content.supply.status.len() - frame) as u64);
+        }
         let merged = merge.frame(frame)?;
         body.push(frame as u64, &merged, merge).map_err(&hdf5)?;
     }

@@ -24,7 +24,7 @@ mod read;
 mod rows;
 mod write;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
 use records::Task;
@@ -71,8 +71,15 @@ pub(crate) mod row_dataset {
     pub(crate) const ERRORS: &str = "intensity_errors";
 }
 
-/// Whether a name in the parts' directory is that of a part, and not of a temporary or another file.
-pub(crate) fn is_part_name(path: &Path) -> bool {
-    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && path.extension().is_some_and(|extension| extension == "h5")
+/// The files of a directory that may be parts, and not temporary or other files, in the order of
+/// their names.
+pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
+    let is_part = |path: &PathBuf| {
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        !hidden && path.extension().is_some_and(|extension| extension == "h5")
+    };
+    let paths = directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = paths.filter(is_part).collect();
+    paths.sort();
+    paths
 }

@@ -1,5 +1,6 @@
 //! Writes a part: rows as they come, the checksum at the end, the file whole or not at all.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::iter::repeat_n;
@@ -109,6 +110,19 @@ impl PartWriter {
         self.per_frame.status.push(row.status as u8);
         self.per_frame.stored_digest.push(row.stored_digest);
         self.per_frame.monitor.push(canonical(row.monitor));
+        Ok(())
+    }
+
+    /// Gives the part another name in the same directory, for one that has other frames than planned.
+    ///
+    /// # Errors
+    /// Of the file system; the part is then as it was.
+    pub fn rename(&mut self, name: &OsStr) -> Result<(), Error> {
+        let target = self.target.with_file_name(name);
+        let io = Error::io(&target);
+        let temporary = AtomicFile::create(&target).map_err(&io)?;
+        std::fs::rename(self.temporary.path(), temporary.path()).map_err(&io)?;
+        (self.target, self.temporary) = (target, temporary);
         Ok(())
     }
 

@@ -1,0 +1,148 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum, ValueHint};
+use manners::Common;
+use patterns::finals::{self, Options, Want};
+use patterns::{export, plot};
+
+/// Put the patterns of each scan into one NeXus file.
+///
+/// Reads result records and writes one summary record a scan and recipe, as soon as the last of its
+/// frames has come, or at the end of the input. Whatever parts lie in the output root for that scan and
+/// recipe count, by whatever run and cut of the work. A frame that nobody integrated is NaN, and says so.
+#[derive(Parser)]
+#[command(name = "gather", version)]
+pub struct Args {
+    /// Files of result records; `-` or none is stdin
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub inputs: Vec<PathBuf>,
+
+    /// Gather whatever parts there are below this output root, in place of stdin
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub from: Option<PathBuf>,
+
+    /// The tasks whose frames must be there for status 0; `-` is stdin
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub plan: Option<PathBuf>,
+
+    /// Write nothing but the plan's tasks that are still to do, each cut to its missing frames
+    ///
+    /// Tasks keep their ids, so that they can be found in the plan. Needs --plan.
+    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot"])]
+    pub missing: bool,
+
+    /// Leave scans that are not complete alone, without a summary and without status 1
+    #[arg(long)]
+    pub complete_only: bool,
+
+    #[command(flatten)]
+    pub form: Form,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// What finals are like, and what comes with them.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Finals")]
+pub struct Form {
+    /// Whether finals hold the patterns, or show those of the parts
+    ///
+    /// A virtual final is made at once and needs its parts. A copied one can be moved.
+    #[arg(long, value_name = "HOW", default_value = "copy")]
+    pub layout: Layout,
+
+    /// Keep the parts of complete finals
+    #[arg(long)]
+    pub keep_parts: bool,
+
+    /// Keep the frames' f64 sums in the final
+    #[arg(long)]
+    pub keep_sums: bool,
+
+    /// Add one pattern of all frames, from their sums
+    #[arg(long, value_name = "HOW")]
+    pub average: Option<Average>,
+
+    /// Write that pattern (the mean, where --average says nothing) as text beside the final
+    #[arg(long, value_name = "FORMAT")]
+    pub export: Option<Format>,
+
+    /// Draw the patterns; for a second final and more, the final's name is added to FILE's
+    #[arg(long, value_name = "FILE.png|svg", value_hint = ValueHint::FilePath)]
+    pub plot: Option<PathBuf>,
+}
+
+impl AsRef<Common> for Args {
+    fn as_ref(&self) -> &Common {
+        &self.common
+    }
+}
+
+/// How a final stores its patterns.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Layout {
+    /// The final holds them, and its parts go once it is complete
+    Copy,
+    /// The final shows those of the parts, which stay
+    Virtual,
+}
+
+/// How frames become one pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Average {
+    /// The sum of all counts over the sum of all weights
+    Mean,
+    /// The mean times the number of frames
+    Sum,
+}
+
+/// A text format.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Format {
+    /// Three columns without a header, and without empty bins
+    Xye,
+    /// Columns below a header, as pyFAI writes them
+    Dat,
+    /// Comma-separated values
+    Csv,
+}
+
+impl Args {
+    /// How finals are to be made.
+    pub fn options(&self) -> Options {
+        let average = self.form.average.or(self.form.export.map(|_| Average::Mean));
+        Options {
+            layout: match self.form.layout {
+                Layout::Copy => finals::Layout::Copy,
+                Layout::Virtual => finals::Layout::Virtual,
+            },
+            want: if self.complete_only { Want::Complete } else { Want::Partial },
+            keep_sums: self.form.keep_sums,
+            keep_parts: self.form.keep_parts,
+            average: average.map(|average| match average {
+                Average::Mean => finals::Average::Mean,
+                Average::Sum => finals::Average::Sum,
+            }),
+        }
+    }
+
+    /// The text format that was asked for.
+    pub fn format(&self) -> Option<export::Format> {
+        self.form.export.map(|format| match format {
+            Format::Xye => export::Format::Xye,
+            Format::Dat => export::Format::Dat,
+            Format::Csv => export::Format::Csv,
+        })
+    }
+
+    /// Refuses what could only fail once the work is done.
+    ///
+    /// # Errors
+    /// A picture of no known kind.
+    pub fn check(&self) -> Result<(), plot::Error> {
+        self.form.plot.as_deref().map_or(Ok(()), |path| plot::Kind::of(path).map(drop))
+    }
+}

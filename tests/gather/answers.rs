@@ -1,0 +1,154 @@
+//! What gather reads, and what it answers.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use crate::site::{NOTHING, Site, binary, run, small};
+
+#[test]
+fn records_of_others_pass_and_nothing_gives_nothing() {
+    let nothing = run("gather", NOTHING, "").good();
+    assert_eq!(nothing.stdout, "");
+    let lines = "{\"type\":\"note\",\"id\":\"x\",\"text\":\"kept  as it is\"}\n\
+                 {\"type\":\"fail\",\"v\":1,\"id\":\"a\",\"stage\":\"ai-integrate\",\"about\":\"f\",\"error\":\"e\",\"retryable\":true}\n";
+    assert_eq!(run("gather", NOTHING, lines).good().stdout, lines);
+}
+
+#[test]
+fn a_scan_is_answered_as_soon_as_its_last_frame_has_come() {
+    let site = Site::new(&sample::Options { scans: 2, ..small() });
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file"])).good().stdout;
+    let (first, second): (Vec<&str>, Vec<&str>) = results.lines().partition(|line| line.contains("\"entry\":\"1.1\""));
+    assert!(!second.is_empty());
+    let mut child =
+        Command::new(binary("gather")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
+    stdin.write_all((first.join("\n") + "\n").as_bytes()).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&answer["entry"], &answer["complete"]), (&"1.1".into(), &true.into()));
+    stdin.write_all((second.join("\n") + "\n").as_bytes()).unwrap();
+    drop(stdin);
+    assert!(answers.next().unwrap().unwrap().contains("\"entry\":\"2.1\""));
+    assert!(answers.next().is_none() && child.wait().unwrap().success());
+}
+
+#[test]
+fn from_gathers_whatever_there_is_and_later_finds_it() {
+    let site = Site::new(&sample::Options { scans: 2, ..small() });
+    run("ai-integrate", NOTHING, &site.plan("out", &["--by", "frames=9"])).good();
+    run("ai-integrate", NOTHING, &site.plan("out", &["--unit", "2th_deg", "--recipe-name", "angles"])).good();
+    let root = site.path("out");
+    let from = ["--from".as_ref(), root.as_os_str()];
+    let first = run("gather", &from, "").good().records("summary");
+    assert_eq!(first.len(), 4, "two scans by two recipes");
+    assert!(first.iter().all(|summary| summary["complete"] == true));
+    assert!(site.parts("out").is_empty());
+    assert_eq!(run("gather", &from, "").good().records("summary").len(), 4);
+
+    let none = run("gather", &["--from", site.path("nowhere").to_str().unwrap()], "");
+    assert_eq!(none.status, 2);
+    assert!(none.stderr.contains("nowhere: no such directory: expected an output root"), "{}", none.stderr);
+}
+
+#[test]
+fn a_root_that_was_moved_is_gathered_where_it_is() {
+    let site = Site::new(&small());
+    run("ai-integrate", NOTHING, &site.plan("out", &[])).good();
+    std::fs::rename(site.path("out"), site.path("moved")).unwrap();
+    let moved = site.path("moved");
+    let summary = run("gather", &["--from", moved.to_str().unwrap()], "").good().records("summary").remove(0);
+    assert!(summary["final"].as_str().unwrap().starts_with(moved.to_str().unwrap()));
+    assert!(!site.path("out").exists());
+}
+
+#[test]
+fn complete_only_leaves_the_rest_alone() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=10"]);
+    let (first, rest) = tasks.split_once('\n').unwrap();
+    let some = run("ai-integrate", NOTHING, &(first.to_owned() + "\n")).good();
+    let early = run("gather", &["--complete-only"], &some.stdout).good();
+    assert_eq!((early.records("summary").len(), early.stderr.as_str()), (0, ""));
+    let others = run("ai-integrate", NOTHING, rest).good();
+    let late = run("gather", &["--complete-only"], &others.stdout).good().records("summary");
+    assert_eq!((late.len(), &late[0]["integrated"]), (1, &24.into()));
+}
+
+#[test]
+fn a_plan_says_what_must_be_there() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=8"]);
+    let lines: Vec<&str> = tasks.lines().collect();
+    let (half, whole) = (site.path("half.jsonl"), site.path("plan.jsonl"));
+    std::fs::write(&half, lines[..2].join("\n") + "\n").unwrap();
+    std::fs::write(&whole, &tasks).unwrap();
+    let results = run("ai-integrate", &[&half], "").good();
+    let plan = |file: &std::path::Path| run("gather", &["--plan".as_ref(), file.as_os_str()], &results.stdout);
+    assert_eq!(plan(&half).status, 0, "what the plan demands is there");
+    let judged = plan(&whole);
+    assert_eq!(judged.status, 1);
+    assert!(judged.stderr.contains("8 frames without a pattern: not integrated"), "{}", judged.stderr);
+    // A plan of which nothing was done has a summary too.
+    let untouched = site.plan("other", &[]);
+    let nothing = run("gather", &["--plan", "-"], &untouched);
+    assert_eq!(nothing.status, 1);
+    assert_eq!(nothing.records("summary")[0]["integrated"], 0);
+}
+
+#[test]
+fn missing_tasks_are_cut_to_what_is_missing_and_keep_their_ids() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=12"]);
+    let finer = site.plan("out", &["--by", "frames=4"]);
+    let one = finer.lines().nth(1).unwrap();
+    run("ai-integrate", NOTHING, &(one.to_owned() + "\n")).good();
+    let plan = site.path("plan.jsonl");
+    std::fs::write(&plan, &tasks).unwrap();
+    let missing = ["--plan".as_ref(), plan.as_os_str(), "--missing".as_ref()];
+    let left = run("gather", &missing, "").good().records("task");
+    let ranges: Vec<String> = left.iter().map(|task| task["range"].to_string()).collect();
+    assert_eq!(ranges, ["[[0,4],[8,12]]", "[[12,24]]"]);
+    let planned: serde_json::Value = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
+    assert_eq!(left[0]["id"], planned["id"]);
+    assert!(left[0]["bytes"].as_u64() < planned["bytes"].as_u64());
+    let lines: String = left.iter().map(|task| format!("{task}\n")).collect();
+    let gathered = run("gather", NOTHING, &run("ai-integrate", NOTHING, &lines).good().stdout).good();
+    assert_eq!(gathered.records("summary")[0]["complete"], true);
+    assert_eq!(run("gather", &missing, "").good().stdout, "");
+}
+
+#[test]
+fn a_damaged_part_is_named_and_only_its_frames_are_missing() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=8"]);
+    let results = run("ai-integrate", NOTHING, &tasks).good();
+    let part = &site.parts("out")[1];
+    let mut bytes = std::fs::read(part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(part, bytes).unwrap();
+    let gathered = run("gather", NOTHING, &results.stdout);
+    assert_eq!(gathered.status, 1);
+    assert!(gathered.stderr.contains("00000008-00000015.h5: damaged"), "{}", gathered.stderr);
+    assert_eq!(gathered.records("summary")[0]["missing"][0]["range"].to_string(), "[[8,16]]");
+    let rerun = run("ai-integrate", NOTHING, &tasks).good();
+    let skipped: Vec<bool> = rerun.records("result").iter().map(|result| result["skipped"] == true).collect();
+    assert_eq!(skipped, [true, false, true]);
+    run("gather", NOTHING, &rerun.stdout).good();
+}
+
+#[test]
+fn no_record_leads_out_of_the_root() {
+    let site = Site::new(&small());
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;
+    let name = "\"final\":\"";
+    let (head, tail) = results.split_once(name).unwrap();
+    for path in ["../stolen.h5", "/tmp/stolen.h5", "a/../../stolen.h5"] {
+        let forged = format!("{head}{name}{path}{}", &tail[tail.find('"').unwrap()..]);
+        let refused = run("gather", NOTHING, &forged);
+        assert_eq!((refused.status, refused.records("fail").len()), (1, 1), "{path}");
+        assert!(refused.stderr.contains("stays below the output directory"), "{}", refused.stderr);
+    }
+    assert!(!site.path("stolen.h5").exists());
+}

@@ -1,0 +1,62 @@
+//! What comes with a final: pictures, text files, averages.
+
+use sample::Options;
+
+use crate::site::{NOTHING, Site, run, small};
+
+#[test]
+fn each_final_has_its_picture_and_its_text() {
+    let site = Site::new(&Options { scans: 2, ..small() });
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;
+    let picture = site.path("patterns.png");
+    let arguments = ["--plot".as_ref(), picture.as_os_str(), "--export".as_ref(), "xye".as_ref()];
+    let summaries = run("gather", &arguments, &results).good().records("summary");
+    assert_eq!(summaries.len(), 2);
+    for (summary, expected) in summaries.iter().zip(["patterns", "patterns_"]) {
+        let plot = summary["plot"].as_str().unwrap();
+        assert!(plot.contains(expected));
+        assert_eq!(&std::fs::read(plot).unwrap()[..4], b"\x89PNG");
+        let text = std::fs::read_to_string(summary["export"].as_str().unwrap()).unwrap();
+        let columns: Vec<usize> = text.lines().map(|line| line.split(' ').count()).collect();
+        assert!(columns.len() > 250 && columns.iter().all(|columns| *columns == 3));
+    }
+    assert_ne!(summaries[0]["plot"], summaries[1]["plot"]);
+}
+
+#[test]
+fn what_could_only_fail_in_the_end_fails_at_once() {
+    let site = Site::new(&small());
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;
+    let refused = run("gather", &["--plot", "patterns.gif"], &results);
+    assert_eq!((refused.status, refused.stdout.as_str()), (2, ""));
+    assert!(refused.stderr.contains("patterns.gif: expected a name that ends in .png or .svg"), "{}", refused.stderr);
+    assert_eq!(site.parts("out").len(), 1);
+    assert_eq!(run("gather", &["--missing"], "").status, 2);
+}
+
+#[test]
+fn an_average_that_comes_too_late_says_what_to_do() {
+    let site = Site::new(&small());
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;
+    run("gather", NOTHING, &results).good();
+    let late = run("gather", &["--average", "mean"], &results);
+    assert_eq!(late.status, 1);
+    let error = late.records("fail")[0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("--average needs the sums of 24 frames") && error.contains("--force"), "{error}");
+    let again = run("ai-integrate", &["--force"], &site.plan("out", &[])).good().stdout;
+    run("gather", &["--average", "mean"], &again).good();
+}
+
+#[test]
+fn kept_parts_and_kept_sums_stay() {
+    let site = Site::new(&small());
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file"])).good().stdout;
+    run("gather", &["--keep-parts"], &results).good();
+    assert_eq!(site.parts("out").len(), 4);
+    run("gather", &["--keep-sums"], &results).good();
+    assert!(site.parts("out").is_empty());
+    let average = run("gather", &["--average", "sum", "--export", "csv"], &results).good().records("summary");
+    assert!(
+        std::fs::read_to_string(average[0]["export"].as_str().unwrap()).unwrap().starts_with("q,intensity,error\n")
+    );
+}

@@ -1,0 +1,11 @@
+//! gather, run as users run it, on what the other filters leave.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
+
+mod answers;
+mod company;
+mod crowd;
+#[allow(dead_code, reason = "the pipe's tests use the rest of it")]
+#[path = "../pipe/site.rs"]
+mod site;
+mod viewers;

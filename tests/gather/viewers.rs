@@ -1,0 +1,101 @@
+//! What others see in a final: silx with its default plot, h5py with every dataset and link.
+//!
+//! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has silx.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::site::{Site, run, small};
+
+const LOOK: &str = r#"
+import json, sys
+import h5py, numpy
+import silx.io
+from silx.io.nxdata import get_default
+
+def kind(group, name):
+    return type(group.get(name, getlink=True)).__name__
+
+out = {}
+with silx.io.open(sys.argv[1]) as file:
+    plot = get_default(file)
+    out["plot"] = [plot.is_valid, plot.signal_name, list(plot.signal.shape), plot.axes_names, plot.interpretation]
+    out["errors"] = list(plot.errors.shape)
+with h5py.File(sys.argv[1]) as file:
+    entry = file[file.attrs["default"]]
+    process = entry["pilatus_integrate"]
+    data = process["integrated"]
+    out["classes"] = [group.attrs["NX_class"] for group in (file, entry, process, data, process["configuration"])]
+    out["dtypes"] = {name: str(data[name].dtype) for name in data if isinstance(data[name], h5py.Dataset) and name != "title"}
+    out["status"] = data["frame_status"][()].tolist()
+    out["meanings"] = data["frame_status"].attrs["flag_meanings"]
+    out["finite"] = [bool(numpy.isfinite(row).any()) for row in data["intensity"][()]]
+    out["nans"] = sorted({hex(bits) for bits in data["intensity"][()].view("u4")[numpy.isnan(data["intensity"][()])]})
+    out["texts"] = [entry["title"].asstr()[()], "Distance" in process["configuration/poni"].asstr()[()]]
+    out["links"] = {name: kind(entry, name) for name in ("instrument", "sample")}
+    out["counter"] = len(entry["measurement/monitor"])
+    out["same"] = entry["measurement/pilatus_integrated"] == data["intensity"]
+    out["raw"] = list(entry["instrument/pilatus/data"].shape) if "pilatus" in entry["instrument"] else None
+    out["sum"] = float(numpy.nansum(data["intensity"][()].astype("f8")))
+    averaged = process.get("averaged")
+    out["averaged"] = averaged and [averaged.attrs["signal"], list(averaged.attrs["axes"])]
+print(json.dumps(out))
+"#;
+
+fn look(file: &str) -> Option<Value> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
+    let python = peers.join("bin/python");
+    if !python.exists() {
+        assert!(std::env::var_os("CI").is_none(), "no {}: scripts/test makes it", python.display());
+        eprintln!("skipped: no {}", python.display());
+        return None;
+    }
+    let done = Command::new(python).args(["-c", LOOK, file]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    Some(serde_json::from_slice(&done.stdout).unwrap())
+}
+
+fn seen(layout: &str) -> Option<Value> {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "file", "--monitor", "monitor"]);
+    let three: Vec<&str> = tasks.lines().take(3).collect();
+    let results = run("ai-integrate", &["--threads", "1"], &(three.join("\n") + "\n")).good();
+    let gathered = run("gather", &["--layout", layout, "--average", "mean"], &results.stdout);
+    assert_eq!(gathered.status, 1, "{}", gathered.stderr);
+    look(gathered.records("summary")[0]["final"].as_str().unwrap())
+}
+
+#[test]
+fn silx_and_h5py_find_their_way() {
+    let Some(seen) = seen("copy") else { return };
+    assert_eq!(seen["plot"], json!([true, "intensity", [24, 300], ["frame", "q (nm^-1)"], "spectrum"]));
+    assert_eq!(seen["errors"], json!([24, 300]));
+    assert_eq!(seen["classes"], json!(["NXroot", "NXentry", "NXprocess", "NXdata", "NXnote"]));
+    let f64s = ["monitor", "norm", "norm_sq", "count", "q"].map(|name| (name, "float64"));
+    let others = [("intensity", "float32"), ("intensity_errors", "float32"), ("points", "int64")];
+    for (name, dtype) in f64s.into_iter().chain(others).chain([("frame_status", "uint8")]) {
+        assert_eq!(seen["dtypes"][name], dtype, "{name}");
+    }
+    let done = |frame: usize| frame < 21;
+    assert_eq!(seen["status"], json!((0..24).map(|frame| u8::from(!done(frame))).collect::<Vec<_>>()));
+    assert!(seen["meanings"].as_str().unwrap().starts_with("ok not_integrated absent"));
+    assert_eq!(seen["finite"], json!((0..24).map(done).collect::<Vec<_>>()));
+    assert_eq!(seen["nans"], json!(["0x7fc00000"]), "one NaN pattern");
+    assert_eq!(seen["texts"][1], true);
+    assert_eq!(seen["links"], json!({"instrument": "ExternalLink", "sample": "ExternalLink"}));
+    assert_eq!((&seen["counter"], &seen["same"]), (&json!(24), &json!(true)));
+    assert_eq!(seen["averaged"], json!(["intensity", ["q"]]));
+}
+
+#[test]
+fn a_virtual_final_shows_the_same() {
+    let (Some(mut copied), Some(mut mapped)) = (seen("copy"), seen("virtual")) else { return };
+    assert_eq!(mapped["dtypes"]["signal"], "float64", "the sums are there for nothing");
+    for seen in [&mut copied, &mut mapped] {
+        seen["dtypes"].take();
+    }
+    assert_eq!(copied, mapped);
+}
