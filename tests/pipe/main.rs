@@ -4,4 +4,5 @@ mod cuts;
 mod kills;
 mod losses;
 mod refusals;
+mod rings;
 mod site;
