@@ -158,7 +158,8 @@ pub fn stub() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/stub")
 }
 
-fn feed(mut command: Command, lines: &str) -> Output {
+/// Runs a program on lines.
+pub fn feed(mut command: Command, lines: &str) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // one that refuses its flags does not read
     let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());

@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, Jobs, said, until};
 use crate::task;
 
 /// The Python that has dask-jobqueue; none where a developer has not set it up, an error in CI.
-fn python() -> Option<String> {
+pub fn python() -> Option<String> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
     let python = peers.join("bin/python");

@@ -7,5 +7,6 @@ mod array;
 mod cluster;
 mod dask;
 mod engines;
+mod patterns;
 mod scripts;
 mod task;
