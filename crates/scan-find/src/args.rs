@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum, ValueHint};
 use globset::{GlobBuilder, GlobMatcher};
@@ -15,7 +16,7 @@ use crate::since::Since;
 /// names are not listed again; numbered images of one directory are one scan. Files are opened
 /// read-only and without a lock, so that a beamline may be writing them.
 #[derive(Parser)]
-#[command(name = "scan-find", version, after_long_help = AFTER)]
+#[command(name = "scan-find", version)]
 pub struct Args {
     /// Files, directories, datasets (FILE::/PATH), quoted globs; `-` or none is a list of them on stdin
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
@@ -44,9 +45,12 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     pub since: Option<Since>,
 
-    /// Keep looking: new scans are written as they appear, and those being written again as they grow
-    #[arg(long)]
-    pub follow: bool,
+    /// Keep looking, every 5 seconds or so many: new scans are written as they appear
+    ///
+    /// A scan that was not complete is written again when more of its frames are there.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5")]
+    #[arg(value_parser = seconds)]
+    pub follow: Option<Duration>,
 
     /// What to do with scans that are being written, were aborted, or lack frames
     #[arg(long, value_name = "WHAT", default_value = "emit")]
@@ -55,9 +59,6 @@ pub struct Args {
     #[command(flatten)]
     pub common: Common,
 }
-
-const AFTER: &str = "\
-Exit status: 0 all good; 1 some paths could not be read, or hold no scan; 2 usage or I/O.";
 
 /// What to do with scans that are not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,6 +73,11 @@ impl AsRef<Common> for Args {
     fn as_ref(&self) -> &Common {
         &self.common
     }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|time| !time.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }
 
 fn pattern(text: &str) -> Result<GlobMatcher, globset::Error> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const HDF5: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cxi"];
 const IMAGES: [&str; 4] = ["tif", "tiff", "cbf", "edf"];
 
-/// What was found in one directory. Each list is sorted.
+/// What was found in one directory. Each list is sorted, symbolic links behind the others.
 #[derive(Debug, Default)]
 pub struct Directory {
     /// Files that are HDF5 by their names.
@@ -31,7 +31,8 @@ impl Directory {
     /// The directory can't be read.
     pub fn read(path: &Path) -> io::Result<Self> {
         let mut listed: Vec<PathBuf> = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
-        listed.sort_unstable();
+        // Links last: what is reached twice is told under its own name.
+        listed.sort_unstable_by_key(|path| (path.is_symlink(), path.clone()));
         let mut out = Self::default();
         for path in listed.into_iter().filter(|path| !is_hidden(path)) {
             match path.metadata() {

@@ -76,7 +76,8 @@ impl<'a> Finder<'a> {
     pub(crate) fn images(&mut self, files: &[PathBuf], root: &Path) -> Result<(), Stop> {
         self.filter.check()?;
         let found = find::image_series(files, &Wanted { args: self.args, linked: &|_| true });
-        self.take(found, root)
+        // They are a series again when they are met again.
+        self.take(Found { files: Vec::new(), ..found }, root)
     }
 
     /// Says what was found: a record, a failure, or a word on stderr. `root` is what `below` counts
@@ -86,7 +87,8 @@ impl<'a> Finder<'a> {
     /// The record can't be written; the first failure under `--fail-fast`.
     pub(crate) fn take(&mut self, found: Found, root: &Path) -> Result<(), Stop> {
         let about = found.about();
-        found.files.iter().for_each(|file| self.claims.add(file));
+        // Not the file itself: it may have more to tell later.
+        found.files.iter().filter(|file| **file != found.file).for_each(|file| self.claims.add(file));
         match found.what {
             What::Scan(acquisition) => self.scan(*acquisition, &found.dataset, root),
             What::Unwanted { entry, detector } => {

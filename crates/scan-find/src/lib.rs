@@ -19,9 +19,6 @@ use args::Args;
 use finder::Finder;
 use walk::Walk;
 
-/// How long `--follow` waits before it looks again.
-const PAUSE: Duration = Duration::from_secs(5);
-
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
     manners::command::<Args>("scan-find")
@@ -34,7 +31,7 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     filter.flush_each();
-    let mut walk = Walk::new(Finder::new(&args, filter), args.follow);
+    let mut walk = Walk::new(Finder::new(&args, filter), args.follow.is_some());
     let mut operands = args.paths.clone();
     if operands.is_empty() {
         operands.push("-".into());
@@ -47,17 +44,17 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         }
     }
     walk.close()?;
-    if args.follow {
-        return follow(filter, &mut walk, &taken);
+    if let Some(pause) = args.follow {
+        return follow(pause, filter, &mut walk, &taken);
     }
     walk.finder.close();
     Ok(())
 }
 
 /// Looks again and again, until a signal ends it.
-fn follow(filter: &Filter, walk: &mut Walk<'_>, operands: &[PathBuf]) -> Result<(), Stop> {
+fn follow(pause: Duration, filter: &Filter, walk: &mut Walk<'_>, operands: &[PathBuf]) -> Result<(), Stop> {
     loop {
-        filter.pause(PAUSE)?;
+        filter.pause(pause)?;
         operands.iter().try_for_each(|operand| walk.operand(operand))?;
         walk.close()?;
     }

@@ -1,6 +1,7 @@
 //! Operands: files, directories, datasets, globs, and lists of them.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use frames::address::Address;
@@ -18,6 +19,8 @@ pub struct Walk<'a> {
     series: Vec<PathBuf>,
     /// Files that need no second look, and what they looked like then.
     settled: HashMap<PathBuf, (u64, i64)>,
+    /// Data files that a patient walk has met.
+    met: HashSet<PathBuf>,
     /// Whether the search goes on until something is there.
     is_patient: bool,
 }
@@ -32,7 +35,7 @@ struct Tree<'a> {
 impl<'a> Walk<'a> {
     /// A walk that tells `finder`. One that is patient takes it well where there is nothing yet.
     pub fn new(finder: Finder<'a>, is_patient: bool) -> Self {
-        Self { finder, series: Vec::new(), settled: HashMap::new(), is_patient }
+        Self { finder, series: Vec::new(), settled: HashMap::new(), met: HashSet::new(), is_patient }
     }
 
     /// Takes one operand.
@@ -48,6 +51,9 @@ impl<'a> Walk<'a> {
             Ok(_) if self.is_image(&path) => self.image(path),
             Ok(_) => self.file(&path, &path),
             Err(_) if is_glob(operand) && dataset.is_none() => self.glob(operand),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                self.tell_failure(&path, "no such file or directory".to_owned())
+            }
             Err(why) => self.tell_failure(&path, why.to_string()),
         }
     }
@@ -143,17 +149,20 @@ impl<'a> Walk<'a> {
             self.tell_failure(&path, why.to_string())?;
         }
         self.hdf5_files(&listed.hdf5, tree.root)?;
-        let images = listed.images.into_iter().filter(|image| !self.finder.claims.holds(image)).collect::<Vec<_>>();
+        let mut images = listed.images;
+        images.retain(|image| !self.finder.claims.holds(image));
         find::series(images).iter().try_for_each(|files| self.finder.images(files, tree.root))?;
         listed.below.iter().try_for_each(|below| self.directory(below, tree))
     }
 
     /// Bliss masters are told at once. Other files wait until all of the directory have been seen:
-    /// they may be data files of one that comes later by name.
+    /// they may be data files of one that comes later by name. Where the search goes on, they wait for
+    /// the next look: they may be of a scan that began after its master was looked at.
     fn hdf5_files(&mut self, files: &[PathBuf], root: &Path) -> Result<(), Stop> {
         let mut waiting: Vec<Found> = Vec::new();
         for file in files {
             if self.finder.claims.holds(file) || self.is_settled(file) {
+                self.finder.hits += 1;
                 continue;
             }
             // Masters below this root are walked by, and need not be had from a collection of them.
@@ -168,12 +177,13 @@ impl<'a> Walk<'a> {
             })?;
             self.settle(file);
         }
-        for found in waiting {
-            if !self.finder.claims.holds(&found.file) {
-                self.finder.take(found, root)?;
-            }
+        let mut fresh = files.to_vec();
+        fresh.retain(|file| self.is_patient && self.met.insert(file.clone()));
+        for file in &fresh {
+            self.settled.remove(file);
         }
-        Ok(())
+        waiting.retain(|found| !self.finder.claims.holds(&found.file) && !fresh.contains(&found.file));
+        waiting.into_iter().try_for_each(|found| self.finder.take(found, root))
     }
 
     fn is_settled(&self, file: &Path) -> bool {

@@ -1,0 +1,180 @@
+//! Directories.
+
+use std::os::unix::fs::symlink;
+
+use hdf5::File;
+use sample::Defect;
+
+use crate::field::{Field, class, find};
+
+#[test]
+fn a_dataset_is_its_scans_and_not_its_lima_files() {
+    let field = Field::new();
+    let data = field.dataset("x", &[]);
+    let ran = find(&[&data.raw]).good();
+    let scans = ran.fields(&["below", "entry", "frames", "complete"]);
+    let (one, two) = ("LaB6/LaB6_0001/LaB6_0001.h5 1.1 12 true", "LaB6/LaB6_0001/LaB6_0001.h5 2.1 12 true");
+    assert_eq!(scans, [one, two]);
+    assert_eq!(ran.stderr, "");
+    let scan = &ran.records("scan")[0];
+    assert_eq!(scan["sources"].as_array().unwrap().len(), 3);
+    assert_eq!(scan["file"], data.master.to_str().unwrap());
+}
+
+#[test]
+fn the_master_alone_gives_the_same_but_for_where_it_was_found() {
+    let field = Field::new();
+    let data = field.dataset("x", &[]);
+    let scans = find(&[&data.master]).good().fields(&["below", "entry"]);
+    assert_eq!(scans, ["LaB6_0001.h5 1.1", "LaB6_0001.h5 2.1"]);
+}
+
+#[test]
+fn where_the_data_were_moved_to_changes_no_id() {
+    let field = Field::new();
+    let data = field.dataset("x", &[]);
+    let before = find(&[&data.raw]).good().fields(&["id"]);
+    std::fs::rename(field.path("x"), field.path("elsewhere")).unwrap();
+    let after = find(&[field.path("elsewhere/RAW_DATA")]).good().fields(&["id"]);
+    assert_eq!(before, after);
+}
+
+#[test]
+fn defects_are_told_frame_by_frame_and_are_no_failure() {
+    let field = Field::new();
+    let defects = [Defect::MissingFile, Defect::UnwrittenChunk, Defect::Aborted, Defect::Running];
+    let data = field.dataset("x", &defects);
+    let ran = find(&[&data.raw]).good();
+    let expected = [
+        r#"1.1 false [{"range":[[5,10]],"reason":"file missing: scan0001/DET_0001.h5"}]"#,
+        r#"2.1 false [{"range":[[6,7]],"reason":"not written"}]"#,
+        r#"3.1 false [{"range":[[6,10]],"reason":"not written"},{"range":[[10,12]],"reason":"file missing: scan0003/DET_0002.h5"}]"#,
+        r#"4.1 false [{"range":[[5,10]],"reason":"being written"},{"range":[[10,12]],"reason":"not written"}]"#,
+    ];
+    let detector = ran.records("scan")[0]["detector"].as_str().unwrap().to_owned();
+    let expected = expected.map(|line| line.replace("DET", &detector));
+    assert_eq!(ran.fields(&["entry", "complete", "absent"]), expected);
+    let warnings: Vec<_> = ran.stderr.lines().collect();
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    assert!(warnings[2].contains("6 of 12 frames absent: not written, and other reasons"), "{}", warnings[2]);
+}
+
+#[test]
+fn files_without_a_master_are_scans_of_their_own_and_images_are_series() {
+    let field = Field::new();
+    let data = field.dataset("x", &[]);
+    std::fs::remove_file(&data.master).unwrap();
+    let lima = find(&[data.lima[0][0].parent().unwrap()]).good();
+    assert_eq!(lima.fields(&["entry", "frames"]), ["entry_0000 5", "entry_0000 5", "entry_0000 2"]);
+
+    for name in ["img/fe_0001.edf", "img/fe_0002.edf", "img/dark.edf", "img/.hidden_0001.edf", "img/notes.txt"] {
+        field.edf(name);
+    }
+    field.image("img/mask.npy");
+    let images = find(&[field.path("img")]).good();
+    assert_eq!(
+        images.fields(&["below", "detector", "frames", "codec"]),
+        ["dark.edf dark 1 edf", "fe_0001.edf fe 2 edf"]
+    );
+}
+
+#[test]
+fn a_data_file_that_comes_before_its_master_by_name_is_not_listed_twice() {
+    let field = Field::new();
+    for number in 1..=2 {
+        let file = File::create(field.path(&format!("d/a_data_{number:06}.h5"))).unwrap();
+        let group = class(&class(&file, "entry", "NXentry"), "data", "NXdata");
+        let data = group.new_dataset::<u16>().shape((2, 3, 4)).no_chunk().create("data").unwrap();
+        data.write_raw(&[0_u16; 24]).unwrap();
+    }
+    let master = File::create(field.path("d/a_master.h5")).unwrap();
+    let group = class(&class(&master, "entry", "NXentry"), "data", "NXdata");
+    for number in 1..=2 {
+        let name = format!("a_data_{number:06}.h5");
+        group.link_external(&name, "/entry/data/data", &format!("data_{number:06}")).unwrap();
+    }
+    drop((group, master));
+    let ran = find(&[field.path("d")]).good();
+    assert_eq!(ran.fields(&["below", "frames"]), ["a_master.h5 4"]);
+}
+
+#[test]
+fn the_lima_files_of_scans_that_are_not_wanted_are_not_listed_either() {
+    let field = Field::new();
+    let data = field.dataset("x", &[]);
+    let ran = find(&[data.raw.as_os_str(), "--entry".as_ref(), "2.1".as_ref()]).good();
+    assert_eq!(ran.fields(&["entry"]), ["2.1"]);
+    let ran = find(&[data.raw.as_os_str(), "--title".as_ref(), "loopscan*".as_ref()]).good();
+    assert_eq!(ran.fields(&["entry"]), Vec::<String>::new());
+    assert!(ran.stderr.contains("nothing matches the options; there is pilatus"), "{}", ran.stderr);
+}
+
+#[test]
+fn links_are_followed_once_and_rings_end() {
+    let field = Field::new();
+    field.master("raw/a/a.h5", "1.1", "p3", 2);
+    symlink(field.path("raw"), field.path("raw/a/up")).unwrap();
+    symlink("self", field.path("raw/self")).unwrap();
+    symlink(field.path("raw/a"), field.path("raw/z_again")).unwrap();
+    symlink("nowhere.h5", field.path("raw/gone.h5")).unwrap();
+    field.master("elsewhere/b.h5", "1.1", "p3", 2);
+    symlink(field.path("elsewhere"), field.path("raw/linked")).unwrap();
+    let ran = find(&[field.path("raw")]).good();
+    assert_eq!(ran.fields(&["below"]), ["a/a.h5", "linked/b.h5"]);
+}
+
+#[test]
+fn a_real_directory_goes_before_a_link_to_it() {
+    let field = Field::new();
+    field.master("raw/sample/s.h5", "1.1", "p3", 2);
+    symlink(field.path("raw/sample"), field.path("raw/current")).unwrap();
+    assert_eq!(find(&[field.path("raw")]).good().fields(&["below"]), ["sample/s.h5"]);
+}
+
+#[test]
+fn the_order_is_that_of_names_and_entries() {
+    let field = Field::new();
+    for name in ["raw/b/b.h5", "raw/a/a.h5", "raw/c.h5", "raw/a.h5"] {
+        field.master(name, "1.1", "p3", 1);
+    }
+    let first = find(&[field.path("raw")]).good();
+    assert_eq!(first.fields(&["below"]), ["a.h5", "c.h5", "a/a.h5", "b/b.h5"]);
+    assert_eq!(find(&[field.path("raw")]).stdout, first.stdout);
+}
+
+#[test]
+fn a_collection_and_a_walk_name_the_same_scans() {
+    let field = Field::new();
+    field.master("raw/s/s_0001/s_0001.h5", "1.1", "p3", 2);
+    field.master("raw/s/s_0002/s_0002.h5", "1.1", "p3", 2);
+    let collection = File::create(field.path("raw/s.h5")).unwrap();
+    for dataset in ["s_0001", "s_0002"] {
+        collection.link_external(&format!("s/{dataset}/{dataset}.h5"), "/1.1", &format!("{dataset}_1.1")).unwrap();
+    }
+    drop(collection);
+    let walked = find(&[field.path("raw")]).good();
+    assert_eq!(walked.fields(&["below"]), ["s/s_0001/s_0001.h5", "s/s_0002/s_0002.h5"]);
+    assert_eq!(find(&[field.path("raw/s.h5")]).good().stdout, walked.stdout);
+}
+
+#[test]
+fn files_that_are_being_made_and_the_pipes_own_are_left_alone() {
+    let field = Field::new();
+    field.master("raw/a.h5", "1.1", "p3", 2);
+    field.master("raw/.azpipe/parts/x.h5", "1.1", "p3", 2);
+    field.master("raw/.a.h5.tmp.h5", "1.1", "p3", 2);
+    assert_eq!(find(&[field.path("raw")]).good().fields(&["below"]), ["a.h5"]);
+}
+
+#[test]
+fn all_detectors_of_a_file_that_is_no_bliss_master_are_listed() {
+    let field = Field::new();
+    let file = File::create(field.path("raw/nexus.h5")).unwrap();
+    let instrument = class(&class(&file, "entry", "NXentry"), "instrument", "NXinstrument");
+    for name in ["saxs", "waxs"] {
+        let member = class(&instrument, name, "NXdetector");
+        member.new_dataset::<u16>().shape((2, 3, 4)).create("data").unwrap().write_raw(&[0_u16; 24]).unwrap();
+    }
+    drop((instrument, file));
+    assert_eq!(find(&[field.path("raw")]).good().fields(&["detector"]), ["saxs", "waxs"]);
+}
