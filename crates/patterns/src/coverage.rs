@@ -43,8 +43,10 @@ pub fn find(out_root: &Path, task: &Task) -> Coverage {
     let stamps = Stamps::of(&task.acquisition.sources);
     for path in parts_of(out_root, &task.scan, &task.recipe_digest) {
         let part = part::peek(&path).and_then(|head| {
-            let about_this = head.scan == task.scan && head.recipe == task.recipe_digest;
-            (about_this && head.meets(first, last)).then(|| part::read(&path)).transpose()
+            if head.scan != task.scan || head.recipe != task.recipe_digest {
+                return Err(part::Error::content(&path, "damaged: its first line is about another scan or recipe"));
+            }
+            head.meets(first, last).then(|| part::read(&path)).transpose()
         });
         match part {
             Ok(Some(part)) => {

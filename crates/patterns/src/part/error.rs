@@ -73,7 +73,7 @@ impl Error {
         move |why| Self::Hdf5 { path: path.clone(), why }
     }
 
-    pub(super) fn content(path: &Path, why: impl Into<String>) -> Self {
+    pub(crate) fn content(path: &Path, why: impl Into<String>) -> Self {
         Self::Content { path: path.to_path_buf(), why: why.into() }
     }
 
