@@ -13,7 +13,8 @@ fn blocks() -> Vec<&'static str> {
 
 /// Whether a program is here. CI has what the README asks for.
 fn has(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().expect("sh").status.success();
+    let found =
+        Command::new("sh").args(["-c", &format!("command -v {program}")]).output().expect("sh").status.success();
     assert!(found || std::env::var_os("CI").is_none(), "{program} is not here, and CI needs it");
     found
 }
@@ -37,6 +38,7 @@ fn the_commands_run_as_they_stand() {
         let output = shell.output().expect("bash runs");
         assert!(output.status.success(), "{}\n{block}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    let results: Vec<_> = std::fs::read_dir(directory.path().join("PROCESSED/LaB6/LaB6_0001")).expect("results").collect();
+    let results: Vec<_> =
+        std::fs::read_dir(directory.path().join("PROCESSED/LaB6/LaB6_0001")).expect("results").collect();
     assert_eq!(results.len(), 2, "one file a scan");
 }

@@ -97,7 +97,8 @@ fn largest(ours: &[f64], reference: &[f64]) -> f64 {
 fn ceria_on_a_pilatus_1m_as_dioptas_integrated_it() {
     let Some(data) = data("dioptas-ceo2-pilatus1m") else { return };
     let reference = Table::read(&data.join("CeO2_Pilatus1M.xy"));
-    let flags = ["--npt", "1512", "--unit", "2th_deg", "--polarization", "0.99", "--dummy", "none", "--error-model", "no"];
+    let flags =
+        ["--npt", "1512", "--unit", "2th_deg", "--polarization", "0.99", "--dummy", "none", "--error-model", "no"];
     let ours = pipe(&data.join("CeO2_Pilatus1M.tif"), &data.join("CeO2_Pilatus1M_orientation2.poni"), &flags);
     let (axis, intensity) = (ours.numbers("2th"), ours.pattern("intensity", 0, 1512));
     let (expected_axis, expected) = (reference.column(0), reference.column(1));
@@ -118,11 +119,26 @@ fn glucose_isomerase_saxs_with_errors_as_raw_integrated_it() {
     // The reference is of the image flipped left to right: orientation 4 says the same of the image as it is.
     let scratch = tempfile::tempdir().expect("a temporary directory");
     let poni = std::fs::read_to_string(data.join("gi2.poni")).expect("the PONI");
-    let poni = poni.replace("poni_version: 2\n", "poni_version: 2.1\n").replace("{\"pixel1\"", "{\"orientation\": 4, \"pixel1\"");
+    let poni = poni
+        .replace("poni_version: 2\n", "poni_version: 2.1\n")
+        .replace("{\"pixel1\"", "{\"orientation\": 4, \"pixel1\"");
     let turned = scratch.path().join("turned.poni");
     std::fs::write(&turned, poni).expect("it can be written");
     let mask = flipped_mask(&data.join("mask.edf"), scratch.path());
-    let flags = ["--npt", "496", "--unit", "q_A^-1", "--radial-range", "0,0.2861700701881139", "--split", "no", "--dummy", "none", "--mask", &mask];
+    let flags = [
+        "--npt",
+        "496",
+        "--unit",
+        "q_A^-1",
+        "--radial-range",
+        "0,0.2861700701881139",
+        "--split",
+        "no",
+        "--dummy",
+        "none",
+        "--mask",
+        &mask,
+    ];
     let ours = pipe(&data.join("GI2_A9_19_001_0000.tiff"), &turned, &flags);
     let cut = |all: Vec<f64>| all[17..491].to_vec();
     let scaled = |name| cut(ours.pattern(name, 0, 496)).into_iter().map(|value| value / scale).collect::<Vec<_>>();
@@ -149,9 +165,11 @@ fn flipped_mask(edf: &Path, directory: &Path) -> String {
 #[test]
 fn a_map_of_magnetite_in_a_bliss_scan() {
     let Some(data) = data("dioptas-fe3o4-map-bliss2") else { return };
-    let flags = ["--npt", "1508", "--unit", "2th_deg", "--polarization", "0.99", "--dummy", "none", "--detector-mask", "off"];
+    let flags =
+        ["--npt", "1508", "--unit", "2th_deg", "--polarization", "0.99", "--dummy", "none", "--detector-mask", "off"];
     let ours = pipe(&data.join("Fe3O4C_0001.h5"), &data.join("map.poni"), &flags);
-    let names = ["frame0_Fe3O4C_M1_map_1", "frame1_Fe3O4C_M1_map_2", "frame2_Fe3O4C_M1_map_3", "frame3_Fe3O4C_M1_map_6"];
+    let names =
+        ["frame0_Fe3O4C_M1_map_1", "frame1_Fe3O4C_M1_map_2", "frame2_Fe3O4C_M1_map_3", "frame3_Fe3O4C_M1_map_6"];
     for (frame, name) in names.iter().enumerate() {
         let reference = Table::read(&data.join(format!("ref/{name}_P1_E1_001.xy")));
         let difference = distance(&ours.pattern("intensity", frame, 1508), &reference.column(1));
@@ -163,7 +181,20 @@ fn a_map_of_magnetite_in_a_bliss_scan() {
 fn titanium_on_a_pixium_as_pyfai_integrated_it() {
     let Some(data) = data("lightform-pixium") else { return };
     let reference = Table::read(&data.join("pixium_03150_integrated.dat"));
-    let flags = ["--npt", "5000", "--unit", "2th_deg", "--polarization", "0.99", "--split", "full", "--empty", "0", "--error-model", "no"];
+    let flags = [
+        "--npt",
+        "5000",
+        "--unit",
+        "2th_deg",
+        "--polarization",
+        "0.99",
+        "--split",
+        "full",
+        "--empty",
+        "0",
+        "--error-model",
+        "no",
+    ];
     let ours = pipe(&data.join("pixium_03150.tif"), &data.join("pixium.poni"), &flags);
     let difference = distance(&ours.pattern("intensity", 0, 5000), &reference.column(1));
     assert!(difference < 1e-4, "R = {difference}");
@@ -177,8 +208,22 @@ fn thirty_six_sectors_of_titanium() {
     std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).expect("gzip");
     let reference = Table::parse(&text);
     let flags = [
-        "--npt", "5000", "--npt-azim", "36", "--unit", "2th_deg", "--radial-range", "2,8", "--azimuth-range", "-180,180",
-        "--polarization", "0.99", "--empty", "0", "--error-model", "no",
+        "--npt",
+        "5000",
+        "--npt-azim",
+        "36",
+        "--unit",
+        "2th_deg",
+        "--radial-range",
+        "2,8",
+        "--azimuth-range",
+        "-180,180",
+        "--polarization",
+        "0.99",
+        "--empty",
+        "0",
+        "--error-model",
+        "no",
     ];
     let ours = pipe(&data.join("pixium_03150.tif"), &data.join("pixium_cakes.poni"), &flags);
     let cake = ours.pattern("intensity", 0, 36 * 5000);
