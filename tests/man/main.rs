@@ -1,5 +1,6 @@
 //! The manual pages: true to the command lines, well-formed, and with examples that work.
 
+mod example;
 mod page;
 
 use std::io::Write;
@@ -18,14 +19,21 @@ const SECTIONS: [&str; 9] = [
     "\"SEE ALSO\"",
 ];
 
-/// Each filter's name and its page as it should be.
-fn pages() -> impl Iterator<Item = (String, String)> {
-    let commands = [plan_split::command(), ai_integrate::command()];
+/// Each filter's name, what somebody wrote of it, and its page as it should be.
+fn pages() -> impl Iterator<Item = (String, String, String)> {
+    let commands = [
+        scan_find::command(),
+        plan_split::command(),
+        ai_integrate::command(),
+        gather::command(),
+        slurm_emit::command(),
+    ];
     commands.into_iter().map(|command| {
         let name = command.get_name().to_owned();
         let sections = root().join("man/extra").join(format!("{name}.man"));
         let sections = std::fs::read_to_string(&sections).unwrap_or_else(|why| panic!("{}: {why}", sections.display()));
-        (name, page::render(&command, &sections))
+        let page = page::render(&command, &sections);
+        (name, sections, page)
     })
 }
 
@@ -35,7 +43,7 @@ fn root() -> &'static Path {
 
 #[test]
 fn pages_are_what_the_command_lines_say() {
-    for (name, page) in pages() {
+    for (name, _, page) in pages() {
         let path = root().join("man").join(format!("{name}.1"));
         if std::env::var_os("AZPIPE_BLESS").is_some() {
             std::fs::write(&path, &page).expect("the page is written");
@@ -47,7 +55,7 @@ fn pages_are_what_the_command_lines_say() {
 
 #[test]
 fn pages_have_the_sections_that_readers_look_for() {
-    for (name, page) in pages() {
+    for (name, _, page) in pages() {
         let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix(".SH ")).collect();
         assert_eq!(sections, SECTIONS, "{name}");
     }
@@ -55,7 +63,7 @@ fn pages_have_the_sections_that_readers_look_for() {
 
 #[test]
 fn mandoc_finds_nothing_wrong() {
-    for (name, page) in pages() {
+    for (name, _, page) in pages() {
         let mandoc = Command::new("mandoc")
             .args(["-T", "lint", "-W", "warning"])
             .stdin(Stdio::piped())
@@ -68,5 +76,12 @@ fn mandoc_finds_nothing_wrong() {
         drop(stdin);
         let lint = mandoc.wait_with_output().expect("mandoc ends");
         assert!(lint.status.success(), "{name}: {}", String::from_utf8_lossy(&lint.stdout));
+    }
+}
+
+#[test]
+fn examples_work() {
+    for (_, sections, _) in pages() {
+        example::run_all(&sections);
     }
 }

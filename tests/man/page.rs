@@ -9,7 +9,8 @@ const DATE: &str = "2026-11-21";
 /// What roff reads at the top: an apostrophe that is one on every device.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
-/// The page of a filter. `sections` is what comes behind its options, in roff.
+/// The page of a filter. `sections` is what comes behind its options, in roff, with the examples
+/// between `.EX` and `.EE` as one would type them.
 pub fn render(command: &Command, sections: &str) -> String {
     let (name, version) = (command.get_name(), command.get_version().unwrap_or_default());
     let man = Man::new(command.clone());
@@ -19,7 +20,7 @@ pub fn render(command: &Command, sections: &str) -> String {
         format!(".SH SYNOPSIS\n\\fB{}\\fR {}\n", escape(name), synopsis(command)),
         part(|out| man.render_description_section(out)),
         with_subsections(part(|out| man.render_options_section(out)), command),
-        sections.to_owned(),
+        with_literal_examples(sections),
     ];
     let lines: Vec<String> = parts.concat().lines().map(tidy).collect();
     PREAMBLE.to_owned() + &without_idle_breaks(&lines)
@@ -40,6 +41,20 @@ fn synopsis(command: &Command) -> String {
     let usage = command.clone().render_usage().to_string();
     let (_, arguments) = usage.split_once(command.get_name()).expect("the usage names the program");
     escape(arguments.trim())
+}
+
+fn with_literal_examples(sections: &str) -> String {
+    let mut literal = false;
+    let mut line = |line: &str| {
+        literal = line == ".EX" || literal && line != ".EE";
+        if !literal || line == ".EX" {
+            return format!("{line}\n");
+        }
+        let text = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq").replace('`', "\\(ga");
+        // A dot at the start of a line would be a command to roff, and an empty line a space.
+        format!("\\&{text}\n")
+    };
+    sections.lines().map(&mut line).collect()
 }
 
 fn part(render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {

@@ -36,7 +36,7 @@ fn help_is_short_or_long() {
 fn a_wrong_flag_is_answered_with_what_to_try() {
     for tool in TOOLS {
         let place = workplace();
-        let done = tool.run(place.path(), &["--fial-fast"], NOTE);
+        let done = tool.run(place.path(), &["--fial-fast"], tool.line);
         assert_eq!(done.status.code(), Some(2), "{tool:?}");
         assert_eq!(lines(&done.stdout), [""; 0], "{tool:?}");
         let message = String::from_utf8_lossy(&done.stderr);

@@ -1,6 +1,7 @@
 //! The manners that all five filters share, asked of the programs as they are built.
 
 mod arguments;
+mod paths;
 mod records;
 mod signals;
 mod streams;

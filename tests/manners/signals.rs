@@ -7,12 +7,12 @@ use std::process::{Child, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::tool::{AI_INTEGRATE, NOTE, READERS, Tool, wait, workplace};
+use crate::tool::{AI_INTEGRATE, READERS, TOOLS, Tool, wait, workplace};
 
 /// A filter that has read one record and waits for the next.
 fn waiting(tool: Tool, place: &std::path::Path) -> Child {
     let mut child = tool.command(place).stdin(Stdio::piped()).spawn().expect("it starts");
-    writeln!(child.stdin.as_mut().expect("a pipe"), "{NOTE}").expect("it reads");
+    writeln!(child.stdin.as_mut().expect("a pipe"), "{}", tool.line).expect("it reads");
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
     child
@@ -24,7 +24,7 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn sigint_ends_it_by_sigint() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
         let mut child = waiting(tool, place.path());
         send(&child, Signal::SIGINT);
@@ -34,7 +34,7 @@ fn sigint_ends_it_by_sigint() {
 
 #[test]
 fn sigterm_ends_it_by_sigterm_or_drains() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
         let mut child = waiting(tool, place.path());
         send(&child, Signal::SIGTERM);
@@ -49,26 +49,26 @@ fn sigterm_ends_it_by_sigterm_or_drains() {
 
 #[test]
 fn sigusr1_drains_and_is_nothing_to_others() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
         let mut child = waiting(tool, place.path());
         send(&child, Signal::SIGUSR1);
         let drains = tool.name == AI_INTEGRATE.name;
         if !drains {
-            writeln!(child.stdin.as_mut().expect("a pipe"), "{NOTE}").expect("it still reads");
+            writeln!(child.stdin.as_mut().expect("a pipe"), "{}", tool.line).expect("it still reads");
             drop(child.stdin.take());
         }
-        assert_eq!(wait(&mut child).code(), Some(if drains { 76 } else { 0 }), "{tool:?}");
+        assert_eq!(wait(&mut child).code(), Some(if drains { 76 } else { tool.status }), "{tool:?}");
     }
 }
 
 #[test]
 fn a_reader_that_does_not_read_does_not_keep_it_from_ending() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
         let mut child = tool.command(place.path()).stdin(Stdio::piped()).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("a pipe");
-        let feeder = std::thread::spawn(move || while writeln!(stdin, "{NOTE}").is_ok() {});
+        let feeder = std::thread::spawn(move || while writeln!(stdin, "{}", tool.line).is_ok() {});
         // Long enough for both pipes to fill.
         std::thread::sleep(std::time::Duration::from_millis(300));
         send(&child, Signal::SIGINT);
@@ -92,10 +92,10 @@ fn a_fifo_without_a_writer_does_not_keep_it_from_ending() {
 
 #[test]
 fn a_background_job_of_a_script_ignores_sigint() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
-        let script = "trap '' INT; (sleep 0.3; echo \"$NOTE\") | \"$@\" & sleep 0.1; kill -INT $!; wait $!";
-        let done = tool.in_shell(place.path(), script).env("NOTE", NOTE).output().expect("bash");
-        assert_eq!(done.status.code(), Some(0), "{tool:?}");
+        let script = "trap '' INT; (sleep 0.3; echo \"$LINE\") | \"$@\" & sleep 0.1; kill -INT $!; wait $!";
+        let done = tool.in_shell(place.path(), script).env("LINE", tool.line).output().expect("bash");
+        assert_eq!(done.status.code(), Some(tool.status), "{tool:?}");
     }
 }

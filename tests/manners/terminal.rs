@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 use nix::pty::openpty;
 
-use crate::tool::{NOTE, PLAN_SPLIT, READERS, feed, lines, wait, workplace};
+use crate::tool::{PLAN_SPLIT, TOOLS, feed, lines, wait, workplace};
 
 #[test]
 fn a_terminal_with_nothing_to_read_gets_short_help() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
         let terminal = openpty(None, None).expect("a terminal");
         let done = tool.command(place.path()).stdin(terminal.slave).output().expect("it ends");
@@ -24,7 +24,7 @@ fn a_terminal_with_nothing_to_read_gets_short_help() {
 
 #[test]
 fn a_terminal_that_was_asked_for_is_read() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
         let terminal = openpty(None, None).expect("a terminal");
         // The end of input, as typed.
@@ -61,9 +61,9 @@ fn colour_is_for_terminals_that_want_it() {
 
 #[test]
 fn what_is_no_terminal_gets_neither_colour_nor_progress() {
-    for tool in READERS {
+    for tool in TOOLS {
         let place = workplace();
-        let done = feed(tool.command(place.path()), format!("{NOTE}\nbad\n").as_bytes());
+        let done = feed(tool.command(place.path()), format!("{}\nbad\n", tool.line).as_bytes());
         assert!(!done.stderr.iter().any(|byte| b"\r\x1b".contains(byte)), "{done:?}");
     }
 }

@@ -8,29 +8,45 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A filter that reads records.
+/// A filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
     pub name: &'static str,
     path: &'static str,
     /// What it demands, in the workplace.
     demands: &'static [(&'static str, &'static str)],
+    /// A line of input that it answers with a line of output.
+    pub line: &'static str,
+    /// Its status after that line.
+    pub status: i32,
 }
 
+pub const SCAN_FIND: Tool =
+    Tool { name: "scan-find", path: env!("CARGO_BIN_EXE_scan-find"), demands: &[], line: "no/such/file.h5", status: 1 };
 pub const PLAN_SPLIT: Tool = Tool {
     name: "plan-split",
     path: env!("CARGO_BIN_EXE_plan-split"),
     demands: &[("--poni", "lab6.poni"), ("--out", "PROCESSED")],
+    line: NOTE,
+    status: 0,
 };
-pub const AI_INTEGRATE: Tool = Tool { name: "ai-integrate", path: env!("CARGO_BIN_EXE_ai-integrate"), demands: &[] };
-pub const SLURM_EMIT: Tool =
-    Tool { name: "slurm-emit", path: env!("CARGO_BIN_EXE_slurm-emit"), demands: &[("--dir", "jobs")] };
+pub const AI_INTEGRATE: Tool =
+    Tool { name: "ai-integrate", path: env!("CARGO_BIN_EXE_ai-integrate"), demands: &[], line: NOTE, status: 0 };
+pub const GATHER: Tool =
+    Tool { name: "gather", path: env!("CARGO_BIN_EXE_gather"), demands: &[], line: NOTE, status: 0 };
+pub const SLURM_EMIT: Tool = Tool {
+    name: "slurm-emit",
+    path: env!("CARGO_BIN_EXE_slurm-emit"),
+    demands: &[("--dir", "jobs")],
+    line: NOTE,
+    status: 0,
+};
 
 /// All that read records.
-pub const READERS: [Tool; 3] = [PLAN_SPLIT, AI_INTEGRATE, SLURM_EMIT];
+pub const READERS: [Tool; 4] = [PLAN_SPLIT, AI_INTEGRATE, GATHER, SLURM_EMIT];
 
 /// All of them.
-pub const TOOLS: [Tool; 3] = READERS;
+pub const TOOLS: [Tool; 5] = [SCAN_FIND, PLAN_SPLIT, AI_INTEGRATE, GATHER, SLURM_EMIT];
 
 /// A record of a type that nobody knows: it passes through every filter.
 pub const NOTE: &str = r#"{"type":"note","v":7,"id":"n1","text":"à \"b\"", "nested":{"kept": [1, 2.50]}}"#;

@@ -1,0 +1,45 @@
+//! The examples of the manual pages, run as a reader would run them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use sample::{Detector, Options};
+
+/// The examples of a page, each one script, as they stand between `.EX` and `.EE`.
+fn examples(sections: &str) -> Vec<String> {
+    let mut examples = Vec::new();
+    let mut current: Option<String> = None;
+    for line in sections.lines() {
+        match (line, &mut current) {
+            (".EX", _) => current = Some(String::new()),
+            (".EE", _) => examples.extend(current.take()),
+            (line, Some(script)) => *script += &format!("{line}\n"),
+            _ => (),
+        }
+    }
+    examples
+}
+
+/// Runs the examples of a page one after the other, where a reader would have the sample dataset.
+pub fn run_all(sections: &str) {
+    let place = tempfile::tempdir().expect("a directory");
+    let detector = Detector::named("pilatus-100k").expect("the sample knows it");
+    let options = Options { detector, dtype: detector.dtype, ..Options::default() };
+    sample::write(place.path(), &options).expect("a dataset");
+    for example in examples(sections) {
+        let done = Command::new("bash")
+            .args(["-euo", "pipefail", "-c", &example])
+            .current_dir(place.path())
+            .env("PATH", path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash");
+        assert!(done.status.success(), "{example}\n{}: {}", done.status, String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+/// Where the programs under test come first.
+fn path() -> String {
+    let programs = Path::new(env!("CARGO_BIN_EXE_gather")).parent().expect("a directory");
+    format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"))
+}
