@@ -22,11 +22,11 @@ pub struct Args {
     pub engine: EngineKind,
 
     /// Tasks at a time, each with threads of its own
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub engines: u16,
 
     /// Threads of an engine [default: the CPU budget over the engines]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
     /// Frames that are integrated side by side

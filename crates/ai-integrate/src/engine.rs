@@ -8,12 +8,14 @@ use integrator::{Integrator, PixelType};
 use recipe::Recipe;
 use records::Task;
 
+use crate::task::Refusal;
+
 /// A recipe, checked against the task's digest, and its integrator for frames of one kind.
 pub struct Method {
     /// The recipe.
     pub recipe: Recipe,
     kind: Kind,
-    integrator: OnceLock<Result<Integrator, String>>,
+    integrator: OnceLock<Result<Integrator, Refusal>>,
 }
 
 /// Rows, columns and type of frames.
@@ -23,7 +25,7 @@ struct Kind {
     dtype: String,
 }
 
-type Slot = Arc<OnceLock<Result<Arc<Method>, String>>>;
+type Slot = Arc<OnceLock<Result<Arc<Method>, Refusal>>>;
 
 /// The methods of a run. Each is made once, whichever thread asks first; the others wait.
 #[derive(Default)]
@@ -33,12 +35,16 @@ impl Methods {
     /// The method of a task.
     ///
     /// # Errors
-    /// The recipe or a file of it can't be read, or has changed: in one line.
-    pub fn of(&self, task: &Task) -> Result<Arc<Method>, String> {
+    /// The recipe or a file of it can't be read, or has changed.
+    pub fn of(&self, task: &Task) -> Result<Arc<Method>, Refusal> {
         let kind = Kind { shape: task.acquisition.shape, dtype: task.acquisition.dtype.clone() };
         let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), kind.clone());
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
-        let load = || Recipe::load(&task.recipe, &task.recipe_digest).map_err(|why| why.to_string());
+        let refused = |why: recipe::Error| {
+            let retryable = matches!(why, recipe::Error::File { .. });
+            Refusal { why: why.to_string(), retryable }
+        };
+        let load = || Recipe::load(&task.recipe, &task.recipe_digest).map_err(refused);
         let method = |recipe| Arc::new(Method { recipe, kind, integrator: OnceLock::new() });
         slot.get_or_init(|| load().map(method)).clone()
     }
@@ -48,9 +54,10 @@ impl Method {
     /// The integrator. Made when first asked for: a run that finds all done needs none.
     ///
     /// # Errors
-    /// The recipe can't be applied to such frames: in one line.
-    pub fn integrator(&self) -> Result<&Integrator, String> {
-        self.integrator.get_or_init(|| self.make()).as_ref().map_err(Clone::clone)
+    /// The recipe can't be applied to such frames.
+    pub fn integrator(&self) -> Result<&Integrator, Refusal> {
+        let refused = |why| Refusal { why, retryable: false };
+        self.integrator.get_or_init(|| self.make().map_err(refused)).as_ref().map_err(Clone::clone)
     }
 
     fn make(&self) -> Result<Integrator, String> {

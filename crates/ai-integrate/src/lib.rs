@@ -4,23 +4,27 @@
 //! integrated in one go; rows go into the part in the order of the frames.
 
 mod args;
+mod crew;
 mod engine;
 mod monitor;
 mod sources;
+mod tally;
 mod task;
 mod window;
 mod work;
 
+use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use manners::{Filter, Input, Stop, cpu};
 use records::Record;
 
 use args::Args;
-use task::{Outcome, Runner};
+use task::{Progress, Runner};
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
@@ -36,8 +40,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let input = Mutex::new(Input::open(&args.inputs)?);
     filter.drain_on_term();
     filter.flush_each();
-    if let Some(time) = args.deadline {
-        filter.drain_at(Instant::now() + time);
+    // One beyond the end of the clock never comes.
+    if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
+        filter.drain_at(deadline);
     }
     let engines = usize::from(args.engines);
     let threads = args.threads.map_or_else(|| (cpu::budget() / engines).max(1), usize::from);
@@ -46,11 +51,13 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     pool.map_err(|why| Stop::fatal("threads", why))?;
     let runner = Runner::new(filter, &args, threads);
     let drain = Drain::default();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let engine = || drain.note_stop(engine(&runner, &input, filter, &drain));
-        let others: Vec<_> = (1..engines).map(|_| scope.spawn(engine)).collect();
+        let others: Result<Vec<_>, _> =
+            (1..engines).map(|_| thread::Builder::new().spawn_scoped(scope, engine)).collect();
+        let others = others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.halt(stop))?;
         let first = engine();
-        let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.fold(first, Result::and)
     })?;
     drain.outcome(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_done())
@@ -58,6 +65,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 
 /// Tasks, one after the other, until there is none left, or another engine has stopped.
 fn engine(runner: &Runner<'_>, input: &Mutex<Input>, filter: &Filter, drain: &Drain) -> Result<(), Stop> {
+    let _bug = HaltOnPanic(filter);
     while !drain.stopped.load(SeqCst) {
         let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
         match record {
@@ -69,6 +77,17 @@ fn engine(runner: &Runner<'_>, input: &Mutex<Input>, filter: &Filter, drain: &Dr
     Ok(())
 }
 
+/// Held by an engine: should it panic, the others must not go on for hours before anybody hears of it.
+struct HaltOnPanic<'a>(&'a Filter);
+
+impl Drop for HaltOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.halt(&Stop::fatal("engine", "panicked"));
+        }
+    }
+}
+
 /// How far the run got, should it be asked to drain.
 #[derive(Default)]
 struct Drain {
@@ -78,14 +97,9 @@ struct Drain {
 }
 
 impl Drain {
-    fn note(&self, outcome: Outcome) {
-        match outcome {
-            Outcome::Finished => self.some.store(true, SeqCst),
-            Outcome::CutShort { some } => {
-                self.some.fetch_or(some, SeqCst);
-                self.cut_short.store(true, SeqCst);
-            }
-        }
+    fn note(&self, progress: Progress) {
+        self.some.fetch_or(progress.some, SeqCst);
+        self.cut_short.fetch_or(progress.cut_short, SeqCst);
     }
 
     fn note_stop(&self, ended: Result<(), Stop>) -> Result<(), Stop> {

@@ -1,14 +1,16 @@
 //! The open files of a task: each opened by the first thread that needs it, and closed after its last
 //! frame, so that a task of thousands of files holds a few open.
 
+use std::fmt::Display;
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use frames::store::Store;
+use frames::store::{Store, StoreError};
 use integrator::{Decoder, Integrator};
 use patterns::Status;
-use records::Source;
+use records::{Acquisition, Source};
 
 use crate::work::Windows;
 
@@ -19,6 +21,29 @@ pub struct Loss {
     pub status: Status,
     /// What stderr says of it.
     pub why: String,
+    /// Whether trying again can help.
+    pub retryable: bool,
+}
+
+impl Loss {
+    /// A chunk that is nowhere.
+    pub fn absent(why: String) -> Self {
+        Self { status: Status::Absent, why, retryable: true }
+    }
+
+    /// Bytes that are not what they should be.
+    pub fn corrupt(why: &impl Display) -> Self {
+        Self { status: Status::Corrupt, why: why.to_string(), retryable: false }
+    }
+
+    /// Bytes that can't be had. Where it was the system that did not give them, it may do so later; the
+    /// rest is of the file.
+    pub fn unread(reason: &io::Error, why: &impl Display) -> Self {
+        match reason.raw_os_error() {
+            Some(_) => Self { status: Status::FileMissing, why: why.to_string(), retryable: true },
+            None => Self::corrupt(why),
+        }
+    }
 }
 
 /// An open source.
@@ -36,26 +61,25 @@ struct Slot {
 
 /// The sources of a task.
 pub struct Sources<'a> {
-    sources: &'a [Source],
-    shape: [u64; 2],
+    scan: &'a Acquisition,
     integrator: &'a Integrator,
     slots: Vec<Mutex<Slot>>,
 }
 
 impl<'a> Sources<'a> {
     /// The sources, none of them open yet, and what each is needed for.
-    pub fn new(sources: &'a [Source], shape: [u64; 2], integrator: &'a Integrator, windows: &Windows) -> Self {
-        let mut left = vec![0; sources.len()];
-        let places = (0..windows.count()).flat_map(|index| windows.window(index));
-        places.for_each(|place| left[place.source] += 1);
+    pub fn new(scan: &'a Acquisition, integrator: &'a Integrator, windows: &Windows) -> Self {
+        let mut left = vec![0; scan.sources.len()];
+        windows.places().iter().for_each(|place| left[place.source] += 1);
         let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None })).collect();
-        Self { sources, shape, integrator, slots }
+        Self { scan, integrator, slots }
     }
 
     /// The source, opened; or why it can't be.
     pub fn open(&self, index: usize) -> Result<Arc<Open>, Loss> {
         let mut slot = self.slots[index].lock().unwrap_or_else(PoisonError::into_inner);
-        slot.open.get_or_insert_with(|| open(&self.sources[index], self.shape, self.integrator).map(Arc::new)).clone()
+        let scan = self.scan;
+        slot.open.get_or_insert_with(|| open(&scan.sources[index], scan.shape, self.integrator).map(Arc::new)).clone()
     }
 
     /// So many frames of the source are dealt with.
@@ -69,14 +93,16 @@ impl<'a> Sources<'a> {
 }
 
 fn open(source: &Source, shape: [u64; 2], integrator: &Integrator) -> Result<Open, Loss> {
-    let loss = |status, why: String| Loss { status, why };
-    let found = std::fs::metadata(&source.file).map_err(|why| loss(Status::FileMissing, why.to_string()))?;
+    let found = std::fs::metadata(&source.file).map_err(|why| Loss::unread(&why, &why))?;
     if (found.len(), modified(&found)) != (source.size, source.mtime) {
         let why = "changed since scan-find saw it (another size or time); run scan-find again".to_owned();
-        return Err(loss(Status::SourceChanged, why));
+        return Err(Loss { status: Status::SourceChanged, why, retryable: true });
     }
-    let store = Store::open(source, shape).map_err(|why| loss(Status::Corrupt, why.to_string()))?;
-    let decoder = integrator.decoder(store.coding()).map_err(|why| loss(Status::Corrupt, why.to_string()))?;
+    let store = Store::open(source, shape).map_err(|error| match &error {
+        StoreError::Io { why, .. } => Loss::unread(why, &error),
+        _ => Loss::corrupt(&error),
+    })?;
+    let decoder = integrator.decoder(store.coding()).map_err(|why| Loss::corrupt(&why))?;
     Ok(Open { store, decoder })
 }
 

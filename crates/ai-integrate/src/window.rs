@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
-use integrator::{Assembler, Integrator, Scratch, Stored, Sums};
+use integrator::{AssembleError, Assembled, Assembler, Integrator, Scratch, Stored, Sums};
 use patterns::{Row, Status, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -88,10 +88,10 @@ impl<'a> Worker<'a> {
             match open.store.chunks_of(place.row) {
                 Where::Whole(chunk) => match open.store.read(&chunk, &mut self.buffers[batch.len()]) {
                     Ok(()) => batch.push(Read { place, filter_mask: chunk.filter_mask }),
-                    Err(why) => self.lose(place, &corrupt(&why), out),
+                    Err(why) => self.lose(place, &Loss::unread(&why, &why), out),
                 },
                 Where::Pieces(chunks) => in_pieces.push((place, chunks)),
-                Where::Absent(why) => self.lose(place, &Loss { status: Status::Absent, why }, out),
+                Where::Absent(why) => self.lose(place, &Loss::absent(why), out),
             }
         }
         out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
@@ -113,7 +113,7 @@ impl<'a> Worker<'a> {
         for ((sums, stored), frame) in sums.into_iter().zip(&stored).zip(batch) {
             match sums {
                 Ok(sums) => out.rows.push(row(frame.place.frame, self.monitor, xxh3_64(stored.bytes), sums)),
-                Err(why) => self.lose(frame.place, &corrupt(&why), out),
+                Err(why) => self.lose(frame.place, &Loss::corrupt(&why), out),
             }
         }
     }
@@ -129,8 +129,17 @@ impl<'a> Worker<'a> {
         };
         let sums = self.integrator.assembled(&open.decoder, &mut self.assembler, place.row, chunks, read);
         match sums {
-            Ok((sums, digest)) => out.rows.push(row(place.frame, self.monitor, digest, sums)),
-            Err(why) => self.lose(place, &corrupt(&why), out),
+            Ok(Assembled { sums, digest, warning }) => {
+                out.warnings.extend(warning);
+                out.rows.push(row(place.frame, self.monitor, digest, sums));
+            }
+            Err(error) => {
+                let loss = match &error {
+                    AssembleError::Read { why, .. } => Loss::unread(why, &error),
+                    AssembleError::Decode { .. } => Loss::corrupt(&error),
+                };
+                self.lose(place, &loss, out);
+            }
         }
     }
 
@@ -138,10 +147,6 @@ impl<'a> Worker<'a> {
         out.rows.push(Row::lost(place.frame, loss.status, self.monitor.of(place.frame)));
         out.losses.push((place.frame, place.source, loss.clone()));
     }
-}
-
-fn corrupt(why: &impl std::fmt::Display) -> Loss {
-    Loss { status: Status::Corrupt, why: why.to_string() }
 }
 
 fn row(frame: u64, monitor: &Monitor, stored_digest: u64, sums: Sums) -> Row {

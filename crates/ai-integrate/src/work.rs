@@ -1,9 +1,17 @@
 //! The frames of a task in windows: what one thread takes at a time.
 
-use records::{Source, Spans};
+use std::cmp::Reverse;
+
+use records::{Acquisition, Spans};
+
+/// Windows span no more than this many sources that interleave, so that their rows fit in memory.
+const MOST_LANES: u64 = 16;
+
+/// Windows grow to this many times their size in order to end where a chunk of several frames does.
+const MOST_STRETCH: usize = 8;
 
 /// A frame, and where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its number in the scan.
     pub frame: u64,
@@ -16,30 +24,36 @@ pub struct Place {
 /// The places of the frames to do, in rising order of the frames, and how to take them.
 pub struct Windows {
     places: Vec<Place>,
-    size: usize,
+    /// Behind the last place of each window.
+    ends: Vec<usize>,
 }
 
 impl Windows {
     /// Windows over the frames `todo`, each of about `batch` frames of any one source: where sources
-    /// interleave, as Lima 2's receivers do, a window spans as many frames more.
-    pub fn new(sources: &[Source], todo: &Spans, batch: usize) -> Self {
-        let wanted: Vec<u64> = todo.sorted().iter().collect();
-        let mut places = Vec::with_capacity(wanted.len());
-        for (index, source) in sources.iter().enumerate() {
-            let pairs = source.frames.iter().zip(source.rows.iter());
-            let pairs = pairs.filter(|(frame, _)| wanted.binary_search(frame).is_ok());
-            places.extend(pairs.map(|(frame, row)| Place { frame, source: index, row }));
+    /// interleave, as Lima 2's receivers do, a window spans as many frames more; where a chunk holds
+    /// several frames, it ends with a chunk, for a thread decodes the whole of it.
+    pub fn new(scan: &Acquisition, todo: &Spans, batch: usize) -> Self {
+        let places = places(scan, todo);
+        let steps = scan.sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
+        let lanes = steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MOST_LANES);
+        let size = batch * lanes as usize;
+        let frames_a_chunk = scan.chunk.first().copied().unwrap_or(1).max(1);
+        let chunk = |place: &Place| (place.source, place.row / frames_a_chunk);
+        let (mut ends, mut start) = (Vec::new(), 0);
+        for (end, pair) in (1..).zip(places.windows(2)) {
+            let length = end - start;
+            if length >= size && (chunk(&pair[0]) != chunk(&pair[1]) || length >= MOST_STRETCH * size) {
+                ends.push(end);
+                start = end;
+            }
         }
-        places.sort_unstable();
-        places.dedup_by_key(|place| place.frame);
-        let steps = sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
-        let lanes = steps.max().unwrap_or(1).min(sources.len() as u64).max(1);
-        Self { places, size: batch * lanes as usize }
+        ends.extend((start < places.len()).then_some(places.len()));
+        Self { places, ends }
     }
 
     /// How many windows.
     pub fn count(&self) -> usize {
-        self.places.len().div_ceil(self.size)
+        self.ends.len()
     }
 
     /// How many frames in all.
@@ -47,10 +61,20 @@ impl Windows {
         self.places.len()
     }
 
+    /// How many frames the longest window has.
+    pub fn longest(&self) -> usize {
+        (0..self.count()).map(|index| self.window(index).len()).max().unwrap_or(0)
+    }
+
+    /// All places.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
     /// The places of a window.
     pub fn window(&self, index: usize) -> &[Place] {
-        let from = index * self.size;
-        &self.places[from..self.places.len().min(from + self.size)]
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.places[from..self.ends[index]]
     }
 
     /// The frames of `todo` that no source holds.
@@ -59,33 +83,73 @@ impl Windows {
     }
 }
 
+/// Each frame once. Of two sources that hold it, the file changed last counts, and of two changed at once
+/// the one that stands first, as in the stamps that coverage goes by.
+fn places(scan: &Acquisition, todo: &Spans) -> Vec<Place> {
+    let mut places = Vec::with_capacity(todo.count() as usize);
+    for (index, source) in scan.sources.iter().enumerate() {
+        let Some(source) = source.within(todo) else { continue };
+        let pairs = source.frames.iter().zip(source.rows.iter());
+        places.extend(pairs.map(|(frame, row)| Place { frame, source: index, row }));
+    }
+    places.sort_by_key(|place: &Place| (place.frame, Reverse(scan.sources[place.source].mtime)));
+    places.dedup_by_key(|place| place.frame);
+    places
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::Span;
+    use records::{Source, Span};
 
     fn source(frames: Span) -> Source {
         let count = frames.count();
         Source { frames: frames.into(), rows: Spans::all(count), ..Source::default() }
     }
 
+    fn scan<const N: usize>(sources: [Source; N]) -> Acquisition {
+        Acquisition { sources: sources.into(), ..Acquisition::default() }
+    }
+
     #[test]
     fn windows_follow_the_frames() {
-        let sources = [source(Span::new(0, 5)), source(Span::new(5, 10))];
+        let scan = scan([source(Span::new(0, 5)), source(Span::new(5, 10))]);
         let todo: Spans = [1, 2, 4, 5, 6, 11].into_iter().collect();
-        let windows = Windows::new(&sources, &todo, 2);
-        assert_eq!((windows.count(), windows.frames()), (3, 5));
+        let windows = Windows::new(&scan, &todo, 2);
+        assert_eq!((windows.count(), windows.frames(), windows.longest()), (3, 5, 2));
         assert_eq!(windows.window(1), [Place { frame: 4, source: 0, row: 4 }, Place { frame: 5, source: 1, row: 0 }]);
         assert_eq!(windows.orphans(&todo), Span::new(11, 12).into());
+        assert_eq!(Windows::new(&scan, &Spans::default(), 2).count(), 0);
     }
 
     #[test]
     fn interleaved_sources_share_a_window() {
-        let sources = [source(Span::strided(0, 4, 2)), source(Span::strided(1, 4, 2))];
-        let windows = Windows::new(&sources, &Spans::all(8), 2);
+        let scan = scan([source(Span::strided(0, 4, 2)), source(Span::strided(1, 4, 2))]);
+        let windows = Windows::new(&scan, &Spans::all(8), 2);
         assert_eq!(
             windows.window(0).iter().map(|place| (place.frame, place.source)).collect::<Vec<_>>(),
             [(0, 0), (1, 1), (2, 0), (3, 1)]
         );
+    }
+
+    #[test]
+    fn windows_end_with_a_chunk_of_several_frames() {
+        let lengths = |chunk: u64| {
+            let scan = Acquisition { chunk: vec![chunk, 9, 9], ..scan([source(Span::new(0, 50))]) };
+            let windows = Windows::new(&scan, &Spans::all(50), 4);
+            (0..windows.count()).map(|index| windows.window(index).len()).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(10), [10, 10, 10, 10, 10]);
+        assert_eq!(lengths(3), [6, 6, 6, 6, 6, 6, 6, 6, 2]);
+        assert_eq!(lengths(1 << 60), [32, 18], "not without bound");
+    }
+
+    #[test]
+    fn a_frame_in_two_sources_is_taken_from_the_newest_file() {
+        let newer = Source { mtime: 5, ..source(Span::new(2, 5)) };
+        let scan = scan([source(Span::new(0, 4)), newer, source(Span::new(3, 6))]);
+        let windows = Windows::new(&scan, &Spans::all(6), 9);
+        let sources: Vec<usize> = windows.places().iter().map(|place| place.source).collect();
+        assert_eq!(sources, [0, 0, 1, 1, 1, 2]);
     }
 }

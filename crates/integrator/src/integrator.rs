@@ -25,6 +25,16 @@ pub struct Axis {
     pub centers: Vec<f64>,
 }
 
+/// What a frame came to that was put together from its chunks.
+pub struct Assembled {
+    /// Its sums.
+    pub sums: Sums,
+    /// A digest of the stored bytes of its chunks.
+    pub digest: u64,
+    /// As [`Integrator::suspect`] gives it.
+    pub warning: Option<String>,
+}
+
 /// Turns stored frames into sums per bin. Shared by all threads.
 pub struct Integrator {
     shape: [usize; 2],
@@ -123,8 +133,8 @@ impl Integrator {
         kernels::integrate_batch(decoder, &self.plan, &self.invalid, frames, scratch)
     }
 
-    /// The sums of the frame in `row` of a dataset whose chunks are no whole frames, and a digest of their
-    /// stored bytes; see [`Assembler::frame`].
+    /// The sums of the frame in `row` of a dataset whose chunks are no whole frames; see
+    /// [`Assembler::frame`].
     ///
     /// # Errors
     /// A chunk can't be read or does not decode.
@@ -135,10 +145,11 @@ impl Integrator {
         row: u64,
         chunks: &[Chunk],
         read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
-    ) -> Result<(Sums, u64), AssembleError> {
+    ) -> Result<Assembled, AssembleError> {
         let (frame, digest) = assembler.frame(decoder, self.shape, row, chunks, read)?;
         let mut sums = Sums::default();
         kernels::accumulate(frame, self.dtype, &self.plan, &self.invalid, &mut sums);
-        Ok((sums, digest))
+        let suspect = self.suspect.as_ref().filter(|suspect| suspect.is_first());
+        Ok(Assembled { sums, digest, warning: suspect.and_then(|suspect| suspect.look(frame)) })
     }
 }

@@ -15,5 +15,5 @@ mod suspect;
 
 pub use assemble::{AssembleError, Assembler};
 pub use error::Error;
-pub use integrator::{Axis, Decoder, Integrator};
+pub use integrator::{Assembled, Axis, Decoder, Integrator};
 pub use kernels::{DecodeError, PixelType, Scratch, Stored, Sums};
