@@ -136,7 +136,8 @@ impl Case {
         let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("one norm a pixel");
         let filters: [(u32, &[u32]); 1] = [(32008, &[0, 4, self.dtype.size() as u32, 0, 2])];
         let pipeline = Pipeline::from_hdf5(&filters, self.dtype, false).expect("bitshuffle");
-        let invalid = Invalid::integers([4294967294..=4294967295, 65534..=65535, -2..=-1]);
+        let greatest = i128::from(u64::MAX >> (64 - 8 * self.dtype.size()));
+        let invalid = Invalid::integers([if self.dtype == PixelType::I32 { -2..=-1 } else { greatest - 1..=greatest }]);
         let chunks: Vec<Vec<u8>> = (0..DISTINCT as u64).map(|i| encode(&self.frame(i), self.dtype.size())).collect();
         let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
@@ -283,10 +284,19 @@ fn time(mut work: impl FnMut()) -> [Duration; 2] {
     work();
     let (begun, mut times) = (Instant::now(), Vec::new());
     while times.len() < 5 || begun.elapsed() < Duration::from_secs(2) {
-        let start = Instant::now();
+        let start = clock();
         work();
-        times.push(start.elapsed());
+        times.push(clock() - start);
     }
     times.sort_unstable();
     [times[0], times[times.len() / 2]]
+}
+
+/// This thread's time on the processor, which neighbours disturb less than the clock on the wall; that one where the
+/// kernel does not tell.
+fn clock() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let spent = spent.and_then(|line| line.split(' ').next()?.parse().ok()).map(Duration::from_nanos);
+    spent.unwrap_or_else(|| START.get_or_init(Instant::now).elapsed())
 }

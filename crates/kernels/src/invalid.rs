@@ -55,6 +55,11 @@ pub(crate) struct InvalidOf<T> {
 }
 
 impl<T: Pixel> InvalidOf<T> {
+    /// The invalid ranges, inclusive; for floating-point pixels NaN and infinities are invalid besides.
+    pub(crate) fn ranges(&self) -> &[(T, T)] {
+        &self.ranges
+    }
+
     /// Whether a pixel of this value counts as not measured.
     #[inline(always)]
     pub(crate) fn contains(&self, pixel: T) -> bool {

@@ -4,9 +4,13 @@
 //! the one into [`Sums`] by the other. [`accumulate`] does the same for a decoded frame; it is portable, plain, and
 //! the oracle: every faster way gives its bytes, bit for bit, because all keep one [`order`] of summation.
 
+mod backend;
 mod batch;
+mod bitmap;
 mod decode;
+mod fused;
 mod invalid;
+mod lz4;
 mod matrix;
 pub mod order;
 mod pixel;
@@ -15,6 +19,7 @@ mod scalar;
 mod sums;
 mod twofold;
 
+pub use backend::Isa;
 pub use batch::{Scratch, Stored, integrate_batch};
 pub use decode::{DecodeError, Fault, Pipeline};
 pub use invalid::Invalid;

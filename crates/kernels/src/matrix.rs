@@ -23,14 +23,27 @@ pub enum MatrixError {
 #[derive(Clone, Debug)]
 pub struct Matrix {
     nbins: usize,
-    /// The first bin of each pixel; for a pixel without entries that of the pixel before, which is in the cache.
-    pub(crate) first: Vec<u32>,
-    /// The weights of bins `first` and `first + 1`; zero where there is no entry.
-    pub(crate) pair: Vec<[f32; 2]>,
+    pixels: usize,
+    /// The first bin of each pixel, below `nbins`; for a pixel without entries that of the pixel before, which is in
+    /// the cache. Filled up to whole tiles.
+    first: Vec<u32>,
+    /// The weights of bins `first` and `first + 1`; zero where there is no entry. Filled up to whole tiles.
+    pair: Vec<[f32; 2]>,
     /// All other entries, tile by tile, each tile in the order of summation.
-    pub(crate) rest: Vec<Entry>,
+    rest: Vec<Entry>,
     /// Where each tile's share of `rest` starts, and its end.
-    pub(crate) rest_starts: Vec<usize>,
+    rest_starts: Vec<usize>,
+}
+
+/// The columns of a tile's pixels.
+#[derive(Clone, Copy)]
+pub(crate) struct Tile<'a> {
+    /// First bins.
+    pub(crate) first: &'a [u32; TILE],
+    /// Weights of the first bin and the next.
+    pub(crate) pair: &'a [[f32; 2]; TILE],
+    /// All entries beyond, in the order of summation.
+    pub(crate) rest: &'a [Entry],
 }
 
 /// An entry of the matrix beyond a pixel's pair.
@@ -56,6 +69,7 @@ impl Matrix {
         }
         let mut matrix = Matrix {
             nbins,
+            pixels,
             first: Vec::with_capacity(pixels),
             pair: Vec::with_capacity(pixels),
             rest: Vec::new(),
@@ -73,6 +87,9 @@ impl Matrix {
             }
             matrix.rest_starts.push(matrix.rest.len());
         }
+        let padded = pixels.next_multiple_of(TILE);
+        matrix.first.resize(padded, matrix.first.last().copied().unwrap_or(0));
+        matrix.pair.resize(padded, [0.; 2]);
         Ok(matrix)
     }
 
@@ -116,7 +133,17 @@ impl Matrix {
 
     /// How many pixels a frame has.
     pub fn pixels(&self) -> usize {
-        self.first.len()
+        self.pixels
+    }
+
+    /// The columns of a tile; beyond the frame's last pixel they have no entries.
+    pub(crate) fn tile(&self, tile: usize) -> Tile<'_> {
+        let start = tile * TILE;
+        Tile {
+            first: self.first[start..].first_chunk().expect("columns are filled up to whole tiles"),
+            pair: self.pair[start..].first_chunk().expect("columns are filled up to whole tiles"),
+            rest: self.rest_of(tile),
+        }
     }
 
     /// How many tiles a frame has.
@@ -125,13 +152,8 @@ impl Matrix {
     }
 
     /// The entries of a tile beyond the pairs.
-    pub(crate) fn rest_of(&self, tile: usize) -> &[Entry] {
+    fn rest_of(&self, tile: usize) -> &[Entry] {
         &self.rest[self.rest_starts[tile]..self.rest_starts[tile + 1]]
-    }
-
-    /// Whether the pixel contributes to any bin. (An entry beyond the pair implies one in it.)
-    pub(crate) fn is_used(&self, pixel: usize) -> bool {
-        self.pair[pixel][0] != 0.
     }
 
     /// All entries of a pixel, as bin and weight, bins rising.
@@ -153,7 +175,7 @@ impl Matrix {
             rest_starts.push(rest.len());
         }
         (self.rest, self.rest_starts) = (rest, rest_starts);
-        for (pixel, pair) in self.pair.iter_mut().enumerate() {
+        for (pixel, pair) in self.pair.iter_mut().enumerate().take(self.pixels) {
             if unusable(pixel) {
                 *pair = [0.; 2];
             }

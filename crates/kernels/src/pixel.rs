@@ -41,6 +41,11 @@ impl PixelType {
         }
     }
 
+    /// Whether pixels are whole numbers.
+    pub fn is_integer(self) -> bool {
+        !matches!(self, PixelType::F32 | PixelType::F64)
+    }
+
     /// The name, as in the records.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,11 +82,17 @@ pub(crate) trait Pixel: Copy + PartialOrd {
     /// Bytes of a pixel.
     const SIZE: usize;
 
+    /// Whether there are pixels below zero.
+    const SIGNED: bool;
+
     /// The pixel in the first [`Pixel::SIZE`] bytes, native-endian.
     fn read(bytes: &[u8]) -> Self;
 
     /// The number that is summed. Rounded to nearest where 64 bits do not fit in a double.
     fn value(self) -> f64;
+
+    /// The bits, those of least significance first; zero beyond them.
+    fn pattern(self) -> u64;
 
     /// Neither NaN nor infinite.
     fn is_finite(self) -> bool;
@@ -91,9 +102,12 @@ pub(crate) trait Pixel: Copy + PartialOrd {
 }
 
 macro_rules! integer_pixel {
-    ($($t:ty)*) => {$(
+    ($($t:ty as $unsigned:ty),*) => {$(
         impl Pixel for $t {
             const SIZE: usize = size_of::<$t>();
+
+            #[allow(unused_comparisons)]
+            const SIGNED: bool = <$t>::MIN < 0;
 
             #[inline(always)]
             fn read(bytes: &[u8]) -> $t {
@@ -105,6 +119,10 @@ macro_rules! integer_pixel {
             #[inline(always)]
             fn value(self) -> f64 {
                 self as f64
+            }
+
+            fn pattern(self) -> u64 {
+                u64::from(self as $unsigned)
             }
 
             #[inline(always)]
@@ -120,10 +138,12 @@ macro_rules! integer_pixel {
     )*};
 }
 
-integer_pixel!(u8 i8 u16 i16 u32 i32 u64 i64);
+integer_pixel!(u8 as u8, i8 as u8, u16 as u16, i16 as u16, u32 as u32, i32 as u32, u64 as u64, i64 as u64);
 
 impl Pixel for f32 {
     const SIZE: usize = 4;
+
+    const SIGNED: bool = true;
 
     #[inline(always)]
     fn read(bytes: &[u8]) -> f32 {
@@ -133,6 +153,10 @@ impl Pixel for f32 {
     #[inline(always)]
     fn value(self) -> f64 {
         self as f64
+    }
+
+    fn pattern(self) -> u64 {
+        u64::from(self.to_bits())
     }
 
     #[inline(always)]
@@ -156,6 +180,8 @@ impl Pixel for f32 {
 impl Pixel for f64 {
     const SIZE: usize = 8;
 
+    const SIGNED: bool = true;
+
     #[inline(always)]
     fn read(bytes: &[u8]) -> f64 {
         f64::from_bits(u64::read(bytes))
@@ -164,6 +190,10 @@ impl Pixel for f64 {
     #[inline(always)]
     fn value(self) -> f64 {
         self
+    }
+
+    fn pattern(self) -> u64 {
+        self.to_bits()
     }
 
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! What one recipe needs of every frame: the matrix, and all sums that do not depend on the photons.
 
+use crate::bitmap::Bitmap;
 use crate::matrix::Matrix;
 use crate::twofold::Twofold;
 
@@ -29,6 +30,8 @@ pub struct PlanError {
 pub struct Plan {
     pub(crate) matrix: Matrix,
     pub(crate) errors: ErrorModel,
+    /// By tile, the pixels without entries.
+    pub(crate) unused: Vec<Bitmap>,
     normalization: Vec<f64>,
     dark: Option<Vec<f64>>,
     /// Over all pixels, by bin.
@@ -76,6 +79,7 @@ impl Plan {
         });
         let mut plan = Plan {
             statics: vec![Statics::default(); matrix.nbins()],
+            unused: (0..matrix.tiles()).map(|t| Bitmap::of(|p| matrix.tile(t).pair[p][0] == 0.)).collect(),
             matrix,
             errors,
             normalization: normalization.to_vec(),
@@ -108,6 +112,11 @@ impl Plan {
     /// The error model.
     pub fn errors(&self) -> ErrorModel {
         self.errors
+    }
+
+    /// Whether there are errors.
+    pub(crate) fn has_variance(&self) -> bool {
+        self.errors == ErrorModel::Poisson
     }
 
     /// Σ w n by bin, over all pixels.

@@ -3,7 +3,7 @@
 use crate::invalid::{Invalid, InvalidOf};
 use crate::order::{self, TILE};
 use crate::pixel::{Pixel, PixelType, with_pixel};
-use crate::plan::{ErrorModel, Plan};
+use crate::plan::Plan;
 use crate::sums::Sums;
 
 /// Integrates a frame of native-endian pixels, row-major, into `sums`, which are overwritten.
@@ -19,7 +19,7 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &Plan, invalid: &Invalid) -> Sums {
     let matrix = &plan.matrix;
     let mut photons = Photons {
         signal: vec![0.; matrix.nbins()],
-        excess: vec![0.; if plan.errors == ErrorModel::Poisson { matrix.nbins() } else { 0 }],
+        excess: vec![0.; if plan.has_variance() { matrix.nbins() } else { 0 }],
     };
     let rule = invalid.of::<T>();
     let mut invalid_pixels = Vec::new();
@@ -76,22 +76,24 @@ fn accumulate_tile<T: Pixel>(
     photons: &mut Photons,
     invalid: &mut Vec<u32>,
 ) {
-    let (matrix, start) = (&plan.matrix, tile * TILE);
+    let columns = plan.matrix.tile(tile);
     for pixel in order::of_tile(pixels.len()) {
-        let [here, next] = matrix.pair[start + pixel];
+        let [here, next] = columns.pair[pixel];
         match pixels.get(pixel) {
-            None if matrix.is_used(start + pixel) => invalid.push((start + pixel) as u32),
-            Some(x) if x != 0. && here != 0. => {
-                let bin = matrix.first[start + pixel] as usize;
+            // Without an entry in its first bin a pixel has none at all.
+            _ if here == 0. => {}
+            None => invalid.push((tile * TILE + pixel) as u32),
+            Some(0.) => {}
+            Some(x) => {
+                let bin = columns.first[pixel] as usize;
                 photons.add(bin, here, x);
                 if next != 0. {
                     photons.add(bin + 1, next, x);
                 }
             }
-            _ => {}
         }
     }
-    for entry in matrix.rest_of(tile) {
+    for entry in columns.rest {
         if let Some(x) = pixels.get(entry.pixel as usize) {
             photons.add(entry.bin as usize, entry.weight, x);
         }

@@ -1,6 +1,6 @@
 //! What the kernels give for a frame: sums by bin, still to be divided.
 
-use crate::plan::{ErrorModel, Plan};
+use crate::plan::Plan;
 
 /// A frame's sums by bin. With the plan's norm W, norm² W₂ (or the exception's): intensity = signal / W,
 /// sem = √variance / W, std = √(variance / W₂).
@@ -47,6 +47,6 @@ impl Sums {
             norm_sq: statics.iter().map(|s| s.norm_sq.value()).collect(),
             count: statics.iter().map(|s| s.count.value()).collect(),
         });
-        Sums { signal, variance: (plan.errors == ErrorModel::Poisson).then_some(excess), exception }
+        Sums { signal, variance: plan.has_variance().then_some(excess), exception }
     }
 }

@@ -2,7 +2,9 @@
 
 mod support;
 
-use kernels::{ErrorModel, Invalid, Pipeline, PixelType, Plan, Scratch, Stored, Sums, accumulate, integrate_batch};
+use kernels::{
+    ErrorModel, Invalid, Isa, Pipeline, PixelType, Plan, Scratch, Stored, Sums, accumulate, integrate_batch,
+};
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
 
@@ -31,7 +33,36 @@ struct Case {
     frames: Vec<(Photons, u64)>,
     errors: bool,
     dark: bool,
+    rule: Rule,
     seed: u64,
+}
+
+/// Which values are invalid.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    Gaps,
+    Nothing,
+    /// -4..=-2, or 65533..=65534: not all values that share the range's top bits.
+    Odd,
+    /// All negative values; of unsigned types those with the top bit set.
+    Negative,
+    /// Zero too: no plane tells it.
+    Zero,
+}
+
+impl Rule {
+    fn ranges(self, dtype: PixelType) -> support::Ranges {
+        let signed = !dtype.name().starts_with('u');
+        match self {
+            Rule::Gaps => support::gaps(dtype),
+            Rule::Nothing => vec![],
+            Rule::Odd if signed => vec![-4..=-2, -9..=-9],
+            Rule::Odd => vec![65533..=65534, 200..=203],
+            Rule::Negative if signed => vec![i128::MIN..=-1],
+            Rule::Negative => vec![1 << (8 * dtype.size() - 1)..=i128::MAX],
+            Rule::Zero => vec![0..=0, 3..=7],
+        }
+    }
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -54,9 +85,16 @@ fn cases() -> impl Strategy<Value = Case> {
         prop_oneof![4 => Just(0usize), 1 => (1usize..300).prop_map(|b| b * 8)],
         frames,
         any::<(bool, bool)>(),
+        prop_oneof![
+            6 => Just(Rule::Gaps),
+            1 => Just(Rule::Nothing),
+            2 => Just(Rule::Odd),
+            2 => Just(Rule::Negative),
+            1 => Just(Rule::Zero)
+        ],
         any::<u64>(),
     )
-        .prop_map(|(dtype, pixels, nbins, block, frames, (errors, dark), seed)| Case {
+        .prop_map(|(dtype, pixels, nbins, block, frames, (errors, dark), rule, seed)| Case {
             dtype,
             pixels,
             nbins,
@@ -64,6 +102,7 @@ fn cases() -> impl Strategy<Value = Case> {
             frames,
             errors,
             dark,
+            rule,
             seed,
         })
 }
@@ -77,12 +116,20 @@ impl Case {
         Plan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
     }
 
+    fn pipeline(&self) -> Pipeline {
+        Pipeline::from_hdf5(&[BSLZ4], self.dtype, false).expect("known filter")
+    }
+
+    fn invalid(&self) -> Invalid {
+        Invalid::integers(self.rule.ranges(self.dtype))
+    }
+
     fn check(&self) {
         let random = &mut Random::new(self.seed);
         let plan = self.plan(random);
-        let pipeline = Pipeline::from_hdf5(&[BSLZ4], self.dtype, false).expect("known filter");
+        let rule = self.rule.ranges(self.dtype);
         let frames: Vec<Frame> =
-            self.frames.iter().map(|&(p, i)| Frame::random(self.dtype, self.pixels, p, i, random)).collect();
+            self.frames.iter().map(|&(p, i)| Frame::random(self.dtype, self.pixels, p, i, &rule, random)).collect();
         let chunks: Vec<(Vec<u8>, u32)> = frames
             .iter()
             .map(|frame| match random.below(8) {
@@ -91,16 +138,22 @@ impl Case {
             })
             .collect();
         let stored: Vec<Stored<'_>> = chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect();
-        let invalid = support::gaps();
-        let mut scratch = Scratch::default();
         // A second pass finds the scratch as the first one left it.
-        for _ in 0..2 {
-            let found = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut scratch);
-            assert_eq!(found.len(), frames.len());
-            for (frame, found) in frames.iter().zip(&found) {
-                let found = found.as_ref().expect("a good chunk");
-                assert!(bits(found) == bits(&scalar(frame, &plan, &invalid)), "not the scalar kernel's bytes");
-            }
+        for isa in Isa::available() {
+            let mut scratch = Scratch::new(isa);
+            self.check_on(&mut scratch, &plan, &frames, &stored);
+            self.check_on(&mut scratch, &plan, &frames, &stored);
+        }
+    }
+
+    fn check_on(&self, scratch: &mut Scratch, plan: &Plan, frames: &[Frame], stored: &[Stored<'_>]) {
+        let (pipeline, invalid) = (self.pipeline(), self.invalid());
+        let found = integrate_batch(&pipeline, plan, &invalid, stored, scratch);
+        assert_eq!(found.len(), frames.len());
+        for (i, (frame, found)) in frames.iter().zip(&found).enumerate() {
+            let found = found.as_ref().expect("a good chunk");
+            let same = bits(found) == bits(&scalar(frame, plan, &invalid));
+            assert!(same, "{:?}: frame {i}: not the scalar kernel's bytes", scratch.isa());
         }
     }
 }
@@ -124,13 +177,15 @@ fn a_damaged_frame_fails_alone() {
         frames: vec![],
         errors: true,
         dark: false,
+        rule: Rule::Gaps,
         seed: 0,
     };
     let plan = case.plan(random);
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
-    let frame = Frame::random(PixelType::U32, 9000, Photons::Below(9), 500, random);
+    let frame = Frame::random(PixelType::U32, 9000, Photons::Below(9), 500, &support::gaps(PixelType::U32), random);
+    let invalid = case.invalid();
     let good = support::bslz4(&frame.bytes, 4, 2048);
-    let expected = bits(&scalar(&frame, &plan, &support::gaps()));
+    let expected = bits(&scalar(&frame, &plan, &invalid));
     for _ in 0..200 {
         let mut bad = good.clone();
         match random.below(3) {
@@ -144,7 +199,7 @@ fn a_damaged_frame_fails_alone() {
         let at = random.below(12) as usize;
         let stored: Vec<Stored<'_>> =
             (0..12).map(|i| Stored { bytes: if i == at { &bad } else { &good }, filter_mask: 0 }).collect();
-        let found = integrate_batch(&pipeline, &plan, &support::gaps(), &stored, &mut Scratch::default());
+        let found = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut Scratch::default());
         let mut pixels = vec![0; 9000 * 4];
         let decoded = pipeline.decode(0, &bad, &mut pixels);
         for (i, found) in found.iter().enumerate() {
@@ -153,7 +208,7 @@ fn a_damaged_frame_fails_alone() {
                 (Ok(found), true) => {
                     assert_eq!(decoded, Ok(()));
                     let mut sums = Sums::default();
-                    accumulate(&pixels, PixelType::U32, &plan, &support::gaps(), &mut sums);
+                    accumulate(&pixels, PixelType::U32, &plan, &invalid, &mut sums);
                     assert!(bits(found) == bits(&sums));
                 }
                 (Err(error), true) => assert_eq!(decoded.as_ref(), Err(error)),
@@ -169,7 +224,7 @@ fn a_frame_of_another_size_is_an_error() {
     let matrix = Csc::random(100, 30, random).matrix();
     let plan = Plan::new(matrix, &[1.; 100], ErrorModel::No, None).expect("a hundred norms");
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
-    let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, random);
+    let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, &vec![], random);
     let stored = support::bslz4(&frame.bytes, 2, 4096);
     let stored = [Stored { bytes: &stored, filter_mask: 0 }];
     let found = integrate_batch(&pipeline, &plan, &Invalid::none(), &stored, &mut Scratch::default());

@@ -2,9 +2,13 @@
 
 mod support;
 
-use kernels::{ErrorModel, PixelType, Plan, Sums, accumulate};
+use kernels::{ErrorModel, Invalid, PixelType, Plan, Sums, accumulate};
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
+
+fn gaps(dtype: PixelType) -> Invalid {
+    Invalid::integers(support::gaps(dtype))
+}
 
 /// Σ w x in the order of summation.
 fn ordered(order: &[(usize, usize, f64)], nbins: usize, x: impl Fn(usize) -> f64, square: bool) -> Vec<f64> {
@@ -24,12 +28,13 @@ fn close(found: &[f64], expected: &[f64]) -> bool {
 fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invalid: u64, dark: bool, seed: u64) {
     let random = &mut Random::new(seed);
     let csc = Csc::random(pixels, nbins, random);
-    let frame = Frame::random(dtype, pixels, photons, invalid, random);
+    let rule = support::gaps(dtype);
+    let frame = Frame::random(dtype, pixels, photons, invalid, &rule, random);
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
     let dark: Option<Vec<f64>> = dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
     let plan = Plan::new(csc.matrix(), &n, ErrorModel::Poisson, dark.as_deref()).expect("arrays of the matrix's size");
     let mut sums = Sums::default();
-    accumulate(&frame.bytes, dtype, &plan, &support::gaps(), &mut sums);
+    accumulate(&frame.bytes, dtype, &plan, &Invalid::integers(rule), &mut sums);
 
     // A pixel of norm zero counts as little as an invalid one.
     let usable = |p: usize| n[p] != 0.;
@@ -100,7 +105,7 @@ fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
         Plan::new(csc.matrix(), &[0.7, 1.3, 0.9], ErrorModel::Poisson, Some(&[5., 5., 5.])).expect("three pixels");
     let frame: Vec<u8> = [u32::MAX, u32::MAX - 1, 7].into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut sums = Sums::default();
-    accumulate(&frame, PixelType::U32, &plan, &support::gaps(), &mut sums);
+    accumulate(&frame, PixelType::U32, &plan, &gaps(PixelType::U32), &mut sums);
     let exception = sums.exception.expect("two pixels are invalid");
     assert_eq!(sums.signal, [0., 0., 2.]);
     assert_eq!(sums.variance, Some(vec![0., 0., 7.]));
@@ -113,7 +118,7 @@ fn invalid_pixels_that_the_matrix_leaves_out_are_no_exception() {
     let csc = Csc { starts: vec![0, 0, 1], bins: vec![0], weights: vec![1.], nbins: 1 };
     let plan = Plan::new(csc.matrix(), &[1., 1.], ErrorModel::No, None).expect("two pixels");
     let mut sums = Sums::default();
-    accumulate(&[255, 3], PixelType::U8, &plan, &support::gaps(), &mut sums);
+    accumulate(&[255, 3], PixelType::U8, &plan, &gaps(PixelType::U8), &mut sums);
     assert_eq!(sums, Sums { signal: vec![3.], variance: None, exception: None });
 }
 

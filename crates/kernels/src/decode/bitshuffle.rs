@@ -7,7 +7,8 @@
 //! bytes, least significant bit first; bit `i` of byte `j` of a plane belongs to element `8 j + i`.
 
 use super::error::{Cursor, DecodeError, Fault};
-use super::{lz4, zstandard};
+use super::zstandard;
+use crate::lz4;
 
 const FILTER: &str = "bitshuffle";
 
@@ -19,13 +20,27 @@ pub(crate) enum Codec {
     Zstd,
 }
 
+impl Codec {
+    /// Decompresses a block that must fill `out`; whether it is sound and does.
+    pub(crate) fn expand(self, block: &[u8], out: &mut [u8]) -> bool {
+        match self {
+            Codec::None => {
+                out.copy_from_slice(block);
+                true
+            }
+            Codec::Lz4 => lz4::expand(block, out),
+            Codec::Zstd => zstandard::expand(block, out).is_ok_and(|written| written == out.len()),
+        }
+    }
+}
+
 /// The filter's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bitshuffle {
     /// Bytes of an element.
     pub(crate) element: usize,
     /// Elements in a block, as the client values say; a codec's header has its own say.
-    pub(crate) block: usize,
+    block: usize,
     pub(crate) codec: Codec,
 }
 
@@ -55,32 +70,15 @@ impl Bitshuffle {
 
     /// Decodes into `out`, which the stream must fill exactly.
     pub(super) fn decode(&self, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
-        if self.codec == Codec::None && stored.len() != out.len() {
-            return Err(DecodeError::Length { filter: FILTER, found: stored.len(), expected: out.len() });
-        }
-        let mut cursor = Cursor::new(stored);
-        let block_bytes = self.header(&mut cursor, out.len()).map_err(|fault| DecodeError::Header {
-            filter: FILTER,
-            offset: 0,
-            fault,
-        })?;
-        let shuffled = out.len() / (8 * self.element) * (8 * self.element);
-        let (whole, tail) = out.split_at_mut(shuffled);
-        let mut planes = vec![0; block_bytes.min(shuffled)];
-        for (block, out) in whole.chunks_mut(block_bytes).enumerate() {
-            let (offset, planes) = (cursor.offset(), &mut planes[..out.len()]);
-            self.expand(&mut cursor, planes).map_err(|fault| DecodeError::Block {
-                filter: FILTER,
-                block,
-                offset,
-                fault,
-            })?;
+        let mut blocks = Blocks::open(*self, stored, out.len())?;
+        let (shuffled, tail) = out.split_at_mut(blocks.shuffled);
+        let mut planes = vec![0; blocks.block_bytes.min(shuffled.len())];
+        for out in shuffled.chunks_mut(blocks.block_bytes) {
+            let planes = &mut planes[..out.len()];
+            blocks.next_with(planes.len(), |block| self.codec.expand(block, planes))?;
             untranspose(planes, self.element, out);
         }
-        let (offset, block) = (cursor.offset(), shuffled.div_ceil(block_bytes));
-        let raw = cursor.take(tail.len());
-        tail.copy_from_slice(raw.map_err(|fault| DecodeError::Block { filter: FILTER, block, offset, fault })?);
-        Ok(())
+        blocks.finish(tail)
     }
 
     /// How many bytes a stream claims to decode to.
@@ -91,7 +89,7 @@ impl Bitshuffle {
         }
     }
 
-    /// Bytes of a block.
+    /// Reads the header: bytes of a block.
     fn header(&self, cursor: &mut Cursor<'_>, expected: usize) -> Result<usize, Fault> {
         if self.codec == Codec::None {
             return Ok(self.block * self.element);
@@ -106,32 +104,74 @@ impl Bitshuffle {
             _ => Ok(block_bytes),
         }
     }
+}
 
-    /// Reads the next block's planes.
-    fn expand(&self, cursor: &mut Cursor<'_>, planes: &mut [u8]) -> Result<(), Fault> {
-        if self.codec == Codec::None {
-            planes.copy_from_slice(cursor.take(planes.len())?);
-            return Ok(());
+/// The blocks of one stream, read one after another.
+pub(crate) struct Blocks<'a> {
+    cursor: Cursor<'a>,
+    bitshuffle: Bitshuffle,
+    /// Decoded bytes of every block but the last.
+    pub(crate) block_bytes: usize,
+    /// Decoded bytes of all blocks, without the elements that stand behind them as they are.
+    pub(crate) shuffled: usize,
+    next: usize,
+}
+
+impl<'a> Blocks<'a> {
+    /// Reads the header of a stream that must decode to `expected` bytes.
+    pub(crate) fn open(bitshuffle: Bitshuffle, stored: &'a [u8], expected: usize) -> Result<Blocks<'a>, DecodeError> {
+        if bitshuffle.codec == Codec::None && stored.len() != expected {
+            return Err(DecodeError::Length { filter: FILTER, found: stored.len(), expected });
         }
-        let stored = cursor.take_u32()? as usize;
-        let block = cursor.take(stored)?;
-        match self.codec {
-            Codec::Zstd => match zstandard::expand(block, planes) {
-                Ok(written) if written == planes.len() => Ok(()),
-                _ => Err(Fault::Corrupt { codec: "Zstd", expected: planes.len() }),
-            },
-            _ => lz4::expand(block, planes),
-        }
+        let mut cursor = Cursor::new(stored);
+        let header = bitshuffle.header(&mut cursor, expected);
+        let block_bytes = header.map_err(|fault| DecodeError::Header { filter: FILTER, offset: 0, fault })?;
+        let shuffled = expected / (8 * bitshuffle.element) * (8 * bitshuffle.element);
+        Ok(Blocks { cursor, bitshuffle, block_bytes, shuffled, next: 0 })
+    }
+
+    /// Hands the next block's stored bytes to `decompress`, which says whether they hold `len` bytes.
+    pub(crate) fn next_with(
+        &mut self,
+        len: usize,
+        decompress: impl FnOnce(&'a [u8]) -> bool,
+    ) -> Result<(), DecodeError> {
+        let (block, offset) = (self.next, self.cursor.offset());
+        self.next += 1;
+        let read = self.read(len).and_then(|(stored, codec)| match decompress(stored) {
+            true => Ok(()),
+            false => Err(Fault::Corrupt { codec, expected: len }),
+        });
+        read.map_err(|fault| DecodeError::Block { filter: FILTER, block, offset, fault })
+    }
+
+    /// The elements behind the last block, as they are.
+    pub(crate) fn finish(&mut self, tail: &mut [u8]) -> Result<(), DecodeError> {
+        let (block, offset) = (self.next, self.cursor.offset());
+        let raw = self.cursor.take(tail.len());
+        tail.copy_from_slice(raw.map_err(|fault| DecodeError::Block { filter: FILTER, block, offset, fault })?);
+        Ok(())
+    }
+
+    /// The stored bytes of the next block, and the name of their codec.
+    fn read(&mut self, len: usize) -> Result<(&'a [u8], &'static str), Fault> {
+        let codec = match self.bitshuffle.codec {
+            Codec::None => return Ok((self.cursor.take(len)?, "raw")),
+            Codec::Lz4 => "LZ4",
+            Codec::Zstd => "Zstd",
+        };
+        let stored = self.cursor.take_u32()? as usize;
+        Ok((self.cursor.take(stored)?, codec))
     }
 }
 
 /// Bitshuffle's own choice of elements in a block: 8 KiB of them, in eights, but at least 128.
-pub(super) fn default_block(element: usize) -> usize {
+fn default_block(element: usize) -> usize {
     (8192 / element / 8 * 8).max(128)
 }
 
 /// From the planes of a block to its elements.
-fn untranspose(planes: &[u8], element: usize, out: &mut [u8]) {
+pub(crate) fn untranspose(planes: &[u8], element: usize, out: &mut [u8]) {
     let stride = planes.len() / (8 * element);
     for byte in 0..element {
         let planes = &planes[byte * 8 * stride..(byte + 1) * 8 * stride];
@@ -148,7 +188,7 @@ fn untranspose(planes: &[u8], element: usize, out: &mut [u8]) {
 }
 
 /// Transposes a matrix of 8 × 8 bits, byte `i` being row `i`. After Hacker's Delight, 7-3.
-fn transpose(mut bits: u64) -> u64 {
+pub(crate) fn transpose(mut bits: u64) -> u64 {
     for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
         let swap = (bits ^ bits >> shift) & mask;
         bits ^= swap ^ swap << shift;

@@ -4,6 +4,7 @@
 //! A block that is stored in as many bytes as it decodes to is stored as it is. The last block may be short.
 
 use super::error::{Cursor, DecodeError, Fault};
+use crate::lz4;
 
 const FILTER: &str = "lz4";
 
@@ -49,14 +50,5 @@ fn decode_block(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<(), Fault> {
         out.copy_from_slice(block);
         return Ok(());
     }
-    expand(block, out)
-}
-
-/// Decodes one raw LZ4 block, which must fill `out` exactly.
-pub(super) fn expand(block: &[u8], out: &mut [u8]) -> Result<(), Fault> {
-    let corrupt = Fault::Corrupt { codec: "LZ4", expected: out.len() };
-    match lz4_flex::block::decompress_into(block, out) {
-        Ok(written) if written == out.len() => Ok(()),
-        _ => Err(corrupt),
-    }
+    if lz4::expand(block, out) { Ok(()) } else { Err(Fault::Corrupt { codec: "LZ4", expected: out.len() }) }
 }

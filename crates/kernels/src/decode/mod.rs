@@ -4,7 +4,7 @@
 //! is compared with what the chunk must decode to, and nothing is allocated that the frame itself would not need. Bytes
 //! behind a stream's end are not looked at, nor do the libraries that write such streams.
 
-mod bitshuffle;
+pub(crate) mod bitshuffle;
 mod deflate;
 mod error;
 mod fletcher;

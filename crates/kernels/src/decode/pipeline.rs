@@ -37,11 +37,35 @@ impl Pipeline {
         self.dtype
     }
 
+    /// The bitshuffle filter, where it is all that was done to a chunk and its elements are little-endian pixels: then
+    /// the bit planes can be summed as they come.
+    pub(crate) fn bitshuffle_alone(&self, filter_mask: u32) -> Option<Bitshuffle> {
+        let mut steps = self.applied(filter_mask);
+        match (steps.next(), steps.next()) {
+            (Some(Step::Bitshuffle(b)), None) if b.element == self.dtype.size() && !self.big_endian => Some(b),
+            _ => None,
+        }
+    }
+
+    /// Whether a chunk stands in the file as native pixels.
+    pub(crate) fn is_native(&self, filter_mask: u32) -> bool {
+        self.applied(filter_mask).next().is_none() && self.is_native_endian()
+    }
+
+    fn is_native_endian(&self) -> bool {
+        self.dtype.size() == 1 || self.big_endian == cfg!(target_endian = "big")
+    }
+
+    /// The filters that a chunk went through.
+    fn applied(&self, filter_mask: u32) -> impl Iterator<Item = Step> {
+        let skipped = move |i: usize| i < 32 && filter_mask >> i & 1 == 1;
+        self.steps.iter().enumerate().filter(move |(i, _)| !skipped(*i)).map(|(_, step)| *step)
+    }
+
     /// Decodes a chunk into native-endian pixels, which fill `out` exactly. Bit `i` of the filter mask says that
     /// filter `i` was skipped when the chunk was written.
     pub fn decode(&self, filter_mask: u32, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
-        let applied = |i: usize| i >= 32 || filter_mask >> i & 1 == 0;
-        let steps: Vec<Step> = self.steps.iter().enumerate().filter(|(i, _)| applied(*i)).map(|(_, s)| *s).collect();
+        let steps: Vec<Step> = self.applied(filter_mask).collect();
         let mut data = Cow::Borrowed(stored);
         for (i, step) in steps.iter().enumerate().skip(1).rev() {
             // What another filter still has to undo may be larger than the pixels: compressors add a little.
@@ -53,7 +77,7 @@ impl Pipeline {
             None if data.len() == out.len() => out.copy_from_slice(&data),
             None => return Err(DecodeError::Length { filter: "raw", found: data.len(), expected: out.len() }),
         }
-        if self.big_endian != cfg!(target_endian = "big") {
+        if !self.is_native_endian() {
             out.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What the tests hold the kernels against: a reference encoder, and sums by the plainest of loops.
 #![allow(dead_code)] // each test program uses a part of it
 
-use kernels::{Invalid, PixelType};
+use kernels::PixelType;
 
 /// Xorshift; equal everywhere, so that a failure can be repeated by its seed.
 pub struct Random(u64);
@@ -94,6 +94,9 @@ pub struct Frame {
     pub bytes: Vec<u8>,
 }
 
+/// Ranges of invalid integers.
+pub type Ranges = Vec<std::ops::RangeInclusive<i128>>;
+
 /// How photons fall.
 #[derive(Clone, Copy, Debug)]
 pub enum Photons {
@@ -106,7 +109,15 @@ pub enum Photons {
 }
 
 impl Frame {
-    pub fn random(dtype: PixelType, pixels: usize, photons: Photons, invalid: u64, random: &mut Random) -> Frame {
+    /// One pixel in `invalid` has a gap's value; 0 is none.
+    pub fn random(
+        dtype: PixelType,
+        pixels: usize,
+        photons: Photons,
+        invalid: u64,
+        rule: &Ranges,
+        random: &mut Random,
+    ) -> Frame {
         let mut frame = Frame { dtype, values: vec![], valid: vec![], bytes: vec![] };
         for _ in 0..pixels {
             let count = match photons {
@@ -115,17 +126,17 @@ impl Frame {
                 Photons::Noise => random.next(),
             };
             let bad = invalid > 0 && random.below(invalid) == 0;
-            frame.push(if bad { u64::MAX - random.below(2) } else { count }, bad);
+            frame.push(if bad { u64::MAX - random.below(2) } else { count }, bad, rule);
         }
         frame
     }
 
-    fn push(&mut self, bits: u64, bad: bool) {
+    fn push(&mut self, bits: u64, bad: bool, rule: &Ranges) {
         macro_rules! integer {
             ($t:ty) => {{
                 let pixel = bits as $t;
                 self.bytes.extend(pixel.to_ne_bytes());
-                (pixel as f64, !gaps_contain(self.dtype, i128::from(pixel)))
+                (pixel as f64, !rule.iter().any(|range| range.contains(&i128::from(pixel))))
             }};
         }
         let (value, valid) = match self.dtype {
@@ -153,18 +164,15 @@ impl Frame {
     }
 }
 
-/// The two greatest of an unsigned type, -1 and -2 of a signed one: what detectors write into gaps.
-pub fn gaps() -> Invalid {
-    let unsigned = [8, 16, 32, 64].map(|bits| (1i128 << bits) - 2..=(1i128 << bits) - 1);
-    Invalid::integers(unsigned.into_iter().chain([-2..=-1]))
-}
-
-fn gaps_contain(dtype: PixelType, pixel: i128) -> bool {
-    // The rule has no type: 255 is a gap of u8 and, by the same list, of u16.
-    let _ = dtype;
-    [8, 16, 32, 64].iter().any(|bits| pixel == (1 << bits) - 1 || pixel == (1 << bits) - 2)
-        || pixel == -1
-        || pixel == -2
+/// What detectors write into gaps and dead pixels: the two greatest of an unsigned type, -1 and -2 of a signed one.
+pub fn gaps(dtype: PixelType) -> Ranges {
+    match dtype.name().strip_prefix('u') {
+        Some(bits) => {
+            let end = 1i128 << bits.parse::<u32>().expect("a number of bits");
+            vec![end - 2..=end - 1]
+        }
+        None => vec![-2..=-1],
+    }
 }
 
 /// Bitshuffle's chunk of a frame, bit by bit, each block compressed by `compress`.

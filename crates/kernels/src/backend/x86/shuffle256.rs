@@ -1,0 +1,84 @@
+//! Bits and bytes rearranged with AVX2.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use crate::order::TILE;
+
+/// Bytes of a register.
+const WIDTH: usize = 32;
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(from: &[u8], at: usize) -> __m256i {
+    let bytes: &[u8; WIDTH] = from[at..].first_chunk().expect("a register's width");
+    // SAFETY: 32 bytes may be read.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store(to: &mut [u8], at: usize, value: __m128i) {
+    let bytes: &mut [u8; WIDTH / 2] = to[at..].first_chunk_mut().expect("half a register's width");
+    // SAFETY: 16 bytes may be written.
+    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), value) }
+}
+
+/// Unpacks eight registers of bytes: byte `j` of all eight, in order, becomes the `j`-th group of eight bytes, two
+/// groups of each half a register.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn unpack_eight(r: [__m256i; 8]) -> [__m256i; 8] {
+    let low = |a, b| (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
+    let mid = |a, b| (_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
+    let high = |a, b| (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+    let ((a0, a1), (a2, a3), (a4, a5), (a6, a7)) = (low(r[0], r[1]), low(r[2], r[3]), low(r[4], r[5]), low(r[6], r[7]));
+    let ((b0, b1), (b2, b3), (b4, b5), (b6, b7)) = (mid(a0, a2), mid(a1, a3), mid(a4, a6), mid(a5, a7));
+    let ((c0, c1), (c2, c3), (c4, c5), (c6, c7)) = (high(b0, b4), high(b1, b5), high(b2, b6), high(b3, b7));
+    [c0, c1, c2, c3, c4, c5, c6, c7]
+}
+
+/// Stores what [`unpack_eight`] gave of 32 bytes: 256 bytes in order.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_groups(to: &mut [u8], at: usize, groups: [__m256i; 8]) {
+    for (i, group) in groups.into_iter().enumerate() {
+        store(to, at + i * 16, _mm256_castsi256_si128(group));
+        store(to, at + 128 + i * 16, _mm256_extracti128_si256::<1>(group));
+    }
+}
+
+/// Exchanges the bits under `mask` with those `SHIFT` further up.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn exchange<const SHIFT: i32>(bits: __m256i, mask: u64) -> __m256i {
+    let differ = _mm256_xor_si256(bits, _mm256_srli_epi64::<SHIFT>(bits));
+    let differ = _mm256_and_si256(differ, _mm256_set1_epi64x(mask as i64));
+    _mm256_xor_si256(_mm256_xor_si256(bits, differ), _mm256_slli_epi64::<SHIFT>(differ))
+}
+
+/// See [`crate::backend::Backend::unshuffle`]. The transposition of 8 × 8 bits is that of the portable step.
+#[target_feature(enable = "avx2")]
+pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
+    for column in (0..TILE / 8).step_by(WIDTH) {
+        let plane = |p: usize| load(planes, p * stride + from + column);
+        let rows = [plane(0), plane(1), plane(2), plane(3), plane(4), plane(5), plane(6), plane(7)];
+        let groups = unpack_eight(rows).map(|bits| {
+            let bits = exchange::<7>(bits, 0x00aa_00aa_00aa_00aa);
+            let bits = exchange::<14>(bits, 0x0000_cccc_0000_cccc);
+            exchange::<28>(bits, 0x0000_0000_f0f0_f0f0)
+        });
+        store_groups(out, column * 8, groups);
+    }
+}
+
+/// See [`crate::backend::Backend::interleave`].
+#[target_feature(enable = "avx2")]
+pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [[u8; 8]; TILE]) {
+    let out = out.as_flattened_mut();
+    for pixel in (0..TILE).step_by(WIDTH) {
+        let lane = |l: usize| load(lanes[l], pixel);
+        let rows = [lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7)];
+        store_groups(out, pixel * 8, unpack_eight(rows));
+    }
+}

@@ -1,0 +1,135 @@
+//! Many frames in one pass over the matrix: tile by tile, each frame's pixels are read into a lane, and all lanes are
+//! summed at once.
+
+use super::column::{Middle, Narrow, Real};
+use super::kernel::Selection;
+use super::lane::{Lane, Width};
+use super::source::{Buffers, Place, Rules, Source};
+use super::table::Table;
+use crate::backend::Backend;
+use crate::bitmap::Bitmap;
+use crate::decode::DecodeError;
+use crate::matrix::Tile;
+use crate::order::TILE;
+use crate::pixel::Pixel;
+use crate::plan::Plan;
+use crate::sums::Sums;
+
+/// Of a tile's 2048 pixels, so many that are lit in any frame are visited one by one; a visit takes twice as long as a
+/// step of the dense kernel.
+const FEW_LIT: u32 = 800;
+
+/// The same for pixels of 2 counts or more, where all are added to the signals.
+const FEW_BRIGHT: u32 = 400;
+
+/// Memory of a group of `L` frames.
+pub(crate) struct Workspace<const L: usize> {
+    table: Table<L>,
+    lanes: Vec<Lane>,
+    buffers: Vec<Buffers>,
+    low: Box<[[u8; L]; TILE]>,
+    high: Box<[[u8; L]; TILE]>,
+    real: Box<[[f64; L]; TILE]>,
+}
+
+impl<const L: usize> Default for Workspace<L> {
+    fn default() -> Workspace<L> {
+        Workspace {
+            table: Table::default(),
+            lanes: (0..L).map(|_| Lane::default()).collect(),
+            buffers: (0..L).map(|_| Buffers::default()).collect(),
+            low: boxed(0),
+            high: boxed(0),
+            real: boxed(0.),
+        }
+    }
+}
+
+/// An array that is made where it stays: on the heap.
+fn boxed<T: Copy, const L: usize>(value: T) -> Box<[[T; L]; TILE]> {
+    vec![[value; L]; TILE].into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("the length is TILE"))
+}
+
+impl<const L: usize> Workspace<L> {
+    /// Integrates as many as `L` frames. A source that fails leaves its error, and no trace in the others' sums.
+    pub(crate) fn integrate<T: Pixel, B: Backend<L>>(
+        &mut self,
+        backend: B,
+        plan: &Plan,
+        rules: &Rules<T>,
+        sources: Vec<Result<Source<'_>, DecodeError>>,
+    ) -> Vec<Result<Sums, DecodeError>> {
+        assert!(sources.len() <= L, "{} frames for {L} lanes", sources.len());
+        self.table.reset(plan.nbins(), plan.has_variance());
+        let mut sources = sources;
+        for lane in &mut self.lanes {
+            (lane.width, lane.invalid) = (Width::Zero, Vec::new());
+        }
+        for (number, unused) in plan.unused.iter().enumerate() {
+            let columns = plan.matrix.tile(number);
+            let place = Place { number, pixels: plan.pixels(), columns, unused };
+            for (source, (lane, buffers)) in sources.iter_mut().zip(self.lanes.iter_mut().zip(&mut self.buffers)) {
+                let Ok(opened) = source else { continue };
+                if let Err(error) = opened.read(backend, place, rules, buffers, lane) {
+                    lane.width = Width::Zero;
+                    *source = Err(error);
+                }
+            }
+            self.accumulate(backend, columns);
+        }
+        sources.into_iter().enumerate().map(|(lane, source)| source.map(|_| self.sums(lane, plan))).collect()
+    }
+
+    /// The pixels that are set in any lane.
+    fn any(&self, of: impl Fn(&Lane) -> &Bitmap) -> Bitmap {
+        self.lanes.iter().fold(Bitmap::EMPTY, |all, lane| all.zip(of(lane), |a, b| a | b))
+    }
+
+    fn sums(&mut self, lane: usize, plan: &Plan) -> Sums {
+        // Several ranges of invalid values are looked for one after another.
+        self.lanes[lane].invalid.sort_unstable();
+        Sums::complete(plan, self.table.signal(lane), self.table.excess(lane), &self.lanes[lane].invalid)
+    }
+
+    /// Adds the tile that the lanes hold.
+    fn accumulate<B: Backend<L>>(&mut self, backend: B, columns: Tile<'_>) {
+        let width = self.lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
+        if width == Width::Zero {
+            return;
+        }
+        for lane in &mut self.lanes {
+            lane.widen(width);
+        }
+        match width {
+            Width::Zero => {}
+            Width::Narrow => {
+                let (lit, bright) = (self.any(|lane| &lane.lit), self.any(|lane| &lane.bright));
+                let selection = match (lit.count(), bright.count()) {
+                    (..FEW_LIT, _) => Selection::Lit(&lit),
+                    (_, ..FEW_BRIGHT) => Selection::Bright(&bright),
+                    _ => Selection::All,
+                };
+                backend.interleave(each(&self.lanes, |lane| &lane.low), &mut self.low);
+                backend.accumulate(&mut self.table, columns, &Narrow(&self.low), selection);
+            }
+            Width::Middle => {
+                backend.interleave(each(&self.lanes, |lane| &lane.low), &mut self.low);
+                backend.interleave(each(&self.lanes, |lane| &lane.high), &mut self.high);
+                let column = Middle { low: &self.low, high: &self.high };
+                backend.accumulate(&mut self.table, columns, &column, Selection::All);
+            }
+            Width::Real => {
+                for (lane, pixels) in self.lanes.iter().enumerate() {
+                    for (pixel, &value) in self.real.iter_mut().zip(&pixels.real) {
+                        pixel[lane] = value;
+                    }
+                }
+                backend.accumulate(&mut self.table, columns, &Real(&self.real), Selection::All);
+            }
+        }
+    }
+}
+
+fn each<'a, const L: usize>(lanes: &'a [Lane], field: impl Fn(&'a Lane) -> &'a [u8; TILE]) -> [&'a [u8; TILE]; L] {
+    std::array::from_fn(|lane| field(&lanes[lane]))
+}

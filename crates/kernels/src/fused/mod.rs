@@ -1,0 +1,14 @@
+//! Decoding and summing in one pass: a tile is decoded into the first-level cache, and summed before it leaves it.
+
+pub(crate) mod column;
+mod group;
+pub(crate) mod kernel;
+mod lane;
+pub(crate) mod planes;
+mod rule;
+mod source;
+pub(crate) mod table;
+
+pub(crate) use group::Workspace;
+pub(crate) use rule::PlaneRule;
+pub(crate) use source::{BlockSource, Rules, Source};

@@ -1,0 +1,178 @@
+//! Where one frame's pixels come from, tile by tile.
+
+use super::lane::{Lane, Width};
+use super::planes::Planes;
+use super::rule::PlaneRule;
+use crate::backend::Backend;
+use crate::bitmap::Bitmap;
+use crate::decode::DecodeError;
+use crate::decode::bitshuffle::{Bitshuffle, Blocks, Codec, untranspose};
+use crate::invalid::InvalidOf;
+use crate::matrix::Tile;
+use crate::order::TILE;
+use crate::pixel::Pixel;
+
+/// What a source needs to know of the tile that it reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// The tile's number in the frame.
+    pub(crate) number: usize,
+    /// Pixels of the frame.
+    pub(crate) pixels: usize,
+    pub(crate) columns: Tile<'a>,
+    /// The pixels without entries.
+    pub(crate) unused: &'a Bitmap,
+}
+
+/// The rules that a source may need, of one pixel type.
+pub(crate) struct Rules<T> {
+    pub(crate) native: InvalidOf<T>,
+    pub(crate) planes: Option<PlaneRule>,
+}
+
+/// One frame's pixels.
+pub(crate) enum Source<'a> {
+    /// Bitshuffled blocks.
+    Blocks(BlockSource<'a>),
+    /// A whole frame of native pixels.
+    Native(&'a [u8]),
+}
+
+/// Bitshuffled blocks, decompressed one at a time.
+pub(crate) struct BlockSource<'a> {
+    blocks: Blocks<'a>,
+    codec: Codec,
+    /// Decoded bytes so far.
+    decoded: usize,
+    /// Whether tiles are read from bit planes as they are: blocks are whole tiles.
+    by_planes: bool,
+}
+
+/// Memory of a source that outlives the frame.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    planes: Planes,
+    /// Native pixels, where blocks and tiles do not match, and for the last tile.
+    staged: Vec<u8>,
+}
+
+impl<'a> BlockSource<'a> {
+    pub(crate) fn open(bitshuffle: Bitshuffle, stored: &'a [u8], frame_bytes: usize) -> Result<Self, DecodeError> {
+        let blocks = Blocks::open(bitshuffle, stored, frame_bytes)?;
+        let by_planes = blocks.block_bytes % (TILE * bitshuffle.element) == 0;
+        Ok(BlockSource { blocks, codec: bitshuffle.codec, decoded: 0, by_planes })
+    }
+
+    /// Decompresses the next block into the planes; its bytes.
+    fn next<const L: usize, B: Backend<L>>(
+        &mut self,
+        backend: B,
+        planes: &mut Planes,
+        element: usize,
+    ) -> Result<(), DecodeError> {
+        let len = self.blocks.block_bytes.min(self.blocks.shuffled - self.decoded);
+        self.decoded += len;
+        let codec = self.codec;
+        self.blocks.next_with(len, |block| {
+            planes.load(len, 8 * element, |room| match codec {
+                Codec::Lz4 => backend.expand(block, room, len),
+                _ => room.fill(len, |out, dirty| codec.expand(block, &mut out[..len]).then_some(dirty.max(len))),
+            })
+        })
+    }
+}
+
+impl Source<'_> {
+    /// Reads the next tile into a lane.
+    pub(crate) fn read<const L: usize, T: Pixel, B: Backend<L>>(
+        &mut self,
+        backend: B,
+        place: Place<'_>,
+        rules: &Rules<T>,
+        buffers: &mut Buffers,
+        lane: &mut Lane,
+    ) -> Result<(), DecodeError> {
+        lane.width = Width::Zero;
+        let start = place.number * TILE;
+        let len = TILE.min(place.pixels - start);
+        match self {
+            Source::Native(frame) => {
+                let pixels = &frame[start * T::SIZE..(start + len) * T::SIZE];
+                lane.take_native(pixels, place.number, place.columns, &rules.native);
+            }
+            Source::Blocks(source) => match &rules.planes {
+                Some(rule) if source.by_planes => {
+                    source.read_planes::<L, T, B>(backend, place, rule, rules, buffers, lane)?
+                }
+                _ => source.read_staged(backend, place, rules, buffers, lane)?,
+            },
+        }
+        Ok(())
+    }
+}
+
+impl BlockSource<'_> {
+    /// Reads a tile from the planes of the block that it lies in.
+    fn read_planes<const L: usize, T: Pixel, B: Backend<L>>(
+        &mut self,
+        backend: B,
+        place: Place<'_>,
+        rule: &PlaneRule,
+        rules: &Rules<T>,
+        buffers: &mut Buffers,
+        lane: &mut Lane,
+    ) -> Result<(), DecodeError> {
+        let tile_start = place.number * TILE;
+        let in_block = tile_start % (self.blocks.block_bytes / T::SIZE);
+        if in_block == 0 && self.decoded < self.blocks.shuffled {
+            self.next(backend, &mut buffers.planes, T::SIZE)?;
+        }
+        let in_planes = in_block + TILE <= buffers.planes.pixels() && tile_start + TILE <= self.decoded / T::SIZE;
+        if in_planes && buffers.planes.read_tile(backend, in_block, place.number, place.unused, rule, lane) {
+            return Ok(());
+        }
+        // Wide pixels, or the last tile, which may reach into the elements behind the blocks.
+        let len = TILE.min(place.pixels - tile_start);
+        let whole = self.decoded / T::SIZE - (tile_start - in_block);
+        buffers.staged.resize(whole * T::SIZE, 0);
+        untranspose(&buffers.planes.block()[..whole * T::SIZE], T::SIZE, &mut buffers.staged);
+        if in_block + len > whole {
+            let behind = buffers.staged.len();
+            buffers.staged.resize((in_block + len) * T::SIZE, 0);
+            self.blocks.finish(&mut buffers.staged[behind..])?;
+        }
+        let pixels = &buffers.staged[in_block * T::SIZE..(in_block + len) * T::SIZE];
+        lane.take_native(pixels, place.number, place.columns, &rules.native);
+        Ok(())
+    }
+
+    /// Reads a tile from native pixels, into which blocks are unshuffled until there are enough.
+    fn read_staged<const L: usize, T: Pixel, B: Backend<L>>(
+        &mut self,
+        backend: B,
+        place: Place<'_>,
+        rules: &Rules<T>,
+        buffers: &mut Buffers,
+        lane: &mut Lane,
+    ) -> Result<(), DecodeError> {
+        if place.number == 0 {
+            buffers.staged.clear();
+        }
+        let wanted = TILE.min(place.pixels - place.number * TILE) * T::SIZE;
+        while buffers.staged.len() < wanted {
+            let behind = buffers.staged.len();
+            if self.decoded < self.blocks.shuffled {
+                self.next(backend, &mut buffers.planes, T::SIZE)?;
+                let block = buffers.planes.block();
+                buffers.staged.resize(behind + block.len(), 0);
+                untranspose(block, T::SIZE, &mut buffers.staged[behind..]);
+            } else {
+                buffers.staged.resize(wanted, 0);
+                self.blocks.finish(&mut buffers.staged[behind..])?;
+            }
+        }
+        lane.take_native(&buffers.staged[..wanted], place.number, place.columns, &rules.native);
+        buffers.staged.drain(..wanted);
+        Ok(())
+    }
+}

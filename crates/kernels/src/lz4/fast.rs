@@ -1,0 +1,227 @@
+//! An LZ4 decoder for blocks of bit planes.
+//!
+//! What makes it fast on them: a literal run or a match of up to a register's width is one load, one store and no
+//! branch, also where a length takes an extra byte and where a match overlaps itself (a byte permutation repeats the
+//! period); long periods are one register stored again and again; and long runs of zeros are not written at all where
+//! the room is zero already, so that the many empty planes of a block cost nothing.
+#![allow(unsafe_code)]
+
+use super::SLACK;
+use super::vector::Vector;
+
+/// Decodes a block that must be `len` bytes long to the front of `out`, of which all from `dirty` on is zero. Returns
+/// from where on `out` is zero then; `None` for a block that is not sound, with anything in `out`.
+///
+/// # Safety
+/// The processor must have what `V` stands for, and the function be inlined into code compiled for it.
+///
+/// # Panics
+/// If `out` is not [`SLACK`] longer than `len`, or not a register longer than `dirty`.
+#[inline(always)]
+pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize, dirty: usize) -> Option<usize> {
+    assert!(SLACK >= 2 * V::WIDTH && out.len() >= len + SLACK && dirty + V::WIDTH <= out.len());
+    let end = block.len();
+    let source = block.as_ptr();
+    let mut writer = Writer { out: out.as_mut_ptr(), len, at: 0, zero_from: dirty, stored: false };
+    let mut i = 0;
+    loop {
+        // SAFETY of the unsafe blocks below: `i` bytes of the block are read, `i <= end`; reads go no further than
+        // checked just before. The writer checks what is written.
+        let token = usize::from(*block.get(i)?);
+        i += 1;
+        let mut literals = token >> 4;
+        // Room to read the longest short run, and what surrounds it, without another look at the end.
+        let roomy = end - i >= V::WIDTH + 4;
+        if roomy {
+            let extended = usize::from(literals == 15);
+            // SAFETY: at least four bytes are left.
+            literals += usize::from(unsafe { *source.add(i) }) * extended;
+            i += extended;
+        } else if literals == 15 {
+            literals += usize::from(*block.get(i)?);
+            i += 1;
+        }
+        if roomy && literals <= V::WIDTH {
+            // SAFETY: at least a register's width is left.
+            unsafe { writer.short_literals::<V>(source.add(i)) };
+        } else {
+            if literals == 15 + 255 {
+                literals += rest_of_length(block, &mut i)?;
+            }
+            let run = block.get(i..)?.get(..literals)?;
+            if i + literals == end {
+                return writer.last_literals::<V>(run);
+            }
+            writer.long_literals::<V>(run, end - i)?;
+        }
+        i += literals;
+        writer.at += literals;
+        // A match is followed by one more token at least.
+        if writer.at > len || end - i < 3 {
+            return None;
+        }
+        // SAFETY: at least three bytes are left.
+        let (distance, extension) = unsafe { (source.add(i).cast::<u16>().read_unaligned(), *source.add(i + 2)) };
+        let distance = usize::from(u16::from_le(distance));
+        if distance.wrapping_sub(1) >= writer.at {
+            return None;
+        }
+        let extended = usize::from(token & 15 == 15);
+        let mut length = (token & 15) + 4 + usize::from(extension) * extended;
+        i += 2 + extended;
+        if length <= V::WIDTH {
+            // SAFETY: the distance is not 0 and does not reach before the start.
+            unsafe { writer.short_match::<V>(distance) };
+            writer.at += length;
+            if writer.at > len {
+                return None;
+            }
+        } else {
+            if length == 19 + 255 {
+                length += rest_of_length(block, &mut i)?;
+            }
+            if length > len - writer.at {
+                return None;
+            }
+            // SAFETY: the distance is not 0 and does not reach before the start; the length does not reach beyond the
+            // end.
+            unsafe { writer.long_match::<V>(distance, length) };
+        }
+    }
+}
+
+/// The bytes of a length after one of 255.
+#[inline(never)]
+fn rest_of_length(block: &[u8], i: &mut usize) -> Option<usize> {
+    let mut length = 0;
+    loop {
+        let byte = *block.get(*i)?;
+        *i += 1;
+        // No overflow: a length has 255 times the bytes of the block at most.
+        length += usize::from(byte);
+        if byte != 255 {
+            return Some(length);
+        }
+    }
+}
+
+/// Where the decoded bytes go.
+///
+/// Invariants: `out` is good for `len + SLACK` bytes, and for a register's width behind `zero_from`; `at <= len` before
+/// each write, and no register is stored from behind `len`; what was decoded is right in `..at`; all bytes from
+/// `zero_from` on are zero, but, where one was stored, for a register's width from `at`.
+struct Writer {
+    out: *mut u8,
+    len: usize,
+    at: usize,
+    zero_from: usize,
+    /// Whether a register was stored since the last zeros were skipped.
+    stored: bool,
+}
+
+impl Writer {
+    /// Writes a register's width of literals; the caller then moves on by as many as there are.
+    ///
+    /// # Safety
+    /// `from` is good for a register's width; and as for [`decode`].
+    #[inline(always)]
+    unsafe fn short_literals<V: Vector>(&mut self, from: *const u8) {
+        self.stored = true;
+        // SAFETY: `at <= len`, and the slack is at least a register's width.
+        unsafe { V::load(from).store(self.out.add(self.at)) };
+    }
+
+    /// Writes a run of literals, behind the first of which `readable` bytes of the block are left.
+    #[inline(always)]
+    fn long_literals<V: Vector>(&mut self, run: &[u8], readable: usize) -> Option<()> {
+        if run.len() > self.len - self.at {
+            return None;
+        }
+        self.stored = true;
+        let (from, to) = (run.as_ptr(), self.out.wrapping_add(self.at));
+        if readable >= run.len() + V::WIDTH {
+            for k in (0..run.len()).step_by(V::WIDTH) {
+                // SAFETY: the last register starts within the run, behind which the block goes on for a register's
+                // width; and it starts before `len`.
+                unsafe { V::load(from.add(k)).store(to.add(k)) };
+            }
+        } else {
+            // SAFETY: the run fits, as compared above, and the block is not in `out`.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, run.len()) };
+        }
+        Some(())
+    }
+
+    /// The end of the block: where the room is zero from, if the block is whole.
+    #[inline(always)]
+    fn last_literals<V: Vector>(mut self, run: &[u8]) -> Option<usize> {
+        if run.len() != self.len - self.at {
+            return None;
+        }
+        if run.iter().all(|&byte| byte == 0) {
+            self.skip_zeros::<V>(run.len());
+            return Some(self.zero_from);
+        }
+        // SAFETY: the run ends at `len`, and the block is not in `out`.
+        unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), self.out.add(self.at), run.len()) };
+        Some(self.zero_from.max(self.at + V::WIDTH.max(run.len())))
+    }
+
+    /// Writes a register's width of a match; the caller then moves on by its length.
+    ///
+    /// # Safety
+    /// `1 <= distance <= at`; and as for [`decode`].
+    #[inline(always)]
+    unsafe fn short_match<V: Vector>(&mut self, distance: usize) {
+        self.stored = true;
+        // SAFETY: the read starts at or behind the start and before `at <= len`, the write at `at`; the slack is at
+        // least a register's width.
+        unsafe { V::period(self.out.add(self.at - distance), distance).store(self.out.add(self.at)) };
+    }
+
+    /// Writes a match of any length, and moves on.
+    ///
+    /// # Safety
+    /// `1 <= distance <= at` and `length <= len - at`; and as for [`decode`].
+    #[inline(always)]
+    unsafe fn long_match<V: Vector>(&mut self, distance: usize, length: usize) {
+        let (from, to) = (self.out.wrapping_add(self.at - distance), self.out.wrapping_add(self.at));
+        if distance >= V::WIDTH {
+            self.stored = true;
+            for k in (0..length).step_by(V::WIDTH) {
+                // SAFETY: both registers start before `len`; the one read ends at or before the one written.
+                unsafe { V::load(from.add(k)).store(to.add(k)) };
+            }
+            self.at += length;
+            return;
+        }
+        // SAFETY: as for a short match.
+        let period = unsafe { V::period(from, distance) };
+        // SAFETY: no memory.
+        if unsafe { period.is_zero() } {
+            self.skip_zeros::<V>(length);
+            return;
+        }
+        self.stored = true;
+        for k in (0..length).step_by(V::step(distance)) {
+            // SAFETY: the register starts before `len`.
+            unsafe { period.store(to.add(k)) };
+        }
+        self.at += length;
+    }
+
+    /// Moves on by zeros. They are written where the room is not zero yet, after which it is zero from there on.
+    #[inline(always)]
+    fn skip_zeros<V: Vector>(&mut self, length: usize) {
+        let until = if self.stored { self.zero_from.max(self.at + V::WIDTH) } else { self.zero_from };
+        if self.at < until {
+            for k in (self.at..until).step_by(V::WIDTH) {
+                // SAFETY: `out` is good for a register's width behind `zero_from`, and for two behind `len`.
+                unsafe { V::zero().store(self.out.add(k)) };
+            }
+            self.zero_from = self.at;
+        }
+        self.stored = false;
+        self.at += length;
+    }
+}

@@ -1,0 +1,65 @@
+//! Raw LZ4 blocks.
+//!
+//! A block is a row of sequences: a token, whose high half is a number of literals and whose low half is the length of
+//! a match less 4 (15 of either goes on in bytes, up to one below 255), the literals, and the match's distance back
+//! (16 bits, little-endian). The last sequence ends with its literals. A distance below the length makes a period.
+//!
+//! The planes of detector frames make blocks of their own kind: kilobytes of zeros as one match with distance 1, and a
+//! few hundred short sequences from the lowest planes. [`expand`] is `lz4_flex`, sound on anything and the oracle;
+//! [`fast`] is made for such blocks.
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod fast;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod vector;
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
+
+/// Bytes behind a block's place that decoders may overwrite.
+pub(crate) const SLACK: usize = 128;
+
+/// Decodes a block that must fill `out`; whether it is sound and does.
+pub(crate) fn expand(block: &[u8], out: &mut [u8]) -> bool {
+    lz4_flex::block::decompress_into(block, out).is_ok_and(|written| written == out.len())
+}
+
+/// A place for decoded blocks, with slack behind it, that knows where it is zero.
+#[derive(Default)]
+pub(crate) struct Room {
+    bytes: Vec<u8>,
+    /// All bytes from here on are zero.
+    dirty: usize,
+}
+
+impl Room {
+    /// Decodes a block of `len` bytes to the front of the room by `decode`, which gets the room, at least
+    /// [`SLACK`] longer, and from where on it is zero, and returns the same afterwards, or `None` for a block that is
+    /// not sound. Returns how many of the block's leading bytes may be other than zero.
+    pub(crate) fn fill(&mut self, len: usize, decode: impl FnOnce(&mut [u8], usize) -> Option<usize>) -> Option<usize> {
+        if self.bytes.len() < len + SLACK {
+            self.bytes.resize(len + SLACK, 0);
+        }
+        let zero_from = decode(&mut self.bytes, self.dirty);
+        if zero_from.is_none() {
+            self.bytes.fill(0);
+        }
+        self.dirty = zero_from.unwrap_or(0);
+        zero_from.map(|extent| extent.min(len))
+    }
+
+    /// The bytes, slack and all.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The first `len` bytes, to clear bits in; none may be set beyond those that may be set already.
+    pub(crate) fn bytes_mut(&mut self, len: usize) -> &mut [u8] {
+        &mut self.bytes[..len]
+    }
+}
+
+/// Decodes a block to the front of a room, portably. As [`Room::fill`].
+pub(crate) fn expand_into(block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+    room.fill(len, |out, dirty| expand(block, &mut out[..len]).then_some(dirty.max(len)))
+}

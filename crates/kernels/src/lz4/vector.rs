@@ -1,0 +1,144 @@
+//! Wide registers, as the LZ4 decoder needs them.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+/// A register of bytes.
+///
+/// # Safety
+/// All functions need the instructions that the type stands for, and are to be inlined into code compiled for them.
+/// Pointers must be good for [`Vector::WIDTH`] bytes.
+pub(crate) trait Vector: Copy {
+    /// Bytes of the register.
+    const WIDTH: usize;
+
+    unsafe fn load(from: *const u8) -> Self;
+
+    unsafe fn store(self, to: *mut u8);
+
+    unsafe fn zero() -> Self;
+
+    unsafe fn is_zero(self) -> bool;
+
+    /// The register's worth of the period that starts at `from` and is `distance` bytes long; with a distance of
+    /// [`Vector::WIDTH`] or more, the bytes as they are.
+    unsafe fn period(from: *const u8, distance: usize) -> Self;
+
+    /// The greatest multiple of a distance that the register holds: period and register come together again there.
+    fn step(distance: usize) -> usize {
+        Self::WIDTH / distance * distance
+    }
+}
+
+/// AVX2.
+#[derive(Clone, Copy)]
+pub(crate) struct Wide32(__m256i);
+
+/// AVX-512 with VBMI, whose byte permutation crosses the whole register.
+#[derive(Clone, Copy)]
+pub(crate) struct Wide64(__m512i);
+
+/// In row `d`, byte `k` is `k % d`: where the bytes of a period come from.
+const PERIODS: [[u8; 64]; 65] = {
+    let mut rows = [[0; 64]; 65];
+    let mut row = 1;
+    while row <= 64 {
+        let mut k = 0;
+        while k < 64 {
+            rows[row][k] = (k % row) as u8;
+            k += 1;
+        }
+        row += 1;
+    }
+    rows
+};
+
+/// The same for bytes 16 to 31, which AVX2 has to take from two halves: what comes from the bytes 0 to 15 of memory,
+/// and what from 16 to 31. 0x80 gives a zero.
+const UPPER_PERIODS: [[[u8; 16]; 2]; 33] = {
+    let mut rows = [[[0x80; 16]; 2]; 33];
+    let mut row = 1;
+    while row <= 32 {
+        let mut k = 0;
+        while k < 16 {
+            let from = (16 + k) % row;
+            rows[row][from / 16][k] = (from % 16) as u8;
+            k += 1;
+        }
+        row += 1;
+    }
+    rows
+};
+
+// The functions of both types do what their one or two intrinsics do, under the trait's conditions: hence no SAFETY
+// note a line.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Vector for Wide32 {
+    const WIDTH: usize = 32;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Wide32 {
+        Wide32(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> Wide32 {
+        Wide32(unsafe { _mm256_setzero_si256() })
+    }
+
+    #[inline(always)]
+    unsafe fn is_zero(self) -> bool {
+        unsafe { _mm256_testz_si256(self.0, self.0) == 1 }
+    }
+
+    #[inline(always)]
+    unsafe fn period(from: *const u8, distance: usize) -> Wide32 {
+        let row = distance.min(32);
+        let (lower, [upper_low, upper_high]) = (&PERIODS[row], &UPPER_PERIODS[row]);
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(16).cast()));
+            let index = |bytes: &[u8]| _mm_loadu_si128(bytes.as_ptr().cast());
+            let upper =
+                _mm_or_si128(_mm_shuffle_epi8(low, index(upper_low)), _mm_shuffle_epi8(high, index(upper_high)));
+            Wide32(_mm256_set_m128i(upper, _mm_shuffle_epi8(low, index(lower))))
+        }
+    }
+}
+
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Vector for Wide64 {
+    const WIDTH: usize = 64;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Wide64 {
+        Wide64(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> Wide64 {
+        Wide64(unsafe { _mm512_setzero_si512() })
+    }
+
+    #[inline(always)]
+    unsafe fn is_zero(self) -> bool {
+        unsafe { _mm512_test_epi8_mask(self.0, self.0) == 0 }
+    }
+
+    #[inline(always)]
+    unsafe fn period(from: *const u8, distance: usize) -> Wide64 {
+        unsafe {
+            let index = _mm512_loadu_si512(PERIODS[distance.min(64)].as_ptr().cast());
+            Wide64(_mm512_permutexvar_epi8(index, _mm512_loadu_si512(from.cast())))
+        }
+    }
+}
