@@ -3,6 +3,7 @@
 mod arguments;
 mod paths;
 mod records;
+mod scans;
 mod signals;
 mod streams;
 mod terminal;

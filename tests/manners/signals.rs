@@ -18,7 +18,8 @@ fn waiting(tool: Tool, place: &std::path::Path) -> Child {
     child
 }
 
-fn send(child: &Child, signal: Signal) {
+/// Sends a signal.
+pub fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().cast_signed()), signal).expect("it is there");
 }
 

@@ -34,11 +34,11 @@ fn a_terminal_that_was_asked_for_is_read() {
     }
 }
 
-/// What the command writes to stderr where that is a terminal.
-fn shown(mut command: Command) -> String {
+/// What the command, which is to end with this status, writes to stderr where that is a terminal.
+pub fn shown(mut command: Command, status: i32) -> String {
     let terminal = openpty(None, None).expect("a terminal");
     command.stdout(Stdio::null()).stderr(terminal.slave);
-    assert_eq!(command.status().expect("it ends").code(), Some(2));
+    assert_eq!(command.status().expect("it ends").code(), Some(status));
     // The terminal's other end closes with the command, and so ends what can be read.
     drop(command);
     let mut shown = Vec::new();
@@ -52,7 +52,7 @@ fn colour_is_for_terminals_that_want_it() {
     let wrong = |variable: &str, value: &str| {
         let mut command = PLAN_SPLIT.bare(place.path());
         command.arg("--no-such-flag").env_remove("NO_COLOR").env("TERM", "xterm").env(variable, value);
-        shown(command)
+        shown(command, 2)
     };
     assert!(wrong("TERM", "xterm").contains('\x1b'), "a terminal has colours");
     assert!(!wrong("NO_COLOR", "1").contains('\x1b'));
