@@ -26,6 +26,9 @@ use records::Record;
 use args::Args;
 use task::{Progress, Runner};
 
+/// No machine has as many cores; beyond lies what brings one down.
+const MOST_THREADS: usize = 1024;
+
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
     manners::command::<Args>("ai-integrate")
@@ -46,6 +49,10 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     let engines = usize::from(args.engines);
     let threads = args.threads.map_or_else(|| (cpu::budget() / engines).max(1), usize::from);
+    if engines * threads > MOST_THREADS {
+        let why = format!("{engines} engines x {threads}: expected {MOST_THREADS} threads at the most");
+        return Err(Stop::fatal("threads", why));
+    }
     // The matrix is built on these, by whichever engine needs it first.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
     pool.map_err(|why| Stop::fatal("threads", why))?;
