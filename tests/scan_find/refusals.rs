@@ -58,7 +58,10 @@ fn files_without_detectors_are_told_apart() {
     let bare = find(&[field.path("raw/bare.h5")]);
     assert_eq!(bare.status, 1);
     assert!(bare.stderr.contains("name a dataset of frames: FILE::/PATH"), "{}", bare.stderr);
-    // In a directory, such files are what they are.
+    let both = find(&[field.path("raw")]);
+    assert_eq!(both.status, 1);
+    assert!(both.stderr.contains("HDF5 files: 2, detectors with frames in them: none"), "{}", both.stderr);
+    // Beside a scan, such files are what they are.
     field.master("raw/good.h5", "1.1", "p3", 1);
     let walked = find(&[field.path("raw")]).good();
     assert_eq!((walked.records("scan").len(), walked.stderr.as_str()), (1, ""));

@@ -25,6 +25,8 @@ pub struct Finder<'a> {
     failures: HashSet<(String, String)>,
     /// How many things were found that were worth a word or a record.
     pub(crate) hits: usize,
+    /// HDF5 files that have no detector with frames.
+    pub(crate) without: usize,
     /// Detectors that were there and not wanted.
     unwanted: BTreeSet<String>,
     skipped: usize,
@@ -43,6 +45,7 @@ impl<'a> Finder<'a> {
             ids: HashMap::new(),
             failures: HashSet::new(),
             hits: 0,
+            without: 0,
             unwanted: BTreeSet::new(),
             skipped: 0,
             is_complete: true,
@@ -103,7 +106,8 @@ impl<'a> Finder<'a> {
                 Ok(())
             }
             What::Nothing { entries } => {
-                self.nothing(&about, entries);
+                self.without += 1;
+                self.filter.note(1, || format!("{about}: NXentry groups: {entries}, detectors with frames: none"));
                 Ok(())
             }
             What::Refused { why, retryable } => {
@@ -111,15 +115,6 @@ impl<'a> Finder<'a> {
                 self.fail(about, why, retryable)
             }
         }
-    }
-
-    fn nothing(&mut self, about: &str, entries: usize) {
-        let count = match entries {
-            0 => "no NXentry".to_owned(),
-            1 => "one NXentry".to_owned(),
-            count => format!("{count} NXentry groups"),
-        };
-        self.filter.note(1, || format!("{about}: {count}, and no detector with frames"));
     }
 
     fn scan(&mut self, mut acquisition: Acquisition, dataset: &str, root: &Path) -> Result<(), Stop> {

@@ -126,13 +126,17 @@ impl<'a> Walk<'a> {
 
     fn tree(&mut self, root: &Path) -> Result<(), Stop> {
         self.end_series()?;
-        let before = self.finder.hits;
+        let (hits, without) = (self.finder.hits, self.finder.without);
         let mut tree = Tree { root, seen: HashSet::new() };
         self.directory(root, &mut tree)?;
-        if self.finder.hits > before || self.is_patient {
+        if self.finder.hits > hits || self.is_patient {
             return Ok(());
         }
-        self.tell_failure(root, format!("no scan in this directory or below: {}", looked_for()))
+        let there = match self.finder.without - without {
+            0 => looked_for(),
+            files => format!("HDF5 files: {files}, detectors with frames in them: none"),
+        };
+        self.tell_failure(root, format!("no scan in this directory or below: {there}"))
     }
 
     /// Files first, so that masters, which lie above their data, are known before these.

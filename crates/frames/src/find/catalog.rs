@@ -125,7 +125,7 @@ impl Catalog {
                 traced.lose(&joined(here), &format!("{FILE_MISSING}: {}", name.display()))?;
                 continue;
             };
-            match &*self.trace_below(&file, dataset, depth - 1) {
+            match &*self.trace_below(&file, &from_root(dataset), depth - 1) {
                 Ok(other) => {
                     let there = |mapping: &Mapping| frames_of(&mapping.there, &other.extents);
                     match group.iter().map(there).collect::<Result<Vec<Spans>, _>>() {
@@ -149,6 +149,11 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// A path as mappings hold it, which may begin with no slash, or with two.
+pub(super) fn from_root(path: &str) -> String {
+    format!("/{}", path.trim_start_matches('/'))
 }
 
 /// The mappings of each source together, sources in the order in which they come.

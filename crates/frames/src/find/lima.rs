@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use records::{Span, Spans};
 
-use super::catalog::{Catalog, FILE_MISSING, FILE_UNREADABLE};
+use super::catalog::{Catalog, FILE_MISSING, FILE_UNREADABLE, from_root};
 use super::detector::Detector;
 use super::entry::Entry;
 use super::traced::Traced;
@@ -85,7 +85,7 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
 fn dataset(catalog: &mut Catalog, file: &Path) -> String {
     let link = catalog.open(file).ok().and_then(|root| root.find("/entry_0000/measurement")?.link("data"));
     match link {
-        Some(Target::Soft(path)) => format!("/{}", path.trim_start_matches('/')),
+        Some(Target::Soft(path)) => from_root(&path),
         _ => "/entry_0000/measurement/data".to_owned(),
     }
 }
