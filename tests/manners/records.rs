@@ -16,7 +16,7 @@ fn a_bad_line_is_one_failure_and_the_rest_goes_on() {
         b"{\"type\":\"scan\"}",
         b"{\"type\":\"task\",\"v\":1}",
         b"\xff\xfe",
-        NOTE[..30].as_bytes(),
+        &NOTE.as_bytes()[..30],
     ];
     for tool in READERS {
         for bad in bad {
