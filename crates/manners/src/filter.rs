@@ -93,7 +93,7 @@ impl Filter {
     }
 
     /// Whether anything failed.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(SeqCst)
     }
 

@@ -36,13 +36,12 @@
 //! }
 //! ```
 //!
-//! [`run`] parses the arguments, catches the signals, flushes, and turns the outcome into an exit
+//! [`run()`] parses the arguments, catches the signals, flushes, and turns the outcome into an exit
 //! [`status`]. Lines on stderr are `tool: where: what`, one a trouble.
 
 pub mod atomic;
 pub mod cpu;
 pub mod quote;
-pub mod signal;
 pub mod status;
 
 mod args;
@@ -53,6 +52,7 @@ mod lines;
 mod output;
 mod progress;
 mod run;
+mod signal;
 mod stop;
 
 pub use args::{Common, When};

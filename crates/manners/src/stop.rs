@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-/// Why a filter stops. Pass it up with `?`; [`run`](crate::run) makes the exit status of it.
+/// Why a filter stops. Pass it up with `?`; [`run`](crate::run()) makes the exit status of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
     /// The reader of stdout has gone: death by SIGPIPE, after clean-up.
