@@ -40,9 +40,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
-    let input = Mutex::new(Input::open(&args.inputs)?);
     filter.drain_on_term();
     filter.flush_each();
+    let input = Mutex::new(Input::open(&args.inputs)?);
     // One beyond the end of the clock never comes.
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
@@ -59,7 +59,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let runner = Runner::new(filter, &args, threads);
     let drain = Drain::default();
     thread::scope(|scope| {
-        let engine = || drain.note_stop(engine(&runner, &input, filter, &drain));
+        let engine = || engine(&runner, &input, filter, &drain).inspect_err(|stop| filter.halt(stop));
         let others: Result<Vec<_>, _> =
             (1..engines).map(|_| thread::Builder::new().spawn_scoped(scope, engine)).collect();
         let others = others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.halt(stop))?;
@@ -73,15 +73,14 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 /// Tasks, one after the other, until there is none left, or another engine has stopped.
 fn engine(runner: &Runner<'_>, input: &Mutex<Input>, filter: &Filter, drain: &Drain) -> Result<(), Stop> {
     let _bug = HaltOnPanic(filter);
-    while !drain.stopped.load(SeqCst) {
+    loop {
         let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
         match record {
-            None => break,
+            None => return Ok(()),
             Some(Record::Task(task)) => drain.note(runner.run(*task)?),
             Some(other) => filter.emit(&other)?,
         }
     }
-    Ok(())
 }
 
 /// Held by an engine: should it panic, the others must not go on for hours before anybody hears of it.
@@ -100,17 +99,12 @@ impl Drop for HaltOnPanic<'_> {
 struct Drain {
     some: AtomicBool,
     cut_short: AtomicBool,
-    stopped: AtomicBool,
 }
 
 impl Drain {
     fn note(&self, progress: Progress) {
         self.some.fetch_or(progress.some, SeqCst);
         self.cut_short.fetch_or(progress.cut_short, SeqCst);
-    }
-
-    fn note_stop(&self, ended: Result<(), Stop>) -> Result<(), Stop> {
-        ended.inspect_err(|_| self.stopped.store(true, SeqCst))
     }
 
     fn outcome(&self, filter: &Filter, input_is_done: bool) -> Result<(), Stop> {

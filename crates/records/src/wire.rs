@@ -58,7 +58,7 @@ impl Record {
     /// A line that is not a JSON object with a string `type`; a known type of a newer version,
     /// without a field that it needs, or with numbers that no scan has. Unknown types are [`Record::Other`], whatever their version.
     pub fn parse(line: &str) -> Result<Self, Error> {
-        let value: Value = serde_json::from_str(line).map_err(|why| Error::NotARecord(why.to_string()))?;
+        let value: Value = serde_json::from_str(line).map_err(|why| Error::NotARecord(within(&why)))?;
         let Value::Object(mut map) = value else {
             return Err(Error::NotARecord("expected a JSON object".to_owned()));
         };
@@ -115,6 +115,11 @@ pub(crate) fn check_id(field: &str, text: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("`{field}` is {text:?}: expected 1 to 64 letters and digits")),
     }
+}
+
+/// A record is one line: which, its reader knows; serde counts it as the first.
+fn within(why: &serde_json::Error) -> String {
+    why.to_string().replace(" at line 1 column ", ", column ")
 }
 
 fn fields<T: DeserializeOwned>(kind: &str, value: Value) -> Result<Box<T>, Error> {
