@@ -1,0 +1,75 @@
+//! Dark, flat, mask, polarization and monitor together, against pyFAI: with values in each of them that
+//! are no measurement.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use sample::{Dtype, Options};
+use serde_json::Value;
+
+use crate::parts;
+use crate::site::{NOTHING, Site, run, small};
+
+/// The Python that has pyFAI; none where a developer has not set it up, an error in CI.
+fn python() -> Option<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
+    let python = peers.join("bin/python");
+    if python.exists() {
+        return Some(python);
+    }
+    assert!(std::env::var_os("CI").is_none(), "no {}: scripts/test makes it", python.display());
+    eprintln!("skipped: no {}", python.display());
+    None
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+fn assert_close(found: &[f64], expected: &[f64], scale: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (bin, ((found, expected), scale)) in found.iter().zip(expected).zip(scale).enumerate() {
+        assert!((found - expected).abs() <= tolerance * scale, "{what}, bin {bin}: {found}, pyFAI {expected}");
+    }
+}
+
+#[test]
+fn all_corrections_at_once_give_what_pyfai_gives() {
+    let Some(python) = python() else { return };
+    for dtype in [Dtype::I32, Dtype::U16] {
+        let site = Site::new(&Options { frames: 3, dtype, ..small() });
+        let detector = serde_json::from_str::<Value>(&site.scans).unwrap()["detector"].as_str().unwrap().to_owned();
+        let folder = site.path("x").parent().unwrap().to_owned();
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/integrate/corrections.py");
+        let mut command = Command::new(&python);
+        command.arg(script).args([&site.data.master]).arg(detector).args([&site.data.poni, &folder]);
+        let said = command.output().unwrap();
+        let said: Value = serde_json::from_slice(&said.stdout)
+            .unwrap_or_else(|why| panic!("{why}: {}", String::from_utf8_lossy(&said.stderr)));
+        let image = |name: &str| site.path(&format!("{name}.npy")).to_str().unwrap().to_owned();
+        let (dark, flat, mask) = (image("dark"), image("flat"), image("mask"));
+        let mut flags = vec!["--dark", &dark, "--flat", &flat, "--mask", &mask, "--polarization", "0.95"];
+        flags.extend(["--monitor", "monitor", "--monitor-reference", "1000"]);
+        run("ai-integrate", NOTHING, &site.plan("out", &flags)).good();
+
+        let out = site.path("out");
+        let radial = numbers(&said["radial"]);
+        assert_close(&parts::shared(&out, "radial"), &radial, &radial, 1e-10, "radial");
+        let wide = |rows: Vec<(u64, Vec<f32>)>| -> Vec<Vec<f64>> {
+            rows.into_iter().map(|(_, row)| row.into_iter().map(f64::from).collect()).collect()
+        };
+        let patterns = wide(parts::rows(&out, "intensity"));
+        let errors = wide(parts::rows(&out, "intensity_errors"));
+        let all = said["patterns"].as_array().unwrap();
+        assert_eq!((patterns.len(), errors.len(), all.len()), (3, 3, 3));
+        for (frame, ((pattern, errors), peer)) in patterns.iter().zip(&errors).zip(all).enumerate() {
+            let [intensity, sem, count] = [0, 1, 2].map(|index| numbers(&peer[index]));
+            assert!(count.iter().all(|count| *count > 0.0), "pixels in every bin, so that none is left out");
+            // Counts less their dark may cancel: the scale is that of the counts.
+            let scale: Vec<f64> = intensity.iter().zip(&sem).map(|(value, sem)| value.abs().max(*sem)).collect();
+            assert_close(pattern, &intensity, &scale, 1e-6, &format!("{dtype:?} frame {frame}, intensity"));
+            assert_close(errors, &sem, &sem, 1e-6, &format!("{dtype:?} frame {frame}, sem"));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Records that no scan-find and no plan-split wrote: refused in a line, at once.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::site::{NOTHING, Ran, Site, run, small};
+
+const HUGE: u64 = 1_000_000_000_000_000_000;
+
+/// Nothing may take long over a record that can't be.
+fn refused(ran: impl FnOnce() -> Ran, about: &str) -> String {
+    let began = Instant::now();
+    let ran = ran();
+    assert!(began.elapsed() < Duration::from_secs(20), "{about} took {:?}", began.elapsed());
+    assert_eq!(ran.status, 1, "{about}: {}", ran.stderr);
+    assert_eq!(ran.records("fail").len(), 1, "{about}: {}", ran.stdout);
+    assert_eq!(ran.stderr.lines().count(), 1, "{about}: {}", ran.stderr);
+    ran.stderr
+}
+
+/// What would hang, overflow or take all memory, by the field that it stands in.
+fn absurdities() -> Vec<(&'static str, Value)> {
+    vec![
+        ("/frames", json!(HUGE)),
+        ("/shape", json!([1u64 << 40, 1u64 << 40])),
+        ("/sources/0/frames", json!([[0, HUGE]])),
+        ("/sources/0/frames", json!([[0, u64::MAX, 1u64 << 63]])),
+        ("/sources/0/frames", json!([[0, u64::MAX], [0, u64::MAX]])),
+        ("/sources/0/frames", json!([[7, 0]])),
+        ("/sources/0/frames", json!([[0, 5], [3, 5]])),
+        ("/sources/0/rows", json!([[0, 3]])),
+        ("/absent", json!([{"range": [[0, HUGE, 3]], "reason": "lost"}])),
+    ]
+}
+
+fn with(record: &str, field: &str, value: Value) -> String {
+    let mut record: Value = serde_json::from_str(record).unwrap();
+    match record.pointer_mut(field) {
+        Some(there) => *there = value,
+        None => record[field.trim_start_matches('/')] = value,
+    }
+    format!("{record}\n")
+}
+
+#[test]
+fn absurd_numbers_are_refused_by_all_who_read_them() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    let (poni, out) = (site.data.poni.to_str().unwrap(), site.path("out"));
+    for (field, value) in absurdities() {
+        let about = format!("{field} = {value}");
+        let plan = ["--poni", poni, "--out", out.to_str().unwrap(), "--by", "frames=1"];
+        refused(|| run("plan-split", &plan, &with(&site.scans, field, value.clone())), &about);
+        refused(|| run("ai-integrate", NOTHING, &with(&tasks, field, value.clone())), &about);
+    }
+    for range in [json!([[0, HUGE]]), json!([[0, HUGE, 7]]), json!([[0, u64::MAX, 1u64 << 63]])] {
+        refused(|| run("ai-integrate", NOTHING, &with(&tasks, "/range", range.clone())), &range.to_string());
+    }
+}
+
+#[test]
+fn an_id_leads_nowhere_else_and_spoils_no_other_task() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    for (field, value) in [("/scan", "../../../x"), ("/scan", "/etc"), ("/scan", ""), ("/recipe_digest", "../..")] {
+        let input = with(&tasks, field, json!(value)) + &tasks;
+        let ran = run("ai-integrate", NOTHING, &input);
+        assert_eq!((ran.status, ran.records("fail").len(), ran.records("result").len()), (1, 1, 1), "{}", ran.stderr);
+    }
+    let long = "5".repeat(600);
+    refused(|| run("ai-integrate", NOTHING, &with(&tasks, "/scan", json!(long))), "a long id");
+}
+
+#[test]
+fn rows_beyond_the_file_and_frames_beyond_the_scan_are_told_once() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    let beyond = run("ai-integrate", NOTHING, &with(&tasks, "/sources/0/rows", json!([[100, 107]])));
+    assert_eq!(beyond.status, 1);
+    let fails = beyond.records("fail");
+    assert_eq!(fails.len(), 1, "{}", beyond.stderr);
+    assert!(fails[0]["error"].as_str().unwrap().contains("frames [[0,7]]: no frame 100"), "{}", fails[0]);
+    assert_eq!(beyond.records("result")[0]["done"], json!([[7, 24]]));
+    let orphans = run("ai-integrate", NOTHING, &with(&tasks, "/range", json!([[20, 30]])));
+    assert!(orphans.stderr.contains("frames [[24,30]]: no source"), "{}", orphans.stderr);
+    assert_eq!(orphans.records("result")[0]["missing"], json!([{"range": [[24, 30]], "reason": "no source"}]));
+}
+
+#[test]
+fn an_unknown_dtype_and_files_that_are_none_are_failures_of_their_own() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    let error = refused(|| run("ai-integrate", NOTHING, &with(&tasks, "/dtype", json!("complex"))), "dtype");
+    assert!(error.contains("complex") && error.contains("u8 i8 u16"), "{error}");
+    for (file, why) in [("relative/x.h5", "No such file"), ("/tmp", "changed"), ("/dev/zero", "changed")] {
+        let ran = run("ai-integrate", NOTHING, &with(&tasks, "/sources/0/file", json!(file)));
+        assert_eq!((ran.status, ran.records("result").len()), (1, 1), "{file}");
+        assert!(ran.stderr.contains(why), "{file}: {}", ran.stderr);
+        assert_eq!(ran.records("fail")[0]["retryable"], true);
+    }
+}
+
+#[test]
+fn paths_of_any_bytes_are_integrated() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let site = Site::new(&small());
+    let odd = site.path("x").with_file_name(std::ffi::OsStr::from_bytes(b"caf\xe9 \"$1\"\n%j"));
+    std::fs::rename(&site.data.raw, &odd).unwrap();
+    let scans = run("scan-find", &[&odd], "").good().stdout;
+    let out = odd.with_file_name(std::ffi::OsStr::from_bytes(b"out\n\xff"));
+    let mut plan = vec!["--poni".as_ref(), site.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
+    plan.extend(["--mask".as_ref(), site.data.mask.as_os_str()]);
+    let tasks = run("plan-split", &plan, &scans).good();
+    let results = run("ai-integrate", NOTHING, &tasks.stdout).good();
+    assert_eq!(results.records("result")[0]["done"], json!([[0, 24]]));
+    assert_eq!(crate::parts::of(&out).len(), 1);
+}

@@ -1,0 +1,110 @@
+//! At the limits of the machine: few open files, many threads, a full or forbidden output, others at the
+//! same work.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::parts;
+use crate::site::{NOTHING, Site, binary, run, small};
+
+const PONI: &str = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4}\n\
+    Distance: 0.1\nPoni1: 0\nPoni2: 0\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
+
+/// An image of 6 rows and 8 columns, as many headers of EDF files have it.
+fn write_edf(path: &Path, number: u16) {
+    let header = "{\nByteOrder = LowByteFirst ;\nDataType = UnsignedShort ;\nDim_1 = 8 ;\nDim_2 = 6 ;\nSize = 96 ;\n";
+    let mut bytes = format!("{header:510}}}\n").into_bytes();
+    bytes.extend((0..48).flat_map(|pixel: u16| (pixel + number).to_le_bytes()));
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_scan_of_five_hundred_images_needs_few_open_files() {
+    let place = tempfile::tempdir().unwrap();
+    let (images, poni, out) = (place.path().join("images"), place.path().join("g.poni"), place.path().join("out"));
+    std::fs::create_dir(&images).unwrap();
+    std::fs::write(&poni, PONI).unwrap();
+    (0..500).for_each(|number| write_edf(&images.join(format!("a_{number:04}.edf")), number));
+    let scans = run("scan-find", &[&images], "").good();
+    assert_eq!((scans.records("scan").len(), scans.records("scan")[0]["frames"].as_u64()), (1, Some(500)));
+    let plan = ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
+    let tasks = run("plan-split", &plan, &scans.stdout).good();
+    let input = place.path().join("tasks.jsonl");
+    std::fs::write(&input, tasks.stdout).unwrap();
+    let limited = Command::new("sh")
+        .args(["-c", r#"ulimit -n 64; exec "$@""#, "sh", binary("ai-integrate"), "--threads", "8"])
+        .arg(&input)
+        .output()
+        .unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&limited.stdout).unwrap();
+    assert_eq!(result["done"], json!([[0, 500]]), "{}", String::from_utf8_lossy(&limited.stderr));
+    let rows = parts::rows::<f64>(&out, "signal");
+    let counts = |row: &[f64]| row.iter().sum::<f64>();
+    let more = counts(&rows[499].1) - counts(&rows[0].1);
+    assert!((more / (48.0 * 499.0) - 1.0).abs() < 1e-5, "each frame is its own image: {more}");
+}
+
+#[test]
+fn processes_at_the_same_task_leave_one_whole_part() {
+    let site = Site::new(&small());
+    let start = |tasks: &Path| -> Child {
+        let mut command = Command::new(binary("ai-integrate"));
+        command.arg("--force").arg(tasks).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let alone = site.path("alone.jsonl");
+    std::fs::write(&alone, site.plan("alone", &["--by", "scan"])).unwrap();
+    assert!(start(&alone).wait().unwrap().success());
+    let together = site.path("together.jsonl");
+    std::fs::write(&together, site.plan("together", &["--by", "scan"])).unwrap();
+    let all: Vec<Child> = (0..4).map(|_| start(&together)).collect();
+    all.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
+    assert_eq!(site.working_files("together").len(), 1, "{:?}", site.working_files("together"));
+    let signal = |out: &str| parts::rows::<f64>(&site.path(out), "signal");
+    assert!(signal("together") == signal("alone"));
+}
+
+#[test]
+fn an_output_in_the_way_of_a_file_ends_the_run_at_once() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "file"]);
+    let file = site.path("a file");
+    std::fs::write(&file, "in the way").unwrap();
+    let refused = run("ai-integrate", &["--out".as_ref(), file.join("out").as_os_str()], &tasks);
+    assert_eq!((refused.status, refused.stdout.as_str()), (2, ""));
+    assert!(refused.stderr.contains("a file/out") && refused.stderr.contains("Not a directory"), "{}", refused.stderr);
+}
+
+#[test]
+fn another_output_root_and_force_integrate_again() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    let first = run("ai-integrate", NOTHING, &tasks).good().records("result").remove(0);
+    let elsewhere = site.path("elsewhere");
+    let other = run("ai-integrate", &["--out".as_ref(), elsewhere.as_os_str()], &tasks).good();
+    assert_eq!(
+        (&other.records("result")[0]["skipped"], &other.records("result")[0]["out"]),
+        (&json!(false), &json!(elsewhere))
+    );
+    assert_eq!(parts::of(&elsewhere).len(), 1);
+    let forced = run("ai-integrate", &["--force"], &tasks).good().records("result").remove(0);
+    assert_eq!((&forced["skipped"], &forced["part_digest"]), (&json!(false), &first["part_digest"]));
+}
+
+#[test]
+fn times_and_threads_beyond_all_measure_are_no_bug() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    let patient = run("ai-integrate", &["--deadline", "18446744073709551615"], &tasks).good();
+    assert_eq!(patient.records("result")[0]["done"], json!([[0, 24]]));
+    let greedy = run("ai-integrate", &["--engines", "256", "--threads", "1024", "--force"], &tasks);
+    assert_eq!(greedy.status, 2);
+    assert!(greedy.stderr.contains("1024 threads at the most"), "{}", greedy.stderr);
+    let many = run(
+        "ai-integrate",
+        &["--engines", "16", "--threads", "4", "--force"],
+        &site.plan("out", &["--by", "frames=1"]),
+    );
+    assert_eq!(many.good().records("result").len(), 24);
+}

@@ -1,0 +1,12 @@
+//! ai-integrate with unusual input: layouts, interruptions, limits of the system, and records that no
+//! scan-find wrote.
+
+mod corrections;
+mod hostile;
+mod layouts;
+mod limits;
+mod parts;
+#[path = "../pipe/site.rs"]
+#[allow(dead_code, reason = "the tests of the pipe need more of it")]
+mod site;
+mod stops;

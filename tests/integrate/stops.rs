@@ -1,0 +1,174 @@
+//! Interrupted in the middle of a task: what is finished is kept, and a rerun does the rest.
+//!
+//! A source that is a FIFO holds the only thread up at a known frame, for as long as the test likes.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::OFlag;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::site::{NOTHING, Ran, Site, binary, run, small};
+
+/// A task of 24 frames in files of 7, the second of which is a FIFO.
+struct Held {
+    site: Site,
+    tasks: String,
+    held: String,
+    fifo: PathBuf,
+}
+
+impl Held {
+    fn new() -> Self {
+        let site = Site::new(&small());
+        let tasks = site.plan("out", &["--by", "scan"]);
+        let fifo = site.path("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let found = std::fs::metadata(&fifo).unwrap();
+        let mut held: Value = serde_json::from_str(&tasks).unwrap();
+        let source = &mut held["sources"][1];
+        source["file"] = json!(fifo);
+        source["size"] = json!(0);
+        source["mtime"] = json!(format!("{}.{:09}", found.mtime(), found.mtime_nsec()));
+        let held = format!("{held}\n");
+        Self { site, tasks, held, fifo }
+    }
+
+    /// Runs ai-integrate up to the FIFO.
+    fn begin(&self, flags: &[&str]) -> Child {
+        let input = self.site.path("held.jsonl");
+        std::fs::write(&input, &self.held).unwrap();
+        let child = Command::new(binary("ai-integrate"))
+            .args(["--threads", "1", "--batch-frames", "7"])
+            .args(flags)
+            .arg(&input)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        settle(child.id());
+        child
+    }
+
+    /// Sends the signal, and lets the thread go on: the FIFO is then found to be no HDF5 file.
+    fn end(&self, child: Child, signal: Signal) -> Ran {
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        settle(child.id());
+        // A FIFO opens for writing without delay for as long as somebody waits to read it.
+        let _writer: File =
+            soon(|| OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&self.fifo).ok());
+        let output = child.wait_with_output().unwrap();
+        let status = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap());
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { status, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    fn part_names(&self) -> Vec<String> {
+        let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        self.site.working_files("out").iter().map(name).collect()
+    }
+}
+
+fn soon<T>(mut there: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = there() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "it never came to that");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Until all threads are asleep ten times in a row: the one that integrates is held up, and a signal has
+/// been heard.
+fn settle(process: u32) {
+    let mut asleep = 0;
+    soon(|| {
+        asleep = if sleeps(process) { asleep + 1 } else { 0 };
+        (asleep == 10).then_some(())
+    });
+}
+
+/// Whether all threads of a process that has begun its work wait for something.
+fn sleeps(process: u32) -> bool {
+    let threads: Vec<_> = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten().collect();
+    let state = |path: PathBuf| std::fs::read_to_string(path.join("stat")).unwrap_or_default();
+    // The name in brackets may hold anything; the state comes behind it.
+    let asleep = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'));
+    threads.len() > 1 && threads.into_iter().all(|thread| asleep(state(thread.path())))
+}
+
+#[test]
+fn a_drain_keeps_the_finished_frames_and_a_rerun_does_exactly_the_rest() {
+    for signal in [Signal::SIGTERM, Signal::SIGUSR1] {
+        let held = Held::new();
+        let drained = held.end(held.begin(&[]), signal);
+        assert_eq!(drained.status, 75, "{}", drained.stderr);
+        let result = &drained.records("result")[0];
+        assert_eq!((&result["done"], &result["skipped"]), (&json!([[0, 7]]), &json!(false)));
+        assert_eq!(held.part_names(), ["00000000-00000006.h5"], "named by the frames that it has");
+        let rest = run("ai-integrate", NOTHING, &held.tasks).good();
+        let result = &rest.records("result")[0];
+        let sources = result["sources"].as_array().unwrap();
+        let bytes: u64 = sources[1..].iter().map(|source| source["bytes"].as_u64().unwrap()).sum();
+        assert_eq!((&result["done"], result["read_bytes"].as_u64()), (&json!([[0, 24]]), Some(bytes)));
+        assert_eq!(held.part_names(), ["00000000-00000006.h5", "00000007-00000023.h5"]);
+    }
+}
+
+#[test]
+fn a_drain_without_a_frame_is_another_status() {
+    let held = Held::new();
+    let idle = run("ai-integrate", &["--deadline", "0"], &held.tasks);
+    assert_eq!((idle.status, held.part_names().len()), (76, 0), "{}", idle.stderr);
+    // What was found done is no progress either: a job that resubmits itself on 75 would never end.
+    let mut first: Value = serde_json::from_str(&held.tasks).unwrap();
+    first["range"] = json!([[0, 7]]);
+    run("ai-integrate", NOTHING, &format!("{first}\n")).good();
+    let drained = held.end(held.begin(&[]), Signal::SIGTERM);
+    assert_eq!(drained.status, 76, "{}", drained.stderr);
+    assert_eq!(drained.records("result")[0]["done"], json!([[0, 7]]));
+}
+
+#[test]
+fn a_part_that_was_cut_short_replaces_no_whole_one() {
+    let held = Held::new();
+    run("ai-integrate", NOTHING, &held.tasks).good();
+    let whole = &held.site.parts("out")[0];
+    let before = std::fs::read(whole).unwrap();
+    let drained = held.end(held.begin(&["--force"]), Signal::SIGTERM);
+    assert_eq!(drained.status, 75, "{}", drained.stderr);
+    assert!(std::fs::read(whole).unwrap() == before, "the earlier part is as it was");
+    let again = run("ai-integrate", NOTHING, &held.tasks).good();
+    assert_eq!(again.records("result")[0]["skipped"], true);
+}
+
+#[test]
+fn frames_that_were_lost_replace_none_that_were_integrated() {
+    let held = Held::new();
+    run("ai-integrate", NOTHING, &held.tasks).good();
+    let mut gone: Value = serde_json::from_str(&held.tasks).unwrap();
+    for source in gone["sources"].as_array_mut().unwrap() {
+        source["file"] = json!("/nowhere/at/all.h5");
+    }
+    let lost = run("ai-integrate", &["--force"], &format!("{gone}\n"));
+    assert_eq!((lost.status, lost.records("fail").len()), (1, 4), "{}", lost.stderr);
+    assert_eq!(held.part_names(), ["00000000-00000023.h5", "lost-00000000-00000023.h5"]);
+    let again = run("ai-integrate", NOTHING, &held.tasks).good();
+    assert_eq!(again.records("result")[0]["skipped"], true);
+}
+
+#[test]
+fn sigint_leaves_nothing_behind() {
+    let held = Held::new();
+    let ended = held.end(held.begin(&[]), Signal::SIGINT);
+    assert_eq!((ended.status, ended.stdout.as_str()), (130, ""), "{}", ended.stderr);
+    assert_eq!(held.part_names().len(), 0, "{:?}", held.part_names());
+}
