@@ -1,6 +1,6 @@
 //! A throw-away SLURM of three nodes with eight CPUs and two fake GPUs each, and directories of jobs on it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -172,7 +172,7 @@ fn script() -> PathBuf {
 
 fn is_installed() -> bool {
     let found = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+        let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|directory| directory.join(program).exists())
     };
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
