@@ -25,6 +25,7 @@ pub struct Scratch {
     isa: Isa,
     /// Decoded frames, of codecs that can't be summed as they come.
     frames: Vec<Vec<u8>>,
+    one: Option<Box<Workspace<1>>>,
     eight: Option<Box<Workspace<8>>>,
     sixteen: Option<Box<Workspace<16>>>,
 }
@@ -43,7 +44,7 @@ impl Scratch {
     /// For one instruction set; the portable one where the processor lacks it.
     pub fn new(isa: Isa) -> Scratch {
         let isa = if Isa::available().contains(&isa) { isa } else { Isa::Portable };
-        Scratch { isa, frames: Vec::new(), eight: None, sixteen: None }
+        Scratch { isa, frames: Vec::new(), one: None, eight: None, sixteen: None }
     }
 
     /// The instruction set in use.
@@ -130,20 +131,27 @@ impl Scratch {
         match self.isa {
             Isa::Avx512 => {
                 if let Some(backend) = Avx512::detect() {
-                    return match sources.len() > 8 {
-                        true => run(&mut self.sixteen, backend, plan, rules, sources),
-                        false => run(&mut self.eight, backend, plan, rules, sources),
+                    return match sources.len() {
+                        ..=1 => run(&mut self.one, backend, plan, rules, sources),
+                        2..=8 => run(&mut self.eight, backend, plan, rules, sources),
+                        _ => run(&mut self.sixteen, backend, plan, rules, sources),
                     };
                 }
             }
             Isa::Avx2 => {
                 if let Some(backend) = Avx2::detect() {
-                    return run(&mut self.eight, backend, plan, rules, sources);
+                    return match sources.len() {
+                        ..=1 => run(&mut self.one, backend, plan, rules, sources),
+                        _ => run(&mut self.eight, backend, plan, rules, sources),
+                    };
                 }
             }
             Isa::Portable => {}
         }
-        run(&mut self.eight, Portable, plan, rules, sources)
+        match sources.len() {
+            ..=1 => run(&mut self.one, Portable, plan, rules, sources),
+            _ => run(&mut self.eight, Portable, plan, rules, sources),
+        }
     }
 }
 

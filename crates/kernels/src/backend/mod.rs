@@ -7,18 +7,20 @@ mod x86;
 use crate::bitmap::Bitmap;
 use crate::fused::column::Column;
 use crate::fused::kernel::Selection;
+use crate::fused::lane::Lane;
 use crate::fused::table::Table;
+use crate::invalid::InvalidOf;
 use crate::lz4::Room;
 use crate::matrix::Tile;
 use crate::order::TILE;
+use crate::pixel::Pixel;
 
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{Avx2, Avx512};
 
-/// The steps of the fused kernels, for one instruction set and `L` frames side by side. All implementations give the
-/// same bytes.
-pub(crate) trait Backend<const L: usize>: Copy {
+/// The steps that treat one frame, for one instruction set. All implementations give the same bytes.
+pub(crate) trait Steps: Copy {
     /// Decodes a raw LZ4 block that must be `len` bytes long. Returns how many leading bytes may be other than zero;
     /// `None` if the block is not sound.
     fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize>;
@@ -33,11 +35,65 @@ pub(crate) trait Backend<const L: usize>: Copy {
     /// The bytes of a tile's pixels, from eight planes.
     fn unshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]);
 
+    /// The native pixels of some eights of pixels, as many as `out` holds, from all planes of a block.
+    fn untranspose(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]);
+
+    /// See [`crate::fused::native`].
+    fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], number: usize, tile: Tile<'_>, rule: &InvalidOf<T>);
+}
+
+/// The steps that treat `L` frames side by side.
+pub(crate) trait Backend<const L: usize>: Steps {
     /// From bytes by frame to bytes by pixel.
     fn interleave(self, lanes: [&[u8; TILE]; L], out: &mut [[u8; L]; TILE]);
 
+    /// The same for reals.
+    fn interleave_reals(self, lanes: [&[f64; TILE]; L], out: &mut [[f64; L]; TILE]);
+
     /// See [`crate::fused::kernel`].
     fn accumulate<C: Column<L>>(self, table: &mut Table<L>, tile: Tile<'_>, column: &C, selection: Selection<'_>);
+}
+
+/// The best steps that this processor has, chosen at each call: for whole blocks, where a choice costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Best {
+    Portable(Portable),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+}
+
+impl Best {
+    pub(crate) fn detect() -> Best {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(best) = Avx512::detect().map(Best::Avx512).or_else(|| Avx2::detect().map(Best::Avx2)) {
+            return best;
+        }
+        Best::Portable(Portable)
+    }
+
+    /// See [`Steps::expand`].
+    pub(crate) fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+        match self {
+            Best::Portable(steps) => steps.expand(block, room, len),
+            #[cfg(target_arch = "x86_64")]
+            Best::Avx2(steps) => steps.expand(block, room, len),
+            #[cfg(target_arch = "x86_64")]
+            Best::Avx512(steps) => steps.expand(block, room, len),
+        }
+    }
+
+    /// See [`Steps::untranspose`].
+    pub(crate) fn untranspose(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+        match self {
+            Best::Portable(steps) => steps.untranspose(planes, stride, from, out),
+            #[cfg(target_arch = "x86_64")]
+            Best::Avx2(steps) => steps.untranspose(planes, stride, from, out),
+            #[cfg(target_arch = "x86_64")]
+            Best::Avx512(steps) => steps.untranspose(planes, stride, from, out),
+        }
+    }
 }
 
 /// An instruction set.

@@ -1,20 +1,23 @@
 //! The steps in plain Rust: for processors without a backend of their own, and the pattern of the others.
 
-use super::Backend;
+use super::{Backend, Steps};
 use crate::bitmap::Bitmap;
-use crate::decode::bitshuffle::transpose;
 use crate::fused::column::Column;
 use crate::fused::kernel::{self, Selection};
+use crate::fused::lane::Lane;
+use crate::fused::native;
 use crate::fused::table::Table;
+use crate::invalid::InvalidOf;
 use crate::lz4::{self, Room};
 use crate::matrix::Tile;
 use crate::order::TILE;
+use crate::pixel::Pixel;
 
 /// Any processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
-impl<const L: usize> Backend<L> for Portable {
+impl Steps for Portable {
     fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
         lz4::expand_into(block, room, len)
     }
@@ -28,19 +31,25 @@ impl<const L: usize> Backend<L> for Portable {
     }
 
     fn unshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
-        for (j, out) in out.chunks_exact_mut(8).enumerate() {
-            let mut bits = 0;
-            for plane in (0..8).rev() {
-                bits = bits << 8 | u64::from(planes[plane * stride + from + j]);
-            }
-            out.copy_from_slice(&transpose(bits).to_le_bytes());
-        }
+        untranspose(planes, stride, from, out);
     }
 
+    fn untranspose(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+        untranspose(planes, stride, from, out);
+    }
+
+    fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], number: usize, tile: Tile<'_>, rule: &InvalidOf<T>) {
+        native::read(lane, pixels, number, tile, rule);
+    }
+}
+
+impl<const L: usize> Backend<L> for Portable {
     fn interleave(self, lanes: [&[u8; TILE]; L], out: &mut [[u8; L]; TILE]) {
-        for (pixel, out) in out.iter_mut().enumerate() {
-            *out = lanes.map(|lane| lane[pixel]);
-        }
+        interleave(&lanes, out);
+    }
+
+    fn interleave_reals(self, lanes: [&[f64; TILE]; L], out: &mut [[f64; L]; TILE]) {
+        interleave(&lanes, out);
     }
 
     fn accumulate<C: Column<L>>(self, table: &mut Table<L>, tile: Tile<'_>, column: &C, selection: Selection<'_>) {
@@ -66,6 +75,39 @@ fn tile_of(plane: &[u8], from: usize) -> Bitmap {
     let mut bits = Bitmap::EMPTY;
     for (word, bytes) in bits.0.iter_mut().zip(plane[from..from + TILE / 8].as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*bytes);
+    }
+    bits
+}
+
+/// From values by frame to values by pixel.
+#[inline(always)]
+pub(super) fn interleave<V: Copy, const L: usize>(lanes: &[&[V; TILE]; L], out: &mut [[V; L]; TILE]) {
+    for (pixel, out) in out.iter_mut().enumerate() {
+        *out = lanes.map(|lane| lane[pixel]);
+    }
+}
+
+/// Pixels of any number of bytes from their planes, eight at a time.
+fn untranspose(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+    let element = planes.len() / (8 * stride);
+    for (byte, planes) in planes.chunks_exact(8 * stride).enumerate() {
+        for (j, out) in out.chunks_mut(8 * element).enumerate() {
+            let mut bits = 0;
+            for plane in (0..8).rev() {
+                bits = bits << 8 | u64::from(planes[plane * stride + from + j]);
+            }
+            for (out, value) in out.chunks_exact_mut(element).zip(transpose(bits).to_le_bytes()) {
+                out[byte] = value;
+            }
+        }
+    }
+}
+
+/// Transposes a matrix of 8 × 8 bits, byte `i` being row `i`. After Hacker's Delight, 7-3.
+fn transpose(mut bits: u64) -> u64 {
+    for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
+        let swap = (bits ^ bits >> shift) & mask;
+        bits ^= swap ^ swap << shift;
     }
     bits
 }

@@ -8,7 +8,8 @@
 
 use super::error::{Cursor, DecodeError, Fault};
 use super::zstandard;
-use crate::lz4;
+use crate::backend::Best;
+use crate::lz4::Room;
 
 const FILTER: &str = "bitshuffle";
 
@@ -21,15 +22,18 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// Decompresses a block that must fill `out`; whether it is sound and does.
-    pub(crate) fn expand(self, block: &[u8], out: &mut [u8]) -> bool {
+    /// Decompresses a block of `len` bytes; as [`Room::fill`].
+    pub(crate) fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+        let mut fill = |fill: &dyn Fn(&mut [u8]) -> bool| {
+            room.fill(len, |out, dirty| fill(&mut out[..len]).then_some(dirty.max(len)))
+        };
         match self {
-            Codec::None => {
+            Codec::Lz4 => Best::detect().expand(block, room, len),
+            Codec::None => fill(&|out| {
                 out.copy_from_slice(block);
                 true
-            }
-            Codec::Lz4 => lz4::expand(block, out),
-            Codec::Zstd => zstandard::expand(block, out).is_ok_and(|written| written == out.len()),
+            }),
+            Codec::Zstd => fill(&|out| zstandard::expand(block, out).is_ok_and(|written| written == len)),
         }
     }
 }
@@ -72,11 +76,10 @@ impl Bitshuffle {
     pub(super) fn decode(&self, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
         let mut blocks = Blocks::open(*self, stored, out.len())?;
         let (shuffled, tail) = out.split_at_mut(blocks.shuffled);
-        let mut planes = vec![0; blocks.block_bytes.min(shuffled.len())];
+        let mut room = Room::default();
         for out in shuffled.chunks_mut(blocks.block_bytes) {
-            let planes = &mut planes[..out.len()];
-            blocks.next_with(planes.len(), |block| self.codec.expand(block, planes))?;
-            untranspose(planes, self.element, out);
+            blocks.next_with(out.len(), |block| self.codec.expand(block, &mut room, out.len()).is_some())?;
+            untranspose(&room.bytes()[..out.len()], self.element, out);
         }
         blocks.finish(tail)
     }
@@ -172,26 +175,5 @@ fn default_block(element: usize) -> usize {
 
 /// From the planes of a block to its elements.
 pub(crate) fn untranspose(planes: &[u8], element: usize, out: &mut [u8]) {
-    let stride = planes.len() / (8 * element);
-    for byte in 0..element {
-        let planes = &planes[byte * 8 * stride..(byte + 1) * 8 * stride];
-        for (j, out) in out.chunks_exact_mut(8 * element).enumerate() {
-            let mut bits = 0;
-            for plane in (0..8).rev() {
-                bits = bits << 8 | u64::from(planes[plane * stride + j]);
-            }
-            for (pixel, value) in transpose(bits).to_le_bytes().into_iter().enumerate() {
-                out[pixel * element + byte] = value;
-            }
-        }
-    }
-}
-
-/// Transposes a matrix of 8 × 8 bits, byte `i` being row `i`. After Hacker's Delight, 7-3.
-pub(crate) fn transpose(mut bits: u64) -> u64 {
-    for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
-        let swap = (bits ^ bits >> shift) & mask;
-        bits ^= swap ^ swap << shift;
-    }
-    bits
+    Best::detect().untranspose(planes, planes.len() / (8 * element), 0, out);
 }

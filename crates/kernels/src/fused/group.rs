@@ -119,11 +119,7 @@ impl<const L: usize> Workspace<L> {
                 backend.accumulate(&mut self.table, columns, &column, Selection::All);
             }
             Width::Real => {
-                for (lane, pixels) in self.lanes.iter().enumerate() {
-                    for (pixel, &value) in self.real.iter_mut().zip(&pixels.real) {
-                        pixel[lane] = value;
-                    }
-                }
+                backend.interleave_reals(std::array::from_fn(|lane| &self.lanes[lane].real), &mut self.real);
                 backend.accumulate(&mut self.table, columns, &Real(&self.real), Selection::All);
             }
         }

@@ -5,7 +5,7 @@
 //! Zen 5 with 16 frames a pixel takes some 12 cycles, bounded by loading and storing its eight rows of 64 bytes.
 
 use super::column::Column;
-use super::table::{Row, Table};
+use super::table::Table;
 use crate::bitmap::Bitmap;
 use crate::matrix::Tile;
 use crate::order::{STREAM, STREAMS};
@@ -73,7 +73,7 @@ quantities! {
 /// Adds all pixels of a tile.
 #[inline(always)]
 fn sweep<const L: usize, Q: Quantities, const FUSE: bool, C: Column<L>>(
-    rows: &mut [Row<L>],
+    rows: &mut [[f64; L]],
     tile: Tile<'_>,
     column: &C,
 ) {
@@ -88,7 +88,7 @@ fn sweep<const L: usize, Q: Quantities, const FUSE: bool, C: Column<L>>(
 /// Adds some pixels of a tile.
 #[inline(always)]
 fn visit<const L: usize, Q: Quantities, const FUSE: bool, C: Column<L>>(
-    rows: &mut [Row<L>],
+    rows: &mut [[f64; L]],
     tile: Tile<'_>,
     column: &C,
     pixels: &Bitmap,
@@ -100,7 +100,7 @@ fn visit<const L: usize, Q: Quantities, const FUSE: bool, C: Column<L>>(
 /// Adds a pixel to its first bin and the next.
 #[inline(always)]
 fn add_pair<const L: usize, Q: Quantities, const FUSE: bool, C: Column<L>>(
-    rows: &mut [Row<L>],
+    rows: &mut [[f64; L]],
     tile: Tile<'_>,
     column: &C,
     pixel: usize,
@@ -122,7 +122,7 @@ fn add_pair<const L: usize, Q: Quantities, const FUSE: bool, C: Column<L>>(
 
 /// Adds a tile's entries beyond the pairs.
 #[inline(always)]
-fn add_rest<const L: usize, Q: Quantities, C: Column<L>>(rows: &mut [Row<L>], tile: Tile<'_>, column: &C) {
+fn add_rest<const L: usize, Q: Quantities, C: Column<L>>(rows: &mut [[f64; L]], tile: Tile<'_>, column: &C) {
     for entry in tile.rest {
         let x = column.lanes(entry.pixel as usize);
         let (first, weight) = (entry.bin as usize * Q::ROWS, f64::from(entry.weight));
@@ -142,8 +142,8 @@ fn excess_of<const L: usize>(x: &[f64; L]) -> [f64; L] {
 }
 
 #[inline(always)]
-fn add<const L: usize>(row: &mut Row<L>, weight: f64, x: &[f64; L], fuse: bool) {
-    for (sum, &x) in row.0.iter_mut().zip(x) {
+fn add<const L: usize>(row: &mut [f64; L], weight: f64, x: &[f64; L], fuse: bool) {
+    for (sum, &x) in row.iter_mut().zip(x) {
         *sum = if fuse { weight.mul_add(x, *sum) } else { *sum + weight * x };
     }
 }

@@ -1,10 +1,7 @@
 //! One frame's pixels of one tile, as narrow as their values allow.
 
 use crate::bitmap::Bitmap;
-use crate::invalid::InvalidOf;
-use crate::matrix::Tile;
 use crate::order::TILE;
-use crate::pixel::Pixel;
 
 /// How wide the pixels of a tile are; each can be read as any wider one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,39 +61,5 @@ impl Lane {
             }
         }
         self.width = self.width.max(width);
-    }
-
-    /// Takes native pixels, those of tile number `number`; what is missing to a whole tile is zero.
-    pub(crate) fn take_native<T: Pixel>(&mut self, pixels: &[u8], number: usize, tile: Tile<'_>, rule: &InvalidOf<T>) {
-        let (mut least, mut greatest) = (0f64, 0f64);
-        let mut whole = true;
-        self.real.fill(0.);
-        for (pixel, bytes) in pixels.chunks_exact(T::SIZE).enumerate() {
-            let value = T::read(bytes);
-            if tile.pair[pixel][0] == 0. {
-                continue;
-            }
-            if rule.contains(value) {
-                self.invalid.push((number * TILE + pixel) as u32);
-                continue;
-            }
-            let value = value.value();
-            (least, greatest) = (least.min(value), greatest.max(value));
-            whole &= value == value.trunc();
-            self.real[pixel] = value;
-        }
-        self.width = match () {
-            () if least == 0. && greatest == 0. => Width::Zero,
-            () if !whole || least < 0. || greatest > 65535. => Width::Real,
-            () if greatest > 255. => Width::Middle,
-            () => Width::Narrow,
-        };
-        if matches!(self.width, Width::Narrow | Width::Middle) {
-            for (pixel, &real) in self.real.iter().enumerate() {
-                [self.low[pixel], self.high[pixel]] = (real as u16).to_le_bytes();
-            }
-            self.lit = Bitmap::of(|p| self.low[p] > 0);
-            self.bright = Bitmap::of(|p| self.low[p] > 1);
-        }
     }
 }

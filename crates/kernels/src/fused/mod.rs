@@ -3,7 +3,8 @@
 pub(crate) mod column;
 mod group;
 pub(crate) mod kernel;
-mod lane;
+pub(crate) mod lane;
+pub(crate) mod native;
 pub(crate) mod planes;
 mod rule;
 mod source;

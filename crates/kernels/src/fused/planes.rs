@@ -2,7 +2,7 @@
 
 use super::lane::{Lane, Width};
 use super::rule::{PlaneRange, PlaneRule};
-use crate::backend::Backend;
+use crate::backend::Steps;
 use crate::bitmap::Bitmap;
 use crate::lz4::Room;
 use crate::order::TILE;
@@ -57,7 +57,7 @@ impl Planes {
     ///
     /// False where pixels are negative or do not fit in 16 bits; then the lane is still to be filled, without the invalid ones,
     /// which are zero now.
-    pub(crate) fn read_tile<const L: usize, B: Backend<L>>(
+    pub(crate) fn read_tile<B: Steps>(
         &mut self,
         backend: B,
         start: usize,
@@ -98,8 +98,13 @@ impl Planes {
         true
     }
 
+    /// The native pixels of a whole tile, which starts at pixel `start` of the block.
+    pub(crate) fn untranspose<B: Steps>(&self, backend: B, start: usize, out: &mut [u8]) {
+        backend.untranspose(self.block(), self.stride, start / 8, out);
+    }
+
     /// Records the invalid pixels of a tile, and clears their bits.
-    fn take_invalid<const L: usize, B: Backend<L>>(
+    fn take_invalid<B: Steps>(
         &mut self,
         backend: B,
         from: usize,

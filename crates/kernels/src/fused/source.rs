@@ -3,7 +3,7 @@
 use super::lane::{Lane, Width};
 use super::planes::Planes;
 use super::rule::PlaneRule;
-use crate::backend::Backend;
+use crate::backend::Steps;
 use crate::bitmap::Bitmap;
 use crate::decode::DecodeError;
 use crate::decode::bitshuffle::{Bitshuffle, Blocks, Codec, untranspose};
@@ -64,19 +64,14 @@ impl<'a> BlockSource<'a> {
     }
 
     /// Decompresses the next block into the planes; its bytes.
-    fn next<const L: usize, B: Backend<L>>(
-        &mut self,
-        backend: B,
-        planes: &mut Planes,
-        element: usize,
-    ) -> Result<(), DecodeError> {
+    fn next<B: Steps>(&mut self, backend: B, planes: &mut Planes, element: usize) -> Result<(), DecodeError> {
         let len = self.blocks.block_bytes.min(self.blocks.shuffled - self.decoded);
         self.decoded += len;
         let codec = self.codec;
         self.blocks.next_with(len, |block| {
             planes.load(len, 8 * element, |room| match codec {
                 Codec::Lz4 => backend.expand(block, room, len),
-                _ => room.fill(len, |out, dirty| codec.expand(block, &mut out[..len]).then_some(dirty.max(len))),
+                Codec::None | Codec::Zstd => codec.expand(block, room, len),
             })
         })
     }
@@ -84,7 +79,7 @@ impl<'a> BlockSource<'a> {
 
 impl Source<'_> {
     /// Reads the next tile into a lane.
-    pub(crate) fn read<const L: usize, T: Pixel, B: Backend<L>>(
+    pub(crate) fn read<T: Pixel, B: Steps>(
         &mut self,
         backend: B,
         place: Place<'_>,
@@ -98,12 +93,10 @@ impl Source<'_> {
         match self {
             Source::Native(frame) => {
                 let pixels = &frame[start * T::SIZE..(start + len) * T::SIZE];
-                lane.take_native(pixels, place.number, place.columns, &rules.native);
+                backend.read_native(lane, pixels, place.number, place.columns, &rules.native);
             }
             Source::Blocks(source) => match &rules.planes {
-                Some(rule) if source.by_planes => {
-                    source.read_planes::<L, T, B>(backend, place, rule, rules, buffers, lane)?
-                }
+                Some(rule) if source.by_planes => source.read_planes(backend, place, rule, rules, buffers, lane)?,
                 _ => source.read_staged(backend, place, rules, buffers, lane)?,
             },
         }
@@ -113,7 +106,7 @@ impl Source<'_> {
 
 impl BlockSource<'_> {
     /// Reads a tile from the planes of the block that it lies in.
-    fn read_planes<const L: usize, T: Pixel, B: Backend<L>>(
+    fn read_planes<T: Pixel, B: Steps>(
         &mut self,
         backend: B,
         place: Place<'_>,
@@ -131,23 +124,28 @@ impl BlockSource<'_> {
         if in_planes && buffers.planes.read_tile(backend, in_block, place.number, place.unused, rule, lane) {
             return Ok(());
         }
-        // Wide pixels, or the last tile, which may reach into the elements behind the blocks.
-        let len = TILE.min(place.pixels - tile_start);
-        let whole = self.decoded / T::SIZE - (tile_start - in_block);
-        buffers.staged.resize(whole * T::SIZE, 0);
-        untranspose(&buffers.planes.block()[..whole * T::SIZE], T::SIZE, &mut buffers.staged);
-        if in_block + len > whole {
-            let behind = buffers.staged.len();
-            buffers.staged.resize((in_block + len) * T::SIZE, 0);
-            self.blocks.finish(&mut buffers.staged[behind..])?;
+        let staged = &mut buffers.staged;
+        if in_planes {
+            staged.resize(TILE * T::SIZE, 0);
+            buffers.planes.untranspose(backend, in_block, staged);
+        } else {
+            // The last tile: what is left of the last block, and the elements behind it.
+            let left = self.decoded / T::SIZE - tile_start;
+            staged.clear();
+            if left > 0 {
+                staged.resize((in_block + left) * T::SIZE, 0);
+                untranspose(buffers.planes.block(), T::SIZE, staged);
+                staged.drain(..in_block * T::SIZE);
+            }
+            staged.resize((place.pixels - tile_start) * T::SIZE, 0);
+            self.blocks.finish(&mut staged[left * T::SIZE..])?;
         }
-        let pixels = &buffers.staged[in_block * T::SIZE..(in_block + len) * T::SIZE];
-        lane.take_native(pixels, place.number, place.columns, &rules.native);
+        backend.read_native(lane, staged, place.number, place.columns, &rules.native);
         Ok(())
     }
 
     /// Reads a tile from native pixels, into which blocks are unshuffled until there are enough.
-    fn read_staged<const L: usize, T: Pixel, B: Backend<L>>(
+    fn read_staged<T: Pixel, B: Steps>(
         &mut self,
         backend: B,
         place: Place<'_>,
@@ -171,7 +169,7 @@ impl BlockSource<'_> {
                 self.blocks.finish(&mut buffers.staged[behind..])?;
             }
         }
-        lane.take_native(&buffers.staged[..wanted], place.number, place.columns, &rules.native);
+        backend.read_native(lane, &buffers.staged[..wanted], place.number, place.columns, &rules.native);
         buffers.staged.drain(..wanted);
         Ok(())
     }

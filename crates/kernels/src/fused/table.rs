@@ -1,24 +1,26 @@
 //! Accumulators of many frames side by side.
 
-/// One quantity of one bin, of `L` frames.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Row<const L: usize>(pub(crate) [f64; L]);
-
-/// The accumulators of a group of frames: for each bin a row of signals, and with an error model a row of excesses
+/// The accumulators of a group of `L` frames: for each bin a row of signals, and with an error model a row of excesses
 /// (see [`crate::order`]). A bin beyond the last takes the zero terms of pixels whose last bin is the last.
 #[derive(Default)]
 pub(crate) struct Table<const L: usize> {
-    rows: Vec<Row<L>>,
+    memory: Vec<f64>,
+    /// Where the rows start in the memory: on a cache line, which no vector must straddle.
+    start: usize,
     quantities: usize,
 }
+
+/// Doubles in a cache line.
+const LINE: usize = 8;
 
 impl<const L: usize> Table<L> {
     /// Sets all to +0.
     pub(crate) fn reset(&mut self, nbins: usize, variance: bool) {
         self.quantities = if variance { 2 } else { 1 };
-        self.rows.clear();
-        self.rows.resize((nbins + 1) * self.quantities, Row([0.; L]));
+        self.memory.clear();
+        self.memory.resize((nbins + 1) * self.quantities * L + LINE, 0.);
+        self.start = self.memory.as_ptr().align_offset(LINE * size_of::<f64>()).min(LINE);
+        self.memory.truncate(self.memory.len() - LINE + self.start);
     }
 
     /// Whether there are excesses.
@@ -28,8 +30,8 @@ impl<const L: usize> Table<L> {
 
     /// All rows, by bin, the signal first.
     #[inline(always)]
-    pub(crate) fn rows(&mut self) -> &mut [Row<L>] {
-        &mut self.rows
+    pub(crate) fn rows(&mut self) -> &mut [[f64; L]] {
+        self.memory[self.start..].as_chunks_mut().0
     }
 
     /// One frame's signals by bin.
@@ -43,7 +45,8 @@ impl<const L: usize> Table<L> {
     }
 
     fn column(&self, lane: usize, quantity: usize) -> Vec<f64> {
-        let bins = self.rows.len() / self.quantities - 1;
-        self.rows.iter().skip(quantity).step_by(self.quantities).take(bins).map(|row| row.0[lane]).collect()
+        let rows = self.memory[self.start..].as_chunks::<L>().0;
+        let bins = rows.len() / self.quantities - 1;
+        rows.iter().skip(quantity).step_by(self.quantities).take(bins).map(|row| row[lane]).collect()
     }
 }

@@ -6,15 +6,19 @@
 mod shuffle256;
 mod shuffle512;
 
-use super::{Backend, portable};
+use super::{Backend, Steps, portable};
 use crate::bitmap::Bitmap;
 use crate::fused::column::Column;
 use crate::fused::kernel::{self, Selection};
+use crate::fused::lane::Lane;
+use crate::fused::native;
 use crate::fused::table::Table;
+use crate::invalid::InvalidOf;
 use crate::lz4::vector::{Wide32, Wide64};
 use crate::lz4::{Room, fast};
 use crate::matrix::Tile;
 use crate::order::TILE;
+use crate::pixel::Pixel;
 
 /// Proof that the processor has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +47,10 @@ impl Avx512 {
     }
 }
 
-/// A backend: the portable steps compiled for a set of features, LZ4 with a register of its own, and the rearranging
-/// steps of a module of its own.
-macro_rules! backend {
-    ($token:ident, $lanes:literal, $module:ident, $vector:ident, $shuffle:ident::$interleave:ident, $features:literal) => {
+/// The steps for a token: LZ4 with a register of its own, unshuffling by a module of its own, the others the portable
+/// ones compiled for the token's features.
+macro_rules! steps {
+    ($token:ident, $module:ident, $vector:ident, $shuffle:ident, $features:literal) => {
         mod $module {
             use super::*;
 
@@ -67,17 +71,33 @@ macro_rules! backend {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn accumulate<C: Column<$lanes>>(
-                table: &mut Table<$lanes>,
+            pub(super) fn read_native<T: Pixel>(
+                lane: &mut Lane,
+                pixels: &[u8],
+                number: usize,
+                tile: Tile<'_>,
+                rule: &InvalidOf<T>,
+            ) {
+                native::read(lane, pixels, number, tile, rule);
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn interleave_reals<const L: usize>(lanes: &[&[f64; TILE]; L], out: &mut [[f64; L]; TILE]) {
+                portable::interleave(lanes, out);
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn accumulate<const L: usize, C: Column<L>>(
+                table: &mut Table<L>,
                 tile: Tile<'_>,
                 column: &C,
                 selection: Selection<'_>,
             ) {
-                kernel::accumulate::<$lanes, true, C>(table, tile, column, selection);
+                kernel::accumulate::<L, true, C>(table, tile, column, selection);
             }
         }
 
-        impl Backend<$lanes> for $token {
+        impl Steps for $token {
             fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
                 // SAFETY: `self` proves that the processor has the features.
                 unsafe { $module::expand(block, room, len) }
@@ -98,9 +118,53 @@ macro_rules! backend {
                 unsafe { $shuffle::unshuffle(planes, stride, from, out) }
             }
 
+            fn untranspose(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+                let element = planes.len() / (8 * stride);
+                // Whole registers of a plane; the rest, and elements of other sizes, the portable way.
+                let fast = match element {
+                    1 | 2 | 4 | 8 => out.len() / element / $shuffle::PIXELS * $shuffle::PIXELS,
+                    _ => 0,
+                };
+                let (whole, rest) = out.split_at_mut(fast * element);
+                for (tile, out) in whole.chunks_mut(TILE * element).enumerate() {
+                    let (mut bytes, pixels) = ([[0; TILE]; 8], out.len() / element);
+                    for (planes, bytes) in planes.chunks_exact(8 * stride).zip(&mut bytes) {
+                        // SAFETY: `self` proves that the processor has the features.
+                        unsafe { $shuffle::unshuffle(planes, stride, from + tile * TILE / 8, &mut bytes[..pixels]) }
+                    }
+                    // SAFETY: `self` proves that the processor has the features.
+                    unsafe { $shuffle::merge(&bytes[..element], out) }
+                }
+                portable::Portable.untranspose(planes, stride, from + fast / 8, rest);
+            }
+
+            fn read_native<T: Pixel>(
+                self,
+                lane: &mut Lane,
+                pixels: &[u8],
+                number: usize,
+                tile: Tile<'_>,
+                rule: &InvalidOf<T>,
+            ) {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::read_native(lane, pixels, number, tile, rule) }
+            }
+        }
+    };
+}
+
+/// The steps for a token and a number of frames.
+macro_rules! lanes {
+    ($token:ident, $lanes:literal, $module:ident, $interleave:path) => {
+        impl Backend<$lanes> for $token {
             fn interleave(self, lanes: [&[u8; TILE]; $lanes], out: &mut [[u8; $lanes]; TILE]) {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $shuffle::$interleave(&lanes, out) }
+                unsafe { $interleave(&lanes, out.as_flattened_mut()) }
+            }
+
+            fn interleave_reals(self, lanes: [&[f64; TILE]; $lanes], out: &mut [[f64; $lanes]; TILE]) {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::interleave_reals(&lanes, out) }
             }
 
             fn accumulate<C: Column<$lanes>>(
@@ -117,6 +181,19 @@ macro_rules! backend {
     };
 }
 
-backend!(Avx2, 8, avx2, Wide32, shuffle256::interleave_8, "avx2,fma");
-backend!(Avx512, 8, avx512_8, Wide64, shuffle512::interleave_8, "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,fma");
-backend!(Avx512, 16, avx512_16, Wide64, shuffle512::interleave_16, "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,fma");
+steps!(Avx2, avx2, Wide32, shuffle256, "avx2,fma");
+lanes!(Avx2, 1, avx2, interleave_1);
+lanes!(Avx2, 8, avx2, shuffle256::interleave_8);
+
+steps!(Avx512, avx512, Wide64, shuffle512, "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,gfni,fma");
+lanes!(Avx512, 1, avx512, interleave_1);
+lanes!(Avx512, 8, avx512, shuffle512::interleave_8);
+lanes!(Avx512, 16, avx512, shuffle512::interleave_16);
+
+/// One frame stands as it is.
+///
+/// # Safety
+/// None is needed; it is one of a kind with those that need features.
+unsafe fn interleave_1(lanes: &[&[u8; TILE]; 1], out: &mut [u8]) {
+    out.copy_from_slice(lanes[0]);
+}

@@ -5,6 +5,9 @@ use std::arch::x86_64::*;
 
 use crate::order::TILE;
 
+/// Pixels that are unshuffled at once: a register of a plane.
+pub(super) const PIXELS: usize = 8 * WIDTH;
+
 /// Bytes of a register.
 const WIDTH: usize = 32;
 
@@ -38,13 +41,13 @@ fn unpack_eight(r: [__m256i; 8]) -> [__m256i; 8] {
     [c0, c1, c2, c3, c4, c5, c6, c7]
 }
 
-/// Stores what [`unpack_eight`] gave of 32 bytes: 256 bytes in order.
+/// Stores what was unpacked: first all lower halves, then all upper ones.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn store_groups(to: &mut [u8], at: usize, groups: [__m256i; 8]) {
-    for (i, group) in groups.into_iter().enumerate() {
-        store(to, at + i * 16, _mm256_castsi256_si128(group));
-        store(to, at + 128 + i * 16, _mm256_extracti128_si256::<1>(group));
+fn store_halves<const N: usize>(to: &mut [u8], at: usize, unpacked: [__m256i; N]) {
+    for (i, register) in unpacked.into_iter().enumerate() {
+        store(to, at + i * 16, _mm256_castsi256_si128(register));
+        store(to, at + (N + i) * 16, _mm256_extracti128_si256::<1>(register));
     }
 }
 
@@ -59,8 +62,8 @@ fn exchange<const SHIFT: i32>(bits: __m256i, mask: u64) -> __m256i {
 
 /// See [`crate::backend::Backend::unshuffle`]. The transposition of 8 × 8 bits is that of the portable step.
 #[target_feature(enable = "avx2")]
-pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
-    for column in (0..TILE / 8).step_by(WIDTH) {
+pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+    for column in (0..out.len() / 8).step_by(WIDTH) {
         let plane = |p: usize| load(planes, p * stride + from + column);
         let rows = [plane(0), plane(1), plane(2), plane(3), plane(4), plane(5), plane(6), plane(7)];
         let groups = unpack_eight(rows).map(|bits| {
@@ -68,17 +71,46 @@ pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8
             let bits = exchange::<14>(bits, 0x0000_cccc_0000_cccc);
             exchange::<28>(bits, 0x0000_0000_f0f0_f0f0)
         });
-        store_groups(out, column * 8, groups);
+        store_halves(out, column * 8, groups);
     }
 }
 
 /// See [`crate::backend::Backend::interleave`].
 #[target_feature(enable = "avx2")]
-pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [[u8; 8]; TILE]) {
-    let out = out.as_flattened_mut();
-    for pixel in (0..TILE).step_by(WIDTH) {
+pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
+    for pixel in (0..out.len() / 8).step_by(WIDTH) {
         let lane = |l: usize| load(lanes[l], pixel);
         let rows = [lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7)];
-        store_groups(out, pixel * 8, unpack_eight(rows));
+        store_halves(out, pixel * 8, unpack_eight(rows));
+    }
+}
+
+/// From the bytes of pixels to pixels of as many bytes: 1, 2, 4 or 8. Whole registers only.
+#[target_feature(enable = "avx2")]
+pub(super) fn merge(bytes: &[[u8; TILE]], out: &mut [u8]) {
+    match bytes {
+        [one] => out.copy_from_slice(&one[..out.len()]),
+        [low, high] => {
+            for pixel in (0..out.len() / bytes.len()).step_by(WIDTH) {
+                let (a, b) = (load(low, pixel), load(high, pixel));
+                let (low, high) = (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
+                store_halves(out, pixel * 2, [low, high]);
+            }
+        }
+        [a, b, c, d] => {
+            for pixel in (0..out.len() / bytes.len()).step_by(WIDTH) {
+                let row = |bytes: &[u8; TILE]| load(bytes, pixel);
+                let (a, b, c, d) = (row(a), row(b), row(c), row(d));
+                let (low, high) = (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b));
+                let (upper_low, upper_high) = (_mm256_unpacklo_epi8(c, d), _mm256_unpackhi_epi8(c, d));
+                let (p, q) = (_mm256_unpacklo_epi16(low, upper_low), _mm256_unpackhi_epi16(low, upper_low));
+                let (r, s) = (_mm256_unpacklo_epi16(high, upper_high), _mm256_unpackhi_epi16(high, upper_high));
+                store_halves(out, pixel * 4, [p, q, r, s]);
+            }
+        }
+        _ => {
+            let lanes: [&[u8; TILE]; 8] = std::array::from_fn(|byte| &bytes[byte]);
+            interleave_8(&lanes, out);
+        }
     }
 }

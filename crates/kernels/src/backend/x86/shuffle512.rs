@@ -5,6 +5,9 @@ use std::arch::x86_64::*;
 
 use crate::order::TILE;
 
+/// Pixels that are unshuffled at once: a register of a plane.
+pub(super) const PIXELS: usize = 8 * WIDTH;
+
 /// Bytes of a register.
 const WIDTH: usize = 64;
 
@@ -64,12 +67,12 @@ fn unpack_eight(r: [__m512i; 8]) -> [__m512i; 8] {
 
 /// See [`crate::backend::Backend::unshuffle`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
+pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     let index = load(&WORDS_BY_QUARTERS, 0);
     // Byte k is 1 << k: the affine product of it with a matrix of 8 × 8 bits is the matrix, transposed. Its rows are
     // numbered from the end, and so planes are taken from the last.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
-    for column in (0..TILE / 8).step_by(WIDTH) {
+    for column in (0..out.len() / 8).step_by(WIDTH) {
         let plane = |p: usize| _mm512_permutexvar_epi8(index, load(planes, (7 - p) * stride + from + column));
         let rows = [plane(0), plane(1), plane(2), plane(3), plane(4), plane(5), plane(6), plane(7)];
         for (i, bits) in unpack_eight(rows).into_iter().enumerate() {
@@ -80,10 +83,9 @@ pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8
 
 /// See [`crate::backend::Backend::interleave`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [[u8; 8]; TILE]) {
+pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     let index = load(&WORDS_BY_QUARTERS, 0);
-    let out = out.as_flattened_mut();
-    for pixel in (0..TILE).step_by(WIDTH) {
+    for pixel in (0..out.len() / 8).step_by(WIDTH) {
         let lane = |l: usize| _mm512_permutexvar_epi8(index, load(lanes[l], pixel));
         let rows = [lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7)];
         for (i, bytes) in unpack_eight(rows).into_iter().enumerate() {
@@ -94,16 +96,51 @@ pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [[u8; 8]; TILE]) 
 
 /// See [`crate::backend::Backend::interleave`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-pub(super) fn interleave_16(lanes: &[&[u8; TILE]; 16], out: &mut [[u8; 16]; TILE]) {
+pub(super) fn interleave_16(lanes: &[&[u8; TILE]; 16], out: &mut [u8]) {
     let index = load(&BYTES_BY_QUARTERS, 0);
-    let out = out.as_flattened_mut();
-    for pixel in (0..TILE).step_by(WIDTH) {
+    for pixel in (0..out.len() / 16).step_by(WIDTH) {
         let lane = |l: usize| _mm512_permutexvar_epi8(index, load(lanes[l], pixel));
         let first = unpack_eight([lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7)]);
         let second = unpack_eight([lane(8), lane(9), lane(10), lane(11), lane(12), lane(13), lane(14), lane(15)]);
         for (i, (a, b)) in first.into_iter().zip(second).enumerate() {
             store(out, pixel * 16 + 2 * i * WIDTH, _mm512_unpacklo_epi64(a, b));
             store(out, pixel * 16 + (2 * i + 1) * WIDTH, _mm512_unpackhi_epi64(a, b));
+        }
+    }
+}
+
+/// From the bytes of pixels to pixels of as many bytes: 1, 2, 4 or 8. Whole registers only.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(super) fn merge(bytes: &[[u8; TILE]], out: &mut [u8]) {
+    match bytes {
+        [one] => out.copy_from_slice(&one[..out.len()]),
+        [low, high] => {
+            // Eight bytes of each quarter come from the quarter's place in the first half, eight from the second.
+            for pixel in (0..out.len() / bytes.len()).step_by(WIDTH) {
+                let (a, b) = (load(low, pixel), load(high, pixel));
+                let order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+                let (a, b) = (_mm512_permutexvar_epi64(order, a), _mm512_permutexvar_epi64(order, b));
+                store(out, pixel * 2, _mm512_unpacklo_epi8(a, b));
+                store(out, pixel * 2 + WIDTH, _mm512_unpackhi_epi8(a, b));
+            }
+        }
+        [a, b, c, d] => {
+            // Four bytes of each quarter for each of the four registers.
+            let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+            for pixel in (0..out.len() / bytes.len()).step_by(WIDTH) {
+                let row = |bytes: &[u8; TILE]| _mm512_permutexvar_epi32(order, load(bytes, pixel));
+                let (a, b, c, d) = (row(a), row(b), row(c), row(d));
+                let (low, high) = (_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b));
+                let (upper_low, upper_high) = (_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d));
+                store(out, pixel * 4, _mm512_unpacklo_epi16(low, upper_low));
+                store(out, pixel * 4 + WIDTH, _mm512_unpackhi_epi16(low, upper_low));
+                store(out, pixel * 4 + 2 * WIDTH, _mm512_unpacklo_epi16(high, upper_high));
+                store(out, pixel * 4 + 3 * WIDTH, _mm512_unpackhi_epi16(high, upper_high));
+            }
+        }
+        _ => {
+            let lanes: [&[u8; TILE]; 8] = std::array::from_fn(|byte| &bytes[byte]);
+            interleave_8(&lanes, out);
         }
     }
 }
