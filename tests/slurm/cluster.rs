@@ -153,6 +153,21 @@ pub fn until(seconds: u64, what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// The Python of the peers, `AZPIPE_PEERS` or `.venv` in the root, which has this module; none where a developer
+/// has not set it up, an error in CI.
+pub fn peers(module: &str) -> Option<String> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
+    let python = peers.join("bin/python");
+    let found = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return Some(python.to_str().unwrap().to_owned());
+    }
+    assert!(std::env::var_os("CI").is_none(), "{} has no {module}: scripts/test installs it", python.display());
+    eprintln!("skipped: {} has no {module}", python.display());
+    None
+}
+
 /// Where the stand-ins for ai-integrate and gather are.
 pub fn stub() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/stub")

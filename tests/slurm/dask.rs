@@ -1,25 +1,10 @@
 //! slurm-emit's driver for dask: what its settings become in dask-jobqueue, and its workers on a real SLURM.
 //! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has dask-jobqueue.
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use crate::cluster::{Cluster, Jobs, said, until};
+use crate::cluster::{Cluster, Jobs, peers, said, until};
 use crate::task;
-
-/// The Python that has dask-jobqueue; none where a developer has not set it up, an error in CI.
-pub fn python() -> Option<String> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
-    let python = peers.join("bin/python");
-    let found = Command::new(&python).args(["-c", "import dask_jobqueue"]).output();
-    if found.is_ok_and(|output| output.status.success()) {
-        return Some(python.to_str().unwrap().to_owned());
-    }
-    assert!(std::env::var_os("CI").is_none(), "{} has no dask_jobqueue: scripts/test installs it", python.display());
-    eprintln!("skipped: {} has no dask_jobqueue", python.display());
-    None
-}
 
 /// Prints the script that dask-jobqueue makes of the driver's arguments, without starting anything.
 const JOB_SCRIPT: &str = r#"
@@ -41,7 +26,7 @@ driver.cluster()
 
 #[test]
 fn explain_says_what_dask_jobqueue_does() {
-    let Some(python) = python() else { return };
+    let Some(python) = peers("dask_jobqueue") else { return };
     let top = tempfile::tempdir().unwrap();
     let dir = top.path().join("jobs");
     let emit = |flags: &[&str]| {
@@ -152,7 +137,7 @@ fn emit<'a>(cluster: &'a Cluster, python: &str, tasks: usize, flags: &[&str]) ->
 
 #[test]
 fn workers_on_two_nodes_do_the_plan() {
-    let Some(python) = python() else { return };
+    let Some(python) = peers("dask_jobqueue") else { return };
     let Some(cluster) = Cluster::start(&["SelectTypeParameters=CR_Core_Memory"]) else { return };
     // four of a node's eight CPUs and the driver's two: both workers and the driver do not fit one node
     let jobs = emit(&cluster, &python, 8, &[]);
@@ -172,7 +157,7 @@ fn workers_on_two_nodes_do_the_plan() {
 
 #[test]
 fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
-    let Some(python) = python() else { return };
+    let Some(python) = peers("dask_jobqueue") else { return };
     let Some(cluster) = Cluster::start(&[]) else { return };
     let jobs = emit(&cluster, &python, 12, &[]);
     let mut submit = jobs.script("submit");
@@ -196,7 +181,7 @@ fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
 
 #[test]
 fn a_task_that_kills_its_integrator_is_tried_again_and_told() {
-    let Some(python) = python() else { return };
+    let Some(python) = peers("dask_jobqueue") else { return };
     let Some(cluster) = Cluster::start(&[]) else { return };
     let jobs = Jobs::new(&cluster, "jobs");
     let flags = ["--target", "dask", "--partition", "local", "--n-workers", "1", "--python", &python];

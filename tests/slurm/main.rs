@@ -8,5 +8,6 @@ mod cluster;
 mod dask;
 mod engines;
 mod patterns;
+mod ray;
 mod scripts;
 mod task;

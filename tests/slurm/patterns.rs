@@ -1,7 +1,7 @@
 //! One property above all: whatever engine runs the plan, the patterns have the bytes of a plain pipe's.
 //! The programs are the real ones here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use sample::{Dataset, Options};
 use serde_json::Value;
 
-use crate::cluster::{Cluster, feed, until};
+use crate::cluster::{Cluster, feed, peers, until};
 
 /// A dataset of three scans, in a directory that no shell would like.
 struct Site {
@@ -143,7 +143,7 @@ fn engines_of_one_machine_give_the_bytes_of_the_pipe() {
 
 #[test]
 fn dask_gives_the_bytes_of_the_pipe() {
-    let Some(python) = crate::dask::python() else { return };
+    let Some(python) = peers("dask_jobqueue") else { return };
     let Some(cluster) = Cluster::start(&[]) else { return };
     let site = Site::new(cluster.path());
     let dir = site.emit("dask", &["--memory", "1GB", "--interface", "lo", "--python", &python]);
@@ -151,11 +151,26 @@ fn dask_gives_the_bytes_of_the_pipe() {
     let piped = site.piped();
     until(180, "the summary", || dir.join("summary.jsonl").exists());
     assert_eq!(summary(&dir), piped);
-    let results =
-        fs::read_dir(dir.join("results")).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
-    let hosts: std::collections::BTreeSet<String> = results
-        .flat_map(|text| text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>())
-        .map(|record| record["host"].as_str().unwrap().to_owned())
-        .collect();
-    assert!(hosts.iter().all(|host| host.starts_with("node")), "{hosts:?}");
+    assert!(hosts(&dir).iter().all(|host| host.starts_with("node")), "{:?}", hosts(&dir));
+}
+
+#[test]
+fn ray_gives_the_bytes_of_the_pipe() {
+    let Some(python) = peers("ray") else { return };
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let site = Site::new(cluster.path());
+    let dir = site.emit("ray", &["--mem", "3G", "--python", &python]);
+    assert!(cluster.command(dir.join("submit")).status().unwrap().success());
+    let piped = site.piped();
+    until(180, "the summary", || dir.join("summary.jsonl").exists());
+    assert_eq!(summary(&dir), piped);
+    assert!(hosts(&dir).iter().all(|host| host.starts_with("node")), "{:?}", hosts(&dir));
+}
+
+/// The nodes that results name.
+fn hosts(dir: &Path) -> BTreeSet<String> {
+    let files = fs::read_dir(dir.join("results")).unwrap();
+    let text: String = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records.map(|record| record["host"].as_str().unwrap().to_owned()).collect()
 }

@@ -87,6 +87,30 @@ fn scripts_for_one_machine_are_clean_whatever_the_names() {
     }
 }
 
+#[test]
+fn scripts_of_drivers_are_clean_whatever_the_names() {
+    let top = tempfile::tempdir().unwrap();
+    let shell = ["submit", "status", "cancel", "queue.bash"];
+    for (target, script) in [("dask", "dask.sbatch"), ("ray", "ray.sbatch")] {
+        for (name, partition) in [("it's \"50%\" $HOME `id` # {x}", "gpu"), ("here\n\u{e9}", "local")] {
+            let dir = top.path().join(format!("{name} {target}"));
+            let flags =
+                ["--target", target, "--partition", partition, "--python", "/a b/python", "--setup", "module load 'x'"];
+            let output = emit(&dir, &flags, &task::line(1));
+            assert!(output.status.success(), "{}", stderr(&output));
+            match partition {
+                "local" => assert_clean(&dir, &["submit"]),
+                _ => assert_clean(&dir, &[&shell[..], &[script]].concat()),
+            }
+            let python = "import ast, sys; [ast.parse(open(name).read()) for name in sys.argv[1:]]";
+            let parsed =
+                Command::new("python3").args(["-c", python, "driver.py", "plan.py"]).current_dir(&dir).output();
+            let parsed = parsed.unwrap();
+            assert!(parsed.status.success(), "{}", stderr(&parsed));
+        }
+    }
+}
+
 fn assert_clean(dir: &Path, scripts: &[&str]) {
     // SC2016 asks whether a `$` in single quotes is meant: in a name it is
     let checked =

@@ -78,13 +78,25 @@ impl AsRef<Common> for Args {
     }
 }
 
+impl Target {
+    /// Whether its jobs are SLURM's.
+    pub fn is_slurm(self) -> bool {
+        matches!(self, Self::Slurm | Self::Dask | Self::Ray)
+    }
+}
+
 impl Args {
     /// The integrator's names of partitions, in SLURM's: `local` is none, and `any` both of those with GPUs.
     pub fn with_partition_names(mut self) -> Self {
         match self.site.partition.as_deref() {
             Some("local") => {
                 self.site.partition = None;
-                self.target = if self.target == Target::Dask { Target::DaskHere } else { Target::Local };
+                self.target = match self.target {
+                    Target::Dask => Target::DaskHere,
+                    Target::Ray => Target::RayHere,
+                    Target::Slurm => Target::Local,
+                    other => other,
+                };
             }
             Some("any") => self.site.partition = Some("gpu,p9gpu".to_owned()),
             _ => (),
@@ -109,6 +121,11 @@ pub enum Target {
     /// The same with workers on this machine: `--partition local`.
     #[value(skip)]
     DaskHere,
+    /// Ray: a job on so many nodes, and a driver.
+    Ray,
+    /// The same on this machine: `--partition local`.
+    #[value(skip)]
+    RayHere,
 }
 
 /// Where the programs are.

@@ -25,9 +25,9 @@ pub struct Refusal {
 pub fn refusals(target: Target, job: &Job, scripts: &[Script]) -> Vec<Refusal> {
     let bins = std::iter::once(&job.bin).chain(job.partition_bins.iter().map(|(_, dir)| dir));
     let mut out: Vec<_> = bins.flat_map(|bin| programs(bin)).collect();
-    let of_bash = |script: &&Script| script.name != "Makefile";
+    let of_bash = |script: &&Script| script.name != "Makefile" && !script.name.ends_with(".py");
     out.extend(scripts.iter().filter(of_bash).filter_map(|script| syntax(&job.dir, script.name)));
-    if target != Target::Slurm {
+    if !target.is_slurm() {
         return out;
     }
     match cluster::partitions() {
@@ -38,7 +38,7 @@ pub fn refusals(target: Target, job: &Job, scripts: &[Script]) -> Vec<Refusal> {
                 out.extend(partition(job, &all, "--gather-partition", Some(name)));
             }
             if out.is_empty() {
-                out.extend(resources(job));
+                out.extend(resources(job, scripts));
             }
         }
     }
@@ -95,10 +95,11 @@ fn partition(job: &Job, all: &[Partition], flag: &str, wanted: Option<&str>) -> 
 }
 
 /// Whether SLURM would take the jobs.
-fn resources(job: &Job) -> Vec<Refusal> {
+fn resources(job: &Job, scripts: &[Script]) -> Vec<Refusal> {
     let mut out = Vec::new();
     // one element: its resources are those of all, and how many there may be is submit's business
-    for (script, array) in [("job.sbatch", Some("--array=0")), ("gather.sbatch", None)] {
+    for script in scripts.iter().map(|script| script.name).filter(|name| name.ends_with(".sbatch")) {
+        let array = (script == "job.sbatch").then_some("--array=0");
         let path = job.dir.join(script);
         let arguments = ["--test-only"].into_iter().chain(array).map(AsRef::as_ref).chain([path.as_os_str()]);
         match cluster::ask("sbatch", arguments) {

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use manners::quote;
 
 use crate::directive;
+use crate::driver;
 use crate::explain::Row;
 use crate::header;
 use crate::job::Job;
 use crate::memory::Memory;
 use crate::python;
-use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, enter, fill};
-use crate::slurm;
+use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill};
 
 /// Seconds before the walltime at which a worker goes, and its unfinished task to another one.
 const LIFETIME_MARGIN: u64 = 120;
@@ -26,36 +26,24 @@ const NAME: &str = "dask-worker";
 /// A value that no directive can hold.
 pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
     let directives = directive::lines(&header::of_driver(job)?, &[])?;
-    let texts = [(DIRECTIVES, &*directives), (SETTINGS, &assign("python", &job.python))];
-    let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));
-    Ok(vec![
-        driver(job, &jobqueue(job)?),
+    let settings = concat(&[&job.setup_lines(), &assign("python", &job.python)]);
+    let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
+    let mut out = vec![
+        driver::plan(job),
+        driver_script(&jobqueue(job)?),
         Script::read("dask.sbatch", fill(include_str!("dask/dask.sbatch"), &texts)),
-        slurm::queue(job),
-        called("cancel", include_str!("slurm/cancel")),
-        called("submit", include_str!("dask/submit")),
-    ])
+    ];
+    out.extend(driver::commands(job, "dask.sbatch"));
+    Ok(out)
 }
 
 /// The scripts for workers on this machine.
 pub fn scripts_for_local(job: &Job) -> Vec<Script> {
-    let settings = concat(&[&enter(job), &assign("python", &job.python)]);
-    let submit = fill(include_str!("dask/submit-local"), &[(SETTINGS, &settings)]);
-    vec![driver(job, &local_cluster(job)), Script::called("submit", submit)]
+    vec![driver::plan(job), driver_script(&local_cluster(job)), driver::start_here(job)]
 }
 
-fn driver(job: &Job, cluster: &str) -> Script {
-    // an engine is a process of dask, which runs one task at a time
-    let engine = job.engine.iter().flat_map(|engine| ["--engine", engine]);
-    let threads = job.size.threads.to_string();
-    let arguments = engine.chain(["--engines", "1", "--threads", &threads]).map(OsString::from);
-    let command = std::iter::once(job.bin.join("ai-integrate").into_os_string()).chain(arguments);
-    let settings = format!(
-        "\nDIR = {}\nGATHER = {}\nAI_INTEGRATE = {}\n\n\n{cluster}",
-        python::text(&job.dir),
-        python::text(job.bin.join("gather")),
-        python::list(command)
-    );
+fn driver_script(cluster: &str) -> Script {
+    let settings = format!("\n\n{cluster}");
     Script::read("driver.py", fill(include_str!("dask/driver.py"), &[(SETTINGS, settings.as_ref())]))
 }
 

@@ -7,7 +7,7 @@ use manners::quote;
 use crate::args::Target;
 use crate::directive::Directive;
 use crate::job::Job;
-use crate::{dask, header};
+use crate::{dask, header, ray};
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,10 @@ pub fn table(target: Target, job: &Job, batches: usize) -> Result<Vec<String>, q
             rows.extend(header::of_driver(job)?.iter().map(Row::of_directive));
             rows.push(Row::heading("driver.py"));
             rows.extend(dask::rows(job)?);
+        }
+        Target::Ray => {
+            rows.push(Row::heading("ray.sbatch"));
+            rows.extend(ray::rows(job)?);
         }
         _ => rows.push(batches_row(job, batches)),
     }

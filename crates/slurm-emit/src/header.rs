@@ -62,6 +62,31 @@ pub fn of_driver(job: &Job) -> Result<Vec<Directive>, quote::Error> {
     Ok(list.into_directives())
 }
 
+/// Of a job on so many nodes, with a Ray of its own.
+///
+/// # Errors
+/// A value that no directive can hold.
+pub fn of_ray(job: &Job) -> Result<Vec<Directive>, quote::Error> {
+    let (site, size) = (&job.site, &job.size);
+    let mut list = List::new(job);
+    let name = format!("{}-ray", site.job_name.as_deref().unwrap_or(NAME));
+    list.add("--job-name", "--job-name", &name, "what squeue shows")?;
+    list.place("ray_%j.log", "its log; %j is the job")?;
+    list.optional("--partition", site.partition.as_deref(), "where to run")?;
+    list.optional("--account", site.account.as_deref(), "who is charged")?;
+    list.add("--n-workers", "--nodes", &size.workers.to_string(), "nodes, all at once")?;
+    list.add("--target", "--ntasks-per-node", "1", "one Ray a node")?;
+    let why = format!("{} engines of {} threads", size.engines, size.threads);
+    list.add("--cores-per-worker", "--cpus-per-task", &size.cpus().to_string(), &why)?;
+    if let Some((option, memory)) = job.memory {
+        list.add(option, option, &memory.to_string(), "of a node; without it, a job may get all or too little")?;
+    }
+    list.add("--time", "--time", &job.walltime.to_string(), "of the whole, which is requeued when it is not enough")?;
+    drains(&mut list, job)?;
+    resources(&mut list, job)?;
+    Ok(list.into_directives())
+}
+
 /// Of dask's workers, but for what dask-jobqueue writes itself.
 ///
 /// # Errors

@@ -108,6 +108,11 @@ impl Job {
         })
     }
 
+    /// The lines of bash that come first in each job.
+    pub fn setup_lines(&self) -> OsString {
+        self.site.setup.iter().flat_map(|line| [line.clone(), "\n".into()]).collect()
+    }
+
     /// ai-integrate's arguments.
     pub fn arguments(&self) -> Vec<String> {
         let threads = ["--threads".to_owned(), self.size.threads.to_string()];

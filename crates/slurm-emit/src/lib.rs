@@ -8,6 +8,7 @@ mod cluster;
 mod dask;
 mod demand;
 mod directive;
+mod driver;
 mod error;
 mod explain;
 mod folder;
@@ -21,6 +22,7 @@ mod plan;
 mod profile;
 mod python;
 mod rate;
+mod ray;
 mod scripts;
 mod size;
 mod slurm;
@@ -53,7 +55,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let args = profile::with_files(args).map_err(|why| Stop::fatal("no jobs", why))?.with_partition_names();
     let plan = Plan::read(&args.files, filter)?;
     let job = Job::new(&args, &plan).map_err(|why| Stop::fatal("no jobs", why))?;
-    tell_size(&args, &job, filter);
+    tell_size(&args, &job, filter)?;
     let unwritten = |why| Stop::fatal("no scripts", why);
     let (batches, scripts) = emit(args.target, &job, &plan).map_err(unwritten)?;
     if args.explain {
@@ -75,7 +77,7 @@ fn emit(target: Target, job: &Job, plan: &Plan) -> Result<(Vec<Batch>, Vec<Scrip
     let batches = match target {
         Target::Make => makefile::batches(plan)?,
         // they hand out tasks
-        Target::Dask | Target::DaskHere => Vec::new(),
+        Target::Dask | Target::DaskHere | Target::Ray | Target::RayHere => Vec::new(),
         _ => Batch::numbered(job.cut.ranges(plan.costs())),
     };
     let scripts = match target {
@@ -85,6 +87,8 @@ fn emit(target: Target, job: &Job, plan: &Plan) -> Result<(Vec<Batch>, Vec<Scrip
         Target::Make => makefile::scripts(job, plan),
         Target::Dask => dask::scripts(job)?,
         Target::DaskHere => dask::scripts_for_local(job),
+        Target::Ray => ray::scripts(job)?,
+        Target::RayHere => ray::scripts_for_local(job),
     };
     Ok((batches, scripts))
 }
@@ -102,19 +106,24 @@ fn check(target: Target, job: &Job, scripts: &[Script], filter: &Filter) -> Resu
 }
 
 /// The product of workers, engines and threads, and what is wrong with it.
-fn tell_size(args: &Args, job: &Job, filter: &Filter) {
+fn tell_size(args: &Args, job: &Job, filter: &Filter) -> Result<(), Stop> {
     filter.note(0, || job.size.to_string());
     let smallest = |all: Vec<cluster::Partition>| {
         cluster::of_job(&all, args.site.partition.as_deref()).iter().map(|partition| partition.cpus).min()
     };
     let warnings = match args.target {
-        Target::Slurm | Target::Dask => {
-            let asked = || cluster::partitions().ok().and_then(smallest);
-            job.size.warnings(args.size.node_cpus.or_else(asked))
+        target if target.is_slurm() => {
+            let node_cpus = args.size.node_cpus.or_else(|| cluster::partitions().ok().and_then(smallest));
+            if let (Target::Ray, Some(node)) = (target, node_cpus.filter(|node| job.size.cpus() > *node)) {
+                let why = format!("a node has {node}, and Ray would wait for ever for one that has them");
+                return Err(Stop::fatal(format_args!("{} CPUs a job", job.size.cpus()), why));
+            }
+            job.size.warnings(node_cpus)
         }
         _ => job.size.warnings_here(args.size.node_cpus.unwrap_or(manners::cpu::budget() as u64)),
     };
     warnings.iter().for_each(|warning| filter.warn(warning));
+    Ok(())
 }
 
 /// Runs `submit`. What it says goes to stderr, for stdout is for records.

@@ -22,7 +22,7 @@ pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
     let gather = directive::lines(&header::of_gather(job)?, extra)?;
     let bin = assign("bin", &job.bin);
     let node_bin = concat(&[&bin, &bins_by_partition(job)]);
-    let setup: OsString = job.site.setup.iter().flat_map(|line| [line.clone(), "\n".into()]).collect();
+    let setup = job.setup_lines();
     let programs =
         concat(&[&node_bin, &assign_list("srun", &srun(job)), &assign_list("ai_integrate", &job.arguments())]);
     let array = [(DIRECTIVES, &*array), (SETTINGS, &concat(&[&setup, &programs]))];

@@ -1,0 +1,42 @@
+//! What the drivers of dask and Ray have in common: the plan as they see it, and what starts them.
+
+use std::ffi::OsString;
+
+use crate::job::Job;
+use crate::python;
+use crate::scripts::{SETTINGS, Script, assign, concat, enter, fill};
+use crate::slurm;
+
+/// `plan.py`, which the drivers import.
+pub fn plan(job: &Job) -> Script {
+    // an engine is a process that runs one task at a time
+    let engine = job.engine.iter().flat_map(|engine| ["--engine", engine]);
+    let threads = job.size.threads.to_string();
+    let arguments = engine.chain(["--engines", "1", "--threads", &threads]).map(OsString::from);
+    let command = std::iter::once(job.bin.join("ai-integrate").into_os_string()).chain(arguments);
+    let settings = format!(
+        "\nDIR = {}\nGATHER = {}\nAI_INTEGRATE = {}\n",
+        python::text(&job.dir),
+        python::text(job.bin.join("gather")),
+        python::list(command)
+    );
+    Script::read("plan.py", fill(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))
+}
+
+/// What submits and watches a driver that is a job, started by that script.
+pub fn commands(job: &Job, script: &str) -> [Script; 4] {
+    let called = |name, template, settings: &OsString| Script::called(name, fill(template, &[(SETTINGS, settings)]));
+    let submit = concat(&[&enter(job), &assign("script", script)]);
+    [
+        slurm::queue(job),
+        called("status", include_str!("driver/status"), &enter(job)),
+        called("cancel", include_str!("slurm/cancel"), &enter(job)),
+        called("submit", include_str!("driver/submit"), &submit),
+    ]
+}
+
+/// What starts a driver on this machine.
+pub fn start_here(job: &Job) -> Script {
+    let settings = concat(&[&enter(job), &assign("python", &job.python)]);
+    Script::called("submit", fill(include_str!("driver/submit-local"), &[(SETTINGS, &settings)]))
+}
