@@ -79,7 +79,8 @@ impl Crew<'_> {
             let window = || (!self.filter.draining()).then(|| worker.window(self.windows.window(index)));
             // A panic must reach the thread that waits for this window, and not leave it waiting.
             let done = catch_unwind(AssertUnwindSafe(window));
-            if send.send((index, done)).is_err() {
+            let has_panicked = done.is_err();
+            if send.send((index, done)).is_err() || has_panicked {
                 break;
             }
         }
