@@ -139,6 +139,17 @@ fn a_damaged_part_is_named_and_only_its_frames_are_missing() {
 }
 
 #[test]
+fn a_root_that_cannot_be_written_is_a_configuration_error() {
+    let site = Site::new(&small());
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;
+    std::fs::write(site.path("out/LaB6"), "a file where a directory should be").unwrap();
+    let refused = run("gather", NOTHING, &results);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("LaB6") && refused.stderr.lines().count() == 1, "{}", refused.stderr);
+    assert_eq!(site.parts("out").len(), 1);
+}
+
+#[test]
 fn no_record_leads_out_of_the_root() {
     let site = Site::new(&small());
     let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;

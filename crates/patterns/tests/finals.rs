@@ -286,6 +286,43 @@ fn complete_only_writes_nothing_before() {
 }
 
 #[test]
+fn what_the_dead_left_goes_whatever_it_was_to_become() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(5, |_| 7));
+    let part = write_range(out.path(), &scan, &recipe, 0, 5);
+    let directory = part.parent().unwrap();
+    let alive = manners::atomic::AtomicFile::create(directory.join("00000007-00000009.h5")).unwrap();
+    std::fs::write(alive.path(), "half").unwrap();
+    for name in [".00000000-00000002.h5.node7-1-0.tmp", ".final.node7-1-1.tmp", ".final.node7-1-1.lock"] {
+        std::fs::write(directory.join(name), "half").unwrap();
+    }
+    build(out.path(), &scan, &recipe, Options::default());
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let dead: Vec<String> = names.filter(|name| name.contains("node7")).collect();
+    assert_eq!(dead, [""; 0]);
+    assert!(alive.path().exists());
+}
+
+#[test]
+fn finals_of_any_name_can_be_made_and_read() {
+    use std::os::unix::ffi::OsStrExt as _;
+    for layout in [Layout::Copy, Layout::Virtual] {
+        let top = tempfile::tempdir().unwrap();
+        let out = top.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 \"1\" $x\n"));
+        let (recipe, mut scan) = (recipe(), acquisition(12, |_| 7));
+        scan.file = std::path::Path::new(std::ffi::OsStr::from_bytes(b"/raw/\xff.h5")).into();
+        let name = std::path::Path::new(std::ffi::OsStr::from_bytes(b"s\xff/50%_scan0001_p3.h5"));
+        let task = records::Task { final_file: name.into(), ..task(&scan, &recipe, &Spans::all(12)) };
+        write_part(&out, &task, &recipe, (0..12).map(row));
+        let target = Target::new(&out, &task).unwrap();
+        assert!(finals::build(&target, &Options { layout, ..Options::default() }, &()).unwrap().complete);
+        let there = Final::open(&out.join(name)).unwrap();
+        assert_eq!(intensity(&there, 11)[0], (row(11).signal[0] / shared().weights.norm[0]) as f32, "{layout:?}");
+        assert_eq!(finals::targets(&out).len(), 1);
+    }
+}
+
+#[test]
 fn a_record_leads_nowhere_else() {
     let out = tempfile::tempdir().unwrap();
     let good = task(&acquisition(5, |_| 7), &recipe(), &Spans::all(5));

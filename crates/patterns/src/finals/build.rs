@@ -89,6 +89,11 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
         directory(target.out_root(), &task.scan, &task.recipe_digest).expect("a target stays below its root");
     fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
     let _lock = register::lock(&directory, watch)?;
+    register::clear_up(&directory)?;
+    atomic::remove_leftovers(target.path()).map_err(Error::io(&target.path()))?;
+    if options.want == Want::Complete && !may_be_complete(target) {
+        return Ok(Built::default());
+    }
     let mut attempts = 1;
     loop {
         match Attempt::new(target.clone(), options, watch).and_then(Attempt::run) {
@@ -96,6 +101,16 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
             built => return built,
         }
     }
+}
+
+/// Whether there may be all frames, by the first lines of the parts alone: of the many that ask while a
+/// scan is being integrated, only the last has to read them.
+fn may_be_complete(target: &Target) -> bool {
+    let task = target.task();
+    let parts = parts_of(target.out_root(), &task.scan, &task.recipe_digest);
+    let there: u64 = parts.iter().filter_map(|path| part::peek(path).ok()).map(|head| head.count).sum();
+    let absent: u64 = target.absent().iter().map(|absent| absent.range.count()).sum();
+    there + absent >= target.frames() || target.path().exists()
 }
 
 /// One look at the parts and the final.
@@ -226,7 +241,6 @@ impl<'a> Attempt<'a> {
         let (target, path) = (&self.target, self.target.path());
         let io = Error::io(&path);
         fs::create_dir_all(path.parent().unwrap_or(target.out_root())).map_err(&io)?;
-        atomic::remove_leftovers(&path).map_err(&io)?;
         let temporary = AtomicFile::create(&path).map_err(&io)?;
         let content = Content {
             target,
@@ -268,7 +282,6 @@ impl<'a> Attempt<'a> {
 
     fn remove_parts(&self) -> Result<(), Error> {
         for path in &self.files {
-            atomic::remove_leftovers(path).map_err(Error::io(path))?;
             match fs::remove_file(path) {
                 Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::Io { path: path.clone(), why });

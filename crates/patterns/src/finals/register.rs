@@ -1,5 +1,6 @@
 //! What lies beside the parts of a scan and recipe: where their final is, and who is at work on them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -57,6 +58,24 @@ pub(super) fn note(target: &Target) -> Result<(), Error> {
         true => Ok(()),
         false => atomic::write(&path, name).map_err(Error::io(&path)),
     }
+}
+
+/// Removes what dead writers left beside the parts, whatever it was to become: another cut of the work
+/// gives parts other names, and would not come upon it.
+pub(super) fn clear_up(directory: &Path) -> Result<(), Error> {
+    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    // `.NAME.WRITER.tmp` and `.NAME.WRITER.lock`, where no writer has a dot in it.
+    let target = |name: OsString| {
+        let name = name.into_string().ok()?;
+        let stem = name.strip_suffix(".tmp").or_else(|| name.strip_suffix(".lock"))?;
+        Some(stem.strip_prefix('.')?.rsplit_once('.')?.0.to_owned())
+    };
+    let targets: BTreeSet<String> = names.filter_map(target).collect();
+    for target in targets {
+        let path = directory.join(target);
+        atomic::remove_leftovers(&path).map_err(Error::io(&path))?;
+    }
+    Ok(())
 }
 
 /// Waits until no other gather is at work on these parts. A file system without locks is no obstacle:
