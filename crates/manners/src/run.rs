@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use clap::{Command, Parser};
+use clap::{ColorChoice, Command, Parser};
 use libc::SIGPIPE;
 
 use crate::console::Console;
@@ -21,7 +21,7 @@ pub fn run<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), St
 where
     A: Parser + AsRef<Common>,
 {
-    let mut command = command::<A>(name);
+    let mut command = command::<A>(name).color(colour());
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
     let args = match parsed.and_then(|matches| A::from_arg_matches(&matches)) {
         Ok(args) => args,
@@ -43,6 +43,12 @@ where
             end(name, &mut command, &stop)
         }
     }
+}
+
+/// Clap takes a CI's log for a terminal with colours, whatever TERM says of it.
+fn colour() -> ColorChoice {
+    let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    if dumb { ColorChoice::Never } else { ColorChoice::Auto }
 }
 
 /// What `--help` and `--version` print, and what is wrong with the arguments.
