@@ -119,6 +119,23 @@ fn a_drained_element_goes_on_and_a_cancelled_one_stays_cancelled() {
 }
 
 #[test]
+fn an_element_that_drains_with_nothing_done_is_not_requeued() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let jobs = Jobs::new(&cluster, "jobs");
+    jobs.emit_tasks(2, &["--batch-minutes", "10"]);
+    let mut submit = jobs.script("submit");
+    submit.env("STUB_STUCK", "yes");
+    said(submit);
+    until(30, "it runs", || !cluster.runs().is_empty());
+    cluster.ask("scancel", &["--batch", "--signal=USR1", &format!("{}_0", jobs.array())]);
+    cluster.wait(60);
+    let log = jobs.log(0);
+    assert!(log.contains("status 76") && !log.contains("requeued"), "{log}");
+    assert_eq!(cluster.runs().len(), 1);
+    assert!(jobs.summary().contains("\"missing\":2"), "the closing gather judged");
+}
+
+#[test]
 fn at_its_walltime_an_element_drains_and_is_requeued() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let jobs = Jobs::new(&cluster, "jobs");
@@ -184,6 +201,8 @@ fn cancel_ends_all_and_submit_goes_on() {
     assert!(jobs.call("cancel").contains("cancelled"));
     cluster.wait(30);
     assert!(jobs.call("cancel").contains("nothing to cancel"));
+    // without it, jobs would fail and leave no word of why
+    fs::remove_dir_all(jobs.dir.join("logs")).unwrap();
     assert!(jobs.call("submit").contains("3 of 3 elements"));
     cluster.wait(60);
     assert!(jobs.summary().contains("\"missing\":0"));

@@ -2,14 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::cluster::stub;
+use crate::cluster::{feed, stub};
 use crate::task;
 
 /// A directory of scripts with an awkward name, and where the stand-ins keep what is done.
@@ -25,9 +24,7 @@ impl Jobs {
         command.args(["--target", target, "--batch-minutes", "0", "--n-workers", "2"]);
         command.args(["--ai-engines-per-worker", "1", "--cores-per-worker", "1", "--dir"]).arg(jobs.dir());
         command.arg("--bin").arg(stub()).args(flags);
-        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(task::lines(6).as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success());
+        assert!(feed(command, &task::lines(6)).status.success());
         jobs
     }
 

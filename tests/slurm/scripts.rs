@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use records::{Fail, Record};
 
+use crate::cluster::feed;
 use crate::task;
 
 const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
@@ -16,10 +16,7 @@ const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "subm
 fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
     command.arg("--dir").arg(dir).args(flags);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // one that refuses its flags does not read
-    let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
-    child.wait_with_output().unwrap()
+    feed(command, lines)
 }
 
 fn stderr(output: &Output) -> String {

@@ -6,8 +6,9 @@ use manners::quote;
 
 use crate::args::Target;
 use crate::directive::Directive;
+use crate::header;
 use crate::job::Job;
-use crate::{dask, header, ray};
+use crate::targets::{dask, ray};
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,11 @@ impl Row {
     pub fn of_directive(directive: &Directive) -> Self {
         let text = directive.text();
         Self::new(directive.from, format!("#SBATCH {}", OsStr::to_string_lossy(&text)), &directive.why)
+    }
+
+    /// What the flag becomes.
+    pub fn becomes(&self) -> &str {
+        &self.becomes
     }
 
     /// What the rows below are about.

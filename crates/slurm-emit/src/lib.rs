@@ -5,27 +5,22 @@ mod args;
 mod batches;
 mod check;
 mod cluster;
-mod dask;
 mod demand;
 mod directive;
-mod driver;
 mod error;
 mod explain;
 mod folder;
 mod gpus;
 mod header;
 mod job;
-mod local;
-mod makefile;
 mod memory;
 mod plan;
 mod profile;
 mod python;
 mod rate;
-mod ray;
 mod scripts;
 mod size;
-mod slurm;
+mod targets;
 mod walltime;
 
 use std::io;
@@ -35,8 +30,6 @@ use manners::{Filter, Stop};
 use records::{Fail, Record};
 
 use args::{Args, Target};
-use batches::Batch;
-use error::Error;
 use job::Job;
 use plan::Plan;
 use scripts::Script;
@@ -57,7 +50,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let job = Job::new(&args, &plan).map_err(|why| Stop::fatal("no jobs", why))?;
     tell_size(&args, &job, filter)?;
     let unwritten = |why| Stop::fatal("no scripts", why);
-    let (batches, scripts) = emit(args.target, &job, &plan).map_err(unwritten)?;
+    let (batches, scripts) = targets::emit(args.target, &job, &plan).map_err(unwritten)?;
     if args.explain {
         let table = explain::table(args.target, &job, batches.len()).map_err(|why| unwritten(why.into()))?;
         // Text in place of records is what was asked for.
@@ -70,27 +63,6 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         check(args.target, &job, &scripts, filter)?;
     }
     if args.submit { submit(&job) } else { Ok(()) }
-}
-
-/// The batches of the plan and the scripts to run them.
-fn emit(target: Target, job: &Job, plan: &Plan) -> Result<(Vec<Batch>, Vec<Script>), Error> {
-    let batches = match target {
-        Target::Make => makefile::batches(plan)?,
-        // they hand out tasks
-        Target::Dask | Target::DaskHere | Target::Ray | Target::RayHere => Vec::new(),
-        _ => Batch::numbered(job.cut.ranges(plan.costs())),
-    };
-    let scripts = match target {
-        Target::Slurm => slurm::scripts(job, batches.len())?,
-        Target::Local => local::scripts(job),
-        Target::Parallel => local::scripts_for_parallel(job),
-        Target::Make => makefile::scripts(job, plan),
-        Target::Dask => dask::scripts(job)?,
-        Target::DaskHere => dask::scripts_for_local(job),
-        Target::Ray => ray::scripts(job)?,
-        Target::RayHere => ray::scripts_for_local(job),
-    };
-    Ok((batches, scripts))
 }
 
 /// Tells every reason why the jobs would not run, if there is one.

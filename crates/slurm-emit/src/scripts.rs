@@ -38,7 +38,7 @@ pub const SETTINGS: &str = "# SETTINGS\n";
 /// Pieces that several templates have, with the marks of their places: how to wait for a process through
 /// signals, and the end that puts together what is integrated and judges the whole.
 const PIECES: [(&str, &str); 2] =
-    [("# AWAIT\n", include_str!("await.bash")), ("# JUDGE\n", include_str!("judge.bash"))];
+    [("# AWAIT\n", include_str!("targets/await.bash")), ("# JUDGE\n", include_str!("targets/judge.bash"))];
 
 /// A template with its pieces, and with texts in the places of marks, in the order of the marks. What is put in is not
 /// searched for marks again.

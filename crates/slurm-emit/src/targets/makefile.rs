@@ -7,9 +7,9 @@ use manners::quote;
 use crate::batches::Batch;
 use crate::error::Error;
 use crate::job::Job;
-use crate::local::submit;
 use crate::plan::Plan;
 use crate::scripts::{SETTINGS, Script, concat, fill};
+use crate::targets::local::submit;
 
 /// A batch for each task, named by its id.
 ///

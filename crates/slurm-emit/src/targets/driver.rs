@@ -5,20 +5,21 @@ use std::ffi::OsString;
 use crate::job::Job;
 use crate::python;
 use crate::scripts::{SETTINGS, Script, assign, concat, enter, fill};
-use crate::slurm;
+use crate::targets::slurm;
 
 /// `plan.py`, which the drivers import.
 pub fn plan(job: &Job) -> Script {
     // an engine is a process that runs one task at a time
     let engine = job.engine.iter().flat_map(|engine| ["--engine", engine]);
     let threads = job.size.threads.to_string();
-    let arguments = engine.chain(["--engines", "1", "--threads", &threads]).map(OsString::from);
-    let command = std::iter::once(job.bin.join("ai-integrate").into_os_string()).chain(arguments);
+    let arguments = engine.chain(["--engines", "1", "--threads", &threads]);
+    let bins = job.partition_bins.iter().map(|(name, dir)| format!("{}: {}", python::text(name), python::text(dir)));
     let settings = format!(
-        "\nDIR = {}\nGATHER = {}\nAI_INTEGRATE = {}\n",
+        "\nDIR = {}\nBIN = {}\nBINS = {{{}}}  # of partitions with another architecture\nARGUMENTS = {}\n",
         python::text(&job.dir),
-        python::text(job.bin.join("gather")),
-        python::list(command)
+        python::text(&job.bin),
+        bins.collect::<Vec<_>>().join(", "),
+        python::list(arguments)
     );
     Script::read("plan.py", fill(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))
 }

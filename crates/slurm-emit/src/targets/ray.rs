@@ -3,11 +3,11 @@
 use manners::quote;
 
 use crate::directive;
-use crate::driver;
 use crate::explain::Row;
 use crate::header;
 use crate::job::Job;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill};
+use crate::targets::driver;
 
 /// The scripts for a job of SLURM.
 ///

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use manners::quote;
 
 use crate::directive;
-use crate::driver;
 use crate::explain::Row;
 use crate::header;
 use crate::job::Job;
 use crate::memory::Memory;
 use crate::python;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill};
+use crate::targets::driver;
 
 /// Seconds before the walltime at which a worker goes, and its unfinished task to another one.
 const LIFETIME_MARGIN: u64 = 120;
@@ -50,8 +50,9 @@ fn driver_script(cluster: &str) -> Script {
 /// The function that starts jobs of SLURM.
 fn jobqueue(job: &Job) -> Result<String, quote::Error> {
     let (site, size) = (&job.site, &job.size);
-    let mut extra: Vec<OsString> = header::of_worker(job)?.iter().map(directive::Directive::text).collect();
-    extra.extend(site.directive.iter().cloned());
+    let worker = header::of_worker(job)?;
+    let extra = worker.iter().map(directive::Directive::text).chain(asks_otherwise(job).map(OsString::from));
+    let extra = extra.chain(site.directive.iter().cloned());
     let mut arguments = vec![
         ("cores", size.cpus().to_string()),
         ("processes", size.engines.to_string()),
@@ -101,13 +102,31 @@ fn lifetime(job: &Job) -> String {
     format!("{}s", seconds - LIFETIME_MARGIN.min(seconds / 4))
 }
 
-/// Directives of dask-jobqueue that the site refuses, as they stand in its script.
+/// How dask-jobqueue's directives begin that it is to leave out: those that the site refuses, and its `--mem`
+/// where the site wants memory to be asked for in another way.
 fn skipped(job: &Job) -> Vec<String> {
-    let long = |name: &String| format!("--{}", name.trim_start_matches('-'));
-    job.site.skip_directive.iter().map(long).collect()
+    let short = [("partition", "-p"), ("account", "-A"), ("job-name", "-J"), ("ntasks", "-n"), ("time", "-t")];
+    let begins = |name: &String| {
+        let name = name.trim_start_matches('-');
+        match short.iter().find(|(long, _)| *long == name) {
+            Some((_, short)) => format!("#SBATCH {short} "),
+            None => format!("#SBATCH --{name}="),
+        }
+    };
+    let mut out: Vec<String> = job.site.skip_directive.iter().map(begins).collect();
+    if asks_otherwise(job).is_some() {
+        out.push("#SBATCH --mem=".to_owned());
+    }
+    out
 }
 
-/// dask-jobqueue can't do without.
+/// The directive that asks for memory in another way than dask-jobqueue does.
+fn asks_otherwise(job: &Job) -> Option<String> {
+    let (option, memory) = job.memory.filter(|(option, _)| *option != "--mem")?;
+    Some(format!("{option}={memory}"))
+}
+
+/// Memory of a job, which dask-jobqueue can't do without.
 fn worker_memory(job: &Job) -> Memory {
     let (option, memory) = job.memory.unwrap_or(("--mem", job.memory_needed));
     match option {
@@ -144,6 +163,7 @@ pub fn rows(job: &Job) -> Result<Vec<Row>, quote::Error> {
     let (site, size) = (&job.site, &job.size);
     let (cpus, engines, threads) = (size.cpus(), size.engines, size.threads);
     let memory = worker_memory(job);
+    let asks = asks_otherwise(job).unwrap_or(format!("--mem={memory}"));
     let name = site.job_name.as_deref().unwrap_or(NAME);
     let mut rows = vec![
         Row::new("--job-name", format!("#SBATCH -J {name}"), "what squeue shows"),
@@ -155,7 +175,7 @@ pub fn rows(job: &Job) -> Result<Vec<Row>, quote::Error> {
         Row::new("--processes", format!("dask worker --nworkers {engines}"), "a process each"),
         Row::new("--processes", "dask worker --resources engine=1", "each runs one task at a time, on all its threads"),
         Row::new("--memory", format!("SLURMCluster(memory=\"{}\")", dask_bytes(memory)), "memory of a job"),
-        Row::new("--memory", format!("#SBATCH --mem={memory}"), "the same in SLURM's units, rounded up"),
+        Row::new("--memory", format!("#SBATCH {asks}"), "the same in SLURM's units, rounded up"),
         Row::new(
             "--memory",
             format!("dask worker --memory-limit {}", dask_limit(memory.bytes() / engines)),
@@ -173,6 +193,8 @@ pub fn rows(job: &Job) -> Result<Vec<Row>, quote::Error> {
     if let Some(account) = &site.account {
         rows.push(Row::new("--account", format!("#SBATCH -A {account}"), "who is charged"));
     }
+    let skipped = skipped(job);
+    rows.retain(|row| !skipped.iter().any(|begin| row.becomes().starts_with(begin)));
     rows.extend(header::of_worker(job)?.iter().map(Row::of_directive));
     Ok(rows)
 }

@@ -14,7 +14,7 @@ import time
 def missing():
     """The tasks that are still to do, a line each."""
     os.chdir(DIR)
-    ask = [GATHER, "--plan", "plan.jsonl", "--missing"]
+    ask = [BIN + "/gather", "--plan", "plan.jsonl", "--missing"]
     lines = subprocess.run(ask, stdout=subprocess.PIPE, check=True).stdout.splitlines(keepends=True)
     print(f"{len(lines)} tasks to do", file=sys.stderr, flush=True)
     return lines
@@ -22,7 +22,8 @@ def missing():
 
 def run(line):
     """Runs where the workers are: one task, by ai-integrate. Its results, a record a line."""
-    ended = subprocess.run(AI_INTEGRATE, input=line, stdout=subprocess.PIPE)
+    program = BINS.get(os.environ.get("SLURM_JOB_PARTITION"), BIN) + "/ai-integrate"
+    ended = subprocess.run([program, *ARGUMENTS], input=line, stdout=subprocess.PIPE)
     if ended.returncode not in (0, 1):
         raise RuntimeError(f"ai-integrate ended with status {ended.returncode}")
     return ended.stdout
@@ -38,7 +39,7 @@ class Results:
         name = f"driver.{os.environ.get('JOB', os.getpid())}.{int(time.time())}.jsonl"
         self.out = open("results/" + name, "wb")
         with open("summaries/" + name, "wb") as finals:
-            self.gather = subprocess.Popen([GATHER, "--complete-only"], stdin=subprocess.PIPE, stdout=finals)
+            self.gather = subprocess.Popen([BIN + "/gather", "--complete-only"], stdin=subprocess.PIPE, stdout=finals)
         return self
 
     def add(self, lines):
@@ -59,6 +60,6 @@ class Results:
 def judge():
     """Puts together what is integrated, and judges the whole: the status of the driver."""
     with open(".summary.jsonl", "wb") as out:
-        judged = subprocess.run([GATHER, "--plan", "plan.jsonl"], stdin=subprocess.DEVNULL, stdout=out)
+        judged = subprocess.run([BIN + "/gather", "--plan", "plan.jsonl"], stdin=subprocess.DEVNULL, stdout=out)
     os.replace(".summary.jsonl", "summary.jsonl")
     return judged.returncode
