@@ -36,6 +36,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(filter);
     }
+    filter.flush_each();
     let mut groups = Groups::default();
     for task in plan.iter().flat_map(Plan::tasks) {
         let required = groups.require(task);
@@ -43,7 +44,6 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     let mut worker = Worker::new(&args, filter);
     if reads_results(&args) {
-        filter.flush_each();
         let mut input = Input::open(&args.inputs)?;
         while let Some(record) = input.next(filter)? {
             match record {

@@ -323,6 +323,18 @@ fn finals_of_any_name_can_be_made_and_read() {
 }
 
 #[test]
+fn a_file_of_somebody_else_is_not_overwritten() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(5, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 5);
+    let path = out.path().join("sample_scan0001_p3.h5");
+    std::fs::write(&path, "the only copy").unwrap();
+    let error = finals::build(&target(out.path(), &scan, &recipe), &Options::default(), &()).unwrap_err().to_string();
+    assert!(error.contains("not a file of azpipe") && error.contains("remove it"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"the only copy");
+}
+
+#[test]
 fn a_record_leads_nowhere_else() {
     let out = tempfile::tempdir().unwrap();
     let good = task(&acquisition(5, |_| 7), &recipe(), &Spans::all(5));

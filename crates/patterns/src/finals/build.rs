@@ -1,82 +1,23 @@
 //! Makes a final of what there is, or finds that it is there already.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use manners::atomic::{self, AtomicFile};
-use records::{Absent, Spans};
 
 use super::merge::Merge;
+use super::options::go_on;
 use super::supply::Supply;
 use super::write::{self, Content};
-use super::{Average, Error, Final, Layout, Target, register};
+use super::{Built, Error, Final, Layout, Options, Target, Want, Watch, register};
 use crate::coverage::{directory, parts_of};
 use crate::part::{self, Part};
-use crate::{Finish, Shared, Status, h5};
+use crate::{Finish, Shared, h5};
 
 /// How often to start again where parts vanish, taken in by another gather, while they are read.
 const ATTEMPTS: usize = 5;
-
-/// When to write a final.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Want {
-    /// Always; what is missing is marked.
-    #[default]
-    Partial,
-    /// When every frame that exists is integrated.
-    Complete,
-}
-
-/// How to make a final.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// How patterns are stored.
-    pub layout: Layout,
-    /// When to write.
-    pub want: Want,
-    /// Keep the frames' sums in the final.
-    pub keep_sums: bool,
-    /// Keep the parts even where the final no longer needs them.
-    pub keep_parts: bool,
-    /// One pattern of all frames besides.
-    pub average: Option<Average>,
-}
-
-/// What was made or found.
-#[derive(Debug, Default)]
-pub struct Built {
-    /// The layout of the final; `None` where there is none, for want of parts or of completeness.
-    pub layout: Option<Layout>,
-    /// Whether it was there already, and nothing was written.
-    pub found: bool,
-    /// Whether every frame that exists is integrated.
-    pub complete: bool,
-    /// The frames that a further integration may yet give.
-    pub unsettled: Spans,
-    /// The frames with a pattern.
-    pub integrated: Spans,
-    /// The frames without one, and why.
-    pub missing: Vec<Absent>,
-    /// The digest of the data; empty without a final.
-    pub data_digest: String,
-    /// What could not be used, such as damaged parts: worth a warning each.
-    pub warnings: Vec<String>,
-}
-
-/// Who is told of the work as it goes on, and may stop it.
-pub trait Watch {
-    /// Whether to stop. What was begun then leaves nothing behind.
-    fn asks_to_stop(&self) -> bool {
-        false
-    }
-
-    /// So many frames more have been written.
-    fn advance(&self, _frames: u64) {}
-}
-
-/// Nobody.
-impl Watch for () {}
 
 /// Makes the final of a target from its parts and the final that there may be, or finds that there is
 /// nothing to add. Parts that the final no longer needs are removed, once it has been read back.
@@ -118,8 +59,8 @@ struct Attempt<'a> {
     target: Target,
     options: &'a Options,
     watch: &'a dyn Watch,
-    /// Every file among the parts, of use or not.
-    files: Vec<PathBuf>,
+    /// Every file among the parts, of use or not, and what it was.
+    files: Vec<(PathBuf, Identity)>,
     parts: Vec<Part>,
     existing: Option<Final>,
     warnings: Vec<String>,
@@ -129,10 +70,11 @@ impl<'a> Attempt<'a> {
     fn new(mut target: Target, options: &'a Options, watch: &'a dyn Watch) -> Result<Self, Error> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
-        let files = parts_of(target.out_root(), &scan, &recipe);
-        for path in &files {
+        let mut files = Vec::new();
+        for path in parts_of(target.out_root(), &scan, &recipe) {
             go_on(watch)?;
-            match part::read(path) {
+            files.extend(identity(&path).map(|identity| (path.clone(), identity)));
+            match part::read(&path) {
                 Ok(part) if part.head.task.scan == scan && part.head.task.recipe_digest == recipe => {
                     parts.push(with_shared(part, parts.first())?);
                 }
@@ -148,8 +90,8 @@ impl<'a> Attempt<'a> {
                 let why = "the final of another scan or recipe: expected one of its own (plan-split --recipe-name)";
                 return Err(Error::content(&path, why));
             }
-            Err(Error::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(Error::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
+            Err(error @ (Error::Io { .. } | Error::Foreign { .. })) => return Err(error),
             Err(error) => {
                 warnings.push(error.to_string());
                 None
@@ -280,12 +222,12 @@ impl<'a> Attempt<'a> {
         digests.iter().flat_map(|digest| [digest, "\n"]).collect()
     }
 
+    /// Removes the files that were looked at, and none that has taken the place of one since.
     fn remove_parts(&self) -> Result<(), Error> {
-        for path in &self.files {
-            match fs::remove_file(path) {
-                Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::Io { path: path.clone(), why });
-                }
+        for (path, was) in &self.files {
+            let removed = if identity(path) == Some(*was) { fs::remove_file(path) } else { Ok(()) };
+            match removed {
+                Err(why) if why.kind() != ErrorKind::NotFound => return Err(Error::Io { path: path.clone(), why }),
                 _ => (),
             }
         }
@@ -293,26 +235,12 @@ impl<'a> Attempt<'a> {
     }
 }
 
-impl Built {
-    /// What a supply comes to, before anything is written.
-    fn of(target: &Target, supply: &Supply) -> Self {
-        let unsettled = Status::ALL.into_iter().filter(|status| !status.is_settled());
-        let unsettled: Spans = unsettled.flat_map(|status| supply.frames_of(status).as_slice().to_vec()).collect();
-        let unsettled = unsettled.sorted();
-        Self {
-            complete: unsettled.is_empty(),
-            unsettled,
-            integrated: supply.frames_of(Status::Ok),
-            missing: missing(target, supply),
-            ..Self::default()
-        }
-    }
-}
+/// What tells a file from another of its name: its inode and when it was written.
+type Identity = (u64, i64, i64);
 
-/// # Errors
-/// Somebody asks to stop.
-pub(super) fn go_on(watch: &dyn Watch) -> Result<(), Error> {
-    if watch.asks_to_stop() { Err(Error::Stopped) } else { Ok(()) }
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(path).ok().map(|file| (file.ino(), file.mtime(), file.mtime_nsec()))
 }
 
 /// The part, with the axes and weights of the first instead of its own equal ones.
@@ -325,23 +253,4 @@ fn with_shared(mut part: Part, first: Option<&Part>) -> Result<Part, Error> {
         None => (),
     }
     Ok(part)
-}
-
-/// The frames without a pattern, and why.
-fn missing(target: &Target, supply: &Supply) -> Vec<Absent> {
-    let mut missing = Vec::new();
-    let mut unexplained = supply.frames_of(Status::Absent);
-    for Absent { range, reason } in target.absent() {
-        let range = range.and(&unexplained);
-        if !range.is_empty() {
-            unexplained = unexplained.minus(&range);
-            missing.push(Absent { range, reason });
-        }
-    }
-    missing.push(Absent { range: unexplained, reason: Status::Absent.reason().to_owned() });
-    for status in Status::ALL.into_iter().filter(|status| !matches!(status, Status::Ok | Status::Absent)) {
-        missing.push(Absent { range: supply.frames_of(status), reason: status.reason().to_owned() });
-    }
-    missing.retain(|absent| !absent.range.is_empty());
-    missing
 }

@@ -29,13 +29,19 @@ pub enum Error {
         /// What it said.
         why: hdf5::Error,
     },
-    /// What is at the final's path is no final of azpipe, or is damaged.
+    /// The final is damaged.
     #[error("{}: {why}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
         /// What was found and what was expected.
         why: String,
+    },
+    /// A file that azpipe did not write lies where the final is to be.
+    #[error("{}: not a file of azpipe, or damaged beyond reading: remove it, or name finals with plan-split --recipe-name", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
     },
     /// A path that leads out of the output root.
     #[error("{}: expected a path that stays below the output directory", path.display())]

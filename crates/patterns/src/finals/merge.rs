@@ -65,12 +65,7 @@ impl<'a> Merge<'a> {
         }
         let scale = self.finish.scale(self.supply.monitor[frame], self.supply.reference).unwrap_or(f64::NAN);
         let pattern = match &sums {
-            // The status of a frame with a pattern may still say that its monitor was bad before.
-            Some(row) => self.finish.pattern(
-                &Row { status, ..row.clone() },
-                row.exception.as_ref().unwrap_or(&self.shared.weights),
-                self.supply.reference,
-            ),
+            Some(row) => self.finish.pattern(row, self.weights(row), self.supply.reference),
             None => kept,
         };
         Ok(Merged { status, pattern, sums, scale })

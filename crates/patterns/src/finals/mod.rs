@@ -34,12 +34,14 @@
 
 mod average;
 mod build;
+mod built;
 mod clock;
 mod digest;
 mod error;
 mod links;
 mod mapped;
 mod merge;
+mod options;
 mod read;
 mod register;
 mod rows;
@@ -49,8 +51,10 @@ mod tree;
 mod write;
 
 pub use average::{Average, Averaged};
-pub use build::{Built, Options, Want, Watch, build};
+pub use build::build;
+pub use built::Built;
 pub use error::Error;
+pub use options::{Options, Want, Watch};
 pub use read::Final;
 pub use register::targets;
 pub use rows::Rows;

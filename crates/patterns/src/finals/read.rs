@@ -9,7 +9,7 @@ use recipe::Recipe;
 use records::{Record, Task};
 
 use super::average::{Average, Averaged};
-use super::tree::name;
+use super::tree::{PROGRAM, name};
 use super::{Error, Layout, digest};
 use crate::{Axes, Axis, Shared, Status, Weights, h5};
 
@@ -56,8 +56,10 @@ impl Final {
     /// Not a final of azpipe, or a damaged one.
     pub fn open(path: &Path) -> Result<Self, Error> {
         std::fs::File::open(path).map_err(Error::io(path))?;
-        let file = h5::open(path).map_err(Error::hdf5(path))?;
-        read(path, file).map_err(|why| Error::content(path, format!("not a final of azpipe, or damaged: {why}")))
+        let file =
+            h5::open(path).ok().filter(|file| h5::get_text(file, name::CREATOR).is_ok_and(|name| name == PROGRAM));
+        let file = file.ok_or_else(|| Error::Foreign { path: path.to_path_buf() })?;
+        read(path, file).map_err(|why| Error::content(path, format!("damaged: {why}")))
     }
 
     /// Reads all rows of a range and notes which are as they were written.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use manners::atomic;
 use records::RawPath;
 
-use super::build::go_on;
+use super::options::go_on;
 use super::{Error, Final, Target, Watch};
 use crate::coverage::directory;
 use crate::part;

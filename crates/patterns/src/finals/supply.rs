@@ -108,11 +108,10 @@ impl Supply {
         let has_pattern = |status: Status| matches!(status, Status::Ok | Status::Monitor);
         let integrated = self.status.iter().zip(&self.monitor).filter(|(status, _)| has_pattern(**status));
         self.reference = finish.reference(integrated.map(|(_, monitor)| *monitor));
-        for (status, monitor) in self.status.iter_mut().zip(&self.monitor).filter(|(status, _)| has_pattern(**status)) {
-            *status = match finish.scale(*monitor, self.reference) {
-                Some(_) => Status::Ok,
-                None => Status::Monitor,
-            };
+        for (status, monitor) in self.status.iter_mut().zip(&self.monitor) {
+            if *status == Status::Ok && finish.scale(*monitor, self.reference).is_none() {
+                *status = Status::Monitor;
+            }
         }
     }
 

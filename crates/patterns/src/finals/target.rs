@@ -16,7 +16,6 @@ pub struct Target {
     /// The stamps of the frames that the records name.
     pub(super) stamps: Stamps,
     absent: Vec<Absent>,
-    heard: Spans,
 }
 
 impl Target {
@@ -42,8 +41,8 @@ impl Target {
             return Err(Error::Outside { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
-        let (stamps, absent, heard) = (Stamps::default(), Vec::new(), Spans::default());
-        let mut target = Self { out_root, task: task.clone(), stamps, absent, heard };
+        let (stamps, absent) = (Stamps::default(), Vec::new());
+        let mut target = Self { out_root, task: task.clone(), stamps, absent };
         target.learn(task);
         Ok(target)
     }
@@ -52,7 +51,6 @@ impl Target {
     pub fn add(&mut self, task: &Task) {
         self.stamps.add_newest(&task.acquisition.sources);
         self.learn(task);
-        self.heard = self.heard.as_slice().iter().chain(task.range.as_slice()).copied().collect::<Spans>().sorted();
     }
 
     /// Takes over what a task says of the scan as a whole, if it knows more of it.
@@ -84,11 +82,6 @@ impl Target {
     /// How many frames the scan has.
     pub fn frames(&self) -> u64 {
         self.task.acquisition.frames
-    }
-
-    /// The frames that tasks were about.
-    pub fn heard(&self) -> &Spans {
-        &self.heard
     }
 
     /// The frames that are known to be absent, each once, and why.

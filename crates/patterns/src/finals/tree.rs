@@ -10,6 +10,7 @@ use crate::{Axis, Shared, Status, h5};
 
 /// The names of groups, datasets and attributes.
 pub(super) mod name {
+    pub const CREATOR: &str = "creator";
     pub const INTEGRATED: &str = "integrated";
     pub const AVERAGED: &str = "averaged";
     pub const CONFIGURATION: &str = "configuration";
@@ -50,7 +51,7 @@ impl Tree {
         let scan = &target.task().acquisition;
         let (entry_name, process_name) = (entry_name(&scan.entry), format!("{}_integrate", plain(&scan.detector)));
         class(root, "NXroot")?;
-        h5::set_text(root, "creator", PROGRAM)?;
+        h5::set_text(root, name::CREATOR, PROGRAM)?;
         h5::set_text(root, "creator_version", env!("CARGO_PKG_VERSION"))?;
         h5::set_text(root, "default", &entry_name)?;
         let entry = group(root, &entry_name, "NXentry")?;
@@ -124,7 +125,8 @@ impl Tree {
     }
 }
 
-const PROGRAM: &str = "azpipe";
+/// The name in `creator` and `program`.
+pub(super) const PROGRAM: &str = "azpipe";
 
 /// The entry's name: `1.1` where there is none.
 pub(super) fn entry_name(entry: &str) -> String {

@@ -5,11 +5,11 @@ use recipe::Recipe;
 use records::{Acquisition, Record, Spans, Task};
 
 use super::average::Accumulator;
-use super::build::{Watch, go_on};
 use super::merge::{Merge, Merged};
+use super::options::go_on;
 use super::supply::Supply;
 use super::tree::{Tree, name};
-use super::{Average, Layout, Target, digest, mapped};
+use super::{Average, Layout, Target, Watch, digest, mapped};
 use crate::exceptions::ExceptionsWriter;
 use crate::finish::{NAN32, NAN64, canonical};
 use crate::part::{Part, row_dataset};
