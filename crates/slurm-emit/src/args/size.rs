@@ -100,3 +100,20 @@ fn minutes(text: &str) -> Result<f64, String> {
     let minutes: Option<f64> = text.parse().ok();
     minutes.filter(|minutes| (0.0..1e9).contains(minutes)).ok_or_else(|| "expected minutes, 0 or more".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scale_counts_jobs_as_dask_does() {
+        let size = Size { workers: 1, engines: 3, threads: 2, gpus: 0 };
+        let memory = "6GiB".parse().ok();
+        let jobs = |text: &str| text.parse::<Scale>().unwrap().jobs(&size, memory);
+        assert_eq!([jobs("jobs=5"), jobs("cores=20"), jobs("memory=12G"), jobs("memory=13G")], [5, 4, 2, 3].map(Some));
+        assert_eq!("memory=1T".parse::<Scale>().unwrap().jobs(&size, None), None);
+        for wrong in ["5", "jobs=0", "cores=x", "gpus=1"] {
+            assert!(wrong.parse::<Scale>().is_err(), "{wrong}");
+        }
+    }
+}
