@@ -1,6 +1,6 @@
 //! Result files: the parts that ai-integrate leaves, and the finals that gather makes of them.
 //!
-//! A [part](part) holds sums per bin and frame; [`Finish`] turns sums into patterns; [`coverage`]
+//! A [part] holds sums per bin and frame; [`Finish`] turns sums into patterns; [`coverage`]
 //! says which frames are done, by whatever cut of the work.
 
 mod axes;

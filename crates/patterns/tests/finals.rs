@@ -335,6 +335,32 @@ fn a_file_of_somebody_else_is_not_overwritten() {
 }
 
 #[test]
+fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
+    let out = tempfile::tempdir().unwrap();
+    let recipe = recipe();
+    // The first `there` frames exist, the others do not yet.
+    let scan = |there: u64, complete: bool, end_time: Option<String>| {
+        let mut scan = Acquisition { complete, end_time, ..acquisition(30, |_| 7) };
+        scan.sources = scan.sources.iter().filter_map(|source| source.within(&Spans::all(there))).collect();
+        scan.absent = vec![Absent { range: Span::new(there, 30).into(), reason: "not written".to_owned() }];
+        scan.absent.retain(|absent| !absent.range.is_empty());
+        scan
+    };
+    let running = scan(20, false, None);
+    write_range(out.path(), &running, &recipe, 0, 20);
+    assert!(build(out.path(), &running, &recipe, Options { keep_parts: true, ..Options::default() }).complete);
+    let built = build(out.path(), &scan(30, true, acquisition(30, |_| 7).end_time), &recipe, Options::default());
+    assert!(!built.complete);
+    assert_eq!((built.unsettled, built.missing[0].reason.as_str()), (Span::new(20, 30).into(), "not integrated"));
+
+    // A file that came late, of a scan that is as aborted as it was.
+    let other = tempfile::tempdir().unwrap();
+    let (then, now) = (scan(20, false, None), scan(25, false, None));
+    write_range(other.path(), &then, &recipe, 0, 20);
+    assert_eq!(build(other.path(), &now, &recipe, Options::default()).unsettled, Span::new(20, 25).into());
+}
+
+#[test]
 fn a_record_leads_nowhere_else() {
     let out = tempfile::tempdir().unwrap();
     let good = task(&acquisition(5, |_| 7), &recipe(), &Spans::all(5));

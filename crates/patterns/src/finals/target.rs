@@ -1,5 +1,6 @@
 //! What a final is to be of: one scan, one recipe, and what records said of them.
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use records::{Absent, Digest, Spans, Task};
@@ -16,6 +17,8 @@ pub struct Target {
     /// The stamps of the frames that the records name.
     pub(super) stamps: Stamps,
     absent: Vec<Absent>,
+    /// Whether a record was heard, or all is from files.
+    is_heard: bool,
 }
 
 impl Target {
@@ -41,31 +44,39 @@ impl Target {
             return Err(Error::Outside { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
-        let (stamps, absent) = (Stamps::default(), Vec::new());
-        let mut target = Self { out_root, task: task.clone(), stamps, absent };
-        target.learn(task);
-        Ok(target)
+        let (stamps, absent) = (Stamps::default(), task.acquisition.absent.clone());
+        Ok(Self { out_root, task: task.clone(), stamps, absent, is_heard: false })
     }
 
     /// Adds what another task of the same scan and recipe says.
     pub fn add(&mut self, task: &Task) {
+        self.is_heard = true;
         self.stamps.add_newest(&task.acquisition.sources);
-        self.learn(task);
+        self.weigh(task);
     }
 
-    /// Takes over what a task says of the scan as a whole, if it knows more of it.
+    /// Adds what a part or final says of the scan as a whole. A record that says something else of as
+    /// many frames is the newer word: a frame that was absent then may well be there now.
     pub(super) fn learn(&mut self, task: &Task) {
-        for absent in &task.acquisition.absent {
-            if !self.absent.contains(absent) {
-                self.absent.push(absent.clone());
-            }
+        if !self.is_heard || task.acquisition.frames > self.frames() {
+            self.weigh(task);
         }
+    }
+
+    /// Believes the task that knows most of the scan, and those that know as much.
+    fn weigh(&mut self, task: &Task) {
         let knows = |task: &Task| {
             let scan = &task.acquisition;
             (scan.frames, scan.complete, scan.end_time.is_some())
         };
-        if knows(task) > knows(&self.task) {
-            self.task = task.clone();
+        match knows(task).cmp(&knows(&self.task)) {
+            Ordering::Less => (),
+            Ordering::Equal => {
+                let new = task.acquisition.absent.iter().filter(|absent| !self.absent.contains(absent));
+                let new: Vec<Absent> = new.cloned().collect();
+                self.absent.extend(new);
+            }
+            Ordering::Greater => (self.task, self.absent) = (task.clone(), task.acquisition.absent.clone()),
         }
     }
 
