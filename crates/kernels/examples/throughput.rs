@@ -22,6 +22,17 @@ struct Case {
     gaps: bool,
     /// In so many pixels one is dead that the mask does not know.
     dead: Option<u64>,
+    store: Store,
+}
+
+#[derive(Clone, Copy)]
+enum Store {
+    Bslz4,
+    Bszstd,
+    /// LZ4 without bitshuffle, one block a frame.
+    Lz4,
+    Deflate,
+    Raw,
 }
 
 #[derive(Clone, Copy)]
@@ -34,88 +45,47 @@ enum Light {
 
 const EIGER: [usize; 2] = [2167, 2070];
 
-const CASES: [Case; 11] = [
-    Case {
-        name: "eiger-u32 0.001",
-        shape: EIGER,
-        dtype: PixelType::U32,
-        light: Light::Flat(0.001),
-        gaps: false,
-        dead: None,
-    },
-    Case {
-        name: "eiger-u32 0.1",
-        shape: EIGER,
-        dtype: PixelType::U32,
-        light: Light::Flat(0.1),
-        gaps: false,
-        dead: None,
-    },
-    Case { name: "eiger-u32 2", shape: EIGER, dtype: PixelType::U32, light: Light::Flat(2.), gaps: false, dead: None },
-    Case {
-        name: "eiger-u32 50",
-        shape: EIGER,
-        dtype: PixelType::U32,
-        light: Light::Flat(50.),
-        gaps: false,
-        dead: None,
-    },
-    Case {
-        name: "eiger-u32 1000",
-        shape: EIGER,
-        dtype: PixelType::U32,
-        light: Light::Flat(1000.),
-        gaps: false,
-        dead: None,
-    },
-    Case {
-        name: "eiger-u32 rings gaps",
-        shape: EIGER,
-        dtype: PixelType::U32,
-        light: Light::Rings(3.),
-        gaps: true,
-        dead: None,
-    },
-    Case {
-        name: "eiger-u32 bright gaps",
-        shape: EIGER,
-        dtype: PixelType::U32,
-        light: Light::Rings(900.),
-        gaps: true,
-        dead: None,
-    },
-    Case {
-        name: "eiger-u32 rings dead",
-        shape: EIGER,
-        dtype: PixelType::U32,
-        light: Light::Rings(3.),
-        gaps: true,
-        dead: Some(100_000),
-    },
-    Case {
-        name: "eiger2-u32 rings gaps",
-        shape: [2162, 2068],
-        dtype: PixelType::U32,
-        light: Light::Rings(3.),
-        gaps: true,
-        dead: None,
-    },
-    Case {
-        name: "eiger-u16 rings gaps",
-        shape: EIGER,
-        dtype: PixelType::U16,
-        light: Light::Rings(3.),
-        gaps: true,
-        dead: None,
-    },
+const CASE: Case = Case {
+    name: "",
+    shape: EIGER,
+    dtype: PixelType::U32,
+    light: Light::Rings(3.),
+    gaps: true,
+    dead: None,
+    store: Store::Bslz4,
+};
+
+const fn flat(name: &'static str, mean: f64) -> Case {
+    Case { name, light: Light::Flat(mean), gaps: false, ..CASE }
+}
+
+const CASES: [Case; 20] = [
+    flat("eiger-u32 0.001", 0.001),
+    flat("eiger-u32 0.1", 0.1),
+    flat("eiger-u32 2", 2.),
+    flat("eiger-u32 50", 50.),
+    flat("eiger-u32 1000", 1000.),
+    Case { name: "eiger-u32 rings gaps", ..CASE },
+    Case { name: "eiger-u32 bright gaps", light: Light::Rings(900.), ..CASE },
+    Case { name: "eiger-u32 rings dead", dead: Some(100_000), ..CASE },
+    Case { name: "eiger-u32 rings rotten", dead: Some(100), ..CASE },
+    Case { name: "eiger2-u32 rings gaps", shape: [2162, 2068], ..CASE },
+    Case { name: "eiger-u16 rings gaps", dtype: PixelType::U16, ..CASE },
+    Case { name: "eiger-u8 rings gaps", dtype: PixelType::U8, ..CASE },
     Case {
         name: "pilatus-i32 rings gaps",
         shape: [1679, 1475],
         dtype: PixelType::I32,
         light: Light::Rings(20.),
-        gaps: true,
-        dead: None,
+        ..CASE
     },
+    Case { name: "eiger-f32 rings", dtype: PixelType::F32, gaps: false, ..CASE },
+    Case { name: "eiger-u32 bszstd", store: Store::Bszstd, ..CASE },
+    Case { name: "eiger-u32 lz4", store: Store::Lz4, ..CASE },
+    Case { name: "eiger-u32 deflate", store: Store::Deflate, ..CASE },
+    Case { name: "eiger-u32 raw", store: Store::Raw, ..CASE },
+    Case { name: "eiger-u16 raw", store: Store::Raw, dtype: PixelType::U16, ..CASE },
+    Case { name: "eiger-f32 raw", store: Store::Raw, dtype: PixelType::F32, gaps: false, ..CASE },
 ];
 
 fn main() {
@@ -134,11 +104,17 @@ impl Case {
         let pixels = rows * columns;
         let matrix = self.matrix();
         let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("one norm a pixel");
-        let filters: [(u32, &[u32]); 1] = [(32008, &[0, 4, self.dtype.size() as u32, 0, 2])];
-        let pipeline = Pipeline::from_hdf5(&filters, self.dtype, false).expect("bitshuffle");
+        let filters: &[(u32, &[u32])] = match self.store {
+            Store::Bslz4 => &[(32008, &[0, 4, 0, 0, 2])],
+            Store::Bszstd => &[(32008, &[0, 4, 0, 0, 3])],
+            Store::Lz4 => &[(32004, &[])],
+            Store::Deflate => &[(2, &[]), (1, &[])],
+            Store::Raw => &[],
+        };
+        let pipeline = Pipeline::from_hdf5(filters, self.dtype, false).expect("known filters");
         let greatest = i128::from(u64::MAX >> (64 - 8 * self.dtype.size()));
         let invalid = Invalid::integers([if self.dtype == PixelType::I32 { -2..=-1 } else { greatest - 1..=greatest }]);
-        let chunks: Vec<Vec<u8>> = (0..DISTINCT as u64).map(|i| encode(&self.frame(i), self.dtype.size())).collect();
+        let chunks: Vec<Vec<u8>> = (0..DISTINCT as u64).map(|i| self.store(&self.frame(i))).collect();
         let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
 
@@ -225,7 +201,8 @@ impl Case {
                 Light::Rings(_) => ring(self.radius(row as f64, column as f64)),
             };
             let dead = self.dead.is_some_and(|one_in| (random >> 16) % one_in == 0);
-            let count = u64::from(levels[level][(random & 0xffff) as usize]);
+            let count = levels[level][(random & 0xffff) as usize];
+            let count = if self.dtype == PixelType::F32 { f32::from(count).to_bits().into() } else { count.into() };
             frame.push(if dead || self.is_gap(row, column) { greatest } else { count });
         }
         frame
@@ -257,26 +234,60 @@ fn quantiles(mean: f64) -> Vec<u16> {
         .collect()
 }
 
-/// Bitshuffle with LZ4 in blocks of 8 KiB.
-fn encode(frame: &[u64], element: usize) -> Vec<u8> {
-    let mut stored = ((frame.len() * element) as u64).to_be_bytes().to_vec();
-    stored.extend(8192u32.to_be_bytes());
-    let whole = frame.len() / 8 * 8;
-    for block in frame[..whole].chunks(8192 / element) {
-        let mut planes = vec![0u8; block.len() * element];
-        for (i, &pixel) in block.iter().enumerate() {
-            let mut bits = pixel;
-            while bits != 0 {
-                planes[bits.trailing_zeros() as usize * block.len() / 8 + i / 8] |= 1 << (i % 8);
-                bits &= bits - 1;
+impl Case {
+    /// The chunk of a frame.
+    fn store(&self, frame: &[u64]) -> Vec<u8> {
+        let element = self.dtype.size();
+        let bytes =
+            |pixels: &[u64]| -> Vec<u8> { pixels.iter().flat_map(|p| p.to_le_bytes()[..element].to_vec()).collect() };
+        let header = |block: usize| {
+            let total = (frame.len() * element) as u64;
+            [&total.to_be_bytes()[..], &(block as u32).to_be_bytes()].concat()
+        };
+        match self.store {
+            Store::Raw => bytes(frame),
+            Store::Deflate => {
+                let bytes = bytes(frame);
+                let shuffled: Vec<u8> =
+                    (0..element).flat_map(|byte| bytes.iter().skip(byte).step_by(element).copied()).collect();
+                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(1));
+                std::io::Write::write_all(&mut encoder, &shuffled).expect("memory");
+                encoder.finish().expect("memory")
+            }
+            Store::Lz4 => {
+                let compressed = lz4_flex::block::compress(&bytes(frame));
+                [header(frame.len() * element), (compressed.len() as u32).to_be_bytes().to_vec(), compressed].concat()
+            }
+            Store::Bslz4 | Store::Bszstd => {
+                let mut stored = header(8192);
+                let whole = frame.len() / 8 * 8;
+                for block in frame[..whole].chunks(8192 / element) {
+                    let planes = planes(block, element);
+                    let compressed = match self.store {
+                        Store::Bszstd => zstd::bulk::compress(&planes, 3).expect("memory"),
+                        _ => lz4_flex::block::compress(&planes),
+                    };
+                    stored.extend((compressed.len() as u32).to_be_bytes());
+                    stored.extend(compressed);
+                }
+                stored.extend(bytes(&frame[whole..]));
+                stored
             }
         }
-        let compressed = lz4_flex::block::compress(&planes);
-        stored.extend((compressed.len() as u32).to_be_bytes());
-        stored.extend(compressed);
     }
-    stored.extend(frame[whole..].iter().flat_map(|pixel| pixel.to_le_bytes()[..element].to_vec()));
-    stored
+}
+
+/// The bit planes of a block.
+fn planes(block: &[u64], element: usize) -> Vec<u8> {
+    let mut planes = vec![0u8; block.len() * element];
+    for (i, &pixel) in block.iter().enumerate() {
+        let mut bits = pixel;
+        while bits != 0 {
+            planes[bits.trailing_zeros() as usize * block.len() / 8 + i / 8] |= 1 << (i % 8);
+            bits &= bits - 1;
+        }
+    }
+    planes
 }
 
 /// The best and the median time of a call.

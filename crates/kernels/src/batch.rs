@@ -4,6 +4,7 @@ use crate::backend::{Backend, Isa, Portable};
 use crate::decode::{DecodeError, Pipeline};
 use crate::fused::{BlockSource, PlaneRule, Rules, Source, Workspace};
 use crate::invalid::Invalid;
+use crate::lz4::SLACK;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::Plan;
 use crate::sums::Sums;
@@ -79,7 +80,7 @@ fn integrate<T: Pixel>(
     scratch: &mut Scratch,
 ) -> Vec<Result<Sums, DecodeError>> {
     let native = invalid.of::<T>();
-    let planes = if pipeline.dtype().is_integer() { PlaneRule::of(&native) } else { None };
+    let planes = if T::INTEGER { PlaneRule::of(&native) } else { None };
     let rules = Rules { native, planes };
     let frame_bytes = plan.pixels() * T::SIZE;
     let mut results: Vec<Option<Result<Sums, DecodeError>>> = frames.iter().map(|_| None).collect();
@@ -99,9 +100,9 @@ fn integrate<T: Pixel>(
         memory.resize_with(DECODED, Vec::new);
         let mut sources = Vec::new();
         for (&i, frame) in group.iter().zip(&mut memory) {
-            frame.resize(frame_bytes, 0);
-            let decoded = pipeline.decode(frames[i].filter_mask, frames[i].bytes, frame);
-            sources.push(decoded.map(|()| Source::Native(frame)));
+            frame.resize(frame_bytes + SLACK, 0);
+            let decoded = pipeline.decode_over(frames[i].filter_mask, frames[i].bytes, frame, frame_bytes);
+            sources.push(decoded.map(|()| Source::Native(&frame[..frame_bytes])));
         }
         let sums = scratch.integrate(plan, &rules, sources);
         group.iter().zip(sums).for_each(|(&i, sums)| results[i] = Some(sums));

@@ -37,6 +37,15 @@ impl Bitmap {
         self.zip(other, |mine, others| mine & !others)
     }
 
+    /// One byte a pixel, 0 or 1.
+    pub(crate) fn bytes(&self) -> [u8; TILE] {
+        let mut bytes = [0; TILE];
+        for (bytes, word) in bytes.as_chunks_mut::<64>().0.iter_mut().zip(self.0) {
+            *bytes = std::array::from_fn(|bit| (word >> bit & 1) as u8);
+        }
+        bytes
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word) == 0
     }

@@ -157,6 +157,7 @@ impl Matrix {
     }
 
     /// All entries of a pixel, as bin and weight, bins rising.
+    #[inline(always)]
     pub(crate) fn entries(&self, pixel: usize) -> impl Iterator<Item = (usize, f32)> {
         let first = self.first[pixel] as usize;
         let pair = self.pair[pixel].into_iter().enumerate().filter(|(_, w)| *w != 0.).map(move |(i, w)| (first + i, w));

@@ -1,7 +1,10 @@
 //! The pixel types that detectors write, and how one pixel becomes a number.
 
 use std::fmt;
+use std::ops::BitOrAssign;
 use std::str::FromStr;
+
+use crate::fused::lane::Width;
 
 /// The type of a frame's pixels; written and parsed as in the records (`u8`, `i32`, `f64`, …).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,11 +44,6 @@ impl PixelType {
         }
     }
 
-    /// Whether pixels are whole numbers.
-    pub fn is_integer(self) -> bool {
-        !matches!(self, PixelType::F32 | PixelType::F64)
-    }
-
     /// The name, as in the records.
     pub fn name(self) -> &'static str {
         match self {
@@ -82,17 +80,38 @@ pub(crate) trait Pixel: Copy + PartialOrd {
     /// Bytes of a pixel.
     const SIZE: usize;
 
+    /// Whether pixels are whole numbers.
+    const INTEGER: bool;
+
     /// Whether there are pixels below zero.
     const SIGNED: bool;
+
+    /// An unsigned integer of the same size.
+    type Bits: Copy + Default + BitOrAssign + Into<u64>;
 
     /// The pixel in the first [`Pixel::SIZE`] bytes, native-endian.
     fn read(bytes: &[u8]) -> Self;
 
+    /// The bits.
+    fn bits(self) -> Self::Bits;
+
+    /// The two bytes of least significance.
+    fn lowest(bits: Self::Bits) -> [u8; 2];
+
+    /// How wide pixels are whose bits have this OR.
+    fn width(any: Self::Bits) -> Width {
+        let (any, sign) = (any.into(), 1u64 << (8 * Self::SIZE - 1));
+        match any {
+            0 => Width::Zero,
+            _ if !Self::INTEGER || Self::SIGNED && any & sign != 0 => Width::Real,
+            1..0x100 => Width::Narrow,
+            0x100..0x1_0000 => Width::Middle,
+            _ => Width::Real,
+        }
+    }
+
     /// The number that is summed. Rounded to nearest where 64 bits do not fit in a double.
     fn value(self) -> f64;
-
-    /// The bits, those of least significance first; zero beyond them.
-    fn pattern(self) -> u64;
 
     /// Neither NaN nor infinite.
     fn is_finite(self) -> bool;
@@ -104,7 +123,11 @@ pub(crate) trait Pixel: Copy + PartialOrd {
 macro_rules! integer_pixel {
     ($($t:ty as $unsigned:ty),*) => {$(
         impl Pixel for $t {
+            type Bits = $unsigned;
+
             const SIZE: usize = size_of::<$t>();
+
+            const INTEGER: bool = true;
 
             #[allow(unused_comparisons)]
             const SIGNED: bool = <$t>::MIN < 0;
@@ -121,8 +144,14 @@ macro_rules! integer_pixel {
                 self as f64
             }
 
-            fn pattern(self) -> u64 {
-                u64::from(self as $unsigned)
+            #[inline(always)]
+            fn bits(self) -> $unsigned {
+                self as $unsigned
+            }
+
+            #[inline(always)]
+            fn lowest(bits: $unsigned) -> [u8; 2] {
+                [bits as u8, (u64::from(bits) >> 8) as u8]
             }
 
             #[inline(always)]
@@ -141,7 +170,11 @@ macro_rules! integer_pixel {
 integer_pixel!(u8 as u8, i8 as u8, u16 as u16, i16 as u16, u32 as u32, i32 as u32, u64 as u64, i64 as u64);
 
 impl Pixel for f32 {
+    type Bits = u32;
+
     const SIZE: usize = 4;
+
+    const INTEGER: bool = false;
 
     const SIGNED: bool = true;
 
@@ -155,8 +188,14 @@ impl Pixel for f32 {
         self as f64
     }
 
-    fn pattern(self) -> u64 {
-        u64::from(self.to_bits())
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+
+    #[inline(always)]
+    fn lowest(bits: u32) -> [u8; 2] {
+        [bits as u8, (bits >> 8) as u8]
     }
 
     #[inline(always)]
@@ -178,7 +217,11 @@ impl Pixel for f32 {
 }
 
 impl Pixel for f64 {
+    type Bits = u64;
+
     const SIZE: usize = 8;
+
+    const INTEGER: bool = false;
 
     const SIGNED: bool = true;
 
@@ -192,8 +235,14 @@ impl Pixel for f64 {
         self
     }
 
-    fn pattern(self) -> u64 {
+    #[inline(always)]
+    fn bits(self) -> u64 {
         self.to_bits()
+    }
+
+    #[inline(always)]
+    fn lowest(bits: u64) -> [u8; 2] {
+        [bits as u8, (bits >> 8) as u8]
     }
 
     #[inline(always)]

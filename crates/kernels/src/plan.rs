@@ -1,5 +1,7 @@
 //! What one recipe needs of every frame: the matrix, and all sums that do not depend on the photons.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::bitmap::Bitmap;
 use crate::matrix::Matrix;
 use crate::twofold::Twofold;
@@ -29,7 +31,8 @@ pub struct PlanError {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) matrix: Matrix,
-    pub(crate) errors: ErrorModel,
+    errors: ErrorModel,
+    id: u64,
     /// By tile, the pixels without entries.
     pub(crate) unused: Vec<Bitmap>,
     normalization: Vec<f64>,
@@ -54,6 +57,8 @@ pub(crate) struct Statics {
     /// How many pixels reach into the bin.
     pub(crate) entries: u32,
 }
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Plan {
     /// A plan for frames of the matrix's pixels. `normalization` is that of each pixel (flat · solid angle ·
@@ -82,6 +87,7 @@ impl Plan {
             unused: (0..matrix.tiles()).map(|t| Bitmap::of(|p| matrix.tile(t).pair[p][0] == 0.)).collect(),
             matrix,
             errors,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             normalization: normalization.to_vec(),
             dark: dark.map(<[f64]>::to_vec),
             norm: Vec::new(),
@@ -139,13 +145,19 @@ impl Plan {
         self.statics.iter().map(|s| s.entries)
     }
 
-    /// The sums over all pixels but these (a frame's invalid ones).
-    pub(crate) fn statics_without(&self, invalid: impl Iterator<Item = usize>) -> Vec<Statics> {
+    /// The sums over all pixels but these (a frame's invalid ones that have entries), which rise.
+    #[inline(always)]
+    pub(crate) fn statics_without(&self, invalid: &[u32]) -> Vec<Statics> {
         let mut statics = self.statics.clone();
-        for pixel in invalid {
-            self.each_term(pixel, |bin, term| statics[bin].subtract(term));
+        for &pixel in invalid {
+            self.each_term(pixel as usize, |bin, term| statics[bin].subtract(term));
         }
         statics
+    }
+
+    /// A number that no other plan has, but for clones; not 0.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     /// The sums over all pixels.
@@ -154,6 +166,7 @@ impl Plan {
     }
 
     /// The terms of a pixel, by bin.
+    #[inline(always)]
     fn each_term(&self, pixel: usize, mut act: impl FnMut(usize, Statics)) {
         let (n, dark) = (self.normalization[pixel], self.dark.as_ref().map(|d| d[pixel]));
         for (bin, weight) in self.matrix.entries(pixel) {
@@ -183,6 +196,7 @@ impl Statics {
     }
 
     /// Takes a pixel out. A bin that has none left is empty for certain, and not by luck of rounding.
+    #[inline(always)]
     fn subtract(&mut self, term: Statics) {
         self.norm -= term.norm;
         self.norm_sq -= term.norm_sq;

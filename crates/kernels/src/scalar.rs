@@ -27,7 +27,8 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &Plan, invalid: &Invalid) -> Sums {
         accumulate_tile(tile, &TilePixels { bytes, rule: &rule }, plan, &mut photons, &mut invalid_pixels);
     }
     invalid_pixels.sort_unstable();
-    Sums::complete(plan, photons.signal, photons.excess, &invalid_pixels)
+    let without = (!invalid_pixels.is_empty()).then(|| plan.statics_without(&invalid_pixels));
+    Sums::complete(plan, photons.signal, photons.excess, without.as_deref())
 }
 
 /// Sums over photons, by bin.

@@ -1,6 +1,6 @@
 //! What the kernels give for a frame: sums by bin, still to be divided.
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Statics};
 
 /// A frame's sums by bin. With the plan's norm W, norm² W₂ (or the exception's): intensity = signal / W,
 /// sem = √variance / W, std = √(variance / W₂).
@@ -26,23 +26,22 @@ pub struct Exception {
 }
 
 impl Sums {
-    /// Completes the sums over photons (Σ w raw and Σ w² (max(raw, 1) - 1)) with the plan's sums: every kernel ends
-    /// here. `invalid` are the frame's invalid pixels that the plan counts, rising.
-    pub(crate) fn complete(plan: &Plan, mut signal: Vec<f64>, mut excess: Vec<f64>, invalid: &[u32]) -> Sums {
-        let without;
-        let statics = if invalid.is_empty() {
-            plan.statics()
-        } else {
-            without = plan.statics_without(invalid.iter().map(|&p| p as usize));
-            &without
-        };
+    /// Completes the sums over photons (Σ w raw and Σ w² (max(raw, 1) - 1)) with the plan's: every kernel ends here.
+    /// `without` are the plan's sums without the pixels that the frame invalidates, if there are such.
+    pub(crate) fn complete(
+        plan: &Plan,
+        mut signal: Vec<f64>,
+        mut excess: Vec<f64>,
+        without: Option<&[Statics]>,
+    ) -> Sums {
+        let statics = without.unwrap_or(plan.statics());
         for (signal, bin) in signal.iter_mut().zip(statics) {
             *signal -= bin.dark.value();
         }
         for (excess, bin) in excess.iter_mut().zip(statics) {
             *excess += bin.floor.value();
         }
-        let exception = (!invalid.is_empty()).then(|| Exception {
+        let exception = without.map(|statics| Exception {
             norm: statics.iter().map(|s| s.norm.value()).collect(),
             norm_sq: statics.iter().map(|s| s.norm_sq.value()).collect(),
             count: statics.iter().map(|s| s.count.value()).collect(),

@@ -15,6 +15,7 @@ pub(crate) struct Twofold {
 
 impl Twofold {
     /// The product of two doubles, exactly.
+    #[inline(always)]
     pub(crate) fn product(a: f64, b: f64) -> Twofold {
         let high = a * b;
         Twofold { high, low: a.mul_add(b, -high) }
@@ -25,6 +26,7 @@ impl Twofold {
         self.high
     }
 
+    #[inline(always)]
     fn normalized(high: f64, low: f64) -> Twofold {
         let sum = high + low;
         Twofold { high: sum, low: low - (sum - high) }
@@ -40,6 +42,7 @@ impl From<f64> for Twofold {
 impl Mul for Twofold {
     type Output = Twofold;
 
+    #[inline(always)]
     fn mul(self, other: Twofold) -> Twofold {
         let exact = Twofold::product(self.high, other.high);
         let cross = self.high * other.low + self.low * other.high;
@@ -48,6 +51,7 @@ impl Mul for Twofold {
 }
 
 impl AddAssign for Twofold {
+    #[inline(always)]
     fn add_assign(&mut self, term: Twofold) {
         let sum = self.high + term.high;
         let shadow = sum - self.high;
@@ -57,6 +61,7 @@ impl AddAssign for Twofold {
 }
 
 impl SubAssign for Twofold {
+    #[inline(always)]
     fn sub_assign(&mut self, term: Twofold) {
         *self += Twofold { high: -term.high, low: -term.low };
     }

@@ -8,12 +8,14 @@ use crate::bitmap::Bitmap;
 use crate::fused::column::Column;
 use crate::fused::kernel::Selection;
 use crate::fused::lane::Lane;
+use crate::fused::source::Place;
 use crate::fused::table::Table;
 use crate::invalid::InvalidOf;
 use crate::lz4::Room;
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
+use crate::plan::{Plan, Statics};
 
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
@@ -24,6 +26,10 @@ pub(crate) trait Steps: Copy {
     /// Decodes a raw LZ4 block that must be `len` bytes long. Returns how many leading bytes may be other than zero;
     /// `None` if the block is not sound.
     fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize>;
+
+    /// The same into the first `len` bytes of memory that may hold anything, [`crate::lz4::SLACK`] longer, all of which
+    /// may be overwritten. Whether the block is sound.
+    fn expand_over(self, block: &[u8], out: &mut [u8], len: usize) -> bool;
 
     /// The pixels of a tile that have a bit set in any of some planes, which are `stride` bytes each; the tile starts
     /// at byte `from` of each.
@@ -39,7 +45,10 @@ pub(crate) trait Steps: Copy {
     fn untranspose(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]);
 
     /// See [`crate::fused::native`].
-    fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], number: usize, tile: Tile<'_>, rule: &InvalidOf<T>);
+    fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], place: Place<'_>, rule: &InvalidOf<T>);
+
+    /// See [`Plan::statics_without`].
+    fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics>;
 }
 
 /// The steps that treat `L` frames side by side.
@@ -81,6 +90,17 @@ impl Best {
             Best::Avx2(steps) => steps.expand(block, room, len),
             #[cfg(target_arch = "x86_64")]
             Best::Avx512(steps) => steps.expand(block, room, len),
+        }
+    }
+
+    /// See [`Steps::expand_over`].
+    pub(crate) fn expand_over(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
+        match self {
+            Best::Portable(steps) => steps.expand_over(block, out, len),
+            #[cfg(target_arch = "x86_64")]
+            Best::Avx2(steps) => steps.expand_over(block, out, len),
+            #[cfg(target_arch = "x86_64")]
+            Best::Avx512(steps) => steps.expand_over(block, out, len),
         }
     }
 

@@ -6,12 +6,14 @@ use crate::fused::column::Column;
 use crate::fused::kernel::{self, Selection};
 use crate::fused::lane::Lane;
 use crate::fused::native;
+use crate::fused::source::Place;
 use crate::fused::table::Table;
 use crate::invalid::InvalidOf;
 use crate::lz4::{self, Room};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
+use crate::plan::{Plan, Statics};
 
 /// Any processor.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +22,10 @@ pub(crate) struct Portable;
 impl Steps for Portable {
     fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
         lz4::expand_into(block, room, len)
+    }
+
+    fn expand_over(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
+        lz4::expand(block, &mut out[..len])
     }
 
     fn union(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
@@ -38,8 +44,12 @@ impl Steps for Portable {
         untranspose(planes, stride, from, out);
     }
 
-    fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], number: usize, tile: Tile<'_>, rule: &InvalidOf<T>) {
-        native::read(lane, pixels, number, tile, rule);
+    fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], place: Place<'_>, rule: &InvalidOf<T>) {
+        native::read(lane, pixels, place, rule);
+    }
+
+    fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
+        plan.statics_without(invalid)
     }
 }
 

@@ -4,22 +4,28 @@
 //! A block that is stored in as many bytes as it decodes to is stored as it is. The last block may be short.
 
 use super::error::{Cursor, DecodeError, Fault};
-use crate::lz4;
+use crate::backend::Best;
+use crate::lz4::SLACK;
 
 const FILTER: &str = "lz4";
 
-/// Decodes into `out`, which the stream must fill exactly.
-pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+/// Decodes into the first `len` bytes of `out`, which the stream must fill exactly. What is behind them may be
+/// overwritten; with [`SLACK`] bytes there, the last block needs no copy.
+pub(super) fn decode(stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
     let mut cursor = Cursor::new(stored);
-    let (total, block_size) =
-        header(&mut cursor).map_err(|fault| DecodeError::Header { filter: FILTER, offset: 0, fault })?;
-    if total != out.len() as u64 {
-        let fault = Fault::Announced { found: total, expected: out.len() };
-        return Err(DecodeError::Header { filter: FILTER, offset: 0, fault });
-    }
-    for (block, out) in out.chunks_mut(block_size).enumerate() {
-        let offset = cursor.offset();
-        decode_block(&mut cursor, out).map_err(|fault| DecodeError::Block { filter: FILTER, block, offset, fault })?;
+    let header = header(&mut cursor).and_then(|(total, block_size)| match total == len as u64 {
+        true => Ok(block_size),
+        false => Err(Fault::Announced { found: total, expected: len }),
+    });
+    let block_size = header.map_err(|fault| DecodeError::Header { filter: FILTER, offset: 0, fault })?;
+    for (block, start) in (0..len).step_by(block_size).enumerate() {
+        let (offset, block_len) = (cursor.offset(), block_size.min(len - start));
+        decode_block(&mut cursor, &mut out[start..], block_len).map_err(|fault| DecodeError::Block {
+            filter: FILTER,
+            block,
+            offset,
+            fault,
+        })?;
     }
     Ok(())
 }
@@ -33,7 +39,7 @@ pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, Decod
         return Err(DecodeError::Header { filter: FILTER, offset: 0, fault });
     }
     let mut out = vec![0; total as usize];
-    decode(stored, &mut out)?;
+    decode(stored, &mut out, total as usize)?;
     Ok(out)
 }
 
@@ -43,12 +49,22 @@ fn header(cursor: &mut Cursor<'_>) -> Result<(u64, usize), Fault> {
     if block_size == 0 && total != 0 { Err(Fault::BlockSize(0)) } else { Ok((total, block_size.max(1) as usize)) }
 }
 
-fn decode_block(cursor: &mut Cursor<'_>, out: &mut [u8]) -> Result<(), Fault> {
+/// Decodes the next block into the first `len` bytes of `out`, and maybe over what is behind them.
+fn decode_block(cursor: &mut Cursor<'_>, out: &mut [u8], len: usize) -> Result<(), Fault> {
     let stored = cursor.take_u32()? as usize;
     let block = cursor.take(stored)?;
-    if stored == out.len() {
-        out.copy_from_slice(block);
+    if stored == len {
+        out[..len].copy_from_slice(block);
         return Ok(());
     }
-    if lz4::expand(block, out) { Ok(()) } else { Err(Fault::Corrupt { codec: "LZ4", expected: out.len() }) }
+    let sound = match out.get_mut(..len + SLACK) {
+        Some(roomy) => Best::detect().expand_over(block, roomy, len),
+        None => {
+            let mut roomy = vec![0; len + SLACK];
+            let sound = Best::detect().expand_over(block, &mut roomy, len);
+            out[..len].copy_from_slice(&roomy[..len]);
+            sound
+        }
+    };
+    if sound { Ok(()) } else { Err(Fault::Corrupt { codec: "LZ4", expected: len }) }
 }

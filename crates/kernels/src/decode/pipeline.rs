@@ -65,20 +65,32 @@ impl Pipeline {
     /// Decodes a chunk into native-endian pixels, which fill `out` exactly. Bit `i` of the filter mask says that
     /// filter `i` was skipped when the chunk was written.
     pub fn decode(&self, filter_mask: u32, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+        self.decode_over(filter_mask, stored, out, out.len())
+    }
+
+    /// The same into the first `len` bytes of `out`; what is behind them may be overwritten, which spares some codecs
+    /// a copy.
+    pub(crate) fn decode_over(
+        &self,
+        filter_mask: u32,
+        stored: &[u8],
+        out: &mut [u8],
+        len: usize,
+    ) -> Result<(), DecodeError> {
         let steps: Vec<Step> = self.applied(filter_mask).collect();
         let mut data = Cow::Borrowed(stored);
         for (i, step) in steps.iter().enumerate().skip(1).rev() {
             // What another filter still has to undo may be larger than the pixels: compressors add a little.
-            let limit = out.len() + out.len() / 8 + 4096;
-            data = step.undo(data, steps[..i].iter().all(Step::keeps_length).then_some(out.len()), limit)?;
+            let limit = len + len / 8 + 4096;
+            data = step.undo(data, steps[..i].iter().all(Step::keeps_length).then_some(len), limit)?;
         }
         match steps.first() {
-            Some(step) => step.undo_into(&data, out)?,
-            None if data.len() == out.len() => out.copy_from_slice(&data),
-            None => return Err(DecodeError::Length { filter: "raw", found: data.len(), expected: out.len() }),
+            Some(step) => step.undo_into(&data, out, len)?,
+            None if data.len() == len => out[..len].copy_from_slice(&data),
+            None => return Err(DecodeError::Length { filter: "raw", found: data.len(), expected: len }),
         }
         if !self.is_native_endian() {
-            out.chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
+            out[..len].chunks_exact_mut(self.dtype.size()).for_each(<[u8]>::reverse);
         }
         Ok(())
     }
@@ -124,14 +136,17 @@ impl Step {
         }
     }
 
-    /// Undoes the filter where its result is the chunk itself.
-    fn undo_into(&self, data: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+    /// Undoes the filter where its result is to be the first `len` bytes of `out`.
+    fn undo_into(&self, data: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
+        if let Step::Lz4 = self {
+            return lz4::decode(data, out, len);
+        }
+        let out = &mut out[..len];
         match self {
             Step::Deflate => return deflate::decode(data, out),
-            Step::Lz4 => return lz4::decode(data, out),
             Step::Bitshuffle(bitshuffle) => return bitshuffle.decode(data, out),
             Step::Zstd => return zstandard::decode(data, out),
-            Step::Shuffle { .. } | Step::Fletcher32 => {}
+            Step::Shuffle { .. } | Step::Fletcher32 | Step::Lz4 => {}
         }
         let data = if *self == Step::Fletcher32 { fletcher::verify(data)? } else { data };
         if data.len() != out.len() {
@@ -165,7 +180,7 @@ impl Step {
         };
         if let Some(length) = length {
             let mut out = vec![0; length];
-            self.undo_into(&data, &mut out)?;
+            self.undo_into(&data, &mut out, length)?;
             return Ok(Cow::Owned(out));
         }
         match self {

@@ -1,5 +1,9 @@
 //! HDF5 filter 32015: Zstandard frames.
 
+use std::cell::RefCell;
+
+use zstd::bulk::Decompressor;
+
 use super::DecodeError;
 
 const FILTER: &str = "zstd";
@@ -21,5 +25,9 @@ pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, Decod
 
 /// Bytes written to `out`.
 pub(super) fn expand(stored: &[u8], out: &mut [u8]) -> Result<usize, String> {
-    zstd::bulk::decompress_to_buffer(stored, out).map_err(|e| e.to_string())
+    thread_local! {
+        /// To make one takes longer than to decode a block of 8 KiB.
+        static CONTEXT: RefCell<Decompressor<'static>> = RefCell::new(Decompressor::default());
+    }
+    CONTEXT.with_borrow_mut(|context| context.decompress_to_buffer(stored, out)).map_err(|e| e.to_string())
 }

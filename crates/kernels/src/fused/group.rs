@@ -12,7 +12,7 @@ use crate::decode::DecodeError;
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
-use crate::plan::Plan;
+use crate::plan::{Plan, Statics};
 use crate::sums::Sums;
 
 /// Of a tile's 2048 pixels, so many that are lit in any frame are visited one by one; a visit takes twice as long as a
@@ -30,6 +30,16 @@ pub(crate) struct Workspace<const L: usize> {
     low: Box<[[u8; L]; TILE]>,
     high: Box<[[u8; L]; TILE]>,
     real: Box<[[f64; L]; TILE]>,
+    without: Without,
+}
+
+/// The sums of a plan without the invalid pixels of the last frame that had some.
+#[derive(Default)]
+struct Without {
+    /// [`Plan::id`]; 0 is none's.
+    plan: u64,
+    invalid: Vec<u32>,
+    statics: Vec<Statics>,
 }
 
 impl<const L: usize> Default for Workspace<L> {
@@ -41,6 +51,7 @@ impl<const L: usize> Default for Workspace<L> {
             low: boxed(0),
             high: boxed(0),
             real: boxed(0.),
+            without: Without::default(),
         }
     }
 }
@@ -67,7 +78,8 @@ impl<const L: usize> Workspace<L> {
         }
         for (number, unused) in plan.unused.iter().enumerate() {
             let columns = plan.matrix.tile(number);
-            let place = Place { number, pixels: plan.pixels(), columns, unused };
+            let used = Bitmap::FULL.without(unused).bytes();
+            let place = Place { number, pixels: plan.pixels(), unused, used: &used };
             for (source, (lane, buffers)) in sources.iter_mut().zip(self.lanes.iter_mut().zip(&mut self.buffers)) {
                 let Ok(opened) = source else { continue };
                 if let Err(error) = opened.read(backend, place, rules, buffers, lane) {
@@ -77,7 +89,7 @@ impl<const L: usize> Workspace<L> {
             }
             self.accumulate(backend, columns);
         }
-        sources.into_iter().enumerate().map(|(lane, source)| source.map(|_| self.sums(lane, plan))).collect()
+        sources.into_iter().enumerate().map(|(lane, source)| source.map(|_| self.sums(backend, lane, plan))).collect()
     }
 
     /// The pixels that are set in any lane.
@@ -85,10 +97,20 @@ impl<const L: usize> Workspace<L> {
         self.lanes.iter().fold(Bitmap::EMPTY, |all, lane| all.zip(of(lane), |a, b| a | b))
     }
 
-    fn sums(&mut self, lane: usize, plan: &Plan) -> Sums {
+    fn sums<B: Backend<L>>(&mut self, backend: B, lane: usize, plan: &Plan) -> Sums {
+        let (signal, excess) = (self.table.signal(lane), self.table.excess(lane));
+        let invalid = &mut self.lanes[lane].invalid;
+        if invalid.is_empty() {
+            return Sums::complete(plan, signal, excess, None);
+        }
         // Several ranges of invalid values are looked for one after another.
-        self.lanes[lane].invalid.sort_unstable();
-        Sums::complete(plan, self.table.signal(lane), self.table.excess(lane), &self.lanes[lane].invalid)
+        invalid.sort_unstable();
+        // Frame after frame it is mostly the same pixels.
+        if self.without.plan != plan.id() || self.without.invalid != *invalid {
+            let statics = backend.statics_without(plan, invalid);
+            self.without = Without { plan: plan.id(), invalid: std::mem::take(invalid), statics };
+        }
+        Sums::complete(plan, signal, excess, Some(&self.without.statics))
     }
 
     /// Adds the tile that the lanes hold.

@@ -7,7 +7,7 @@ pub(crate) mod lane;
 pub(crate) mod native;
 pub(crate) mod planes;
 mod rule;
-mod source;
+pub(crate) mod source;
 pub(crate) mod table;
 
 pub(crate) use group::Workspace;

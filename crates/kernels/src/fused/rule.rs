@@ -30,7 +30,7 @@ impl PlaneRule {
     /// The rule for an integer type; `None` where the values of a range have no set bit in common, as those around
     /// zero.
     pub(crate) fn of<T: Pixel>(rule: &InvalidOf<T>) -> Option<PlaneRule> {
-        let range = |&(low, high): &(T, T)| PlaneRange::of(low.pattern(), high.pattern(), 8 * T::SIZE);
+        let range = |&(low, high): &(T, T)| PlaneRange::of(low.bits().into(), high.bits().into(), 8 * T::SIZE);
         rule.ranges().iter().map(range).collect::<Option<_>>().map(|ranges| PlaneRule { ranges, signed: T::SIGNED })
     }
 }

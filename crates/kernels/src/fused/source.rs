@@ -8,7 +8,6 @@ use crate::bitmap::Bitmap;
 use crate::decode::DecodeError;
 use crate::decode::bitshuffle::{Bitshuffle, Blocks, Codec, untranspose};
 use crate::invalid::InvalidOf;
-use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 
@@ -19,9 +18,10 @@ pub(crate) struct Place<'a> {
     pub(crate) number: usize,
     /// Pixels of the frame.
     pub(crate) pixels: usize,
-    pub(crate) columns: Tile<'a>,
     /// The pixels without entries.
     pub(crate) unused: &'a Bitmap,
+    /// 0 for pixels without entries; looked at where pixels come as they are.
+    pub(crate) used: &'a [u8; TILE],
 }
 
 /// The rules that a source may need, of one pixel type.
@@ -93,7 +93,7 @@ impl Source<'_> {
         match self {
             Source::Native(frame) => {
                 let pixels = &frame[start * T::SIZE..(start + len) * T::SIZE];
-                backend.read_native(lane, pixels, place.number, place.columns, &rules.native);
+                backend.read_native(lane, pixels, place, &rules.native);
             }
             Source::Blocks(source) => match &rules.planes {
                 Some(rule) if source.by_planes => source.read_planes(backend, place, rule, rules, buffers, lane)?,
@@ -140,7 +140,7 @@ impl BlockSource<'_> {
             staged.resize((place.pixels - tile_start) * T::SIZE, 0);
             self.blocks.finish(&mut staged[left * T::SIZE..])?;
         }
-        backend.read_native(lane, staged, place.number, place.columns, &rules.native);
+        backend.read_native(lane, staged, place, &rules.native);
         Ok(())
     }
 
@@ -169,7 +169,7 @@ impl BlockSource<'_> {
                 self.blocks.finish(&mut buffers.staged[behind..])?;
             }
         }
-        backend.read_native(lane, &buffers.staged[..wanted], place.number, place.columns, &rules.native);
+        backend.read_native(lane, &buffers.staged[..wanted], place, &rules.native);
         buffers.staged.drain(..wanted);
         Ok(())
     }

@@ -12,13 +12,15 @@ use crate::fused::column::Column;
 use crate::fused::kernel::{self, Selection};
 use crate::fused::lane::Lane;
 use crate::fused::native;
+use crate::fused::source::Place;
 use crate::fused::table::Table;
 use crate::invalid::InvalidOf;
 use crate::lz4::vector::{Wide32, Wide64};
-use crate::lz4::{Room, fast};
+use crate::lz4::{Room, SLACK, fast};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
+use crate::plan::{Plan, Statics};
 
 /// Proof that the processor has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +57,9 @@ macro_rules! steps {
             use super::*;
 
             #[target_feature(enable = $features)]
-            pub(super) fn expand(block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+            pub(super) fn expand(block: &[u8], out: &mut [u8], len: usize, dirty: usize) -> Option<usize> {
                 // SAFETY: the function is compiled for the features that the register needs.
-                room.fill(len, |out, dirty| unsafe { fast::decode::<$vector>(block, out, len, dirty) })
+                unsafe { fast::decode::<$vector>(block, out, len, dirty) }
             }
 
             #[target_feature(enable = $features)]
@@ -71,14 +73,13 @@ macro_rules! steps {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn read_native<T: Pixel>(
-                lane: &mut Lane,
-                pixels: &[u8],
-                number: usize,
-                tile: Tile<'_>,
-                rule: &InvalidOf<T>,
-            ) {
-                native::read(lane, pixels, number, tile, rule);
+            pub(super) fn read_native<T: Pixel>(lane: &mut Lane, pixels: &[u8], place: Place<'_>, rule: &InvalidOf<T>) {
+                native::read(lane, pixels, place, rule);
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn statics_without(plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
+                plan.statics_without(invalid)
             }
 
             #[target_feature(enable = $features)]
@@ -100,7 +101,15 @@ macro_rules! steps {
         impl Steps for $token {
             fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::expand(block, room, len) }
+                room.fill(len, |out, dirty| unsafe { $module::expand(block, out, len, dirty) })
+            }
+
+            fn expand_over(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
+                // Nothing is known to be zero, but what a register needs that starts there.
+                let dirty = out.len() - SLACK / 2;
+                out[dirty..].fill(0);
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::expand(block, out, len, dirty) }.is_some()
             }
 
             fn union(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
@@ -138,16 +147,14 @@ macro_rules! steps {
                 portable::Portable.untranspose(planes, stride, from + fast / 8, rest);
             }
 
-            fn read_native<T: Pixel>(
-                self,
-                lane: &mut Lane,
-                pixels: &[u8],
-                number: usize,
-                tile: Tile<'_>,
-                rule: &InvalidOf<T>,
-            ) {
+            fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], place: Place<'_>, rule: &InvalidOf<T>) {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::read_native(lane, pixels, number, tile, rule) }
+                unsafe { $module::read_native(lane, pixels, place, rule) }
+            }
+
+            fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::statics_without(plan, invalid) }
             }
         }
     };
