@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use hdf5::types::{IntSize, TypeDescriptor};
-use hdf5::{File, Group, Result};
+use hdf5::{Group, Result};
 
 use crate::ffi::{announce_filter, write_chunk};
-use crate::nexus::{attribute, group, scalar, string};
+use crate::nexus::{attribute, create, group, scalar, string};
 use crate::{Defect, Dtype, Scan};
 
 /// Bitshuffle's number among HDF5's registered filters.
@@ -24,7 +24,7 @@ pub(crate) fn dataset_path(scan: &Scan<'_>) -> String {
 /// Writes Lima file number `file` of a scan, whose frames are `chunks` over and over.
 pub(crate) fn write(path: &Path, scan: &Scan<'_>, file: usize, chunks: &[Vec<u8>]) -> Result<()> {
     let device = scan.options.detector.device;
-    let root = File::create(path)?;
+    let root = create(path)?;
     attribute(&root, "NX_class", "NXroot")?;
     attribute(&root, "default", "/entry_0000")?;
     attribute(&root, "creator", "LIMA-1.10.0")?;

@@ -6,7 +6,7 @@ use hdf5::{File, Group, Hyperslab, Result, SliceOrIndex};
 
 use crate::frame::beam;
 use crate::lima::{EXPOSURE, dataset_path, descriptor};
-use crate::nexus::{attribute, group, numbers, quantity, scalar, string};
+use crate::nexus::{attribute, create, group, numbers, quantity, scalar, string};
 use crate::{Defect, Scan};
 
 /// Seconds from one point of a scan to the next.
@@ -27,7 +27,7 @@ pub(crate) struct Master {
 impl Master {
     /// Makes a master without scans.
     pub(crate) fn create(path: &Path, sample: &'static str) -> Result<Self> {
-        let file = File::create(path)?;
+        let file = create(path)?;
         attribute(&file, "NX_class", "NXroot")?;
         attribute(&file, "creator", "Bliss")?;
         attribute(&file, "publisher_version", "2.0.4")?;

@@ -1,7 +1,15 @@
 //! Groups, texts and numbers as NeXus files hold them.
 
+use std::path::Path;
+
 use hdf5::types::VarLenUnicode;
-use hdf5::{Group, H5Type, Location, Result};
+use hdf5::{File, Group, H5Type, Location, Result};
+
+/// Makes a file, and takes no lock on it: a program that another thread starts meanwhile would inherit
+/// the lock, and keep it for as long as it runs.
+pub(crate) fn create(path: &Path) -> Result<File> {
+    File::with_options().with_fapl(|access| access.file_locking(false)).create(path)
+}
 
 /// A text of this dataset's kind; none of those written here holds a NUL.
 fn text(value: &str) -> VarLenUnicode {
