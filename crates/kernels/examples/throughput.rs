@@ -1,13 +1,13 @@
 //! How many frames a second one core integrates, from stored chunks in memory to sums: synthetic frames of an Eiger 4M
 //! and of others, 1000 bins, bounding-box splitting, Poisson errors.
 //!
-//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH]`
+//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH] [portable|avx2|avx512]`
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kernels::{ErrorModel, Invalid, Matrix, Pipeline, PixelType, Plan, Scratch, Stored, integrate_batch};
+use kernels::{ErrorModel, Invalid, Isa, Matrix, Pipeline, PixelType, Plan, Scratch, Stored, integrate_batch};
 
 const NBINS: usize = 1000;
 /// Different frames a case.
@@ -92,14 +92,18 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let wanted = arguments.next().unwrap_or_default();
     let batch: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(16);
+    let isa = arguments.next().unwrap_or_default();
+    let isa = Isa::available().into_iter().find(|i| format!("{i:?}").to_lowercase().contains(&isa));
+    let isa = isa.unwrap_or(Isa::Portable);
+    println!("{isa:?}, {batch} frames a batch");
     println!("{:<24} {:>6} {:>9} {:>9} {:>9} {:>9}", "case", "ratio", "decode ms", "ms", "spread", "frames/s");
     for case in CASES.iter().filter(|case| case.name.contains(&wanted)) {
-        case.run(batch);
+        case.run(batch, isa);
     }
 }
 
 impl Case {
-    fn run(&self, batch: usize) {
+    fn run(&self, batch: usize, isa: Isa) {
         let [rows, columns] = self.shape;
         let pixels = rows * columns;
         let matrix = self.matrix();
@@ -123,7 +127,7 @@ impl Case {
             stored.iter().for_each(|s| pipeline.decode(0, s.bytes, &mut frame).expect("a good chunk"));
             black_box(&frame);
         });
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch::new(isa);
         let all: Vec<Stored<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
         let integrate = time(|| {
             for frames in all.chunks(batch) {

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::sums::Sums;
 
 #[cfg(target_arch = "x86_64")]
-use crate::backend::{Avx2, Avx512};
+use crate::backend::{Avx2, Avx512, Avx512Gfni};
 
 /// The stored bytes of exactly one whole frame, as read from the file.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ impl Scratch {
 
     /// How many frames a call takes best, or a multiple of it.
     pub fn lanes(&self) -> usize {
-        if self.isa == Isa::Avx512 { 16 } else { 8 }
+        if matches!(self.isa, Isa::Avx512 | Isa::Avx512Gfni) { 16 } else { 8 }
     }
 }
 
@@ -130,38 +130,49 @@ impl Scratch {
     ) -> Vec<Result<Sums, DecodeError>> {
         #[cfg(target_arch = "x86_64")]
         match self.isa {
+            Isa::Avx512Gfni => {
+                if let Some(backend) = Avx512Gfni::detect() {
+                    return self.integrate_by_16(backend, plan, rules, sources);
+                }
+            }
             Isa::Avx512 => {
                 if let Some(backend) = Avx512::detect() {
-                    return match sources.len() {
-                        ..=1 => run(&mut self.one, backend, plan, rules, sources),
-                        2..=8 => run(&mut self.eight, backend, plan, rules, sources),
-                        _ => run(&mut self.sixteen, backend, plan, rules, sources),
-                    };
+                    return self.integrate_by_16(backend, plan, rules, sources);
                 }
             }
             Isa::Avx2 => {
                 if let Some(backend) = Avx2::detect() {
-                    return match sources.len() {
-                        ..=1 => run(&mut self.one, backend, plan, rules, sources),
-                        _ => run(&mut self.eight, backend, plan, rules, sources),
-                    };
+                    return self.integrate_by_8(backend, plan, rules, sources);
                 }
             }
             Isa::Portable => {}
         }
+        self.integrate_by_8(Portable, plan, rules, sources)
+    }
+
+    fn integrate_by_16<T: Pixel, B: Backend<1> + Backend<8> + Backend<16>>(
+        &mut self,
+        backend: B,
+        plan: &Plan,
+        rules: &Rules<T>,
+        sources: Vec<Result<Source<'_>, DecodeError>>,
+    ) -> Vec<Result<Sums, DecodeError>> {
         match sources.len() {
-            ..=1 => run(&mut self.one, Portable, plan, rules, sources),
-            _ => run(&mut self.eight, Portable, plan, rules, sources),
+            ..=8 => self.integrate_by_8(backend, plan, rules, sources),
+            _ => self.sixteen.get_or_insert_default().integrate(backend, plan, rules, sources),
         }
     }
-}
 
-fn run<const L: usize, T: Pixel, B: Backend<L>>(
-    workspace: &mut Option<Box<Workspace<L>>>,
-    backend: B,
-    plan: &Plan,
-    rules: &Rules<T>,
-    sources: Vec<Result<Source<'_>, DecodeError>>,
-) -> Vec<Result<Sums, DecodeError>> {
-    workspace.get_or_insert_default().integrate(backend, plan, rules, sources)
+    fn integrate_by_8<T: Pixel, B: Backend<1> + Backend<8>>(
+        &mut self,
+        backend: B,
+        plan: &Plan,
+        rules: &Rules<T>,
+        sources: Vec<Result<Source<'_>, DecodeError>>,
+    ) -> Vec<Result<Sums, DecodeError>> {
+        match sources.len() {
+            ..=1 => self.one.get_or_insert_default().integrate(backend, plan, rules, sources),
+            _ => self.eight.get_or_insert_default().integrate(backend, plan, rules, sources),
+        }
+    }
 }

@@ -82,7 +82,11 @@ fn cases() -> impl Strategy<Value = Case> {
         prop_oneof![4 => Just(PixelType::U32), 2 => Just(PixelType::U16), 2 => Just(PixelType::I32), 1 => prop::sample::select(PixelType::ALL.to_vec())],
         prop_oneof![1usize..40, 2040usize..2060, 4000usize..9000],
         prop_oneof![1usize..4, 50usize..900],
-        prop_oneof![4 => Just(0usize), 1 => (1usize..300).prop_map(|b| b * 8)],
+        prop_oneof![
+            4 => Just(0usize),
+            1 => (1usize..300).prop_map(|b| b * 8),
+            1 => prop::sample::select(vec![2048, 4096, 65536])
+        ],
         frames,
         any::<(bool, bool)>(),
         prop_oneof![

@@ -19,7 +19,7 @@ use crate::plan::{Plan, Statics};
 
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Avx2, Avx512};
+pub(crate) use x86::{Avx2, Avx512, Avx512Gfni};
 
 /// The steps that treat one frame, for one instruction set. All implementations give the same bytes.
 pub(crate) trait Steps: Copy {
@@ -63,59 +63,6 @@ pub(crate) trait Backend<const L: usize>: Steps {
     fn accumulate<C: Column<L>>(self, table: &mut Table<L>, tile: Tile<'_>, column: &C, selection: Selection<'_>);
 }
 
-/// The best steps that this processor has, chosen at each call: for whole blocks, where a choice costs nothing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Best {
-    Portable(Portable),
-    #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
-}
-
-impl Best {
-    pub(crate) fn detect() -> Best {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(best) = Avx512::detect().map(Best::Avx512).or_else(|| Avx2::detect().map(Best::Avx2)) {
-            return best;
-        }
-        Best::Portable(Portable)
-    }
-
-    /// See [`Steps::expand`].
-    pub(crate) fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
-        match self {
-            Best::Portable(steps) => steps.expand(block, room, len),
-            #[cfg(target_arch = "x86_64")]
-            Best::Avx2(steps) => steps.expand(block, room, len),
-            #[cfg(target_arch = "x86_64")]
-            Best::Avx512(steps) => steps.expand(block, room, len),
-        }
-    }
-
-    /// See [`Steps::expand_over`].
-    pub(crate) fn expand_over(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
-        match self {
-            Best::Portable(steps) => steps.expand_over(block, out, len),
-            #[cfg(target_arch = "x86_64")]
-            Best::Avx2(steps) => steps.expand_over(block, out, len),
-            #[cfg(target_arch = "x86_64")]
-            Best::Avx512(steps) => steps.expand_over(block, out, len),
-        }
-    }
-
-    /// See [`Steps::untranspose`].
-    pub(crate) fn untranspose(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
-        match self {
-            Best::Portable(steps) => steps.untranspose(planes, stride, from, out),
-            #[cfg(target_arch = "x86_64")]
-            Best::Avx2(steps) => steps.untranspose(planes, stride, from, out),
-            #[cfg(target_arch = "x86_64")]
-            Best::Avx512(steps) => steps.untranspose(planes, stride, from, out),
-        }
-    }
-}
-
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
@@ -123,8 +70,10 @@ pub enum Isa {
     Portable,
     /// AVX2 and FMA; 8 frames side by side.
     Avx2,
-    /// AVX-512 (F, BW, VL, DQ, VBMI) and GFNI; 16 frames side by side, or 8 where there are no more.
+    /// AVX-512 (F, BW, VL, DQ); 16 frames side by side, or 8 where there are no more.
     Avx512,
+    /// The same with VBMI and GFNI.
+    Avx512Gfni,
 }
 
 impl Isa {
@@ -135,8 +84,40 @@ impl Isa {
         {
             all.extend(Avx2::detect().map(|_| Isa::Avx2));
             all.extend(Avx512::detect().map(|_| Isa::Avx512));
+            all.extend(Avx512Gfni::detect().map(|_| Isa::Avx512Gfni));
         }
         all.reverse();
         all
     }
+}
+
+/// Calls a method of [`Steps`] on the best that this processor has: for whole blocks, where the choice costs nothing.
+macro_rules! with_best {
+    (|$steps:ident| $call:expr) => {{
+        #[cfg(target_arch = "x86_64")]
+        if let Some($steps) = $crate::backend::Avx512Gfni::detect() {
+            return $call;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some($steps) = $crate::backend::Avx2::detect() {
+            return $call;
+        }
+        let $steps = $crate::backend::Portable;
+        $call
+    }};
+}
+
+/// [`Steps::expand`] by the best steps.
+pub(crate) fn expand(block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+    with_best!(|steps| steps.expand(block, room, len))
+}
+
+/// [`Steps::expand_over`] by the best steps.
+pub(crate) fn expand_over(block: &[u8], out: &mut [u8], len: usize) -> bool {
+    with_best!(|steps| steps.expand_over(block, out, len))
+}
+
+/// [`Steps::untranspose`] by the best steps.
+pub(crate) fn untranspose(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+    with_best!(|steps| steps.untranspose(planes, stride, from, out))
 }

@@ -8,7 +8,7 @@
 
 use super::error::{Cursor, DecodeError, Fault};
 use super::zstandard;
-use crate::backend::Best;
+use crate::backend;
 use crate::lz4::Room;
 
 const FILTER: &str = "bitshuffle";
@@ -28,7 +28,7 @@ impl Codec {
             room.fill(len, |out, dirty| fill(&mut out[..len]).then_some(dirty.max(len)))
         };
         match self {
-            Codec::Lz4 => Best::detect().expand(block, room, len),
+            Codec::Lz4 => backend::expand(block, room, len),
             Codec::None => fill(&|out| {
                 out.copy_from_slice(block);
                 true
@@ -79,7 +79,7 @@ impl Bitshuffle {
         let mut room = Room::default();
         for out in shuffled.chunks_mut(blocks.block_bytes) {
             blocks.next_with(out.len(), |block| self.codec.expand(block, &mut room, out.len()).is_some())?;
-            untranspose(&room.bytes()[..out.len()], self.element, out);
+            backend::untranspose(&room.bytes()[..out.len()], out.len() / (8 * self.element), 0, out);
         }
         blocks.finish(tail)
     }
@@ -171,9 +171,4 @@ impl<'a> Blocks<'a> {
 /// Bitshuffle's own choice of elements in a block: 8 KiB of them, in eights, but at least 128.
 fn default_block(element: usize) -> usize {
     (8192 / element / 8 * 8).max(128)
-}
-
-/// From the planes of a block to its elements.
-pub(crate) fn untranspose(planes: &[u8], element: usize, out: &mut [u8]) {
-    Best::detect().untranspose(planes, planes.len() / (8 * element), 0, out);
 }

@@ -4,7 +4,7 @@
 //! A block that is stored in as many bytes as it decodes to is stored as it is. The last block may be short.
 
 use super::error::{Cursor, DecodeError, Fault};
-use crate::backend::Best;
+use crate::backend;
 use crate::lz4::SLACK;
 
 const FILTER: &str = "lz4";
@@ -58,10 +58,10 @@ fn decode_block(cursor: &mut Cursor<'_>, out: &mut [u8], len: usize) -> Result<(
         return Ok(());
     }
     let sound = match out.get_mut(..len + SLACK) {
-        Some(roomy) => Best::detect().expand_over(block, roomy, len),
+        Some(roomy) => backend::expand_over(block, roomy, len),
         None => {
             let mut roomy = vec![0; len + SLACK];
-            let sound = Best::detect().expand_over(block, &mut roomy, len);
+            let sound = backend::expand_over(block, &mut roomy, len);
             out[..len].copy_from_slice(&roomy[..len]);
             sound
         }

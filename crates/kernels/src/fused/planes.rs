@@ -98,7 +98,7 @@ impl Planes {
         true
     }
 
-    /// The native pixels of a whole tile, which starts at pixel `start` of the block.
+    /// Native pixels, as many as `out` holds, from pixel `start` of the block on; eights of pixels.
     pub(crate) fn untranspose<B: Steps>(&self, backend: B, start: usize, out: &mut [u8]) {
         backend.untranspose(self.block(), self.stride, start / 8, out);
     }

@@ -6,7 +6,7 @@ use super::rule::PlaneRule;
 use crate::backend::Steps;
 use crate::bitmap::Bitmap;
 use crate::decode::DecodeError;
-use crate::decode::bitshuffle::{Bitshuffle, Blocks, Codec, untranspose};
+use crate::decode::bitshuffle::{Bitshuffle, Blocks, Codec};
 use crate::invalid::InvalidOf;
 use crate::order::TILE;
 use crate::pixel::Pixel;
@@ -44,7 +44,7 @@ pub(crate) struct BlockSource<'a> {
     codec: Codec,
     /// Decoded bytes so far.
     decoded: usize,
-    /// Whether tiles are read from bit planes as they are: blocks are whole tiles.
+    /// Whether tiles are read from bit planes as they are: no tile lies in two blocks.
     by_planes: bool,
 }
 
@@ -54,16 +54,18 @@ pub(crate) struct Buffers {
     planes: Planes,
     /// Native pixels, where blocks and tiles do not match, and for the last tile.
     staged: Vec<u8>,
+    /// Bytes of `staged` that were read.
+    taken: usize,
 }
 
 impl<'a> BlockSource<'a> {
     pub(crate) fn open(bitshuffle: Bitshuffle, stored: &'a [u8], frame_bytes: usize) -> Result<Self, DecodeError> {
         let blocks = Blocks::open(bitshuffle, stored, frame_bytes)?;
-        let by_planes = blocks.block_bytes % (TILE * bitshuffle.element) == 0;
+        let by_planes = blocks.block_bytes % (TILE * bitshuffle.element) == 0 || blocks.block_bytes >= blocks.shuffled;
         Ok(BlockSource { blocks, codec: bitshuffle.codec, decoded: 0, by_planes })
     }
 
-    /// Decompresses the next block into the planes; its bytes.
+    /// Decompresses the next block into the planes.
     fn next<B: Steps>(&mut self, backend: B, planes: &mut Planes, element: usize) -> Result<(), DecodeError> {
         let len = self.blocks.block_bytes.min(self.blocks.shuffled - self.decoded);
         self.decoded += len;
@@ -130,15 +132,13 @@ impl BlockSource<'_> {
             buffers.planes.untranspose(backend, in_block, staged);
         } else {
             // The last tile: what is left of the last block, and the elements behind it.
-            let left = self.decoded / T::SIZE - tile_start;
-            staged.clear();
-            if left > 0 {
-                staged.resize((in_block + left) * T::SIZE, 0);
-                untranspose(buffers.planes.block(), T::SIZE, staged);
-                staged.drain(..in_block * T::SIZE);
-            }
+            let left = self.decoded - tile_start * T::SIZE;
             staged.resize((place.pixels - tile_start) * T::SIZE, 0);
-            self.blocks.finish(&mut staged[left * T::SIZE..])?;
+            let (shuffled, behind) = staged.split_at_mut(left);
+            if left > 0 {
+                buffers.planes.untranspose(backend, in_block, shuffled);
+            }
+            self.blocks.finish(behind)?;
         }
         backend.read_native(lane, staged, place, &rules.native);
         Ok(())
@@ -153,24 +153,27 @@ impl BlockSource<'_> {
         buffers: &mut Buffers,
         lane: &mut Lane,
     ) -> Result<(), DecodeError> {
+        let Buffers { planes, staged, taken } = buffers;
         if place.number == 0 {
-            buffers.staged.clear();
+            staged.clear();
+            *taken = 0;
         }
         let wanted = TILE.min(place.pixels - place.number * TILE) * T::SIZE;
-        while buffers.staged.len() < wanted {
-            let behind = buffers.staged.len();
+        while staged.len() < *taken + wanted {
+            staged.drain(..*taken);
+            *taken = 0;
+            let behind = staged.len();
             if self.decoded < self.blocks.shuffled {
-                self.next(backend, &mut buffers.planes, T::SIZE)?;
-                let block = buffers.planes.block();
-                buffers.staged.resize(behind + block.len(), 0);
-                untranspose(block, T::SIZE, &mut buffers.staged[behind..]);
+                self.next(backend, planes, T::SIZE)?;
+                staged.resize(behind + planes.block().len(), 0);
+                planes.untranspose(backend, 0, &mut staged[behind..]);
             } else {
-                buffers.staged.resize(wanted, 0);
-                self.blocks.finish(&mut buffers.staged[behind..])?;
+                staged.resize(wanted, 0);
+                self.blocks.finish(&mut staged[behind..])?;
             }
         }
-        backend.read_native(lane, &buffers.staged[..wanted], place, &rules.native);
-        buffers.staged.drain(..wanted);
+        backend.read_native(lane, &staged[*taken..*taken + wanted], place, &rules.native);
+        *taken += wanted;
         Ok(())
     }
 }

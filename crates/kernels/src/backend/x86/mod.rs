@@ -1,7 +1,7 @@
 //! AVX2 and AVX-512: the portable steps compiled for them, and steps of their own where instructions do better.
 #![allow(unsafe_code)]
 // Each unsafe block calls a function that is compiled for instructions which the processor may lack. It has them: the
-// tokens `Avx2` and `Avx512` are only made where they were detected.
+// tokens are only made where they were detected.
 
 mod shuffle256;
 mod shuffle512;
@@ -26,9 +26,13 @@ use crate::plan::{Plan, Statics};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
 
-/// Proof that the processor has AVX-512 (F, BW, VL, DQ, VBMI) and GFNI, besides AVX2.
+/// Proof that the processor has AVX-512 (F, BW, VL, DQ), besides AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512(());
+
+/// Proof that the processor has GFNI and AVX-512's VBMI, besides what [`Avx512`] stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512Gfni(());
 
 impl Avx2 {
     pub(crate) fn detect() -> Option<Avx2> {
@@ -42,17 +46,23 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("gfni");
+            && is_x86_feature_detected!("avx512dq");
         has.then_some(Avx512(()))
+    }
+}
+
+impl Avx512Gfni {
+    pub(crate) fn detect() -> Option<Avx512Gfni> {
+        let has =
+            Avx512::detect().is_some() && is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("gfni");
+        has.then_some(Avx512Gfni(()))
     }
 }
 
 /// The steps for a token: LZ4 with a register of its own, unshuffling by a module of its own, the others the portable
 /// ones compiled for the token's features.
 macro_rules! steps {
-    ($token:ident, $module:ident, $vector:ident, $shuffle:ident, $features:literal) => {
+    ($token:ident, $module:ident, $vector:ident, $shuffle:ident::$unshuffle:ident, $features:literal) => {
         mod $module {
             use super::*;
 
@@ -124,7 +134,7 @@ macro_rules! steps {
 
             fn unshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $shuffle::unshuffle(planes, stride, from, out) }
+                unsafe { $shuffle::$unshuffle(planes, stride, from, out) }
             }
 
             fn untranspose(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
@@ -139,7 +149,7 @@ macro_rules! steps {
                     let (mut bytes, pixels) = ([[0; TILE]; 8], out.len() / element);
                     for (planes, bytes) in planes.chunks_exact(8 * stride).zip(&mut bytes) {
                         // SAFETY: `self` proves that the processor has the features.
-                        unsafe { $shuffle::unshuffle(planes, stride, from + tile * TILE / 8, &mut bytes[..pixels]) }
+                        unsafe { $shuffle::$unshuffle(planes, stride, from + tile * TILE / 8, &mut bytes[..pixels]) }
                     }
                     // SAFETY: `self` proves that the processor has the features.
                     unsafe { $shuffle::merge(&bytes[..element], out) }
@@ -188,14 +198,25 @@ macro_rules! lanes {
     };
 }
 
-steps!(Avx2, avx2, Wide32, shuffle256, "avx2,fma");
+steps!(Avx2, avx2, Wide32, shuffle256::unshuffle, "avx2,fma");
 lanes!(Avx2, 1, avx2, interleave_1);
 lanes!(Avx2, 8, avx2, shuffle256::interleave_8);
 
-steps!(Avx512, avx512, Wide64, shuffle512, "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,gfni,fma");
+steps!(Avx512, avx512, Wide32, shuffle512::unshuffle, "avx512f,avx512bw,avx512vl,avx512dq,fma");
 lanes!(Avx512, 1, avx512, interleave_1);
 lanes!(Avx512, 8, avx512, shuffle512::interleave_8);
 lanes!(Avx512, 16, avx512, shuffle512::interleave_16);
+
+steps!(
+    Avx512Gfni,
+    avx512_gfni,
+    Wide64,
+    shuffle512::unshuffle_gfni,
+    "avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,gfni,fma"
+);
+lanes!(Avx512Gfni, 1, avx512_gfni, interleave_1);
+lanes!(Avx512Gfni, 8, avx512_gfni, shuffle512::interleave_8);
+lanes!(Avx512Gfni, 16, avx512_gfni, shuffle512::interleave_16);
 
 /// One frame stands as it is.
 ///

@@ -60,7 +60,8 @@ fn exchange<const SHIFT: i32>(bits: __m256i, mask: u64) -> __m256i {
     _mm256_xor_si256(_mm256_xor_si256(bits, differ), _mm256_slli_epi64::<SHIFT>(differ))
 }
 
-/// See [`crate::backend::Backend::unshuffle`]. The transposition of 8 × 8 bits is that of the portable step.
+/// See [`crate::backend::Steps::unshuffle`]; whole registers only. The transposition of 8 × 8 bits is that of the
+/// portable step.
 #[target_feature(enable = "avx2")]
 pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     for column in (0..out.len() / 8).step_by(WIDTH) {

@@ -1,4 +1,4 @@
-//! Bits and bytes rearranged with AVX-512, VBMI and GFNI.
+//! Bits and bytes rearranged with AVX-512, and GFNI where there is one.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -27,29 +27,39 @@ fn store(to: &mut [u8], at: usize, value: __m512i) {
     unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), value) }
 }
 
-/// A permutation of units of a register that has four quarters: unit `i` of quarter `q` is unit `4 i + q`. Unpacking
-/// works within quarters; after this it leaves neighbours in one register.
-const fn by_quarters<const N: usize>() -> [u8; N] {
-    let mut index = [0; N];
-    let mut k = 0;
-    while k < N {
-        index[k] = (k % (N / 4) * 4 + k / (N / 4)) as u8;
-        k += 1;
-    }
-    index
+/// Words rearranged so that word `i` of quarter `q` is word `4 i + q`. Unpacking works within the quarters of a
+/// register; after this it leaves neighbours in one register.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn words_by_quarters(bytes: __m512i) -> __m512i {
+    const INDEX: [u8; 64] = {
+        let (mut index, mut k) = ([0; 64], 0);
+        while k < 32 {
+            // Little-endian words below 256.
+            index[2 * k] = (k % 8 * 4 + k / 8) as u8;
+            k += 1;
+        }
+        index
+    };
+    _mm512_permutexvar_epi16(load(&INDEX, 0), bytes)
 }
 
-const BYTES_BY_QUARTERS: [u8; 64] = by_quarters();
+/// The same with bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn bytes_by_quarters(bytes: __m512i) -> __m512i {
+    // First within the quarters: every fourth byte side by side. Then these fours of bytes go to their quarters.
+    let fours = _mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    let within = _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(fours));
+    _mm512_permutexvar_epi32(doubles_by_quarters(), within)
+}
 
-/// Words by quarters, as bytes.
-const WORDS_BY_QUARTERS: [u8; 64] = {
-    let (words, mut index, mut k) = (by_quarters::<32>(), [0; 64], 0);
-    while k < 64 {
-        index[k] = words[k / 2] * 2 + k as u8 % 2;
-        k += 1;
-    }
-    index
-};
+/// The index that does the same with units of 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn doubles_by_quarters() -> __m512i {
+    _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0)
+}
 
 /// Unpacks eight registers of bytes: byte `j` of all eight, in order, becomes the `j`-th group of eight bytes; two
 /// groups of each quarter a register.
@@ -65,28 +75,53 @@ fn unpack_eight(r: [__m512i; 8]) -> [__m512i; 8] {
     [c0, c1, c2, c3, c4, c5, c6, c7]
 }
 
-/// See [`crate::backend::Backend::unshuffle`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
-    let index = load(&WORDS_BY_QUARTERS, 0);
+/// The rows of 64 matrices of 8 × 8 bits: from each of eight planes a byte, in the order that `number` says.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn matrices(planes: &[u8], stride: usize, at: usize, number: impl Fn(usize) -> usize) -> [__m512i; 8] {
+    let row = |i: usize| words_by_quarters(load(planes, number(i) * stride + at));
+    unpack_eight([row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)])
+}
+
+/// See [`crate::backend::Steps::unshuffle`]; whole registers only.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+pub(super) fn unshuffle_gfni(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     // Byte k is 1 << k: the affine product of it with a matrix of 8 × 8 bits is the matrix, transposed. Its rows are
     // numbered from the end, and so planes are taken from the last.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
     for column in (0..out.len() / 8).step_by(WIDTH) {
-        let plane = |p: usize| _mm512_permutexvar_epi8(index, load(planes, (7 - p) * stride + from + column));
-        let rows = [plane(0), plane(1), plane(2), plane(3), plane(4), plane(5), plane(6), plane(7)];
-        for (i, bits) in unpack_eight(rows).into_iter().enumerate() {
+        for (i, bits) in matrices(planes, stride, from + column, |i| 7 - i).into_iter().enumerate() {
             store(out, column * 8 + i * WIDTH, _mm512_gf2p8affine_epi64_epi8::<0>(unit, bits));
         }
     }
 }
 
+/// Exchanges the bits under `mask` with those `SHIFT` further up.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn exchange<const SHIFT: u32>(bits: __m512i, mask: u64) -> __m512i {
+    let differ = _mm512_xor_si512(bits, _mm512_srli_epi64::<SHIFT>(bits));
+    let differ = _mm512_and_si512(differ, _mm512_set1_epi64(mask as i64));
+    _mm512_xor_si512(_mm512_xor_si512(bits, differ), _mm512_slli_epi64::<SHIFT>(differ))
+}
+
+/// See [`crate::backend::Steps::unshuffle`]; whole registers only. The transposition is that of the portable step.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+    for column in (0..out.len() / 8).step_by(WIDTH) {
+        for (i, bits) in matrices(planes, stride, from + column, |i| i).into_iter().enumerate() {
+            let bits = exchange::<7>(bits, 0x00aa_00aa_00aa_00aa);
+            let bits = exchange::<14>(bits, 0x0000_cccc_0000_cccc);
+            store(out, column * 8 + i * WIDTH, exchange::<28>(bits, 0x0000_0000_f0f0_f0f0));
+        }
+    }
+}
+
 /// See [`crate::backend::Backend::interleave`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
-    let index = load(&WORDS_BY_QUARTERS, 0);
     for pixel in (0..out.len() / 8).step_by(WIDTH) {
-        let lane = |l: usize| _mm512_permutexvar_epi8(index, load(lanes[l], pixel));
+        let lane = |l: usize| words_by_quarters(load(lanes[l], pixel));
         let rows = [lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7)];
         for (i, bytes) in unpack_eight(rows).into_iter().enumerate() {
             store(out, pixel * 8 + i * WIDTH, bytes);
@@ -95,11 +130,10 @@ pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
 }
 
 /// See [`crate::backend::Backend::interleave`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn interleave_16(lanes: &[&[u8; TILE]; 16], out: &mut [u8]) {
-    let index = load(&BYTES_BY_QUARTERS, 0);
     for pixel in (0..out.len() / 16).step_by(WIDTH) {
-        let lane = |l: usize| _mm512_permutexvar_epi8(index, load(lanes[l], pixel));
+        let lane = |l: usize| bytes_by_quarters(load(lanes[l], pixel));
         let first = unpack_eight([lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7)]);
         let second = unpack_eight([lane(8), lane(9), lane(10), lane(11), lane(12), lane(13), lane(14), lane(15)]);
         for (i, (a, b)) in first.into_iter().zip(second).enumerate() {
@@ -110,7 +144,7 @@ pub(super) fn interleave_16(lanes: &[&[u8; TILE]; 16], out: &mut [u8]) {
 }
 
 /// From the bytes of pixels to pixels of as many bytes: 1, 2, 4 or 8. Whole registers only.
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+#[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn merge(bytes: &[[u8; TILE]], out: &mut [u8]) {
     match bytes {
         [one] => out.copy_from_slice(&one[..out.len()]),
@@ -125,8 +159,7 @@ pub(super) fn merge(bytes: &[[u8; TILE]], out: &mut [u8]) {
             }
         }
         [a, b, c, d] => {
-            // Four bytes of each quarter for each of the four registers.
-            let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+            let order = doubles_by_quarters();
             for pixel in (0..out.len() / bytes.len()).step_by(WIDTH) {
                 let row = |bytes: &[u8; TILE]| _mm512_permutexvar_epi32(order, load(bytes, pixel));
                 let (a, b, c, d) = (row(a), row(b), row(c), row(d));
