@@ -83,7 +83,7 @@ fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invali
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn sums_are_those_of_the_plain_loops(
         dtype in prop::sample::select(PixelType::ALL.to_vec()),
