@@ -58,12 +58,15 @@ impl Integrator {
             recipe::ErrorModel::No => ErrorModel::No,
             // Hybrid differs from Poisson while clipping only, and there is no clipping here.
             recipe::ErrorModel::Poisson | recipe::ErrorModel::Hybrid => ErrorModel::Poisson,
-            recipe::ErrorModel::Azimuthal => {
-                return Err(Error::Unsupported(
-                    "error-model azimuthal: not in this version; expected no or poisson".into(),
-                ));
+            model @ (recipe::ErrorModel::Azimuthal | recipe::ErrorModel::Variance) => {
+                return Err(Error::Unsupported(format!(
+                    "error-model {model}: not in this version; expected no or poisson"
+                )));
             }
         };
+        if recipe.sigma_clip.is_some() || recipe.median.is_some() || recipe.error == recipe::Deviation::Std {
+            return Err(Error::Unsupported("sigma-clip, median and error std: not in this version".into()));
+        }
         let Setup { binning, normalization, dark, detector, mask } = Setup::of(recipe, shape)?;
         let matrix = &binning.matrix;
         let matrix = Matrix::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins);

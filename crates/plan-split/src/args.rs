@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args as Group, Parser, ValueHint};
 use manners::Common;
-use recipe::{Dummy, Empty, ErrorModel, OneOrMany, Reference, Settings, Split};
+use recipe::{Deviation, Dummy, Empty, ErrorModel, OneOrMany, Quantiles, Reference, Settings, SigmaClip, Split};
 use records::RawPath;
 
 use crate::cut::By;
@@ -77,7 +77,7 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair)]
     azimuth_range: Option<[f64; 2]>,
 
-    /// How a pixel is shared among bins: no, bbox or full [default: bbox]
+    /// How a pixel is shared among bins: no, bbox or full [default: bbox; with --sigma-clip no]
     #[arg(long, value_name = "HOW")]
     split: Option<Split>,
 
@@ -101,9 +101,27 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "on|off", value_parser = switch)]
     solid_angle: Option<bool>,
 
-    /// no or poisson [default: poisson]
+    /// Where errors come from: no, poisson, azimuthal (the spread within a bin), hybrid (azimuthal while clipping,
+    /// poisson in the result) or variance [default: poisson, with --variance variance]
     #[arg(long, value_name = "MODEL")]
     error_model: Option<ErrorModel>,
+
+    /// An image of each pixel's variance, for that error model
+    #[arg(long, value_name = "FILE")]
+    variance: Option<PathBuf>,
+
+    /// What errors are: sem (of the mean) or std (of a pixel) [default: sem]
+    #[arg(long, value_name = "sem|std")]
+    error: Option<Deviation>,
+
+    /// Drop pixels more than T standard deviations from their bin's mean, at most ROUNDS times [default rounds: 5];
+    /// T is never less than Chauvenet's criterion, and chauvenet is it alone
+    #[arg(long, value_name = "T[,ROUNDS]")]
+    sigma_clip: Option<SigmaClip>,
+
+    /// The mean of the pixels between two percentiles of their bin; 50 is the median
+    #[arg(long, value_name = "LOW,HIGH")]
+    median: Option<Quantiles>,
 
     /// The counter that each frame is divided by
     #[arg(long, value_name = "NAME")]
@@ -143,6 +161,10 @@ impl From<RecipeFlags> for Settings {
             polarization: flags.polarization,
             solid_angle: flags.solid_angle,
             error_model: flags.error_model,
+            variance: flags.variance.map(RawPath::from),
+            error: flags.error,
+            sigma_clip: flags.sigma_clip,
+            median: flags.median,
             monitor: flags.monitor,
             monitor_reference: flags.monitor_reference,
             empty: flags.empty,

@@ -31,6 +31,19 @@ pub enum ErrorModel {
     Azimuthal,
     /// Azimuthal while clipping, Poisson in the result.
     Hybrid,
+    /// An image of each pixel's variance.
+    Variance,
+}
+
+/// Which measure of spread the errors of a pattern are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum Deviation {
+    /// The standard error of the mean, √V / W.
+    #[default]
+    Sem,
+    /// The standard deviation of a pixel, √(V / W₂).
+    Std,
 }
 
 /// What stands in a bin that no pixel reaches.
@@ -78,13 +91,14 @@ impl Default for Reference {
     }
 }
 
-/// A word or a number, as TOML has them apart and a command line has not.
+/// A word, a number or a few of them, as TOML has them apart and a command line has not.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Word {
     Text(String),
     Integer(i64),
     Float(f64),
+    Numbers(Vec<f64>),
 }
 
 impl fmt::Display for Word {
@@ -93,6 +107,7 @@ impl fmt::Display for Word {
             Self::Text(text) => f.write_str(text),
             Self::Integer(number) => number.fmt(f),
             Self::Float(number) => number.fmt(f),
+            Self::Numbers(numbers) => f.write_str(&numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(",")),
         }
     }
 }
@@ -126,16 +141,23 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words!(Split, "no, bbox or full",
     text => match text { "no" => Some(Self::No), "bbox" => Some(Self::BBox), "full" => Some(Self::Full), _ => None },
     value => match value { Self::No => "no", Self::BBox => "bbox", Self::Full => "full" });
 
-words!(ErrorModel, "no, poisson, azimuthal or hybrid",
+words!(ErrorModel, "no, poisson, azimuthal, hybrid or variance",
     text => match text {
-        "no" => Some(Self::No), "poisson" => Some(Self::Poisson),
-        "azimuthal" => Some(Self::Azimuthal), "hybrid" => Some(Self::Hybrid), _ => None },
+        "no" => Some(Self::No), "poisson" => Some(Self::Poisson), "azimuthal" => Some(Self::Azimuthal),
+        "hybrid" => Some(Self::Hybrid), "variance" => Some(Self::Variance), _ => None },
     value => match value {
-        Self::No => "no", Self::Poisson => "poisson", Self::Azimuthal => "azimuthal", Self::Hybrid => "hybrid" });
+        Self::No => "no", Self::Poisson => "poisson", Self::Azimuthal => "azimuthal",
+        Self::Hybrid => "hybrid", Self::Variance => "variance" });
+
+words!(Deviation, "sem or std",
+    text => match text { "sem" => Some(Self::Sem), "std" => Some(Self::Std), _ => None },
+    value => match value { Self::Sem => "sem", Self::Std => "std" });
 
 words!(Empty, "nan or 0",
     text => match text { "nan" | "NaN" => Some(Self::Nan), "0" => Some(Self::Zero), _ => None },

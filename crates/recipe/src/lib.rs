@@ -9,10 +9,12 @@ mod choice;
 mod error;
 mod file;
 mod resolved;
+mod robust;
 mod settings;
 
-pub use choice::{Dummy, Empty, ErrorModel, Reference, Split};
+pub use choice::{Deviation, Dummy, Empty, ErrorModel, Reference, Split};
 pub use error::Error;
 pub use file::FileRef;
 pub use resolved::Recipe;
+pub use robust::{Quantiles, SigmaClip};
 pub use settings::{OneOrMany, Settings};

@@ -5,7 +5,7 @@ use std::path::Path;
 use records::{Digest, RawPath};
 use serde::{Deserialize, Serialize};
 
-use crate::{Dummy, Empty, Error, ErrorModel, FileRef, Reference, Settings, Split};
+use crate::{Deviation, Dummy, Empty, Error, ErrorModel, FileRef, Quantiles, Reference, Settings, SigmaClip, Split};
 
 /// Every setting of an integration. Written as `OUT/.azpipe/recipe-<digest>.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,15 @@ pub struct Recipe {
     pub solid_angle: bool,
     /// The error model.
     pub error_model: ErrorModel,
+    /// What the errors are: of the mean, or of a pixel.
+    #[serde(skip_serializing_if = "is_sem", default)]
+    pub error: Deviation,
+    /// Sigma clipping within each bin; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sigma_clip: Option<SigmaClip>,
+    /// The mean between two quantiles within each bin; absent for that of all pixels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median: Option<Quantiles>,
     /// The counter that each frame is normalized by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor: Option<String>,
@@ -62,6 +71,9 @@ pub struct Recipe {
     /// The flat field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flat: Option<FileRef>,
+    /// The image of each pixel's variance, for that error model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variance: Option<FileRef>,
 }
 
 const VERSION: u64 = 1;
@@ -89,10 +101,13 @@ impl Recipe {
             unit: settings.unit.clone().unwrap_or_else(|| "q_nm^-1".to_owned()),
             radial_range: settings.radial_range,
             azimuth_range: settings.azimuth_range,
-            split: settings.split.unwrap_or_default(),
+            split: settings.split.unwrap_or_else(|| default_split(settings)),
             polarization: settings.polarization,
             solid_angle: settings.solid_angle.unwrap_or(true),
-            error_model: settings.error_model.unwrap_or_default(),
+            error_model: settings.error_model.unwrap_or_else(|| default_errors(settings)),
+            error: settings.error.unwrap_or_default(),
+            sigma_clip: settings.sigma_clip,
+            median: settings.median,
             monitor: settings.monitor.clone(),
             monitor_reference: settings.monitor.as_ref().map(|_| settings.monitor_reference.unwrap_or_default()),
             empty: settings.empty.unwrap_or_default(),
@@ -104,6 +119,7 @@ impl Recipe {
             mask: masks.iter().map(file).collect::<Result<_, _>>()?,
             dark: settings.dark.as_ref().map(file).transpose()?,
             flat: settings.flat.as_ref().map(file).transpose()?,
+            variance: settings.variance.as_ref().map(file).transpose()?,
         };
         if settings.monitor.is_none() && settings.monitor_reference.is_some() {
             return Err(Error::Setting { key: "monitor-reference", why: "set without a monitor".into() });
@@ -156,6 +172,29 @@ impl Recipe {
         {
             return wrong("polarization", format!("{factor}: expected -1 to 1"));
         }
+        self.check_errors()
+    }
+
+    /// Which ways of averaging and error models go together.
+    fn check_errors(&self) -> Result<(), Error> {
+        let wrong = |key, why: &str| Err(Error::Setting { key, why: why.to_owned() });
+        match (self.error_model, &self.variance) {
+            (ErrorModel::Variance, None) => return wrong("variance", "missing; error-model variance needs the image"),
+            (ErrorModel::Variance, Some(_)) | (_, None) => (),
+            (_, Some(_)) => return wrong("variance", "an image beside another error-model; expected variance"),
+        }
+        if self.error_model == ErrorModel::No && self.error == Deviation::Std {
+            return wrong("error", "std without errors; expected an error-model besides no");
+        }
+        if self.sigma_clip.is_some() && self.median.is_some() {
+            return wrong("median", "set beside sigma-clip; expected one of them");
+        }
+        if self.sigma_clip.is_some() && self.error_model == ErrorModel::No {
+            return wrong("sigma-clip", "needs a standard deviation; expected an error-model besides no");
+        }
+        if self.median.is_some() && self.error_model == ErrorModel::Azimuthal {
+            return wrong("median", "has no azimuthal errors; expected error-model no, poisson, hybrid or variance");
+        }
         Ok(())
     }
 
@@ -170,11 +209,12 @@ impl Recipe {
     }
 
     fn files(&self) -> impl Iterator<Item = &FileRef> {
-        self.mask.iter().chain(&self.dark).chain(&self.flat).chain(&self.detector_file)
+        self.mask.iter().chain(&self.dark).chain(&self.flat).chain(&self.variance).chain(&self.detector_file)
     }
 
     fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
-        self.mask.iter_mut().chain(&mut self.dark).chain(&mut self.flat).chain(&mut self.detector_file)
+        let images = self.mask.iter_mut().chain(&mut self.dark).chain(&mut self.flat).chain(&mut self.variance);
+        images.chain(&mut self.detector_file)
     }
 
     /// The name of its file below the output root.
@@ -211,6 +251,19 @@ impl Recipe {
         recipe.files().try_for_each(FileRef::verify)?;
         Ok(recipe)
     }
+}
+
+/// Clipping needs pixels that are measured once: a share of one in each of two bins is no second measurement.
+fn default_split(settings: &Settings) -> Split {
+    if settings.sigma_clip.is_some() { Split::No } else { Split::default() }
+}
+
+fn default_errors(settings: &Settings) -> ErrorModel {
+    if settings.variance.is_some() { ErrorModel::Variance } else { ErrorModel::default() }
+}
+
+fn is_sem(error: &Deviation) -> bool {
+    *error == Deviation::Sem
 }
 
 /// What a recipe of any version has.
@@ -292,5 +345,43 @@ mod tests {
         assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
         assert!(refuse(|all| all.poni = None).contains("--poni"));
         assert!(refuse(|all| all.monitor_reference = Some(Reference::Mean)).contains("monitor"));
+    }
+
+    #[test]
+    fn averages_and_error_models_go_together_or_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let resolve = |change: fn(&mut Settings)| {
+            let mut all = settings(dir.path());
+            change(&mut all);
+            Recipe::resolve(&all).map_err(|error| error.to_string())
+        };
+        let clipped = resolve(|all| all.sigma_clip = "4".parse().ok()).unwrap();
+        assert_eq!((clipped.split, clipped.error_model), (Split::No, ErrorModel::Poisson));
+        assert_ne!(clipped.digest(), resolve(|all| all.sigma_clip = "4,4".parse().ok()).unwrap().digest());
+        let refuse = |change| resolve(change).unwrap_err();
+        let both = refuse(|all| (all.sigma_clip, all.median) = ("4".parse().ok(), "50".parse().ok()));
+        assert!(both.starts_with("median: set beside sigma-clip"), "{both}");
+        let none = refuse(|all| (all.sigma_clip, all.error_model) = ("4".parse().ok(), Some(ErrorModel::No)));
+        assert!(none.starts_with("sigma-clip: needs"), "{none}");
+        assert!(refuse(|all| all.error_model = Some(ErrorModel::Variance)).starts_with("variance: missing"));
+        let spread = refuse(|all| (all.median, all.error_model) = ("50".parse().ok(), Some(ErrorModel::Azimuthal)));
+        assert!(spread.starts_with("median: has no azimuthal errors"), "{spread}");
+        let bare = refuse(|all| (all.error, all.error_model) = (Some(Deviation::Std), Some(ErrorModel::No)));
+        assert!(bare.starts_with("error: std without errors"), "{bare}");
+    }
+
+    #[test]
+    fn a_variance_image_is_the_error_model_unless_another_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |error_model| Settings {
+            variance: Some(dir.path().join("m.npy").into()),
+            error_model,
+            ..settings(dir.path())
+        };
+        let recipe = Recipe::resolve(&with(None)).unwrap();
+        assert_eq!(recipe.error_model, ErrorModel::Variance);
+        assert_ne!(recipe.digest(), Recipe::resolve(&settings(dir.path())).unwrap().digest());
+        let error = Recipe::resolve(&with(Some(ErrorModel::Poisson))).unwrap_err().to_string();
+        assert!(error.starts_with("variance: an image beside"), "{error}");
     }
 }

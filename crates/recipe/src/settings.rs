@@ -5,7 +5,7 @@ use std::path::Path;
 use records::RawPath;
 use serde::Deserialize;
 
-use crate::{Dummy, Empty, Error, ErrorModel, Reference, Split};
+use crate::{Deviation, Dummy, Empty, Error, ErrorModel, Quantiles, Reference, SigmaClip, Split};
 
 /// The keys of a recipe file, which are the names of plan-split's flags. Whatever is `None` takes
 /// its default when the recipe is [resolved](crate::Recipe::resolve).
@@ -38,6 +38,14 @@ pub struct Settings {
     pub solid_angle: Option<bool>,
     /// The error model.
     pub error_model: Option<ErrorModel>,
+    /// The image of each pixel's variance, for that error model.
+    pub variance: Option<RawPath>,
+    /// What the errors are: of the mean, or of a pixel.
+    pub error: Option<Deviation>,
+    /// Sigma clipping within each bin.
+    pub sigma_clip: Option<SigmaClip>,
+    /// The mean between two quantiles within each bin.
+    pub median: Option<Quantiles>,
     /// The counter that each frame is normalized by.
     pub monitor: Option<String>,
     /// What the monitor is divided by.
@@ -70,7 +78,7 @@ impl OneOrMany {
     }
 }
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 22] = [
     "poni",
     "npt",
     "npt-azim",
@@ -84,6 +92,10 @@ const KEYS: [&str; 18] = [
     "polarization",
     "solid-angle",
     "error-model",
+    "variance",
+    "error",
+    "sigma-clip",
+    "median",
     "monitor",
     "monitor-reference",
     "empty",
@@ -138,6 +150,10 @@ impl Settings {
             polarization: self.polarization.or(base.polarization),
             solid_angle: self.solid_angle.or(base.solid_angle),
             error_model: self.error_model.or(base.error_model),
+            variance: self.variance.or(base.variance),
+            error: self.error.or(base.error),
+            sigma_clip: self.sigma_clip.or(base.sigma_clip),
+            median: self.median.or(base.median),
             monitor: self.monitor.or(base.monitor),
             monitor_reference: self.monitor_reference.or(base.monitor_reference),
             empty: self.empty.or(base.empty),
@@ -151,6 +167,7 @@ impl Settings {
         self.poni.iter_mut().for_each(join);
         self.dark.iter_mut().for_each(join);
         self.flat.iter_mut().for_each(join);
+        self.variance.iter_mut().for_each(join);
         match &mut self.mask {
             Some(OneOrMany::One(path)) => join(path),
             Some(OneOrMany::Many(paths)) => paths.iter_mut().for_each(join),
@@ -186,7 +203,7 @@ mod tests {
     fn every_key_is_known_and_flags_win() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nerror-model='no'\nmonitor='m'\n\
-            monitor-reference='mean'\nempty=0\ndummy='none'\ndetector-mask=false";
+            variance='v'\nerror='std'\nsigma-clip=5\nmedian=50\nmonitor-reference='mean'\nempty=0\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), KEYS.len());
         let file = parse(text).unwrap();
         assert_eq!(file.mask.as_ref().unwrap().as_slice().len(), 2);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Status, Weights};
-use recipe::{Dummy, Empty, ErrorModel, Recipe, Reference, Split};
+use recipe::{Deviation, Dummy, Empty, ErrorModel, Recipe, Reference, Split};
 use records::{Acquisition, Digest, RawPath, Source, Spans, Task};
 
 /// Bins of the made-up patterns.
@@ -25,6 +25,9 @@ pub fn recipe() -> Recipe {
         polarization: None,
         solid_angle: true,
         error_model: ErrorModel::Poisson,
+        error: Deviation::Sem,
+        sigma_clip: None,
+        median: None,
         monitor: None,
         monitor_reference: None,
         empty: Empty::Nan,
@@ -36,6 +39,7 @@ pub fn recipe() -> Recipe {
         mask: Vec::new(),
         dark: None,
         flat: None,
+        variance: None,
     }
 }
 
