@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::signals::send;
-use crate::terminal::shown;
+use crate::terminal::{shown, shown_of_input};
 use crate::tool::{AI_INTEGRATE, GATHER, PLAN_SPLIT, SCAN_FIND, feed, json, lines, wait};
 
 /// A directory with a scan of twelve frames, its geometry and its mask.
@@ -162,4 +162,55 @@ fn progress_is_for_terminals_or_on_request() {
     let logged = feed(integrate(&["--progress", "on"]), b"");
     let last = lines(&logged.stderr).last().copied().expect("progress").to_owned();
     assert!(last.starts_with("12/12 frames") && !last.contains('\x1b'), "{last}");
+}
+
+/// In `ai-integrate | gather`, both have the terminal: the one with the work draws on its last line.
+#[test]
+fn gather_leaves_the_progress_line_to_the_filter_before_it() {
+    let place = site();
+    let results = AI_INTEGRATE.run(place.path(), &[], tasks(place.path())).stdout;
+    let whole = place.path().join("results.jsonl");
+    std::fs::write(&whole, &results).expect("a file");
+    let gather = |arguments: &[&str], input: &[u8], status: i32| {
+        let mut command = GATHER.bare(place.path());
+        command.arg("--keep-parts").args(arguments).env("TERM", "xterm").stdin(Stdio::piped());
+        shown_of_input(command, input, status)
+    };
+    assert_eq!(gather(&[], &results, 0), "", "the scan is complete before its input ends");
+    std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
+    // Of a part of the results, what there is is gathered once the input has ended.
+    let some = [b"bad\n", lines(&results)[0].as_bytes(), b"\n"].concat();
+    let text = gather(&[], &some, 1);
+    assert!(text.starts_with("\r\x1b[Kgather: ") && text.contains("12/12 frames"), "over the other's line: {text:?}");
+    std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
+    assert!(gather(&["--progress", "on"], &results, 0).contains("12/12 frames"));
+    std::fs::remove_dir_all(place.path().join("PROCESSED/LaB6")).expect("finals");
+    assert!(gather(&["results.jsonl"], b"", 0).contains("12/12 frames"), "its own input is no pipe");
+}
+
+#[test]
+fn files_that_a_writer_has_locked_are_read_whatever_the_environment_says() {
+    let place = site();
+    let raw: Vec<_> = walk(&place.path().join("RAW_DATA"));
+    let locks: Vec<_> =
+        raw.iter().map(|path| std::fs::File::options().append(true).open(path).expect("it opens")).collect();
+    locks.iter().for_each(|file| file.lock().expect("nobody else has it"));
+    let run = |mut command: std::process::Command, input: &[u8]| {
+        command.env("HDF5_USE_FILE_LOCKING", "TRUE");
+        let done = feed(command, input);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        done.stdout
+    };
+    let mut find = SCAN_FIND.bare(place.path());
+    find.arg("RAW_DATA");
+    let found = run(find, b"");
+    let planned = run(PLAN_SPLIT.command(place.path()), &found);
+    let results = run(AI_INTEGRATE.command(place.path()), &planned);
+    let summary = run(GATHER.command(place.path()), &results);
+    assert_eq!(json(lines(&summary)[0])["complete"], true);
+}
+
+fn walk(directory: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }

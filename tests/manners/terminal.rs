@@ -1,7 +1,7 @@
 //! What a filter does where a stream is a terminal.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use nix::pty::openpty;
@@ -35,10 +35,19 @@ fn a_terminal_that_was_asked_for_is_read() {
 }
 
 /// What the command, which is to end with this status, writes to stderr where that is a terminal.
-pub fn shown(mut command: Command, status: i32) -> String {
+pub fn shown(command: Command, status: i32) -> String {
+    shown_of_input(command, b"", status)
+}
+
+/// The same of a command that reads a pipe, where its stdin is to be one.
+pub fn shown_of_input(mut command: Command, input: &[u8], status: i32) -> String {
     let terminal = openpty(None, None).expect("a terminal");
     command.stdout(Stdio::null()).stderr(terminal.slave);
-    assert_eq!(command.status().expect("it ends").code(), Some(status));
+    let mut child = command.spawn().expect("it starts");
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input).expect("it reads");
+    }
+    assert_eq!(wait(&mut child).code(), Some(status));
     // The terminal's other end closes with the command, and so ends what can be read.
     drop(command);
     let mut shown = Vec::new();

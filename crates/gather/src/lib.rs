@@ -45,12 +45,16 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let mut worker = Worker::new(&args, filter);
     if reads_results(&args) {
         let mut input = Input::open(&args.inputs)?;
+        if args.inputs.iter().all(|path| path == Path::new("-")) {
+            filter.leave_line_to_stdin();
+        }
         while let Some(record) = input.next(filter)? {
             match record {
                 Record::Result(result) => take(*result, &mut groups, &mut worker, filter)?,
                 other => filter.emit(&other)?,
             }
         }
+        filter.take_line();
     }
     if let Some(root) = &root {
         for found in finals::targets(root) {

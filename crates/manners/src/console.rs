@@ -8,26 +8,38 @@ use std::time::Duration;
 /// left to tell.
 pub(crate) struct Console {
     terminal: bool,
-    shows_progress: Mutex<bool>,
+    line: Mutex<Line>,
+}
+
+/// The last line of the terminal.
+#[derive(Default)]
+struct Line {
+    /// Whether progress stands there.
+    shown: bool,
+    /// Whether it is another filter's to draw on.
+    is_of_another: bool,
 }
 
 impl Console {
     pub(crate) fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), shows_progress: Mutex::new(false) }
+        Self { terminal: std::io::stderr().is_terminal(), line: Mutex::default() }
     }
 
     /// Writes a message as a line of its own.
     pub(crate) fn say(&self, message: &str) {
-        let mut shown = self.lock();
-        write(&format!("{}{}\n", erase(&mut shown), printable(message)));
+        let mut line = self.lock();
+        write(&format!("{}{}\n", line.erase(), printable(message)));
     }
 
     /// Shows where the work stands: in place on a terminal, as a line elsewhere.
     pub(crate) fn progress(&self, text: &str) {
-        let mut shown = self.lock();
+        let mut line = self.lock();
+        if line.is_of_another {
+            return;
+        }
         if self.terminal {
-            write(&format!("{}{text}", erase(&mut shown)));
-            *shown = true;
+            write(&format!("{}{text}", line.erase()));
+            line.shown = true;
         } else {
             write(&format!("{text}\n"));
         }
@@ -35,7 +47,14 @@ impl Console {
 
     /// Takes the progress line off the terminal.
     pub(crate) fn clear(&self) {
-        write(erase(&mut self.lock()));
+        let mut line = self.lock();
+        line.is_of_another = false;
+        write(line.erase());
+    }
+
+    /// Leaves the last line to another filter that draws on it, or takes it back. Messages go over it in either case.
+    pub(crate) fn leave_line(&self, to_another: bool) {
+        self.lock().is_of_another = to_another;
     }
 
     /// How long progress is not shown again: a log wants fewer lines than a terminal.
@@ -48,13 +67,15 @@ impl Console {
         self.terminal && !std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.shows_progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn erase(shown: &mut bool) -> &'static str {
-    if std::mem::take(shown) { "\r\x1b[K" } else { "" }
+impl Line {
+    fn erase(&mut self) -> &'static str {
+        if std::mem::take(&mut self.shown) || self.is_of_another { "\r\x1b[K" } else { "" }
+    }
 }
 
 fn write(text: &str) {

@@ -1,7 +1,9 @@
 //! A running filter: where its records and messages go, and whether anything failed.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -23,6 +25,8 @@ pub struct Filter {
     quiet: bool,
     verbose: u8,
     shows_progress: bool,
+    /// Whether it may be that the filter whose output is stdin shows its progress on the same terminal.
+    may_share_line: bool,
     pub(crate) output: Output,
     pub(crate) console: Console,
     /// To be told that the reader has gone, while there is nothing to write.
@@ -49,6 +53,7 @@ impl Filter {
             quiet: common.quiet,
             verbose: common.verbose,
             shows_progress,
+            may_share_line: shows_progress && common.progress == When::Auto && is_pipe(io::stdin()),
             output: Output::new(stdout.try_clone()?, common.line_buffered),
             console,
             stdout,
@@ -119,6 +124,18 @@ impl Filter {
     /// Where the work stands.
     pub fn progress(&self) -> Progress<'_> {
         Progress::new(self.shows_progress.then_some(&self.console), &self.tally)
+    }
+
+    /// Shows no progress for as long as the filter that stdin is a pipe from may show its own, on the same line
+    /// of the same terminal: for a filter whose work is little beside that of the one before it. `--progress on`
+    /// shows it all the same.
+    pub fn leave_line_to_stdin(&self) {
+        self.console.leave_line(self.may_share_line);
+    }
+
+    /// Shows progress from now on: stdin has ended.
+    pub fn take_line(&self) {
+        self.console.leave_line(false);
     }
 
     /// The first SIGTERM or SIGUSR1 asks to finish what has begun: [`Input::next`](crate::Input::next)
@@ -192,6 +209,12 @@ impl Filter {
             }
         }
     }
+}
+
+/// Whether another program is at the other end.
+fn is_pipe(stream: impl AsFd) -> bool {
+    let copy = stream.as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata());
+    copy.is_ok_and(|of| of.file_type().is_fifo() || of.file_type().is_socket())
 }
 
 /// What poll calls the time until then, rounded up so that it does not come back early.

@@ -1,4 +1,4 @@
-//! Signals as flags that a poll can wait for, death by signal, and which streams were closed.
+//! Signals as flags that a poll can wait for, death by signal, and what has to be seen to before `main`.
 //!
 //! SIGINT and SIGTERM ask a filter to stop. A filter that drains takes the first SIGTERM or
 //! SIGUSR1 as the wish to finish what it has begun, and the next SIGTERM, or a SIGINT, as the
@@ -177,9 +177,16 @@ pub(crate) fn was_closed(stream: impl AsFd) -> bool {
 // one needs nothing of Rust's runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = note_closed_streams;
+static BEFORE_MAIN: extern "C" fn() = before_main;
 
-extern "C" fn note_closed_streams() {
+extern "C" fn before_main() {
+    note_closed_streams();
+    // HDF5 would rather lock the files of a running scan than do as it is told when it opens one.
+    // SAFETY: there is one thread, and the name ends in NUL.
+    unsafe { libc::unsetenv(c"HDF5_USE_FILE_LOCKING".as_ptr()) };
+}
+
+fn note_closed_streams() {
     for stream in 0..3 {
         // SAFETY: F_GETFD reads the flags of a descriptor, or says that it is not open.
         if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
