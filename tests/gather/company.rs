@@ -16,7 +16,7 @@ fn each_final_has_its_picture_and_its_text() {
         let plot = summary["plot"].as_str().unwrap();
         assert!(plot.contains(expected));
         assert_eq!(&std::fs::read(plot).unwrap()[..4], b"\x89PNG");
-        let text = std::fs::read_to_string(summary["export"].as_str().unwrap()).unwrap();
+        let text = std::fs::read_to_string(summary["export"][0].as_str().unwrap()).unwrap();
         let columns: Vec<usize> = text.lines().map(|line| line.split(' ').count()).collect();
         assert!(columns.len() > 250 && columns.iter().all(|columns| *columns == 3));
     }
@@ -48,6 +48,26 @@ fn an_average_that_comes_too_late_says_what_to_do() {
 }
 
 #[test]
+fn ranges_of_frames_are_exported_a_file_each() {
+    let site = Site::new(&small());
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;
+    let summary = run("gather", &["--average", "median,10", "--export", "xye,fxye"], &results).good();
+    let exports: Vec<String> = serde_json::from_value(summary.records("summary")[0]["export"].clone()).unwrap();
+    let ends = ["00000-00009.xye", "00010-00019.xye", "00020-00023.xye"];
+    assert_eq!(exports.len(), 6, "{exports:?}");
+    for (export, end) in exports.iter().zip(ends) {
+        assert!(export.ends_with(end) && std::fs::read_to_string(export).unwrap().lines().count() > 250, "{export}");
+    }
+    assert!(exports[5].ends_with("00020-00023.fxye"), "{exports:?}");
+    // What the average needs is still there: the patterns alone.
+    run("gather", &["--average", "median"], &results).good();
+
+    let wrong = run("gather", &["--average", "mode"], "");
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.stderr.contains("expected mean, sum or median"), "{}", wrong.stderr);
+}
+
+#[test]
 fn kept_parts_and_kept_sums_stay() {
     let site = Site::new(&small());
     let results = run("ai-integrate", NOTHING, &site.plan("out", &["--by", "file"])).good().stdout;
@@ -57,6 +77,6 @@ fn kept_parts_and_kept_sums_stay() {
     assert!(site.parts("out").is_empty());
     let average = run("gather", &["--average", "sum", "--export", "csv"], &results).good().records("summary");
     assert!(
-        std::fs::read_to_string(average[0]["export"].as_str().unwrap()).unwrap().starts_with("q,intensity,error\n")
+        std::fs::read_to_string(average[0]["export"][0].as_str().unwrap()).unwrap().starts_with("q,intensity,error\n")
     );
 }

@@ -40,11 +40,57 @@ with h5py.File(sys.argv[1]) as file:
     out["raw"] = list(entry["instrument/pilatus/data"].shape) if "pilatus" in entry["instrument"] else None
     out["sum"] = float(numpy.nansum(data["intensity"][()].astype("f8")))
     averaged = process.get("averaged")
-    out["averaged"] = averaged and [averaged.attrs["signal"], list(averaged.attrs["axes"])]
+    out["averaged"] = averaged and [averaged.attrs["signal"], list(averaged.attrs["axes"]), list(averaged["intensity"].shape)]
+print(json.dumps(out))
+"#;
+
+/// The fields of NXazint1d and NXazint2d that must be there, and what they say.
+const NXAZINT: &str = r#"
+import json, sys
+import h5py, numpy
+import silx.io
+from silx.io.nxdata import get_default
+
+out = {}
+with silx.io.open(sys.argv[1]) as file:
+    plot = get_default(file)
+    out["plot"] = [plot.is_valid, plot.signal_name, plot.axes_names, plot.interpretation, plot.errors is not None]
+with h5py.File(sys.argv[1]) as file, h5py.File(sys.argv[2]) as final:
+    entry = file[file.attrs["default"]]
+    text = lambda path: entry[path].asstr()[()]
+    out["definition"] = text("definition")
+    flags = ("solid_angle", "polarization", "normalization", "monitor")
+    out["applied"] = [bool(entry[f"{flag}_applied"][()]) for flag in flags]
+    classes = {"instrument": "NXinstrument", "instrument/monochromator": "NXmonochromator",
+               "instrument/source": "NXsource", "reduction": "NXprocess", "reduction/input": "NXparameters",
+               "data": "NXdata"}
+    out["classes"] = all(entry[name].attrs["NX_class"] == cls for name, cls in classes.items())
+    names = ["instrument/name", "instrument/source/name", "instrument/source/type", "instrument/source/probe"]
+    names += [f"reduction/{name}" for name in ("program", "version", "date", "reference")]
+    out["texts"] = all(len(text(name)) > 0 for name in names)
+    wavelength, energy = (entry[f"instrument/monochromator/{name}"] for name in ("wavelength", "energy"))
+    out["units"] = [wavelength.attrs["units"], energy.attrs["units"], float(wavelength[()] * energy[()])]
+    out["input"] = sorted(entry["reduction/input"])
+    data = entry["data"]
+    out["data"] = [data.attrs["signal"], list(data.attrs["axes"]), data.attrs["interpretation"]]
+    out["names"] = {name: [list(data[name].shape), data[name].attrs.get("long_name"), data[name].attrs.get("units")]
+                    for name in data}
+    integrated = final[final.attrs["default"]]
+    integrated = integrated[integrated.attrs["default"]]
+    same = lambda one, two: bool(numpy.array_equal(data[one][()], integrated[two][()], equal_nan=True))
+    out["same"] = [same("I", "intensity"), same("I_errors", "intensity_errors"), same("norm", "norm")]
+    edges, centers = data["radial_axis_edges"][()], data["radial_axis"][()]
+    out["edges"] = float(abs((edges[1:] + edges[:-1]) / 2 - centers).max())
+    out["monitor"] = "monitor" in entry and entry["monitor/data"].shape[0]
 print(json.dumps(out))
 "#;
 
 fn look(file: &str) -> Option<Value> {
+    ask(LOOK, &[file])
+}
+
+/// What a script in the peers' environment says.
+fn ask(script: &str, arguments: &[&str]) -> Option<Value> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
     let python = peers.join("bin/python");
@@ -53,7 +99,7 @@ fn look(file: &str) -> Option<Value> {
         eprintln!("skipped: no {}", python.display());
         return None;
     }
-    let done = Command::new(python).args(["-c", LOOK, file]).output().unwrap();
+    let done = Command::new(python).args(["-c", script]).args(arguments).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     Some(serde_json::from_slice(&done.stdout).unwrap())
 }
@@ -87,7 +133,7 @@ fn silx_and_h5py_find_their_way() {
     assert_eq!(seen["texts"][1], true);
     assert_eq!(seen["links"], json!({"instrument": "ExternalLink", "sample": "ExternalLink"}));
     assert_eq!((&seen["counter"], &seen["same"]), (&json!(24), &json!(true)));
-    assert_eq!(seen["averaged"], json!(["intensity", ["q"]]));
+    assert_eq!(seen["averaged"], json!(["intensity", ["q"], [300]]));
 }
 
 #[test]
@@ -98,4 +144,41 @@ fn a_virtual_final_shows_the_same() {
         seen["dtypes"].take();
     }
     assert_eq!(copied, mapped);
+}
+
+#[test]
+fn exports_are_by_the_definition_of_nxazint() {
+    for (flags, definition) in [(&["--unit", "2th_deg"][..], "NXazint1d"), (&["--npt-azim", "8"], "NXazint2d")] {
+        let site = Site::new(&small());
+        let tasks = site.plan("out", &[flags, &["--by", "frames=9", "--monitor", "monitor"]].concat());
+        let some: Vec<&str> = tasks.lines().take(2).collect();
+        let results = run("ai-integrate", &["--threads", "1"], &(some.join("\n") + "\n")).good();
+        let summary = run("gather", &["--export", "nxazint"], &results.stdout).records("summary").remove(0);
+        let (file, of) = (summary["export"][0].as_str().unwrap(), summary["final"].as_str().unwrap());
+        assert!(file.ends_with("pilatus.nxs"), "{file}");
+        let Some(seen) = ask(NXAZINT, &[file, of]) else { return };
+        let is_cake = definition == "NXazint2d";
+        let (radial, units) = if is_cake { ("q", "nm^-1") } else { ("2theta", "deg") };
+        let names = if is_cake { json!([null, "azimuthal bin center", "q"]) } else { json!([null, "2theta"]) };
+        let interpretation = if is_cake { "image" } else { "spectrum" };
+        assert_eq!(seen["plot"], json!([true, "intensity", names, interpretation, true]));
+        assert_eq!(seen["definition"], definition);
+        assert_eq!(seen["applied"], json!([true, false, true, true]));
+        assert_eq!((&seen["classes"], &seen["texts"]), (&json!(true), &json!(true)));
+        assert_eq!(seen["units"], json!(["angstrom", "keV", seen["units"][2]]));
+        assert!((seen["units"][2].as_f64().unwrap() - 12.398_419_8).abs() < 1e-6, "h c in keV angstrom");
+        let axes: &[&str] = if is_cake { &[".", "azimuthal_axis", "radial_axis"] } else { &[".", "radial_axis"] };
+        assert_eq!(seen["data"], json!(["I", axes, interpretation]));
+        let row: &[u64] = if is_cake { &[8, 300] } else { &[300] };
+        let shape = [&[24], row].concat();
+        assert_eq!(seen["names"]["I"], json!([shape, "intensity", "arbitrary units"]));
+        assert_eq!(seen["names"]["I_errors"], json!([shape, "estimated intensity error", "arbitrary units"]));
+        assert_eq!(seen["names"]["radial_axis"], json!([[300], radial, units]));
+        assert_eq!(seen["names"]["radial_axis_edges"], json!([[301], format!("{radial} bin edges"), units]));
+        assert_eq!(seen["names"]["norm"][0], json!(row));
+        assert_eq!(seen["same"], json!([true, true, true]), "the numbers of the final");
+        assert!(seen["edges"].as_f64().unwrap() < 1e-9);
+        assert_eq!(seen["monitor"], 24);
+        assert!(seen["input"].as_array().unwrap().contains(&json!("poni")), "{}", seen["input"]);
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum, ValueHint};
 use manners::Common;
-use patterns::finals::{self, Options, Want};
+use patterns::finals::{self, Average, Options, Want};
 use patterns::{export, plot};
 
 /// Put the patterns of each scan into one NeXus file.
@@ -62,13 +62,19 @@ pub struct Form {
     #[arg(long)]
     pub keep_sums: bool,
 
-    /// Add one pattern of all frames, from their sums
-    #[arg(long, value_name = "HOW")]
+    /// Add patterns of many frames: the mean, sum or median of all, or of every N
+    ///
+    /// Mean and sum are made of the frames' sums, and their errors too; the median's error is what medians of
+    /// such frames scatter by. A range that lacks frames is of those that are there.
+    #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
-    /// Write that pattern (the mean, where --average says nothing) as text beside the final
-    #[arg(long, value_name = "FORMAT")]
-    pub export: Option<Format>,
+    /// Write patterns for other programs beside the final; several formats with commas
+    ///
+    /// Text formats hold the patterns of --average (the mean, where it says nothing), a file each; nxazint
+    /// holds every frame.
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
+    pub export: Vec<Format>,
 
     /// Draw the patterns; for a second final and more, the final's name is added to FILE's
     #[arg(long, value_name = "FILE.png|svg", value_hint = ValueHint::FilePath)]
@@ -90,16 +96,7 @@ pub enum Layout {
     Virtual,
 }
 
-/// How frames become one pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Average {
-    /// The sum of all counts over the sum of all weights
-    Mean,
-    /// The mean times the number of frames
-    Sum,
-}
-
-/// A text format.
+/// What patterns are written as.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Format {
     /// Three columns without a header, and without empty bins
@@ -108,12 +105,17 @@ pub enum Format {
     Dat,
     /// Comma-separated values
     Csv,
+    /// GSAS powder data over centidegrees of 2theta, without empty bins; from 2theta or q
+    Fxye,
+    /// A NeXus file by the definition NXazint1d, or NXazint2d for cakes; of 2theta or q
+    Nxazint,
 }
 
 impl Args {
     /// How finals are to be made.
     pub fn options(&self) -> Options {
-        let average = self.form.average.or(self.form.export.map(|_| Average::Mean));
+        let needs_average = self.formats().any(export::Format::is_of_averages);
+        let mean = needs_average.then_some(Average::of_all(finals::Method::Mean));
         Options {
             layout: match self.form.layout {
                 Layout::Copy => finals::Layout::Copy,
@@ -122,19 +124,18 @@ impl Args {
             want: if self.complete_only { Want::Complete } else { Want::Partial },
             keep_sums: self.form.keep_sums,
             keep_parts: self.form.keep_parts,
-            average: average.map(|average| match average {
-                Average::Mean => finals::Average::Mean,
-                Average::Sum => finals::Average::Sum,
-            }),
+            average: self.form.average.or(mean),
         }
     }
 
-    /// The text format that was asked for.
-    pub fn format(&self) -> Option<export::Format> {
-        self.form.export.map(|format| match format {
+    /// The formats that were asked for.
+    pub fn formats(&self) -> impl Iterator<Item = export::Format> {
+        self.form.export.iter().map(|format| match format {
             Format::Xye => export::Format::Xye,
             Format::Dat => export::Format::Dat,
             Format::Csv => export::Format::Csv,
+            Format::Fxye => export::Format::Fxye,
+            Format::Nxazint => export::Format::NxAzint,
         })
     }
 

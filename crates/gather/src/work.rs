@@ -7,6 +7,7 @@ use manners::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Watch};
 use patterns::{export, part, plot};
 use records::{Extra, Fail, RawPath, Summary};
+use serde_json::Value;
 
 use crate::args::Args;
 use crate::group::Group;
@@ -56,10 +57,10 @@ impl<'a> Worker<'a> {
         filter.emit(&summary(group, built, extra).into())
     }
 
-    /// Writes the text and the picture that go with a final.
+    /// Writes the exports and the picture that go with a final.
     fn accompany(&mut self, group: &Group, extra: &mut Extra) -> Result<(), Stop> {
-        let (format, picture) = (self.args.format(), self.args.form.plot.as_deref());
-        if format.is_none() && picture.is_none() {
+        let picture = self.args.form.plot.as_deref();
+        if self.args.form.export.is_empty() && picture.is_none() {
             return Ok(());
         }
         let path = group.target.path();
@@ -67,16 +68,20 @@ impl<'a> Worker<'a> {
             Ok(of) => of,
             Err(error) => return self.refuse(group, &error),
         };
-        if let Some(format) = format {
+        let mut exports = Vec::new();
+        for format in self.args.formats() {
             match export::write(&of, format) {
-                Ok(written) => insert(extra, "export", written),
+                Ok(written) => exports.extend(written.into_iter().map(to_json)),
                 Err(why) => self.fail(group, &path, &why)?,
             }
+        }
+        if !exports.is_empty() {
+            extra.insert("export".to_owned(), exports.into());
         }
         if let Some(picture) = picture {
             let picture = numbered(picture, self.pictures, &path);
             match plot::draw(&of, &picture) {
-                Ok(()) => insert(extra, "plot", picture),
+                Ok(()) => drop(extra.insert("plot".to_owned(), to_json(picture))),
                 Err(why) => self.fail(group, &picture, &why)?,
             }
             self.pictures += 1;
@@ -153,9 +158,9 @@ fn summary(group: &Group, built: Built, extra: Extra) -> Summary {
     }
 }
 
-fn insert(extra: &mut Extra, name: &str, path: PathBuf) {
+fn to_json(path: PathBuf) -> Value {
     let path = std::path::absolute(&path).unwrap_or(path);
-    extra.insert(name.to_owned(), serde_json::to_value(RawPath::from(path)).expect("a path serializes"));
+    serde_json::to_value(RawPath::from(path)).expect("a path serializes")
 }
 
 /// The name of picture `number`: the first has the name that was asked for, the others the name of

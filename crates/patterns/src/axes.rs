@@ -16,6 +16,24 @@ impl Axis {
     pub fn label(&self) -> String {
         format!("{} ({})", self.name, self.units)
     }
+
+    /// The outer edges of the first and of the last bin. All bins are equally wide.
+    pub fn limits(&self) -> [f64; 2] {
+        match self.centers[..] {
+            [first, .., last] => {
+                let half = (last - first) / (self.centers.len() - 1) as f64 / 2.0;
+                [first - half, last + half]
+            }
+            [only] => [only - 0.5, only + 0.5],
+            [] => [0.0, 0.0],
+        }
+    }
+
+    /// The edges of the bins, one more than there are bins.
+    pub fn edges(&self) -> Vec<f64> {
+        let ([low, high], bins) = (self.limits(), self.centers.len());
+        (0..=bins).map(|edge| low + (high - low) * edge as f64 / bins.max(1) as f64).collect()
+    }
 }
 
 /// The axes of a pattern: radial, and azimuthal in a cake. The bins of a cake are stored

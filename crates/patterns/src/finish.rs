@@ -88,12 +88,17 @@ impl Finish {
         Some((intensity, row.variance.as_ref().map(error)))
     }
 
-    /// `of(sum) / (norm scale)` of each bin; what the recipe says where `norm` is zero.
-    pub(crate) fn quotients(&self, sums: &[f64], norm: &[f64], scale: f64, of: impl Fn(f64) -> f64) -> Vec<f64> {
-        let empty = match self.empty {
+    /// What a bin without pixels holds.
+    pub(crate) fn empty_value(&self) -> f64 {
+        match self.empty {
             Empty::Nan => NAN64,
             Empty::Zero => 0.0,
-        };
+        }
+    }
+
+    /// `of(sum) / (norm scale)` of each bin; what the recipe says where `norm` is zero.
+    pub(crate) fn quotients(&self, sums: &[f64], norm: &[f64], scale: f64, of: impl Fn(f64) -> f64) -> Vec<f64> {
+        let empty = self.empty_value();
         let quotient = |(&sum, &norm): (&f64, &f64)| match norm == 0.0 {
             true => empty,
             false => canonical(of(sum) / (norm * scale)),

@@ -6,24 +6,10 @@ mod made;
 use std::path::Path;
 
 use made::*;
-use patterns::finals::{self, Average, Built, Final, Layout, Options, Target, Want};
+use patterns::finals::{self, Average, Final, Layout, Method, Options, Target, Want};
 use patterns::{Row, Status, coverage};
 use recipe::{Empty, Recipe, Reference};
 use records::{Absent, Acquisition, Span, Spans};
-
-fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> Target {
-    Target::new(out, &task(acquisition, recipe, &Spans::all(acquisition.frames))).unwrap()
-}
-
-fn build(out: &Path, acquisition: &Acquisition, recipe: &Recipe, options: Options) -> Built {
-    finals::build(&target(out, acquisition, recipe), &options, &()).unwrap()
-}
-
-fn open(out: &Path) -> Final {
-    let mut there = Final::open(&out.join("sample_scan0001_p3.h5")).unwrap();
-    there.verify(0..there.status.len()).unwrap();
-    there
-}
 
 fn intensity(there: &Final, frame: usize) -> Vec<f32> {
     there.rows().unwrap().pattern(frame).unwrap().0
@@ -231,27 +217,6 @@ fn a_virtual_final_keeps_its_parts_and_becomes_a_copy_on_request() {
 }
 
 #[test]
-fn averages_come_from_the_sums() {
-    let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(Reference::Value(100.0)), acquisition(10, |_| 7));
-    write_range(out.path(), &scan, &recipe, 0, 10);
-    let options = Options { average: Some(Average::Mean), keep_parts: true, ..Options::default() };
-    build(out.path(), &scan, &recipe, options);
-    let averaged = open(out.path()).averaged.unwrap();
-    let signal: f64 = (0..10).map(|frame| row(frame).signal[3]).sum();
-    let variance: f64 = (0..10).map(|frame| row(frame).variance.unwrap()[3]).sum();
-    let norm: f64 = (0..10).map(|frame| shared().weights.norm[3] * (row(frame).monitor / 100.0)).sum();
-    assert_eq!((averaged.frames, averaged.intensity[3]), (10, signal / norm));
-    assert_eq!(averaged.errors.as_ref().unwrap()[3], variance.sqrt() / norm);
-    assert!(averaged.intensity[5].is_nan());
-
-    build(out.path(), &scan, &recipe, Options { average: Some(Average::Sum), ..Options::default() });
-    assert_eq!(open(out.path()).averaged.unwrap().intensity[3], averaged.intensity[3] * 10.0);
-    let gone = finals::build(&target(out.path(), &scan, &recipe), &options, &()).unwrap_err().to_string();
-    assert!(gone.contains("--average needs the sums of 10 frames"), "{gone}");
-}
-
-#[test]
 fn sums_are_kept_on_request_and_serve_later() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, scan) = (monitored(Reference::Mean), acquisition(10, |_| 7));
@@ -259,7 +224,7 @@ fn sums_are_kept_on_request_and_serve_later() {
     write_part(out.path(), &whole, &recipe, (0..10).map(|frame| if frame == 4 { exceptional(4) } else { row(frame) }));
     let kept = build(out.path(), &scan, &recipe, Options { keep_sums: true, ..Options::default() });
     assert_eq!(parts(out.path(), &scan, &recipe), 0);
-    let options = Options { average: Some(Average::Mean), keep_sums: true, ..Options::default() };
+    let options = Options { average: Some(Average::of_all(Method::Mean)), keep_sums: true, ..Options::default() };
     assert_eq!(build(out.path(), &scan, &recipe, options).data_digest, kept.data_digest);
 
     // A longer scan has another mean: its first frames are made anew from the sums that were kept.

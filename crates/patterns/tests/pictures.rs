@@ -1,4 +1,4 @@
-//! Pictures and text files of finals are there to be looked at and read.
+//! Pictures of finals are there to be looked at.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod made;
@@ -7,8 +7,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use made::*;
-use patterns::export::{self, Format};
-use patterns::finals::{self, Average, Final, Options, Target};
+use patterns::finals::{self, Average, Final, Method, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Weights, plot};
 use records::Spans;
@@ -39,7 +38,8 @@ fn rings(out: &Path, frames: u64) -> Final {
     (0..frames).filter(|frame| !(40..50).contains(frame)).for_each(|frame| writer.append(&rows(frame)).unwrap());
     writer.finish().unwrap();
     let target = Target::new(out, &task).unwrap();
-    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }, &()).unwrap();
+    finals::build(&target, &Options { average: Some(Average::of_all(Method::Mean)), ..Options::default() }, &())
+        .unwrap();
     Final::open(&target.path()).unwrap()
 }
 
@@ -78,30 +78,4 @@ fn one_frame_is_a_curve() {
     let path = out.path().join("one.svg");
     plot::draw(&rings(out.path(), 1), &path).unwrap();
     assert!(!std::fs::read_to_string(&path).unwrap().contains(">\nframe\n<"));
-}
-
-#[test]
-fn text_files_hold_the_average() {
-    let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (recipe(), acquisition(4, |_| 7));
-    write_range(out.path(), &scan, &recipe, 0, 4);
-    let target = Target::new(out.path(), &task(&scan, &recipe, &Spans::all(4))).unwrap();
-    finals::build(&target, &Options { average: Some(Average::Mean), ..Options::default() }, &()).unwrap();
-    let there = Final::open(&target.path()).unwrap();
-    let intensity =
-        |bin: usize| (0..4).map(|frame| row(frame).signal[bin]).sum::<f64>() / (4.0 * shared().weights.norm[bin]);
-    let read = |format: Format| std::fs::read_to_string(export::write(&there, format).unwrap()).unwrap();
-
-    let xye = read(Format::Xye);
-    let columns: Vec<Vec<f64>> =
-        xye.lines().map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect();
-    assert_eq!(columns.len(), 5, "the bin without pixels is left out");
-    assert!((columns[2][1] / intensity(2) - 1.0).abs() < 1e-8 && columns[2][0] == 2.5);
-    assert!(out.path().join("sample_scan0001_p3.xye").exists());
-
-    let dat = read(Format::Dat);
-    assert!(dat.contains("# Distance: 0.1") && dat.contains("q (nm^-1)"));
-    assert!(dat.lines().last().unwrap().contains("nan"));
-    let csv = read(Format::Csv);
-    assert!(csv.starts_with("q,intensity,error\n5.00000000e-01,"), "{csv}");
 }

@@ -11,7 +11,7 @@ use super::merge::Merge;
 use super::options::go_on;
 use super::supply::Supply;
 use super::write::{self, Content};
-use super::{Built, Error, Final, Layout, Options, Target, Want, Watch, register};
+use super::{Built, Error, Final, Layout, Method, Options, Target, Want, Watch, register};
 use crate::coverage::{directory, parts_of};
 use crate::part::{self, Part};
 use crate::{Finish, Shared, h5};
@@ -149,9 +149,9 @@ impl<'a> Attempt<'a> {
         let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
         let layout = existing.layout == options.layout || existing.layout == Layout::Copy;
         let extras = (existing.has_sums || !options.keep_sums)
-            && options
-                .average
-                .is_none_or(|average| existing.averaged.as_ref().is_some_and(|has| has.average == average));
+            && options.average.is_none_or(|average| {
+                existing.averaged.as_ref().is_some_and(|has| has.average == average && has.is_intact())
+            });
         let rows = existing.layout == Layout::Virtual || existing.is_intact();
         absorbed && layout && extras && rows && existing.status == supply.status
     }
@@ -163,7 +163,10 @@ impl<'a> Attempt<'a> {
             return Ok(());
         };
         let new_mean = !finish.is_framewise() && existing.reference.to_bits() != supply.reference.to_bits();
-        let what = match (new_mean, self.options.keep_sums, self.options.average) {
+        // The median is that of the patterns, of which alone an empty bin can't be told where it is 0.
+        let average =
+            self.options.average.filter(|average| average.method != Method::Median || finish.empty_value() == 0.0);
+        let what = match (new_mean, self.options.keep_sums, average) {
             (true, _, _) => "the monitor's new mean",
             (_, true, _) => "--keep-sums",
             (_, _, Some(_)) => "--average",

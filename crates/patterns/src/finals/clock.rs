@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// ISO 8601 in UTC, to the second: `2026-02-03T04:05:06Z`.
-pub(super) fn iso8601(time: SystemTime) -> String {
+pub(crate) fn iso8601(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (days, of_day) = (seconds / 86400, seconds % 86400);
     let (year, month, day) = date(days);

@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::Xxh3;
 
+use super::average::Pattern;
 use crate::{Axes, Shared, Status};
 
 /// XXH3-64 of a frame's status and pattern.
@@ -10,6 +11,16 @@ pub(super) fn of_row(status: Status, intensity: &[f32], errors: Option<&[f32]>) 
     bytes.push(status as u8);
     bytes.extend(intensity.iter().chain(errors.unwrap_or_default()).flat_map(|value| value.to_le_bytes()));
     xxhash_rust::xxh3::xxh3_64(&bytes)
+}
+
+/// XXH3-64 of a pattern of many frames.
+pub(super) fn of_pattern(pattern: &Pattern) -> u64 {
+    let mut hash = Xxh3::new();
+    add_numbers(&mut hash, [pattern.frames].into_iter());
+    for values in [Some(&pattern.intensity), pattern.errors.as_ref()].into_iter().flatten() {
+        add_numbers(&mut hash, values.iter().map(|value| value.to_bits()));
+    }
+    hash.digest()
 }
 
 /// XXH3-128 of axes, weights and rows, in 32 hexadecimal digits: equal for equal patterns, however

@@ -71,6 +71,11 @@ impl<'a> Merge<'a> {
         Ok(Merged { status, pattern, sums, scale })
     }
 
+    /// The weights of a frame that invalidates no pixel.
+    pub fn shared_weights(&self) -> &'a Weights {
+        &self.shared.weights
+    }
+
     /// The weights of a frame.
     pub fn weights<'b>(&'b self, row: &'b Row) -> &'b Weights {
         row.exception.as_ref().unwrap_or(&self.shared.weights)

@@ -13,7 +13,7 @@
 //!       monitor                f64 (points), where the recipe has one, with @reference
 //!       norm, norm_sq, count   f64 ([chi,] radial), once
 //!       signal, variance       f64: the sums, on request; `exceptions` holds the weights that differ
-//!     averaged                 NXdata: one pattern of all frames, on request
+//!     averaged                 NXdata: patterns of many frames, on request, see [`Average`]
 //!     coverage                 NXcollection: what a rerun asks for, and the digests of all of it
 //! ```
 //!
@@ -33,6 +33,7 @@
 //! that changes even after that is an error, not an approximation.
 
 mod average;
+mod averaged;
 mod build;
 mod built;
 mod clock;
@@ -50,15 +51,18 @@ mod target;
 mod tree;
 mod write;
 
-pub use average::{Average, Averaged};
+pub use average::{Average, Method, Pattern};
+pub use averaged::Averaged;
 pub use build::build;
 pub use built::Built;
+pub(crate) use clock::iso8601;
 pub use error::Error;
 pub use options::{Options, Want, Watch};
 pub use read::Final;
 pub use register::targets;
 pub use rows::Rows;
 pub use target::Target;
+pub(crate) use tree::group;
 
 /// How a final stores its patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub struct Options {
     pub keep_sums: bool,
     /// Keep the parts even where the final no longer needs them.
     pub keep_parts: bool,
-    /// One pattern of all frames besides.
+    /// Patterns of many frames besides.
     pub average: Option<Average>,
 }
 

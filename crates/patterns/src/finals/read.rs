@@ -8,9 +8,8 @@ use hdf5::Group;
 use recipe::Recipe;
 use records::{Record, Task};
 
-use super::average::{Average, Averaged};
 use super::tree::{PROGRAM, name};
-use super::{Error, Layout, digest};
+use super::{Averaged, Error, Layout, digest};
 use crate::{Axes, Axis, Shared, Status, Weights, h5};
 
 /// A final file.
@@ -39,7 +38,7 @@ pub struct Final {
     pub parts: Vec<String>,
     /// Whether the frames' sums are kept.
     pub has_sums: bool,
-    /// The pattern of all frames, if it was asked for.
+    /// The patterns of many frames, if they were asked for.
     pub averaged: Option<Averaged>,
     /// Which rows are as they were written. Nothing is known of the rows of virtual finals, which are
     /// those of its parts.
@@ -114,17 +113,18 @@ fn read(path: &Path, file: h5::Open) -> Result<Final, String> {
         true => h5::read_list(&integrated, name::MONITOR).map_err(text)?,
         false => vec![crate::finish::NAN64; frames],
     };
+    let shared = read_shared(&integrated).map_err(text)?;
     let this = Final {
         path: path.to_path_buf(),
         layout: Layout::from_name(&h5::get_text(&coverage, name::LAYOUT).map_err(text)?).ok_or("unknown layout")?,
-        shared: Arc::new(read_shared(&integrated).map_err(text)?),
+        averaged: Averaged::read(&process, &coverage, &shared).map_err(text)?,
+        shared: Arc::new(shared),
         status: status.ok_or("unknown status")?,
         stored_digest: list(name::STORED_DIGEST)?,
         reference: h5::get_number(&coverage, name::REFERENCE).map_err(text)?,
         data_digest: h5::get_text(&coverage, name::DATA_DIGEST).map_err(text)?,
         parts: parts_text.lines().map(str::to_owned).collect(),
         has_sums: integrated.link_exists(name::SIGNAL),
-        averaged: read_averaged(&process).map_err(text)?,
         intact: vec![false; frames],
         row_digest: list(name::ROW_DIGEST)?,
         monitor,
@@ -171,19 +171,4 @@ fn read_shared(integrated: &Group) -> hdf5::Result<Shared> {
         count: integrated.dataset(name::COUNT)?.read_raw()?,
     };
     Ok(Shared { axes: Axes { radial, chi }, weights })
-}
-
-fn read_averaged(process: &Group) -> hdf5::Result<Option<Averaged>> {
-    if !process.link_exists(name::AVERAGED) {
-        return Ok(None);
-    }
-    let group = process.group(name::AVERAGED)?;
-    let method = h5::get_text(&group, name::METHOD)?;
-    let errors = group.link_exists(name::ERRORS).then(|| group.dataset(name::ERRORS)?.read_raw()).transpose()?;
-    Ok(Some(Averaged {
-        average: Average::from_name(&method).ok_or("unknown average")?,
-        frames: group.dataset(name::FRAMES)?.read_scalar()?,
-        intensity: group.dataset(name::INTENSITY)?.read_raw()?,
-        errors,
-    }))
 }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use hdf5::{Dataset, Group, Result};
 use recipe::Recipe;
 
-use super::{Average, Averaged, Target, clock, links};
+use super::{Target, clock, links};
 use crate::{Axis, Shared, Status, h5};
 
 /// The names of groups, datasets and attributes.
@@ -36,6 +36,7 @@ pub(super) mod name {
     pub const LAYOUT: &str = "layout";
     pub const METHOD: &str = "method";
     pub const FRAMES: &str = "frames";
+    pub const AVERAGED_DIGEST: &str = "averaged_digest";
 }
 
 /// The groups of a new final that the patterns go into.
@@ -67,7 +68,8 @@ impl Tree {
         write_configuration(&process, target, recipe)?;
         let integrated = group(&process, name::INTEGRATED, "NXdata")?;
         let title = format!("{} {}", scan.detector, scan.title.as_deref().unwrap_or_default());
-        write_axes(&integrated, shared, title.trim(), Some(target.frames()))?;
+        let frames: Vec<i64> = (0..target.frames() as i64).collect();
+        write_axes(&integrated, shared, title.trim(), Some(Points { numbers: &frames, label: "frame" }))?;
         for (name, values, meaning) in [
             (name::NORM, &shared.weights.norm, "sum of normalization"),
             (name::NORM_SQ, &shared.weights.norm_sq, "sum of squared normalization"),
@@ -106,23 +108,6 @@ impl Tree {
         h5::set_text(&dataset, "long_name", counter)?;
         h5::set_number(&dataset, name::REFERENCE, reference)
     }
-
-    /// Writes the pattern of all frames, as an NXdata of its own.
-    pub fn write_averaged(&self, shared: &Shared, averaged: &Averaged) -> Result<()> {
-        let group = group(&self.process, name::AVERAGED, "NXdata")?;
-        let what = match averaged.average {
-            Average::Mean => "mean",
-            Average::Sum => "sum",
-        };
-        write_axes(&group, shared, &format!("{what} of {} frames", averaged.frames), None)?;
-        h5::set_text(&group, name::METHOD, averaged.average.name())?;
-        let shape = shared.axes.shape();
-        interpret(&array(&group, name::INTENSITY, &averaged.intensity, &shape)?, shared)?;
-        if let Some(errors) = &averaged.errors {
-            array(&group, name::ERRORS, errors, &shape)?;
-        }
-        group.new_dataset::<u64>().obj_track_times(false).create(name::FRAMES)?.write_scalar(&averaged.frames)
-    }
 }
 
 /// The name in `creator` and `program`.
@@ -142,7 +127,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Makes a group of a NeXus class.
-pub(super) fn group(parent: &Group, name: &str, nexus_class: &str) -> Result<Group> {
+pub(crate) fn group(parent: &Group, name: &str, nexus_class: &str) -> Result<Group> {
     let group = parent.create_group(name)?;
     class(&group, nexus_class)?;
     Ok(group)
@@ -166,8 +151,16 @@ fn write_configuration(process: &Group, target: &Target, recipe: &Recipe) -> Res
     Ok(())
 }
 
-/// Writes the axes of an NXdata, with the frames' numbers first where there are `points`.
-fn write_axes(group: &Group, shared: &Shared, title: &str, points: Option<u64>) -> Result<()> {
+/// The first axis of patterns one after the other.
+pub(super) struct Points<'a> {
+    /// What each is called by.
+    pub numbers: &'a [i64],
+    /// What these numbers are.
+    pub label: &'a str,
+}
+
+/// Writes the axes of an NXdata, the `points` first where there are any.
+pub(super) fn write_axes(group: &Group, shared: &Shared, title: &str, points: Option<Points>) -> Result<()> {
     let mut names: Vec<&str> = points.iter().map(|_| name::POINTS).collect();
     names.extend(shared.axes.iter().map(|axis| axis.name.as_str()));
     h5::set_text(group, "signal", name::INTENSITY)?;
@@ -176,9 +169,8 @@ fn write_axes(group: &Group, shared: &Shared, title: &str, points: Option<u64>) 
         h5::set_number(group, &format!("{name}_indices"), index)?;
     }
     if let Some(points) = points {
-        let numbers: Vec<i64> = (0..points as i64).collect();
-        let dataset = h5::write_list(group, name::POINTS, &numbers)?;
-        h5::set_text(&dataset, "long_name", "frame")?;
+        let dataset = h5::write_list(group, name::POINTS, points.numbers)?;
+        h5::set_text(&dataset, "long_name", points.label)?;
     }
     shared.axes.iter().try_for_each(|axis| write_axis(group, axis))?;
     h5::write_text(group, "title", title).map(drop)
@@ -190,7 +182,8 @@ fn write_axis(group: &Group, axis: &Axis) -> Result<()> {
     h5::set_text(&dataset, "long_name", &axis.label())
 }
 
-fn interpret(dataset: &Dataset, shared: &Shared) -> Result<()> {
+/// Says whether the last dimensions are a curve or an image.
+pub(super) fn interpret(dataset: &Dataset, shared: &Shared) -> Result<()> {
     let interpretation = if shared.axes.chi.is_some() { "image" } else { "spectrum" };
     h5::set_text(dataset, "interpretation", interpretation)
 }

@@ -4,7 +4,7 @@ use hdf5::Group;
 use recipe::Recipe;
 use records::{Acquisition, Record, Spans, Task};
 
-use super::average::Accumulator;
+use super::averaged::Averager;
 use super::merge::{Merge, Merged};
 use super::options::go_on;
 use super::supply::Supply;
@@ -54,7 +54,10 @@ pub(super) fn write(
             watch.advance(FRAMES_AT_ONCE.min(content.supply.status.len() - frame) as u64);
         }
         let merged = merge.frame(frame)?;
-        body.push(frame as u64, &merged, merge).map_err(&hdf5)?;
+        body.push(frame as u64, &merged).map_err(&hdf5)?;
+        if let Some(averager) = &mut body.averager {
+            averager.push(frame as u64, &merged, merge)?;
+        }
     }
     body.finish(&tree).map_err(&hdf5)
 }
@@ -67,7 +70,7 @@ struct Body<'a> {
     signal: Option<Table<f64>>,
     variance: Option<Table<f64>>,
     exceptions: Option<ExceptionsWriter>,
-    accumulator: Option<Accumulator>,
+    averager: Option<Averager<'a>>,
     row_digests: Vec<u64>,
 }
 
@@ -95,7 +98,6 @@ impl<'a> Body<'a> {
             (true, true) => mapped::create(group, name, in_part, NAN64, content).map(|()| None),
             (false, _) => Ok(None),
         });
-        let bins = content.shared.axes.bins();
         Ok(Self {
             content,
             intensity: intensity?,
@@ -103,12 +105,12 @@ impl<'a> Body<'a> {
             signal: signal?,
             variance: variance?,
             exceptions: has_sums.then(|| ExceptionsWriter::create(group)).transpose()?,
-            accumulator: content.average.map(|average| Accumulator::new(average, bins, finish)),
+            averager: content.average.map(|average| Averager::create(&tree.process, average, content)).transpose()?,
             row_digests: Vec::with_capacity(rows),
         })
     }
 
-    fn push(&mut self, frame: u64, merged: &Merged, merge: &Merge) -> hdf5::Result<()> {
+    fn push(&mut self, frame: u64, merged: &Merged) -> hdf5::Result<()> {
         let bins = self.content.shared.axes.bins();
         let nothing = vec![NAN32; bins];
         let (intensity, errors) = match &merged.pattern {
@@ -125,17 +127,14 @@ impl<'a> Body<'a> {
         push_sums(&mut self.signal, sums.map(|row| &row.signal), bins)?;
         push_sums(&mut self.variance, sums.and_then(|row| row.variance.as_ref()), bins)?;
         let Some(row) = sums else { return Ok(()) };
-        if let (Some(exceptions), Some(own)) = (&mut self.exceptions, &row.exception) {
-            exceptions.push(frame, own, &self.content.shared.weights)?;
+        match (&mut self.exceptions, &row.exception) {
+            (Some(exceptions), Some(own)) => exceptions.push(frame, own, &self.content.shared.weights),
+            _ => Ok(()),
         }
-        if let (Some(accumulator), Some(_)) = (&mut self.accumulator, &merged.pattern) {
-            accumulator.add(row, merge.weights(row), merged.scale);
-        }
-        Ok(())
     }
 
     fn finish(self, tree: &Tree) -> hdf5::Result<String> {
-        let Self { content, intensity, errors, signal, variance, exceptions, accumulator, row_digests } = self;
+        let Self { content, intensity, errors, signal, variance, exceptions, averager, row_digests } = self;
         let shared = content.shared;
         intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
         signal.into_iter().chain(variance).try_for_each(|mut table| table.flush())?;
@@ -145,9 +144,7 @@ impl<'a> Body<'a> {
         if let Some(counter) = &content.recipe.monitor {
             tree.write_monitor(counter, &content.supply.monitor, content.supply.reference)?;
         }
-        if let Some(accumulator) = accumulator {
-            tree.write_averaged(shared, &accumulator.finish(&content.finish))?;
-        }
+        averager.map_or(Ok(()), |averager| averager.finish(&tree.coverage))?;
         write_coverage(&tree.coverage, content, &row_digests)
     }
 }

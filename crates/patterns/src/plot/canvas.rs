@@ -6,7 +6,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
-use super::reduce::{Map, Picture, edge};
+use super::reduce::{Map, Picture};
 use super::scale::{Scale, tick};
 
 const FONT: &str = "sans-serif";
@@ -68,7 +68,7 @@ where
 {
     let (width, _) = area.dim_in_pixel();
     let (map_area, bar) = area.split_horizontally(width - RIGHT);
-    let (left, right) = (edge(&picture.radial.centers, false), edge(&picture.radial.centers, true));
+    let [left, right] = picture.radial.limits();
     let mut chart = ChartBuilder::on(&map_area)
         .margin(8)
         .x_label_area_size(34)
@@ -123,7 +123,7 @@ where
 {
     let (width, _) = area.dim_in_pixel();
     let (area, _) = area.split_horizontally(width - RIGHT);
-    let centers = &picture.radial.centers;
+    let (centers, [left, right]) = (&picture.radial.centers, picture.radial.limits());
     let there = picture.mean.iter().copied().filter(|value| value.is_finite());
     let (low, high) =
         there.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
@@ -133,7 +133,7 @@ where
         .margin(8)
         .x_label_area_size(56)
         .y_label_area_size(LEFT)
-        .build_cartesian_2d(edge(centers, false)..edge(centers, true), low - room..high + room)?;
+        .build_cartesian_2d(left..right, low - room..high + room)?;
     chart
         .configure_mesh()
         .axis_style(INK)

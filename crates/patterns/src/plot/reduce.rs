@@ -69,9 +69,9 @@ impl Picture {
                 map[line * rows / lines].add(index % radial * columns / radial, value);
             }
         }
-        let (label, from, to) = match &axes.chi {
-            Some(chi) => (chi.label(), edge(&chi.centers, false), edge(&chi.centers, true)),
-            None => ("frame".to_owned(), -0.5, total as f64 - 0.5),
+        let (label, [from, to]) = match &axes.chi {
+            Some(chi) => (chi.label(), chi.limits()),
+            None => ("frame".to_owned(), [-0.5, total as f64 - 0.5]),
         };
         let scan = &of.task.acquisition;
         let title = scan.title.as_deref().unwrap_or_default();
@@ -83,18 +83,5 @@ impl Picture {
             mean: mean.values(),
             frames: (integrated as u64, total as u64),
         })
-    }
-}
-
-/// The outer edge of the first or last bin of an axis.
-pub(super) fn edge(centers: &[f64], last: bool) -> f64 {
-    let half = match centers {
-        [first, .., end] => (end - first) / (centers.len() - 1) as f64 / 2.0,
-        _ => 0.5,
-    };
-    match (centers, last) {
-        ([.., end], true) => end + half,
-        ([first, ..], false) => first - half,
-        ([], _) => 0.0,
     }
 }

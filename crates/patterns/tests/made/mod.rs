@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use patterns::finals::{self, Built, Final, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Status, Weights};
 use recipe::{Deviation, Dummy, Empty, ErrorModel, Recipe, Reference, Split};
@@ -33,7 +34,7 @@ pub fn recipe() -> Recipe {
         empty: Empty::Nan,
         dummy: Dummy::Auto,
         detector_mask: true,
-        poni: "Distance: 0.1\nWavelength: 1e-10\n".to_owned(),
+        poni: "Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned(),
         poni_file: "/data/lab6.poni".into(),
         detector_file: None,
         mask: Vec::new(),
@@ -177,4 +178,21 @@ pub fn write_cake(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: 
     (from..to).for_each(|frame| writer.append(&row(frame)).unwrap());
     writer.finish().unwrap();
     out.join(task.part.as_path())
+}
+
+/// What a final of the whole scan is of.
+pub fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> Target {
+    Target::new(out, &task(acquisition, recipe, &Spans::all(acquisition.frames))).unwrap()
+}
+
+/// Makes that final.
+pub fn build(out: &Path, acquisition: &Acquisition, recipe: &Recipe, options: Options) -> Built {
+    finals::build(&target(out, acquisition, recipe), &options, &()).unwrap()
+}
+
+/// Opens and verifies the final.
+pub fn open(out: &Path) -> Final {
+    let mut there = Final::open(&out.join("sample_scan0001_p3.h5")).unwrap();
+    there.verify(0..there.status.len()).unwrap();
+    there
 }

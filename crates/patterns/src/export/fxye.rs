@@ -1,0 +1,70 @@
+//! GSAS's FXYE: powder data in free format, each record a position, an intensity and its error.
+//!
+//! ```text
+//! LaB6_0001 1.1 pilatus: mean of 60 frames, 0.4100 angstrom
+//! BANK 1 2480 2480 CONST 134.521 1.702 0 0 FXYE
+//!   1.34521000e+02  1.20000000e+01  1.00000000e-01
+//! ```
+//!
+//! Positions are centidegrees of 2θ; the bank's line gives the number of points and of records, which are equal,
+//! and the first position and the step. Where the axis is q, 2θ = 2 arcsin(q λ / 4π) makes unequal steps, and
+//! that of the line is their mean: programs read the positions of the records. A point without data, or without an
+//! error above zero, can't be weighted in a refinement, and is left out.
+
+use std::f64::consts::PI;
+
+use geometry::{Poni, Unit};
+
+use super::Error;
+use super::text::{number, what};
+use crate::finals::{Final, Pattern};
+
+/// A title has no more columns.
+const TITLE: usize = 80;
+
+pub(super) fn text(of: &Final, pattern: &Pattern) -> Result<String, Error> {
+    let (positions, wavelength) = centidegrees(of)?;
+    let sigma = |bin: usize| match &pattern.errors {
+        Some(errors) => errors[bin],
+        // Without an error model, every point weighs the same.
+        None => 1.0,
+    };
+    let is_there = |bin: &usize| pattern.intensity[*bin].is_finite() && sigma(*bin).is_finite() && sigma(*bin) > 0.0;
+    let bins: Vec<usize> = (0..positions.len()).filter(is_there).collect();
+    let (first, last) =
+        (bins.first().map_or(0.0, |bin| positions[*bin]), bins.last().map_or(0.0, |bin| positions[*bin]));
+    let span = bins.first().zip(bins.last()).map_or(1, |(first, last)| (last - first).max(1));
+    let scan = &of.task.acquisition;
+    let stem = scan.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut title = format!("{stem} {} {}: {}", scan.entry, scan.detector, what(of, pattern));
+    if let Some(wavelength) = wavelength {
+        title += &format!(", {:.6} angstrom", wavelength * 1e10);
+    }
+    let title: String = title.chars().map(|char| if char.is_control() { ' ' } else { char }).take(TITLE).collect();
+    let (count, step) = (bins.len(), (last - first) / span as f64);
+    let mut out = format!("{title}\nBANK 1 {count} {count} CONST {first:.6} {step:.6} 0 0 FXYE\n");
+    for bin in bins {
+        let record = [positions[bin], pattern.intensity[bin], sigma(bin)].map(|value| format!("{:>16}", number(value)));
+        out += &format!("{}\n", record.join(" "));
+    }
+    Ok(out)
+}
+
+/// The bins' centres in hundredths of a degree of 2θ, and the wavelength in metres where it is known.
+fn centidegrees(of: &Final) -> Result<(Vec<f64>, Option<f64>), Error> {
+    let (path, format) = (|| of.path.clone(), "fxye");
+    let axis = &of.shared.axes.radial;
+    let unit = Unit::parse(&format!("{}_{}", axis.name, axis.units)).ok();
+    let poni = Poni::parse(&of.recipe.poni);
+    let wavelength = poni.as_ref().ok().and_then(|poni| poni.wavelength);
+    let two_theta: Vec<f64> = match unit {
+        Some(unit @ (Unit::TthDeg | Unit::TthRad)) => axis.centers.iter().map(|angle| angle / unit.scale()).collect(),
+        Some(unit @ (Unit::QNm | Unit::QA)) => {
+            let why = poni.err().map_or_else(|| "the PONI file has none".to_owned(), |why| why.to_string());
+            let wavelength = wavelength.ok_or_else(|| Error::Wavelength { path: path(), format, why })? * 1e9;
+            axis.centers.iter().map(|q| 2.0 * (q / unit.scale() * wavelength / (4.0 * PI)).asin()).collect()
+        }
+        _ => return Err(Error::Axis { path: path(), axis: axis.label(), format, expected: "2th or q" }),
+    };
+    Ok((two_theta.into_iter().map(|angle| angle.to_degrees() * 100.0).collect(), wavelength))
+}

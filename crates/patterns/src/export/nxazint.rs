@@ -1,0 +1,193 @@
+//! NeXus files by the application definitions NXazint1d and NXazint2d: every frame of a scan, in the words of
+//! <https://manual.nexusformat.org/classes/applications/NXazint1d.html>.
+//!
+//! ```text
+//! /<N>.<M>                       NXentry   definition, title, start_time, end_time,
+//!                                          solid_angle_applied, polarization_applied, normalization_applied, monitor_applied
+//!   instrument                   NXinstrument   name; monochromator (wavelength, energy); source (name, type, probe)
+//!   reduction                    NXprocess      program, version, date, reference; input (every setting of the recipe)
+//!   monitor                      NXmonitor      data, where the recipe has a monitor
+//!   data                         NXdata         I, I_errors (nImg[, nEta], nRad), the axes, their edges, norm, frame_status
+//! ```
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use geometry::{Poni, Unit};
+use hdf5::Group;
+use manners::atomic::{self, AtomicFile};
+
+use super::Error;
+use crate::finals::{Final, group, iso8601};
+use crate::finish::NAN32;
+use crate::table::Table;
+use crate::{Axis, h5};
+
+const NAME: &str = "nxazint";
+/// Of the method and its formulas.
+const REFERENCE: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
+/// Planck's constant times the speed of light in keV Å, exact in SI units since 2019.
+const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
+const ARBITRARY: &str = "arbitrary units";
+
+/// Writes the file beside the final, in place of an earlier one.
+pub(super) fn write(of: &Final) -> Result<PathBuf, Error> {
+    let path = of.path.with_extension("nxs");
+    let axis = &of.shared.axes.radial;
+    let radial = match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::base) {
+        Ok(Unit::QNm) => "q",
+        Ok(Unit::TthRad) => "2theta",
+        _ => {
+            let expected = "q or 2th";
+            return Err(Error::Axis { path: of.path.clone(), axis: axis.label(), format: NAME, expected });
+        }
+    };
+    let poni = Poni::parse(&of.recipe.poni);
+    let known = poni.map_err(|why| why.to_string()).and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
+    let wavelength = known.map_err(|why| Error::Wavelength { path: of.path.clone(), format: NAME, why })?;
+    let io = |why| Error::Io { path: path.clone(), why };
+    atomic::remove_leftovers(&path).map_err(io)?;
+    let temporary = AtomicFile::create(&path).map_err(io)?;
+    let hdf5 = |why| Error::Hdf5 { path: path.clone(), why };
+    let file = h5::create(temporary.path(), 0).map_err(hdf5)?;
+    let entry = write_entry(&file, of, wavelength).map_err(hdf5)?;
+    let data = Data::create(&entry, of, radial).map_err(hdf5)?;
+    let Data { mut intensity, mut errors } = data;
+    let (mut rows, bins) = (of.rows()?, of.shared.axes.bins());
+    for frame in 0..of.status.len() {
+        let (values, sigmas) = rows.pattern(frame)?;
+        intensity.push(values).map_err(hdf5)?;
+        if let Some(errors) = &mut errors {
+            errors.push(sigmas.unwrap_or_else(|| vec![NAN32; bins])).map_err(hdf5)?;
+        }
+    }
+    intensity.flush().and_then(|()| errors.iter_mut().try_for_each(Table::flush)).map_err(hdf5)?;
+    drop((intensity, errors, entry));
+    file.close().map_err(hdf5)?;
+    temporary.commit().map_err(io)?;
+    Ok(path)
+}
+
+fn write_entry(root: &Group, of: &Final, wavelength: f64) -> hdf5::Result<Group> {
+    let (scan, recipe) = (&of.task.acquisition, &of.recipe);
+    h5::set_text(root, "NX_class", "NXroot")?;
+    h5::set_text(root, "default", &scan.entry)?;
+    let entry = group(root, &scan.entry, "NXentry")?;
+    h5::set_text(&entry, "default", "data")?;
+    let definition = if of.shared.axes.chi.is_some() { "NXazint2d" } else { "NXazint1d" };
+    h5::write_text(&entry, "definition", definition)?;
+    for (name, text) in [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)] {
+        text.as_ref().map_or(Ok(()), |text| h5::write_text(&entry, name, text).map(drop))?;
+    }
+    for (name, applied) in [
+        ("solid_angle_applied", recipe.solid_angle),
+        ("polarization_applied", recipe.polarization.is_some()),
+        ("normalization_applied", true),
+        ("monitor_applied", recipe.monitor.is_some()),
+    ] {
+        write_number(&entry, name, applied)?;
+    }
+    write_instrument(&entry, of, wavelength)?;
+    write_reduction(&entry, of)?;
+    if let Some(counter) = &recipe.monitor {
+        let monitor = group(&entry, "monitor", "NXmonitor")?;
+        h5::write_list(&monitor, "data", &of.monitor)?;
+        h5::write_text(&monitor, "name", counter)?;
+    }
+    Ok(entry)
+}
+
+/// Beamline and source by the names that the raw file gives them, `unknown` where it gives none.
+fn write_instrument(entry: &Group, of: &Final, wavelength: f64) -> hdf5::Result<()> {
+    let scan = &of.task.acquisition;
+    let raw = h5::open(&scan.file).ok();
+    let raw_text = |name: &str| {
+        let path = format!("/{}/instrument/{name}", scan.entry);
+        raw.as_ref().filter(|raw| raw.link_exists(&path)).and_then(|raw| h5::read_text(raw, &path).ok())
+    };
+    let text = |name: &str, otherwise: &str| raw_text(name).unwrap_or_else(|| otherwise.to_owned());
+    let instrument = group(entry, "instrument", "NXinstrument")?;
+    h5::write_text(&instrument, "name", &text("name", "unknown"))?;
+    let monochromator = group(&instrument, "monochromator", "NXmonochromator")?;
+    let angstroms = wavelength * 1e10;
+    for (name, value, units) in [("wavelength", angstroms, "angstrom"), ("energy", KEV_ANGSTROM / angstroms, "keV")] {
+        let dataset = write_number(&monochromator, name, value)?;
+        h5::set_text(&dataset, "units", units)?;
+    }
+    let source = group(&instrument, "source", "NXsource")?;
+    h5::write_text(&source, "name", &text("source/name", "unknown"))?;
+    h5::write_text(&source, "type", &text("source/type", "Synchrotron X-ray Source"))?;
+    h5::write_text(&source, "probe", &text("source/probe", "x-ray"))?;
+    Ok(())
+}
+
+fn write_reduction(entry: &Group, of: &Final) -> hdf5::Result<()> {
+    let reduction = group(entry, "reduction", "NXprocess")?;
+    h5::write_text(&reduction, "program", "azpipe")?;
+    h5::write_text(&reduction, "version", env!("CARGO_PKG_VERSION"))?;
+    h5::write_text(&reduction, "date", &iso8601(SystemTime::now()))?;
+    h5::write_text(&reduction, "reference", REFERENCE)?;
+    let note = "azimuth: 0 along the fast axis of the image, towards its slow axis, as pyFAI has it";
+    h5::write_text(&reduction, "note", note)?;
+    let input = group(&reduction, "input", "NXparameters")?;
+    let settings: toml::Table = toml::from_str(&of.recipe.to_toml()).map_err(|why| why.to_string())?;
+    for (name, value) in settings {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        h5::write_text(&input, &name, &text)?;
+    }
+    h5::write_text(&input, "recipe_digest", &of.task.recipe_digest).map(drop)
+}
+
+/// The datasets of one row a frame.
+struct Data {
+    intensity: Table<f32>,
+    errors: Option<Table<f32>>,
+}
+
+impl Data {
+    fn create(entry: &Group, of: &Final, radial: &str) -> hdf5::Result<Self> {
+        let axes = &of.shared.axes;
+        let data = group(entry, "data", "NXdata")?;
+        let names = [Some("."), axes.chi.as_ref().map(|_| "azimuthal_axis"), Some("radial_axis")];
+        h5::set_text(&data, "signal", "I")?;
+        h5::set_texts(&data, "axes", &names.into_iter().flatten().collect::<Vec<_>>())?;
+        h5::set_text(&data, "interpretation", if axes.chi.is_some() { "image" } else { "spectrum" })?;
+        write_axis(&data, "radial_axis", radial, &format!("{radial} bin edges"), &axes.radial)?;
+        if let Some(chi) = &axes.chi {
+            write_axis(&data, "azimuthal_axis", "azimuthal bin center", "azimuthal bin edges", chi)?;
+        }
+        let norm = ndarray::ArrayViewD::from_shape(axes.shape(), &of.shared.weights.norm)?;
+        let norm = data.new_dataset_builder().with_data(norm).obj_track_times(false).create("norm")?;
+        describe(&norm, "effective number of pixels contributing to the corresponding bin", ARBITRARY)?;
+        let status: Vec<u8> = of.status.iter().map(|status| *status as u8).collect();
+        h5::write_list(&data, "frame_status", &status)?;
+        let table = |name, meaning| -> hdf5::Result<Table<f32>> {
+            let table = Table::fixed(&data, name, of.status.len(), &axes.shape())?;
+            describe(&data.dataset(name)?, meaning, ARBITRARY)?;
+            Ok(table)
+        };
+        let errors = of.recipe.error_model != recipe::ErrorModel::No;
+        Ok(Self {
+            intensity: table("I", "intensity")?,
+            errors: errors.then(|| table("I_errors", "estimated intensity error")).transpose()?,
+        })
+    }
+}
+
+/// An axis and the edges of its bins, which are equally wide.
+fn write_axis(data: &Group, name: &str, meaning: &str, edges_meaning: &str, axis: &Axis) -> hdf5::Result<()> {
+    describe(&h5::write_list(data, name, &axis.centers)?, meaning, &axis.units)?;
+    let edges = h5::write_list(data, &format!("{name}_edges"), &axis.edges())?;
+    describe(&edges, edges_meaning, &axis.units)
+}
+
+fn describe(dataset: &hdf5::Dataset, meaning: &str, units: &str) -> hdf5::Result<()> {
+    h5::set_text(dataset, "long_name", meaning)?;
+    h5::set_text(dataset, "units", units)
+}
+
+fn write_number<T: hdf5::H5Type>(group: &Group, name: &str, value: T) -> hdf5::Result<hdf5::Dataset> {
+    let dataset = group.new_dataset::<T>().obj_track_times(false).create(name)?;
+    dataset.write_scalar(&value)?;
+    Ok(dataset)
+}

@@ -1,0 +1,89 @@
+//! Columns of text.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::finals::{Final, Pattern};
+
+/// Three columns and nothing else; two where there is no error model.
+pub(super) fn xye(of: &Final, pattern: &Pattern) -> String {
+    lines(of, pattern, |columns| {
+        columns[1].is_finite().then(|| columns.iter().map(|value| number(*value)).collect::<Vec<_>>().join(" "))
+    })
+}
+
+/// Columns below a header, every bin a line.
+pub(super) fn dat(of: &Final, pattern: &Pattern) -> String {
+    let column = |value: &f64| format!("{:>14}", number(*value));
+    let header = header(of, pattern);
+    header + &lines(of, pattern, |columns| Some(columns.iter().map(column).collect::<Vec<_>>().join("  ")))
+}
+
+/// A line of names, and every bin a line.
+pub(super) fn csv(of: &Final, pattern: &Pattern) -> String {
+    let error = if pattern.errors.is_some() { ",error" } else { "" };
+    let header = format!("{},intensity{error}\n", of.shared.axes.radial.name);
+    header
+        + &lines(of, pattern, |columns| Some(columns.iter().map(|value| number(*value)).collect::<Vec<_>>().join(",")))
+}
+
+/// One line a bin, of its position, intensity and error; none where there is nothing to write.
+fn lines(of: &Final, pattern: &Pattern, line: impl Fn(&[f64]) -> Option<String>) -> String {
+    let mut out = String::new();
+    for (bin, (center, intensity)) in of.shared.axes.radial.centers.iter().zip(&pattern.intensity).enumerate() {
+        let error = pattern.errors.as_ref().map(|errors| errors[bin]);
+        let columns: Vec<f64> = [*center, *intensity].into_iter().chain(error).collect();
+        out.extend(line(&columns).into_iter().flat_map(|line| [line, "\n".to_owned()]));
+    }
+    out
+}
+
+fn header(of: &Final, pattern: &Pattern) -> String {
+    let (axis, scan) = (&of.shared.axes.radial, &of.task.acquisition);
+    let mut header = String::new();
+    let mut line = |text: &str| writeln!(header, "# {text}").expect("a string takes all text");
+    line(&format!("== {}, azpipe {} ==", what(of, pattern), env!("CARGO_PKG_VERSION")));
+    line(&format!("File: {}", one_line(&scan.file)));
+    line(&format!("Entry: {} Detector: {}", scan.entry, scan.detector));
+    of.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));
+    line(&format!("Recipe digest: {}", of.task.recipe_digest));
+    let error = if pattern.errors.is_some() { format!("{:>14}", "sigma") } else { String::new() };
+    line(&format!("{:>12}  {:>14}  {error}", axis.label(), "I"));
+    header
+}
+
+/// What a pattern is of, such as `mean of 60 frames`.
+pub(super) fn what(of: &Final, pattern: &Pattern) -> String {
+    let method = of.averaged.as_ref().map_or("", |averaged| averaged.average.method.name());
+    format!("{method} of {} frames", pattern.frames)
+}
+
+pub(super) fn one_line(path: &Path) -> String {
+    path.to_string_lossy().replace(['\n', '\r'], " ")
+}
+
+/// As C prints `%.6e`, with more digits: programs of all ages read it.
+pub(super) fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    let text = format!("{value:.8e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+            format!("{digits}e{sign}{exponent:0>2}")
+        }
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_look_as_c_prints_them() {
+        assert_eq!(
+            [1234.5, -0.00025, 0.0, 1e123].map(super::number),
+            ["1.23450000e+03", "-2.50000000e-04", "0.00000000e+00", "1.00000000e+123"]
+        );
+    }
+}

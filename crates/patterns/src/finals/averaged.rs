@@ -1,0 +1,138 @@
+//! The patterns of many frames in a final: an NXdata of their own, beside those of the frames.
+
+use std::iter::Peekable;
+use std::ops::Range;
+use std::vec::IntoIter;
+
+use hdf5::{Group, Result};
+
+use super::average::{Accumulator, Average, Method, Pattern, median};
+use super::merge::{Merge, Merged};
+use super::tree::{self, Points, name};
+use super::write::Content;
+use super::{Error, digest};
+use crate::table::{Table, read_rows};
+use crate::{Shared, h5};
+
+/// The patterns of many frames that a final has.
+pub struct Averaged {
+    /// How they were made.
+    pub average: Average,
+    /// Of how many frames each was made.
+    pub frames: Vec<u64>,
+    /// The shape of a pattern.
+    shape: Vec<usize>,
+    digests: Vec<u64>,
+    group: Group,
+}
+
+impl Averaged {
+    /// Reads them from the process of a final, if it has any.
+    pub(super) fn read(process: &Group, coverage: &Group, shared: &Shared) -> Result<Option<Self>> {
+        if !process.link_exists(name::AVERAGED) {
+            return Ok(None);
+        }
+        let group = process.group(name::AVERAGED)?;
+        let average = h5::get_text(&group, name::METHOD)?.parse().map_err(hdf5::Error::from)?;
+        let frames = h5::read_list(&group, name::FRAMES)?;
+        let digests: Vec<u64> = h5::read_list(coverage, name::AVERAGED_DIGEST)?;
+        match digests.len() == frames.len() {
+            true => Ok(Some(Self { average, frames, shape: shared.axes.shape(), digests, group })),
+            false => Err("averaged patterns without a digest each".into()),
+        }
+    }
+
+    /// Pattern `index`, whose bins are azimuth-major; `None` where it is not as it was written.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn pattern(&self, index: usize) -> Result<Option<Pattern>> {
+        // All frames' one pattern has no axis of points, so that its rows are bins.
+        let lines = self.shape[0];
+        let rows = if self.average.every.is_some() { index..index + 1 } else { 0..lines };
+        let read = |name| read_rows(&self.group.dataset(name)?, rows.clone());
+        let errors = self.group.link_exists(name::ERRORS).then(|| read(name::ERRORS)).transpose()?;
+        let pattern = Pattern { frames: self.frames[index], intensity: read(name::INTENSITY)?, errors };
+        Ok((digest::of_pattern(&pattern) == self.digests[index]).then_some(pattern))
+    }
+
+    /// Whether all patterns are as they were written.
+    pub(super) fn is_intact(&self) -> bool {
+        (0..self.frames.len()).all(|index| self.pattern(index).is_ok_and(|pattern| pattern.is_some()))
+    }
+}
+
+/// The patterns of many frames of a final that is being written, range after range.
+pub(super) struct Averager<'a> {
+    average: Average,
+    content: &'a Content<'a>,
+    /// The ranges that are not yet written.
+    ranges: Peekable<IntoIter<Range<u64>>>,
+    sums: Accumulator,
+    group: Group,
+    intensity: Table<f64>,
+    errors: Option<Table<f64>>,
+    frames: Vec<u64>,
+    digests: Vec<u64>,
+}
+
+impl<'a> Averager<'a> {
+    pub fn create(process: &Group, average: Average, content: &'a Content) -> Result<Self> {
+        let (shared, finish) = (content.shared, &content.finish);
+        let group = tree::group(process, name::AVERAGED, "NXdata")?;
+        let (ranges, what) = (average.ranges(content.target.frames()), average.method.name());
+        let firsts: Vec<i64> = ranges.iter().map(|range| range.start as i64).collect();
+        let points = average.every.map(|_| Points { numbers: &firsts, label: "first frame" });
+        let of = average.every.map_or("all".to_owned(), |every| format!("every {every}"));
+        tree::write_axes(&group, shared, &format!("{what} of {of} frames"), points)?;
+        h5::set_text(&group, name::METHOD, &average.to_string())?;
+        let rows = average.every.map(|_| ranges.len());
+        let shape: Vec<usize> = rows.into_iter().chain(shared.axes.shape()).collect();
+        let table = |name| Table::fixed(&group, name, shape[0], &shape[1..]);
+        let intensity = table(name::INTENSITY)?;
+        let errors = finish.has_errors().then(|| table(name::ERRORS)).transpose()?;
+        tree::interpret(&group.dataset(name::INTENSITY)?, shared)?;
+        let sums = Accumulator::new(shared.axes.bins(), finish);
+        let ranges = ranges.into_iter().peekable();
+        let (frames, digests) = (Vec::new(), Vec::new());
+        Ok(Self { average, content, ranges, sums, group, intensity, errors, frames, digests })
+    }
+
+    /// Takes a frame, and writes the pattern of its range where it is the last of it.
+    ///
+    /// # Errors
+    /// Those of reading frames again, for a median, and of writing.
+    pub fn push(&mut self, frame: u64, merged: &Merged, merge: &mut Merge) -> std::result::Result<(), Error> {
+        let (method, finish) = (self.average.method, &self.content.finish);
+        if let (Some(row), Some(_)) = (&merged.sums, &merged.pattern)
+            && method != Method::Median
+        {
+            self.sums.add(row, merge.weights(row), merged.scale);
+        }
+        let Some(range) = self.ranges.next_if(|range| range.end == frame + 1) else { return Ok(()) };
+        let pattern = match method {
+            Method::Mean | Method::Sum => self.sums.take(method, finish),
+            Method::Median => median(range, merge, self.content.shared.axes.bins(), finish)?,
+        };
+        self.write(pattern).map_err(Error::hdf5(&self.content.target.path()))
+    }
+
+    fn write(&mut self, pattern: Pattern) -> Result<()> {
+        self.frames.push(pattern.frames);
+        self.digests.push(digest::of_pattern(&pattern));
+        self.intensity.push(pattern.intensity)?;
+        match (&mut self.errors, pattern.errors) {
+            (Some(table), Some(errors)) => table.push(errors),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what is left, and the patterns' digests among those of the final.
+    pub fn finish(mut self, coverage: &Group) -> Result<()> {
+        self.intensity.flush()?;
+        self.errors.iter_mut().try_for_each(Table::flush)?;
+        h5::write_list(coverage, name::AVERAGED_DIGEST, &self.digests)?;
+        let dataset = h5::write_list(&self.group, name::FRAMES, &self.frames)?;
+        h5::set_text(&dataset, "long_name", "frames with a pattern")
+    }
+}

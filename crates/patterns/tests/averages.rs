@@ -1,0 +1,178 @@
+//! Patterns of many frames: their values, their errors, and what they need.
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
+mod made;
+
+use std::path::Path;
+
+use made::*;
+use patterns::finals::{self, Average, Layout, Options, Pattern};
+use patterns::{Row, Status};
+use recipe::{Empty, ErrorModel, Recipe, Reference};
+use records::{Acquisition, Spans};
+
+fn options(average: &str) -> Options {
+    Options { average: Some(average.parse().unwrap()), keep_parts: true, ..Options::default() }
+}
+
+/// The averages of a final, which are as they were written.
+fn averages(out: &Path) -> (Average, Vec<Pattern>) {
+    let averaged = open(out).averaged.unwrap();
+    let patterns = (0..averaged.frames.len()).map(|index| averaged.pattern(index).unwrap().unwrap());
+    (averaged.average, patterns.collect())
+}
+
+/// The row of a frame whose values do not rise with its number, some lost and one with a pixel less.
+fn mixed(frame: u64) -> Row {
+    match frame {
+        3 => Row::lost(3, Status::Corrupt, 100.0),
+        7 => Row { frame, ..exceptional(5) },
+        _ => Row { frame, ..row(frame * 11 % 17) },
+    }
+}
+
+fn write_mixed(out: &Path, scan: &Acquisition, recipe: &Recipe) {
+    write_part(out, &task(scan, recipe, &Spans::all(scan.frames)), recipe, (0..scan.frames).map(mixed));
+}
+
+fn norm(row: &Row, bin: usize) -> f64 {
+    row.exception.as_ref().map_or(shared().weights.norm[bin], |own| own.norm[bin])
+}
+
+#[test]
+fn mean_and_sum_come_from_the_sums() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (monitored(Reference::Value(100.0)), acquisition(10, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 10);
+    build(out.path(), &scan, &recipe, options("mean"));
+    let (average, patterns) = averages(out.path());
+    let signal: f64 = (0..10).map(|frame| row(frame).signal[3]).sum();
+    let variance: f64 = (0..10).map(|frame| row(frame).variance.unwrap()[3]).sum();
+    let norm: f64 = (0..10).map(|frame| shared().weights.norm[3] * (row(frame).monitor / 100.0)).sum();
+    let mean = &patterns[0];
+    assert_eq!((average.to_string().as_str(), patterns.len(), mean.frames), ("mean", 1, 10));
+    assert_eq!((mean.intensity[3], mean.errors.as_ref().unwrap()[3]), (signal / norm, variance.sqrt() / norm));
+    assert!(mean.intensity[5].is_nan());
+
+    build(out.path(), &scan, &recipe, Options { keep_parts: false, ..options("sum") });
+    assert_eq!(averages(out.path()).1[0].intensity[3], mean.intensity[3] * 10.0);
+    let gone = finals::build(&target(out.path(), &scan, &recipe), &options("mean"), &()).unwrap_err().to_string();
+    assert!(gone.contains("--average needs the sums of 10 frames"), "{gone}");
+}
+
+#[test]
+fn every_range_has_a_pattern_of_the_frames_that_are_there() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(14, |_| 7));
+    write_mixed(out.path(), &scan, &recipe);
+    for layout in [Layout::Copy, Layout::Virtual] {
+        build(out.path(), &scan, &recipe, Options { layout, ..options("mean,4") });
+        let (average, patterns) = averages(out.path());
+        assert_eq!(average.ranges(14), [0..4, 4..8, 8..12, 12..14]);
+        assert_eq!(patterns.iter().map(|pattern| pattern.frames).collect::<Vec<_>>(), [3, 4, 4, 2]);
+        let rows: Vec<Row> = (4..8).map(mixed).collect();
+        let weight: f64 = rows.iter().map(|row| norm(row, 1)).sum();
+        let signal: f64 = rows.iter().map(|row| row.signal[1]).sum();
+        assert_eq!(patterns[1].intensity[1], signal / weight, "a frame's own weights count");
+    }
+    // One frame a pattern gives the frames' own patterns, before they are rounded.
+    build(out.path(), &scan, &recipe, options("mean,1"));
+    let (there, (_, patterns)) = (open(out.path()), averages(out.path()));
+    assert_eq!((patterns.len(), patterns[3].frames), (14, 0));
+    assert!(patterns[3].intensity.iter().all(|value| value.is_nan()));
+    let mut rows = there.rows().unwrap();
+    for frame in [0, 7, 13] {
+        let (intensity, errors) = rows.pattern(frame).unwrap();
+        let single = |values: &[f64]| values.iter().map(|value| (*value as f32).to_bits()).collect::<Vec<_>>();
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(single(&patterns[frame].intensity), bits(&intensity));
+        assert_eq!(single(patterns[frame].errors.as_ref().unwrap()), bits(&errors.unwrap()));
+    }
+}
+
+/// The median by the book: sort all, take the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if !values.len().is_multiple_of(2) { values[half] } else { (values[half - 1] + values[half]) / 2.0 }
+}
+
+#[test]
+fn a_median_is_that_of_the_frames_in_each_bin() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (monitored(Reference::Value(100.0)), acquisition(12, |_| 7));
+    write_mixed(out.path(), &scan, &recipe);
+    build(out.path(), &scan, &recipe, options("median"));
+    let (_, patterns) = averages(out.path());
+    let rows: Vec<Row> = (0..12).filter(|frame| *frame != 3).map(mixed).collect();
+    assert_eq!(patterns[0].frames, 11);
+    for bin in [0, 1, 4] {
+        let value = |row: &Row, sum: f64| f64::from((sum / (norm(row, bin) * (row.monitor / 100.0))) as f32);
+        let middle = median(rows.iter().map(|row| value(row, row.signal[bin])).collect());
+        let sigma = median(rows.iter().map(|row| value(row, row.variance.as_ref().unwrap()[bin].sqrt())).collect());
+        assert_eq!(patterns[0].intensity[bin], middle, "bin {bin}");
+        let expected = (std::f64::consts::PI / 2.0).sqrt() * sigma / 11.0_f64.sqrt();
+        assert!((patterns[0].errors.as_ref().unwrap()[bin] / expected - 1.0).abs() < 1e-14, "bin {bin}");
+    }
+    assert!(patterns[0].intensity[5].is_nan());
+    // Two frames, one frame, and a range of none.
+    build(out.path(), &scan, &recipe, options("median,1"));
+    let (_, patterns) = averages(out.path());
+    let alone = open(out.path()).rows().unwrap().pattern(8).unwrap();
+    assert_eq!((patterns[8].intensity[2], patterns[3].frames), (f64::from(alone.0[2]), 0));
+    assert_eq!(patterns[8].errors.as_ref().unwrap()[2], f64::from(alone.1.unwrap()[2]));
+}
+
+#[test]
+fn a_bin_that_a_frame_has_no_pixel_in_does_not_pull_the_median_down() {
+    let out = tempfile::tempdir().unwrap();
+    let recipe = Recipe { empty: Empty::Zero, error_model: ErrorModel::No, ..recipe() };
+    let scan = acquisition(5, |_| 7);
+    let emptied = |frame: u64| {
+        let mut own = shared().weights;
+        (own.norm[2], own.norm_sq[2], own.count[2]) = (0.0, 0.0, 0.0);
+        let mut row = Row { variance: None, ..row(frame) };
+        if frame < 3 {
+            (row.signal[2], row.exception) = (0.0, Some(own));
+        }
+        row
+    };
+    write_part(out.path(), &task(&scan, &recipe, &Spans::all(5)), &recipe, (0..5).map(emptied));
+    build(out.path(), &scan, &recipe, options("median"));
+    let (_, patterns) = averages(out.path());
+    let value = |frame| f64::from((row(frame).signal[2] / shared().weights.norm[2]) as f32);
+    assert_eq!((patterns[0].intensity[2], patterns[0].intensity[5]), ((value(3) + value(4)) / 2.0, 0.0));
+    assert_eq!(patterns[0].errors, None);
+}
+
+#[test]
+fn a_median_needs_no_sums() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (monitored(Reference::Mean), acquisition(9, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 9);
+    build(out.path(), &scan, &recipe, options("median,3"));
+    let (_, with_sums) = averages(out.path());
+    std::fs::remove_file(out.path().join("sample_scan0001_p3.h5")).unwrap();
+    let built = build(out.path(), &scan, &recipe, Options::default());
+    let later = build(out.path(), &scan, &recipe, options("median,3"));
+    assert_eq!((built.data_digest, later.found), (later.data_digest, false));
+    assert_eq!(format!("{:?}", averages(out.path()).1), format!("{with_sums:?}"), "NaN and all");
+    assert!(build(out.path(), &scan, &recipe, options("median,3")).found);
+    assert!(!build(out.path(), &scan, &recipe, options("median,2")).found);
+}
+
+#[test]
+fn damaged_averages_are_made_anew() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, scan) = (recipe(), acquisition(10, |_| 7));
+    write_range(out.path(), &scan, &recipe, 0, 10);
+    build(out.path(), &scan, &recipe, options("mean"));
+    let (_, good) = averages(out.path());
+    let path = out.path().join("sample_scan0001_p3.h5");
+    let pattern: Vec<u8> = good[0].intensity[..3].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let bytes = std::fs::read(&path).unwrap();
+    flip(&path, bytes.windows(pattern.len()).position(|window| window == pattern).unwrap());
+    assert_eq!(open(out.path()).averaged.unwrap().pattern(0).unwrap(), None);
+    assert!(!build(out.path(), &scan, &recipe, options("mean")).found);
+    assert_eq!(format!("{:?}", averages(out.path()).1), format!("{good:?}"), "NaN and all");
+}
