@@ -39,6 +39,10 @@ with h5py.File(sys.argv[1]) as file:
     out["same"] = entry["measurement/pilatus_integrated"] == data["intensity"]
     out["raw"] = list(entry["instrument/pilatus/data"].shape) if "pilatus" in entry["instrument"] else None
     out["sum"] = float(numpy.nansum(data["intensity"][()].astype("f8")))
+    kept = {kind: {name: [len(group[name]) if group[name].shape else 1, group[name].attrs.get("units"), str(group[name].dtype)]
+                   for name in group} for kind, group in process.items() if kind in ("counters", "positioners")}
+    out["kept"] = kept
+    out["copied"] = bool((process["counters/monitor"][()] == entry["measurement/monitor"][()]).all())
     averaged = process.get("averaged")
     out["averaged"] = averaged and [averaged.attrs["signal"], list(averaged.attrs["axes"]), list(averaged["intensity"].shape)]
 print(json.dumps(out))
@@ -133,6 +137,10 @@ fn silx_and_h5py_find_their_way() {
     assert_eq!(seen["texts"][1], true);
     assert_eq!(seen["links"], json!({"instrument": "ExternalLink", "sample": "ExternalLink"}));
     assert_eq!((&seen["counter"], &seen["same"]), (&json!(24), &json!(true)));
+    assert_eq!(seen["kept"]["counters"]["elapsed_time"], json!([24, "s", "float64"]));
+    assert_eq!(seen["kept"]["positioners"]["rot"], json!([24, "deg", "float64"]));
+    assert_eq!(seen["kept"]["positioners"]["samy"], json!([1, "mm", "float64"]));
+    assert_eq!(seen["copied"], true);
     assert_eq!(seen["averaged"], json!(["intensity", ["q"], [300]]));
 }
 
@@ -144,6 +152,79 @@ fn a_virtual_final_shows_the_same() {
         seen["dtypes"].take();
     }
     assert_eq!(copied, mapped);
+}
+
+/// What a script of the integrator's users reads.
+const INTEGRATOR: &str = r#"
+import json, sys
+import h5py, numpy
+import silx.io
+from silx.io.nxdata import get_default
+
+out = {}
+with silx.io.open(sys.argv[1]) as file:
+    plot = get_default(file)
+    out["plot"] = [plot.is_valid, plot.signal_name, plot.axes_names]
+with h5py.File(sys.argv[1]) as file:
+    data = file[file.attrs["default"]]
+    data = data[data.attrs["default"]]
+    slices = sorted(name for name in file if name.startswith("azim_"))
+    out["slices"] = slices
+    same = lambda one, two: bool(numpy.array_equal(one, two, equal_nan=True))
+    whole = {name: data[name][()].reshape(24, len(slices), -1) for name in ("intensity", "intensity_errors")}
+    out["same"] = all(same(file[f"{name}/{theirs}"][()], whole[ours][:, k])
+                      for k, name in enumerate(slices) for ours, theirs in (("intensity", "intensities"), ("intensity_errors", "error")))
+    first = file[slices[0]]
+    out["intensities"] = [str(first["intensities"].dtype), list(first["intensities"].shape)]
+    out["ranges"] = [file[name]["azimuthal_range"][()].tolist() for name in slices]
+    out["mean"] = [list(first["intensities_mean_xy"].shape), list(first["error_mean_xy"].shape)]
+    spread = numpy.nanmax(abs(first["intensities_mean_xy"][()] / numpy.nanmean(first["intensities"][()].astype("f8"), axis=0) - 1))
+    out["close"] = bool(spread < 1e-5)
+    out["radial"] = [int(file["2th_deg"].attrs["radial"]), same(file["2th_deg"][()], data["2th"][()])]
+    out["info"] = {name: file["info"][name].attrs.get("unit") for name in file["info"]}
+    out["distance"] = float(file["info/S-D distance (mm)"][0])
+    out["files"] = len(file["info/datafiles"])
+    out["positions"] = sorted(file["positions"])
+    out["keys"] = {name: file["configuration/configuration/azimuthal integration"][name].asstr()[()]
+                   for name in ("n_pts", "unit", "pixel_splitting", "error_model")}
+    out["program"] = [file[name].asstr()[()] for name in ("program", "version")]
+print(json.dumps(out))
+"#;
+
+#[test]
+fn scripts_for_the_integrator_find_its_names() {
+    for slices in [1, 3] {
+        let site = Site::new(&small());
+        let slicing = ["--npt-azim".to_owned(), slices.to_string()];
+        let flags = ["--unit", "2th_deg", "--split", "no", &slicing[0], &slicing[1]];
+        let results = run("ai-integrate", &["--threads", "1"], &site.plan("out", &flags)).good();
+        // Sums that are kept serve what comes later.
+        run("gather", &["--keep-sums"], &results.stdout).good();
+        let arguments = ["--layout", "integrator", "--average", "mean", "--keep-sums"];
+        let summary = run("gather", &arguments, &results.stdout).good().records("summary").remove(0);
+        assert_eq!(summary["layout"], "integrator");
+        let Some(seen) = ask(INTEGRATOR, &[summary["final"].as_str().unwrap()]) else { return };
+        let axes = if slices == 1 { json!(["frame", "2th (deg)"]) } else { json!(["frame", "chi (deg)", "2th (deg)"]) };
+        assert_eq!(seen["plot"], json!([true, "intensity", axes]));
+        assert_eq!(seen["slices"], json!((1..=slices).map(|slice| format!("azim_{slice:02}")).collect::<Vec<_>>()));
+        assert_eq!((&seen["same"], &seen["close"]), (&json!(true), &json!(true)));
+        assert_eq!(seen["intensities"], json!(["float32", [24, 300]]));
+        let ranges =
+            if slices == 1 { json!([[-180.0, 180.0]]) } else { json!([[-180.0, -60.0], [-60.0, 60.0], [60.0, 180.0]]) };
+        assert_eq!(seen["ranges"], ranges);
+        assert_eq!(seen["mean"], json!([[300], [300]]));
+        assert_eq!(seen["radial"], json!([1, true]));
+        assert_eq!((&seen["info"]["S-D distance (mm)"], &seen["info"]["wavelength (A)"]), (&json!("mm"), &json!("A")));
+        assert!(seen["distance"].as_f64().unwrap() > 50.0);
+        assert_eq!(seen["files"], 4);
+        let positions = seen["positions"].as_array().unwrap();
+        assert!(["exposure_time", "epoch", "rot", "monitor"].iter().all(|name| positions.contains(&json!(name))));
+        let keys = json!({"n_pts": "300", "unit": "2th_deg", "pixel_splitting": "no", "error_model": "poisson"});
+        assert_eq!((&seen["keys"], &seen["program"][0]), (&keys, &json!("azpipe")));
+        // The names stay where a later gather asks for nothing special.
+        let again = run("gather", &["--keep-sums"], &results.stdout).good().records("summary").remove(0);
+        assert_eq!((&again["layout"], &again["data_digest"]), (&json!("integrator"), &summary["data_digest"]));
+    }
 }
 
 #[test]

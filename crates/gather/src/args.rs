@@ -94,6 +94,8 @@ pub enum Layout {
     Copy,
     /// The final shows those of the parts, which stay
     Virtual,
+    /// As copy, and all under the names of ESRF's integrator as well, such as /azim_01/intensities
+    Integrator,
 }
 
 /// What patterns are written as.
@@ -120,6 +122,7 @@ impl Args {
             layout: match self.form.layout {
                 Layout::Copy => finals::Layout::Copy,
                 Layout::Virtual => finals::Layout::Virtual,
+                Layout::Integrator => finals::Layout::Integrator,
             },
             want: if self.complete_only { Want::Complete } else { Want::Partial },
             keep_sums: self.form.keep_sums,

@@ -66,6 +66,12 @@ pub(crate) fn write_text(group: &Group, name: &str, text: &str) -> Result<Datase
     Ok(dataset)
 }
 
+/// Writes a list of texts.
+pub(crate) fn write_texts(group: &Group, name: &str, texts: &[String]) -> Result<Dataset> {
+    let texts: Vec<VarLenUnicode> = texts.iter().map(|text| unicode(text)).collect();
+    write_list(group, name, &texts)
+}
+
 /// Reads a text dataset.
 pub(crate) fn read_text(group: &Group, name: &str) -> Result<String> {
     Ok(group.dataset(name)?.read_scalar::<VarLenUnicode>()?.as_str().to_owned())

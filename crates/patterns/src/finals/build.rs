@@ -117,14 +117,17 @@ impl<'a> Attempt<'a> {
             (built.found, built.layout) = (true, Some(existing.layout));
             built.data_digest.clone_from(&existing.data_digest);
         } else if built.complete || self.options.want == Want::Partial {
-            // Rows that only a copied final holds can't be shown from parts.
-            let layout = if supply.kept_by_final().is_empty() { self.options.layout } else { Layout::Copy };
+            let layout = self.layout(&supply);
             self.check_sums(&supply, &finish)?;
             built.data_digest = self.write(&recipe, &shared, finish, &supply, layout)?;
             built.layout = Some(layout);
         }
         let scan_is_over = finish.is_framewise() || self.options.keep_sums || self.target.task().acquisition.complete;
-        if built.layout == Some(Layout::Copy) && built.complete && scan_is_over && !self.options.keep_parts {
+        if built.layout.is_some_and(Layout::holds_patterns)
+            && built.complete
+            && scan_is_over
+            && !self.options.keep_parts
+        {
             self.remove_parts()?;
         }
         built.warnings = self.warnings;
@@ -143,11 +146,23 @@ impl<'a> Attempt<'a> {
         Ok(of_parts.or(of_final))
     }
 
+    /// How the final stores its patterns: as is asked for, but for what an earlier one has, which is not given up.
+    fn layout(&self, supply: &Supply) -> Layout {
+        let there = self.existing.as_ref().map(|existing| existing.layout);
+        match (there, self.options.layout) {
+            (Some(there), Layout::Copy) if there.holds_patterns() => there,
+            (Some(Layout::Integrator), Layout::Integrator | Layout::Virtual) => Layout::Integrator,
+            // Rows that only a copied final holds can't be shown from parts.
+            (Some(Layout::Copy), Layout::Virtual) if !supply.kept_by_final().is_empty() => Layout::Copy,
+            (_, asked) => asked,
+        }
+    }
+
     /// Whether the final that there is has all that a new one would have.
     fn is_current(&self, existing: &Final, supply: &Supply) -> bool {
         let options = self.options;
         let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
-        let layout = existing.layout == options.layout || existing.layout == Layout::Copy;
+        let layout = existing.layout == self.layout(supply);
         let extras = (existing.has_sums || !options.keep_sums)
             && options.average.is_none_or(|average| {
                 existing.averaged.as_ref().is_some_and(|has| has.average == average && has.is_intact())
@@ -193,6 +208,7 @@ impl<'a> Attempt<'a> {
             finish,
             shared,
             parts: &self.parts,
+            existing: self.existing.as_ref(),
             supply,
             part_digests: &self.part_digests(),
             layout,

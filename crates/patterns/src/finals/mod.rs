@@ -14,6 +14,7 @@
 //!       norm, norm_sq, count   f64 ([chi,] radial), once
 //!       signal, variance       f64: the sums, on request; `exceptions` holds the weights that differ
 //!     averaged                 NXdata: patterns of many frames, on request, see [`Average`]
+//!     counters, positioners    NXcollection: numbers of the raw scan, copied
 //!     coverage                 NXcollection: what a rerun asks for, and the digests of all of it
 //! ```
 //!
@@ -37,8 +38,10 @@ mod averaged;
 mod build;
 mod built;
 mod clock;
+mod copies;
 mod digest;
 mod error;
+mod integrator;
 mod links;
 mod mapped;
 mod merge;
@@ -72,6 +75,8 @@ pub enum Layout {
     Copy,
     /// It shows those of the parts.
     Virtual,
+    /// It holds them, and shows them under the names of ESRF's integrator, too.
+    Integrator,
 }
 
 impl Layout {
@@ -80,11 +85,17 @@ impl Layout {
         match self {
             Self::Copy => "copy",
             Self::Virtual => "virtual",
+            Self::Integrator => "integrator",
         }
+    }
+
+    /// Whether the final needs no parts to be read.
+    pub fn holds_patterns(self) -> bool {
+        self != Self::Virtual
     }
 
     /// Reads its name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Copy, Self::Virtual].into_iter().find(|layout| layout.name() == name)
+        [Self::Copy, Self::Virtual, Self::Integrator].into_iter().find(|layout| layout.name() == name)
     }
 }

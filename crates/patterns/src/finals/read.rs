@@ -45,6 +45,7 @@ pub struct Final {
     pub(super) intact: Vec<bool>,
     row_digest: Vec<u64>,
     pub(super) integrated: Group,
+    pub(super) process: Group,
     _file: h5::Open,
 }
 
@@ -131,6 +132,7 @@ fn read(path: &Path, file: h5::Open) -> Result<Final, String> {
         task: *task,
         recipe,
         integrated,
+        process,
         _file: file,
     };
     if [this.status.len(), this.monitor.len(), this.stored_digest.len(), this.row_digest.len()] != [frames; 4] {

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 use hdf5::{Dataset, Group, Result};
 use recipe::Recipe;
 
-use super::{Target, clock, links};
+use super::write::Content;
+use super::{Target, clock, copies, links};
 use crate::{Axis, Shared, Status, h5};
 
 /// The names of groups, datasets and attributes.
@@ -33,6 +34,8 @@ pub(super) mod name {
     pub const DATA_DIGEST: &str = "data_digest";
     pub const COVERAGE_DIGEST: &str = "coverage_digest";
     pub const REFERENCE: &str = "reference";
+    pub const COUNTERS: &str = "counters";
+    pub const POSITIONERS: &str = "positioners";
     pub const LAYOUT: &str = "layout";
     pub const METHOD: &str = "method";
     pub const FRAMES: &str = "frames";
@@ -48,7 +51,8 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Writes all that does not depend on a frame.
-    pub fn begin(root: &Group, target: &Target, recipe: &Recipe, shared: &Shared) -> Result<Self> {
+    pub fn begin(root: &Group, content: &Content) -> Result<Self> {
+        let Content { target, recipe, shared, .. } = content;
         let scan = &target.task().acquisition;
         let (entry_name, process_name) = (entry_name(&scan.entry), format!("{}_integrate", plain(&scan.detector)));
         class(root, "NXroot")?;
@@ -79,6 +83,7 @@ impl Tree {
             h5::set_text(&dataset, "long_name", meaning)?;
         }
         let coverage = group(&process, name::COVERAGE, "NXcollection")?;
+        copies::write(&process, target, content.existing)?;
         links::write(&entry, target, &format!("{}_integrated", plain(&scan.detector)), &integrated)?;
         Ok(Self { process, integrated, coverage })
     }
@@ -119,7 +124,7 @@ pub(super) fn entry_name(entry: &str) -> String {
 }
 
 /// A name without what HDF5 takes for a path.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     match name {
         "" | "." | ".." => "detector".to_owned(),
         name => name.replace('/', "_"),

@@ -9,7 +9,7 @@ use super::merge::{Merge, Merged};
 use super::options::go_on;
 use super::supply::Supply;
 use super::tree::{Tree, name};
-use super::{Average, Layout, Target, Watch, digest, mapped};
+use super::{Average, Final, Layout, Target, Watch, digest, integrator, mapped};
 use crate::exceptions::ExceptionsWriter;
 use crate::finish::{NAN32, NAN64, canonical};
 use crate::part::{Part, row_dataset};
@@ -26,6 +26,8 @@ pub(super) struct Content<'a> {
     pub finish: Finish,
     pub shared: &'a Shared,
     pub parts: &'a [Part],
+    /// The final whose place it takes.
+    pub existing: Option<&'a Final>,
     pub supply: &'a Supply,
     /// The checksums of all parts that have gone into it, now and before.
     pub part_digests: &'a str,
@@ -46,7 +48,7 @@ pub(super) fn write(
 ) -> Result<String, super::Error> {
     let path = content.target.path();
     let hdf5 = super::Error::hdf5(&path);
-    let tree = Tree::begin(file, content.target, content.recipe, content.shared).map_err(&hdf5)?;
+    let tree = Tree::begin(file, content).map_err(&hdf5)?;
     let mut body = Body::create(&tree, content).map_err(&hdf5)?;
     for frame in 0..content.supply.status.len() {
         if frame % FRAMES_AT_ONCE == 0 {
@@ -59,7 +61,11 @@ pub(super) fn write(
             averager.push(frame as u64, &merged, merge)?;
         }
     }
-    body.finish(&tree).map_err(&hdf5)
+    let digest = body.finish(&tree).map_err(&hdf5)?;
+    if content.layout == Layout::Integrator {
+        integrator::write(file, &tree, content).map_err(&hdf5)?;
+    }
+    Ok(digest)
 }
 
 /// The datasets of one row a frame.

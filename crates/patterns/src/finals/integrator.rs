@@ -1,0 +1,169 @@
+//! The names under which ESRF's integrator keeps its results, for scripts that ask for those.
+//!
+//! ```text
+//! /azim_01                      a slice of azimuths, of which a pattern has one and a cake one a chi bin
+//!   intensities, error          f32 (frames, radial)
+//!   azimuthal_range             f64 (2), degrees
+//!   intensities_mean_xy, …      of --average mean or median over all frames, and error_mean_xy
+//! /q_A^-1                       f64 (radial), named as the unit, @radial = 1
+//! /info, /positions, /configuration, /program, /version, /date
+//! ```
+//!
+//! They show the datasets of the tree beside them and hold no pattern of their own.
+
+use geometry::{Detector, Poni};
+use hdf5::{Group, Hyperslab, Result, SliceOrIndex};
+use recipe::Recipe;
+
+use super::tree::{Tree, name};
+use super::write::Content;
+use super::{Method, Target};
+use crate::{Axes, h5};
+
+/// Writes the names into a final that has all else.
+pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> {
+    let (axes, recipe) = (&content.shared.axes, content.recipe);
+    for (slice, range) in (0..).zip(slices(axes, recipe)) {
+        let azimuth = root.create_group(&format!("azim_{:02}", slice + 1))?;
+        h5::write_list(&azimuth, "azimuthal_range", &range)?;
+        for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
+            show(&azimuth, theirs, &tree.integrated, ours, axes.chi.as_ref().map(|_| slice))?;
+        }
+        let method = content.average.filter(|average| average.every.is_none()).map(|average| average.method);
+        if let Some(method @ (Method::Mean | Method::Median)) = method {
+            let averaged = tree.process.group(name::AVERAGED)?;
+            for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
+                let theirs = format!("{theirs}_{}_xy", method.name());
+                show(&azimuth, &theirs, &averaged, ours, axes.chi.as_ref().map(|_| slice))?;
+            }
+        }
+    }
+    let radial = format!("{}/{}", tree.integrated.name(), axes.radial.name);
+    root.link_hard(&radial, &recipe.unit)?;
+    let radial = root.dataset(&recipe.unit)?;
+    h5::set_number(&radial, "radial", 1_i64)?;
+    for name in ["program", "version", "date"] {
+        root.link_hard(&format!("{}/{name}", tree.process.name()), name)?;
+    }
+    write_info(root, content.target, recipe)?;
+    write_positions(root, tree, content.target)?;
+    write_configuration(root, content.target, recipe)
+}
+
+/// The azimuths of each slice, degrees, as they were asked for.
+fn slices(axes: &Axes, recipe: &Recipe) -> Vec<[f64; 2]> {
+    let [low, high] = recipe.azimuth_range.unwrap_or([-180.0, 180.0]);
+    let count = axes.chi.as_ref().map_or(1, |chi| chi.centers.len());
+    let edge = |slice: usize| low + (high - low) * slice as f64 / count as f64;
+    (0..count).map(|slice| [edge(slice), edge(slice + 1)]).collect()
+}
+
+/// Shows a dataset under another name: all of it, or one slice of the last dimension but one.
+fn show(into: &Group, name: &str, of: &Group, dataset: &str, slice: Option<usize>) -> Result<()> {
+    if !of.link_exists(dataset) {
+        return Ok(());
+    }
+    let path = format!("{}/{dataset}", of.name());
+    let Some(slice) = slice else { return into.link_hard(&path, name) };
+    let source = of.dataset(dataset)?;
+    let extents = source.shape();
+    let azimuth = extents.len() - 2;
+    let select = |dimension| match dimension == azimuth {
+        true => SliceOrIndex::from(slice..slice + 1),
+        false => SliceOrIndex::from(..),
+    };
+    let selection = Hyperslab::from((0..extents.len()).map(select).collect::<Vec<_>>());
+    let mut shape = extents.clone();
+    shape.remove(azimuth);
+    let builder = into.new_dataset_builder().empty_as(&source.dtype()?.to_descriptor()?).obj_track_times(false);
+    builder.shape(shape.clone()).virtual_map(".", path, extents, selection, shape, ..).create(name).map(drop)
+}
+
+fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
+    let (info, scan) = (root.create_group("info")?, &target.task().acquisition);
+    let mut texts = vec![
+        ("calibration_file", recipe.poni_file.display().to_string()),
+        ("title", scan.title.clone().unwrap_or_default()),
+        ("start_time", scan.start_time.clone().unwrap_or_default()),
+        ("end_time", scan.end_time.clone().unwrap_or_default()),
+        ("pyfai_method", format!("{}, azpipe", word(&recipe.split))),
+        ("pyFAI_version", format!("azpipe {}", env!("CARGO_PKG_VERSION"))),
+    ];
+    let masks: Vec<String> = recipe.mask.iter().map(|mask| mask.path.display().to_string()).collect();
+    texts.push(("mask_file", masks.join(",")));
+    let corrections = [("solid_angle", recipe.solid_angle), ("polarization", recipe.polarization.is_some())];
+    let corrections: Vec<&str> =
+        corrections.into_iter().filter(|(_, applied)| *applied).map(|(name, _)| name).collect();
+    texts.push(("geometric_corrections", corrections.join(",")));
+    texts.iter().try_for_each(|(name, text)| h5::write_text(&info, name, text).map(drop))?;
+    let files: Vec<String> =
+        target.stamps.sources(target.frames()).iter().map(|file| file.file.display().to_string()).collect();
+    h5::write_texts(&info, "datafiles", &files)?;
+    let number = |name, value: Option<f64>, unit| -> Result<()> {
+        let Some(value) = value else { return Ok(()) };
+        let dataset = h5::write_list(&info, name, &[value])?;
+        h5::set_text(&dataset, "unit", unit)
+    };
+    number("exposure time", scan.exposure_time, "s")?;
+    let poni = Poni::parse(&recipe.poni).ok();
+    let rows_columns = [scan.shape[0] as usize, scan.shape[1] as usize];
+    let detector = poni.as_ref().and_then(|poni| Detector::from_poni(poni).ok()?.for_frames(rows_columns).ok());
+    number("S-D distance (mm)", poni.as_ref().map(|poni| poni.dist * 1e3), "mm")?;
+    number("pixel size (mm)", detector.map(|detector| detector.pixel2 * 1e3), "mm")?;
+    number("wavelength (A)", poni.and_then(|poni| poni.wavelength).map(|wavelength| wavelength * 1e10), "A")
+}
+
+/// The counters and positions of the scan.
+fn write_positions(root: &Group, tree: &Tree, target: &Target) -> Result<()> {
+    let positions = root.create_group("positions")?;
+    if let Some(seconds) = target.task().acquisition.exposure_time {
+        h5::write_list(&positions, "exposure_time", &[seconds])?;
+    }
+    for copies in [name::COUNTERS, name::POSITIONERS] {
+        let Ok(copies) = tree.process.group(copies) else { continue };
+        for name in copies.member_names()? {
+            if !positions.link_exists(&name) {
+                positions.link_hard(&format!("{}/{name}", copies.name()), &name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The settings under the keys of the integrator's file.
+fn write_configuration(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
+    let configuration = root.create_group("configuration")?;
+    h5::write_text(&configuration, "config_file", &recipe.to_toml())?;
+    let all = configuration.create_group("configuration")?;
+    let scan = &target.task().acquisition;
+    let pair = |range: Option<[f64; 2]>| range.map(|[low, high]| format!("({low}, {high})")).unwrap_or_default();
+    let azimuths = recipe.azimuth_range.unwrap_or([-180.0, 180.0]);
+    let sections: [(&str, &[(&str, String)]); 2] = [
+        ("dataset", &[("location", scan.file.display().to_string()), ("hdf5_entry", scan.entry.clone())]),
+        (
+            "azimuthal integration",
+            &[
+                ("n_pts", recipe.npt.to_string()),
+                ("unit", recipe.unit.clone()),
+                ("detector_name", scan.detector.clone()),
+                ("poni_file", recipe.poni_file.display().to_string()),
+                ("error_model", word(&recipe.error_model)),
+                ("azimuthal_range", format!("({}, {}, {})", azimuths[0], azimuths[1], recipe.npt_azim)),
+                ("radial_range", pair(recipe.radial_range)),
+                ("polarization_factor", recipe.polarization.unwrap_or(0.0).to_string()),
+                ("correct_solid_angle", u8::from(recipe.solid_angle).to_string()),
+                ("pixel_splitting", word(&recipe.split)),
+            ],
+        ),
+    ];
+    for (section, keys) in sections {
+        let section = all.create_group(section)?;
+        keys.iter().try_for_each(|(key, value)| h5::write_text(&section, key, value).map(drop))?;
+    }
+    Ok(())
+}
+
+/// What a recipe's file calls a choice.
+fn word(choice: &impl serde::Serialize) -> String {
+    serde_json::to_value(choice).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
