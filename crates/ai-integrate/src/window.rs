@@ -127,7 +127,8 @@ impl<'a> Worker<'a> {
             *read_bytes += chunk.len;
             open.store.read(chunk, stored)
         };
-        let sums = self.integrator.assembled(&open.decoder, &mut self.assembler, place.row, chunks, read);
+        let sums =
+            self.integrator.assembled(&open.decoder, &mut self.assembler, place.row, chunks, read, &mut self.scratch);
         match sums {
             Ok(Assembled { sums, digest, warning }) => {
                 out.warnings.extend(warning);

@@ -1,4 +1,4 @@
-//! Masks, darks and flats as numbers, from image files or HDF5 datasets.
+//! Masks, darks, flats and variances as numbers, from image files or HDF5 datasets.
 
 use std::fmt;
 
@@ -19,6 +19,8 @@ pub enum Role {
     Dark,
     /// Relative response.
     Flat,
+    /// The variance of the counts.
+    Variance,
 }
 
 impl Role {
@@ -27,6 +29,7 @@ impl Role {
             Self::Mask => "mask",
             Self::Dark => "dark",
             Self::Flat => "flat",
+            Self::Variance => "variance",
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::io;
 
 use frames::store::{Chunk, Coding};
-use kernels::{DecodeError, ErrorModel, Invalid, Matrix, Pipeline, PixelType, Plan, Scratch, Stored, Sums};
+use kernels::{ByBin, DecodeError, Invalid, Pipeline, PixelType, Plan, Scratch, Stored, Sums};
 use recipe::Recipe;
 
 use crate::assemble::{AssembleError, Assembler};
 use crate::setup::Setup;
 use crate::suspect::Suspect;
-use crate::{Error, dummy};
+use crate::{Error, dummy, method};
 
 /// How a source's chunks are decoded.
 pub type Decoder = Pipeline;
@@ -42,6 +42,8 @@ pub struct Integrator {
     radial: Axis,
     chi: Option<Axis>,
     plan: Plan,
+    /// For methods that look at all pixels of a bin before they sum them.
+    by_bin: Option<ByBin>,
     invalid: Invalid,
     suspect: Option<Suspect>,
 }
@@ -54,25 +56,9 @@ impl Integrator {
     /// A PONI, detector, mask, dark or flat that does not fit the frames; a range without pixels; a
     /// setting that this version can't apply.
     pub fn new(recipe: &Recipe, shape: [usize; 2], dtype: PixelType) -> Result<Self, Error> {
-        let errors = match recipe.error_model {
-            recipe::ErrorModel::No => ErrorModel::No,
-            // Hybrid differs from Poisson while clipping only, and there is no clipping here.
-            recipe::ErrorModel::Poisson | recipe::ErrorModel::Hybrid => ErrorModel::Poisson,
-            model @ (recipe::ErrorModel::Azimuthal | recipe::ErrorModel::Variance) => {
-                return Err(Error::Unsupported(format!(
-                    "error-model {model}: not in this version; expected no or poisson"
-                )));
-            }
-        };
-        if recipe.sigma_clip.is_some() || recipe.median.is_some() || recipe.error == recipe::Deviation::Std {
-            return Err(Error::Unsupported("sigma-clip, median and error std: not in this version".into()));
-        }
-        let Setup { binning, normalization, dark, detector, mask } = Setup::of(recipe, shape)?;
-        let matrix = &binning.matrix;
-        let matrix = Matrix::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins);
-        let matrix = matrix.map_err(|why| Error::Binning(why.to_string()))?;
-        let plan = Plan::new(matrix, &normalization, errors, dark.as_deref());
-        let plan = plan.map_err(|why| Error::Binning(why.to_string()))?;
+        let setup = Setup::of(recipe, shape)?;
+        let (plan, by_bin) = method::plan(recipe, &setup)?;
+        let Setup { binning, detector, mask, .. } = setup;
         let suspect = Suspect::of(recipe, &detector, &mask, dtype);
         let unit = binning.axis.unit;
         let radial = Axis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
@@ -83,6 +69,7 @@ impl Integrator {
             radial,
             chi,
             plan,
+            by_bin,
             invalid: dummy::rule(recipe.dummy, &detector.dummy, dtype),
             suspect,
         })
@@ -133,7 +120,10 @@ impl Integrator {
         frames: &[Stored<'_>],
         scratch: &mut Scratch,
     ) -> Vec<Result<Sums, DecodeError>> {
-        kernels::integrate_batch(decoder, &self.plan, &self.invalid, frames, scratch)
+        let Some(by_bin) = &self.by_bin else {
+            return kernels::integrate_batch(decoder, &self.plan, &self.invalid, frames, scratch);
+        };
+        frames.iter().map(|frame| by_bin.integrate(decoder, &self.plan, &self.invalid, frame, scratch)).collect()
     }
 
     /// The sums of the frame in `row` of a dataset whose chunks are no whole frames; see
@@ -148,10 +138,14 @@ impl Integrator {
         row: u64,
         chunks: &[Chunk],
         read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
+        scratch: &mut Scratch,
     ) -> Result<Assembled, AssembleError> {
         let (frame, digest) = assembler.frame(decoder, self.shape, row, chunks, read)?;
         let mut sums = Sums::default();
-        kernels::accumulate(frame, self.dtype, &self.plan, &self.invalid, &mut sums);
+        match &self.by_bin {
+            Some(by_bin) => sums = by_bin.accumulate(frame, self.dtype, &self.plan, &self.invalid, scratch),
+            None => kernels::accumulate(frame, self.dtype, &self.plan, &self.invalid, &mut sums),
+        }
         let suspect = self.suspect.as_ref().filter(|suspect| suspect.is_first());
         Ok(Assembled { sums, digest, warning: suspect.and_then(|suspect| suspect.look(frame)) })
     }

@@ -9,6 +9,7 @@ mod dummy;
 mod error;
 mod image;
 mod integrator;
+mod method;
 mod nexus;
 mod setup;
 mod suspect;

@@ -15,6 +15,8 @@ pub struct Setup {
     pub normalization: Vec<f64>,
     /// The dark counts of each pixel.
     pub dark: Option<Vec<f64>>,
+    /// The variance of each pixel, where the recipe gives it.
+    pub variance: Option<Vec<f64>>,
     /// The detector.
     pub detector: Detector,
     /// The gap mask and the recipe's masks, united: true where masked.
@@ -38,8 +40,9 @@ impl Setup {
         let load = |role, file: &Option<_>| file.as_ref().map(|file| image::load(role, file, shape)).transpose();
         let flat = load(Role::Flat, &recipe.flat)?;
         let dark = load(Role::Dark, &recipe.dark)?;
+        let variance = load(Role::Variance, &recipe.variance)?;
         let normalization = normalization(recipe, &geometry, flat);
-        Ok(Self { binning, normalization, dark, detector, mask })
+        Ok(Self { binning, normalization, dark, variance, detector, mask })
     }
 }
 

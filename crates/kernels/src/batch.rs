@@ -7,6 +7,7 @@ use crate::invalid::Invalid;
 use crate::lz4::SLACK;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::Plan;
+use crate::robust;
 use crate::sums::Sums;
 
 #[cfg(target_arch = "x86_64")]
@@ -29,6 +30,7 @@ pub struct Scratch {
     one: Option<Box<Workspace<1>>>,
     eight: Option<Box<Workspace<8>>>,
     sixteen: Option<Box<Workspace<16>>>,
+    pub(crate) by_bin: robust::Memory,
 }
 
 /// Frames that are decoded whole before they are summed, at a time: a compromise between memory and speed, which with
@@ -45,7 +47,7 @@ impl Scratch {
     /// For one instruction set; the portable one where the processor lacks it.
     pub fn new(isa: Isa) -> Scratch {
         let isa = if Isa::available().contains(&isa) { isa } else { Isa::Portable };
-        Scratch { isa, frames: Vec::new(), one: None, eight: None, sixteen: None }
+        Scratch { isa, frames: Vec::new(), one: None, eight: None, sixteen: None, by_bin: robust::Memory::default() }
     }
 
     /// The instruction set in use.

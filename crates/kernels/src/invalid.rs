@@ -60,6 +60,14 @@ impl<T: Pixel> InvalidOf<T> {
         &self.ranges
     }
 
+    /// Whether any of these pixels is invalid.
+    #[inline(always)]
+    pub(crate) fn any(&self, pixels: &[T]) -> bool {
+        let within = |&(low, high): &(T, T)| pixels.iter().fold(false, |any, &p| any | ((low <= p) & (p <= high)));
+        let infinite = !T::INTEGER && pixels.iter().fold(false, |any, p| any | !p.is_finite());
+        infinite || self.ranges.iter().any(within)
+    }
+
     /// Whether a pixel of this value counts as not measured.
     #[inline(always)]
     pub(crate) fn contains(&self, pixel: T) -> bool {

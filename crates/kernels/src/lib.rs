@@ -2,7 +2,8 @@
 //!
 //! A [`Pipeline`] says how a chunk is stored, a [`Plan`] what becomes of its pixels, and [`integrate_batch`] turns
 //! the one into [`Sums`] by the other. [`accumulate`] does the same for a decoded frame; it is portable, plain, and
-//! the oracle: every faster way gives its bytes, bit for bit, because all keep one [`order`] of summation.
+//! the oracle: every faster way gives its bytes, bit for bit, because all keep one [`order`] of summation. [`ByBin`]
+//! looks at all pixels of a bin before it sums those that count.
 
 mod backend;
 mod batch;
@@ -15,6 +16,7 @@ mod matrix;
 pub mod order;
 mod pixel;
 mod plan;
+mod robust;
 mod scalar;
 mod sums;
 mod twofold;
@@ -26,5 +28,6 @@ pub use invalid::Invalid;
 pub use matrix::{Matrix, MatrixError};
 pub use pixel::{PixelType, UnknownPixelType};
 pub use plan::{ErrorModel, Plan, PlanError};
+pub use robust::{ByBin, Statistic};
 pub use scalar::accumulate;
 pub use sums::{Exception, Sums};

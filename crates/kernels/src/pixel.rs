@@ -76,7 +76,7 @@ impl FromStr for PixelType {
 }
 
 /// A pixel of a known type, as the kernels see it.
-pub(crate) trait Pixel: Copy + PartialOrd {
+pub(crate) trait Pixel: Copy + PartialOrd + Send + 'static {
     /// Bytes of a pixel.
     const SIZE: usize;
 

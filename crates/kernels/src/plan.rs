@@ -13,6 +13,12 @@ pub enum ErrorModel {
     No,
     /// The variance of a pixel is `max(counts, 1)`, as in pyFAI, with or without a dark.
     Poisson,
+    /// The spread of the pixels within a bin; only [`crate::ByBin`] finds it.
+    Azimuthal,
+    /// Azimuthal where outliers are looked for, Poisson in the result.
+    Hybrid,
+    /// The variance of a pixel is given, the same in all frames; see [`Plan::with_variance`].
+    Given,
 }
 
 /// What is wrong with a plan.
@@ -37,6 +43,7 @@ pub struct Plan {
     pub(crate) unused: Vec<Bitmap>,
     normalization: Vec<f64>,
     dark: Option<Vec<f64>>,
+    variance: Option<Vec<f64>>,
     /// Over all pixels, by bin.
     statics: Vec<Statics>,
     norm: Vec<f64>,
@@ -50,7 +57,7 @@ pub(crate) struct Statics {
     pub(crate) norm: Twofold,
     pub(crate) norm_sq: Twofold,
     pub(crate) count: Twofold,
-    /// Σ w², the least Poisson variance.
+    /// Σ w², the least Poisson variance; Σ w² v where variances are given.
     pub(crate) floor: Twofold,
     /// Σ w d.
     pub(crate) dark: Twofold,
@@ -67,20 +74,42 @@ impl Plan {
     /// A pixel whose normalization is zero or not finite, or whose dark is not finite, is taken out of the matrix: as
     /// in pyFAI, it is not measured.
     pub fn new(
-        mut matrix: Matrix,
+        matrix: Matrix,
         normalization: &[f64],
         errors: ErrorModel,
         dark: Option<&[f64]>,
     ) -> Result<Plan, PlanError> {
+        Plan::build(matrix, normalization, errors, dark, None)
+    }
+
+    /// A plan whose pixels have these variances in every frame. A pixel whose variance is negative or not finite is
+    /// taken out of the matrix, too.
+    pub fn with_variance(
+        matrix: Matrix,
+        normalization: &[f64],
+        variance: &[f64],
+        dark: Option<&[f64]>,
+    ) -> Result<Plan, PlanError> {
+        Plan::build(matrix, normalization, ErrorModel::Given, dark, Some(variance))
+    }
+
+    fn build(
+        mut matrix: Matrix,
+        normalization: &[f64],
+        errors: ErrorModel,
+        dark: Option<&[f64]>,
+        variance: Option<&[f64]>,
+    ) -> Result<Plan, PlanError> {
         let expected = matrix.pixels();
-        for (what, array) in [("normalization", Some(normalization)), ("dark", dark)] {
+        for (what, array) in [("normalization", Some(normalization)), ("dark", dark), ("variance", variance)] {
             if let Some(found) = array.map(<[f64]>::len).filter(|&found| found != expected) {
                 return Err(PlanError { what, found, expected });
             }
         }
         matrix.drop_pixels(|p| {
             let n = normalization[p];
-            n == 0. || !n.is_finite() || dark.is_some_and(|d| !d[p].is_finite())
+            let v = variance.map_or(0., |v| v[p]);
+            n == 0. || !n.is_finite() || dark.is_some_and(|d| !d[p].is_finite()) || !v.is_finite() || v < 0.
         });
         let mut plan = Plan {
             statics: vec![Statics::default(); matrix.nbins()],
@@ -90,6 +119,7 @@ impl Plan {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             normalization: normalization.to_vec(),
             dark: dark.map(<[f64]>::to_vec),
+            variance: variance.map(<[f64]>::to_vec),
             norm: Vec::new(),
             norm_sq: Vec::new(),
             count: Vec::new(),
@@ -120,9 +150,24 @@ impl Plan {
         self.errors
     }
 
-    /// Whether there are errors.
-    pub(crate) fn has_variance(&self) -> bool {
-        self.errors == ErrorModel::Poisson
+    /// Whether variances depend on the photons of single pixels.
+    pub(crate) fn counts_variance(&self) -> bool {
+        matches!(self.errors, ErrorModel::Poisson | ErrorModel::Hybrid)
+    }
+
+    /// The normalization of each pixel.
+    pub(crate) fn normalization(&self) -> &[f64] {
+        &self.normalization
+    }
+
+    /// The dark current of each pixel.
+    pub(crate) fn dark(&self) -> Option<&[f64]> {
+        self.dark.as_deref()
+    }
+
+    /// The variance of each pixel, where it is given.
+    pub(crate) fn variance(&self) -> Option<&[f64]> {
+        self.variance.as_deref()
     }
 
     /// Σ w n by bin, over all pixels.
@@ -169,6 +214,7 @@ impl Plan {
     #[inline(always)]
     fn each_term(&self, pixel: usize, mut act: impl FnMut(usize, Statics)) {
         let (n, dark) = (self.normalization[pixel], self.dark.as_ref().map(|d| d[pixel]));
+        let variance = self.variance.as_ref().map(|v| v[pixel]);
         for (bin, weight) in self.matrix.entries(pixel) {
             let w = f64::from(weight);
             let norm = Twofold::product(w, n);
@@ -176,7 +222,7 @@ impl Plan {
                 norm,
                 norm_sq: norm * norm,
                 count: w.into(),
-                floor: Twofold::product(w, w),
+                floor: variance.map_or(Twofold::product(w, w), |v| Twofold::product(w * w, v)),
                 dark: dark.map_or(Twofold::default(), |d| Twofold::product(w, d)),
                 entries: 1,
             };

@@ -19,7 +19,7 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &Plan, invalid: &Invalid) -> Sums {
     let matrix = &plan.matrix;
     let mut photons = Photons {
         signal: vec![0.; matrix.nbins()],
-        excess: vec![0.; if plan.has_variance() { matrix.nbins() } else { 0 }],
+        excess: vec![0.; if plan.counts_variance() { matrix.nbins() } else { 0 }],
     };
     let rule = invalid.of::<T>();
     let mut invalid_pixels = Vec::new();

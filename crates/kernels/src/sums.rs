@@ -1,6 +1,6 @@
 //! What the kernels give for a frame: sums by bin, still to be divided.
 
-use crate::plan::{Plan, Statics};
+use crate::plan::{ErrorModel, Plan, Statics};
 
 /// A frame's sums by bin. With the plan's norm W, norm² W₂ (or the exception's): intensity = signal / W,
 /// sem = √variance / W, std = √(variance / W₂).
@@ -8,7 +8,7 @@ use crate::plan::{Plan, Statics};
 pub struct Sums {
     /// Σ w (raw - dark) over the valid pixels, counts.
     pub signal: Vec<f64>,
-    /// Σ w² max(raw, 1) over the valid pixels; absent without an error model.
+    /// Σ w² v over the valid pixels, where v is max(raw, 1) or given; absent without an error model.
     pub variance: Option<Vec<f64>>,
     /// The norms of this frame, where it invalidates pixels that the plan counts.
     pub exception: Option<Exception>,
@@ -41,11 +41,16 @@ impl Sums {
         for (excess, bin) in excess.iter_mut().zip(statics) {
             *excess += bin.floor.value();
         }
+        let variance = match plan.errors() {
+            ErrorModel::No | ErrorModel::Azimuthal => None,
+            ErrorModel::Poisson | ErrorModel::Hybrid => Some(excess),
+            ErrorModel::Given => Some(statics.iter().map(|s| s.floor.value()).collect()),
+        };
         let exception = without.map(|statics| Exception {
             norm: statics.iter().map(|s| s.norm.value()).collect(),
             norm_sq: statics.iter().map(|s| s.norm_sq.value()).collect(),
             count: statics.iter().map(|s| s.count.value()).collect(),
         });
-        Sums { signal, variance: plan.has_variance().then_some(excess), exception }
+        Sums { signal, variance, exception }
     }
 }

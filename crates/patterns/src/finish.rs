@@ -2,12 +2,13 @@
 //!
 //! With the monitor `m` of the frame and its reference `r`, and `g = m / r` (1 without a monitor):
 //!
-//! > intensity = S / (W g), error = √V / (W g)
+//! > intensity = S / (W g), sem = √V / (W g), std = √(V / W₂) / g
 //!
-//! in f64, rounded to f32 once. The error is the standard error of the mean. A bin without pixels
+//! in f64, rounded to f32 once. The error is the standard error of the mean (sem), or where the recipe says so the
+//! standard deviation of a pixel (std). A bin without pixels
 //! (`W = 0`) holds what the recipe says of empty bins. Every NaN that is written has one bit pattern.
 
-use recipe::{Empty, ErrorModel, Recipe, Reference};
+use recipe::{Deviation, Empty, ErrorModel, Recipe, Reference};
 
 use crate::{Row, Status, Weights};
 
@@ -28,6 +29,7 @@ pub struct Finish {
     monitor: Option<Reference>,
     empty: Empty,
     errors: bool,
+    deviation: Deviation,
 }
 
 impl Finish {
@@ -37,6 +39,7 @@ impl Finish {
             monitor: recipe.monitor.as_ref().map(|_| recipe.monitor_reference.unwrap_or_default()),
             empty: recipe.empty,
             errors: recipe.error_model != ErrorModel::No,
+            deviation: recipe.error,
         }
     }
 
@@ -84,8 +87,24 @@ impl Finish {
         let scale = self.scale(row.monitor, reference).filter(|_| row.status == Status::Ok && row.has_sums())?;
         let single = |values: Vec<f64>| values.into_iter().map(to_f32).collect();
         let intensity = single(self.quotients(&row.signal, &weights.norm, scale, |sum| sum));
-        let error = |variance: &Vec<f64>| single(self.quotients(variance, &weights.norm, scale, f64::sqrt));
+        let error = |variance: &Vec<f64>| single(self.deviations(variance, &weights.norm, &weights.norm_sq, scale));
         Some((intensity, row.variance.as_ref().map(error)))
+    }
+
+    /// Whether errors are those of the mean.
+    pub(crate) fn is_sem(&self) -> bool {
+        self.deviation == Deviation::Sem
+    }
+
+    /// The error of each bin.
+    pub(crate) fn deviations(&self, variance: &[f64], norm: &[f64], norm_sq: &[f64], scale: f64) -> Vec<f64> {
+        match self.deviation {
+            Deviation::Sem => self.quotients(variance, norm, scale, f64::sqrt),
+            Deviation::Std => {
+                let roots: Vec<f64> = norm_sq.iter().map(|norm_sq| norm_sq.sqrt()).collect();
+                self.quotients(variance, &roots, scale, f64::sqrt)
+            }
+        }
     }
 
     /// What a bin without pixels holds.
@@ -116,7 +135,7 @@ mod tests {
     use super::*;
 
     fn finish(monitor: Option<Reference>, empty: Empty) -> Finish {
-        Finish { monitor, empty, errors: true }
+        Finish { monitor, empty, errors: true, deviation: Deviation::Sem }
     }
 
     fn row(monitor: f64) -> Row {
@@ -133,6 +152,15 @@ mod tests {
         assert_eq!(plain, Some((vec![3.0, 0.0], Some(vec![2.0, 0.0]))));
         let halved = finish(Some(Reference::Value(50.0)), Empty::Zero).pattern(&row(100.0), &weights(), 50.0);
         assert_eq!(halved, Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
+    }
+
+    #[test]
+    fn the_standard_deviation_is_over_the_root_of_the_squared_weights() {
+        let std = Finish { deviation: Deviation::Std, ..finish(Some(Reference::Value(50.0)), Empty::Zero) };
+        let four = Weights { norm_sq: vec![4.0, 0.0], ..weights() };
+        assert_eq!(std.pattern(&row(100.0), &four, 50.0), Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
+        let one = Weights { norm_sq: vec![1.0, 0.0], ..weights() };
+        assert_eq!(std.pattern(&row(100.0), &one, 50.0), Some((vec![1.5, 0.0], Some(vec![2.0, 0.0]))));
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Statics};
+use crate::robust::work::{Entries, Work};
+use crate::robust::{BinSums, Reduction};
 
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
@@ -49,6 +51,12 @@ pub(crate) trait Steps: Copy {
 
     /// See [`Plan::statics_without`].
     fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics>;
+
+    /// See [`Work::load`].
+    fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool;
+
+    /// See [`Reduction::reduce`].
+    fn reduce_bin(self, reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums;
 }
 
 /// The steps that treat `L` frames side by side.
@@ -106,6 +114,29 @@ macro_rules! with_best {
         $call
     }};
 }
+
+/// Calls something with the [`Steps`] of an instruction set, which the processor is asked for again.
+macro_rules! with_isa {
+    ($isa:expr, |$steps:ident| $call:expr) => {
+        match $isa {
+            #[cfg(target_arch = "x86_64")]
+            $crate::Isa::Avx512 | $crate::Isa::Avx512Gfni if $crate::backend::Avx512::detect().is_some() => {
+                let $steps = $crate::backend::Avx512::detect().expect("it was just detected");
+                $call
+            }
+            #[cfg(target_arch = "x86_64")]
+            $crate::Isa::Avx2 if $crate::backend::Avx2::detect().is_some() => {
+                let $steps = $crate::backend::Avx2::detect().expect("it was just detected");
+                $call
+            }
+            _ => {
+                let $steps = $crate::backend::Portable;
+                $call
+            }
+        }
+    };
+}
+pub(crate) use with_isa;
 
 /// [`Steps::expand`] by the best steps.
 pub(crate) fn expand(block: &[u8], room: &mut Room, len: usize) -> Option<usize> {

@@ -14,6 +14,8 @@ use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Statics};
+use crate::robust::work::{Entries, Work};
+use crate::robust::{BinSums, Reduction};
 
 /// Any processor.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,14 @@ impl Steps for Portable {
 
     fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
         plan.statics_without(invalid)
+    }
+
+    fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {
+        work.load(bin, rule)
+    }
+
+    fn reduce_bin(self, reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums {
+        reduction.reduce(work, whole)
     }
 }
 

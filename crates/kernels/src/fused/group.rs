@@ -71,7 +71,7 @@ impl<const L: usize> Workspace<L> {
         sources: Vec<Result<Source<'_>, DecodeError>>,
     ) -> Vec<Result<Sums, DecodeError>> {
         assert!(sources.len() <= L, "{} frames for {L} lanes", sources.len());
-        self.table.reset(plan.nbins(), plan.has_variance());
+        self.table.reset(plan.nbins(), plan.counts_variance());
         let mut sources = sources;
         for lane in &mut self.lanes {
             (lane.width, lane.invalid) = (Width::Zero, Vec::new());

@@ -105,7 +105,7 @@ pub struct Pattern {
     pub frames: u64,
     /// Intensity of each bin.
     pub intensity: Vec<f64>,
-    /// Standard error of each bin, where there is an error model.
+    /// Error of each bin, as the recipe has it, where there is an error model.
     pub errors: Option<Vec<f64>>,
 }
 
@@ -115,12 +115,13 @@ pub(super) struct Accumulator {
     signal: Vec<f64>,
     variance: Option<Vec<f64>>,
     norm: Vec<f64>,
+    norm_sq: Vec<f64>,
 }
 
 impl Accumulator {
     pub fn new(bins: usize, finish: &Finish) -> Self {
         let variance = finish.has_errors().then(|| vec![0.0; bins]);
-        Self { frames: 0, signal: vec![0.0; bins], variance, norm: vec![0.0; bins] }
+        Self { frames: 0, signal: vec![0.0; bins], variance, norm: vec![0.0; bins], norm_sq: vec![0.0; bins] }
     }
 
     /// Adds a frame with a pattern, whose weights are multiplied by `scale`.
@@ -128,6 +129,8 @@ impl Accumulator {
         self.frames += 1;
         self.signal.iter_mut().zip(&row.signal).for_each(|(sum, value)| *sum += value);
         self.norm.iter_mut().zip(&weights.norm).for_each(|(sum, norm)| *sum += norm * scale);
+        let squares = self.norm_sq.iter_mut().zip(&weights.norm_sq);
+        squares.for_each(|(sum, norm_sq)| *sum += norm_sq * scale * scale);
         if let (Some(sums), Some(values)) = (&mut self.variance, &row.variance) {
             sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
         }
@@ -139,7 +142,7 @@ impl Accumulator {
         let factor = if method == Method::Sum { sums.frames as f64 } else { 1.0 };
         let times = |values: Vec<f64>| values.into_iter().map(|value| value * factor).collect();
         let intensity = times(finish.quotients(&sums.signal, &sums.norm, 1.0, |sum| sum));
-        let errors = sums.variance.map(|variance| times(finish.quotients(&variance, &sums.norm, 1.0, f64::sqrt)));
+        let errors = sums.variance.map(|variance| times(finish.deviations(&variance, &sums.norm, &sums.norm_sq, 1.0)));
         Pattern { frames: sums.frames, intensity, errors }
     }
 }
@@ -167,7 +170,7 @@ pub(super) fn median(range: Range<u64>, merge: &mut Merge, bins: usize, finish: 
             let Some(middle) = middle(values) else { continue };
             pattern.intensity[bin] = middle;
             if let (Some(sigmas), Some(sigma)) = (&mut pattern.errors, self::middle(errors)) {
-                sigmas[bin] = factor(count) * sigma / (count as f64).sqrt();
+                sigmas[bin] = if finish.is_sem() { factor(count) * sigma / (count as f64).sqrt() } else { sigma };
             }
         }
     }

@@ -7,7 +7,7 @@
 //!     configuration            NXnote: recipe and PONI text, digests, versions
 //!     integrated               NXdata
 //!       intensity              f32 (points[, chi], radial): S / (W g), see [`Finish`](crate::Finish)
-//!       intensity_errors       f32: the standard error of the mean
+//!       intensity_errors       f32: the standard error of the mean, or the standard deviation of a pixel
 //!       points, [chi,] q       the axes; the radial one is named after its quantity
 //!       frame_status           u8 (points), its meanings as attributes
 //!       monitor                f64 (points), where the recipe has one, with @reference

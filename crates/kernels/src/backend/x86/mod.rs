@@ -21,6 +21,8 @@ use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Statics};
+use crate::robust::work::{Entries, Work};
+use crate::robust::{BinSums, Reduction};
 
 /// Proof that the processor has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +92,16 @@ macro_rules! steps {
             #[target_feature(enable = $features)]
             pub(super) fn statics_without(plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
                 plan.statics_without(invalid)
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn load_bin<T: Pixel>(bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {
+                work.load(bin, rule)
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn reduce_bin(reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums {
+                reduction.reduce(work, whole)
             }
 
             #[target_feature(enable = $features)]
@@ -165,6 +177,16 @@ macro_rules! steps {
             fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
                 // SAFETY: `self` proves that the processor has the features.
                 unsafe { $module::statics_without(plan, invalid) }
+            }
+
+            fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::load_bin(bin, rule, work) }
+            }
+
+            fn reduce_bin(self, reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::reduce_bin(reduction, work, whole) }
             }
         }
     };

@@ -1,0 +1,44 @@
+//! How a recipe wants the pixels of a bin averaged, and where its errors come from.
+
+use kernels::{ByBin, ErrorModel, Matrix, Plan, Statistic};
+use recipe::Recipe;
+
+use crate::Error;
+use crate::setup::Setup;
+
+/// What is summed over the pixels of all frames alike, and, where a method looks at all pixels of a bin before it sums
+/// them, the matrix by bin.
+pub fn plan(recipe: &Recipe, setup: &Setup) -> Result<(Plan, Option<ByBin>), Error> {
+    let wrong = |why: &dyn std::fmt::Display| Error::Binning(why.to_string());
+    let matrix = &setup.binning.matrix;
+    let matrix = Matrix::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins).map_err(|why| wrong(&why))?;
+    let (normalization, dark) = (&setup.normalization, setup.dark.as_deref());
+    let statistic = statistic(recipe);
+    let plan = match &setup.variance {
+        Some(variance) => Plan::with_variance(matrix, normalization, variance, dark),
+        None => Plan::new(matrix, normalization, errors(recipe, statistic), dark),
+    };
+    let plan = plan.map_err(|why| wrong(&why))?;
+    let looks_twice = statistic != Statistic::Mean || plan.errors() == ErrorModel::Azimuthal;
+    let by_bin = looks_twice.then(|| ByBin::new(&plan, statistic));
+    Ok((plan, by_bin))
+}
+
+fn statistic(recipe: &Recipe) -> Statistic {
+    match (recipe.sigma_clip, recipe.median) {
+        (Some(clip), _) => Statistic::Clipped { threshold: clip.threshold, rounds: clip.max_iter },
+        (None, Some(quantiles)) => Statistic::Between { low: quantiles.low / 100.0, high: quantiles.high / 100.0 },
+        (None, None) => Statistic::Mean,
+    }
+}
+
+fn errors(recipe: &Recipe, statistic: Statistic) -> ErrorModel {
+    match recipe.error_model {
+        recipe::ErrorModel::No => ErrorModel::No,
+        recipe::ErrorModel::Azimuthal => ErrorModel::Azimuthal,
+        // Hybrid differs from Poisson while clipping only.
+        recipe::ErrorModel::Hybrid if matches!(statistic, Statistic::Clipped { .. }) => ErrorModel::Hybrid,
+        recipe::ErrorModel::Hybrid | recipe::ErrorModel::Poisson => ErrorModel::Poisson,
+        recipe::ErrorModel::Variance => ErrorModel::Given,
+    }
+}

@@ -1,0 +1,46 @@
+//! Sigma clipping.
+
+use super::BinSums;
+use super::work::Work;
+use crate::plan::ErrorModel;
+
+/// Drops outliers until none is left, or the rounds are over, and sums what is left.
+///
+/// The errors that outliers are measured by are azimuthal in the hybrid model too, whose result has those of the
+/// pixels.
+#[inline(always)]
+pub(super) fn reduce(
+    work: &mut Work,
+    whole: Option<BinSums>,
+    errors: ErrorModel,
+    threshold: f64,
+    rounds: u32,
+) -> BinSums {
+    let is_spread = matches!(errors, ErrorModel::Azimuthal | ErrorModel::Hybrid);
+    let with_variance = |work: &Work, sums: BinSums| {
+        let variance = if is_spread { work.spread(sums.signal / sums.norm) } else { work.variance() };
+        BinSums { variance, ..sums }
+    };
+    let mut sums = with_variance(work, work.sums(whole));
+    for _ in 0..rounds {
+        let std = (sums.variance / sums.norm_sq).sqrt();
+        let limit = threshold.max(chauvenet(sums.count)) * std;
+        if !work.drop_outliers(sums.signal / sums.norm, limit) {
+            break;
+        }
+        if work.is_empty() {
+            return BinSums::default();
+        }
+        sums = with_variance(work, work.sums(None));
+    }
+    if errors == ErrorModel::Hybrid {
+        sums.variance = work.variance();
+    }
+    sums
+}
+
+/// Chauvenet's criterion: how many standard deviations off one of `count` pixels may be by chance. At least three
+/// pixels are taken to be there.
+fn chauvenet(count: f64) -> f64 {
+    (2. * (count.max(3.) / std::f64::consts::TAU.sqrt()).ln()).sqrt()
+}

@@ -1,0 +1,243 @@
+//! Clipping, quantiles and azimuthal errors against their definitions, pixel by pixel and bin by bin.
+
+mod support;
+
+use kernels::{ByBin, ErrorModel, Invalid, Isa, Pipeline, PixelType, Plan, Scratch, Statistic, Stored, Sums};
+use proptest::prelude::*;
+use support::{Csc, Frame, Photons, Random};
+
+/// A valid pixel's share in a bin.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    w: f64,
+    n: f64,
+    s: f64,
+    v: f64,
+}
+
+/// signal, variance, norm, norm_sq, count.
+type Five = [f64; 5];
+
+fn sums_of(shares: &[Share]) -> Five {
+    let sum = |term: fn(&Share) -> f64| shares.iter().map(term).sum();
+    [sum(|p| p.w * p.s), sum(|p| p.w * p.w * p.v), sum(|p| p.w * p.n), sum(|p| (p.w * p.n).powi(2)), sum(|p| p.w)]
+}
+
+fn mean(shares: &[Share]) -> f64 {
+    let [signal, _, norm, ..] = sums_of(shares);
+    signal / norm
+}
+
+fn spread(shares: &[Share]) -> f64 {
+    let mean = mean(shares);
+    shares.iter().map(|p| (p.w * p.n * (p.s / p.n - mean)).powi(2)).sum()
+}
+
+fn clipped(mut shares: Vec<Share>, errors: ErrorModel, threshold: f64, rounds: u32) -> Vec<Share> {
+    for _ in 0..rounds {
+        let [_, variance, _, norm_sq, count] = sums_of(&shares);
+        let azimuthal = matches!(errors, ErrorModel::Azimuthal | ErrorModel::Hybrid);
+        let std = (if azimuthal { spread(&shares) } else { variance } / norm_sq).sqrt();
+        let chauvenet = (2. * (count.max(3.) / (2. * std::f64::consts::PI).sqrt()).ln()).sqrt();
+        let (mean, limit) = (mean(&shares), threshold.max(chauvenet) * std);
+        // What rounding alone puts away from the mean is no outlier.
+        shares.retain(|p| (p.s / p.n - mean).abs() <= limit + 1e-12 * mean.abs());
+    }
+    shares
+}
+
+fn between(mut shares: Vec<Share>, low: f64, high: f64) -> Vec<Share> {
+    let key = |p: &Share| [p.s / p.n, p.w * p.s, p.w * p.w * p.v, p.w * p.n];
+    shares.sort_by(|a, b| key(a).partial_cmp(&key(b)).expect("numbers"));
+    let total: f64 = shares.iter().map(|p| p.w * p.n).sum();
+    let (mut upper, slack) = (0., 1e-12 * total);
+    shares.retain(|p| {
+        let lower = upper;
+        upper += p.w * p.n;
+        upper >= low * total - slack && lower <= high * total + slack
+    });
+    shares
+}
+
+/// What the definitions make of a bin's shares.
+fn expected(shares: Vec<Share>, statistic: Statistic, errors: ErrorModel) -> Five {
+    let chosen = match statistic {
+        Statistic::Mean => shares,
+        Statistic::Clipped { threshold, rounds } => clipped(shares, errors, threshold, rounds),
+        Statistic::Between { low, high } => between(shares, low, high),
+    };
+    let mut sums = sums_of(&chosen);
+    if errors == ErrorModel::Azimuthal && !chosen.is_empty() {
+        sums[1] = spread(&chosen);
+    }
+    sums
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    dtype: PixelType,
+    pixels: usize,
+    nbins: usize,
+    photons: Photons,
+    invalid: u64,
+    dark: bool,
+    statistic: Statistic,
+    errors: ErrorModel,
+    seed: u64,
+}
+
+fn check(case: &Case) {
+    let &Case { dtype, pixels, nbins, statistic, errors, .. } = case;
+    let random = &mut Random::new(case.seed);
+    let csc = Csc::random(pixels, nbins, random);
+    let rule = support::gaps(dtype);
+    let frame = Frame::random(dtype, pixels, case.photons, case.invalid, &rule, random);
+    let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
+    let dark: Option<Vec<f64>> = case.dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
+    let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 4.).collect();
+    let plan = match errors {
+        ErrorModel::Given => Plan::with_variance(csc.matrix(), &n, &given, dark.as_deref()),
+        _ => Plan::new(csc.matrix(), &n, errors, dark.as_deref()),
+    };
+    let plan = plan.expect("arrays of the matrix's size");
+    let by_bin = ByBin::new(&plan, statistic);
+    let (invalid, raw) = (Invalid::integers(rule), Pipeline::from_hdf5(&[], dtype, false).expect("no filters"));
+    let found: Vec<Sums> = Isa::available()
+        .into_iter()
+        .flat_map(|isa| {
+            let scratch = &mut Scratch::new(isa);
+            let stored = Stored { bytes: &frame.bytes, filter_mask: 0 };
+            let again = by_bin.integrate(&raw, &plan, &invalid, &stored, scratch).expect("raw pixels");
+            [by_bin.accumulate(&frame.bytes, dtype, &plan, &invalid, scratch), again]
+        })
+        .collect();
+    assert!(found.iter().all(|sums| *sums == found[0]), "instruction sets differ");
+
+    let mut bins = vec![Vec::new(); nbins];
+    for pixel in (0..pixels).filter(|&p| n[p] != 0. && frame.valid[p]) {
+        let (n, s) = (n[pixel], frame.values[pixel] - dark.as_ref().map_or(0., |dark| dark[pixel]));
+        let v = match errors {
+            ErrorModel::No | ErrorModel::Azimuthal => 0.,
+            ErrorModel::Poisson | ErrorModel::Hybrid => frame.values[pixel].max(1.),
+            ErrorModel::Given => given[pixel],
+        };
+        csc.entries(pixel).for_each(|(bin, w)| bins[bin].push(Share { w, n, s, v }));
+    }
+    let sums = &found[0];
+    for (bin, shares) in bins.into_iter().enumerate() {
+        let (norm, norm_sq, count) = match &sums.exception {
+            Some(own) => (own.norm[bin], own.norm_sq[bin], own.count[bin]),
+            None => (plan.norm()[bin], plan.norm_sq()[bin], plan.count()[bin]),
+        };
+        let variance = sums.variance.as_ref().map_or(0., |variance| variance[bin]);
+        assert_eq!(sums.variance.is_some(), errors != ErrorModel::No);
+        // What the signals' and the variances' terms come to: sums of both signs cancel.
+        let size: f64 = shares.iter().map(|p| p.w * p.s.abs()).sum();
+        let square: f64 = shares.iter().map(|p| (p.w * p.s).powi(2) + p.w * p.w * p.v).sum();
+        let scales = [size, square, norm, norm_sq, count];
+        let expected = expected(shares, statistic, errors);
+        for ((found, expected), scale) in
+            [sums.signal[bin], variance, norm, norm_sq, count].iter().zip(expected).zip(scales)
+        {
+            assert!((found - expected).abs() <= 1e-11 * scale, "bin {bin}: {found:e} for {expected:e}, {sums:?}");
+        }
+    }
+}
+
+fn statistics() -> impl Strategy<Value = Statistic> {
+    let clip = (prop_oneof![Just(0.), 0.5..6.], 1u32..8);
+    let quantiles =
+        prop_oneof![Just((0.5, 0.5)), Just((0., 1.)), Just((0., 0.3)), Just((0.7, 1.)), (0.0..0.5, 0.5..1.0)];
+    prop_oneof![
+        Just(Statistic::Mean),
+        clip.prop_map(|(threshold, rounds)| Statistic::Clipped { threshold, rounds }),
+        quantiles.prop_map(|(low, high)| Statistic::Between { low, high }),
+    ]
+}
+
+fn error_models(statistic: Statistic) -> impl Strategy<Value = (Statistic, ErrorModel)> {
+    use ErrorModel::*;
+    let models = match statistic {
+        Statistic::Mean => vec![No, Poisson, Azimuthal, Given],
+        Statistic::Clipped { .. } => vec![Poisson, Azimuthal, Hybrid, Given],
+        Statistic::Between { .. } => vec![No, Poisson, Given],
+    };
+    prop::sample::select(models).prop_map(move |errors| (statistic, errors))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn sums_are_those_of_the_definitions(
+        dtype in prop::sample::select(PixelType::ALL.to_vec()),
+        pixels in prop_oneof![1usize..70, 2000usize..6500],
+        nbins in prop_oneof![1usize..4, 50usize..900],
+        photons in prop_oneof![Just(Photons::Sparse(50)), Just(Photons::Below(4)), Just(Photons::Below(70000))],
+        invalid in prop_oneof![Just(0u64), Just(1), Just(2), Just(300)],
+        dark in any::<bool>(),
+        (statistic, errors) in statistics().prop_flat_map(error_models),
+        seed in any::<u64>(),
+    ) {
+        check(&Case { dtype, pixels, nbins, photons, invalid, dark, statistic, errors, seed });
+    }
+}
+
+/// A bin of pixels of weight and norm 1.
+fn one_bin(values: &[u32], statistic: Statistic, errors: ErrorModel) -> Sums {
+    let pixels = values.len();
+    let csc = Csc { starts: (0..=pixels as u64).collect(), bins: vec![0; pixels], weights: vec![1.; pixels], nbins: 1 };
+    let plan = Plan::new(csc.matrix(), &vec![1.; pixels], errors, None).expect("as many norms as pixels");
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let scratch = &mut Scratch::default();
+    ByBin::new(&plan, statistic).accumulate(&bytes, PixelType::U32, &plan, &Invalid::none(), scratch)
+}
+
+#[test]
+fn a_hot_pixel_is_clipped_and_what_was_hidden_by_it_in_the_next_round() {
+    let mut values = vec![10; 100];
+    values.extend([12, 8, 1000, 4_000_000_000]);
+    let clipped = |rounds| {
+        one_bin(&values, Statistic::Clipped { threshold: 5., rounds }, ErrorModel::Azimuthal)
+            .exception
+            .expect("one is out")
+            .count
+    };
+    assert_eq!((clipped(1), clipped(2)), (vec![103.], vec![102.]));
+    let all = one_bin(&values, Statistic::Clipped { threshold: 1e9, rounds: 5 }, ErrorModel::Azimuthal);
+    assert_eq!((all.signal, all.exception), (vec![4_000_002_020.], None));
+}
+
+#[test]
+fn hybrid_clips_as_azimuthal_and_errs_as_poisson() {
+    let values = [3, 5, 4, 6, 5, 4, 90];
+    let clip = Statistic::Clipped { threshold: 2., rounds: 5 };
+    let [azimuthal, hybrid] = [ErrorModel::Azimuthal, ErrorModel::Hybrid].map(|errors| one_bin(&values, clip, errors));
+    assert_eq!(azimuthal.signal, hybrid.signal);
+    assert_eq!((azimuthal.variance, hybrid.variance), (Some(vec![5.5]), Some(vec![27.])));
+}
+
+#[test]
+fn the_median_is_of_one_pixel_or_of_the_middle_two() {
+    let median = |values: &[u32]| {
+        let sums = one_bin(values, Statistic::Between { low: 0.5, high: 0.5 }, ErrorModel::Poisson);
+        let norm = sums.exception.map_or(values.len() as f64, |own| own.norm[0]);
+        (sums.signal[0] / norm, norm)
+    };
+    assert_eq!(median(&[9]), (9., 1.));
+    assert_eq!(median(&[7, 1, 1000]), (7., 1.));
+    assert_eq!(median(&[7, 1, 1000, 9]), (8., 2.));
+    let many: Vec<u32> = (0..10_001).map(|i| i * 7919 % 10_001).collect();
+    assert_eq!(median(&many), (5000., 1.));
+    assert_eq!(median(&many[..10_000]).1, 2.);
+}
+
+#[test]
+fn equal_pixels_are_no_outliers_of_each_other() {
+    // Σ x / 3 of three equal numbers may round to another one, and then all are as far off as the standard deviation.
+    let clip = Statistic::Clipped { threshold: 0., rounds: 5 };
+    for value in [0, 1, 49, 123_457] {
+        for errors in [ErrorModel::Azimuthal, ErrorModel::Poisson] {
+            assert_eq!(one_bin(&[value; 3], clip, errors).exception, None);
+        }
+    }
+}
