@@ -49,6 +49,10 @@ pub struct Args {
     #[arg(long)]
     pub strict: bool,
 
+    /// List the OpenCL devices, and do nothing else
+    #[arg(long)]
+    pub list_devices: bool,
+
     #[command(flatten)]
     pub common: Common,
 }

@@ -5,6 +5,7 @@
 
 mod args;
 mod crew;
+mod devices;
 mod engine;
 mod monitor;
 mod sources;
@@ -40,6 +41,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    if args.list_devices {
+        return list_devices(filter);
+    }
     filter.drain_on_term();
     filter.flush_each();
     let input = Mutex::new(Input::open(&args.inputs)?);
@@ -68,6 +72,16 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         all.fold(first, Result::and)
     })?;
     drain.outcome(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_done())
+}
+
+/// Text in place of records is what was asked for.
+fn list_devices(filter: &Filter) -> Result<(), Stop> {
+    let visible = devices::visible(&environment).map_err(|why| Stop::fatal("OpenCL", why))?;
+    devices::table(&visible).into_iter().try_for_each(|line| filter.emit(&Record::Other(line)))
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 /// Tasks, one after the other, until there is none left, or another engine has stopped.

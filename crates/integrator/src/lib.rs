@@ -17,4 +17,4 @@ mod suspect;
 pub use assemble::{AssembleError, Assembler};
 pub use error::Error;
 pub use integrator::{Assembled, Axis, Decoder, Integrator};
-pub use kernels::{DecodeError, PixelType, Scratch, Stored, Sums};
+pub use kernels::{DecodeError, PixelType, Scratch, Stored, Sums, opencl};

@@ -13,6 +13,7 @@ mod fused;
 mod invalid;
 mod lz4;
 mod matrix;
+pub mod opencl;
 pub mod order;
 mod pixel;
 mod plan;
