@@ -39,7 +39,11 @@ fn handle() -> Result<NonZeroUsize, NotLoaded> {
         .get_or_init(|| {
             let own = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
             let names = own.map_or_else(|| NAMES.map(OsString::from).to_vec(), |name| vec![name]);
-            names.into_iter().fold(Err(NotLoaded(String::new())), |found, name| found.or_else(|_| open(name)))
+            let mut found = Err(NotLoaded("no name".to_owned()));
+            for name in names {
+                found = found.or_else(|_| open(name));
+            }
+            found
         })
         .clone()
 }
