@@ -1,46 +1,120 @@
-//! The monitor of each frame.
+//! What each frame is normalized by.
 
 use frames::hdf5_array::{ArrayError, read_numbers};
+use recipe::{Monitor as Ratio, Over, Quantity};
 use records::Task;
 
 use crate::task::Refusal;
 
-/// The monitor's values, one a frame of the scan.
-pub enum Monitor {
-    /// The recipe asks for none: every frame counts the same.
-    None,
-    /// The counter's values; it may be shorter than the scan.
-    Counter(Vec<f64>),
+/// The product of the recipe's monitors, for each frame of the scan.
+#[derive(Default)]
+pub struct Monitor {
+    /// Quantities that multiply it.
+    over: Vec<Values>,
+    /// Quantities that divide it.
+    under: Vec<Values>,
+}
+
+/// The values of a quantity.
+enum Values {
+    /// The same for every frame.
+    One(f64),
+    /// One a frame; there may be fewer than the scan has frames.
+    Each(Vec<f64>),
 }
 
 impl Monitor {
-    /// Reads the counter `name` of the task's scan.
+    /// Reads the quantities for the task's scan. References that are numbers, or a mean over the scan, are left
+    /// to whoever has the whole scan.
     ///
     /// # Errors
-    /// The scan has no such counter, or it can't be read.
-    pub fn read(task: &Task, name: Option<&str>) -> Result<Self, Refusal> {
-        let Some(name) = name else { return Ok(Self::None) };
-        let scan = &task.acquisition;
-        let Some(dataset) = scan.counters.get(name) else {
-            let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let why = format!("entry {} has no counter `{name}`; it has: {known}", scan.entry);
-            return Err(Refusal { why, retryable: false });
-        };
-        let unreadable = |why: ArrayError| Refusal { why: why.to_string(), retryable: true };
-        read_numbers(&scan.file, dataset).map(Self::Counter).map_err(unreadable)
+    /// The scan has no such counter, or no exposure time; a dataset that can't be read.
+    pub fn read(task: &Task, monitors: &[Ratio]) -> Result<Self, Refusal> {
+        let mut read = Self::default();
+        for Ratio { of, over } in monitors {
+            read.over.push(values(task, of)?);
+            match over {
+                Over::Mean | Over::Quantity(Quantity::Number(_)) => (),
+                Over::Quantity(quantity) => read.under.push(values(task, quantity)?),
+            }
+        }
+        Ok(read)
     }
 
-    /// The monitor of a frame: 1 where there is none, NaN where the counter has no value.
+    /// The monitor of a frame: 1 where there is none, NaN where a quantity has no value.
     pub fn of(&self, frame: u64) -> f64 {
-        match self {
-            Self::None => 1.0,
-            Self::Counter(values) => values.get(frame as usize).copied().unwrap_or(f64::NAN),
+        let product = |list: &[Values]| list.iter().map(|values| values.of(frame)).product::<f64>();
+        match self.under.is_empty() {
+            true => product(&self.over),
+            false => product(&self.over) / product(&self.under),
         }
     }
 
     /// Whether a frame with this monitor can be normalized.
     pub fn is_usable(value: f64) -> bool {
         value.is_finite() && value != 0.0
+    }
+}
+
+impl Values {
+    fn of(&self, frame: u64) -> f64 {
+        match self {
+            Self::One(value) => *value,
+            Self::Each(values) => values.get(frame as usize).copied().unwrap_or(f64::NAN),
+        }
+    }
+}
+
+fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
+    let scan = &task.acquisition;
+    let refuse = |why: String| Err(Refusal { why, retryable: false });
+    let unreadable = |why: ArrayError| Refusal { why: why.to_string(), retryable: true };
+    match quantity {
+        Quantity::Number(number) => Ok(Values::One(*number)),
+        Quantity::ExposureTime => match scan.exposure_time {
+            Some(seconds) => Ok(Values::One(seconds)),
+            None => refuse(format!("monitor exposure-time: entry {} does not say how long it exposed", scan.entry)),
+        },
+        Quantity::Counter(name) => match scan.counters.get(name) {
+            Some(dataset) => read_numbers(&scan.file, dataset).map(Values::Each).map_err(unreadable),
+            None => {
+                let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                refuse(format!("entry {} has no counter `{name}`; it has: {known}", scan.entry))
+            }
+        },
+        Quantity::File(file) => {
+            let dataset = file.dataset.as_deref().unwrap_or("/");
+            let values = read_numbers(&file.path, dataset).map_err(unreadable)?;
+            match values[..] {
+                [one] => Ok(Values::One(one)),
+                ref each if (each.len() as u64) < scan.frames => {
+                    let (found, expected) = (each.len(), scan.frames);
+                    refuse(format!(
+                        "monitor {}: {found} values: expected one, or one for each of {expected} frames",
+                        file.name()
+                    ))
+                }
+                _ => Ok(Values::Each(values)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(list: &[f64]) -> Values {
+        Values::Each(list.to_vec())
+    }
+
+    #[test]
+    fn quantities_multiply_and_divide_frame_by_frame() {
+        let monitor = Monitor { over: vec![values(&[6.0, 8.0]), Values::One(2.0)], under: vec![values(&[3.0, 0.0])] };
+        assert_eq!(monitor.of(0), 4.0);
+        assert!(!Monitor::is_usable(monitor.of(1)), "over nothing");
+        assert!(!Monitor::is_usable(monitor.of(2)), "beyond the counters");
+        assert_eq!(Monitor::default().of(7), 1.0);
     }
 }

@@ -192,7 +192,7 @@ fn own_name(task: &Task, windows: &Windows, tally: &Tally) -> Option<OsString> {
 }
 
 fn prepare<'m>(method: &'m Method, task: &Task) -> Result<(&'m Integrator, Monitor), Refusal> {
-    let monitor = Monitor::read(task, method.recipe.monitor.as_deref())?;
+    let monitor = Monitor::read(task, &method.recipe.monitor)?;
     Ok((method.integrator()?, monitor))
 }
 

@@ -128,6 +128,11 @@ impl Store {
         &self.coding
     }
 
+    /// How many frames it has.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Where the frame in this row of the dataset is.
     pub fn chunks_of(&self, row: u64) -> Row {
         if row >= self.frames {

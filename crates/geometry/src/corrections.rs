@@ -1,4 +1,4 @@
-//! What a pixel's place does to its count: solid angle and polarization.
+//! What a pixel's place does to its count: solid angle, polarization, and the way through the sensor.
 
 use rayon::prelude::*;
 
@@ -9,6 +9,20 @@ impl Geometry {
     /// The solid angle of each pixel relative to one at the point of normal incidence: cos³ of the
     /// angle of incidence, one power for the pixel's tilt and two for its distance.
     pub fn solid_angle(&self) -> Vec<f64> {
+        self.cos_incidence(|cosine| cosine.powi(3))
+    }
+
+    /// The share of the photons that the sensor absorbs in each pixel, relative to that at normal incidence:
+    /// (1 − exp(−depth / cos α)) / (1 − exp(−depth)), with the angle of incidence α.
+    ///
+    /// `depth` is the sensor's thickness times its linear attenuation coefficient.
+    pub fn absorbed(&self, depth: f64) -> Vec<f64> {
+        let normal = -(-depth).exp_m1();
+        self.cos_incidence(|cosine| -(-depth / cosine.abs()).exp_m1() / normal)
+    }
+
+    /// A value for each pixel of the cosine of the angle between the way from the sample and the pixel's normal.
+    fn cos_incidence(&self, value: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
         let place = &self.place;
         match &self.pixels {
             Pixels::Corners(corners) if !corners.flat() => {
@@ -17,10 +31,10 @@ impl Geometry {
                     let [z, y, x] = corners.center(pixel);
                     cos_to_normal([place.dist + z, y - place.poni1, x - place.poni2], corners.of(pixel))
                 };
-                (0..rows * columns).into_par_iter().map(|pixel| cosine(pixel).powi(3)).collect()
+                (0..rows * columns).into_par_iter().map(|pixel| value(cosine(pixel))).collect()
             }
             // Rotations leave the way from the sample as long as it is.
-            _ => self.centers(|point| (place.dist / point.distance()).powi(3)),
+            _ => self.centers(|point| value(place.dist / point.distance())),
         }
     }
 

@@ -31,6 +31,7 @@ mod nexus;
 mod orientation;
 mod poni;
 mod rotation;
+mod sensor;
 mod unit;
 
 pub use corners::PixelCorners;
@@ -40,4 +41,5 @@ pub use geometry::{Error as GeometryError, Geometry};
 pub use nexus::NexusDetector;
 pub use orientation::Orientation;
 pub use poni::{DetectorConfig, DetectorSpec, Error as PoniError, Poni};
+pub use sensor::{Material, NotTabulated, UnknownMaterial};
 pub use unit::{Unit, UnknownUnit};

@@ -4,6 +4,7 @@ Usage: pyfai.py SEED COUNT DIR. PONI files are written to DIR, for pyFAI to read
 """
 import json
 import logging
+import math
 import pathlib
 import random
 import sys
@@ -82,6 +83,7 @@ def answers(geometry, shape, unit, rng):
         found["solid_angle"] = pick(geometry.diffSolidAngle(rows, columns))
     else:
         found["solid_angle"] = pick(geometry.solidAngleArray(shape))
+    found["absorbed"] = pick(geometry.calc_transmission(math.exp(-0.8), shape))
     found["chi_deltas"] = pick(geometry.delta_array(shape, unit="chi_rad", scale=False))
     geometry.reset()
     found["deltas"] = pick(geometry.delta_array(shape, unit=unit, scale=True))

@@ -28,6 +28,7 @@ struct Case {
     corners: Vec<f32>,
     solid_angle: Vec<f64>,
     polarization: Vec<f64>,
+    absorbed: Vec<f64>,
 }
 
 fn cases() -> Option<Vec<Case>> {
@@ -96,6 +97,8 @@ fn positions_equal_those_of_pyfai() {
         let tolerance = if case.depth.is_some() { 1e-6 } else { 1e-12 };
         check("solid angle", &case.solid_angle, pick(geometry.solid_angle()), 1e-6, tolerance);
         check("polarization", &case.polarization, pick(geometry.polarization(0.9, 0.1)), 1.0, 1.3e-7);
+        // pyFAI takes the angles of incidence from indices in single precision.
+        check("absorbed", &case.absorbed, pick(geometry.absorbed(0.8)), 1e-6, 1e-6);
         let all = geometry.corners(unit).unwrap();
         let found = case.pixels.iter().flat_map(|&pixel| all[pixel].into_iter().flatten());
         corners += case.corners.len();

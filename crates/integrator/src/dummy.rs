@@ -4,11 +4,31 @@ use std::ops::RangeInclusive;
 
 use geometry::DummyRule;
 use kernels::{Invalid, PixelType};
-use recipe::Dummy;
+use recipe::{Dummy, Recipe};
 
 /// The rule for frames of `dtype`: the recipe's own, or what the detector is known to write, and all
-/// ones of unsigned 32 and 64 bits, which no detector counts to.
-pub fn rule(dummy: Dummy, detector: &DummyRule, dtype: PixelType) -> Invalid {
+/// ones of unsigned 32 and 64 bits, which no detector counts to; and what lies beyond the valid values.
+pub fn rule(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> Invalid {
+    let [below, above] = [
+        recipe
+            .valid_min
+            .map(|least| Span { integers: i128::MIN..=least.ceil() as i128 - 1, reals: f64::MIN..=least.next_down() }),
+        recipe
+            .valid_max
+            .map(|most| Span { integers: most.floor() as i128 + 1..=i128::MAX, reals: most.next_up()..=f64::MAX }),
+    ];
+    [below, above].into_iter().flatten().fold(marks(recipe.dummy, detector, dtype), |rule, span| {
+        rule.and(Invalid::integers([span.integers])).and(Invalid::reals([span.reals]))
+    })
+}
+
+/// Invalid values.
+struct Span {
+    integers: RangeInclusive<i128>,
+    reals: RangeInclusive<f64>,
+}
+
+fn marks(dummy: Dummy, detector: &DummyRule, dtype: PixelType) -> Invalid {
     match dummy {
         Dummy::None => Invalid::none(),
         Dummy::Auto => known(detector, dtype),
@@ -49,28 +69,44 @@ fn integer(dtype: PixelType) -> Option<(u32, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use recipe::Settings;
 
     const EIGER: DummyRule = DummyRule { dummy: Some(-2.0), delta: Some(1.5), counter: true };
 
     #[test]
     fn all_ones_are_no_count_whatever_the_detector() {
-        let unknown = rule(Dummy::Auto, &DummyRule::default(), PixelType::U32);
+        let unknown = marks(Dummy::Auto, &DummyRule::default(), PixelType::U32);
         assert_eq!(unknown, Invalid::integers([4294967295..=4294967295]));
-        assert_eq!(rule(Dummy::Auto, &DummyRule::default(), PixelType::U16), Invalid::none());
-        assert_eq!(rule(Dummy::None, &EIGER, PixelType::U32), Invalid::none());
+        assert_eq!(marks(Dummy::Auto, &DummyRule::default(), PixelType::U16), Invalid::none());
+        assert_eq!(marks(Dummy::None, &EIGER, PixelType::U32), Invalid::none());
     }
 
     #[test]
     fn the_detectors_rule_is_that_of_its_pixels_type() {
         let top_two = Invalid::integers([65534..=65535]);
-        assert_eq!(rule(Dummy::Auto, &EIGER, PixelType::U16), top_two);
-        assert_eq!(rule(Dummy::Auto, &EIGER, PixelType::F32), Invalid::reals([-3.5..=-0.5]));
+        assert_eq!(marks(Dummy::Auto, &EIGER, PixelType::U16), top_two);
+        assert_eq!(marks(Dummy::Auto, &EIGER, PixelType::F32), Invalid::reals([-3.5..=-0.5]));
+    }
+
+    #[test]
+    fn values_beyond_the_valid_ones_are_no_measurement() {
+        let recipe = |valid_min, valid_max| {
+            let geometry = Some("Distance: 1".to_owned());
+            let dummy = Some(Dummy::None);
+            Recipe::resolve(&Settings { geometry, dummy, valid_min, valid_max, ..Settings::default() }).unwrap()
+        };
+        let rule = |min, max| rule(&recipe(min, max), &EIGER, PixelType::I32);
+        assert_eq!(rule(None, None), Invalid::none());
+        let above = Invalid::integers([61..=i128::MAX]).and(Invalid::reals([60.5f64.next_up()..=f64::MAX]));
+        assert_eq!(rule(None, Some(60.5)), above);
+        let below = Invalid::integers([i128::MIN..=-1]).and(Invalid::reals([f64::MIN..=-5e-324]));
+        assert_eq!(rule(Some(0.0), None), below);
     }
 
     #[test]
     fn a_given_value_holds_for_integers_and_reals() {
         let given = Dummy::Value { value: -2.0, delta: 1.5 };
         let expected = Invalid::integers([-3..=-1]).and(Invalid::reals([-3.5..=-0.5]));
-        assert_eq!(rule(given, &EIGER, PixelType::I32), expected);
+        assert_eq!(marks(given, &EIGER, PixelType::I32), expected);
     }
 }

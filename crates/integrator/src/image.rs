@@ -5,7 +5,7 @@ use std::fmt;
 use frames::store::{Row, Store};
 use kernels::{Pipeline, PixelType};
 use recipe::FileRef;
-use records::{Source, Spans};
+use records::Source;
 
 use crate::Error;
 use crate::assemble::Assembler;
@@ -34,48 +34,82 @@ impl Role {
     }
 }
 
-/// The pixels of an image of `shape` (rows, columns), row-major: a TIFF, CBF, EDF or NPY file, or a 2-D
-/// dataset, or the first frame of a 3-D one.
+/// The pixels of an image of `shape` (rows, columns), row-major: a TIFF, CBF, EDF, NPY or Fit2D file, or a 2-D
+/// dataset; the first of several.
 pub fn load(role: Role, file: &FileRef, shape: [usize; 2]) -> Result<Vec<f64>, Error> {
-    let name = match &file.dataset {
-        Some(dataset) => format!("{}::{dataset}", file.path.display()),
-        None => file.path.display().to_string(),
-    };
-    let role = role.name();
-    let unreadable = |why: &dyn fmt::Display| Error::Image { role, name: name.clone(), why: why.to_string() };
-    let Some(dataset) = &file.dataset else {
-        let image = frames::image::read(&file.path).map_err(|why| unreadable(&why))?;
-        if image.shape != shape {
-            return Err(Error::Shape { role, name, found: image.shape, expected: shape });
-        }
-        return Ok(image.pixels.to_f64());
-    };
-    let one = Spans::all(1);
-    let source = Source {
-        file: file.path.clone(),
-        dataset: dataset.clone(),
-        frames: one.clone(),
-        rows: one,
-        ..Source::default()
-    };
-    let store = Store::open(&source, shape.map(|length| length as u64)).map_err(|why| unreadable(&why))?;
-    first_frame(&store, shape).map_err(|why| unreadable(&why))
+    let stack = Stack::open(role, file, shape)?;
+    stack.frame(0)
 }
 
-fn first_frame(store: &Store, shape: [usize; 2]) -> Result<Vec<f64>, String> {
-    let coding = store.coding();
-    let dtype: PixelType = coding.dtype.name().parse().map_err(|why| format!("{why}"))?;
-    let filters: Vec<(u32, &[u32])> =
-        coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
-    let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| why.to_string())?;
-    let chunks = match store.chunks_of(0) {
-        Row::Whole(chunk) => vec![chunk],
-        Row::Pieces(chunks) => chunks,
-        Row::Absent(why) => return Err(why),
-    };
-    let mut assembler = Assembler::default();
-    let frame = assembler.frame(&pipeline, shape, 0, &chunks, |chunk, stored| store.read(chunk, stored));
-    frame.map(|(pixels, _)| numbers(pixels, dtype)).map_err(|why| why.to_string())
+/// The mean of all images of these files, as [`load`] reads them, each pixel by itself; `None` of no files.
+/// A pixel that is no number in one of them is none in their mean.
+pub fn average(role: Role, files: &[FileRef], shape: [usize; 2]) -> Result<Option<Vec<f64>>, Error> {
+    let (mut sum, mut count) = (Vec::new(), 0);
+    for file in files {
+        let stack = Stack::open(role, file, shape)?;
+        for frame in 0..stack.store.frames() {
+            let pixels = stack.frame(frame)?;
+            count += 1;
+            match sum.is_empty() {
+                true => sum = pixels,
+                false => sum.iter_mut().zip(pixels).for_each(|(sum, pixel)| *sum += pixel),
+            }
+        }
+    }
+    if count > 1 {
+        sum.iter_mut().for_each(|sum| *sum /= f64::from(count));
+    }
+    Ok((count > 0).then_some(sum))
+}
+
+/// A file of images, open.
+struct Stack<'a> {
+    role: &'static str,
+    file: &'a FileRef,
+    shape: [usize; 2],
+    store: Store,
+}
+
+impl<'a> Stack<'a> {
+    fn open(role: Role, file: &'a FileRef, shape: [usize; 2]) -> Result<Self, Error> {
+        let role = role.name();
+        let unreadable = |why: &dyn fmt::Display| Error::Image { role, name: file.name(), why: why.to_string() };
+        if file.dataset.is_none() {
+            let found = frames::image::probe(&file.path).map_err(|why| unreadable(&why))?.shape;
+            if found != shape {
+                return Err(Error::Shape { role, name: file.name(), found, expected: shape });
+            }
+        }
+        let dataset = file.dataset.clone().unwrap_or_default();
+        let source = Source { file: file.path.clone(), dataset, ..Source::default() };
+        let store = Store::open(&source, shape.map(|length| length as u64)).map_err(|why| unreadable(&why))?;
+        match store.frames() {
+            0 => Err(unreadable(&"no images in it")),
+            _ => Ok(Self { role, file, shape, store }),
+        }
+    }
+
+    fn frame(&self, row: u64) -> Result<Vec<f64>, Error> {
+        let unreadable = |why: String| Error::Image { role: self.role, name: self.file.name(), why };
+        self.decode(row).map_err(unreadable)
+    }
+
+    fn decode(&self, row: u64) -> Result<Vec<f64>, String> {
+        let coding = self.store.coding();
+        let dtype: PixelType = coding.dtype.name().parse().map_err(|why| format!("{why}"))?;
+        let filters: Vec<(u32, &[u32])> =
+            coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
+        let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| why.to_string())?;
+        let chunks = match self.store.chunks_of(row) {
+            Row::Whole(chunk) => vec![chunk],
+            Row::Pieces(chunks) => chunks,
+            Row::Absent(why) => return Err(format!("image {row}: {why}")),
+        };
+        let mut assembler = Assembler::default();
+        let read = |chunk: &_, stored: &mut _| self.store.read(chunk, stored);
+        let frame = assembler.frame(&pipeline, self.shape, row, &chunks, read);
+        frame.map(|(pixels, _)| numbers(pixels, dtype)).map_err(|why| why.to_string())
+    }
 }
 
 /// Native-endian pixels as numbers.

@@ -63,16 +63,8 @@ impl Integrator {
         let unit = binning.axis.unit;
         let radial = Axis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
         let chi = binning.chi.map(|chi| Axis { name: "chi", units: "deg", centers: chi.centers });
-        Ok(Self {
-            shape,
-            dtype,
-            radial,
-            chi,
-            plan,
-            by_bin,
-            invalid: dummy::rule(recipe.dummy, &detector.dummy, dtype),
-            suspect,
-        })
+        let invalid = dummy::rule(recipe, &detector.dummy, dtype);
+        Ok(Self { shape, dtype, radial, chi, plan, by_bin, invalid, suspect })
     }
 
     /// The radial axis.

@@ -1,8 +1,8 @@
 //! What a recipe and the shape of the frames come to: geometry, mask, bins and normalization.
 
 use binning::{Azimuth, Binning, Bins, Regroup, regroup};
-use geometry::{Detector, Geometry, Poni, Unit};
-use recipe::Recipe;
+use geometry::{Detector, Geometry, Material, Poni, Unit, UnknownMaterial};
+use recipe::{FlatMode, Recipe};
 
 use crate::image::{self, Role};
 use crate::{Error, nexus};
@@ -11,7 +11,7 @@ use crate::{Error, nexus};
 pub struct Setup {
     /// The axes and the matrix.
     pub binning: Binning,
-    /// The normalization of each pixel without the monitor: flat · solid angle · polarization.
+    /// The normalization of each pixel without the monitor: flat · solid angle · polarization · absorbed share.
     pub normalization: Vec<f64>,
     /// The dark counts of each pixel.
     pub dark: Option<Vec<f64>>,
@@ -34,40 +34,61 @@ impl Setup {
         };
         let detector = detector.for_frames(shape).map_err(|why| wrong(why.to_string()))?;
         let geometry = Geometry::new(&poni, &detector, shape).map_err(|why| wrong(why.to_string()))?;
-        let mask = mask(recipe, &detector, shape)?;
+        let mask = mask(recipe, &detector, &geometry)?;
         let request = request(recipe)?;
         let binning = regroup(&geometry, &mask, &request).map_err(|why| Error::Binning(why.to_string()))?;
-        let load = |role, file: &Option<_>| file.as_ref().map(|file| image::load(role, file, shape)).transpose();
-        let flat = load(Role::Flat, &recipe.flat)?;
-        let dark = load(Role::Dark, &recipe.dark)?;
-        let variance = load(Role::Variance, &recipe.variance)?;
-        let normalization = normalization(recipe, &geometry, flat);
+        let dark = image::average(Role::Dark, &recipe.dark, shape)?;
+        let variance = recipe.variance.as_ref().map(|file| image::load(Role::Variance, file, shape)).transpose()?;
+        let normalization = normalization(recipe, &poni, &geometry)?;
         Ok(Self { binning, normalization, dark, variance, detector, mask })
     }
 }
 
-/// The gap mask and the recipe's masks, united: true where masked.
-fn mask(recipe: &Recipe, detector: &Detector, shape: [usize; 2]) -> Result<Vec<bool>, Error> {
+/// The gap mask and the recipe's masks and shapes, united: true where masked.
+fn mask(recipe: &Recipe, detector: &Detector, geometry: &Geometry) -> Result<Vec<bool>, Error> {
+    let shape @ [rows, columns] = geometry.shape();
     let gaps = if recipe.detector_mask { detector.gap_mask() } else { None };
-    let mut mask = gaps.unwrap_or_else(|| vec![false; shape[0] * shape[1]]);
-    for file in &recipe.mask {
-        let values = image::load(Role::Mask, file, shape)?;
-        mask.iter_mut().zip(values).for_each(|(masked, value)| *masked |= value != 0.0);
+    let mut mask = gaps.unwrap_or_else(|| vec![false; rows * columns]);
+    for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
+        for file in files {
+            let values = image::load(Role::Mask, file, shape)?;
+            mask.iter_mut().zip(values).for_each(|(masked, value)| *masked |= (value != 0.0) != inverted);
+        }
+    }
+    if !recipe.mask_region.is_empty() {
+        let chi = geometry.chi_centers();
+        for region in &recipe.mask_region {
+            for (pixel, masked) in mask.iter_mut().enumerate() {
+                let center = [pixel / columns, pixel % columns].map(|index| index as f64 + 0.5);
+                *masked |= region.shape.contains(center, chi[pixel].to_degrees()) != region.outside;
+            }
+        }
     }
     Ok(mask)
 }
 
-fn normalization(recipe: &Recipe, geometry: &Geometry, flat: Option<Vec<f64>>) -> Vec<f64> {
-    let [rows, columns] = geometry.shape();
-    let mut product = flat.unwrap_or_else(|| vec![1.0; rows * columns]);
+/// flat · solid angle · polarization · absorbed share.
+fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry) -> Result<Vec<f64>, Error> {
+    let shape @ [rows, columns] = geometry.shape();
+    let mut product = image::average(Role::Flat, &recipe.flat, shape)?.unwrap_or_else(|| vec![1.0; rows * columns]);
+    if recipe.flat_mode == Some(FlatMode::Multiply) {
+        product.iter_mut().for_each(|correction| *correction = correction.recip());
+    }
     let mut times = |factors: Vec<f64>| product.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
     if recipe.solid_angle {
         times(geometry.solid_angle());
     }
     if let Some(factor) = recipe.polarization {
-        times(geometry.polarization(factor, 0.0));
+        times(geometry.polarization(factor, recipe.polarization_offset.unwrap_or(0.0).to_radians()));
     }
-    product
+    if let Some(sensor) = &recipe.sensor {
+        let wrong = |why: String| Error::Unsupported(format!("sensor {sensor}: {why}"));
+        let material: Material = sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
+        let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
+        let attenuation = material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
+        times(geometry.absorbed(attenuation * sensor.thickness));
+    }
+    Ok(product)
 }
 
 fn request(recipe: &Recipe) -> Result<Regroup, Error> {

@@ -8,7 +8,7 @@
 //! standard deviation of a pixel (std). A bin without pixels
 //! (`W = 0`) holds what the recipe says of empty bins. Every NaN that is written has one bit pattern.
 
-use recipe::{Deviation, Empty, ErrorModel, Recipe, Reference};
+use recipe::{Deviation, Empty, ErrorModel, Recipe};
 
 use crate::{Row, Status, Weights};
 
@@ -25,18 +25,41 @@ pub fn canonical(value: f64) -> f64 {
 /// What of a recipe is applied to sums, and not to pixels. By default no monitor and no errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Finish {
-    /// What the monitor is divided by; `None` without a monitor.
-    monitor: Option<Reference>,
+    reference: Reference,
     empty: Empty,
     errors: bool,
     deviation: Deviation,
+}
+
+/// What the monitors' product is divided by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Reference {
+    /// There is no monitor.
+    #[default]
+    None,
+    /// Its mean over the scan.
+    Mean,
+    /// A number.
+    Number(f64),
+}
+
+impl Reference {
+    fn of(recipe: &Recipe) -> Self {
+        match recipe.reference() {
+            None => Self::None,
+            Some(recipe::Reference::Mean) => Self::Mean,
+            Some(recipe::Reference::Value(number)) => Self::Number(number),
+            // Other quantities are in the monitors of the frames.
+            Some(recipe::Reference::Quantity(_)) => Self::Number(1.0),
+        }
+    }
 }
 
 impl Finish {
     /// That of a recipe.
     pub fn of(recipe: &Recipe) -> Self {
         Self {
-            monitor: recipe.monitor.as_ref().map(|_| recipe.monitor_reference.unwrap_or_default()),
+            reference: Reference::of(recipe),
             empty: recipe.empty,
             errors: recipe.error_model != ErrorModel::No,
             deviation: recipe.error,
@@ -50,23 +73,23 @@ impl Finish {
 
     /// Whether the recipe normalizes by a monitor.
     pub fn has_monitor(&self) -> bool {
-        self.monitor.is_some()
+        self.reference != Reference::None
     }
 
     /// Whether a pattern depends on nothing but its own frame: not so where the monitor is divided by
     /// its mean over the scan.
     pub fn is_framewise(&self) -> bool {
-        !matches!(self.monitor, Some(Reference::Mean))
+        self.reference != Reference::Mean
     }
 
     /// What the monitor is divided by, given the monitors of the scan's integrated frames in frame
     /// order: the recipe's number, or the mean of those that are finite and not zero. NaN where there
     /// is no such monitor, 1 where the recipe has none.
     pub fn reference(&self, monitors: impl Iterator<Item = f64>) -> f64 {
-        match self.monitor {
-            None => 1.0,
-            Some(Reference::Value(number)) => number,
-            Some(Reference::Mean) => {
+        match self.reference {
+            Reference::None => 1.0,
+            Reference::Number(number) => number,
+            Reference::Mean => {
                 let valid = monitors.filter(|monitor| monitor.is_finite() && *monitor != 0.0);
                 let (sum, count) = valid.fold((0.0, 0u64), |(sum, count), monitor| (sum + monitor, count + 1));
                 sum / count as f64
@@ -134,8 +157,8 @@ fn to_f32(value: f64) -> f32 {
 mod tests {
     use super::*;
 
-    fn finish(monitor: Option<Reference>, empty: Empty) -> Finish {
-        Finish { monitor, empty, errors: true, deviation: Deviation::Sem }
+    fn finish(reference: Reference, empty: Empty) -> Finish {
+        Finish { reference, empty, errors: true, deviation: Deviation::Sem }
     }
 
     fn row(monitor: f64) -> Row {
@@ -148,15 +171,15 @@ mod tests {
 
     #[test]
     fn patterns_are_sums_over_weights_times_the_monitors_ratio() {
-        let plain = finish(None, Empty::Zero).pattern(&row(f64::NAN), &weights(), 1.0);
+        let plain = finish(Reference::None, Empty::Zero).pattern(&row(f64::NAN), &weights(), 1.0);
         assert_eq!(plain, Some((vec![3.0, 0.0], Some(vec![2.0, 0.0]))));
-        let halved = finish(Some(Reference::Value(50.0)), Empty::Zero).pattern(&row(100.0), &weights(), 50.0);
+        let halved = finish(Reference::Number(50.0), Empty::Zero).pattern(&row(100.0), &weights(), 50.0);
         assert_eq!(halved, Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
     }
 
     #[test]
     fn the_standard_deviation_is_over_the_root_of_the_squared_weights() {
-        let std = Finish { deviation: Deviation::Std, ..finish(Some(Reference::Value(50.0)), Empty::Zero) };
+        let std = Finish { deviation: Deviation::Std, ..finish(Reference::Number(50.0), Empty::Zero) };
         let four = Weights { norm_sq: vec![4.0, 0.0], ..weights() };
         assert_eq!(std.pattern(&row(100.0), &four, 50.0), Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
         let one = Weights { norm_sq: vec![1.0, 0.0], ..weights() };
@@ -166,14 +189,14 @@ mod tests {
     #[test]
     fn there_is_one_nan() {
         let negative = Row { variance: Some(vec![-1.0, f64::from_bits(u64::MAX)]), ..row(1.0) };
-        let (intensity, errors) = finish(None, Empty::Nan).pattern(&negative, &weights(), 1.0).unwrap();
+        let (intensity, errors) = finish(Reference::None, Empty::Nan).pattern(&negative, &weights(), 1.0).unwrap();
         assert_eq!(intensity[1].to_bits(), NAN32.to_bits());
         assert!(errors.unwrap().iter().all(|error| error.to_bits() == NAN32.to_bits()));
     }
 
     #[test]
     fn a_monitor_of_zero_nan_or_the_wrong_sign_gives_no_pattern() {
-        let finish = finish(Some(Reference::Mean), Empty::Nan);
+        let finish = finish(Reference::Mean, Empty::Nan);
         let monitors = [4.0, 0.0, f64::NAN, 8.0, f64::INFINITY];
         let reference = finish.reference(monitors.into_iter());
         assert_eq!(reference, 6.0);

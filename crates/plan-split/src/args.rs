@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args as Group, Parser, ValueHint};
 use manners::Common;
-use recipe::{Deviation, Dummy, Empty, ErrorModel, OneOrMany, Quantiles, Reference, Settings, SigmaClip, Split};
+use recipe::{
+    Deviation, Dummy, Empty, ErrorModel, FlatMode, MonitorName, OneOrMany, Quantiles, Reference, Region, Sensor,
+    Settings, SigmaClip, Split,
+};
 use records::RawPath;
 
 use crate::cut::By;
@@ -57,6 +60,10 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     poni: Option<PathBuf>,
 
+    /// The detector in place of that of the PONI: a name that pyFAI knows, or a NeXus detector file
+    #[arg(long, value_name = "NAME|FILE")]
+    poni_detector: Option<PathBuf>,
+
     /// Radial bins [default: 1000]
     #[arg(long, value_name = "N")]
     npt: Option<u64>,
@@ -85,17 +92,48 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     mask: Vec<PathBuf>,
 
-    /// A dark frame, subtracted
-    #[arg(long, value_name = "FILE")]
-    dark: Option<PathBuf>,
+    /// The same the other way about: 0 where masked; may be repeated
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    mask_inverted: Vec<PathBuf>,
 
-    /// A flat field, divided by
-    #[arg(long, value_name = "FILE")]
-    flat: Option<PathBuf>,
+    /// A masked shape: circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN, polygon:ROW,COLUMN,... or
+    /// sector:FROM,TO (degrees); with outside- before it, all but the shape; may be repeated
+    #[arg(long, value_name = "SHAPE", action = ArgAction::Append)]
+    mask_region: Vec<Region>,
+
+    /// Values below are no measurement, frame by frame
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    valid_min: Option<f64>,
+
+    /// Values above are no measurement, frame by frame: saturated
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    valid_max: Option<f64>,
+
+    /// Dark frames, averaged and subtracted: every image of the file; may be repeated
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    dark: Vec<PathBuf>,
+
+    /// Flat fields, averaged: every image of the file; may be repeated
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    flat: Vec<PathBuf>,
+
+    /// What the flat field is: divide (the pixels' response, as for pyFAI) or multiply (a correction, as Dectris
+    /// detectors hold) [default: divide]
+    #[arg(long, value_name = "MODE")]
+    flat_mode: Option<FlatMode>,
+
+    /// Correct for the share of the photons that this sensor absorbs: MATERIAL,THICKNESS, such as CdTe,750um, of Si,
+    /// Ge, GaAs, CdTe or Gd2O2S [default: no correction]
+    #[arg(long, value_name = "SENSOR")]
+    sensor: Option<Sensor>,
 
     /// Polarization factor, -1 to 1 [default: no correction]
     #[arg(long, value_name = "F", allow_hyphen_values = true)]
     polarization: Option<f64>,
+
+    /// Degrees from the horizontal to the plane of polarization [default: 0]
+    #[arg(long, value_name = "DEG", allow_hyphen_values = true)]
+    polarization_offset: Option<f64>,
 
     /// Solid angle correction: on or off [default: on]
     #[arg(long, value_name = "on|off", value_parser = switch)]
@@ -123,13 +161,14 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "LOW,HIGH")]
     median: Option<Quantiles>,
 
-    /// The counter that each frame is divided by
-    #[arg(long, value_name = "NAME")]
-    monitor: Option<String>,
+    /// What each frame is divided by: a counter of the scan, exposure-time, a number or file.h5::/path; may be
+    /// repeated, for a product
+    #[arg(long, value_name = "NAME", action = ArgAction::Append)]
+    monitor: Vec<String>,
 
-    /// What the monitor is divided by: a number, or mean [default: 1]
-    #[arg(long, value_name = "X|mean")]
-    monitor_reference: Option<Reference>,
+    /// What the monitor is divided by: a number, mean, or what a monitor may be; once a monitor, in order [default: 1]
+    #[arg(long, value_name = "X|mean", action = ArgAction::Append, allow_hyphen_values = true)]
+    monitor_reference: Vec<Reference>,
 
     /// Bins without pixels: nan or 0 [default: nan]
     #[arg(long, value_name = "nan|0")]
@@ -146,27 +185,36 @@ pub struct RecipeFlags {
 
 impl From<RecipeFlags> for Settings {
     fn from(flags: RecipeFlags) -> Self {
-        let masks: Vec<RawPath> = flags.mask.into_iter().map(RawPath::from).collect();
+        let paths = |list: Vec<PathBuf>| OneOrMany::given(list.into_iter().map(RawPath::from).collect());
         Self {
             poni: flags.poni.map(RawPath::from),
+            geometry: None,
+            poni_detector: flags.poni_detector.map(RawPath::from),
             npt: flags.npt,
             npt_azim: flags.npt_azim,
             unit: flags.unit,
             radial_range: flags.radial_range,
             azimuth_range: flags.azimuth_range,
             split: flags.split,
-            mask: (!masks.is_empty()).then_some(OneOrMany::Many(masks)),
-            dark: flags.dark.map(RawPath::from),
-            flat: flags.flat.map(RawPath::from),
+            mask: paths(flags.mask),
+            mask_inverted: paths(flags.mask_inverted),
+            mask_region: OneOrMany::given(flags.mask_region),
+            valid_min: flags.valid_min,
+            valid_max: flags.valid_max,
+            dark: paths(flags.dark),
+            flat: paths(flags.flat),
+            flat_mode: flags.flat_mode,
+            sensor: flags.sensor,
             polarization: flags.polarization,
+            polarization_offset: flags.polarization_offset,
             solid_angle: flags.solid_angle,
             error_model: flags.error_model,
             variance: flags.variance.map(RawPath::from),
             error: flags.error,
             sigma_clip: flags.sigma_clip,
             median: flags.median,
-            monitor: flags.monitor,
-            monitor_reference: flags.monitor_reference,
+            monitor: OneOrMany::given(flags.monitor.into_iter().map(MonitorName::Name).collect()),
+            monitor_reference: OneOrMany::given(flags.monitor_reference),
             empty: flags.empty,
             dummy: flags.dummy,
             detector_mask: flags.detector_mask,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use geometry::{Detector, Poni, Unit};
+use geometry::{Detector, Material, Poni, Unit, UnknownMaterial};
 use manners::atomic;
 use recipe::{Recipe, Settings};
 use records::{Acquisition, RawPath, Scan, Task};
@@ -150,6 +150,12 @@ fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
         recipe.unit.parse().map_err(|why| recipe::Error::Setting { key: "unit", why: format!("{why}") })?;
     if unit.needs_wavelength() && poni.wavelength.is_none() {
         return Err(wrong(format!("unit {unit} needs the wavelength, and the PONI has none")));
+    }
+    if let Some(sensor) = &recipe.sensor {
+        let wrong = |why: String| recipe::Error::Setting { key: "sensor", why: format!("{sensor}: {why}") };
+        let material: Material = sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
+        let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
+        material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
     }
     match poni.detector.file() {
         Some(file) => Ok((recipe.with_detector_file(Path::new(file))?, None)),

@@ -75,24 +75,31 @@ pub enum Dummy {
     },
 }
 
-/// What a monitor is divided by.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// What a monitor is divided by, as a user says it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Word", into = "String")]
 pub enum Reference {
     /// The mean of the monitor over the scan's frames that have one.
     Mean,
     /// This number.
     Value(f64),
+    /// What this names, frame by frame: a counter, `exposure-time` or `file.h5::/path`.
+    Quantity(String),
 }
 
-impl Default for Reference {
-    fn default() -> Self {
-        Self::Value(1.0)
-    }
+/// What becomes of the flat field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum FlatMode {
+    /// It is the response of the pixels: counts are divided by it, as pyFAI does.
+    #[default]
+    Divide,
+    /// It is the correction, as Dectris detectors hold it: counts are multiplied by it.
+    Multiply,
 }
 
 /// A word, a number or a few of them, as TOML has them apart and a command line has not.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Word {
     Text(String),
@@ -169,11 +176,18 @@ words!(Dummy, "auto, none, VALUE or VALUE,DELTA",
         Self::Auto => "auto".to_owned(), Self::None => "none".to_owned(),
         Self::Value { value, delta } => format!("{value},{delta}") });
 
-words!(Reference, "mean or a number that is finite and not 0",
-    text => match text {
-        "mean" => Some(Self::Mean),
-        _ => text.parse().ok().filter(|number: &f64| number.is_finite() && *number != 0.0).map(Self::Value) },
-    value => match value { Self::Mean => "mean".to_owned(), Self::Value(number) => number.to_string() });
+words!(Reference, "mean, a number that is finite and not 0, or the name of a quantity",
+    text => match (text, text.parse::<f64>()) {
+        ("", _) => None,
+        ("mean", _) => Some(Self::Mean),
+        (_, Ok(number)) => (number.is_finite() && number != 0.0).then_some(Self::Value(number)),
+        (name, Err(_)) => Some(Self::Quantity(name.to_owned())) },
+    value => match value {
+        Self::Mean => "mean".to_owned(), Self::Value(number) => number.to_string(), Self::Quantity(name) => name.clone() });
+
+words!(FlatMode, "divide or multiply",
+    text => match text { "divide" => Some(Self::Divide), "multiply" => Some(Self::Multiply), _ => None },
+    value => match value { Self::Divide => "divide", Self::Multiply => "multiply" });
 
 fn interval(text: &str) -> Option<Dummy> {
     let (value, delta) = text.split_once(',').unwrap_or((text, "0"));

@@ -32,6 +32,14 @@ impl FileRef {
         Ok(Self { path: path.into(), dataset, sha256 })
     }
 
+    /// Its path, and the dataset in it.
+    pub fn name(&self) -> String {
+        match &self.dataset {
+            Some(dataset) => format!("{}::{dataset}", self.path.display()),
+            None => self.path.display().to_string(),
+        }
+    }
+
     /// Checks that the file still is what the recipe was made with.
     ///
     /// # Errors

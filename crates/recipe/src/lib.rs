@@ -5,16 +5,26 @@
 //! SHA-256 of its bytes. Two recipes with the same numbers have the same digest, wherever their
 //! files lie and whatever the recipe is called.
 
+mod check;
 mod choice;
 mod error;
 mod file;
+mod lists;
+mod monitor;
+mod poni;
+mod region;
 mod resolved;
 mod robust;
+mod sensor;
 mod settings;
 
-pub use choice::{Deviation, Dummy, Empty, ErrorModel, Reference, Split};
+pub use choice::{Deviation, Dummy, Empty, ErrorModel, FlatMode, Reference, Split};
 pub use error::Error;
 pub use file::FileRef;
+pub use lists::OneOrMany;
+pub use monitor::{Monitor, MonitorName, Over, Quantity};
+pub use region::{Region, Shape};
 pub use resolved::Recipe;
 pub use robust::{Quantiles, SigmaClip};
-pub use settings::{OneOrMany, Settings};
+pub use sensor::Sensor;
+pub use settings::Settings;

@@ -5,7 +5,12 @@ use std::path::Path;
 use records::{Digest, RawPath};
 use serde::{Deserialize, Serialize};
 
-use crate::{Deviation, Dummy, Empty, Error, ErrorModel, FileRef, Quantiles, Reference, Settings, SigmaClip, Split};
+use crate::lists::OneOrMany;
+use crate::settings::is_file;
+use crate::{
+    Deviation, Dummy, Empty, Error, ErrorModel, FileRef, FlatMode, Monitor, Over, Quantiles, Quantity, Reference,
+    Region, Sensor, Settings, SigmaClip, Split, poni,
+};
 
 /// Every setting of an integration. Written as `OUT/.azpipe/recipe-<digest>.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +35,12 @@ pub struct Recipe {
     /// The polarization factor; absent for no correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub polarization: Option<f64>,
+    /// The angle from the horizontal to the plane of polarization, degrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub polarization_offset: Option<f64>,
+    /// The sensor; absent for no correction of its absorption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensor: Option<Sensor>,
     /// Whether to correct for the solid angle.
     pub solid_angle: bool,
     /// The error model.
@@ -43,21 +54,27 @@ pub struct Recipe {
     /// The mean between two quantiles within each bin; absent for that of all pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<Quantiles>,
-    /// The counter that each frame is normalized by.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub monitor: Option<String>,
-    /// What the monitor is divided by.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub monitor_reference: Option<Reference>,
     /// The content of bins without pixels.
     pub empty: Empty,
     /// Pixel values that are no measurement.
     pub dummy: Dummy,
+    /// Pixels below are no measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_min: Option<f64>,
+    /// Pixels above are no measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_max: Option<f64>,
     /// Whether to mask the gaps that the detector is known to have.
     pub detector_mask: bool,
-    /// The text of the PONI file.
+    /// Masked shapes.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub mask_region: Vec<Region>,
+    /// Whether counts are divided by the flat field, or multiplied; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flat_mode: Option<FlatMode>,
+    /// The text of the PONI file. What it says is in the digest, and not how.
     pub poni: String,
-    /// Where the PONI file lay. Not in the digest.
+    /// Where the PONI file lay; empty where the recipe held the geometry itself. Not in the digest.
     pub poni_file: RawPath,
     /// The detector file that the PONI names in place of a detector, with its pixels' corners.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,21 +82,24 @@ pub struct Recipe {
     /// Masks, united.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub mask: Vec<FileRef>,
-    /// The dark frame.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dark: Option<FileRef>,
-    /// The flat field.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flat: Option<FileRef>,
+    /// Masks in which 0 is masked, united with the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub mask_inverted: Vec<FileRef>,
+    /// The dark frames, averaged.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub dark: Vec<FileRef>,
+    /// The flat fields, averaged.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub flat: Vec<FileRef>,
     /// The image of each pixel's variance, for that error model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variance: Option<FileRef>,
+    /// What each frame is normalized by.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub monitor: Vec<Monitor>,
 }
 
 const VERSION: u64 = 1;
-
-/// Patterns of more bins than a large detector has pixels take memory and show nothing.
-const MOST_BINS: u64 = 1 << 24;
 
 impl Recipe {
     /// Fills in the defaults, checks the values, and reads the files of `settings`.
@@ -87,13 +107,20 @@ impl Recipe {
     /// # Errors
     /// A setting that is missing or out of bounds; a file that can't be read.
     pub fn resolve(settings: &Settings) -> Result<Self, Error> {
-        let here = Path::new("");
-        let missing = || Error::Setting { key: "poni", why: "missing; expected a PONI file (--poni lab6.poni)".into() };
-        let poni_file = settings.poni.as_ref().ok_or_else(missing)?;
-        let poni =
-            std::fs::read_to_string(poni_file).map_err(|why| Error::File { path: poni_file.to_path_buf(), why })?;
-        let file = |name: &RawPath| FileRef::resolve(name, here);
-        let masks = settings.mask.as_ref().map_or(&[][..], |mask| mask.as_slice());
+        let (mut poni, poni_file) = geometry(settings)?;
+        let mut detector_file = None;
+        match &settings.poni_detector {
+            Some(file) if is_file(file) => {
+                poni = poni::with_detector_file(&poni, file);
+                detector_file = Some(FileRef::resolve(file, Path::new(""))?);
+            }
+            Some(name) => poni = poni::with_detector(&poni, &name.display().to_string()),
+            None => (),
+        }
+        let files = |list: &Option<OneOrMany<RawPath>>| -> Result<Vec<FileRef>, Error> {
+            OneOrMany::of(list.as_ref()).iter().map(|name| FileRef::resolve(name, Path::new(""))).collect()
+        };
+        let monitor = OneOrMany::of(settings.monitor.as_ref());
         let recipe = Self {
             version: VERSION,
             npt: settings.npt.unwrap_or(1000),
@@ -103,118 +130,90 @@ impl Recipe {
             azimuth_range: settings.azimuth_range,
             split: settings.split.unwrap_or_else(|| default_split(settings)),
             polarization: settings.polarization,
+            polarization_offset: settings.polarization_offset.filter(|offset| *offset != 0.0),
+            sensor: settings.sensor.clone(),
             solid_angle: settings.solid_angle.unwrap_or(true),
             error_model: settings.error_model.unwrap_or_else(|| default_errors(settings)),
             error: settings.error.unwrap_or_default(),
             sigma_clip: settings.sigma_clip,
             median: settings.median,
-            monitor: settings.monitor.clone(),
-            monitor_reference: settings.monitor.as_ref().map(|_| settings.monitor_reference.unwrap_or_default()),
             empty: settings.empty.unwrap_or_default(),
             dummy: settings.dummy.unwrap_or_default(),
+            valid_min: settings.valid_min,
+            valid_max: settings.valid_max,
             detector_mask: settings.detector_mask.unwrap_or(true),
+            mask_region: OneOrMany::of(settings.mask_region.as_ref()).to_vec(),
+            flat_mode: settings.flat.as_ref().map(|_| settings.flat_mode.unwrap_or_default()),
             poni,
-            poni_file: absolute(poni_file)?,
-            detector_file: None,
-            mask: masks.iter().map(file).collect::<Result<_, _>>()?,
-            dark: settings.dark.as_ref().map(file).transpose()?,
-            flat: settings.flat.as_ref().map(file).transpose()?,
-            variance: settings.variance.as_ref().map(file).transpose()?,
+            poni_file,
+            detector_file,
+            mask: files(&settings.mask)?,
+            mask_inverted: files(&settings.mask_inverted)?,
+            dark: files(&settings.dark)?,
+            flat: files(&settings.flat)?,
+            variance: settings.variance.as_ref().map(|name| FileRef::resolve(name, Path::new(""))).transpose()?,
+            monitor: Monitor::resolve(monitor, OneOrMany::of(settings.monitor_reference.as_ref()))?,
         };
-        if settings.monitor.is_none() && settings.monitor_reference.is_some() {
-            return Err(Error::Setting { key: "monitor-reference", why: "set without a monitor".into() });
+        let alone = |key, without: &str| Err(Error::Setting { key, why: format!("set without {without}") });
+        match settings {
+            Settings { flat: None, flat_mode: Some(_), .. } => return alone("flat-mode", "a flat field"),
+            Settings { polarization: None, polarization_offset: Some(_), .. } => {
+                return alone("polarization-offset", "a polarization factor");
+            }
+            _ => recipe.check()?,
         }
-        recipe.check()?;
         Ok(recipe)
     }
 
     /// The recipe with the detector file that its PONI names; a relative name is looked up beside
-    /// the PONI file first, then in the working directory.
+    /// the PONI file first, then in the working directory. A file that stands in for that of the PONI stays.
     ///
     /// # Errors
     /// The file can't be read.
     pub fn with_detector_file(mut self, name: &Path) -> Result<Self, Error> {
+        if self.detector_file.is_some() {
+            return Ok(self);
+        }
         let beside = self.poni_file.parent().unwrap_or(Path::new("")).join(name);
         let found = if beside.exists() { beside } else { name.to_path_buf() };
         self.detector_file = Some(FileRef::resolve(&found.into(), Path::new(""))?);
         Ok(self)
     }
 
-    fn check(&self) -> Result<(), Error> {
-        let wrong = |key, why: String| Err(Error::Setting { key, why });
-        if !(1..=1 << 20).contains(&self.npt) {
-            return wrong("npt", format!("{}: expected 1 to 1048576 bins", self.npt));
-        }
-        if !(1..=36_000).contains(&self.npt_azim) {
-            return wrong("npt-azim", format!("{}: expected 1 to 36000 bins", self.npt_azim));
-        }
-        let bins = self.npt * self.npt_azim;
-        if bins > MOST_BINS {
-            return wrong(
-                "npt-azim",
-                format!("{} x {} bins: expected {MOST_BINS} at the most", self.npt, self.npt_azim),
-            );
-        }
-        for (key, range) in [("radial-range", self.radial_range), ("azimuth-range", self.azimuth_range)] {
-            if let Some([low, high]) = range
-                && !(low.is_finite() && high.is_finite() && low < high)
-            {
-                return wrong(key, format!("{low},{high}: expected two numbers, the lower first"));
-            }
-        }
-        if let Some([low, high]) = self.azimuth_range
-            && high - low > 360.0
-        {
-            return wrong("azimuth-range", format!("{low},{high}: expected at most a full circle, 360 degrees"));
-        }
-        if let Some(factor) = self.polarization
-            && !(-1.0..=1.0).contains(&factor)
-        {
-            return wrong("polarization", format!("{factor}: expected -1 to 1"));
-        }
-        self.check_errors()
+    /// What the product of the monitors is divided by; `None` without monitors.
+    pub fn reference(&self) -> Option<Reference> {
+        let number = |monitor: &Monitor| match monitor.over {
+            Over::Quantity(Quantity::Number(number)) => number,
+            _ => 1.0,
+        };
+        let first = self.monitor.first()?;
+        Some(match first.over {
+            Over::Mean => Reference::Mean,
+            Over::Quantity(_) => Reference::Value(self.monitor.iter().map(number).product()),
+        })
     }
 
-    /// Which ways of averaging and error models go together.
-    fn check_errors(&self) -> Result<(), Error> {
-        let wrong = |key, why: &str| Err(Error::Setting { key, why: why.to_owned() });
-        match (self.error_model, &self.variance) {
-            (ErrorModel::Variance, None) => return wrong("variance", "missing; error-model variance needs the image"),
-            (ErrorModel::Variance, Some(_)) | (_, None) => (),
-            (_, Some(_)) => return wrong("variance", "an image beside another error-model; expected variance"),
-        }
-        if self.error_model == ErrorModel::No && self.error == Deviation::Std {
-            return wrong("error", "std without errors; expected an error-model besides no");
-        }
-        if self.sigma_clip.is_some() && self.median.is_some() {
-            return wrong("median", "set beside sigma-clip; expected one of them");
-        }
-        if self.sigma_clip.is_some() && self.error_model == ErrorModel::No {
-            return wrong("sigma-clip", "needs a standard deviation; expected an error-model besides no");
-        }
-        if self.median.is_some() && self.error_model == ErrorModel::Azimuthal {
-            return wrong("median", "has no azimuthal errors; expected error-model no, poisson, hybrid or variance");
-        }
-        Ok(())
+    /// What the product of the monitors is called; `None` without monitors.
+    pub fn monitor_name(&self) -> Option<String> {
+        let names: Vec<String> = self.monitor.iter().map(Monitor::name).collect();
+        (!names.is_empty()).then(|| names.join(" x "))
     }
 
-    /// The identity of the recipe, in 64 hexadecimal digits: all settings, the PONI text, and the
+    /// The identity of the recipe, in 64 hexadecimal digits: all settings, what the PONI text says, and the
     /// content of its files; not where they lie.
     pub fn digest(&self) -> String {
         let mut same = self.clone();
+        same.poni = poni::content(&self.poni);
         same.poni_file = RawPath::default();
         same.files_mut().for_each(|file| file.path = RawPath::default());
         let canonical = serde_json::to_string(&same).expect("a recipe holds nothing that JSON can't");
         Digest::new("recipe").text(&canonical).full()
     }
 
-    fn files(&self) -> impl Iterator<Item = &FileRef> {
-        self.mask.iter().chain(&self.dark).chain(&self.flat).chain(&self.variance).chain(&self.detector_file)
-    }
-
     fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
-        let images = self.mask.iter_mut().chain(&mut self.dark).chain(&mut self.flat).chain(&mut self.variance);
-        images.chain(&mut self.detector_file)
+        let images = [&mut self.mask, &mut self.mask_inverted, &mut self.dark, &mut self.flat];
+        let monitors = self.monitor.iter_mut().flat_map(Monitor::files_mut);
+        images.into_iter().flatten().chain(&mut self.variance).chain(&mut self.detector_file).chain(monitors)
     }
 
     /// The name of its file below the output root.
@@ -241,14 +240,14 @@ impl Recipe {
         if version > VERSION {
             return Err(Error::Newer { path: path.to_path_buf(), found: version });
         }
-        let recipe: Self = toml::from_str(&text).map_err(toml_error)?;
+        let mut recipe: Self = toml::from_str(&text).map_err(toml_error)?;
         let found = recipe.digest();
         if found != expected {
             let path = path.to_path_buf();
             return Err(Error::Changed { path, found, expected: expected.to_owned() });
         }
         recipe.check()?;
-        recipe.files().try_for_each(FileRef::verify)?;
+        recipe.files_mut().try_for_each(|file| file.verify())?;
         Ok(recipe)
     }
 }
@@ -272,6 +271,19 @@ struct Version {
     version: u64,
 }
 
+/// The text of the PONI file, or the geometry that the recipe holds itself, and where the file lies.
+fn geometry(settings: &Settings) -> Result<(String, RawPath), Error> {
+    let wrong = |why: &str| Error::Setting { key: "poni", why: why.to_owned() };
+    match (&settings.poni, &settings.geometry) {
+        (None, None) => Err(wrong("missing; expected a PONI file (--poni lab6.poni)")),
+        (None, Some(text)) => Ok((text.clone(), RawPath::default())),
+        (Some(file), _) => {
+            let text = std::fs::read_to_string(file).map_err(|why| Error::File { path: file.to_path_buf(), why })?;
+            Ok((text, absolute(file)?))
+        }
+    }
+}
+
 fn absolute(path: &RawPath) -> Result<RawPath, Error> {
     std::path::absolute(path).map(RawPath::from).map_err(|why| Error::File { path: path.to_path_buf(), why })
 }
@@ -283,7 +295,7 @@ mod tests {
     fn settings(dir: &Path) -> Settings {
         std::fs::write(dir.join("a.poni"), "Distance: 0.1\n").unwrap();
         std::fs::write(dir.join("m.npy"), "mask").unwrap();
-        let mask = Some(crate::settings::OneOrMany::One(dir.join("m.npy").into()));
+        let mask = Some(OneOrMany::One(dir.join("m.npy").into()));
         Settings { poni: Some(dir.join("a.poni").into()), mask, ..Settings::default() }
     }
 
@@ -328,60 +340,5 @@ mod tests {
         assert!(load(&newer, "[clipping]\nthreshold = 5\n").contains("version 2"));
         assert!(load(&recipe, "[clipping]\nthreshold = 5\n").contains("clipping"));
         assert!(load(&Recipe { npt: 1 << 40, ..recipe.clone() }, "").contains("npt"));
-    }
-
-    #[test]
-    fn values_out_of_bounds_say_what_was_expected() {
-        let dir = tempfile::tempdir().unwrap();
-        let refuse = |change: fn(&mut Settings)| {
-            let mut all = settings(dir.path());
-            change(&mut all);
-            Recipe::resolve(&all).unwrap_err().to_string()
-        };
-        assert!(refuse(|all| all.npt = Some(0)).starts_with("npt: 0: expected"));
-        assert!(refuse(|all| all.radial_range = Some([2.0, 1.0])).contains("lower first"));
-        assert!(refuse(|all| all.azimuth_range = Some([-200.0, 200.0])).contains("full circle"));
-        assert!(refuse(|all| (all.npt, all.npt_azim) = (Some(1 << 20), Some(36_000))).contains("16777216 at the most"));
-        assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
-        assert!(refuse(|all| all.poni = None).contains("--poni"));
-        assert!(refuse(|all| all.monitor_reference = Some(Reference::Mean)).contains("monitor"));
-    }
-
-    #[test]
-    fn averages_and_error_models_go_together_or_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let resolve = |change: fn(&mut Settings)| {
-            let mut all = settings(dir.path());
-            change(&mut all);
-            Recipe::resolve(&all).map_err(|error| error.to_string())
-        };
-        let clipped = resolve(|all| all.sigma_clip = "4".parse().ok()).unwrap();
-        assert_eq!((clipped.split, clipped.error_model), (Split::No, ErrorModel::Poisson));
-        assert_ne!(clipped.digest(), resolve(|all| all.sigma_clip = "4,4".parse().ok()).unwrap().digest());
-        let refuse = |change| resolve(change).unwrap_err();
-        let both = refuse(|all| (all.sigma_clip, all.median) = ("4".parse().ok(), "50".parse().ok()));
-        assert!(both.starts_with("median: set beside sigma-clip"), "{both}");
-        let none = refuse(|all| (all.sigma_clip, all.error_model) = ("4".parse().ok(), Some(ErrorModel::No)));
-        assert!(none.starts_with("sigma-clip: needs"), "{none}");
-        assert!(refuse(|all| all.error_model = Some(ErrorModel::Variance)).starts_with("variance: missing"));
-        let spread = refuse(|all| (all.median, all.error_model) = ("50".parse().ok(), Some(ErrorModel::Azimuthal)));
-        assert!(spread.starts_with("median: has no azimuthal errors"), "{spread}");
-        let bare = refuse(|all| (all.error, all.error_model) = (Some(Deviation::Std), Some(ErrorModel::No)));
-        assert!(bare.starts_with("error: std without errors"), "{bare}");
-    }
-
-    #[test]
-    fn a_variance_image_is_the_error_model_unless_another_is_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let with = |error_model| Settings {
-            variance: Some(dir.path().join("m.npy").into()),
-            error_model,
-            ..settings(dir.path())
-        };
-        let recipe = Recipe::resolve(&with(None)).unwrap();
-        assert_eq!(recipe.error_model, ErrorModel::Variance);
-        assert_ne!(recipe.digest(), Recipe::resolve(&settings(dir.path())).unwrap().digest());
-        let error = Recipe::resolve(&with(Some(ErrorModel::Poisson))).unwrap_err().to_string();
-        assert!(error.starts_with("variance: an image beside"), "{error}");
     }
 }

@@ -5,103 +5,97 @@ use std::path::Path;
 use records::RawPath;
 use serde::Deserialize;
 
-use crate::{Deviation, Dummy, Empty, Error, ErrorModel, Quantiles, Reference, SigmaClip, Split};
+use crate::lists::OneOrMany;
+use crate::monitor::MonitorName;
+use crate::{
+    Deviation, Dummy, Empty, Error, ErrorModel, FlatMode, Quantiles, Reference, Region, Sensor, SigmaClip, Split,
+};
 
-/// The keys of a recipe file, which are the names of plan-split's flags. Whatever is `None` takes
-/// its default when the recipe is [resolved](crate::Recipe::resolve).
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-pub struct Settings {
-    /// The PONI file.
-    pub poni: Option<RawPath>,
-    /// Radial bins.
-    pub npt: Option<u64>,
-    /// Azimuthal bins; more than 1 gives a cake.
-    pub npt_azim: Option<u64>,
-    /// The radial unit, in pyFAI's spelling.
-    pub unit: Option<String>,
-    /// Lower and upper radial limit, in `unit`.
-    pub radial_range: Option<[f64; 2]>,
-    /// Lower and upper azimuthal limit, in degrees.
-    pub azimuth_range: Option<[f64; 2]>,
-    /// Pixel splitting.
-    pub split: Option<Split>,
-    /// Masks, united; not 0 is masked.
-    pub mask: Option<OneOrMany>,
-    /// The dark frame, subtracted.
-    pub dark: Option<RawPath>,
-    /// The flat field, divided by.
-    pub flat: Option<RawPath>,
-    /// The polarization factor, -1 to 1; absent for no correction.
-    pub polarization: Option<f64>,
-    /// Whether to correct for the solid angle.
-    pub solid_angle: Option<bool>,
-    /// The error model.
-    pub error_model: Option<ErrorModel>,
-    /// The image of each pixel's variance, for that error model.
-    pub variance: Option<RawPath>,
-    /// What the errors are: of the mean, or of a pixel.
-    pub error: Option<Deviation>,
-    /// Sigma clipping within each bin.
-    pub sigma_clip: Option<SigmaClip>,
-    /// The mean between two quantiles within each bin.
-    pub median: Option<Quantiles>,
-    /// The counter that each frame is normalized by.
-    pub monitor: Option<String>,
-    /// What the monitor is divided by.
-    pub monitor_reference: Option<Reference>,
-    /// The content of bins without pixels.
-    pub empty: Option<Empty>,
-    /// Pixel values that are no measurement.
-    pub dummy: Option<Dummy>,
-    /// Whether to mask the gaps that the detector is known to have.
-    pub detector_mask: Option<bool>,
-}
+/// Makes the struct of all keys, and their list.
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $key:ident: $type:ty,)+) => {
+        /// The keys of a recipe file, which are the names of plan-split's flags. Whatever is `None` takes
+        /// its default when the recipe is [resolved](crate::Recipe::resolve).
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+        #[serde(default, rename_all = "kebab-case")]
+        pub struct Settings { $($(#[doc = $doc])+ pub $key: Option<$type>,)+ }
 
-/// One path or a list of paths.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub enum OneOrMany {
-    /// One.
-    One(RawPath),
-    /// Any number.
-    Many(Vec<RawPath>),
-}
+        /// Every key, with underscores.
+        const KEYS: &[&str] = &[$(stringify!($key)),+];
 
-impl OneOrMany {
-    /// The paths in order.
-    pub fn as_slice(&self) -> &[RawPath] {
-        match self {
-            Self::One(path) => std::slice::from_ref(path),
-            Self::Many(paths) => paths,
+        impl Settings {
+            /// These settings, and those of `base` where these say nothing: flags over the recipe file.
+            pub fn over(self, base: Self) -> Self {
+                Self { $($key: self.$key.or(base.$key),)+ }
+            }
         }
-    }
+    };
 }
 
-const KEYS: [&str; 22] = [
-    "poni",
-    "npt",
-    "npt-azim",
-    "unit",
-    "radial-range",
-    "azimuth-range",
-    "split",
-    "mask",
-    "dark",
-    "flat",
-    "polarization",
-    "solid-angle",
-    "error-model",
-    "variance",
-    "error",
-    "sigma-clip",
-    "median",
-    "monitor",
-    "monitor-reference",
-    "empty",
-    "dummy",
-    "detector-mask",
-];
+settings! {
+    /// The PONI file.
+    poni: RawPath,
+    /// The geometry itself, as the text of a PONI file, in place of one.
+    geometry: String,
+    /// The detector in place of that of the PONI: a name, or a NeXus detector file.
+    poni_detector: RawPath,
+    /// Radial bins.
+    npt: u64,
+    /// Azimuthal bins; more than 1 gives a cake.
+    npt_azim: u64,
+    /// The radial unit, in pyFAI's spelling.
+    unit: String,
+    /// Lower and upper radial limit, in `unit`.
+    radial_range: [f64; 2],
+    /// Lower and upper azimuthal limit, in degrees.
+    azimuth_range: [f64; 2],
+    /// Pixel splitting.
+    split: Split,
+    /// Masks, united; not 0 is masked.
+    mask: OneOrMany<RawPath>,
+    /// Masks the other way about, united with the rest: 0 is masked.
+    mask_inverted: OneOrMany<RawPath>,
+    /// Shapes on the detector that are masked.
+    mask_region: OneOrMany<Region>,
+    /// Pixels below are no measurement, frame by frame.
+    valid_min: f64,
+    /// Pixels above are no measurement, frame by frame: saturated.
+    valid_max: f64,
+    /// Dark frames, averaged and subtracted.
+    dark: OneOrMany<RawPath>,
+    /// Flat fields, averaged.
+    flat: OneOrMany<RawPath>,
+    /// Whether counts are divided by the flat field, or multiplied.
+    flat_mode: FlatMode,
+    /// The sensor, to correct for the share of the photons that it absorbs; absent for no correction.
+    sensor: Sensor,
+    /// The polarization factor, -1 to 1; absent for no correction.
+    polarization: f64,
+    /// The angle from the horizontal to the plane of polarization, degrees.
+    polarization_offset: f64,
+    /// Whether to correct for the solid angle.
+    solid_angle: bool,
+    /// The error model.
+    error_model: ErrorModel,
+    /// The image of each pixel's variance, for that error model.
+    variance: RawPath,
+    /// What the errors are: of the mean, or of a pixel.
+    error: Deviation,
+    /// Sigma clipping within each bin.
+    sigma_clip: SigmaClip,
+    /// The mean between two quantiles within each bin.
+    median: Quantiles,
+    /// What each frame is normalized by.
+    monitor: OneOrMany<MonitorName>,
+    /// What each monitor is divided by.
+    monitor_reference: OneOrMany<Reference>,
+    /// The content of bins without pixels.
+    empty: Empty,
+    /// Pixel values that are no measurement.
+    dummy: Dummy,
+    /// Whether to mask the gaps that the detector is known to have.
+    detector_mask: bool,
+}
 
 impl Settings {
     /// Reads a recipe file. Paths in it are taken from its own directory.
@@ -125,55 +119,39 @@ impl Settings {
         let table: toml::Table = text.parse().map_err(toml_error)?;
         // Underscores are what most people type first; both spellings mean the same key.
         let table: toml::Table = table.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect();
-        if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let nearest =
-                KEYS.iter().max_by(|a, b| strsim::jaro_winkler(key, a).total_cmp(&strsim::jaro_winkler(key, b)));
-            let nearest = nearest.filter(|near| strsim::jaro_winkler(key, near) > 0.7).map(|near| (*near).to_owned());
+        let keys: Vec<String> = KEYS.iter().map(|key| key.replace('_', "-")).collect();
+        if let Some(key) = table.keys().find(|key| !keys.contains(key)) {
+            let nearest = nearest(key, keys.iter().map(String::as_str)).map(str::to_owned);
             return Err(Error::UnknownKey { path: path.to_path_buf(), key: key.clone(), nearest });
         }
         table.try_into().map_err(toml_error)
     }
 
-    /// These settings, and those of `base` where these say nothing: flags over the recipe file.
-    pub fn over(self, base: Self) -> Self {
-        Self {
-            poni: self.poni.or(base.poni),
-            npt: self.npt.or(base.npt),
-            npt_azim: self.npt_azim.or(base.npt_azim),
-            unit: self.unit.or(base.unit),
-            radial_range: self.radial_range.or(base.radial_range),
-            azimuth_range: self.azimuth_range.or(base.azimuth_range),
-            split: self.split.or(base.split),
-            mask: self.mask.or(base.mask),
-            dark: self.dark.or(base.dark),
-            flat: self.flat.or(base.flat),
-            polarization: self.polarization.or(base.polarization),
-            solid_angle: self.solid_angle.or(base.solid_angle),
-            error_model: self.error_model.or(base.error_model),
-            variance: self.variance.or(base.variance),
-            error: self.error.or(base.error),
-            sigma_clip: self.sigma_clip.or(base.sigma_clip),
-            median: self.median.or(base.median),
-            monitor: self.monitor.or(base.monitor),
-            monitor_reference: self.monitor_reference.or(base.monitor_reference),
-            empty: self.empty.or(base.empty),
-            dummy: self.dummy.or(base.dummy),
-            detector_mask: self.detector_mask.or(base.detector_mask),
-        }
-    }
-
     fn take_paths_from(&mut self, directory: &Path) {
         let join = |path: &mut RawPath| *path = directory.join(&*path).into();
         self.poni.iter_mut().for_each(join);
-        self.dark.iter_mut().for_each(join);
-        self.flat.iter_mut().for_each(join);
-        self.variance.iter_mut().for_each(join);
-        match &mut self.mask {
-            Some(OneOrMany::One(path)) => join(path),
-            Some(OneOrMany::Many(paths)) => paths.iter_mut().for_each(join),
-            None => (),
+        if let Some(detector) = self.poni_detector.as_mut().filter(|detector| is_file(detector)) {
+            join(detector);
         }
+        self.variance.iter_mut().for_each(join);
+        let lists = [&mut self.mask, &mut self.mask_inverted, &mut self.dark, &mut self.flat];
+        lists.into_iter().flatten().flat_map(OneOrMany::as_mut_slice).for_each(join);
+        self.monitor.iter_mut().flat_map(OneOrMany::as_mut_slice).for_each(|name| name.taken_from(directory));
+        let references = self.monitor_reference.iter_mut().flat_map(OneOrMany::as_mut_slice);
+        references.for_each(|reference| reference.taken_from(directory));
     }
+}
+
+/// The key that a typing error was most likely to be.
+pub(crate) fn nearest<'k>(typed: &str, keys: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let likeness = |key: &str| strsim::jaro_winkler(typed, key);
+    keys.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|key| likeness(key) > 0.7)
+}
+
+/// Whether a detector is named by a file, and not by its name.
+pub(crate) fn is_file(detector: &Path) -> bool {
+    let suffix = detector.extension().and_then(|suffix| suffix.to_str());
+    detector.components().count() > 1 || matches!(suffix, Some("h5" | "hdf5" | "nxs" | "nx" | "hdf"))
 }
 
 #[cfg(test)]
@@ -203,7 +181,8 @@ mod tests {
     fn every_key_is_known_and_flags_win() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nerror-model='no'\nmonitor='m'\n\
-            variance='v'\nerror='std'\nsigma-clip=5\nmedian=50\nmonitor-reference='mean'\nempty=0\ndummy='none'\ndetector-mask=false";
+            variance='v'\nerror='std'\nsigma-clip=5\nmedian=50\nmonitor-reference='mean'\ngeometry='g'\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
+            valid-max=9\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), KEYS.len());
         let file = parse(text).unwrap();
         assert_eq!(file.mask.as_ref().unwrap().as_slice().len(), 2);

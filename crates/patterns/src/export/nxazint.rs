@@ -83,13 +83,13 @@ fn write_entry(root: &Group, of: &Final, wavelength: f64) -> hdf5::Result<Group>
         ("solid_angle_applied", recipe.solid_angle),
         ("polarization_applied", recipe.polarization.is_some()),
         ("normalization_applied", true),
-        ("monitor_applied", recipe.monitor.is_some()),
+        ("monitor_applied", !recipe.monitor.is_empty()),
     ] {
         write_number(&entry, name, applied)?;
     }
     write_instrument(&entry, of, wavelength)?;
     write_reduction(&entry, of)?;
-    if let Some(counter) = &recipe.monitor {
+    if let Some(counter) = &recipe.monitor_name() {
         let monitor = group(&entry, "monitor", "NXmonitor")?;
         h5::write_list(&monitor, "data", &of.monitor)?;
         h5::write_text(&monitor, "name", counter)?;

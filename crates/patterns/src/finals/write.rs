@@ -147,8 +147,8 @@ impl<'a> Body<'a> {
         exceptions.map_or(Ok(()), |mut exceptions| exceptions.flush())?;
         tree.describe(shared, content.finish.has_errors())?;
         tree.write_status(&content.supply.status)?;
-        if let Some(counter) = &content.recipe.monitor {
-            tree.write_monitor(counter, &content.supply.monitor, content.supply.reference)?;
+        if let Some(name) = content.recipe.monitor_name() {
+            tree.write_monitor(&name, &content.supply.monitor, content.supply.reference)?;
         }
         averager.map_or(Ok(()), |averager| averager.finish(&tree.coverage))?;
         write_coverage(&tree.coverage, content, &row_digests)
@@ -170,8 +170,10 @@ fn write_coverage(group: &Group, content: &Content, row_digests: &[u64]) -> hdf5
     let task = Record::from(whole_scan(content.target, supply)).to_line();
     let data_digest = digest::of_data(content.shared, row_digests);
     let texts = [task.as_str(), &content.recipe.to_toml(), content.part_digests];
-    let monitor =
-        content.recipe.monitor.as_ref().map_or_else(|| vec![NAN64; supply.monitor.len()], |_| supply.monitor.clone());
+    let monitor = match content.recipe.monitor.is_empty() {
+        true => vec![NAN64; supply.monitor.len()],
+        false => supply.monitor.clone(),
+    };
     let coverage_digest = digest::of_coverage(&texts, &monitor, &[&supply.stored_digest, row_digests]);
     h5::write_text(group, name::TASK, &task)?;
     h5::write_text(group, name::PARTS, content.part_digests)?;

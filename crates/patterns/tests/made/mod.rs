@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use patterns::finals::{self, Built, Final, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Status, Weights};
-use recipe::{Deviation, Dummy, Empty, ErrorModel, Recipe, Reference, Split};
+use recipe::{MonitorName, OneOrMany, Recipe, Reference, Settings};
 use records::{Acquisition, Digest, RawPath, Source, Spans, Task};
 
 /// Bins of the made-up patterns.
@@ -15,38 +15,19 @@ pub const BINS: usize = 6;
 
 /// A recipe with Poisson errors and no monitor.
 pub fn recipe() -> Recipe {
-    Recipe {
-        version: 1,
-        npt: BINS as u64,
-        npt_azim: 1,
-        unit: "q_nm^-1".to_owned(),
-        radial_range: None,
-        azimuth_range: None,
-        split: Split::BBox,
-        polarization: None,
-        solid_angle: true,
-        error_model: ErrorModel::Poisson,
-        error: Deviation::Sem,
-        sigma_clip: None,
-        median: None,
-        monitor: None,
-        monitor_reference: None,
-        empty: Empty::Nan,
-        dummy: Dummy::Auto,
-        detector_mask: true,
-        poni: "Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned(),
-        poni_file: "/data/lab6.poni".into(),
-        detector_file: None,
-        mask: Vec::new(),
-        dark: None,
-        flat: None,
-        variance: None,
-    }
+    resolved(Settings::default())
 }
 
 /// A recipe that divides by the monitor `mon`.
 pub fn monitored(reference: Reference) -> Recipe {
-    Recipe { monitor: Some("mon".to_owned()), monitor_reference: Some(reference), ..recipe() }
+    let monitor = Some(OneOrMany::One(MonitorName::Name("mon".to_owned())));
+    resolved(Settings { monitor, monitor_reference: Some(OneOrMany::One(reference)), ..Settings::default() })
+}
+
+fn resolved(settings: Settings) -> Recipe {
+    let geometry = Some("Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned());
+    let recipe = Recipe::resolve(&Settings { geometry, npt: Some(BINS as u64), ..settings }).unwrap();
+    Recipe { poni_file: "/data/lab6.poni".into(), ..recipe }
 }
 
 /// A scan of `frames` frames, ten in a file, whose file k was last changed at `mtime(k)`.

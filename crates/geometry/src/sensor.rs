@@ -1,0 +1,148 @@
+//! What a sensor absorbs: mass attenuation by material and energy.
+//!
+//! `sensor/attenuation.tsv` holds material, photon energy (keV) and mass attenuation coefficient μ/ρ (cm²/g) from 1 keV to
+//! 1 MeV, both sides of each absorption edge: the values of J. H. Hubbell and S. M. Seltzer, Tables of X-Ray Mass Attenuation
+//! Coefficients, NIST Standard Reference Database 126. Between them log μ is linear in log E, as photoabsorption nearly is.
+
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+/// The product of the Planck constant and the speed of light, keV · m.
+const KEV_METRE: f64 = 1.239_841_984_332_002_6e-9;
+
+const TABLE: &str = include_str!("sensor/attenuation.tsv");
+
+/// What a sensor is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Material {
+    /// Silicon.
+    Si,
+    /// Germanium.
+    Ge,
+    /// Gallium arsenide.
+    GaAs,
+    /// Cadmium telluride.
+    CdTe,
+    /// Gadolinium oxysulfide, a scintillator.
+    Gd2O2S,
+}
+
+/// A name that no known material has.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown sensor material {0:?}: expected one of {names}", names = Material::ALL.map(Material::name).join(", "))]
+pub struct UnknownMaterial(pub String);
+
+/// An energy that the tables do not hold.
+#[derive(Debug, thiserror::Error, PartialEq)]
+#[error("attenuation at {0:.4} keV is not tabulated: expected 1 to 1000 keV")]
+pub struct NotTabulated(pub f64);
+
+impl Material {
+    /// All materials.
+    pub const ALL: [Self; 5] = [Self::Si, Self::Ge, Self::GaAs, Self::CdTe, Self::Gd2O2S];
+
+    /// Its chemical formula.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Si => "Si",
+            Self::Ge => "Ge",
+            Self::GaAs => "GaAs",
+            Self::CdTe => "CdTe",
+            Self::Gd2O2S => "Gd2O2S",
+        }
+    }
+
+    /// Grams per cubic centimetre.
+    pub fn density(self) -> f64 {
+        match self {
+            Self::Si => 2.329,
+            Self::Ge => 5.323,
+            Self::GaAs => 5.3176,
+            Self::CdTe => 5.85,
+            Self::Gd2O2S => 7.32,
+        }
+    }
+
+    /// The linear attenuation coefficient μ in 1/m for photons of a wavelength in metres.
+    ///
+    /// # Errors
+    /// An energy beyond 1 to 1000 keV.
+    pub fn attenuation(self, wavelength: f64) -> Result<f64, NotTabulated> {
+        let energy = KEV_METRE / wavelength;
+        let rows = rows();
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.material == self).collect();
+        // Of two rows at an edge the later holds from there on.
+        let above = rows.iter().position(|row| row.energy > energy).filter(|&at| at > 0).ok_or(NotTabulated(energy))?;
+        let (low, high) = (rows[above - 1], rows[above]);
+        let place = (energy / low.energy).ln() / (high.energy / low.energy).ln();
+        let mass = low.mass * (high.mass / low.mass).powf(place);
+        Ok(mass * self.density() * 100.0)
+    }
+}
+
+impl FromStr for Material {
+    type Err = UnknownMaterial;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMaterial> {
+        Self::ALL.into_iter().find(|material| material.name() == name).ok_or_else(|| UnknownMaterial(name.to_owned()))
+    }
+}
+
+struct Row {
+    material: Material,
+    /// keV.
+    energy: f64,
+    /// cm²/g.
+    mass: f64,
+}
+
+fn rows() -> &'static [Row] {
+    static ROWS: OnceLock<Vec<Row>> = OnceLock::new();
+    let read = |line: &str| {
+        let mut fields = line.split('\t');
+        let material = fields.next()?.parse().ok()?;
+        Some(Row { material, energy: fields.next()?.parse().ok()?, mass: fields.next()?.parse().ok()? })
+    };
+    ROWS.get_or_init(|| TABLE.lines().map(|line| read(line).expect("the tests read every line")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(material: Material, kev: f64) -> f64 {
+        material.attenuation(KEV_METRE / kev).unwrap() / material.density() / 100.0
+    }
+
+    #[test]
+    fn tabulated_values_come_back() {
+        for row in rows().iter().filter(|row| row.energy < 999.0) {
+            let last =
+                rows().iter().rfind(|other| other.material == row.material && other.energy == row.energy).unwrap();
+            assert!((at(row.material, row.energy * (1.0 + 1e-12)) / last.mass - 1.0).abs() < 1e-9, "{}", row.energy);
+        }
+        assert!(
+            Material::ALL.iter().all(|material| rows().iter().filter(|row| row.material == *material).count() > 20)
+        );
+    }
+
+    #[test]
+    fn between_values_logarithms_are_linear() {
+        // The geometric mean of silicon's values at 15 and 20 keV, at the geometric mean of the energies.
+        assert!((at(Material::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn an_edge_is_a_step() {
+        let (below, above) = (at(Material::CdTe, 26.71), at(Material::CdTe, 26.712));
+        assert!(below < 9.84 && above > 29.4, "{below} {above}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        assert!(Material::from_str("Pb").unwrap_err().to_string().contains("expected one of Si, Ge, GaAs"));
+        for wavelength in [1e-7, 1e-13, f64::NAN] {
+            assert!(Material::Si.attenuation(wavelength).is_err(), "{wavelength}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What a recipe's values must keep to.
+
+use crate::{Deviation, Error, ErrorModel, Recipe};
+
+/// Patterns of more bins than a large detector has pixels take memory and show nothing.
+const MOST_BINS: u64 = 1 << 24;
+
+impl Recipe {
+    /// Whether the values are ones that can be worked by.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.check_bins()?;
+        self.check_ranges()?;
+        let wrong = |key, why: String| Err(Error::Setting { key, why });
+        match (self.polarization, self.polarization_offset) {
+            (Some(factor), _) if !(-1.0..=1.0).contains(&factor) => {
+                wrong("polarization", format!("{factor}: expected -1 to 1"))
+            }
+            (_, Some(offset)) if !offset.is_finite() => {
+                wrong("polarization-offset", format!("{offset}: expected degrees"))
+            }
+            _ => self.check_errors(),
+        }
+    }
+
+    fn check_bins(&self) -> Result<(), Error> {
+        let wrong = |key, why: String| Err(Error::Setting { key, why });
+        if !(1..=1 << 20).contains(&self.npt) {
+            return wrong("npt", format!("{}: expected 1 to 1048576 bins", self.npt));
+        }
+        if !(1..=36_000).contains(&self.npt_azim) {
+            return wrong("npt-azim", format!("{}: expected 1 to 36000 bins", self.npt_azim));
+        }
+        if self.npt * self.npt_azim > MOST_BINS {
+            let why = format!("{} x {} bins: expected {MOST_BINS} at the most", self.npt, self.npt_azim);
+            return wrong("npt-azim", why);
+        }
+        Ok(())
+    }
+
+    fn check_ranges(&self) -> Result<(), Error> {
+        let wrong = |key, why: String| Err(Error::Setting { key, why });
+        for (key, range) in [("radial-range", self.radial_range), ("azimuth-range", self.azimuth_range)] {
+            if let Some([low, high]) = range
+                && !(low.is_finite() && high.is_finite() && low < high)
+            {
+                return wrong(key, format!("{low},{high}: expected two numbers, the lower first"));
+            }
+        }
+        if let Some([low, high]) = self.azimuth_range
+            && high - low > 360.0
+        {
+            return wrong("azimuth-range", format!("{low},{high}: expected at most a full circle, 360 degrees"));
+        }
+        match (self.valid_min, self.valid_max) {
+            (Some(low), _) if !low.is_finite() => wrong("valid-min", format!("{low}: expected a number")),
+            (_, Some(high)) if !high.is_finite() => wrong("valid-max", format!("{high}: expected a number")),
+            (Some(low), Some(high)) if low > high => {
+                wrong("valid-max", format!("{high}: expected no less than valid-min, {low}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Which ways of averaging and error models go together.
+    fn check_errors(&self) -> Result<(), Error> {
+        let wrong = |key, why: &str| Err(Error::Setting { key, why: why.to_owned() });
+        match (self.error_model, &self.variance) {
+            (ErrorModel::Variance, None) => return wrong("variance", "missing; error-model variance needs the image"),
+            (ErrorModel::Variance, Some(_)) | (_, None) => (),
+            (_, Some(_)) => return wrong("variance", "an image beside another error-model; expected variance"),
+        }
+        if self.error_model == ErrorModel::No && self.error == Deviation::Std {
+            return wrong("error", "std without errors; expected an error-model besides no");
+        }
+        if self.sigma_clip.is_some() && self.median.is_some() {
+            return wrong("median", "set beside sigma-clip; expected one of them");
+        }
+        if self.sigma_clip.is_some() && self.error_model == ErrorModel::No {
+            return wrong("sigma-clip", "needs a standard deviation; expected an error-model besides no");
+        }
+        if self.median.is_some() && self.error_model == ErrorModel::Azimuthal {
+            return wrong("median", "has no azimuthal errors; expected error-model no, poisson, hybrid or variance");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::{Deviation, ErrorModel, MonitorName, OneOrMany, Recipe, Reference, Settings, Split};
+
+    fn settings(dir: &Path) -> Settings {
+        std::fs::write(dir.join("m.npy"), "image").unwrap();
+        Settings { geometry: Some("Distance: 1".into()), ..Settings::default() }
+    }
+
+    #[test]
+    fn values_out_of_bounds_say_what_was_expected() {
+        let refuse = |change: fn(&mut Settings)| {
+            let mut all = Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
+            change(&mut all);
+            Recipe::resolve(&all).unwrap_err().to_string()
+        };
+        assert!(refuse(|all| all.npt = Some(0)).starts_with("npt: 0: expected"));
+        assert!(refuse(|all| all.radial_range = Some([2.0, 1.0])).contains("lower first"));
+        assert!(refuse(|all| all.azimuth_range = Some([-200.0, 200.0])).contains("full circle"));
+        assert!(refuse(|all| (all.npt, all.npt_azim) = (Some(1 << 20), Some(36_000))).contains("16777216 at the most"));
+        assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
+        assert!(refuse(|all| all.geometry = None).contains("--poni"));
+        assert!(refuse(|all| all.valid_max = Some(f64::NAN)).contains("expected a number"));
+        assert!(
+            refuse(|all| (all.valid_min, all.valid_max) = (Some(2.0), Some(1.0))).contains("no less than valid-min")
+        );
+        assert!(refuse(|all| all.polarization_offset = Some(1.0)).contains("without a polarization factor"));
+        assert!(refuse(|all| all.flat_mode = Some(crate::FlatMode::Multiply)).contains("without a flat field"));
+        assert!(refuse(|all| all.monitor_reference = Some(OneOrMany::One(Reference::Mean))).contains("0 monitors"));
+        assert!(refuse(|all| all.monitor = Some(OneOrMany::One(MonitorName::Number(0.0)))).contains("other than 0"));
+    }
+
+    #[test]
+    fn averages_and_error_models_go_together_or_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let resolve = |change: fn(&mut Settings)| {
+            let mut all = settings(dir.path());
+            change(&mut all);
+            Recipe::resolve(&all).map_err(|error| error.to_string())
+        };
+        let clipped = resolve(|all| all.sigma_clip = "4".parse().ok()).unwrap();
+        assert_eq!((clipped.split, clipped.error_model), (Split::No, ErrorModel::Poisson));
+        assert_ne!(clipped.digest(), resolve(|all| all.sigma_clip = "4,4".parse().ok()).unwrap().digest());
+        let refuse = |change| resolve(change).unwrap_err();
+        let both = refuse(|all| (all.sigma_clip, all.median) = ("4".parse().ok(), "50".parse().ok()));
+        assert!(both.starts_with("median: set beside sigma-clip"), "{both}");
+        let none = refuse(|all| (all.sigma_clip, all.error_model) = ("4".parse().ok(), Some(ErrorModel::No)));
+        assert!(none.starts_with("sigma-clip: needs"), "{none}");
+        assert!(refuse(|all| all.error_model = Some(ErrorModel::Variance)).starts_with("variance: missing"));
+        let spread = refuse(|all| (all.median, all.error_model) = ("50".parse().ok(), Some(ErrorModel::Azimuthal)));
+        assert!(spread.starts_with("median: has no azimuthal errors"), "{spread}");
+        let bare = refuse(|all| (all.error, all.error_model) = (Some(Deviation::Std), Some(ErrorModel::No)));
+        assert!(bare.starts_with("error: std without errors"), "{bare}");
+    }
+
+    #[test]
+    fn a_variance_image_is_the_error_model_unless_another_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let with = |error_model| Settings {
+            variance: Some(dir.path().join("m.npy").into()),
+            error_model,
+            ..settings(dir.path())
+        };
+        let recipe = Recipe::resolve(&with(None)).unwrap();
+        assert_eq!(recipe.error_model, ErrorModel::Variance);
+        assert_ne!(recipe.digest(), Recipe::resolve(&settings(dir.path())).unwrap().digest());
+        let error = Recipe::resolve(&with(Some(ErrorModel::Poisson))).unwrap_err().to_string();
+        assert!(error.starts_with("variance: an image beside"), "{error}");
+    }
+}

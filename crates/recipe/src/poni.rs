@@ -1,0 +1,92 @@
+//! The text of a PONI file, as far as a recipe's identity goes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use records::Digest;
+use serde_json::Value;
+
+/// The text with another detector. Of two lines with one key the later holds, so that lines are added.
+pub(crate) fn with_detector(text: &str, name: &str) -> String {
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{text}{end}Detector: {name}\nDetector_config: {{}}\n")
+}
+
+/// The text with a detector that is described in a file, by the name of that file.
+pub(crate) fn with_detector_file(text: &str, file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let config = serde_json::json!({ "filename": name });
+    format!("{text}{end}Detector: NexusDetector\nDetector_config: {config}\n")
+}
+
+/// What the text says, whatever its comments, order, spelling of numbers, and earlier lines that later ones override.
+pub(crate) fn content(text: &str) -> String {
+    let mut said = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some((key, value)) = line.split_once(':') {
+            let key = match key.trim().to_lowercase() {
+                key if key == "dist" => "distance".to_owned(),
+                key => key,
+            };
+            said.insert(key, plain(value.trim()));
+        }
+    }
+    // From version 2 on a line means the same in all.
+    let claimed = said.get("poni_version").and_then(|version| version.parse::<f64>().ok());
+    let second = said.contains_key("detector_config") || claimed.is_some_and(|version| version >= 2.0);
+    said.insert("poni_version".to_owned(), if second { "2" } else { "1" }.to_owned());
+    let mut digest = Digest::new("poni");
+    for (key, value) in said {
+        digest = digest.text(&key).text(&value);
+    }
+    digest.full()
+}
+
+/// A value, spelt in the one way.
+fn plain(value: &str) -> String {
+    match serde_json::from_str(value) {
+        Ok(Value::Object(settings)) => {
+            let sorted: BTreeMap<String, Value> =
+                settings.into_iter().map(|(key, value)| (key.to_lowercase(), as_float(value))).collect();
+            serde_json::to_string(&sorted).expect("what came from JSON goes into JSON")
+        }
+        _ => value.parse::<f64>().map_or_else(|_| value.to_owned(), |number| number.to_string()),
+    }
+}
+
+/// `1` and `1.0` are one number.
+fn as_float(value: Value) -> Value {
+    value.as_f64().map_or(value, Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# Calibrant: LaB6\nponi_version: 2.1\nDetector: Eiger4M\nDetector_config: {\"orientation\": 3, \
+        \"pixel1\": 7.5e-5}\nDistance: 0.1\nWavelength: 1e-10\n";
+
+    #[test]
+    fn spelling_and_history_do_not_matter() {
+        let other = "Distance: 9\nponi_version: 2\nwavelength:1.0e-10\ndetector: Eiger4M\n# moved\nDist: 1e-1\n\
+            Detector_config: {\"pixel1\":0.000075,\"orientation\":3.0}";
+        assert_eq!(content(TEXT), content(other));
+    }
+
+    #[test]
+    fn what_it_says_matters() {
+        for (from, to) in [("0.1", "0.2"), ("Eiger4M", "Eiger1M"), (": 3", ": 2"), ("Wave", "Short")] {
+            assert_ne!(content(TEXT), content(&TEXT.replace(from, to)), "{from} -> {to}");
+        }
+    }
+
+    #[test]
+    fn another_detector_takes_the_place_of_the_first() {
+        let other = TEXT.replace("Eiger4M", "Pilatus1M").replace("{\"orientation\": 3, \"pixel1\": 7.5e-5}", "{}");
+        assert_eq!(content(&with_detector(TEXT.trim_end(), "Pilatus1M")), content(&other));
+        let here = content(&with_detector_file(TEXT, Path::new("/here/frelon.h5")));
+        assert_eq!(here, content(&with_detector_file(TEXT, Path::new("/there/frelon.h5"))));
+        assert_ne!(here, content(TEXT));
+    }
+}

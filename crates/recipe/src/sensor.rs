@@ -1,0 +1,81 @@
+//! The sensor of a detector: what absorbs, and how thick it is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A sensor, written `CdTe,750um` as pyFAI writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sensor {
+    /// The material, such as `Si`; those that are known stand in the geometry crate.
+    pub material: String,
+    /// Metres.
+    pub thickness: f64,
+}
+
+/// Units of length, and how many are a metre.
+const UNITS: [(&str, f64); 6] = [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
+
+impl FromStr for Sensor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let sensor = text.split_once(',').and_then(|(material, thickness)| {
+            let thickness = metres(thickness.trim())?;
+            Some(Self { material: material.trim().to_owned(), thickness })
+        });
+        sensor
+            .filter(|sensor| !sensor.material.is_empty())
+            .ok_or_else(|| format!("`{text}`: expected a material and its thickness, such as CdTe,750um or Si,0.32mm"))
+    }
+}
+
+fn metres(text: &str) -> Option<f64> {
+    let (number, count) = UNITS.iter().find_map(|(unit, count)| Some((text.strip_suffix(unit)?, count)))?;
+    let number: f64 = number.trim().parse().ok()?;
+    (number.is_finite() && number > 0.0).then_some(number / count)
+}
+
+impl fmt::Display for Sensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded to what a factor of a million leaves of a double, so that words go both ways.
+        let micrometres = (self.thickness * 1e15).round() / 1e9;
+        write!(f, "{},{micrometres}um", self.material)
+    }
+}
+
+impl TryFrom<String> for Sensor {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Sensor> for String {
+    fn from(sensor: Sensor) -> Self {
+        sensor.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thickness_is_one_length_in_any_unit() {
+        for text in ["CdTe,750um", "CdTe, 750 µm", "CdTe,0.75mm", "CdTe,0.075cm", "CdTe,0.00075m"] {
+            assert_eq!(text.parse::<Sensor>().unwrap().to_string(), "CdTe,750um", "{text}");
+        }
+        assert_eq!("Si,320um".parse::<Sensor>().unwrap().thickness, 320e-6);
+    }
+
+    #[test]
+    fn what_is_no_sensor_is_refused() {
+        for bad in ["CdTe", "CdTe,750", "CdTe,-1mm", ",1mm", "CdTe,mm", "CdTe,nanmm"] {
+            assert!(bad.parse::<Sensor>().unwrap_err().contains("such as CdTe,750um"), "{bad}");
+        }
+    }
+}
