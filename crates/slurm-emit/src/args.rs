@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum, ValueHint};
 use manners::Common;
 
-pub use site::{Choice, SiteFlags};
+pub use site::{Choice, MemoryChoice, SiteFlags};
 pub use size::SizeFlags;
 
 /// Turn tasks into job scripts

@@ -105,9 +105,18 @@ impl<'a> List<'a> {
     pub fn place(&mut self, log: &str, why: &str) -> Result<(), quote::Error> {
         let dir = &self.job.dir;
         self.push("--dir", "--chdir", Some(quote::sbatch(dir.as_os_str())?), "plan, results and logs are in here");
-        let output = quote::sbatch_log(dir.join("logs").as_os_str(), log)?;
-        self.push("--dir", "--output", Some(output), why);
+        self.log(log, why)?;
         self.add("--dir", "--open-mode", "append", "a job that is requeued goes on in its log")
+    }
+
+    /// Where the job writes its log. Absolute, for in a path below its directory SLURM would read a `%` of that, too.
+    ///
+    /// # Errors
+    /// As [`List::place`].
+    pub fn log(&mut self, log: &str, why: &str) -> Result<(), quote::Error> {
+        let output = quote::sbatch_log(self.job.dir.join("logs").as_os_str(), log)?;
+        self.push("--dir", "--output", Some(output), why);
+        Ok(())
     }
 
     fn push(&mut self, from: &'static str, option: &'static str, value: Option<OsString>, why: &str) {

@@ -20,9 +20,7 @@ pub fn of_array(job: &Job, elements: usize) -> Result<Vec<Directive>, quote::Err
     list.add("--n-workers", "--array", &range, &why)?;
     list.optional("--partition", site.partition.as_deref(), "where to run")?;
     list.optional("--account", site.account.as_deref(), "who is charged")?;
-    list.add("--target", "--ntasks", "1", "one ai-integrate an element; its engines are threads")?;
-    let why = format!("{} engines of {} threads", size.engines, size.threads);
-    list.add("--cores-per-worker", "--cpus-per-task", &size.cpus().to_string(), &why)?;
+    cpus(&mut list, job)?;
     if let Some((option, memory)) = job.memory {
         let why = "without it, a job may get all memory of a node, or too little";
         list.add(option, option, &memory.to_string(), why)?;
@@ -93,6 +91,7 @@ pub fn of_ray(job: &Job) -> Result<Vec<Directive>, quote::Error> {
 /// A value that no directive can hold.
 pub fn of_worker(job: &Job) -> Result<Vec<Directive>, quote::Error> {
     let mut list = List::new(job);
+    list.log("worker_%j.log", "its log; %j is the job")?;
     resources(&mut list, job)?;
     Ok(list.into_directives())
 }
@@ -114,6 +113,24 @@ fn small(list: &mut List<'_>, job: &Job, kind: &str, log: &str) -> Result<(), qu
     list.optional("--reservation", site.reservation.as_deref(), "what is reserved for this")?;
     list.add("--target", "--ntasks", "1", "one process")?;
     list.add("--time", "--time", &job.walltime.to_string(), "as those that integrate")
+}
+
+/// The CPUs of an element: of one task, or of several where the site wants them counted so.
+fn cpus(list: &mut List<'_>, job: &Job) -> Result<(), quote::Error> {
+    let size = &job.size;
+    let why = format!("{} engines of {} threads", size.engines, size.threads);
+    let Some(tasks) = job.site.ntasks_per_node else {
+        list.add("--target", "--ntasks", "1", "one ai-integrate an element; its engines are threads")?;
+        return list.add("--cores-per-worker", "--cpus-per-task", &size.cpus().to_string(), &why);
+    };
+    list.add("--ntasks-per-node", "--nodes", "1", "one ai-integrate an element; its engines are threads")?;
+    list.add(
+        "--ntasks-per-node",
+        "--ntasks-per-node",
+        &tasks.to_string(),
+        "the CPUs of an element, as the site counts",
+    )?;
+    list.add("--cores-per-worker", "--cpus-per-task", &size.cpus().div_ceil(tasks).to_string(), &why)
 }
 
 /// How a job is told of its walltime and begun again.

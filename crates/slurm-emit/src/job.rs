@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::args::{Args, Bin, Choice, SiteFlags, SizeFlags};
+use crate::args::{Args, Bin, Choice, MemoryChoice, SiteFlags, SizeFlags};
 use crate::batches::Cut;
 use crate::demand;
 use crate::error::Error;
@@ -66,7 +66,9 @@ impl Job {
             (_, Some(count)) => Gpus::PerTask(count.clone()),
             _ => Gpus::from_gres(&site.gres, site.partition.as_deref()),
         };
-        let mut size = size(&args.size, gpus.count());
+        // each task of a job has its own
+        let tasks = if matches!(gpus, Gpus::PerTask(_)) { site.ntasks_per_node.unwrap_or(1) } else { 1 };
+        let mut size = size(&args.size, gpus.count() * tasks);
         let memory = memory(site, plan, &size)?;
         if let Some(scale) = args.size.scale {
             size.workers = scale.jobs(&size, memory.map(|(_, memory)| memory)).ok_or(Error::Scale)?;
@@ -149,17 +151,17 @@ fn processes(cores: u64) -> u64 {
 /// What the site wants to be asked for memory, and how much of it.
 fn memory(site: &SiteFlags, plan: &Plan, size: &Size) -> Result<Option<(&'static str, Memory)>, Error> {
     Ok(match (site.mem, site.mem_per_cpu, site.mem_per_gpu) {
-        (Some(Choice::Said(memory)), _, _) => Some(("--mem", memory)),
-        (Some(Choice::Auto), _, _) => Some(("--mem", demand::memory(plan, size)?)),
-        (_, Some(memory), _) => Some(("--mem-per-cpu", memory)),
-        (_, _, Some(memory)) => Some(("--mem-per-gpu", memory)),
-        _ => None,
+        (Some(MemoryChoice::None), _, _) => None,
+        (Some(MemoryChoice::Some(Choice::Said(memory))), _, _) => Some(("--mem", memory)),
+        (None, Some(memory), _) => Some(("--mem-per-cpu", memory)),
+        (None, _, Some(memory)) => Some(("--mem-per-gpu", memory)),
+        _ => Some(("--mem", demand::memory(plan, size)?)),
     })
 }
 
 /// Stored bytes of the element with the most, where SLURM allows as many elements as by default.
 fn most_bytes(cut: &Cut, plan: &Plan, max_array_size: Option<u64>) -> u64 {
-    let batches = cut.ranges(plan.costs());
+    let batches = cut.ranges(plan);
     let largest = batches.iter().map(|batch| plan.costs()[batch.clone()].iter().sum()).max().unwrap_or(0_u64);
     let limit = max_array_size.unwrap_or(DEFAULT_ARRAY_SIZE);
     largest * (batches.len() as u64).div_ceil(limit)

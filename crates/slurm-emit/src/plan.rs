@@ -1,6 +1,7 @@
 //! The plan: the tasks as they came, one line each.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use manners::{Filter, Input, Stop};
@@ -68,6 +69,15 @@ impl Plan {
     /// The tasks' ids, each with that of its scan.
     pub fn names(&self) -> &[(String, String)] {
         &self.names
+    }
+
+    /// The scans, each as a range of consecutive tasks.
+    pub fn scans(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut start = 0;
+        self.names.chunk_by(|one, next| one.1 == next.1).map(move |tasks| {
+            start += tasks.len();
+            start - tasks.len()..start
+        })
     }
 
     /// The resolved recipes' files, and their digests.

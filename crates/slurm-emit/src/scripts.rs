@@ -35,10 +35,17 @@ pub const DIRECTIVES: &str = "# DIRECTIVES\n";
 /// Where in a template the settings go.
 pub const SETTINGS: &str = "# SETTINGS\n";
 
-/// Pieces that several templates have, with the marks of their places: how to wait for a process through
-/// signals, and the end that puts together what is integrated and judges the whole.
-const PIECES: [(&str, &str); 2] =
-    [("# AWAIT\n", include_str!("targets/await.bash")), ("# JUDGE\n", include_str!("targets/judge.bash"))];
+/// Pieces that several templates have, with the marks of their places: how to be the only one on this machine and how
+/// to end there, how to wait for a process through signals, how to gather while there are results to come, how to show
+/// how far the plan is, and the end that puts together what is integrated and judges the whole.
+const PIECES: [(&str, &str); 6] = [
+    ("# ALONE\n", include_str!("targets/here/alone.bash")),
+    ("# DRAIN\n", include_str!("targets/here/drain.bash")),
+    ("# AWAIT\n", include_str!("targets/await.bash")),
+    ("# GATHER\n", include_str!("targets/gather.bash")),
+    ("# PROGRESS\n", include_str!("targets/progress.bash")),
+    ("# JUDGE\n", include_str!("targets/judge.bash")),
+];
 
 /// A template with its pieces, and with texts in the places of marks, in the order of the marks. What is put in is not
 /// searched for marks again.

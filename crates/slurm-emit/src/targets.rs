@@ -24,7 +24,7 @@ pub fn emit(target: Target, job: &Job, plan: &Plan) -> Result<(Vec<Batch>, Vec<S
         Target::Make => makefile::batches(plan)?,
         // their drivers hand out the tasks one by one
         Target::Dask | Target::DaskHere | Target::Ray | Target::RayHere => Vec::new(),
-        Target::Slurm | Target::Local | Target::Parallel => Batch::numbered(job.cut.ranges(plan.costs())),
+        Target::Slurm | Target::Local | Target::Parallel => Batch::numbered(job.cut.ranges(plan)),
     };
     let scripts = match target {
         Target::Slurm => slurm::scripts(job, batches.len())?,

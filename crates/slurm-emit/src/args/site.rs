@@ -25,6 +25,23 @@ impl<T: FromStr> FromStr for Choice<T> {
     }
 }
 
+/// The memory of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryChoice {
+    /// SLURM is not told.
+    None,
+    /// Found from the plan, or as it is said.
+    Some(Choice<Memory>),
+}
+
+impl FromStr for MemoryChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::Some) }
+    }
+}
+
 /// What sbatch is told.
 #[derive(Clone, Debug, Group)]
 #[command(next_help_heading = "SLURM")]
@@ -41,9 +58,12 @@ pub struct SiteFlags {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=65535))]
     pub drain_seconds: Option<u64>,
 
-    /// Memory of a job, or auto: by detector and threads; 100G is of 1024, 100GB of 1000 as for dask-jobqueue
+    /// Memory of a job, none (as the site has it), or auto: by recipe, frames and threads [default: auto]
+    ///
+    /// 100G is of 1024, and 100GB of 1000 as for dask-jobqueue. With none, many sites give a job all memory of its
+    /// node, and no second job a place on it.
     #[arg(long, visible_alias = "memory", value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
-    pub mem: Option<Choice<Memory>>,
+    pub mem: Option<MemoryChoice>,
 
     /// Memory of each CPU, in place of --mem
     #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_gpu"])]
@@ -64,6 +84,10 @@ pub struct SiteFlags {
     /// GPUs of a job, where the site wants --gpus-per-task in place of --gres
     #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus"])]
     pub gpus_per_task: Option<String>,
+
+    /// Ask for the CPUs of a job as those of N tasks on one node, where the site wants that; ai-integrate stays one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ntasks_per_node: Option<u64>,
 
     /// The account to charge
     #[arg(short = 'A', long, value_name = "A")]

@@ -12,7 +12,8 @@ use crate::job::Job;
 use crate::memory::Memory;
 use crate::python;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill};
-use crate::targets::driver;
+use crate::targets::driver::{self, Place};
+use crate::targets::local::with_commands;
 
 /// Seconds before the walltime at which a worker goes, and its unfinished task to another one.
 const LIFETIME_MARGIN: u64 = 120;
@@ -29,7 +30,7 @@ pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
     let settings = concat(&[&job.setup_lines(), &assign("python", &job.python)]);
     let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
     let mut out = vec![
-        driver::plan(job),
+        driver::plan(job, Place::Cluster),
         driver_script(&jobqueue(job)?),
         Script::read("dask.sbatch", fill(include_str!("dask/dask.sbatch"), &texts)),
     ];
@@ -39,7 +40,10 @@ pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
 
 /// The scripts for workers on this machine.
 pub fn scripts_for_local(job: &Job) -> Vec<Script> {
-    vec![driver::plan(job), driver_script(&local_cluster(job)), driver::start_here(job)]
+    with_commands(
+        job,
+        vec![driver::plan(job, Place::Here), driver_script(&local_cluster(job)), driver::start_here(job)],
+    )
 }
 
 fn driver_script(cluster: &str) -> Script {
@@ -59,7 +63,6 @@ fn jobqueue(job: &Job) -> Result<String, quote::Error> {
         ("memory", python::text(dask_bytes(worker_memory(job)))),
         ("walltime", python::text(job.walltime.to_string())),
         ("job_name", python::text(site.job_name.as_deref().unwrap_or(NAME))),
-        ("log_directory", python::text("logs")),
         ("worker_extra_args", python::list(worker_arguments(job))),
         ("job_extra_directives", python::list(extra)),
         ("job_directives_skip", python::list(skipped(job))),
@@ -193,9 +196,20 @@ pub fn rows(job: &Job) -> Result<Vec<Row>, quote::Error> {
     if let Some(account) = &site.account {
         rows.push(Row::new("--account", format!("#SBATCH -A {account}"), "who is charged"));
     }
+    if let Some(interface) = &site.interface {
+        rows.push(Row::new("--interface", format!("dask worker --interface {interface}"), "what it talks over"));
+    }
     let skipped = skipped(job);
     rows.retain(|row| !skipped.iter().any(|begin| row.becomes().starts_with(begin)));
     rows.extend(header::of_worker(job)?.iter().map(Row::of_directive));
+    let of_site = |flag: &'static str, texts: &[OsString], before: &'static str, why: &'static str| {
+        let row = |text: &OsString| Row::new(flag, format!("{before}{}", text.to_string_lossy()), why);
+        texts.iter().map(row).collect::<Vec<_>>()
+    };
+    rows.extend(of_site("--directive", &site.directive, "#SBATCH ", "as it is: job_extra_directives"));
+    rows.extend(of_site("--setup", &site.setup, "", "before the worker starts: job_script_prologue"));
+    let skip = |name: &String| Row::new("--skip-directive", format!("no {name}"), "left out: job_directives_skip");
+    rows.extend(site.skip_directive.iter().map(skip));
     Ok(rows)
 }
 

@@ -2,36 +2,49 @@
 
 use std::ffi::OsString;
 
+use crate::gpus::Gpus;
 use crate::job::Job;
 use crate::python;
 use crate::scripts::{SETTINGS, Script, assign, concat, enter, fill};
 use crate::targets::slurm;
 
+/// Where the workers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On this machine, whose GPUs are the user's.
+    Here,
+    /// On nodes, where SLURM gives GPUs to those who ask for them.
+    Cluster,
+}
+
 /// `plan.py`, which the drivers import.
-pub fn plan(job: &Job) -> Script {
+pub fn plan(job: &Job, place: Place) -> Script {
+    let has_no_gpu = place == Place::Cluster && job.gpus == Gpus::None;
     // an engine is a process that runs one task at a time
     let engine = job.engine.iter().flat_map(|engine| ["--engine", engine]);
     let threads = job.size.threads.to_string();
     let arguments = engine.chain(["--engines", "1", "--threads", &threads]);
     let bins = job.partition_bins.iter().map(|(name, dir)| format!("{}: {}", python::text(name), python::text(dir)));
     let settings = format!(
-        "\nDIR = {}\nBIN = {}\nBINS = {{{}}}  # of partitions with another architecture\nARGUMENTS = {}\n",
+        "\nDIR = {}\nBIN = {}\nBINS = {{{}}}  # of partitions with another architecture\nARGUMENTS = {}\nENVIRONMENT = {}\n",
         python::text(&job.dir),
         python::text(&job.bin),
         bins.collect::<Vec<_>>().join(", "),
-        python::list(arguments)
+        python::list(arguments),
+        if has_no_gpu { "{\"CUDA_VISIBLE_DEVICES\": \"\"}  # those of a node are others'" } else { "{}" }
     );
     Script::read("plan.py", fill(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))
 }
 
 /// What submits and watches a driver that is a job, started by that script.
-pub fn commands(job: &Job, script: &str) -> [Script; 4] {
+pub fn commands(job: &Job, script: &str) -> [Script; 5] {
     let called = |name, template, settings: &OsString| Script::called(name, fill(template, &[(SETTINGS, settings)]));
     let submit = concat(&[&enter(job), &assign("script", script)]);
     [
         slurm::queue(job),
         called("status", include_str!("driver/status"), &enter(job)),
         called("cancel", include_str!("slurm/cancel"), &enter(job)),
+        called("resubmit", include_str!("resubmit"), &enter(job)),
         called("submit", include_str!("driver/submit"), &submit),
     ]
 }

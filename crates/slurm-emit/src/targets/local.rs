@@ -1,16 +1,31 @@
 //! The scripts for one machine, without a queue: by xargs, which every Linux has, or by GNU parallel.
 
+use std::ffi::OsString;
+
 use crate::job::Job;
 use crate::scripts::{SETTINGS, Script, assign, assign_list, concat, enter, fill};
 
 /// The scripts for this machine alone.
 pub fn scripts(job: &Job) -> Vec<Script> {
-    vec![worker(job), submit(job, include_str!("local/submit"))]
+    with_commands(job, vec![worker(job), submit(job, include_str!("local/submit"))])
 }
 
 /// The scripts for GNU parallel, here or on the machines that it is told of.
 pub fn scripts_for_parallel(job: &Job) -> Vec<Script> {
-    vec![worker(job), submit(job, include_str!("parallel/submit"))]
+    with_commands(job, vec![worker(job), submit(job, include_str!("parallel/submit"))])
+}
+
+/// Scripts, and with them those that watch, end and go on with what runs on this machine.
+pub fn with_commands(job: &Job, mut scripts: Vec<Script>) -> Vec<Script> {
+    let workers = assign("workers", job.size.workers.to_string());
+    let watch = concat(&[&enter(job), &assign("bin", &job.bin), &workers]);
+    let called = |name, template, settings: &OsString| Script::called(name, fill(template, &[(SETTINGS, settings)]));
+    scripts.extend([
+        called("status", include_str!("here/status"), &watch),
+        called("cancel", include_str!("here/cancel"), &enter(job)),
+        called("resubmit", include_str!("resubmit"), &enter(job)),
+    ]);
+    scripts
 }
 
 fn worker(job: &Job) -> Script {

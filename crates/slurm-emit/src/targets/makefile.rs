@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::plan::Plan;
 use crate::scripts::{SETTINGS, Script, concat, fill};
-use crate::targets::local::submit;
+use crate::targets::local::{submit, with_commands};
 
 /// A batch for each task, named by its id.
 ///
@@ -39,13 +39,14 @@ pub fn scripts(job: &Job, plan: &Plan) -> Vec<Script> {
         "all:".as_ref(),
         scan_targets.as_ref(),
         "\n\n# A task: its results are kept where all went well, and made again where not.\n".as_ref(),
-        "results/%.jsonl: batches/01/%.jsonl\n\t".as_ref(),
+        "results/%.jsonl: batches/01/%.jsonl\n\texec ".as_ref(),
         &program("ai-integrate"),
         " ".as_ref(),
         &arguments,
         " < $< > $@ 2>> logs/$*.log\n\n".as_ref(),
-        "# A scan: the final file, from the parts that its tasks have written.\n".as_ref(),
-        "summaries/%.jsonl:\n\tcat $^ | ".as_ref(),
+        "# A scan: the final file, from the parts that its tasks have written. Its results can be more than a command\n\
+         # line holds.\nsummaries/%.jsonl:\n\t$(file >summaries/$*.list,$^)xargs cat < summaries/$*.list | "
+            .as_ref(),
         &program("gather"),
         " > $@ 2>> logs/$*.log\n\n".as_ref(),
     ]);
@@ -55,5 +56,5 @@ pub fn scripts(job: &Job, plan: &Plan) -> Vec<Script> {
         text.push("\n");
     }
     let makefile = fill(include_str!("make/Makefile"), &[(SETTINGS, &text)]);
-    vec![Script::read("Makefile", makefile), submit(job, include_str!("make/submit"))]
+    with_commands(job, vec![Script::read("Makefile", makefile), submit(job, include_str!("make/submit"))])
 }

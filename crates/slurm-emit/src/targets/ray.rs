@@ -7,7 +7,8 @@ use crate::explain::Row;
 use crate::header;
 use crate::job::Job;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill};
-use crate::targets::driver;
+use crate::targets::driver::{self, Place};
+use crate::targets::local::with_commands;
 
 /// The scripts for a job of SLURM.
 ///
@@ -23,7 +24,7 @@ pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
     ]);
     let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
     let mut out = vec![
-        driver::plan(job),
+        driver::plan(job, Place::Cluster),
         driver_script(job, job.size.workers, "{}"),
         Script::read("ray.sbatch", fill(include_str!("ray/ray.sbatch"), &texts)),
     ];
@@ -36,7 +37,7 @@ pub fn scripts_for_local(job: &Job) -> Vec<Script> {
     let (cpus, gpus) = (job.size.workers * job.size.cpus(), job.size.workers * job.size.gpus);
     let ray =
         format!("{{\"address\": \"local\", \"num_cpus\": {cpus}, \"num_gpus\": {gpus}, \"include_dashboard\": False}}");
-    vec![driver::plan(job), driver_script(job, 1, &ray), driver::start_here(job)]
+    with_commands(job, vec![driver::plan(job, Place::Here), driver_script(job, 1, &ray), driver::start_here(job)])
 }
 
 fn driver_script(job: &Job, nodes: u64, ray: &str) -> Script {

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use manners::quote;
 
 use crate::directive;
+use crate::gpus::Gpus;
 use crate::header;
 use crate::job::Job;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, concat, enter, fill};
@@ -45,6 +46,8 @@ pub fn queue(job: &Job) -> Script {
     let settings = concat(&[
         &assign("bin", &job.bin),
         &assign("workers", job.size.workers.to_string()),
+        &assign("memory_option", job.memory.map_or("", |(option, _)| option)),
+        &assign("memory_mib", job.memory.map_or(0, |(_, memory)| memory.bytes().div_ceil(1 << 20)).to_string()),
         "# Elements that SLURM allows in an array; where empty, SLURM is asked.\n".as_ref(),
         &assign("max_array_size", limit),
     ]);
@@ -54,7 +57,15 @@ pub fn queue(job: &Job) -> Script {
 /// srun's arguments. The CPUs are said again because from SLURM 22.05 on, srun does not take them from the job.
 fn srun(job: &Job) -> Vec<String> {
     let mut out = ["-n", "1", "-c", &job.size.cpus().to_string()].map(str::to_owned).to_vec();
+    if let (Some(_), Gpus::PerTask(_)) = (job.site.ntasks_per_node, &job.gpus) {
+        // else the one that runs had the GPUs of one alone
+        out.push(format!("--gpus-per-task={}", job.size.gpus));
+    }
     out.extend(job.site.cpu_bind.iter().map(|kind| format!("--cpu-bind={kind}")));
+    if job.gpus == Gpus::None {
+        // Where it is asked for no GPU, SLURM says nothing of those that a node has, and they are others'.
+        out.extend(["env", "CUDA_VISIBLE_DEVICES="].map(str::to_owned));
+    }
     out
 }
 
@@ -63,7 +74,9 @@ fn bins_by_partition(job: &Job) -> OsString {
     if job.partition_bins.is_empty() {
         return OsString::new();
     }
-    let mut out = OsString::from("case ${SLURM_JOB_PARTITION-} in\n");
+    let mut out = OsString::from(
+        "# Of several partitions, the one that it runs in comes first.\ncase ${SLURM_JOB_PARTITION%%,*} in\n",
+    );
     for (partition, dir) in &job.partition_bins {
         out.push(quote::shell(partition.as_ref()));
         out.push(") bin=");

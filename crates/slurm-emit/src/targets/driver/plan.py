@@ -22,8 +22,10 @@ def missing():
 
 def run(line):
     """Runs where the workers are: one task, by ai-integrate. Its results, a record a line."""
-    program = BINS.get(os.environ.get("SLURM_JOB_PARTITION"), BIN) + "/ai-integrate"
-    ended = subprocess.run([program, *ARGUMENTS], input=line, stdout=subprocess.PIPE)
+    # Of several partitions, the one that it runs in comes first.
+    partition = os.environ.get("SLURM_JOB_PARTITION", "").split(",")[0]
+    program = BINS.get(partition, BIN) + "/ai-integrate"
+    ended = subprocess.run([program, *ARGUMENTS], input=line, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
     if ended.returncode not in (0, 1):
         raise RuntimeError(f"ai-integrate ended with status {ended.returncode}")
     return ended.stdout

@@ -22,5 +22,15 @@ queued() {
     squeue --noheader --array --user="$(id -un)" --format='%F %K %T' | awk 'NR == FNR { ours[$1]; next } $1 in ours' submitted -
 }
 
+# What squeue says of them.
+show_queue() {
+    local jobs
+    jobs=$(queued | cut -d ' ' -f 1 | sort -u | paste -s -d ,)
+    [[ -z $jobs ]] || squeue --user="$(id -un)" --jobs="$jobs" --format='%.18i %.9P %.12j %.10T %.10M %.10l %.4C %.8m %R'
+}
+
+# MiB that an element is given, in the way that the site wants them to be asked for.
+asked_memory() { if [[ -s .memory ]]; then cat .memory; else printf '%s\n' "$memory_mib"; fi; }
+
 # The tasks that are still to do, as lines of the plan.
 missing() { "$bin/gather" --plan plan.jsonl --missing; }
