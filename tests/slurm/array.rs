@@ -1,276 +1,270 @@
-//! slurm-emit's jobs on a real SLURM. ai-integrate and gather are stand-ins here, for these tests are about
-//! what SLURM and the scripts do.
+//! slurm-emit's job array on a real SLURM, with the real programs: whatever happens to its jobs, the patterns are those
+//! of a plain pipe.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs;
 
-use crate::cluster::{Cluster, Jobs, said, until};
-use crate::task;
+use crate::cluster::{Cluster, NODES, until};
+use crate::data::{Data, content, digests, programs};
+use crate::jobs::Jobs;
 
-/// Tasks of these numbers, each a batch.
+/// Each task a batch.
 const EACH: [&str; 2] = ["--batch-minutes", "0"];
 
-fn stderr(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+fn strings(flags: &[String]) -> Vec<&str> {
+    flags.iter().map(String::as_str).collect()
 }
 
 #[test]
-fn the_array_runs_every_batch_once_and_gather_judges_the_whole() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "it's 50%a \"of\" $HOME `id`; # \u{e9}");
-    jobs.emit_tasks(5, &[&EACH[..], &["--gres", "gpu:1", "--n-workers", "2", "--partition", "main"]].concat());
+fn the_array_gives_the_bytes_of_the_pipe_and_runs_in_strides_where_it_must() {
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("array", "frames=6", 3);
+    jobs.emit(&[&EACH[..], &["--gres", "gpu:1", "--partition", "main"]].concat());
 
     // as if from within a job, and with a user's own defaults: neither counts
-    let mut submit = jobs.script("submit");
-    submit.envs([
-        ("SLURM_JOB_ID", "7"),
-        ("SLURM_NTASKS", "9"),
-        ("SBATCH_PARTITION", "nowhere"),
-        ("SQUEUE_STATES", "CD"),
-    ]);
-    let told = said(submit);
-    assert!(told.contains("5 of 5 elements"), "{told}");
-    cluster.wait(60);
+    let leaks =
+        [("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "9"), ("SBATCH_PARTITION", "nowhere"), ("SQUEUE_STATES", "CD")];
+    let told = jobs.submit(&leaks);
+    assert!(told.contains("6 of 6 elements"), "twelve batches, where an array may have six: {told}");
+    jobs.wait(90);
+    jobs.assert_complete();
 
-    let mut runs = cluster.runs();
-    runs.sort_by(|a, b| a[1].cmp(&b[1]));
-    let elements: Vec<_> = runs.iter().map(|run| run[1].as_str()).collect();
-    assert_eq!(elements, ["0", "1", "2", "3", "4"]);
+    let runs = jobs.runs();
+    assert_eq!(runs.len(), 12);
+    let elements: BTreeSet<_> = runs.iter().map(|run| run.element.as_str()).collect();
+    assert_eq!(elements.into_iter().collect::<Vec<_>>(), ["0", "1", "2", "3", "4", "5"]);
     for run in &runs {
-        assert_eq!(run[2], "4", "2 engines of 2 threads");
-        assert!(run[3] == "0" || run[3] == "1", "one GPU, not {}", run[3]);
-        assert_eq!(run[7..].join(" "), "--engines 2 --threads 2");
+        assert_eq!((run.cpus.as_str(), run.arguments.as_str()), ("4", "--engines 2 --threads 2"));
+        assert!(run.gpus == "0" || run.gpus == "1", "one GPU, not {}", run.gpus);
     }
-    for element in 0..5 {
-        let log = jobs.log(element);
-        assert!(
-            log.contains("ai-integrate ended with status 0") && log.contains("gather ended with status 0"),
-            "{log}"
-        );
+    let log = jobs.log(1);
+    for line in ["batches/01/000001.jsonl: ai-integrate ended with status 0", "batches/01/000007.jsonl: gather ended"] {
+        assert!(log.contains(line), "{log}");
     }
-    assert!(jobs.summary().contains("\"missing\":0"));
+    // each scan was put together by an element, before the closing gather
+    assert_eq!(digests(&content(&jobs.dir.join("summaries"))), jobs.summary());
     let status = jobs.call("status");
-    assert!(status.contains("5 of 5 done, 0 to do"), "{status}");
+    assert!(status.contains("12 of 12 done, 0 to do") && status.contains("speed"), "{status}");
+    assert!(jobs.call("submit").contains("nothing to submit: all is integrated"));
 
-    assert!(jobs.call("submit").contains("nothing to submit"));
-    assert!(cluster.ask("squeue", &["--noheader"]).is_empty());
+    // results that are lost are made again
+    fs::remove_dir_all(Data::get().out("array")).unwrap();
+    assert_eq!(Data::get().plan("array", "frames=6", 3), jobs.plan, "and the recipe is back");
+    fs::remove_file(jobs.dir.join("summary.jsonl")).unwrap();
+    jobs.submit(&[]);
+    jobs.wait(90);
+    jobs.assert_complete();
+    assert!(cluster.ask("squeue", &["--noheader", "--name=no-such"]).is_empty());
 }
 
 #[test]
-fn no_more_than_n_workers_run_at_a_time() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    jobs.emit_tasks(5, &[&EACH[..], &["--n-workers", "2"]].concat());
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_SECONDS", "2");
-    said(submit);
-    let most = std::cell::Cell::new(0);
+fn no_more_than_n_workers_run_at_a_time_and_status_says_how_far_they_are() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("workers", "frames=5", 1);
+    jobs.emit(&[&EACH[..], &["--n-workers", "2"]].concat());
+    jobs.submit(&[("SLOW", "2")]);
+    let (most, status) = (Cell::new(0), Cell::new(String::new()));
     until(60, "all are done", || {
-        let running = cluster.ask("squeue", &["--noheader", "--array", "--states=R", "--name=azpipe"]);
-        most.set(running.lines().count().max(most.get()));
-        (0..5).all(|task| cluster.is_done(task))
+        most.set(jobs.queued("RUNNING").len().max(most.get()));
+        if jobs.done().len() == 2 && most.get() == 2 {
+            status.set(jobs.call("status"));
+        }
+        jobs.done().len() == 5
     });
     assert_eq!(most.get(), 2);
-}
-
-#[test]
-fn a_plan_of_more_batches_than_an_array_may_have_is_run_in_strides() {
-    let Some(cluster) = Cluster::start(&["MaxArraySize=3"]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    jobs.emit_tasks(7, &EACH);
-    assert!(jobs.call("submit").contains("3 of 3 elements"));
-    cluster.wait(60);
-    assert!(jobs.summary().contains("\"missing\":0"));
-    let log = jobs.log(1);
-    assert!(log.contains("batches/01/000001.jsonl") && log.contains("batches/01/000004.jsonl"), "{log}");
-    assert_eq!(cluster.runs().len(), 7);
+    let status = status.take();
+    for part in
+        [" of 5 done, ", " running, ", " waiting", "speed  ", "/s; what is to do takes 1 min", "JOBID PARTITION"]
+    {
+        assert!(status.contains(part), "{part}: {status}");
+    }
+    jobs.wait(30);
+    jobs.assert_complete();
 }
 
 #[test]
 fn a_drained_element_goes_on_and_a_cancelled_one_stays_cancelled() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    // two batches of four tasks
-    jobs.emit_tasks(8, &["--batch-minutes", "1", "--rate", "70000"]);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_SECONDS", "1");
-    said(submit);
-    let array = jobs.array();
-    until(30, "both have done a task", || cluster.is_done(0) && cluster.is_done(4));
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("drained", "frames=3", 1);
+    let said = jobs.emit(&strings(&jobs.batches(2)));
+    assert!(said.contains("8 tasks in 2 batches"), "{said}");
+    jobs.submit(&[("SLOW", "1.5")]);
+    let (array, tasks) = (jobs.array(), jobs.tasks());
+    until(30, "both have done a task", || [0, 4].iter().all(|&task| jobs.done().contains(&tasks[task])));
 
     // what SLURM sends before the walltime, and what a user sends
     cluster.ask("scancel", &["--batch", "--signal=USR1", &format!("{array}_0")]);
     cluster.ask("scancel", &[&format!("{array}_1")]);
-    cluster.wait(60);
+    jobs.wait(60);
 
     let log = jobs.log(0);
     assert!(log.contains("status 75") && log.contains("requeued") && log.contains("start 2"), "{log}");
-    assert!((0..4).all(|task| cluster.is_done(task)));
+    assert!(tasks[..4].iter().all(|task| jobs.done().contains(task)));
     let log = jobs.log(1);
     assert!(!log.contains("requeued") && !log.contains("start 2"), "{log}");
-    assert!(!cluster.is_done(7));
-    assert!(jobs.summary().contains("\"missing\":"), "the closing gather ran");
+    assert!(!jobs.done().contains(&tasks[7]));
+    assert!(jobs.is_judged() && jobs.summary().is_empty(), "the closing gather ran, and the scan is not complete");
 
     // only what is missing is submitted, and its work is not done twice
-    let told = jobs.call("submit");
+    let told = jobs.submit(&[]);
     assert!(told.contains("1 of 2 elements"), "{told}");
-    cluster.wait(60);
-    assert!(jobs.summary().contains("\"missing\":0"));
-    assert_eq!(cluster.runs().iter().filter(|run| run[1] == "0").count(), 2);
+    jobs.wait(60);
+    jobs.assert_complete();
+    assert_eq!(jobs.runs().iter().filter(|run| run.element == "0").count(), 2);
 }
 
 #[test]
 fn an_element_that_drains_with_nothing_done_is_not_requeued() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    jobs.emit_tasks(2, &["--batch-minutes", "10"]);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_STUCK", "yes");
-    said(submit);
-    until(30, "it runs", || !cluster.runs().is_empty());
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("nothing", "frames=12", 1);
+    jobs.emit(&["--batch-minutes", "10"]);
+    jobs.submit(&[("HOLD", "30")]);
+    until(30, "it runs", || !jobs.runs().is_empty());
+    std::thread::sleep(std::time::Duration::from_millis(500));
     cluster.ask("scancel", &["--batch", "--signal=USR1", &format!("{}_0", jobs.array())]);
-    cluster.wait(60);
+    jobs.wait(60);
     let log = jobs.log(0);
     assert!(log.contains("status 76") && !log.contains("requeued"), "{log}");
-    assert_eq!(cluster.runs().len(), 1);
-    assert!(jobs.summary().contains("\"missing\":2"), "the closing gather judged");
+    assert_eq!(jobs.runs().len(), 1);
+    assert!(jobs.is_judged() && jobs.done().is_empty());
 }
 
 #[test]
-fn at_its_walltime_an_element_drains_and_is_requeued() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
+fn at_its_walltime_an_element_drains_and_is_requeued_and_resumes() {
+    // for as long as this takes, other tests have the nodes: not node1
+    let Some(_) = Cluster::get() else { return };
+    let jobs = Jobs::new("walltime", "frames=1", 1);
     // SLURM looks every 30 s, and 30 s ahead: the signal comes 4 to 34 s after the start
-    jobs.emit_tasks(38, &["--batch-minutes", "100", "--rate", "1G", "--time", "1", "--drain-seconds", "26"]);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_SECONDS", "1");
-    said(submit);
-    cluster.wait(150);
+    let flags = ["--batch-minutes", "100", "--rate", "1G", "--time", "1", "--drain-seconds", "26"];
+    jobs.emit(&[&flags[..], &["--nodelist", "node1"]].concat());
+    jobs.submit(&[("SLOW", "1.6")]);
+    jobs.wait(180);
     let log = jobs.log(0);
     assert!(log.contains("status 75") && log.contains("start 2"), "{log}");
-    assert!(jobs.summary().contains("\"missing\":0"));
+    jobs.assert_complete();
 }
 
 #[test]
-fn a_killed_integrator_leaves_the_rest_and_is_resubmitted_in_smaller_batches() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    jobs.emit_tasks(8, &["--batch-minutes", "1", "--rate", "70000"]);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_CRASH", task::id(1));
-    said(submit);
+fn a_killed_integrator_leaves_the_rest_and_what_is_missing_is_resubmitted_in_smaller_batches() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("killed", "frames=3", 1);
+    jobs.emit(&[&strings(&jobs.batches(2))[..], &["--mem", "300M"]].concat());
+    let tasks = jobs.tasks();
+    jobs.submit(&[("KILL", &tasks[1]), ("SLOW", "0.5")]);
     let refused = jobs.script("resubmit").output().unwrap();
-    assert!(stderr(&refused).contains("waiting or running"), "{}", stderr(&refused));
-    cluster.wait(60);
-    assert!(jobs.summary().contains("\"missing\":3"), "{}", jobs.summary());
-    assert!((4..8).all(|task| cluster.is_done(task)));
-    let before = cluster.runs().len();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("waiting or running"), "{refused:?}");
+    jobs.wait(60);
+    let done = jobs.done();
+    assert!(tasks[4..].iter().all(|task| done.contains(task)) && !done.contains(&tasks[1]), "{done:?}");
+    assert!(jobs.log(0).contains("ai-integrate ended with status 137"), "{}", jobs.log(0));
+    assert!(jobs.is_judged() && jobs.summary().is_empty());
+    let before = jobs.runs().len();
 
     let told = jobs.call("resubmit");
-    assert!(told.contains("batches of up to 2 tasks, up to 4 before") && told.contains("2 of 2 elements"), "{told}");
-    cluster.wait(60);
-    assert!(jobs.summary().contains("\"missing\":0"));
-    assert_eq!(cluster.runs().len() - before, 2);
+    // what was killed may have been for its memory
+    assert!(told.contains("batches of up to 2 tasks, up to 4 before") && told.contains("--mem=600M"), "{told}");
+    let again = content(&jobs.dir.join("batches/02"));
+    assert!(tasks[4..].iter().all(|task| !again.contains(task.as_str())), "what is done is not done again");
+    jobs.wait(60);
+    jobs.assert_complete();
+    assert_eq!(jobs.runs().len() - before, again.lines().count().div_ceil(2));
 }
 
 #[test]
-fn a_dead_node_costs_a_restart() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    jobs.emit_tasks(1, &EACH);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_SECONDS", "3");
-    said(submit);
-    until(30, "it runs", || !cluster.runs().is_empty());
-    let node = cluster.runs()[0][4].clone();
-    cluster.ask("scontrol", &["update", &format!("nodename={node}"), "state=down", "reason=test"]);
-    cluster.wait(60);
-    assert!(jobs.summary().contains("\"missing\":0"));
-    let runs = cluster.runs();
-    assert!(runs.len() == 2 && runs[1][4] != node, "{runs:?}");
+fn an_element_out_of_memory_is_given_more() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("memory", "frames=12", 1);
+    jobs.emit(&["--mem", "12M", "--batch-minutes", "10"]);
+    // memory is looked at every second
+    jobs.submit(&[("HOLD", "1"), ("SLOW", "2")]);
+    jobs.wait(60);
+    assert!(jobs.log(0).contains("memory limit") && jobs.summary().is_empty(), "{}", jobs.log(0));
+    for expected in ["--mem=24M", "--mem=48M", "--mem=96M"] {
+        let told = jobs.call("resubmit");
+        assert!(told.contains(expected), "{told}");
+        jobs.wait(60);
+        if !jobs.summary().is_empty() {
+            break;
+        }
+    }
+    jobs.assert_complete();
+}
+
+#[test]
+fn a_node_that_goes_down_costs_a_restart() {
+    // all other tests' jobs are elsewhere or have ended
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.write()) else { return };
+    let jobs = Jobs::new("down", "frames=12", 1);
+    jobs.emit(&[&EACH[..], &["--exclude", "node1"]].concat());
+    jobs.submit(&[("SLOW", "3")]);
+    until(30, "they run", || jobs.runs().len() == 2);
+    let node = jobs.runs()[0].node.clone();
+    let set = |state: &str| {
+        cluster.ask("scontrol", &["update", &format!("nodename={node}"), &format!("state={state}"), "reason=test"])
+    };
+    set("down");
+    jobs.wait(90);
+    set("resume");
+    jobs.assert_complete();
+    let runs = jobs.runs();
+    let again: Vec<_> = runs.iter().skip(2).collect();
+    assert!(!again.is_empty() && again.iter().all(|run| run.node != node), "{runs:?}");
+    assert!(jobs.log(again[0].element.parse().unwrap()).contains("start 2"));
 }
 
 #[test]
 fn cancel_ends_all_and_submit_goes_on() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    jobs.emit_tasks(3, &EACH);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_SECONDS", "60");
-    said(submit);
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("cancelled", "frames=8", 1);
+    jobs.emit(&EACH);
+    jobs.submit(&[("HOLD", "60")]);
     assert!(jobs.call("submit").contains("nothing to submit: what is missing is waiting or running"));
     assert!(jobs.call("cancel").contains("cancelled"));
-    cluster.wait(30);
+    jobs.wait(30);
     assert!(jobs.call("cancel").contains("nothing to cancel"));
     // without it, jobs would fail and leave no word of why
     fs::remove_dir_all(jobs.dir.join("logs")).unwrap();
     assert!(jobs.call("submit").contains("3 of 3 elements"));
-    cluster.wait(60);
-    assert!(jobs.summary().contains("\"missing\":0"));
+    jobs.wait(60);
+    jobs.assert_complete();
 }
 
 #[test]
-fn check_says_why_the_jobs_would_not_run() {
-    let lines = ["PartitionName=short Nodes=ALL MaxTime=10"];
-    let Some(cluster) = Cluster::start(&lines) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    let refused = |flags: &[&str], expected: &str| {
-        let output = jobs.emit(&task::lines(2), &[&["--check", "--submit"], flags].concat());
-        let said = stderr(&output);
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{flags:?}: {said}");
-        assert!(!jobs.dir.join("submitted").exists(), "{flags:?}");
-    };
-    refused(&["--partition", "gpux"], "--partition gpux: no such partition; this cluster has main, short");
-    refused(&["--partition", "short", "--time", "11"], "--time 00:11:00: partition short allows 00:10:00");
-    refused(&["--cores-per-worker", "5"], "job.sbatch: Requested node configuration is not available");
-    refused(&["--mem", "1T"], "job.sbatch: Requested node configuration is not available");
-    refused(&["--gres", "gpu:3"], "job.sbatch: Requested node configuration is not available");
-    refused(&["--gres", "ufo:1"], "job.sbatch: Invalid generic resource (gres) specification");
-    refused(
-        &["--mem-per-cpu", "1G", "--directive=--mem=1G"],
-        "job.sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are",
-    );
-    refused(&["--directive=--no-such-option"], "job.sbatch: unrecognized option '--no-such-option'");
-    refused(&["--setup", "if true; then"], "job.sbatch: line");
-    refused(&["--bin", "/nonexistent"], "--bin: /nonexistent/ai-integrate: no such program");
-
-    let output = jobs.emit(
-        &task::lines(2),
-        &["--check", "--partition", "short", "--time", "10", "--mem-per-gpu", "100M", "--gpus", "1"],
-    );
-    assert!(output.status.success(), "{}", stderr(&output));
-    let output = jobs.emit(&task::lines(0), &["--check", "--submit"]);
-    assert!(output.status.success() && stderr(&output).contains("the plan is empty"), "{}", stderr(&output));
-}
-
-#[test]
-fn the_size_is_told_with_what_the_nodes_say_to_it() {
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    let said = stderr(
-        &jobs.emit(&task::lines(1), &["--gres", "gpu:1", "--ai-engines-per-worker", "8", "--cores-per-worker", "4"]),
-    );
-    assert!(said.contains("4 jobs x 8 engines x 4 threads = 32 engines, 128 CPUs, 4 GPUs"), "{said}");
-    assert!(said.contains("a node has 8: such a job never starts; try --cores-per-worker 1"), "{said}");
-    assert!(fs::exists(jobs.dir.join("submit")).unwrap());
-}
-
-#[test]
-fn nodes_of_another_architecture_have_programs_of_their_own() {
-    let Some(cluster) = Cluster::start(&["PartitionName=p9gpu Nodes=node3 MaxTime=INFINITE"]) else { return };
-    let other = cluster.path().join("power's bin");
-    fs::create_dir(&other).unwrap();
-    for program in ["ai-integrate", "gather"] {
-        fs::copy(crate::cluster::stub().join(program), other.join(program)).unwrap();
+fn an_array_that_is_cancelled_again_and_again_gives_the_bytes_of_the_pipe() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("interrupted", "frames=1", 3);
+    jobs.emit(&["--batch-minutes", "10"]);
+    for _ in 0..3 {
+        jobs.submit(&[]);
+        until(60, "it runs", || !jobs.queued("RUNNING").is_empty());
+        // whenever it comes: while it starts, integrates, or gathers
+        jobs.call("cancel");
+        jobs.wait(60);
     }
-    let jobs = Jobs::new(&cluster, "jobs");
-    jobs.emit_tasks(
-        2,
-        &["--batch-minutes", "0", "--bin", &format!("p9gpu={}", other.display()), "--partition", "p9gpu"],
-    );
-    jobs.call("submit");
-    cluster.wait(60);
-    assert!(jobs.summary().contains("\"missing\":0"));
-    assert!(
-        cluster.runs().iter().all(|run| run[4] == "node3" && run[6..].join(" ").starts_with(other.to_str().unwrap()))
-    );
+    jobs.call("resubmit");
+    jobs.wait(60);
+    jobs.assert_complete();
+}
+
+#[test]
+fn partitions_of_two_architectures_share_a_plan() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("shared", "frames=4", 1);
+    let (one, other) = (programs("x86 bin"), programs("power's bin"));
+    let bins = [format!("gpu={}", one.display()), format!("p9gpu={}", other.display())];
+    // six of a node's eight CPUs: a job a node
+    let size = ["--partition", "any", "--n-workers", "3", "--cores", "6", "--bin", &bins[0], "--bin", &bins[1]];
+    let said = jobs.emit(&[&EACH[..], &size].concat());
+    assert!(said.contains("= 6 engines, 18 CPUs, 3 GPUs"), "{said}");
+    jobs.submit(&[("SLOW", "3")]);
+    jobs.wait(120);
+    jobs.assert_complete();
+    let runs = jobs.runs();
+    for run in &runs {
+        let bin = if run.node == "node3" { &other } else { &one };
+        assert_eq!(run.program, bin.join("ai-integrate").to_str().unwrap(), "{run:?}");
+    }
+    let nodes: BTreeSet<_> = runs.iter().map(|run| run.node.as_str()).collect();
+    assert!(nodes.contains("node3") && nodes.len() > 1, "{runs:?}");
 }

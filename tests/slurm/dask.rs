@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use crate::cluster::{Cluster, Jobs, peers, said, until};
-use crate::task;
+use crate::cluster::{Cluster, NODES, peers, said, until};
+use crate::jobs::Jobs;
 
 /// Prints the script that dask-jobqueue makes of the driver's arguments, without starting anything.
 const JOB_SCRIPT: &str = r#"
@@ -32,7 +32,7 @@ fn explain_says_what_dask_jobqueue_does() {
     let emit = |flags: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
         command.args(["--target", "dask", "--dir"]).arg(&dir).args(flags).stdin(std::process::Stdio::null());
-        said(command)
+        said(&mut command)
     };
     // the first is dask-jobqueue's own example; its processes are 4 of 3 threads
     let golden = ["--cores", "12", "--memory", "16GB", "--walltime", "00:10:00"];
@@ -57,6 +57,11 @@ fn explain_says_what_dask_jobqueue_does() {
         "a100&ib",
         "--scale",
         "cores=20",
+        "--interface",
+        "lo",
+        "--directive=--comment=ours",
+        "--setup",
+        "module load cuda",
     ];
     let memory =
         ["--cores", "8", "--mem-per-cpu", "2G", "--skip-directive", "time", "--skip-directive", "cpus-per-task"];
@@ -65,7 +70,7 @@ fn explain_says_what_dask_jobqueue_does() {
         emit(flags);
         let mut command = Command::new(&python);
         command.args(["-c", JOB_SCRIPT]).arg(&dir).current_dir(&dir);
-        let script = said(command);
+        let script = said(&mut command);
         let becomes = |table: &str, mark: &str| {
             let below = table.split("driver.py").nth(1).unwrap().to_owned();
             let cells = below.lines().filter_map(|line| {
@@ -85,7 +90,10 @@ fn explain_says_what_dask_jobqueue_does() {
             let argument = argument.trim_start_matches("dask worker ").replace("--nanny ", "");
             assert!(script.contains(&argument), "{argument}\n{script}");
         }
-        for line in script.lines().filter(|line| line.starts_with("#SBATCH") && !line.contains("logs/")) {
+        for flag in ["--cores", "--processes", "--memory", "--walltime", "--n-workers"] {
+            assert!(table.lines().any(|line| line.starts_with(flag)), "{flag}: {table}");
+        }
+        for line in script.lines().filter(|line| line.starts_with("#SBATCH")) {
             assert!(table.contains(line), "{line} is not explained\n{table}");
         }
     }
@@ -93,7 +101,7 @@ fn explain_says_what_dask_jobqueue_does() {
         emit(&golden);
         let mut command = Command::new(&python);
         command.args(["-c", JOB_SCRIPT]).arg(&dir).current_dir(&dir);
-        said(command)
+        said(&mut command)
     };
     for expected in [
         "-J dask-worker",
@@ -111,91 +119,69 @@ fn explain_says_what_dask_jobqueue_does() {
     }
 }
 
-/// A small cluster of dask: two jobs of two engines.
-fn emit<'a>(cluster: &'a Cluster, python: &str, tasks: usize, flags: &[&str]) -> Jobs<'a> {
-    let jobs = Jobs::new(cluster, "it's 50% \"of\" jobs");
-    let common = [
-        "--target",
-        "dask",
-        "--cores",
-        "4",
-        "--processes",
-        "2",
-        "--memory",
-        "1GB",
-        "--n-workers",
-        "2",
-        "--gres",
-        "gpu:1",
-        "--interface",
-        "lo",
-        "--python",
-        python,
-        "--directive=--distribution=cyclic",
-    ];
-    jobs.emit_tasks(tasks, &[&common[..], flags].concat());
-    jobs
+/// Two jobs of two engines, which no node has place for both of.
+fn emit(jobs: &Jobs, python: &str) {
+    let size = ["--target", "dask", "--cores", "6", "--processes", "2", "--memory", "1GB", "--n-workers", "2"];
+    jobs.emit(&[&size[..], &["--gres", "gpu:1", "--interface", "lo", "--python", python]].concat());
 }
 
 #[test]
-fn workers_on_two_nodes_do_the_plan() {
-    let Some(python) = peers("dask_jobqueue") else { return };
-    let Some(cluster) = Cluster::start(&["SelectTypeParameters=CR_Core_Memory"]) else { return };
-    // four of a node's eight CPUs and the driver's two: both workers and the driver do not fit one node
-    let jobs = emit(&cluster, &python, 8, &[]);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_SECONDS", "1");
-    assert!(said(submit).contains("the driver"));
+fn workers_on_two_nodes_give_the_bytes_of_the_pipe() {
+    let (Some(python), Some(_), Ok(_nodes)) = (peers("dask_jobqueue"), Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("dask", "frames=6", 3);
+    emit(&jobs, &python);
+    assert!(jobs.submit(&[("SLOW", "2")]).contains("the driver"));
     assert!(jobs.call("submit").contains("nothing to submit"));
-    until(90, "the summary", || jobs.summary().contains("\"missing\":0"));
-    cluster.wait(60);
-    let runs = cluster.runs();
-    assert_eq!(runs.len(), 8, "{runs:?}");
-    let nodes: std::collections::BTreeSet<_> = runs.iter().map(|run| &run[4]).collect();
-    assert!(nodes.len() >= 2, "{runs:?}");
-    assert!(runs.iter().all(|run| run[7..].join(" ") == "--engines 1 --threads 2"), "{runs:?}");
-    assert!(runs.iter().all(|run| run[3].len() == 1), "each has one GPU: {runs:?}");
+    until(120, "the summary", || jobs.is_judged());
+    jobs.assert_complete();
+    let hosts = jobs.hosts();
+    assert!(hosts.len() >= 2 && hosts.iter().all(|host| host.starts_with("node")), "{hosts:?}");
+    let runs = jobs.runs();
+    assert_eq!(runs.len(), 12);
+    assert!(runs.iter().all(|run| run.arguments == "--engines 1 --threads 3"), "{runs:?}");
+    assert!(runs.iter().all(|run| run.gpus.len() == 1), "each has one GPU: {runs:?}");
+    let status = jobs.call("status");
+    assert!(status.contains("12 of 12 done, 0 to do") && status.contains("speed"), "{status}");
+    jobs.wait(60);
+    assert!(jobs.call("resubmit").contains("the driver"), "which finds nothing to do");
+    jobs.wait(60);
+    assert_eq!(jobs.runs().len(), 12);
 }
 
 #[test]
 fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
-    let Some(python) = peers("dask_jobqueue") else { return };
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = emit(&cluster, &python, 12, &[]);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_SECONDS", "2");
-    said(submit);
-    let done = || (0..12).filter(|&task| cluster.is_done(task)).count();
-    until(60, "a task is done", || done() > 0);
-    let driver = cluster.ask("squeue", &["--noheader", "--name=azpipe-driver", "--format=%A"]);
-    cluster.ask("scancel", &["--batch", "--signal=USR1", driver.trim()]);
-    let log =
-        || std::fs::read_to_string(jobs.dir.join(format!("logs/driver_{}.log", driver.trim()))).unwrap_or_default();
+    let (Some(python), Some(cluster), Ok(_nodes)) = (peers("dask_jobqueue"), Cluster::get(), NODES.read()) else {
+        return;
+    };
+    let jobs = Jobs::new("dask-walltime", "frames=2", 1);
+    emit(&jobs, &python);
+    jobs.submit(&[("SLOW", "3")]);
+    until(60, "a task is done", || !jobs.done().is_empty());
+    let driver = jobs.queued("RUNNING")[0].split('_').next().unwrap().to_owned();
+    cluster.ask("scancel", &["--batch", "--signal=USR1", &driver]);
+    let log = || std::fs::read_to_string(jobs.dir.join(format!("logs/driver_{driver}.log"))).unwrap_or_default();
     until(60, "it is back", || log().matches("tasks to do").count() == 2);
-    until(60, "it goes on", || done() > 4);
+    let before = jobs.done().len();
+    until(60, "it goes on", || jobs.done().len() > before);
 
     assert!(jobs.call("cancel").contains("cancelled"));
-    cluster.wait(60);
+    jobs.wait(60);
     assert_eq!(log().matches("tasks to do").count(), 2, "{}", log());
-    assert!(done() < 12);
-    assert!(jobs.summary().is_empty());
+    assert!(jobs.done().len() < 12 && !jobs.is_judged());
 }
 
 #[test]
 fn a_task_that_kills_its_integrator_is_tried_again_and_told() {
     let Some(python) = peers("dask_jobqueue") else { return };
-    let Some(cluster) = Cluster::start(&[]) else { return };
-    let jobs = Jobs::new(&cluster, "jobs");
-    let flags = ["--target", "dask", "--partition", "local", "--n-workers", "1", "--python", &python];
-    jobs.emit_tasks(4, &flags);
-    let mut submit = jobs.script("submit");
-    submit.env("STUB_CRASH", task::id(2));
-    let output = submit.output().unwrap();
+    let jobs = Jobs::new("dask-killed", "frames=6", 1);
+    let said = jobs.emit(&["--target", "dask", "--partition", "local", "--n-workers", "1", "--python", &python]);
+    assert!(!said.contains("node"), "{said}");
+    let tasks = jobs.tasks();
+    let output = jobs.script("submit").env("KILL", &tasks[2]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && told.contains("a task failed three times"), "{told}");
-    assert!(jobs.summary().contains("\"missing\":1"));
-    let tries = cluster.runs().len();
-    assert_eq!(tries, 3 + 3, "three others, and this one three times");
-    said(jobs.script("submit"));
-    assert!(jobs.summary().contains("\"missing\":0"));
+    assert!(jobs.is_judged() && jobs.summary().is_empty());
+    assert_eq!(jobs.runs().len(), 3 + 3, "three others, and this one three times");
+    jobs.call("resubmit");
+    jobs.assert_complete();
 }

@@ -1,85 +1,36 @@
-//! slurm-emit's scripts for one machine: xargs, GNU parallel and make run them, and stand-ins integrate.
+//! slurm-emit's scripts for one machine: xargs, GNU parallel and make run the real programs.
 
 use std::collections::HashSet;
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use tempfile::TempDir;
+use crate::cluster::{top, until};
+use crate::jobs::Jobs;
 
-use crate::cluster::{feed, stub};
-use crate::task;
-
-/// A directory of scripts with an awkward name, and where the stand-ins keep what is done.
-struct Jobs {
-    top: TempDir,
-}
-
-impl Jobs {
-    /// Six tasks of two scans, each a batch.
-    fn emit(target: &str, flags: &[&str]) -> Self {
-        let jobs = Self { top: tempfile::tempdir().unwrap() };
-        let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
-        command.args(["--target", target, "--batch-minutes", "0", "--n-workers", "2"]);
-        command.args(["--ai-engines-per-worker", "1", "--cores-per-worker", "1", "--dir"]).arg(jobs.dir());
-        command.arg("--bin").arg(stub()).args(flags);
-        assert!(feed(command, &task::lines(6)).status.success());
-        jobs
-    }
-
-    fn dir(&self) -> PathBuf {
-        self.top.path().join("it's \"50%\" $HOME `id` #\nx")
-    }
-
-    fn script(&self, name: &str) -> Command {
-        let mut command = Command::new(self.dir().join(name));
-        command.env("STUB", self.top.path().join("done")).env_remove("CUDA_VISIBLE_DEVICES");
-        command
-    }
-
-    fn submit(&self) -> Output {
-        self.script("submit").output().unwrap()
-    }
-
-    /// What the stand-in was started with, a line each.
-    fn runs(&self) -> Vec<Vec<String>> {
-        let runs = fs::read_to_string(self.top.path().join("done/runs")).unwrap_or_default();
-        runs.lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect()
-    }
-
-    fn done(&self) -> usize {
-        (0..6).filter(|&index| self.top.path().join("done").join(task::id(index)).exists()).count()
-    }
-
-    fn summary(&self) -> String {
-        fs::read_to_string(self.dir().join("summary.jsonl")).unwrap_or_default()
-    }
-}
-
-fn wait(mut child: Child) -> Option<i32> {
-    let end = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < end {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    child.kill().unwrap();
-    panic!("still at work after a minute");
+/// Two workers of an engine each, six batches of two scans.
+fn emit(target: &str, name: &str) -> Jobs {
+    let jobs = Jobs::awkward(name, "frames=8", 2);
+    let size = ["--n-workers", "2", "--ai-engines-per-worker", "1", "--cores-per-worker", "1"];
+    jobs.emit(&[&["--target", target, "--batch-minutes", "0", "--check"][..], &size].concat());
+    jobs
 }
 
 /// All is done once, a failure is told and mended by running it again, and nothing is done twice.
 fn runs_what_is_missing(target: &str) {
-    let jobs = Jobs::emit(target, &[]);
-    let output = jobs.script("submit").env("STUB_CRASH", task::id(4)).output().unwrap();
+    let jobs = emit(target, target);
+    let tasks = jobs.tasks();
+    let output = jobs.script("submit").env("KILL", &tasks[4]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(jobs.done(), 5);
-    assert!(jobs.summary().contains("\"missing\":1"));
-    let output = jobs.submit();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(jobs.done() == 6 && jobs.summary().contains("\"missing\":0"));
-    assert!(jobs.runs().iter().all(|run| run[7..].join(" ") == "--engines 1 --threads 1"), "{:?}", jobs.runs());
+    assert_eq!(jobs.summary().len(), 1, "the other scan is complete");
+    let status = jobs.call("status");
+    assert!(status.contains("5 of 6 done, 1 to do"), "{status}");
+    jobs.call("resubmit");
+    jobs.assert_complete();
+    assert!(jobs.runs().iter().all(|run| run.arguments == "--engines 1 --threads 1"), "{:?}", jobs.runs());
+    // make and parallel know what is done; this machine's workers find it done
+    let before = jobs.runs().len();
+    jobs.call("submit");
+    jobs.assert_complete();
+    assert_eq!(jobs.runs().len() - before, if target == "local" { 6 } else { 0 });
 }
 
 #[test]
@@ -98,56 +49,81 @@ fn make_runs_the_plan() {
 }
 
 #[test]
-fn make_and_parallel_pass_over_what_is_done() {
-    for target in ["make", "parallel"] {
-        let jobs = Jobs::emit(target, &[]);
-        assert!(jobs.submit().status.success() && jobs.submit().status.success());
-        assert_eq!(jobs.runs().len(), 6, "{target}");
-    }
+fn make_puts_each_scan_together_when_its_tasks_are_done() {
+    let jobs = emit("make", "make-scan");
+    let plan = crate::data::records(&jobs.plan).map(|task| crate::data::text(&task["scan"])).collect::<Vec<_>>();
+    let target = format!("summaries/{}.jsonl", plan[5]);
+    let output = jobs.script("submit").args(["-j1", &target]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "the other scan is missing");
+    assert_eq!(jobs.runs().len(), 3);
+    assert_eq!(jobs.summary().into_keys().collect::<Vec<_>>(), [plan[5].clone()]);
 }
 
 #[test]
-fn make_puts_each_scan_together_when_its_tasks_are_done() {
-    let jobs = Jobs::emit("make", &[]);
-    assert!(jobs.script("submit").args(["-j1", "summaries/5ca1.jsonl"]).output().unwrap().status.code() == Some(1));
-    assert_eq!(jobs.done(), 3);
-    assert!(jobs.dir().join("summaries/5ca1.jsonl").exists() && !jobs.dir().join("summaries/5ca0.jsonl").exists());
+fn a_scan_of_more_tasks_than_a_command_line_holds_is_made() {
+    let jobs = Jobs::awkward("make-many", "scan", 1);
+    let task = jobs.plan.trim_end();
+    let id = &jobs.tasks()[0];
+    let many: String = (0..5000).map(|index| task.replace(id, &format!("{index:016x}")) + "\n").collect();
+    let mut emit = jobs.command(env!("CARGO_BIN_EXE_slurm-emit"));
+    emit.args(["--target", "make", "--dir"]).arg(&jobs.dir);
+    assert!(crate::data::feed(emit, &many).status.success());
+    let makefile = std::fs::read_to_string(jobs.dir.join("Makefile")).unwrap();
+    assert_eq!(makefile.matches("\tresults/").count(), 5000);
+    // all of one batch's results: make has nothing to do but to gather
+    for index in 0..5000 {
+        std::fs::write(jobs.dir.join(format!("results/{index:016x}.jsonl")), "").unwrap();
+    }
+    let output = Command::new("make").arg("-C").arg(&jobs.dir).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
 fn workers_have_cpus_and_gpus_of_their_own() {
     let cpus = std::thread::available_parallelism().unwrap().get();
-    let jobs = Jobs::emit("local", &[]);
-    let output =
-        jobs.script("submit").env("CUDA_VISIBLE_DEVICES", "3,GPU-5,7").env("STUB_SECONDS", "1").output().unwrap();
-    assert!(output.status.success());
-    let runs = jobs.runs();
-    let of = |gpu: &str| runs.iter().filter(|run| run[3] == gpu).map(|run| run[5].clone()).collect::<HashSet<_>>();
-    let (first, second) = (of("3"), of("GPU-5"));
+    let jobs = emit("local", "gpus");
+    let with = |gpus: Option<&str>, slow: &str| {
+        let before = jobs.runs().len();
+        let mut submit = jobs.script("submit");
+        match gpus {
+            Some(gpus) => submit.env("CUDA_VISIBLE_DEVICES", gpus),
+            None => submit.env_remove("CUDA_VISIBLE_DEVICES"),
+        };
+        assert!(submit.env("SLOW", slow).output().unwrap().status.success());
+        jobs.runs().split_off(before)
+    };
+    let runs = with(Some("3,GPU-5c1d,MIG-7"), "1");
+    let of =
+        |gpu: &str| runs.iter().filter(|run| run.gpus == gpu).map(|run| run.cpu_set.clone()).collect::<HashSet<_>>();
+    let (first, second) = (of("3"), of("GPU-5c1d"));
     assert!(first.len() == 1 && second.len() == 1, "a worker keeps its GPU and its CPUs: {runs:?}");
     if cpus > 1 {
         assert_ne!(first, second);
     }
-    let none = Jobs::emit("local", &[]);
-    assert!(none.script("submit").env("CUDA_VISIBLE_DEVICES", "").output().unwrap().status.success());
-    assert!(none.runs().iter().all(|run| run[3].is_empty()), "no GPU stays no GPU");
+    for (gpus, expected) in [("7", "7"), ("", ""), ("NoDevFiles", "NoDevFiles")] {
+        let runs = with(Some(gpus), "0");
+        assert!(runs.len() == 6 && runs.iter().all(|run| run.gpus == expected), "{gpus:?}: {runs:?}");
+    }
+    let installed = Command::new("nvidia-smi").output().is_ok();
+    assert!(with(None, "0").iter().all(|run| (run.gpus == "unset") != installed), "none to be found");
+    jobs.assert_complete();
 }
 
 #[test]
-fn a_terminated_run_drains_and_goes_on_later() {
-    let jobs = Jobs::emit("local", &["--batch-minutes", "1"]);
-    let child = jobs.script("submit").env("STUB_SECONDS", "1").spawn().unwrap();
-    let end = Instant::now() + Duration::from_secs(30);
-    while jobs.done() < 2 {
-        assert!(Instant::now() < end);
-        std::thread::sleep(Duration::from_millis(50));
+fn what_is_cancelled_drains_and_goes_on_later() {
+    for target in ["local", "parallel", "make"] {
+        let jobs = emit(target, &format!("cancel-{target}"));
+        let child = jobs.script("submit").env("SLOW", "4").env("NOTES", top().join(format!("cancel-{target}"))).spawn();
+        let mut child = child.unwrap();
+        until(30, "some is done", || jobs.done().len() >= 2);
+        let other = jobs.script("submit").output().unwrap();
+        assert!(String::from_utf8_lossy(&other.stderr).contains("another submit is at work"), "{other:?}");
+        jobs.call("cancel");
+        assert_eq!(child.wait().unwrap().code(), Some(75), "{target}");
+        let done = jobs.done().len();
+        assert!(done < 6 && !jobs.is_judged(), "{target}: {done}");
+        assert!(jobs.call("cancel").contains("nothing to cancel"));
+        jobs.call("submit");
+        jobs.assert_complete();
     }
-    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert_eq!(wait(child), Some(75));
-    let done = jobs.done();
-    assert!(done < 6, "{done}");
-    std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(jobs.done(), done, "nothing goes on behind its back");
-    assert!(jobs.submit().status.success());
-    assert_eq!(jobs.done(), 6);
 }

@@ -1,13 +1,15 @@
-//! slurm-emit's scripts, and the engines that run them: SLURM, dask, GNU parallel, make and plain Linux.
+//! slurm-emit's scripts, and the engines that run them: SLURM, dask, Ray, GNU parallel, make and plain Linux.
 //!
-//! What is about the engines and the scripts runs stand-ins for ai-integrate and gather (`cluster/stub`);
-//! what is about patterns runs the real ones.
+//! One property above all: whatever engine runs the plan, and whatever happens to it, the patterns have the bytes of a
+//! plain pipe's. The cluster and the dataset are made once; where a test needs time, tasks come slowly to ai-integrate.
 
 mod array;
+mod choices;
 mod cluster;
 mod dask;
+mod data;
 mod engines;
-mod patterns;
+mod jobs;
 mod ray;
 mod scripts;
 mod task;
