@@ -4,7 +4,7 @@ use std::path::Path;
 
 use frames::coding::{Coding, PixelKind};
 use geometry::{Detector, Geometry, Poni, Unit};
-use integrator::{Decoder, Integrator, PixelType, Scratch, Stored};
+use integrator::{Decoder, Integrator, PixelType, Scratch, Stored, Together};
 use recipe::{Recipe, Settings};
 use serde_json::{Map, Value, json};
 
@@ -65,7 +65,8 @@ pub fn settings(case: &Case, folder: &Path) -> Map<String, Value> {
 
 fn pattern(integrator: &Integrator, decoder: &Decoder, frame: &[u8]) -> Pattern {
     let stored = Stored { bytes: frame, filter_mask: 0 };
-    let sums = integrator.batch(decoder, &[stored], &mut Scratch::default()).remove(0).unwrap();
+    let sums =
+        Together::new(vec![integrator]).batch(decoder, &[stored], &mut Scratch::default()).remove(0).unwrap().remove(0);
     let norm = sums.exception.as_ref().map_or(integrator.plan().norm(), |exception| &exception.norm);
     let quotient = |value: f64, norm: f64| if norm == 0.0 { f64::NAN } else { value / norm };
     let variance = sums.variance.unwrap();

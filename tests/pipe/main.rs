@@ -3,6 +3,7 @@
 mod cuts;
 mod kills;
 mod losses;
+mod recipes;
 mod refusals;
 mod rings;
 mod site;

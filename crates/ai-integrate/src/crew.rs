@@ -6,10 +6,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, Result as Outcome, scope};
 
-use integrator::Integrator;
 use manners::{Filter, Stop};
 
-use crate::monitor::Monitor;
+use crate::pass::Pass;
 use crate::sources::Sources;
 use crate::window::{Worker, Yield};
 use crate::work::Windows;
@@ -25,12 +24,10 @@ pub struct Crew<'a> {
     pub threads: usize,
     /// Frames that are integrated side by side.
     pub batch: usize,
-    /// What integrates.
-    pub integrator: &'a Integrator,
+    /// The recipes that frames go through together, for each set of the windows.
+    pub passes: &'a [Pass<'a>],
     /// Where the frames are.
     pub sources: &'a Sources<'a>,
-    /// The monitor of each.
-    pub monitor: &'a Monitor,
     /// The frames.
     pub windows: &'a Windows,
 }
@@ -65,14 +62,15 @@ impl Crew<'_> {
     /// make the rows of all others pile up.
     fn ahead(&self) -> usize {
         // Signal and variance, and the three weights of a frame with invalid pixels.
-        let row = 5 * size_of::<f64>() * self.integrator.plan().nbins();
+        let bins = self.passes.iter().map(|pass| pass.together.bins()).max().unwrap_or(0);
+        let row = 5 * size_of::<f64>() * bins;
         let windows = MOST_WAITING / (row * self.windows.longest()).max(1);
         windows.clamp(self.threads, 4 * self.threads)
     }
 
     /// A thread: a window for each ticket.
     fn serve(&self, queue: &Mutex<Receiver<usize>>, send: &SyncSender<Done>) {
-        let mut worker = Worker::new(self.integrator, self.sources, self.monitor, self.batch);
+        let mut worker = Worker::new(self.passes, self.sources, self.batch);
         loop {
             let ticket = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(index) = ticket else { break };

@@ -15,7 +15,7 @@ pub struct Method {
     /// The recipe.
     pub recipe: Recipe,
     kind: Kind,
-    integrator: OnceLock<Result<Integrator, Refusal>>,
+    integrator: OnceLock<Result<Arc<Integrator>, Refusal>>,
 }
 
 /// Rows, columns and type of frames.
@@ -55,9 +55,9 @@ impl Method {
     ///
     /// # Errors
     /// The recipe can't be applied to such frames.
-    pub fn integrator(&self) -> Result<&Integrator, Refusal> {
+    pub fn integrator(&self) -> Result<Arc<Integrator>, Refusal> {
         let refused = |why| Refusal { why, retryable: false };
-        self.integrator.get_or_init(|| self.make().map_err(refused)).as_ref().map_err(Clone::clone)
+        self.integrator.get_or_init(|| self.make().map(Arc::new).map_err(refused)).clone()
     }
 
     fn make(&self) -> Result<Integrator, String> {

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use frames::store::{Store, StoreError};
-use integrator::{Decoder, Integrator};
+use integrator::{Decoder, Together};
 use patterns::Status;
 use records::{Acquisition, Source};
 
@@ -62,24 +62,24 @@ struct Slot {
 /// The sources of a task.
 pub struct Sources<'a> {
     scan: &'a Acquisition,
-    integrator: &'a Integrator,
+    together: &'a Together<'a>,
     slots: Vec<Mutex<Slot>>,
 }
 
 impl<'a> Sources<'a> {
     /// The sources, none of them open yet, and what each is needed for.
-    pub fn new(scan: &'a Acquisition, integrator: &'a Integrator, windows: &Windows) -> Self {
+    pub fn new(scan: &'a Acquisition, together: &'a Together<'a>, windows: &Windows) -> Self {
         let mut left = vec![0; scan.sources.len()];
         windows.places().iter().for_each(|place| left[place.source] += 1);
         let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None })).collect();
-        Self { scan, integrator, slots }
+        Self { scan, together, slots }
     }
 
     /// The source, opened; or why it can't be.
     pub fn open(&self, index: usize) -> Result<Arc<Open>, Loss> {
         let mut slot = self.slots[index].lock().unwrap_or_else(PoisonError::into_inner);
         let scan = self.scan;
-        slot.open.get_or_insert_with(|| open(&scan.sources[index], scan.shape, self.integrator).map(Arc::new)).clone()
+        slot.open.get_or_insert_with(|| open(&scan.sources[index], scan.shape, self.together).map(Arc::new)).clone()
     }
 
     /// So many frames of the source are dealt with.
@@ -92,7 +92,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-fn open(source: &Source, shape: [u64; 2], integrator: &Integrator) -> Result<Open, Loss> {
+fn open(source: &Source, shape: [u64; 2], together: &Together<'_>) -> Result<Open, Loss> {
     let found = std::fs::metadata(&source.file).map_err(|why| Loss::unread(&why, &why))?;
     if (found.len(), modified(&found)) != (source.size, source.mtime) {
         let why = "changed since scan-find saw it (another size or time); run scan-find again".to_owned();
@@ -102,7 +102,7 @@ fn open(source: &Source, shape: [u64; 2], integrator: &Integrator) -> Result<Ope
         StoreError::Io { why, .. } => Loss::unread(why, &error),
         _ => Loss::corrupt(&error),
     })?;
-    let decoder = integrator.decoder(store.coding()).map_err(|why| Loss::corrupt(&why))?;
+    let decoder = together.decoder(store.coding()).map_err(|why| Loss::corrupt(&why))?;
     Ok(Open { store, decoder })
 }
 

@@ -12,11 +12,13 @@ use crate::window::Yield;
 /// A message names no more ranges than this.
 const MOST_RANGES: usize = 8;
 
-/// The sum of a task's windows.
+/// The sum of a task's windows, over its recipes.
 #[derive(Default)]
 pub struct Tally {
-    /// Frames with sums, rising.
-    pub done: Vec<u64>,
+    /// Frames with sums, rising, by recipe.
+    done: Vec<Vec<u64>>,
+    /// Frames that were dealt with.
+    frames: usize,
     /// Stored bytes that were read.
     pub read_bytes: u64,
     /// Where the time went.
@@ -33,12 +35,20 @@ struct Lost {
 }
 
 impl Tally {
+    /// That of a task of so many recipes.
+    pub fn of(recipes: usize) -> Self {
+        Self { done: vec![Vec::new(); recipes], ..Self::default() }
+    }
+
     /// Adds a window.
     pub fn add(&mut self, window: Yield) {
         self.read_bytes += window.read_bytes;
         self.seconds.read += window.read;
         self.seconds.integrate += window.integrate;
-        self.done.extend(window.rows.iter().filter(|row| row.has_sums()).map(|row| row.frame));
+        self.frames += window.frames;
+        for (recipe, row) in window.rows.iter().filter(|(_, row)| row.has_sums()) {
+            self.done[*recipe].push(row.frame);
+        }
         for (frame, source, Loss { status, why, retryable }) in window.losses {
             let lost = self.losses.entry((source, status)).or_insert(Lost { frames: Vec::new(), why, retryable });
             lost.frames.push(frame);
@@ -46,9 +56,38 @@ impl Tally {
         }
     }
 
-    /// How many frames have a row, of sums or of a reason.
-    pub fn rows(&self) -> usize {
-        self.done.len() + self.losses.values().map(|lost| lost.frames.len()).sum::<usize>()
+    /// How many frames were dealt with, integrated or lost.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// The frames that have sums by a recipe, rising.
+    pub fn done(&self, recipe: usize) -> &[u64] {
+        &self.done[recipe]
+    }
+
+    /// Whether any frame has sums.
+    pub fn has_done(&self) -> bool {
+        self.done.iter().any(|done| !done.is_empty())
+    }
+
+    /// What each recipe has of the bytes and the seconds: an even share for those that were `at_work`, and for all
+    /// where none was, so that the shares add up.
+    pub fn shares(&self, at_work: impl Fn(usize) -> bool) -> Vec<(u64, Seconds)> {
+        let works: Vec<bool> = (0..self.done.len()).map(at_work).collect();
+        let none_works = !works.contains(&true);
+        let sharers = works.iter().filter(|works| **works || none_works).count() as u64;
+        let mut bytes = self.read_bytes;
+        let mut left = sharers;
+        let share = |works: bool| {
+            if !works && !none_works {
+                return (0, Seconds::default());
+            }
+            let share = bytes / left;
+            (bytes, left) = (bytes - share, left - 1);
+            (share, self.seconds.over(sharers))
+        };
+        works.into_iter().map(share).collect()
     }
 
     /// The frames that were lost.
@@ -69,17 +108,17 @@ impl Tally {
         Ok(())
     }
 
-    /// The frames that were lost, by status.
-    pub fn missing(&self) -> Vec<Absent> {
+    /// The frames of `todo` that were lost, by status.
+    pub fn missing(&self, todo: &Spans) -> Vec<Absent> {
         let mut by_status: BTreeMap<Status, Vec<u64>> = BTreeMap::new();
         for ((_, status), lost) in &self.losses {
             by_status.entry(*status).or_default().extend(&lost.frames);
         }
         let absent = |(status, frames): (Status, Vec<u64>)| {
-            let range = frames.into_iter().collect::<Spans>().sorted();
+            let range = frames.into_iter().collect::<Spans>().sorted().and(todo);
             Absent { range, reason: status.reason().to_owned() }
         };
-        by_status.into_iter().map(absent).collect()
+        by_status.into_iter().map(absent).filter(|absent| !absent.range.is_empty()).collect()
     }
 }
 
@@ -110,21 +149,37 @@ mod tests {
         let lost = |&(frame, source, status, why): &(u64, usize, Status, &str)| {
             (frame, source, Loss { status, why: why.to_owned(), retryable: false })
         };
-        let rows = losses.iter().map(|loss| Row::lost(loss.0, loss.2, 1.0)).collect();
-        Yield { rows, losses: losses.iter().map(lost).collect(), ..Yield::default() }
+        let rows = losses.iter().map(|loss| (0, Row::lost(loss.0, loss.2, 1.0))).collect();
+        Yield { frames: losses.len(), rows, losses: losses.iter().map(lost).collect(), ..Yield::default() }
     }
 
     #[test]
     fn losses_of_a_kind_are_one() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::of(1);
         tally.add(window(&[(0, 0, Status::Corrupt, "block 3"), (1, 0, Status::Corrupt, "block 9")]));
         tally.add(window(&[(2, 1, Status::Corrupt, "block 1"), (3, 1, Status::FileMissing, "gone")]));
-        assert_eq!((tally.rows(), tally.losses.len()), (4, 3));
+        assert_eq!((tally.frames(), tally.losses.len()), (4, 3));
         assert_eq!(tally.losses[&(0, Status::Corrupt)].why, "block 3");
         let missing: Vec<(String, String)> =
-            tally.missing().into_iter().map(|absent| (told(&absent.range), absent.reason)).collect();
+            tally.missing(&Spans::all(9)).into_iter().map(|absent| (told(&absent.range), absent.reason)).collect();
         assert_eq!(missing[0], ("[[3,4]]".to_owned(), "file missing".to_owned()));
         assert_eq!(missing[1], ("[[0,3]]".to_owned(), "does not decode".to_owned()));
+    }
+
+    #[test]
+    fn what_recipes_have_in_common_is_shared_out() {
+        let mut tally = Tally::of(3);
+        tally.read_bytes = 7;
+        tally.seconds.wall = 6.0;
+        let shares = |works: [bool; 3]| {
+            tally
+                .shares(|recipe| works[recipe])
+                .into_iter()
+                .map(|(bytes, seconds)| (bytes, seconds.wall))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shares([true, false, true]), [(3, 3.0), (0, 0.0), (4, 3.0)]);
+        assert_eq!(shares([false; 3]), [(2, 2.0), (2, 2.0), (3, 2.0)]);
     }
 
     #[test]

@@ -1,19 +1,16 @@
-//! One task, from what is done already to its result record.
+//! One task, from what is done already to its result records, one a recipe.
 
-use std::ffi::OsString;
 use std::time::Instant;
 
-use integrator::Integrator;
 use manners::{Filter, Stop};
-use patterns::part::{self, PartHead, PartWriter};
-use patterns::{Axes, Axis, Shared, Weights, coverage};
-use recipe::Recipe;
-use records::{Absent, Fail, RawPath, Seconds, Spans, Task, TaskResult};
+use patterns::part;
+use records::{Absent, Fail, Spans, Task, TaskResult};
 
 use crate::args::Args;
 use crate::crew::Crew;
-use crate::engine::{Method, Methods};
-use crate::monitor::Monitor;
+use crate::engine::Methods;
+use crate::job::Job;
+use crate::pass::Pass;
 use crate::sources::Sources;
 use crate::tally::{Tally, told};
 use crate::work::Windows;
@@ -53,63 +50,67 @@ impl<'a> Runner<'a> {
         Self { filter, args, threads, methods: Methods::default(), host }
     }
 
-    /// Does a task and emits its result, or what kept it from being done.
+    /// Does a task and emits its results, or what kept it from being done.
     ///
     /// # Errors
-    /// The part can't be written; a signal; what [`Filter::emit`] says.
+    /// A part can't be written; a signal; what [`Filter::emit`] says.
     pub fn run(&self, mut task: Task) -> Result<Progress, Stop> {
         let began = Instant::now();
         if let Some(out) = &self.args.out {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
         }
-        let method = match self.methods.of(&task) {
-            Ok(method) => method,
-            Err(refusal) => return self.refuse(task, refusal),
-        };
-        let mut missing = task.acquisition.absent_in(&task.range);
-        let there = missing.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
-        let covered = self.covered(&task, &there);
-        let todo = there.minus(&covered);
-        let windows = Windows::new(&task.acquisition, &todo, self.args.batch_frames.into());
+        let is_of_several = !task.more.is_empty();
+        let mut jobs = Vec::new();
+        for task in task.by_recipe() {
+            match Job::of(&task, &self.methods, self.args.force, self.filter) {
+                Ok(job) => jobs.push(job),
+                Err(refusal) => self.refuse(&task, refusal, is_of_several)?,
+            }
+        }
+        let Some(first) = jobs.first() else { return Ok(Progress::default()) };
+        let todo: Vec<Spans> = jobs.iter().map(|job| job.todo.clone()).collect();
+        let windows = Windows::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().expect(windows.frames() as u64, "frames");
-        let (tally, digest) = match windows.count() {
-            0 => (Tally::default(), None),
-            _ => match prepare(&method, &task) {
-                Ok((integrator, monitor)) => self.integrate(&task, &method.recipe, integrator, &monitor, &windows)?,
-                Err(refusal) => return self.refuse(task, refusal),
-            },
+        let mut tally = Tally::of(jobs.len());
+        let digests = match windows.count() {
+            0 => vec![None; jobs.len()],
+            _ => self.integrate(&jobs, &windows, &mut tally)?,
         };
-        tally.tell(self.filter, &task)?;
-        if self.args.strict && !missing.is_empty() {
+        tally.tell(self.filter, &first.task)?;
+        if self.args.strict && !first.absent.is_empty() {
             self.filter.mark_failed();
         }
-        missing.extend(tally.missing());
-        missing.extend(self.orphans(&task, windows.orphans(&todo))?);
-        let progress = Progress { some: !tally.done.is_empty(), cut_short: tally.rows() < windows.frames() };
-        let done: Spans = tally.done.iter().copied().collect();
-        let done = covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
-        let result = TaskResult {
-            task,
-            done,
-            missing,
-            skipped: windows.count() == 0,
-            part_digest: digest,
-            read_bytes: tally.read_bytes,
-            seconds: Seconds { wall: began.elapsed().as_secs_f64(), ..tally.seconds },
-            device: "cpu".to_owned(),
-            engine: "cpu".to_owned(),
-            host: self.host.clone(),
-        };
-        self.filter.emit(&result.into())?;
+        let orphans = self.orphans(&first.task, windows.orphans(&todo))?;
+        let progress = Progress { some: tally.has_done(), cut_short: tally.frames() < windows.frames() };
+        tally.seconds.wall = began.elapsed().as_secs_f64();
+        let mut shares = tally.shares(|recipe| windows.frames_of(recipe).next().is_some()).into_iter();
+        for (recipe, (job, part_digest)) in jobs.into_iter().zip(digests).enumerate() {
+            let (read_bytes, seconds) = shares.next().unwrap_or_default();
+            let done: Spans = tally.done(recipe).iter().copied().collect();
+            let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
+            let missing = job.absent.into_iter().chain(tally.missing(&job.todo)).chain(within(&orphans, &job.todo));
+            let result = TaskResult {
+                task: job.task,
+                done,
+                missing: missing.collect(),
+                skipped: windows.frames_of(recipe).next().is_none(),
+                part_digest,
+                read_bytes,
+                seconds,
+                device: "cpu".to_owned(),
+                engine: "cpu".to_owned(),
+                host: self.host.clone(),
+            };
+            self.filter.emit(&result.into())?;
+        }
         Ok(progress)
     }
 
-    /// The task can't be done.
-    fn refuse(&self, task: Task, refusal: Refusal) -> Result<Progress, Stop> {
+    /// The task can't be done, or not by one of its recipes.
+    fn refuse(&self, task: &Task, Refusal { why, retryable }: Refusal, is_of_several: bool) -> Result<(), Stop> {
         let about = task.acquisition.file.display().to_string();
-        let Refusal { why: error, retryable } = refusal;
-        self.filter.fail(Fail { id: task.id, about, error, retryable, ..Fail::default() })?;
-        Ok(Progress::default())
+        let error = if is_of_several { format!("for {}: {why}", task.final_file.display()) } else { why };
+        self.filter.fail(Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() })
     }
 
     /// Frames that no source of the task holds, though none of them is known to be absent.
@@ -123,87 +124,50 @@ impl<'a> Runner<'a> {
         Ok(Some(Absent { range: orphans, reason: "no source".to_owned() }))
     }
 
-    /// Which of the frames earlier runs have integrated.
-    fn covered(&self, task: &Task, todo: &Spans) -> Spans {
-        if self.args.force {
-            return Spans::default();
-        }
-        let found = coverage::find(&task.out, task);
-        found.unusable.iter().for_each(|why| self.filter.warn(&why.to_string()));
-        found.done().and(todo)
-    }
-
-    /// Integrates the windows on all threads, and writes their rows into a part as they come.
-    fn integrate(
-        &self,
-        task: &Task,
-        recipe: &Recipe,
-        integrator: &Integrator,
-        monitor: &Monitor,
-        windows: &Windows,
-    ) -> Result<(Tally, Option<String>), Stop> {
+    /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. The
+    /// parts' digests.
+    fn integrate(&self, jobs: &[Job], windows: &Windows, tally: &mut Tally) -> Result<Vec<Option<String>>, Stop> {
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
-        let frames = windows.places().iter().map(|place| place.frame).collect();
-        let path = Task::part_path(&task.scan, &task.recipe_digest, &frames);
-        let head = PartHead { task: task.clone(), recipe: recipe.clone() };
-        let mut part = PartWriter::create(&task.out, &path, &head, &shared(integrator)).map_err(cannot_write)?;
-        let sources = Sources::new(&task.acquisition, integrator, windows);
+        let mut parts = Vec::with_capacity(jobs.len());
+        for (recipe, job) in jobs.iter().enumerate() {
+            let frames: Spans = windows.frames_of(recipe).collect();
+            let means = job.means.as_ref().filter(|_| !frames.is_empty());
+            let part = means.map(|means| job.part(&means.integrator, &frames)).transpose().map_err(cannot_write)?;
+            parts.push(part);
+        }
+        let scan = &jobs[0].task.acquisition;
+        let passes = Pass::all(jobs, windows);
+        let sources = Sources::new(scan, &passes[0].together, windows);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        let crew = Crew { filter: self.filter, threads, batch, integrator, sources: &sources, monitor, windows };
-        let mut tally = Tally::default();
+        let crew = Crew { filter: self.filter, threads, batch, passes: &passes, sources: &sources, windows };
         crew.work(|window| {
             let began = Instant::now();
             window.warnings.iter().for_each(|warning| self.filter.warn(warning));
-            window.rows.iter().try_for_each(|row| part.append(row)).map_err(cannot_write)?;
-            self.filter.progress().advance(window.rows.len() as u64);
+            for (recipe, row) in &window.rows {
+                let part = parts[*recipe].as_mut().expect("a recipe with frames to do has a part");
+                part.append(row).map_err(cannot_write)?;
+            }
+            self.filter.progress().advance(window.frames as u64);
             tally.add(window);
             tally.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
-        if tally.rows() == 0 {
-            return Ok((tally, None));
-        }
         let began = Instant::now();
-        if let Some(name) = own_name(task, windows, &tally) {
-            part.rename(&name).map_err(cannot_write)?;
-        }
-        let digest = part.finish().map_err(cannot_write)?;
+        let finished = parts.into_iter().zip(jobs).enumerate().map(|(recipe, (part, job))| {
+            let (done, lost) = (tally.done(recipe), tally.lost().and(&job.todo));
+            let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else { return Ok(None) };
+            if done.len() < windows.frames_of(recipe).count() {
+                part.rename(&job.part_name(&done.iter().copied().collect(), &lost)).map_err(cannot_write)?;
+            }
+            part.finish().map(Some).map_err(cannot_write)
+        });
+        let digests = finished.collect();
         tally.seconds.write += began.elapsed().as_secs_f64();
-        Ok((tally, Some(digest)))
+        digests
     }
 }
 
-/// The name of a part that lacks frames that were to be in it: that of those that it has, lest it
-/// replaces a better one of another run.
-fn own_name(task: &Task, windows: &Windows, tally: &Tally) -> Option<OsString> {
-    if tally.done.len() == windows.frames() {
-        return None;
-    }
-    let name = |frames: &Spans| {
-        let path: RawPath = Task::part_path(&task.scan, &task.recipe_digest, frames);
-        path.file_name().map_or(OsString::new(), OsString::from)
-    };
-    if tally.done.is_empty() {
-        let mut lost = OsString::from("lost-");
-        lost.push(name(&tally.lost()));
-        return Some(lost);
-    }
-    Some(name(&tally.done.iter().copied().collect()))
-}
-
-fn prepare<'m>(method: &'m Method, task: &Task) -> Result<(&'m Integrator, Monitor), Refusal> {
-    let monitor = Monitor::read(task, &method.recipe.monitor)?;
-    Ok((method.integrator()?, monitor))
-}
-
-fn shared(integrator: &Integrator) -> Shared {
-    let axis = |axis: &integrator::Axis| Axis {
-        name: axis.name.to_owned(),
-        units: axis.units.to_owned(),
-        centers: axis.centers.clone(),
-    };
-    let plan = integrator.plan();
-    let weights =
-        Weights { norm: plan.norm().to_vec(), norm_sq: plan.norm_sq().to_vec(), count: plan.count().to_vec() };
-    Shared { axes: Axes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) }, weights }
+fn within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
+    let Absent { range, reason } = absent.as_ref()?;
+    Some(Absent { range: range.and(todo), reason: reason.clone() }).filter(|absent| !absent.range.is_empty())
 }

@@ -3,19 +3,22 @@
 use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
-use integrator::{AssembleError, Assembled, Assembler, Integrator, Scratch, Stored, Sums};
+use integrator::{AssembleError, Assembled, Assembler, Scratch, Stored, Sums};
 use patterns::{Row, Status, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::monitor::Monitor;
+use crate::pass::Pass;
 use crate::sources::{Loss, Open, Sources};
 use crate::work::Place;
 
 /// What a window gave.
 #[derive(Default)]
 pub struct Yield {
-    /// The rows, rising.
-    pub rows: Vec<Row>,
+    /// How many frames it had.
+    pub frames: usize,
+    /// The rows, each with its recipe's place in the task, frames rising.
+    pub rows: Vec<(usize, Row)>,
     /// The frames that were lost, each with its source and reason.
     pub losses: Vec<(u64, usize, Loss)>,
     /// What is suspicious about the frames.
@@ -28,11 +31,19 @@ pub struct Yield {
     pub integrate: f64,
 }
 
+impl Yield {
+    /// A frame's row for each recipe of its pass.
+    fn push(&mut self, pass: &Pass<'_>, frame: u64, stored_digest: u64, sums: Vec<Sums>) {
+        for ((&recipe, monitor), sums) in pass.recipes.iter().zip(&pass.monitors).zip(sums) {
+            self.rows.push((recipe, row(frame, monitor, stored_digest, sums)));
+        }
+    }
+}
+
 /// A thread at work: its memory is kept from window to window.
 pub struct Worker<'a> {
-    integrator: &'a Integrator,
+    passes: &'a [Pass<'a>],
     sources: &'a Sources<'a>,
-    monitor: &'a Monitor,
     batch: usize,
     buffers: Vec<Vec<u8>>,
     scratch: Scratch,
@@ -49,26 +60,17 @@ struct Read {
 
 impl<'a> Worker<'a> {
     /// A thread's worth of memory; `batch` frames are integrated side by side.
-    pub fn new(integrator: &'a Integrator, sources: &'a Sources<'a>, monitor: &'a Monitor, batch: usize) -> Self {
+    pub fn new(passes: &'a [Pass<'a>], sources: &'a Sources<'a>, batch: usize) -> Self {
         let (scratch, assembler) = (Scratch::default(), Assembler::default());
-        Self {
-            integrator,
-            sources,
-            monitor,
-            batch,
-            buffers: vec![Vec::new(); batch],
-            scratch,
-            assembler,
-            assembled: None,
-        }
+        Self { passes, sources, batch, buffers: vec![Vec::new(); batch], scratch, assembler, assembled: None }
     }
 
     /// Integrates the frames of a window.
     pub fn window(&mut self, places: &[Place]) -> Yield {
-        let mut out = Yield::default();
+        let mut out = Yield { frames: places.len(), ..Yield::default() };
         let mut by_source = places.to_vec();
-        by_source.sort_by_key(|place| place.source);
-        for run in by_source.chunk_by(|one, two| one.source == two.source) {
+        by_source.sort_by_key(|place| (place.source, place.set));
+        for run in by_source.chunk_by(|one, two| (one.source, one.set) == (two.source, two.set)) {
             let index = run[0].source;
             match self.sources.open(index) {
                 Ok(open) => run.chunks(self.batch).for_each(|batch| self.batch(&open, batch, &mut out)),
@@ -76,7 +78,7 @@ impl<'a> Worker<'a> {
             }
             self.sources.release(index, run.len() as u64);
         }
-        out.rows.sort_by_key(|row| row.frame);
+        out.rows.sort_by_key(|(_, row)| row.frame);
         out
     }
 
@@ -96,29 +98,30 @@ impl<'a> Worker<'a> {
         }
         out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
         let read = Instant::now();
-        self.integrate(open, &batch, out);
-        in_pieces.into_iter().for_each(|(place, chunks)| self.assemble(open, place, &chunks, out));
+        let pass = &self.passes[places[0].set];
+        self.integrate(pass, open, &batch, out);
+        in_pieces.into_iter().for_each(|(place, chunks)| self.assemble(pass, open, place, &chunks, out));
         out.read += (read - began).as_secs_f64();
         out.integrate += read.elapsed().as_secs_f64();
     }
 
-    fn integrate(&mut self, open: &Open, batch: &[Read], out: &mut Yield) {
+    fn integrate(&mut self, pass: &Pass<'_>, open: &Open, batch: &[Read], out: &mut Yield) {
         let pairs = self.buffers.iter().zip(batch);
         let stored: Vec<Stored<'_>> =
             pairs.map(|(bytes, frame)| Stored { bytes, filter_mask: frame.filter_mask }).collect();
         if let Some(first) = stored.first() {
-            out.warnings.extend(self.integrator.suspect(&open.decoder, first));
+            out.warnings.extend(pass.together.suspect(&open.decoder, first));
         }
-        let sums = self.integrator.batch(&open.decoder, &stored, &mut self.scratch);
+        let sums = pass.together.batch(&open.decoder, &stored, &mut self.scratch);
         for ((sums, stored), frame) in sums.into_iter().zip(&stored).zip(batch) {
             match sums {
-                Ok(sums) => out.rows.push(row(frame.place.frame, self.monitor, xxh3_64(stored.bytes), sums)),
+                Ok(sums) => out.push(pass, frame.place.frame, xxh3_64(stored.bytes), sums),
                 Err(why) => self.lose(frame.place, &Loss::corrupt(&why), out),
             }
         }
     }
 
-    fn assemble(&mut self, open: &Open, place: Place, chunks: &[Chunk], out: &mut Yield) {
+    fn assemble(&mut self, pass: &Pass<'_>, open: &Open, place: Place, chunks: &[Chunk], out: &mut Yield) {
         if self.assembled.replace(place.source) != Some(place.source) {
             self.assembler = Assembler::default();
         }
@@ -128,11 +131,11 @@ impl<'a> Worker<'a> {
             open.store.read(chunk, stored)
         };
         let sums =
-            self.integrator.assembled(&open.decoder, &mut self.assembler, place.row, chunks, read, &mut self.scratch);
+            pass.together.assembled(&open.decoder, (&mut self.assembler, &mut self.scratch), place.row, chunks, read);
         match sums {
             Ok(Assembled { sums, digest, warning }) => {
                 out.warnings.extend(warning);
-                out.rows.push(row(place.frame, self.monitor, digest, sums));
+                out.push(pass, place.frame, digest, sums);
             }
             Err(error) => {
                 let loss = match &error {
@@ -145,7 +148,10 @@ impl<'a> Worker<'a> {
     }
 
     fn lose(&self, place: Place, loss: &Loss, out: &mut Yield) {
-        out.rows.push(Row::lost(place.frame, loss.status, self.monitor.of(place.frame)));
+        let pass = &self.passes[place.set];
+        for (&recipe, monitor) in pass.recipes.iter().zip(&pass.monitors) {
+            out.rows.push((recipe, Row::lost(place.frame, loss.status, monitor.of(place.frame))));
+        }
         out.losses.push((place.frame, place.source, loss.clone()));
     }
 }

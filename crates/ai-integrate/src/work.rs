@@ -19,21 +19,26 @@ pub struct Place {
     pub source: usize,
     /// Its row in that source's dataset.
     pub row: u64,
+    /// Which recipes it is to be integrated by: one of [`Windows::sets`].
+    pub set: usize,
 }
 
 /// The places of the frames to do, in rising order of the frames, and how to take them.
 pub struct Windows {
     places: Vec<Place>,
+    /// The sets of recipes that frames are to be integrated by, each rising.
+    sets: Vec<Vec<usize>>,
     /// Behind the last place of each window.
     ends: Vec<usize>,
 }
 
 impl Windows {
-    /// Windows over the frames `todo`, each of about `batch` frames of any one source: where sources
+    /// Windows over the frames that each recipe has `todo`, each of about `batch` frames of any one source: where sources
     /// interleave, as Lima 2's receivers do, a window spans as many frames more; where a chunk holds
     /// several frames, it ends with a chunk, for a thread decodes the whole of it.
-    pub fn new(scan: &Acquisition, todo: &Spans, batch: usize) -> Self {
-        let places = places(scan, todo);
+    pub fn new(scan: &Acquisition, todo: &[Spans], batch: usize) -> Self {
+        let mut places = places(scan, &union(todo));
+        let sets = sets(&mut places, todo);
         let steps = scan.sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
         let lanes = steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MOST_LANES);
         let size = batch * lanes as usize;
@@ -48,7 +53,17 @@ impl Windows {
             }
         }
         ends.extend((start < places.len()).then_some(places.len()));
-        Self { places, ends }
+        Self { places, sets, ends }
+    }
+
+    /// The sets of recipes that frames are to be integrated by.
+    pub fn sets(&self) -> &[Vec<usize>] {
+        &self.sets
+    }
+
+    /// The frames of a recipe, rising.
+    pub fn frames_of(&self, recipe: usize) -> impl Iterator<Item = u64> {
+        self.places.iter().filter(move |place| self.sets[place.set].contains(&recipe)).map(|place| place.frame)
     }
 
     /// How many windows.
@@ -77,9 +92,9 @@ impl Windows {
         &self.places[from..self.ends[index]]
     }
 
-    /// The frames of `todo` that no source holds.
-    pub fn orphans(&self, todo: &Spans) -> Spans {
-        todo.minus(&self.places.iter().map(|place| place.frame).collect())
+    /// The frames that any recipe has `todo` and no source holds.
+    pub fn orphans(&self, todo: &[Spans]) -> Spans {
+        union(todo).minus(&self.places.iter().map(|place| place.frame).collect())
     }
 }
 
@@ -90,11 +105,30 @@ fn places(scan: &Acquisition, todo: &Spans) -> Vec<Place> {
     for (index, source) in scan.sources.iter().enumerate() {
         let Some(source) = source.within(todo) else { continue };
         let pairs = source.frames.iter().zip(source.rows.iter());
-        places.extend(pairs.map(|(frame, row)| Place { frame, source: index, row }));
+        places.extend(pairs.map(|(frame, row)| Place { frame, source: index, row, set: 0 }));
     }
     places.sort_by_key(|place: &Place| (place.frame, Reverse(scan.sources[place.source].mtime)));
     places.dedup_by_key(|place| place.frame);
     places
+}
+
+fn union(todo: &[Spans]) -> Spans {
+    todo.iter().flat_map(|todo| todo.as_slice()).copied().collect::<Spans>().sorted()
+}
+
+/// Says of each place which recipes have its frame to do.
+fn sets(places: &mut [Place], todo: &[Spans]) -> Vec<Vec<usize>> {
+    let frames: Vec<Vec<u64>> = todo.iter().map(|todo| todo.sorted().iter().collect()).collect();
+    let mut sets: Vec<Vec<usize>> = Vec::new();
+    for place in places {
+        let wants = |recipe: &usize| frames[*recipe].binary_search(&place.frame).is_ok();
+        let set: Vec<usize> = (0..todo.len()).filter(wants).collect();
+        place.set = sets.iter().position(|known| *known == set).unwrap_or_else(|| {
+            sets.push(set);
+            sets.len() - 1
+        });
+    }
+    sets
 }
 
 #[cfg(test)]
@@ -115,17 +149,30 @@ mod tests {
     fn windows_follow_the_frames() {
         let scan = scan([source(Span::new(0, 5)), source(Span::new(5, 10))]);
         let todo: Spans = [1, 2, 4, 5, 6, 11].into_iter().collect();
-        let windows = Windows::new(&scan, &todo, 2);
+        let windows = Windows::new(&scan, std::slice::from_ref(&todo), 2);
         assert_eq!((windows.count(), windows.frames(), windows.longest()), (3, 5, 2));
-        assert_eq!(windows.window(1), [Place { frame: 4, source: 0, row: 4 }, Place { frame: 5, source: 1, row: 0 }]);
-        assert_eq!(windows.orphans(&todo), Span::new(11, 12).into());
-        assert_eq!(Windows::new(&scan, &Spans::default(), 2).count(), 0);
+        assert_eq!(
+            windows.window(1),
+            [Place { frame: 4, source: 0, row: 4, set: 0 }, Place { frame: 5, source: 1, row: 0, set: 0 }]
+        );
+        assert_eq!(windows.orphans(&[todo]), Span::new(11, 12).into());
+        assert_eq!(Windows::new(&scan, &[Spans::default()], 2).count(), 0);
+    }
+
+    #[test]
+    fn a_frame_knows_the_recipes_that_have_it_to_do() {
+        let scan = scan([source(Span::new(0, 6))]);
+        let windows = Windows::new(&scan, &[Spans::all(4), Span::new(2, 6).into(), Span::new(3, 3).into()], 9);
+        let wanted: Vec<_> = windows.places().iter().map(|place| windows.sets()[place.set].as_slice()).collect();
+        assert_eq!(wanted, [&[0][..], &[0], &[0, 1], &[0, 1], &[1], &[1]]);
+        assert_eq!(windows.frames_of(1).collect::<Vec<_>>(), [2, 3, 4, 5]);
+        assert_eq!(windows.frames_of(2).count(), 0);
     }
 
     #[test]
     fn interleaved_sources_share_a_window() {
         let scan = scan([source(Span::strided(0, 4, 2)), source(Span::strided(1, 4, 2))]);
-        let windows = Windows::new(&scan, &Spans::all(8), 2);
+        let windows = Windows::new(&scan, &[Spans::all(8)], 2);
         assert_eq!(
             windows.window(0).iter().map(|place| (place.frame, place.source)).collect::<Vec<_>>(),
             [(0, 0), (1, 1), (2, 0), (3, 1)]
@@ -136,7 +183,7 @@ mod tests {
     fn windows_end_with_a_chunk_of_several_frames() {
         let lengths = |chunk: u64| {
             let scan = Acquisition { chunk: vec![chunk, 9, 9], ..scan([source(Span::new(0, 50))]) };
-            let windows = Windows::new(&scan, &Spans::all(50), 4);
+            let windows = Windows::new(&scan, &[Spans::all(50)], 4);
             (0..windows.count()).map(|index| windows.window(index).len()).collect::<Vec<_>>()
         };
         assert_eq!(lengths(10), [10, 10, 10, 10, 10]);
@@ -148,7 +195,7 @@ mod tests {
     fn a_frame_in_two_sources_is_taken_from_the_newest_file() {
         let newer = Source { mtime: 5, ..source(Span::new(2, 5)) };
         let scan = scan([source(Span::new(0, 4)), newer, source(Span::new(3, 6))]);
-        let windows = Windows::new(&scan, &Spans::all(6), 9);
+        let windows = Windows::new(&scan, &[Spans::all(6)], 9);
         let sources: Vec<usize> = windows.places().iter().map(|place| place.source).collect();
         assert_eq!(sources, [0, 0, 1, 1, 1, 2]);
     }

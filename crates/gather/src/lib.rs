@@ -39,7 +39,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     filter.flush_each();
     let mut groups = Groups::default();
     for task in plan.iter().flat_map(Plan::tasks) {
-        let required = groups.require(task);
+        let required = groups.require(&task);
         required.or_else(|why| refuse(&task.id, &why, filter))?;
     }
     let mut worker = Worker::new(&args, filter);

@@ -1,12 +1,9 @@
 //! A recipe, applied to frames of one shape and type.
 
-use std::io;
-
-use frames::store::{Chunk, Coding};
-use kernels::{ByBin, DecodeError, Invalid, Pipeline, PixelType, Plan, Scratch, Stored, Sums};
+use frames::store::Coding;
+use kernels::{ByBin, Invalid, Pipeline, PixelType, Plan};
 use recipe::Recipe;
 
-use crate::assemble::{AssembleError, Assembler};
 use crate::setup::Setup;
 use crate::suspect::Suspect;
 use crate::{Error, dummy, method};
@@ -25,17 +22,7 @@ pub struct Axis {
     pub centers: Vec<f64>,
 }
 
-/// What a frame came to that was put together from its chunks.
-pub struct Assembled {
-    /// Its sums.
-    pub sums: Sums,
-    /// A digest of the stored bytes of its chunks.
-    pub digest: u64,
-    /// As [`Integrator::suspect`] gives it.
-    pub warning: Option<String>,
-}
-
-/// Turns stored frames into sums per bin. Shared by all threads.
+/// One recipe, ready to turn stored frames into sums per bin; see [`crate::Together`]. Shared by all threads.
 pub struct Integrator {
     shape: [usize; 2],
     dtype: PixelType,
@@ -96,49 +83,23 @@ impl Integrator {
         Pipeline::from_hdf5(&filters, self.dtype, coding.big_endian).map_err(|why| Error::Coding(why.to_string()))
     }
 
-    /// A warning where the PONI names no detector, nobody says which values are no measurement, and this
-    /// frame holds some that look like it. Only the first frame that it is asked for is looked at.
-    pub fn suspect(&self, decoder: &Decoder, frame: &Stored<'_>) -> Option<String> {
-        let suspect = self.suspect.as_ref().filter(|suspect| suspect.is_first())?;
-        let mut pixels = vec![0; self.plan.pixels() * self.dtype.size()];
-        decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok()?;
-        suspect.look(&pixels)
+    /// Rows, columns and type of the frames that it is for.
+    pub fn frames(&self) -> ([usize; 2], PixelType) {
+        (self.shape, self.dtype)
     }
 
-    /// The sums of frames that are one chunk each. A frame that does not decode is an error of its own.
-    pub fn batch(
-        &self,
-        decoder: &Decoder,
-        frames: &[Stored<'_>],
-        scratch: &mut Scratch,
-    ) -> Vec<Result<Sums, DecodeError>> {
-        let Some(by_bin) = &self.by_bin else {
-            return kernels::integrate_batch(decoder, &self.plan, &self.invalid, frames, scratch);
-        };
-        frames.iter().map(|frame| by_bin.integrate(decoder, &self.plan, &self.invalid, frame, scratch)).collect()
+    /// Set for methods that look at all pixels of a bin before they sum them.
+    pub(crate) fn by_bin(&self) -> Option<&ByBin> {
+        self.by_bin.as_ref()
     }
 
-    /// The sums of the frame in `row` of a dataset whose chunks are no whole frames; see
-    /// [`Assembler::frame`].
-    ///
-    /// # Errors
-    /// A chunk can't be read or does not decode.
-    pub fn assembled(
-        &self,
-        decoder: &Decoder,
-        assembler: &mut Assembler,
-        row: u64,
-        chunks: &[Chunk],
-        read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
-        scratch: &mut Scratch,
-    ) -> Result<Assembled, AssembleError> {
-        let (frame, digest) = assembler.frame(decoder, self.shape, row, chunks, read)?;
-        let mut sums = Sums::default();
-        match &self.by_bin {
-            Some(by_bin) => sums = by_bin.accumulate(frame, self.dtype, &self.plan, &self.invalid, scratch),
-            None => kernels::accumulate(frame, self.dtype, &self.plan, &self.invalid, &mut sums),
-        }
-        let suspect = self.suspect.as_ref().filter(|suspect| suspect.is_first());
-        Ok(Assembled { sums, digest, warning: suspect.and_then(|suspect| suspect.look(frame)) })
+    /// Which values of the frames' pixels are no measurement.
+    pub(crate) fn invalid(&self) -> &Invalid {
+        &self.invalid
+    }
+
+    /// What to look for in a first frame, where nobody says what is no measurement: once.
+    pub(crate) fn first_look(&self) -> Option<&Suspect> {
+        self.suspect.as_ref().filter(|suspect| suspect.is_first())
     }
 }

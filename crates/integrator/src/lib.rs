@@ -1,8 +1,8 @@
 //! From stored chunks to sums per bin: a recipe, applied to the frames of one detector.
 //!
 //! [`Integrator::new`] does once what all frames share: geometry, mask, binning, corrections, and
-//! the sums of normalization over the matrix. [`Integrator::batch`] and [`Integrator::assembled`]
-//! then turn stored frames into [`Sums`], from any thread.
+//! the sums of normalization over the matrix. [`Together::batch`] and [`Together::assembled`]
+//! then turn stored frames into [`Sums`] by one recipe or by several at once, from any thread.
 
 mod assemble;
 mod dummy;
@@ -13,8 +13,10 @@ mod method;
 mod nexus;
 mod setup;
 mod suspect;
+mod together;
 
 pub use assemble::{AssembleError, Assembler};
 pub use error::Error;
-pub use integrator::{Assembled, Axis, Decoder, Integrator};
+pub use integrator::{Axis, Decoder, Integrator};
 pub use kernels::{DecodeError, PixelType, Scratch, Stored, Sums, opencl};
+pub use together::{Assembled, Together};

@@ -71,46 +71,92 @@ pub fn integrate_batch(
     frames: &[Stored<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Sums, DecodeError>> {
-    with_pixel!(pipeline.dtype(), integrate(pipeline, plan, invalid, frames, scratch))
+    let by_frame = integrate_by_all(pipeline, &[(plan, invalid)], frames, scratch);
+    by_frame.into_iter().map(|sums| sums.map(|sums| sums.into_iter().next().expect("sums of one plan"))).collect()
 }
+
+/// As [`integrate_batch`] by several plans for frames of one size, each with its rule for invalid pixels: a frame is
+/// decoded once for all plans that share a rule. For each frame, the sums by each plan, in order.
+///
+/// # Panics
+/// If the plans are for frames of different sizes.
+pub fn integrate_by_all(
+    pipeline: &Pipeline,
+    plans: &[(&Plan, &Invalid)],
+    frames: &[Stored<'_>],
+    scratch: &mut Scratch,
+) -> Vec<Result<Vec<Sums>, DecodeError>> {
+    assert!(plans.windows(2).all(|pair| pair[0].0.pixels() == pair[1].0.pixels()), "plans for frames of one size");
+    with_pixel!(pipeline.dtype(), integrate(pipeline, plans, frames, scratch))
+}
+
+/// Plans that share a rule, and their places among all.
+struct Alike<'a, T> {
+    rules: Rules<T>,
+    plans: Vec<&'a Plan>,
+    places: Vec<usize>,
+}
+
+impl<'a, T: Pixel> Alike<'a, T> {
+    fn groups(plans: &[(&'a Plan, &Invalid)]) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for (place, (plan, invalid)) in plans.iter().enumerate() {
+            let native = invalid.of::<T>();
+            let index = groups.iter().position(|group| group.rules.native == native).unwrap_or_else(|| {
+                let planes = if T::INTEGER { PlaneRule::of(&native) } else { None };
+                groups.push(Self { rules: Rules { native, planes }, plans: Vec::new(), places: Vec::new() });
+                groups.len() - 1
+            });
+            groups[index].plans.push(plan);
+            groups[index].places.push(place);
+        }
+        groups
+    }
+}
+
+/// The sums of one frame by each plan, as far as they are there.
+type Row = Result<Vec<Sums>, DecodeError>;
 
 fn integrate<T: Pixel>(
     pipeline: &Pipeline,
-    plan: &Plan,
-    invalid: &Invalid,
+    plans: &[(&Plan, &Invalid)],
     frames: &[Stored<'_>],
     scratch: &mut Scratch,
-) -> Vec<Result<Sums, DecodeError>> {
-    let native = invalid.of::<T>();
-    let planes = if T::INTEGER { PlaneRule::of(&native) } else { None };
-    let rules = Rules { native, planes };
+) -> Vec<Row> {
+    let groups = Alike::<T>::groups(plans);
+    let Some((plan, _)) = plans.first() else { return frames.iter().map(|_| Ok(Vec::new())).collect() };
     let frame_bytes = plan.pixels() * T::SIZE;
-    let mut results: Vec<Option<Result<Sums, DecodeError>>> = frames.iter().map(|_| None).collect();
+    let mut rows: Vec<Row> = frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
     let is_direct = |stored: &Stored<'_>| {
         pipeline.is_native(stored.filter_mask)
             || pipeline.bitshuffle_alone(stored.filter_mask).is_some() && cfg!(target_endian = "little")
     };
     let (direct, decoded): (Vec<usize>, Vec<usize>) = (0..frames.len()).partition(|&i| is_direct(&frames[i]));
 
-    for group in direct.chunks(scratch.lanes()) {
-        let open = |&i: &usize| open_direct(pipeline, &frames[i], frame_bytes);
-        let sums = scratch.integrate(plan, &rules, group.iter().map(open).collect());
-        group.iter().zip(sums).for_each(|(&i, sums)| results[i] = Some(sums));
+    for batch in direct.chunks(scratch.lanes()) {
+        for alike in &groups {
+            let open = |&i: &usize| open_direct(pipeline, &frames[i], frame_bytes);
+            scratch.integrate_into(&mut rows, batch, alike, batch.iter().map(open).collect());
+        }
     }
-    for group in decoded.chunks(DECODED) {
+    for batch in decoded.chunks(DECODED) {
         let mut memory = std::mem::take(&mut scratch.frames);
         memory.resize_with(DECODED, Vec::new);
-        let mut sources = Vec::new();
-        for (&i, frame) in group.iter().zip(&mut memory) {
+        let decode = |(&i, frame): (&usize, &mut Vec<u8>)| {
             frame.resize(frame_bytes + SLACK, 0);
-            let decoded = pipeline.decode_over(frames[i].filter_mask, frames[i].bytes, frame, frame_bytes);
-            sources.push(decoded.map(|()| Source::Native(&frame[..frame_bytes])));
+            pipeline.decode_over(frames[i].filter_mask, frames[i].bytes, frame, frame_bytes)
+        };
+        let sound: Vec<Result<(), DecodeError>> = batch.iter().zip(&mut memory).map(decode).collect();
+        for alike in &groups {
+            let source = |(frame, sound): (_, &Result<(), DecodeError>)| {
+                let frame: &Vec<u8> = frame;
+                sound.clone().map(|()| Source::Native(&frame[..frame_bytes]))
+            };
+            scratch.integrate_into(&mut rows, batch, alike, memory.iter().zip(&sound).map(source).collect());
         }
-        let sums = scratch.integrate(plan, &rules, sources);
-        group.iter().zip(sums).for_each(|(&i, sums)| results[i] = Some(sums));
         scratch.frames = memory;
     }
-    results.into_iter().map(|result| result.expect("each frame is in one group")).collect()
+    rows
 }
 
 /// A frame that is summed as it comes.
@@ -123,58 +169,76 @@ fn open_direct<'a>(pipeline: &Pipeline, stored: &Stored<'a>, frame_bytes: usize)
 }
 
 impl Scratch {
+    /// Integrates the frames of a batch, which are so many as there are lanes at the most, by plans that share a rule.
+    fn integrate_into<T: Pixel>(
+        &mut self,
+        rows: &mut [Row],
+        batch: &[usize],
+        alike: &Alike<'_, T>,
+        sources: Vec<Result<Source<'_>, DecodeError>>,
+    ) {
+        let sums = self.integrate(&alike.plans, &alike.rules, sources);
+        for (&i, sums) in batch.iter().zip(sums) {
+            match (sums, &mut rows[i]) {
+                (Ok(sums), Ok(row)) => alike.places.iter().zip(sums).for_each(|(&place, sums)| row[place] = sums),
+                (Err(why), row) => *row = Err(why),
+                (Ok(_), Err(_)) => {}
+            }
+        }
+    }
+
     /// Integrates as many frames as there are lanes.
     fn integrate<T: Pixel>(
         &mut self,
-        plan: &Plan,
+        plans: &[&Plan],
         rules: &Rules<T>,
         sources: Vec<Result<Source<'_>, DecodeError>>,
-    ) -> Vec<Result<Sums, DecodeError>> {
+    ) -> Vec<Row> {
         #[cfg(target_arch = "x86_64")]
         match self.isa {
             Isa::Avx512Gfni => {
                 if let Some(backend) = Avx512Gfni::detect() {
-                    return self.integrate_by_16(backend, plan, rules, sources);
+                    return self.integrate_by_16(backend, plans, rules, sources);
                 }
             }
             Isa::Avx512 => {
                 if let Some(backend) = Avx512::detect() {
-                    return self.integrate_by_16(backend, plan, rules, sources);
+                    return self.integrate_by_16(backend, plans, rules, sources);
                 }
             }
             Isa::Avx2 => {
                 if let Some(backend) = Avx2::detect() {
-                    return self.integrate_by_8(backend, plan, rules, sources);
+                    return self.integrate_by_8(backend, plans, rules, sources);
                 }
             }
             Isa::Portable => {}
         }
-        self.integrate_by_8(Portable, plan, rules, sources)
+        self.integrate_by_8(Portable, plans, rules, sources)
     }
 
     fn integrate_by_16<T: Pixel, B: Backend<1> + Backend<8> + Backend<16>>(
         &mut self,
         backend: B,
-        plan: &Plan,
+        plans: &[&Plan],
         rules: &Rules<T>,
         sources: Vec<Result<Source<'_>, DecodeError>>,
-    ) -> Vec<Result<Sums, DecodeError>> {
+    ) -> Vec<Row> {
         match sources.len() {
-            ..=8 => self.integrate_by_8(backend, plan, rules, sources),
-            _ => self.sixteen.get_or_insert_default().integrate(backend, plan, rules, sources),
+            ..=8 => self.integrate_by_8(backend, plans, rules, sources),
+            _ => self.sixteen.get_or_insert_default().integrate(backend, plans, rules, sources),
         }
     }
 
     fn integrate_by_8<T: Pixel, B: Backend<1> + Backend<8>>(
         &mut self,
         backend: B,
-        plan: &Plan,
+        plans: &[&Plan],
         rules: &Rules<T>,
         sources: Vec<Result<Source<'_>, DecodeError>>,
-    ) -> Vec<Result<Sums, DecodeError>> {
+    ) -> Vec<Row> {
         match sources.len() {
-            ..=1 => self.one.get_or_insert_default().integrate(backend, plan, rules, sources),
-            _ => self.eight.get_or_insert_default().integrate(backend, plan, rules, sources),
+            ..=1 => self.one.get_or_insert_default().integrate(backend, plans, rules, sources),
+            _ => self.eight.get_or_insert_default().integrate(backend, plans, rules, sources),
         }
     }
 }

@@ -23,7 +23,7 @@ mod sums;
 mod twofold;
 
 pub use backend::Isa;
-pub use batch::{Scratch, Stored, integrate_batch};
+pub use batch::{Scratch, Stored, integrate_batch, integrate_by_all};
 pub use decode::{DecodeError, Fault, Pipeline};
 pub use invalid::Invalid;
 pub use matrix::{Matrix, MatrixError};

@@ -156,6 +156,12 @@ impl Matrix {
         &self.rest[self.rest_starts[tile]..self.rest_starts[tile + 1]]
     }
 
+    /// Whether the pixel has entries.
+    pub(crate) fn has_entries(&self, pixel: usize) -> bool {
+        // Without an entry in its first bin a pixel has none at all.
+        self.pair[pixel][0] != 0.
+    }
+
     /// All entries of a pixel, as bin and weight, bins rising.
     #[inline(always)]
     pub(crate) fn entries(&self, pixel: usize) -> impl Iterator<Item = (usize, f32)> {

@@ -190,6 +190,11 @@ impl Plan {
         self.statics.iter().map(|s| s.entries)
     }
 
+    /// Whether the pixel has entries.
+    pub(crate) fn uses(&self, pixel: usize) -> bool {
+        self.matrix.has_entries(pixel)
+    }
+
     /// The sums over all pixels but these (a frame's invalid ones that have entries), which rise.
     #[inline(always)]
     pub(crate) fn statics_without(&self, invalid: &[u32]) -> Vec<Statics> {

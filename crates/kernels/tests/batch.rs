@@ -4,6 +4,7 @@ mod support;
 
 use kernels::{
     ErrorModel, Invalid, Isa, Pipeline, PixelType, Plan, Scratch, Stored, Sums, accumulate, integrate_batch,
+    integrate_by_all,
 };
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
@@ -128,6 +129,27 @@ impl Case {
         Invalid::integers(self.rule.ranges(self.dtype))
     }
 
+    /// More plans for the same frames: of other bins and with other pixels; the third with a rule of its own.
+    fn check_together(&self, scratch: &mut Scratch, plan: &Plan, frames: &[Frame], stored: &[Stored<'_>]) {
+        let random = &mut Random::new(self.seed + 1);
+        let finer = Case { nbins: 2 * self.nbins + 3, errors: !self.errors, ..self.clone() }.plan(random);
+        let weights = Csc::random(self.pixels, self.nbins, random).matrix();
+        // A sector: most pixels have no part in it.
+        let norms: Vec<f64> = (0..self.pixels).map(|p| f64::from(p % 4500 < 300)).collect();
+        let sector = Plan::new(weights, &norms, ErrorModel::Poisson, None).expect("a norm a pixel");
+        let (invalid, others) = (self.invalid(), Invalid::integers([7..=7]));
+        let plans = [(plan, &invalid), (&finer, &invalid), (&sector, &others), (&sector, &invalid)];
+        let found = integrate_by_all(&self.pipeline(), &plans, stored, scratch);
+        for (i, (frame, found)) in frames.iter().zip(&found).enumerate() {
+            let found = found.as_ref().expect("a good chunk");
+            assert_eq!(found.len(), plans.len());
+            for (which, (found, (plan, invalid))) in found.iter().zip(plans).enumerate() {
+                let same = bits(found) == bits(&scalar(frame, plan, invalid));
+                assert!(same, "{:?}: frame {i}: not the bytes of plan {which} alone", scratch.isa());
+            }
+        }
+    }
+
     fn check(&self) {
         let random = &mut Random::new(self.seed);
         let plan = self.plan(random);
@@ -146,6 +168,7 @@ impl Case {
         for isa in Isa::available() {
             let mut scratch = Scratch::new(isa);
             self.check_on(&mut scratch, &plan, &frames, &stored);
+            self.check_together(&mut scratch, &plan, &frames, &stored);
             self.check_on(&mut scratch, &plan, &frames, &stored);
         }
     }

@@ -12,9 +12,9 @@ use records::RawPath;
 
 use crate::cut::By;
 
-/// Cut scans into tasks, each a frame range to integrate by one recipe.
+/// Cut scans into tasks, each a frame range to integrate by one recipe or by several in one pass.
 ///
-/// Reads scan records and writes task records. The recipe is resolved once: its defaults filled in,
+/// Reads scan records and writes task records. A recipe is resolved once: its defaults filled in,
 /// the PONI text and the digest of every file with it, and written below the output root.
 #[derive(Parser)]
 #[command(name = "plan-split", version)]
@@ -31,13 +31,15 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "bytes=2G")]
     pub by: By,
 
-    /// A name that ends the finals' names, where several recipes share an output root
-    #[arg(long, value_name = "NAME")]
-    pub recipe_name: Option<String>,
+    /// A name that ends the finals' names, where several recipes share an output root; once a recipe, in order
+    /// [default for several: the names of their files]
+    #[arg(long, value_name = "NAME", action = ArgAction::Append)]
+    pub recipe_name: Vec<String>,
 
-    /// A recipe file (TOML), whose keys are the names of these flags; flags win
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub recipe: Option<PathBuf>,
+    /// A recipe file (TOML), whose keys are the names of these flags; flags win. May be repeated: frames are read
+    /// once, and integrated by all
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
+    pub recipe: Vec<PathBuf>,
 
     #[command(flatten)]
     pub flags: RecipeFlags,

@@ -5,6 +5,7 @@ mod args;
 mod cut;
 mod names;
 mod plan;
+mod recipes;
 
 use std::process::ExitCode;
 

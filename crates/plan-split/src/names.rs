@@ -32,7 +32,7 @@ fn scan_label(entry: &str) -> String {
 }
 
 /// A name without a separator, so that it stays one component of a path.
-fn plain(name: &str) -> String {
+pub fn plain(name: &str) -> String {
     name.chars().map(|letter| if letter == '/' || letter.is_control() { '_' } else { letter }).collect()
 }
 

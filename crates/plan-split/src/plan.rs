@@ -1,16 +1,15 @@
 //! Scan records to task records.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use geometry::{Detector, Material, Poni, Unit, UnknownMaterial};
-use manners::atomic;
-use recipe::{Recipe, Settings};
-use records::{Acquisition, RawPath, Scan, Task};
+use recipe::Settings;
+use records::{Acquisition, RawPath, Scan, Task, TaskRecipe};
 
 use crate::args::Args;
 use crate::cut::{By, cut};
 use crate::names::final_path;
+use crate::recipes::{self, Planned};
 
 /// Why there is no plan, or none for a scan.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +17,12 @@ pub enum Error {
     /// The recipe is not complete, or wrong.
     #[error(transparent)]
     Recipe(#[from] recipe::Error),
+    /// Several recipes that can't be told apart.
+    #[error("recipes: {why}")]
+    Names {
+        /// What is wrong.
+        why: String,
+    },
     /// The PONI file, its detector or the unit is not one that can be used.
     #[error("{}: {why}", poni.display())]
     Geometry {
@@ -70,32 +75,23 @@ pub enum Error {
     },
 }
 
-/// One recipe, one output root, and the finals that are spoken for.
+/// The recipes, one output root, and the finals that are spoken for.
 pub struct Planner {
     out: PathBuf,
     by: By,
-    recipe_name: Option<String>,
-    recipe: RawPath,
-    digest: String,
-    detector: Option<Detector>,
+    recipes: Vec<Planned>,
     finals: HashMap<RawPath, (String, RawPath)>,
 }
 
 impl Planner {
-    /// Resolves the recipe and writes it below the output root.
+    /// Resolves the recipes and writes them below the output root.
     ///
     /// # Errors
     /// A recipe that is wrong or not complete, a PONI that can't be used, an output root that can't be written.
     pub fn new(args: Args) -> Result<Self, Error> {
-        let base = args.recipe.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
-        let recipe = Recipe::resolve(&Settings::from(args.flags).over(base))?;
-        let (recipe, detector) = with_detector(recipe)?;
         let out = std::path::absolute(&args.out).map_err(|why| Error::Write { path: args.out.clone(), why })?;
-        let path = out.join(recipe.file_name());
-        write_recipe(&path, &recipe.to_toml()).map_err(|why| Error::Write { path: path.clone(), why })?;
-        let digest = recipe.digest();
-        let (by, recipe_name) = (args.by, args.recipe_name);
-        Ok(Self { out, by, recipe_name, recipe: path.into(), digest, detector, finals: HashMap::new() })
+        let recipes = recipes::resolve(&args.recipe, &args.recipe_name, &Settings::from(args.flags), &out)?;
+        Ok(Self { out, by: args.by, recipes, finals: HashMap::new() })
     }
 
     /// The tasks of a scan, made as they are asked for.
@@ -111,63 +107,51 @@ impl Planner {
         if !acquisition.below.stays_below() {
             return Err(Error::Outside { path: acquisition.below });
         }
-        if let Some(expected) = &self.detector {
-            let shape = acquisition.shape.map(|length| length as usize);
-            expected.fits(shape).map_err(|why| Error::Fit { entry: entry.clone(), detector, why: why.to_string() })?;
+        let shape = acquisition.shape.map(|length| length as usize);
+        for expected in self.recipes.iter().filter_map(|recipe| recipe.detector.as_ref()) {
+            let unfit = |why: geometry::DetectorError| {
+                let (entry, detector) = (entry.clone(), detector.clone());
+                Error::Fit { entry, detector, why: why.to_string() }
+            };
+            expected.fits(shape).map_err(unfit)?;
         }
-        let final_file = final_path(&acquisition, self.recipe_name.as_deref());
-        match self.finals.get(&final_file) {
-            Some((taken, other)) if *taken != id || *other != acquisition.file => {
-                return Err(Error::Meets { entry, path: final_file, other: other.clone() });
-            }
-            _ => self.finals.insert(final_file.clone(), (id.clone(), acquisition.file.clone())),
-        };
-        let (recipe, digest, out) = (self.recipe.clone(), self.digest.clone(), RawPath::from(self.out.clone()));
+        let recipes: Vec<TaskRecipe> = self.recipes.iter().map(|recipe| of_task(recipe, &acquisition)).collect();
+        for TaskRecipe { final_file, .. } in &recipes {
+            match self.finals.get(final_file) {
+                Some((taken, other)) if *taken != id || *other != acquisition.file => {
+                    return Err(Error::Meets { entry, path: final_file.clone(), other: other.clone() });
+                }
+                _ => self.finals.insert(final_file.clone(), (id.clone(), acquisition.file.clone())),
+            };
+        }
+        let out = RawPath::from(self.out.clone());
         let cuts = cut(&acquisition, self.by);
         let rest = Acquisition { sources: Vec::new(), ..acquisition };
-        Ok(cuts.map(move |cut| Task {
-            id: Task::identity(&id, &digest, &cut.range),
-            scan: id.clone(),
-            recipe: recipe.clone(),
-            recipe_digest: digest.clone(),
-            out: out.clone(),
-            part: Task::part_path(&id, &digest, &cut.range),
-            final_file: final_file.clone(),
-            bytes: cut.bytes(),
-            range: cut.range,
-            acquisition: Acquisition { sources: cut.sources, ..rest.clone() },
+        Ok(cuts.filter_map(move |cut| {
+            let digests = recipes.iter().map(|recipe| recipe.recipe_digest.as_str());
+            let task = Task {
+                id: Task::identity(&id, digests, &cut.range),
+                scan: id.clone(),
+                out: out.clone(),
+                bytes: cut.bytes(),
+                range: cut.range.clone(),
+                acquisition: Acquisition { sources: cut.sources, ..rest.clone() },
+                ..Task::default()
+            };
+            task.with_recipes(recipes.iter().map(|recipe| TaskRecipe {
+                part: Task::part_path(&id, &recipe.recipe_digest, &cut.range),
+                ..recipe.clone()
+            }))
         }))
     }
 }
 
-/// The detector that the PONI names, where its shape can be known without opening a detector file;
-/// that file becomes part of the recipe.
-fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
-    let poni_file = recipe.poni_file.to_path_buf();
-    let wrong = |why: String| Error::Geometry { poni: poni_file.clone(), why };
-    let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
-    let unit: Unit =
-        recipe.unit.parse().map_err(|why| recipe::Error::Setting { key: "unit", why: format!("{why}") })?;
-    if unit.needs_wavelength() && poni.wavelength.is_none() {
-        return Err(wrong(format!("unit {unit} needs the wavelength, and the PONI has none")));
+/// A recipe as the tasks of a scan name it, but for the part.
+fn of_task(recipe: &Planned, scan: &Acquisition) -> TaskRecipe {
+    TaskRecipe {
+        recipe: recipe.file.clone(),
+        recipe_digest: recipe.digest.clone(),
+        part: RawPath::default(),
+        final_file: final_path(scan, recipe.name.as_deref()),
     }
-    if let Some(sensor) = &recipe.sensor {
-        let wrong = |why: String| recipe::Error::Setting { key: "sensor", why: format!("{sensor}: {why}") };
-        let material: Material = sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
-        let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
-        material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
-    }
-    match poni.detector.file() {
-        Some(file) => Ok((recipe.with_detector_file(Path::new(file))?, None)),
-        None => Ok((recipe, Some(Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?))),
-    }
-}
-
-/// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.
-fn write_recipe(path: &Path, text: &str) -> std::io::Result<()> {
-    if std::fs::read_to_string(path).is_ok_and(|there| there == text) {
-        return Ok(());
-    }
-    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-    atomic::write(path, text)
 }

@@ -36,7 +36,7 @@ pub use id::Digest;
 pub use outcome::{Seconds, Summary, TaskResult};
 pub use path::RawPath;
 pub use span::{Span, Spans};
-pub use task::Task;
+pub use task::{Task, TaskRecipe};
 pub use wire::{Error, Record, VERSION};
 
 /// Fields that this version does not know, kept in their order.

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Absent, Extra, RawPath, Spans, Task};
 
-/// A task that was worked on, or found done. `type` is `result`; `id` is the task's.
+/// What came of one recipe of a task that was worked on, or found done. `type` is `result`; `id` is the
+/// task's, and a task of several recipes has a result for each. What they have in common (bytes read,
+/// seconds) is shared out evenly among those that were worked on, so that results add up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
     /// What the task said.
@@ -43,6 +45,19 @@ pub struct Seconds {
     pub write: f64,
     /// From the task's start to its end.
     pub wall: f64,
+}
+
+impl Seconds {
+    /// An even share of them.
+    pub fn over(self, shares: u64) -> Self {
+        let share = |seconds: f64| seconds / shares as f64;
+        Self {
+            read: share(self.read),
+            integrate: share(self.integrate),
+            write: share(self.write),
+            wall: share(self.wall),
+        }
+    }
 }
 
 /// One scan's final file. `type` is `summary`; `id` is the digest of scan and recipe.

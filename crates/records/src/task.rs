@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::wire::check_id;
 use crate::{Acquisition, Digest, RawPath, Span, Spans};
 
-/// A frame range of one scan to integrate. `type` is `task`. It says all that its scan record
-/// says, with the sources of its range alone, so that the line can be run anywhere by itself.
+/// A frame range of one scan to integrate, by one recipe or by several in one pass. `type` is `task`. It
+/// says all that its scan record says, with the sources of its range alone, so that the line can be run
+/// anywhere by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Digest of scan, recipe and frame range.
+    /// Digest of scan, recipes and frame range.
     pub id: String,
     /// The scan's id.
     pub scan: String,
@@ -28,6 +29,9 @@ pub struct Task {
     /// The final's path below `out`.
     #[serde(rename = "final")]
     pub final_file: RawPath,
+    /// The recipes beyond the first: each frame is decoded once, and integrated by all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<TaskRecipe>,
     /// The cost: stored bytes of the range.
     pub bytes: u64,
     /// The scan's own fields, with the sources of `range` alone.
@@ -35,17 +39,62 @@ pub struct Task {
     pub acquisition: Acquisition,
 }
 
+/// One recipe of a task, and where its results go.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TaskRecipe {
+    /// The resolved recipe's file, absolute.
+    pub recipe: RawPath,
+    /// The resolved recipe's digest.
+    pub recipe_digest: String,
+    /// The part's path below the task's `out`.
+    pub part: RawPath,
+    /// The final's path below the task's `out`.
+    #[serde(rename = "final")]
+    pub final_file: RawPath,
+}
+
 impl Task {
     pub(crate) fn check(&self) -> Result<(), String> {
         check_id("scan", &self.scan)?;
         check_id("recipe_digest", &self.recipe_digest)?;
+        self.more.iter().try_for_each(|more| check_id("recipe_digest", &more.recipe_digest))?;
         self.acquisition.check()
     }
 
     /// The identity of a task.
-    pub fn identity(scan: &str, recipe_digest: &str, range: &Spans) -> String {
+    pub fn identity<'a>(scan: &str, recipe_digests: impl IntoIterator<Item = &'a str>, range: &Spans) -> String {
         let range = serde_json::to_string(range).expect("numbers always serialize");
-        Digest::new("task").text(scan).text(recipe_digest).text(&range).short()
+        let of_scan = Digest::new("task").text(scan);
+        recipe_digests.into_iter().fold(of_scan, |digest, recipe| digest.text(recipe)).text(&range).short()
+    }
+
+    /// All recipes of the task, in order; one at the least.
+    pub fn recipes(&self) -> impl Iterator<Item = TaskRecipe> {
+        let first = TaskRecipe {
+            recipe: self.recipe.clone(),
+            recipe_digest: self.recipe_digest.clone(),
+            part: self.part.clone(),
+            final_file: self.final_file.clone(),
+        };
+        std::iter::once(first).chain(self.more.iter().cloned())
+    }
+
+    /// The task with these recipes in place of its own. `None` where there are none.
+    pub fn with_recipes(self, recipes: impl IntoIterator<Item = TaskRecipe>) -> Option<Self> {
+        let mut recipes = recipes.into_iter();
+        let TaskRecipe { recipe, recipe_digest, part, final_file } = recipes.next()?;
+        Some(Self { recipe, recipe_digest, part, final_file, more: recipes.collect(), ..self })
+    }
+
+    /// The task once a recipe, each with that recipe alone and the id of the whole: what is known of
+    /// frames, parts and finals is known by one recipe.
+    pub fn by_recipe(self) -> Vec<Self> {
+        let alone = |task: Self, recipe| task.with_recipes([recipe]).expect("a recipe was given");
+        let recipes: Vec<TaskRecipe> = self.recipes().collect();
+        let Some((last, others)) = recipes.split_last() else { return Vec::new() };
+        let mut tasks: Vec<Self> = others.iter().map(|recipe| alone(self.clone(), recipe.clone())).collect();
+        tasks.push(alone(self, last.clone()));
+        tasks
     }
 
     /// Where the part with the frames of `range` lies below the output root: all parts of a scan and
@@ -78,6 +127,26 @@ mod tests {
         let interleaved = part(Span::strided(0, 4, 2).into());
         assert!(interleaved.starts_with(".azpipe/parts/5c/0123456789abcdef/00000000-"));
         assert_ne!(interleaved, part(Span::strided(0, 5, 2).into()));
+    }
+
+    #[test]
+    fn a_task_of_several_recipes_is_one_of_each() {
+        let recipe = |digest: &str| TaskRecipe { recipe_digest: digest.to_owned(), ..TaskRecipe::default() };
+        let task = Task { id: "7a".to_owned(), ..Task::default() }.with_recipes(["a", "b", "c"].map(recipe)).unwrap();
+        assert_eq!((task.recipe_digest.as_str(), task.more.len()), ("a", 2));
+        let alone = task.clone().by_recipe();
+        let told: Vec<_> = alone.iter().map(|task| (task.id.as_str(), task.recipe_digest.as_str())).collect();
+        assert_eq!(told, [("7a", "a"), ("7a", "b"), ("7a", "c")]);
+        assert!(alone.iter().all(|task| task.more.is_empty()));
+        assert_eq!(task.clone().with_recipes(task.recipes()).unwrap(), task);
+        assert_eq!(task.with_recipes([]), None);
+    }
+
+    #[test]
+    fn the_id_is_of_all_recipes_in_their_order() {
+        let id = |recipes: &[&str]| Task::identity("5c", recipes.iter().copied(), &Spans::all(3));
+        assert_ne!(id(&["a"]), id(&["a", "b"]));
+        assert_ne!(id(&["b", "a"]), id(&["a", "b"]));
     }
 
     #[test]

@@ -26,7 +26,8 @@ mod strict {
     record!(Scan: r#type("type"), v, id, below, entry, detector, complete, frames, shape, dtype, codec, sources;
         optional: file, file_b64, dataset, title, start_time, end_time, end_reason, chunk, exposure_time, counters, absent);
     record!(Task: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
-        below, entry, detector, complete, frames, shape, dtype, codec, sources; optional: file, file_b64);
+        below, entry, detector, complete, frames, shape, dtype, codec, sources; optional: file, file_b64, more);
+    record!(TaskRecipe: recipe, recipe_digest, part, last("final"));
     record!(TaskResult: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
         below, entry, detector, complete, frames, shape, dtype, codec, sources,
         done, skipped, read_bytes, seconds, device, engine, host; optional: file, file_b64, missing, part_digest);
@@ -58,6 +59,8 @@ fn a_written_line_holds_the_documented_fields_and_no_others() {
     let written = |kind| Record::parse(golden(kind)).unwrap().to_line();
     holds::<strict::Scan>(&written("scan"));
     holds::<strict::Task>(&written("task"));
+    let task: Value = serde_json::from_str(&written("task")).unwrap();
+    holds::<strict::TaskRecipe>(&task["more"][0].to_string());
     holds::<strict::TaskResult>(&written("result"));
     holds::<strict::Summary>(&written("summary"));
     holds::<strict::Fail>(&written("fail"));
@@ -113,6 +116,8 @@ fn ids_that_would_lead_elsewhere_and_numbers_without_bounds_are_refused() {
         assert!(refuse("task", "scan", id.into()).contains("letters and digits"), "{id:?}");
     }
     assert!(refuse("result", "recipe_digest", "..".into()).contains("`recipe_digest`"));
+    let more = serde_json::json!([{"recipe": "/r", "recipe_digest": "../..", "part": "p", "final": "f"}]);
+    assert!(refuse("task", "more", more).contains("`recipe_digest`"));
     assert!(refuse("scan", "frames", (1u64 << 60).into()).contains("at the most"));
     assert!(refuse("task", "shape", serde_json::json!([1u64 << 40, 1u64 << 40])).contains("pixels"));
     assert!(refuse("task", "range", serde_json::json!([[0, 1u64 << 60]])).contains("up to 134217728"));

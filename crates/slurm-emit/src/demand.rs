@@ -1,7 +1,9 @@
 //! What a job needs by itself: memory and time, estimated from the plan.
 
+use std::collections::HashMap;
+
 use recipe::Recipe;
-use records::Task;
+use records::{RawPath, Task};
 
 use crate::error::Error;
 use crate::memory::Memory;
@@ -16,26 +18,32 @@ const BATCH_FRAMES: u64 = 16;
 /// f64 and f32, and two entries or so, twice, for the matrix is built before it is put in order.
 const BYTES_A_PIXEL: u64 = 300;
 
+/// Bytes a pixel that stay of a recipe: its matrix, normalization and mask.
+const BYTES_KEPT_A_PIXEL: u64 = 40;
+
 /// The program, HDF5 and its caches.
 const BYTES_A_PROCESS: u64 = 1 << 30;
 
 /// Memory for the jobs of a plan, half as much again as ai-integrate is expected to use, in whole GiB.
 ///
-/// A process has the matrix and the corrections once, and each thread the stored bytes of its frames,
-/// a frame being decoded, and the patterns of the frames.
+/// A process has the matrix and the corrections of each recipe once, and each thread the stored bytes of
+/// its frames, a frame being decoded, and the patterns of the frames, of all recipes of the task.
 ///
 /// # Errors
 /// A recipe that can't be read.
 pub fn memory(plan: &Plan, size: &Size) -> Result<Memory, Error> {
-    let mut bins = 0;
+    let mut bins_of = HashMap::new();
     for (path, digest) in plan.recipes() {
         let recipe = Recipe::load(path, digest).map_err(|why| Error::Recipe { why })?;
-        bins = bins.max(recipe.npt * recipe.npt_azim);
+        bins_of.insert(path, recipe.npt * recipe.npt_azim);
     }
+    let of_task = |recipes: &[RawPath]| recipes.iter().map(|path| bins_of[path.as_path()]).sum::<u64>();
+    let bins = plan.together().map(of_task).max().unwrap_or(0);
+    let kept = BYTES_KEPT_A_PIXEL * (bins_of.len() as u64).saturating_sub(1);
     let Largest { pixels, frame, stored } = plan.largest();
     let patterns = 2 * bins * size_of::<f64>() as u64;
     let thread = BATCH_FRAMES * (stored + patterns) + 4 * frame;
-    let all = BYTES_A_PROCESS + pixels * BYTES_A_PIXEL + size.cpus() * thread;
+    let all = BYTES_A_PROCESS + pixels * (BYTES_A_PIXEL + kept) + size.cpus() * thread;
     Ok(Memory::from_bytes((all * 3 / 2).next_multiple_of(1 << 30)))
 }
 

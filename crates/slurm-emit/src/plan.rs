@@ -1,6 +1,6 @@
 //! The plan: the tasks as they came, one line each.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,8 @@ pub struct Plan {
     costs: Vec<u64>,
     names: Vec<(String, String)>,
     recipes: BTreeMap<RawPath, String>,
+    /// The recipes' files of each task, where they are known; equal ones once.
+    together: BTreeSet<Vec<RawPath>>,
     largest: Largest,
     ids: HashSet<String>,
 }
@@ -47,9 +49,10 @@ impl Plan {
         if new {
             self.costs.push(task.bytes);
             self.largest = self.largest.with(&task);
-            if !task.recipe.as_os_str().is_empty() {
-                self.recipes.insert(task.recipe.clone(), task.recipe_digest.clone());
-            }
+            let known = task.recipes().filter(|recipe| !recipe.recipe.as_os_str().is_empty());
+            let known: Vec<(RawPath, String)> = known.map(|recipe| (recipe.recipe, recipe.recipe_digest)).collect();
+            self.together.insert(known.iter().map(|(path, _)| path.clone()).collect());
+            self.recipes.extend(known);
             self.names.push((task.id.clone(), task.scan.clone()));
             self.lines.push(Record::from(task).to_line());
         }
@@ -83,6 +86,11 @@ impl Plan {
     /// The resolved recipes' files, and their digests.
     pub fn recipes(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.recipes.iter().map(|(path, digest)| (path.as_path(), digest.as_str()))
+    }
+
+    /// The recipes' files that tasks apply in one pass.
+    pub fn together(&self) -> impl Iterator<Item = &[RawPath]> {
+        self.together.iter().map(Vec::as_slice)
     }
 
     /// The largest frames.

@@ -32,6 +32,11 @@ impl Pipeline {
         Ok(Pipeline { steps, dtype, big_endian })
     }
 
+    /// A pipeline without filters, of pixels as they are in memory.
+    pub fn native(dtype: PixelType) -> Pipeline {
+        Pipeline { steps: Vec::new(), dtype, big_endian: cfg!(target_endian = "big") }
+    }
+
     /// The pixels' type.
     pub fn dtype(&self) -> PixelType {
         self.dtype

@@ -9,7 +9,6 @@ use super::table::Table;
 use crate::backend::Backend;
 use crate::bitmap::Bitmap;
 use crate::decode::DecodeError;
-use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Statics};
@@ -24,12 +23,19 @@ const FEW_BRIGHT: u32 = 400;
 
 /// Memory of a group of `L` frames.
 pub(crate) struct Workspace<const L: usize> {
-    table: Table<L>,
+    /// One a plan.
+    shares: Vec<Share<L>>,
     lanes: Vec<Lane>,
     buffers: Vec<Buffers>,
     low: Box<[[u8; L]; TILE]>,
     high: Box<[[u8; L]; TILE]>,
     real: Box<[[f64; L]; TILE]>,
+}
+
+/// What a group has of one plan.
+#[derive(Default)]
+struct Share<const L: usize> {
+    table: Table<L>,
     without: Without,
 }
 
@@ -45,13 +51,12 @@ struct Without {
 impl<const L: usize> Default for Workspace<L> {
     fn default() -> Workspace<L> {
         Workspace {
-            table: Table::default(),
+            shares: Vec::new(),
             lanes: (0..L).map(|_| Lane::default()).collect(),
             buffers: (0..L).map(|_| Buffers::default()).collect(),
             low: boxed(0),
             high: boxed(0),
             real: boxed(0.),
-            without: Without::default(),
         }
     }
 }
@@ -62,24 +67,30 @@ fn boxed<T: Copy, const L: usize>(value: T) -> Box<[[T; L]; TILE]> {
 }
 
 impl<const L: usize> Workspace<L> {
-    /// Integrates as many as `L` frames. A source that fails leaves its error, and no trace in the others' sums.
+    /// Integrates as many as `L` frames by plans that share the rules: each tile is read once, and summed by all of
+    /// them while it is in the cache. Sums come by frame, then by plan. A source that fails leaves its error, and no
+    /// trace in the others' sums.
     pub(crate) fn integrate<T: Pixel, B: Backend<L>>(
         &mut self,
         backend: B,
-        plan: &Plan,
+        plans: &[&Plan],
         rules: &Rules<T>,
         sources: Vec<Result<Source<'_>, DecodeError>>,
-    ) -> Vec<Result<Sums, DecodeError>> {
+    ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         assert!(sources.len() <= L, "{} frames for {L} lanes", sources.len());
-        self.table.reset(plan.nbins(), plan.counts_variance());
+        let (first, others) = plans.split_first().expect("frames are summed by one plan at the least");
+        self.shares.resize_with(plans.len(), Share::default);
+        for (share, plan) in self.shares.iter_mut().zip(plans) {
+            share.table.reset(plan.nbins(), plan.counts_variance());
+        }
         let mut sources = sources;
         for lane in &mut self.lanes {
             (lane.width, lane.invalid) = (Width::Zero, Vec::new());
         }
-        for (number, unused) in plan.unused.iter().enumerate() {
-            let columns = plan.matrix.tile(number);
-            let used = Bitmap::FULL.without(unused).bytes();
-            let place = Place { number, pixels: plan.pixels(), unused, used: &used };
+        for (number, unused) in first.unused.iter().enumerate() {
+            let unused = others.iter().fold(*unused, |all, plan| all.zip(&plan.unused[number], |a, b| a & b));
+            let used = Bitmap::FULL.without(&unused).bytes();
+            let place = Place { number, pixels: first.pixels(), unused: &unused, used: &used };
             for (source, (lane, buffers)) in sources.iter_mut().zip(self.lanes.iter_mut().zip(&mut self.buffers)) {
                 let Ok(opened) = source else { continue };
                 if let Err(error) = opened.read(backend, place, rules, buffers, lane) {
@@ -87,9 +98,11 @@ impl<const L: usize> Workspace<L> {
                     *source = Err(error);
                 }
             }
-            self.accumulate(backend, columns);
+            self.accumulate(backend, plans, number);
         }
-        sources.into_iter().enumerate().map(|(lane, source)| source.map(|_| self.sums(backend, lane, plan))).collect()
+        let sums =
+            |(lane, source): (usize, Result<Source<'_>, DecodeError>)| source.map(|_| self.sums(backend, lane, plans));
+        sources.into_iter().enumerate().map(sums).collect()
     }
 
     /// The pixels that are set in any lane.
@@ -97,24 +110,23 @@ impl<const L: usize> Workspace<L> {
         self.lanes.iter().fold(Bitmap::EMPTY, |all, lane| all.zip(of(lane), |a, b| a | b))
     }
 
-    fn sums<B: Backend<L>>(&mut self, backend: B, lane: usize, plan: &Plan) -> Sums {
-        let (signal, excess) = (self.table.signal(lane), self.table.excess(lane));
+    /// The sums of the frame in a lane, by each plan.
+    fn sums<B: Backend<L>>(&mut self, backend: B, lane: usize, plans: &[&Plan]) -> Vec<Sums> {
         let invalid = &mut self.lanes[lane].invalid;
-        if invalid.is_empty() {
-            return Sums::complete(plan, signal, excess, None);
-        }
         // Several ranges of invalid values are looked for one after another.
         invalid.sort_unstable();
-        // Frame after frame it is mostly the same pixels.
-        if self.without.plan != plan.id() || self.without.invalid != *invalid {
-            let statics = backend.statics_without(plan, invalid);
-            self.without = Without { plan: plan.id(), invalid: std::mem::take(invalid), statics };
+        let invalid = std::mem::take(invalid);
+        if let ([plan], [share]) = (plans, &mut self.shares[..]) {
+            return vec![share.sums(backend, lane, plan, invalid)];
         }
-        Sums::complete(plan, signal, excess, Some(&self.without.statics))
+        // A pixel that one plan has may be masked in another.
+        let of_plan = |plan: &Plan| invalid.iter().copied().filter(|&pixel| plan.uses(pixel as usize)).collect();
+        let shares = self.shares.iter_mut().zip(plans);
+        shares.map(|(share, plan)| share.sums(backend, lane, plan, of_plan(plan))).collect()
     }
 
     /// Adds the tile that the lanes hold.
-    fn accumulate<B: Backend<L>>(&mut self, backend: B, columns: Tile<'_>) {
+    fn accumulate<B: Backend<L>>(&mut self, backend: B, plans: &[&Plan], number: usize) {
         let width = self.lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
         if width == Width::Zero {
             return;
@@ -122,29 +134,54 @@ impl<const L: usize> Workspace<L> {
         for lane in &mut self.lanes {
             lane.widen(width);
         }
+        let (lit, bright) = match width {
+            Width::Narrow => (self.any(|lane| &lane.lit), self.any(|lane| &lane.bright)),
+            _ => (Bitmap::FULL, Bitmap::FULL),
+        };
+        if width <= Width::Middle {
+            backend.interleave(each(&self.lanes, |lane| &lane.low), &mut self.low);
+        }
         match width {
-            Width::Zero => {}
-            Width::Narrow => {
-                let (lit, bright) = (self.any(|lane| &lane.lit), self.any(|lane| &lane.bright));
-                let selection = match (lit.count(), bright.count()) {
-                    (..FEW_LIT, _) => Selection::Lit(&lit),
-                    (_, ..FEW_BRIGHT) => Selection::Bright(&bright),
-                    _ => Selection::All,
-                };
-                backend.interleave(each(&self.lanes, |lane| &lane.low), &mut self.low);
-                backend.accumulate(&mut self.table, columns, &Narrow(&self.low), selection);
-            }
-            Width::Middle => {
-                backend.interleave(each(&self.lanes, |lane| &lane.low), &mut self.low);
-                backend.interleave(each(&self.lanes, |lane| &lane.high), &mut self.high);
-                let column = Middle { low: &self.low, high: &self.high };
-                backend.accumulate(&mut self.table, columns, &column, Selection::All);
-            }
+            Width::Middle => backend.interleave(each(&self.lanes, |lane| &lane.high), &mut self.high),
             Width::Real => {
                 backend.interleave_reals(std::array::from_fn(|lane| &self.lanes[lane].real), &mut self.real);
-                backend.accumulate(&mut self.table, columns, &Real(&self.real), Selection::All);
+            }
+            Width::Zero | Width::Narrow => {}
+        }
+        for (Share { table, .. }, plan) in self.shares.iter_mut().zip(plans) {
+            let (columns, unused) = (plan.matrix.tile(number), &plan.unused[number]);
+            let (lit, bright) = (lit.without(unused), bright.without(unused));
+            let selection = match (lit.count(), bright.count()) {
+                (0, _) => continue,
+                (..FEW_LIT, _) => Selection::Lit(&lit),
+                (_, ..FEW_BRIGHT) => Selection::Bright(&bright),
+                _ => Selection::All,
+            };
+            match width {
+                Width::Zero => {}
+                Width::Narrow => backend.accumulate(table, columns, &Narrow(&self.low), selection),
+                Width::Middle => {
+                    backend.accumulate(table, columns, &Middle { low: &self.low, high: &self.high }, selection);
+                }
+                Width::Real => backend.accumulate(table, columns, &Real(&self.real), selection),
             }
         }
+    }
+}
+
+impl<const L: usize> Share<L> {
+    /// The sums of the frame in a lane, whose invalid pixels these are.
+    fn sums<B: Backend<L>>(&mut self, backend: B, lane: usize, plan: &Plan, invalid: Vec<u32>) -> Sums {
+        let (signal, excess) = (self.table.signal(lane), self.table.excess(lane));
+        if invalid.is_empty() {
+            return Sums::complete(plan, signal, excess, None);
+        }
+        // Frame after frame it is mostly the same pixels.
+        if self.without.plan != plan.id() || self.without.invalid != invalid {
+            let statics = backend.statics_without(plan, &invalid);
+            self.without = Without { plan: plan.id(), invalid, statics };
+        }
+        Sums::complete(plan, signal, excess, Some(&self.without.statics))
     }
 }
 

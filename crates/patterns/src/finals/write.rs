@@ -191,7 +191,7 @@ fn whole_scan(target: &Target, supply: &Supply) -> Task {
     let (task, range) = (target.task(), Spans::all(target.frames()));
     let sources = supply.stamps.sources(target.frames());
     Task {
-        id: Task::identity(&task.scan, &task.recipe_digest, &range),
+        id: Task::identity(&task.scan, [task.recipe_digest.as_str()], &range),
         part: Task::part_path(&task.scan, &task.recipe_digest, &range),
         bytes: sources.iter().map(|source| source.bytes).sum(),
         range,

@@ -69,12 +69,13 @@ pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
     let sources = acquisition.sources.iter().filter_map(|source| source.within(range)).collect();
     let absent = acquisition.absent_in(range);
     Task {
-        id: Task::identity(&scan, &digest, range),
+        id: Task::identity(&scan, [digest.as_str()], range),
         part: Task::part_path(&scan, &digest, range),
         range: range.clone(),
         recipe: "/out/.azpipe/recipe.toml".into(),
         out: "/out".into(),
         final_file: "sample_scan0001_p3.h5".into(),
+        more: Vec::new(),
         bytes: 0,
         acquisition: Acquisition { sources, absent, ..acquisition.clone() },
         scan,

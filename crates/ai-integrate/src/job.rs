@@ -1,0 +1,107 @@
+//! One recipe of a task: what of it is done already, and what the rest is integrated with.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use integrator::Integrator;
+use manners::Filter;
+use patterns::part::{self, PartHead, PartWriter};
+use patterns::{Axes, Axis, Shared, Weights, coverage};
+use records::{Absent, RawPath, Spans, Task};
+
+use crate::engine::{Method, Methods};
+use crate::monitor::Monitor;
+use crate::task::Refusal;
+
+/// A task of one recipe.
+pub struct Job {
+    /// The task, with this recipe alone.
+    pub task: Task,
+    /// Frames that are known to be absent.
+    pub absent: Vec<Absent>,
+    /// Frames that earlier runs have integrated.
+    pub covered: Spans,
+    /// The others, rising.
+    pub todo: Spans,
+    /// What they are integrated with; none is needed where there is nothing to do.
+    pub means: Option<Means>,
+    method: Arc<Method>,
+}
+
+/// What a recipe's frames are integrated with.
+pub struct Means {
+    /// The recipe's integrator.
+    pub integrator: Arc<Integrator>,
+    /// The monitor of each frame.
+    pub monitor: Monitor,
+}
+
+impl Job {
+    /// What there is to do of a task of one recipe, made ready. With `force`, nothing counts as done.
+    ///
+    /// # Errors
+    /// The recipe or a file of it can't be read, or has changed; it can't be applied to the frames; a monitor
+    /// that the scan does not have.
+    pub fn of(task: &Task, methods: &Methods, force: bool, filter: &Filter) -> Result<Self, Refusal> {
+        let method = methods.of(task)?;
+        let absent = task.acquisition.absent_in(&task.range);
+        let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
+        let covered = match force {
+            true => Spans::default(),
+            false => covered(task, filter).and(&there),
+        };
+        let todo = there.minus(&covered);
+        let means = match todo.is_empty() {
+            true => None,
+            false => {
+                let monitor = Monitor::read(task, &method.recipe.monitor)?;
+                Some(Means { integrator: method.integrator()?, monitor })
+            }
+        };
+        Ok(Self { task: task.clone(), absent, covered, todo, means, method })
+    }
+
+    /// A part for the frames that are to be integrated now.
+    ///
+    /// # Errors
+    /// It can't be created.
+    pub fn part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::Error> {
+        let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
+        let head = PartHead { task: self.task.clone(), recipe: self.method.recipe.clone() };
+        PartWriter::create(&self.task.out, &path, &head, &shared(integrator))
+    }
+
+    /// The name of a part that lacks frames that were to be in it: that of the frames that are `done`, lest it
+    /// replaces a better one of another run; where there is none, of those that were `lost`.
+    pub fn part_name(&self, done: &Spans, lost: &Spans) -> OsString {
+        let name = |frames: &Spans| {
+            let path: RawPath = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
+            path.file_name().map_or(OsString::new(), OsString::from)
+        };
+        if done.is_empty() {
+            let mut of_lost = OsString::from("lost-");
+            of_lost.push(name(lost));
+            return of_lost;
+        }
+        name(done)
+    }
+}
+
+/// The frames of the task that earlier runs have integrated.
+fn covered(task: &Task, filter: &Filter) -> Spans {
+    let found = coverage::find(&task.out, task);
+    found.unusable.iter().for_each(|why| filter.warn(why));
+    found.done()
+}
+
+fn shared(integrator: &Integrator) -> Shared {
+    let axis = |axis: &integrator::Axis| Axis {
+        name: axis.name.to_owned(),
+        units: axis.units.to_owned(),
+        centers: axis.centers.clone(),
+    };
+    let plan = integrator.plan();
+    let weights =
+        Weights { norm: plan.norm().to_vec(), norm_sq: plan.norm_sq().to_vec(), count: plan.count().to_vec() };
+    Shared { axes: Axes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) }, weights }
+}

@@ -1,0 +1,126 @@
+//! Frames integrated by several recipes in one pass.
+
+use std::io;
+
+use frames::store::{Chunk, Coding};
+use kernels::{DecodeError, Invalid, Pipeline, Plan, Scratch, Stored, Sums};
+
+use crate::Error;
+use crate::assemble::{AssembleError, Assembler};
+use crate::integrator::{Decoder, Integrator};
+
+/// Integrators for the same frames. A frame is read and decoded once for all of them, and its sums by each
+/// are those that it would give alone, to the bit.
+#[derive(Clone)]
+pub struct Together<'a> {
+    integrators: Vec<&'a Integrator>,
+}
+
+/// What a frame came to that was put together from its chunks.
+pub struct Assembled {
+    /// Its sums by each integrator.
+    pub sums: Vec<Sums>,
+    /// A digest of the stored bytes of its chunks.
+    pub digest: u64,
+    /// As [`Together::suspect`] gives it.
+    pub warning: Option<String>,
+}
+
+impl<'a> Together<'a> {
+    /// All of these, which must be for frames of one shape and type.
+    ///
+    /// # Panics
+    /// If they are for different frames, or there is none.
+    pub fn new(integrators: Vec<&'a Integrator>) -> Self {
+        assert!(!integrators.is_empty(), "frames are integrated by one recipe at the least");
+        let same = integrators.windows(2).all(|pair| pair[0].frames() == pair[1].frames());
+        assert!(same, "the integrators of a pass are for the same frames");
+        Self { integrators }
+    }
+
+    /// The integrators.
+    pub fn integrators(&self) -> &[&'a Integrator] {
+        &self.integrators
+    }
+
+    /// Bins of all patterns of a frame.
+    pub fn bins(&self) -> usize {
+        self.integrators.iter().map(|integrator| integrator.plan().nbins()).sum()
+    }
+
+    /// How chunks of this coding are decoded.
+    ///
+    /// # Errors
+    /// Another pixel type than that of the frames; a filter that is not known.
+    pub fn decoder(&self, coding: &Coding) -> Result<Decoder, Error> {
+        self.integrators[0].decoder(coding)
+    }
+
+    /// A warning where the PONI names no detector, nobody says which values are no measurement, and this
+    /// frame holds some that look like it. Only the first frame that it is asked for is looked at.
+    pub fn suspect(&self, decoder: &Decoder, frame: &Stored<'_>) -> Option<String> {
+        let decoded = || {
+            let (shape, dtype) = self.integrators[0].frames();
+            let mut pixels = vec![0; shape[0] * shape[1] * dtype.size()];
+            decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok().map(|()| pixels)
+        };
+        self.look(decoded)
+    }
+
+    /// What the first of the integrators that has something to say says.
+    fn look(&self, pixels: impl FnOnce() -> Option<Vec<u8>>) -> Option<String> {
+        let suspects: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.first_look()).collect();
+        if suspects.is_empty() {
+            return None;
+        }
+        let pixels = pixels()?;
+        suspects.into_iter().find_map(|suspect| suspect.look(&pixels))
+    }
+
+    /// The sums, by each integrator, of frames that are one chunk each. A frame that does not decode is an
+    /// error of its own. Methods that take whole frames decode them by themselves.
+    pub fn batch(
+        &self,
+        decoder: &Decoder,
+        frames: &[Stored<'_>],
+        scratch: &mut Scratch,
+    ) -> Vec<Result<Vec<Sums>, DecodeError>> {
+        let rows = kernels::integrate_by_all(decoder, &self.plans(), frames, scratch);
+        let all = |(row, frame): (Result<Vec<Sums>, DecodeError>, &Stored<'_>)| {
+            let mut summed = row?.into_iter();
+            let sums = |integrator: &&Integrator| match integrator.by_bin() {
+                Some(by_bin) => by_bin.integrate(decoder, integrator.plan(), integrator.invalid(), frame, scratch),
+                None => Ok(summed.next().expect("sums by each plan")),
+            };
+            self.integrators.iter().map(sums).collect()
+        };
+        rows.into_iter().zip(frames).map(all).collect()
+    }
+
+    /// The sums of the frame in `row` of a dataset whose chunks are no whole frames; see
+    /// [`Assembler::frame`].
+    ///
+    /// # Errors
+    /// A chunk can't be read or does not decode.
+    pub fn assembled(
+        &self,
+        decoder: &Decoder,
+        (assembler, scratch): (&mut Assembler, &mut Scratch),
+        row: u64,
+        chunks: &[Chunk],
+        read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
+    ) -> Result<Assembled, AssembleError> {
+        let (shape, dtype) = self.integrators[0].frames();
+        let (frame, digest) = assembler.frame(decoder, shape, row, chunks, read)?;
+        let stored = Stored { bytes: frame, filter_mask: 0 };
+        let sums = self.batch(&Pipeline::native(dtype), &[stored], scratch);
+        let sums = sums.into_iter().next().and_then(Result::ok).expect("a whole frame of native pixels decodes");
+        Ok(Assembled { sums, digest, warning: self.look(|| Some(frame.to_vec())) })
+    }
+
+    /// Those of the integrators that sum pixels as they come.
+    fn plans(&self) -> Vec<(&'a Plan, &'a Invalid)> {
+        let summing = self.integrators.iter().filter(|integrator| integrator.by_bin().is_none());
+        summing.map(|integrator| (integrator.plan(), integrator.invalid())).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! The recipes of a plan: resolved, named, and written below the output root.
+
+use std::path::{Path, PathBuf};
+
+use geometry::{Detector, Material, Poni, Unit, UnknownMaterial};
+use manners::atomic;
+use recipe::{Recipe, Settings};
+use records::RawPath;
+
+use crate::names::plain;
+use crate::plan::Error;
+
+/// A recipe that the tasks of a plan name.
+pub struct Planned {
+    /// The resolved recipe's file, absolute.
+    pub file: RawPath,
+    /// Its digest.
+    pub digest: String,
+    /// What ends the names of its finals.
+    pub name: Option<String>,
+    /// The detector of the frames that it is for, where that is known.
+    pub detector: Option<Detector>,
+}
+
+/// Resolves the recipe of each file, or the one that the flags alone say, and writes it below `out`. What
+/// the flags say holds for all of them. Several recipes are called by `names`, in order, or else as their files.
+///
+/// # Errors
+/// A recipe that is wrong or not complete, or there twice; a PONI that can't be used; names that don't tell the
+/// recipes apart; an output root that can't be written.
+pub fn resolve(files: &[PathBuf], names: &[String], flags: &Settings, out: &Path) -> Result<Vec<Planned>, Error> {
+    let names = named(files, names)?;
+    let settings = match files {
+        [] => vec![flags.clone()],
+        files => {
+            files.iter().map(|file| Ok(flags.clone().over(Settings::read(file)?))).collect::<Result<_, Error>>()?
+        }
+    };
+    let mut all: Vec<Planned> = Vec::with_capacity(settings.len());
+    for (settings, name) in settings.iter().zip(names) {
+        let (recipe, detector) = with_detector(Recipe::resolve(settings)?)?;
+        let digest = recipe.digest();
+        if let Some(same) = all.iter().position(|other| other.digest == digest) {
+            let why = format!("{} and {} are the same", files[same].display(), files[all.len()].display());
+            return Err(Error::Names { why });
+        }
+        let path = out.join(recipe.file_name());
+        write(&path, &recipe.to_toml()).map_err(|why| Error::Write { path: path.clone(), why })?;
+        all.push(Planned { file: path.into(), digest, name, detector });
+    }
+    Ok(all)
+}
+
+/// A name for each recipe; one alone needs none.
+fn named(files: &[PathBuf], names: &[String]) -> Result<Vec<Option<String>>, Error> {
+    let count = files.len().max(1);
+    let named: Vec<Option<String>> = match names {
+        [] if count == 1 => vec![None],
+        [] => files.iter().map(|file| file.file_stem().map(|stem| stem.to_string_lossy().into_owned())).collect(),
+        names if names.len() == count => names.iter().cloned().map(Some).collect(),
+        names => {
+            let why = format!("{} names (--recipe-name) for {count} recipes: expected one each, in order", names.len());
+            return Err(Error::Names { why });
+        }
+    };
+    let in_files: Vec<String> = named.iter().flatten().map(|name| plain(name)).collect();
+    if let Some(twice) = (1..in_files.len()).find(|&index| in_files[..index].contains(&in_files[index])) {
+        let why = format!("two are called `{}`: give each a name (--recipe-name), in order", in_files[twice]);
+        return Err(Error::Names { why });
+    }
+    Ok(named)
+}
+
+/// The detector that the PONI names, where its shape can be known without opening a detector file;
+/// that file becomes part of the recipe.
+fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
+    let poni_file = recipe.poni_file.to_path_buf();
+    let wrong = |why: String| Error::Geometry { poni: poni_file.clone(), why };
+    let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
+    let unit: Unit =
+        recipe.unit.parse().map_err(|why| recipe::Error::Setting { key: "unit", why: format!("{why}") })?;
+    if unit.needs_wavelength() && poni.wavelength.is_none() {
+        return Err(wrong(format!("unit {unit} needs the wavelength, and the PONI has none")));
+    }
+    if let Some(sensor) = &recipe.sensor {
+        let wrong = |why: String| recipe::Error::Setting { key: "sensor", why: format!("{sensor}: {why}") };
+        let material: Material = sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
+        let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
+        material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
+    }
+    match poni.detector.file() {
+        Some(file) => Ok((recipe.with_detector_file(Path::new(file))?, None)),
+        None => Ok((recipe, Some(Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?))),
+    }
+}
+
+/// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if std::fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
+    atomic::write(path, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(files: &[&str], names: &[&str]) -> Result<Vec<Option<String>>, String> {
+        let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        named(&files, &names).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn recipes_are_called_as_told_or_as_their_files() {
+        let some = |names: [&str; 2]| Ok(names.map(|name| Some(name.to_owned())).to_vec());
+        assert_eq!(of(&[], &[]), Ok(vec![None]));
+        assert_eq!(of(&["a.toml"], &[]), Ok(vec![None]));
+        assert_eq!(of(&[], &["fine"]), Ok(vec![Some("fine".to_owned())]));
+        assert_eq!(of(&["a.toml", "d/b.toml"], &[]), some(["a", "b"]));
+        assert_eq!(of(&["a.toml", "a.toml"], &["x", "y"]), some(["x", "y"]));
+    }
+
+    #[test]
+    fn names_that_do_not_tell_recipes_apart_are_refused() {
+        assert!(of(&["a.toml", "d/a.toml"], &[]).unwrap_err().contains("two are called `a`"));
+        assert!(of(&["a.toml", "b.toml"], &["x/y", "x_y"]).unwrap_err().contains("two are called `x_y`"));
+        assert!(of(&["a.toml", "b.toml"], &["x"]).unwrap_err().contains("1 names (--recipe-name) for 2 recipes"));
+        assert!(of(&[], &["x", "y"]).unwrap_err().contains("2 names"));
+    }
+}
