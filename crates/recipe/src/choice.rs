@@ -99,7 +99,7 @@ pub enum FlatMode {
 }
 
 /// A word, a number or a few of them, as TOML has them apart and a command line has not.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Word {
     Text(String),

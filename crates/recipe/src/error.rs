@@ -13,7 +13,7 @@ pub enum Error {
         /// What the system says.
         why: std::io::Error,
     },
-    /// A recipe file is not TOML, or a value has the wrong kind.
+    /// A recipe file is not of its format, or a value has the wrong kind.
     #[error("{}: {why}", path.display())]
     Toml {
         /// The recipe file.
@@ -30,6 +30,26 @@ pub enum Error {
         key: String,
         /// The most similar key that exists.
         nearest: Option<String>,
+    },
+    /// A key of another program's recipe that can't be taken over.
+    #[error("{}: {key}: {why}", path.display())]
+    Foreign {
+        /// The recipe file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// What is wrong with it, and what was expected.
+        why: String,
+    },
+    /// A detector that no section of the recipe is for, or several are.
+    #[error("{}: detector {detector}: {why}", path.display())]
+    Section {
+        /// The recipe file.
+        path: PathBuf,
+        /// The detector's name in the scan.
+        detector: String,
+        /// What was found, and what was expected.
+        why: String,
     },
     /// A setting that is missing or out of bounds.
     #[error("{key}: {why}")]

@@ -1,9 +1,9 @@
 //! Settings that are one thing or a list of them.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// One item or a list of items.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
     /// One.

@@ -46,7 +46,7 @@ pub struct Monitor {
 }
 
 /// A monitor as a user names it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MonitorName {
     /// With its reference.
@@ -58,11 +58,11 @@ pub enum MonitorName {
 }
 
 /// A monitor's name and its reference.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NameOver {
     name: Word,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<Reference>,
 }
 

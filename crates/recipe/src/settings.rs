@@ -1,9 +1,10 @@
 //! What the user says, by flags or in a TOML file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use records::RawPath;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::lists::OneOrMany;
 use crate::monitor::MonitorName;
@@ -11,17 +12,20 @@ use crate::{
     Deviation, Dummy, Empty, Error, ErrorModel, FlatMode, Quantiles, Reference, Region, Sensor, SigmaClip, Split,
 };
 
+/// The table of sections.
+const SECTIONS: &str = "detector";
+
 /// Makes the struct of all keys, and their list.
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $key:ident: $type:ty,)+) => {
         /// The keys of a recipe file, which are the names of plan-split's flags. Whatever is `None` takes
         /// its default when the recipe is [resolved](crate::Recipe::resolve).
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
         #[serde(default, rename_all = "kebab-case")]
-        pub struct Settings { $($(#[doc = $doc])+ pub $key: Option<$type>,)+ }
+        pub struct Settings { $($(#[doc = $doc])+ #[serde(skip_serializing_if = "Option::is_none")] pub $key: Option<$type>,)+ }
 
         /// Every key, with underscores.
-        const KEYS: &[&str] = &[$(stringify!($key)),+];
+        pub(crate) const KEYS: &[&str] = &[$(stringify!($key)),+];
 
         impl Settings {
             /// These settings, and those of `base` where these say nothing: flags over the recipe file.
@@ -98,36 +102,56 @@ settings! {
 }
 
 impl Settings {
-    /// Reads a recipe file. Paths in it are taken from its own directory.
+    /// Reads the text of a recipe without sections; `path` is only named in errors.
     ///
     /// # Errors
-    /// The file can't be read, is not TOML, has a key that no recipe has, or a value of the wrong kind.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
-        let mut settings = Self::parse(&text, path)?;
-        settings.take_paths_from(path.parent().unwrap_or(Path::new("")));
-        Ok(settings)
+    /// It is not TOML, has a key that no recipe has, or a value of the wrong kind.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        Self::parse_all(text, path).map(|(settings, _)| settings)
     }
 
-    /// Reads the text of a recipe file; `path` is only named in errors.
-    ///
-    /// # Errors
-    /// As [`Settings::read`].
-    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let toml_error =
-            |why: toml::de::Error| Error::Toml { path: path.to_path_buf(), why: why.to_string().trim().to_owned() };
-        let table: toml::Table = text.parse().map_err(toml_error)?;
+    /// The settings at the top, and those of the sections `[detector.NAME]`.
+    pub(crate) fn parse_all(text: &str, path: &Path) -> Result<(Self, BTreeMap<String, Self>), Error> {
+        let wrong = |why: String| Error::Toml { path: path.to_path_buf(), why: why.trim().to_owned() };
+        let mut table: toml::Table = text.parse().map_err(|why: toml::de::Error| wrong(why.to_string()))?;
+        let mut sections = BTreeMap::new();
+        match table.remove(SECTIONS) {
+            None => (),
+            Some(toml::Value::Table(found)) => {
+                for (name, section) in found {
+                    let toml::Value::Table(section) = section else {
+                        return Err(wrong(format!("{SECTIONS}.{name}: expected a section, [{SECTIONS}.{name}]")));
+                    };
+                    let section = Self::of_table(section, &format!("{SECTIONS}.{name}."), path)?;
+                    sections.insert(name, section);
+                }
+            }
+            Some(other) => {
+                let kind = other.type_str();
+                return Err(wrong(format!(
+                    "{SECTIONS}: a {kind}: expected sections, [{SECTIONS}.NAME]; see poni-detector"
+                )));
+            }
+        }
+        Ok((Self::of_table(table, "", path)?, sections))
+    }
+
+    fn of_table(table: toml::Table, within: &str, path: &Path) -> Result<Self, Error> {
         // Underscores are what most people type first; both spellings mean the same key.
         let table: toml::Table = table.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect();
         let keys: Vec<String> = KEYS.iter().map(|key| key.replace('_', "-")).collect();
         if let Some(key) = table.keys().find(|key| !keys.contains(key)) {
-            let nearest = nearest(key, keys.iter().map(String::as_str)).map(str::to_owned);
-            return Err(Error::UnknownKey { path: path.to_path_buf(), key: key.clone(), nearest });
+            let known = keys.iter().map(String::as_str).chain(within.is_empty().then_some(SECTIONS));
+            let nearest = nearest(key, known).map(str::to_owned);
+            return Err(Error::UnknownKey { path: path.to_path_buf(), key: format!("{within}{key}"), nearest });
         }
-        table.try_into().map_err(toml_error)
+        table.try_into().map_err(|why: toml::de::Error| Error::Toml {
+            path: path.to_path_buf(),
+            why: format!("{within}{}", why.to_string().trim()),
+        })
     }
 
-    fn take_paths_from(&mut self, directory: &Path) {
+    pub(crate) fn take_paths_from(&mut self, directory: &Path) {
         let join = |path: &mut RawPath| *path = directory.join(&*path).into();
         self.poni.iter_mut().for_each(join);
         if let Some(detector) = self.poni_detector.as_mut().filter(|detector| is_file(detector)) {
@@ -193,11 +217,14 @@ mod tests {
 
     #[test]
     fn paths_are_taken_from_the_recipe_files_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("r.toml");
-        std::fs::write(&path, "poni = 'lab6.poni'\nmask = '/abs/mask.edf'").unwrap();
-        let settings = Settings::read(&path).unwrap();
-        assert_eq!(settings.poni.unwrap().as_path(), dir.path().join("lab6.poni"));
+        let text = "poni = 'lab6.poni'\nmask = '/abs/mask.edf'\nponi-detector = 'det.h5'\n\
+            monitor = ['diode', {name = 'm.h5::/m', reference = 'r.h5::/r'}]";
+        let mut settings = parse(text).unwrap();
+        settings.take_paths_from(Path::new("/dir"));
+        assert_eq!(settings.poni.unwrap().as_path(), Path::new("/dir/lab6.poni"));
         assert_eq!(settings.mask.unwrap().as_slice()[0].as_path(), Path::new("/abs/mask.edf"));
+        assert_eq!(settings.poni_detector.unwrap().as_path(), Path::new("/dir/det.h5"));
+        let named = parse("monitor = ['diode', {name = '/dir/m.h5::/m', reference = '/dir/r.h5::/r'}]").unwrap();
+        assert_eq!(settings.monitor, named.monitor);
     }
 }
