@@ -18,6 +18,8 @@
 //!
 //! In a cake, bounding boxes and polygons are cut along both axes. Shares are computed in f64 and kept as f32.
 //!
+//! A spacing d has no end toward the beam: the pixel that holds the beam, or touches it, has no place on such an axis.
+//!
 //! # Where pyFAI differs
 //! - Below a lower limit that the user gave, pyFAI's sparse engines keep one more bin's worth of pixels in the first
 //!   bin, and with bounding boxes both end bins keep the truncated parts of their pixels. Here the ends of an axis are

@@ -41,6 +41,11 @@ impl Outline {
         Some(outline)
     }
 
+    /// Whether the beam centre is in the pixel.
+    pub fn holds_beam(&self) -> bool {
+        self.len > 4
+    }
+
     /// The corners in order, chi relative to [`Self::chi`].
     pub fn points(&self) -> &[[f64; 2]] {
         &self.points[..self.len]

@@ -37,6 +37,15 @@ impl Positions {
         })
     }
 
+    /// Whether a pixel has a place on an axis without an end at the beam: not so where it holds the beam or touches it.
+    pub fn is_placed(&self, pixel: usize) -> bool {
+        match self {
+            Self::Centers { radial, .. } => radial[pixel].is_finite(),
+            Self::Boxes { radial, .. } => radial.centers[pixel].is_finite() && radial.deltas[pixel].is_finite(),
+            Self::Corners(corners) => Outline::new(&corners[pixel]).is_some_and(|outline| !outline.holds_beam()),
+        }
+    }
+
     /// The smallest and largest radius of unmasked pixels; none if there is none.
     pub fn radial_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
         extent(mask, |pixel| match self {

@@ -52,6 +52,13 @@ pub fn regroup(geometry: &Geometry, mask: &[bool], request: &Regroup) -> Result<
     axis::radial(&request.radial, unit, (0.0, 1.0))?;
 
     let positions = Positions::of(geometry, unit, request.split, !matches!(azimuth, Target::Circle))?;
+    let placed: Vec<bool>;
+    let mask = if unit.diverges() {
+        placed = mask.iter().enumerate().map(|(pixel, masked)| *masked || !positions.is_placed(pixel)).collect();
+        &placed
+    } else {
+        mask
+    };
     let extent = positions.radial_extent(mask).ok_or(Error::AllMasked(mask.len()))?;
     let ruler = axis::radial(&request.radial, unit, extent)?;
     let axis = Axis::new(&ruler, unit);

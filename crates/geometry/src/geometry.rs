@@ -126,6 +126,7 @@ impl Geometry {
             Unit::RM => point.r(),
             Unit::TthRad => point.two_theta(),
             Unit::QNm => per_q * (point.two_theta() * 0.5).sin(),
+            Unit::DM => std::f64::consts::TAU / (1e9 * (per_q * (point.two_theta() * 0.5).sin())),
             _ => (per_d * (point.two_theta() * 0.5).sin()).powi(2),
         })
     }
@@ -169,9 +170,9 @@ impl Geometry {
                 return values;
             }
         };
-        // pyFAI has a fast path for r, 2θ and q, and takes d*² through corners in single precision.
+        // pyFAI has a fast path for r, 2θ and q, and takes d*² and d through corners in single precision.
         let edges = |axis: &crate::lattice::Axis| match unit.base() {
-            Unit::RecD2Nm => axis.single_edges.iter().map(|&edge| f64::from(edge)).collect(),
+            Unit::RecD2Nm | Unit::DM => axis.single_edges.iter().map(|&edge| f64::from(edge)).collect(),
             _ => axis.edges.clone(),
         };
         let (slow_edges, fast_edges): (Vec<f64>, Vec<f64>) = (edges(slow), edges(fast));

@@ -22,17 +22,50 @@ pub enum Unit {
     RecD2Nm,
     /// `d*2_A^-2`: squared reciprocal spacing, per square ångström.
     RecD2A,
+    /// `d_m`: spacing λ / (2 sin(θ)), metres. It has no end at the beam, and falls outward.
+    DM,
+    /// `d_nm`: spacing, nanometres.
+    DNm,
+    /// `d_A`: spacing, ångströms.
+    DA,
 }
 
-/// A word that names no radial unit.
+/// A word that names no radial unit, or one that patterns can't be counted in here.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("unknown unit {0:?}: expected one of {names}", names = Unit::ALL.map(Unit::name).join(", "))]
+#[error("{why}: expected one of {names}", why = told(.0), names = Unit::ALL.map(Unit::name).join(", "))]
 pub struct UnknownUnit(pub String);
+
+/// What is wrong with a unit: pyFAI has some that are left out here for a reason.
+fn told(name: &str) -> String {
+    let fiber = ["gi_", "qip", "qoop", "qtot", "exit_angle", "scattering_angle", "chigi", "qxgi", "qygi", "qzgi"];
+    let why = match name {
+        "qx" | "qy" | "qx_nm^-1" | "qy_nm^-1" => "is a component of q, of either sign, and no radius",
+        _ if name.starts_with("log") || name.starts_with("arcsinh") => {
+            "is another scale of q: bins of equal width in it are no more than a choice of bins; integrate in q and scale the axis"
+        }
+        _ if fiber.iter().any(|part| name.contains(part)) => {
+            "depends on the sample's surface (fiber and grazing-incidence geometry), which no recipe knows"
+        }
+        _ => return format!("unknown unit {name:?}"),
+    };
+    format!("unit {name} {why}")
+}
 
 impl Unit {
     /// All units.
-    pub const ALL: [Self; 8] =
-        [Self::RMm, Self::RM, Self::TthDeg, Self::TthRad, Self::QNm, Self::QA, Self::RecD2Nm, Self::RecD2A];
+    pub const ALL: [Self; 11] = [
+        Self::RMm,
+        Self::RM,
+        Self::TthDeg,
+        Self::TthRad,
+        Self::QNm,
+        Self::QA,
+        Self::RecD2Nm,
+        Self::RecD2A,
+        Self::DM,
+        Self::DNm,
+        Self::DA,
+    ];
 
     /// Reads a unit's name, exactly as [`Unit::name`] spells it.
     pub fn parse(name: &str) -> Result<Self, UnknownUnit> {
@@ -50,16 +83,20 @@ impl Unit {
             Self::QA => "q_A^-1",
             Self::RecD2Nm => "d*2_nm^-2",
             Self::RecD2A => "d*2_A^-2",
+            Self::DM => "d_m",
+            Self::DNm => "d_nm",
+            Self::DA => "d_A",
         }
     }
 
-    /// The unit of the same quantity in which positions are computed: m, rad, nm^-1, nm^-2.
+    /// The unit of the same quantity in which positions are computed: m, rad, nm^-1, nm^-2, m.
     pub fn base(self) -> Self {
         match self {
             Self::RMm | Self::RM => Self::RM,
             Self::TthDeg | Self::TthRad => Self::TthRad,
             Self::QNm | Self::QA => Self::QNm,
             Self::RecD2Nm | Self::RecD2A => Self::RecD2Nm,
+            Self::DM | Self::DNm | Self::DA => Self::DM,
         }
     }
 
@@ -70,7 +107,9 @@ impl Unit {
             Self::TthDeg => 180.0 / std::f64::consts::PI,
             Self::QA => 0.1,
             Self::RecD2A => 0.01,
-            Self::RM | Self::TthRad | Self::QNm | Self::RecD2Nm => 1.0,
+            Self::DNm => 1e9,
+            Self::DA => 1e10,
+            Self::RM | Self::TthRad | Self::QNm | Self::RecD2Nm | Self::DM => 1.0,
         }
     }
 
@@ -86,7 +125,12 @@ impl Unit {
 
     /// Whether a position in this unit depends on the wavelength.
     pub fn needs_wavelength(self) -> bool {
-        matches!(self.base(), Self::QNm | Self::RecD2Nm)
+        matches!(self.base(), Self::QNm | Self::RecD2Nm | Self::DM)
+    }
+
+    /// Whether positions grow without end toward the beam, so that the pixel that holds it has none.
+    pub fn diverges(self) -> bool {
+        self.base() == Self::DM
     }
 
     /// Whether positions are never negative, so that an axis is not begun below zero.
@@ -124,6 +168,21 @@ mod tests {
     fn an_unknown_unit_is_refused_with_the_known_ones() {
         let message = Unit::parse("q_nm").unwrap_err().to_string();
         assert!(message.starts_with("unknown unit \"q_nm\": expected one of r_mm, r_m, 2th_deg"), "{message}");
+    }
+
+    #[test]
+    fn units_that_are_left_out_say_why() {
+        for (name, words) in [
+            ("log10(q.m)", "scale of q"),
+            ("arcsinh(q.nm)", "scale of q"),
+            ("qx_nm^-1", "no radius"),
+            ("qip_A^-1", "grazing-incidence"),
+            ("exit_angle_vert_deg", "grazing-incidence"),
+        ] {
+            let message = Unit::parse(name).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("unit {name} ")) && message.contains(words), "{message}");
+            assert!(message.contains("expected one of r_mm"), "{message}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
 from pyFAI.geometry import Geometry  # noqa: E402
 
 NAMES = ["Pilatus100k", "pilatus_300kw", "Maxipix 5x1", "Mythen 1280", "Lambda 60k", "Jungfrau 500k", "Imxpad S70"]
-UNITS = ["r_mm", "2th_deg", "2th_rad", "q_nm^-1", "q_A^-1", "d*2_nm^-2", "d*2_A^-2", "r_m"]
+UNITS = ["r_mm", "2th_deg", "2th_rad", "q_nm^-1", "q_A^-1", "d*2_nm^-2", "d*2_A^-2", "r_m", "d_A", "d_nm", "d_m"]
 SAMPLE = 60
 
 

@@ -74,7 +74,7 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "N")]
     npt_azim: Option<u64>,
 
-    /// r_mm, r_m, 2th_deg, 2th_rad, q_nm^-1, q_A^-1, d*2_nm^-2 or d*2_A^-2 [default: q_nm^-1]
+    /// r_mm, r_m, 2th_deg, 2th_rad, q_nm^-1, q_A^-1, d_m, d_nm, d_A, d*2_nm^-2 or d*2_A^-2 [default: q_nm^-1]
     #[arg(long, value_name = "U")]
     unit: Option<String>,
 
