@@ -1,6 +1,7 @@
 //! The whole pipe, run as users run it: `scan-find | plan-split | ai-integrate | gather`.
 
 mod cuts;
+mod formats;
 mod kills;
 mod losses;
 mod recipes;

@@ -24,8 +24,8 @@ pub struct Args {
     pub inputs: Vec<PathBuf>,
 
     /// Where results go: finals below it, parts and recipes in its .azpipe
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub out: PathBuf,
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present = "print_recipe")]
+    pub out: Option<PathBuf>,
 
     /// How to cut: bytes=N, file, scan, frames=N or workers=N
     #[arg(long, value_name = "HOW", default_value = "bytes=2G")]
@@ -36,10 +36,14 @@ pub struct Args {
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub recipe_name: Vec<String>,
 
-    /// A recipe file (TOML), whose keys are the names of these flags; flags win. May be repeated: frames are read
-    /// once, and integrated by all
+    /// A recipe file: ours (TOML), whose keys are the names of these flags, a configuration of pyFAI's worker (JSON), or
+    /// one of ESRF's integrator (INI); flags win. May be repeated: frames are read once, and integrated by all
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
     pub recipe: Vec<PathBuf>,
+
+    /// Print the recipe, every key with what it means, as a recipe file in TOML; read no records and write no tasks
+    #[arg(long)]
+    pub print_recipe: bool,
 
     #[command(flatten)]
     pub flags: RecipeFlags,

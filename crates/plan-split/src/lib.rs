@@ -10,6 +10,7 @@ mod recipes;
 use std::process::ExitCode;
 
 use manners::{Filter, Input, Stop};
+use recipe::Settings;
 use records::{Fail, Record};
 
 use args::Args;
@@ -26,8 +27,16 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    let no_plan = |why: plan::Error| Stop::fatal("no plan", why);
+    if args.print_recipe {
+        let files = recipes::read(&args.recipe, |said| filter.warn(said)).map_err(no_plan)?;
+        let [file] = &files[..] else { return Err(Stop::fatal("--print-recipe", "expected one --recipe at the most")) };
+        // Text in place of records is what was asked for.
+        let text = file.to_toml(&Settings::from(args.flags));
+        return text.lines().try_for_each(|line| filter.emit(&Record::Other(line.to_owned())));
+    }
     let mut input = Input::open(&args.inputs)?;
-    let mut planner = Planner::new(args).map_err(|why| Stop::fatal("no plan", why))?;
+    let mut planner = Planner::new(args, |said| filter.warn(said)).map_err(no_plan)?;
     while let Some(record) = input.next(filter)? {
         match record {
             Record::Scan(scan) => plan(&mut planner, *scan, filter)?,

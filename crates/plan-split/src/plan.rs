@@ -9,7 +9,7 @@ use records::{Acquisition, RawPath, Scan, Task, TaskRecipe};
 use crate::args::Args;
 use crate::cut::{By, cut};
 use crate::names::final_path;
-use crate::recipes::{self, Planned};
+use crate::recipes::{Planned, Recipes};
 
 /// Why there is no plan, or none for a scan.
 #[derive(Debug, thiserror::Error)]
@@ -79,25 +79,29 @@ pub enum Error {
 pub struct Planner {
     out: PathBuf,
     by: By,
-    recipes: Vec<Planned>,
+    recipes: Recipes,
     finals: HashMap<RawPath, (String, RawPath)>,
 }
 
 impl Planner {
-    /// Resolves the recipes and writes them below the output root.
+    /// Resolves the recipes and writes them below the output root. `remark` is told what a recipe says that is not taken
+    /// over as it stands.
     ///
     /// # Errors
     /// A recipe that is wrong or not complete, a PONI that can't be used, an output root that can't be written.
-    pub fn new(args: Args) -> Result<Self, Error> {
-        let out = std::path::absolute(&args.out).map_err(|why| Error::Write { path: args.out.clone(), why })?;
-        let recipes = recipes::resolve(&args.recipe, &args.recipe_name, &Settings::from(args.flags), &out)?;
+    pub fn new(args: Args, remark: impl Fn(&str)) -> Result<Self, Error> {
+        let out = args.out.unwrap_or_default();
+        let out = std::path::absolute(&out).map_err(|why| Error::Write { path: out.clone(), why })?;
+        let flags = Settings::from(args.flags);
+        let recipes = Recipes::resolve(&args.recipe, &args.recipe_name, &flags, &out, remark)?;
         Ok(Self { out, by: args.by, recipes, finals: HashMap::new() })
     }
 
     /// The tasks of a scan, made as they are asked for.
     ///
     /// # Errors
-    /// The scan has no frames, frames of another shape than the detector, or a final that is taken.
+    /// The scan has no frames, frames of another shape than the detector, a detector that no recipe is for, or a final
+    /// that is taken.
     pub fn tasks(&mut self, scan: Scan) -> Result<impl Iterator<Item = Task> + use<>, Error> {
         let Scan { id, acquisition } = scan;
         let (entry, detector) = (acquisition.entry.clone(), acquisition.detector.clone());
@@ -108,14 +112,15 @@ impl Planner {
             return Err(Error::Outside { path: acquisition.below });
         }
         let shape = acquisition.shape.map(|length| length as usize);
-        for expected in self.recipes.iter().filter_map(|recipe| recipe.detector.as_ref()) {
+        let planned = self.recipes.of(&detector)?;
+        for expected in planned.iter().filter_map(|recipe| recipe.detector.as_ref()) {
             let unfit = |why: geometry::DetectorError| {
                 let (entry, detector) = (entry.clone(), detector.clone());
                 Error::Fit { entry, detector, why: why.to_string() }
             };
             expected.fits(shape).map_err(unfit)?;
         }
-        let recipes: Vec<TaskRecipe> = self.recipes.iter().map(|recipe| of_task(recipe, &acquisition)).collect();
+        let recipes: Vec<TaskRecipe> = planned.iter().map(|recipe| of_task(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {
             match self.finals.get(final_file) {
                 Some((taken, other)) if *taken != id || *other != acquisition.file => {

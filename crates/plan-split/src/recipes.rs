@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use geometry::{Detector, Material, Poni, Unit, UnknownMaterial};
 use manners::atomic;
-use recipe::{Recipe, Settings};
+use recipe::{Recipe, RecipeFile, Settings};
 use records::RawPath;
 
 use crate::names::plain;
@@ -22,33 +22,98 @@ pub struct Planned {
     pub detector: Option<Detector>,
 }
 
-/// Resolves the recipe of each file, or the one that the flags alone say, and writes it below `out`. What
-/// the flags say holds for all of them. Several recipes are called by `names`, in order, or else as their files.
+/// The recipes of a plan, by the detector that they are for.
+pub struct Recipes(Vec<Sheet>);
+
+/// A recipe file, and what each of its sections comes to.
+struct Sheet {
+    file: RecipeFile,
+    planned: Vec<(Option<String>, Planned)>,
+}
+
+impl Recipes {
+    /// Resolves the recipe of each file, or the one that the flags alone say, and writes it below `out`. What
+    /// the flags say holds for all of them. Several recipes are called by `names`, in order, or else as their files.
+    /// `remark` is told what a file says that is not taken over as it stands.
+    ///
+    /// # Errors
+    /// A recipe that is wrong or not complete, or there twice; a PONI that can't be used; names that don't tell the
+    /// recipes apart; an output root that can't be written.
+    pub fn resolve(
+        files: &[PathBuf],
+        names: &[String],
+        flags: &Settings,
+        out: &Path,
+        remark: impl Fn(&str),
+    ) -> Result<Self, Error> {
+        let names = named(files, names)?;
+        let mut sheets: Vec<Sheet> = Vec::with_capacity(names.len());
+        for (file, name) in read(files, remark)?.into_iter().zip(names) {
+            let mut planned = Vec::new();
+            for (section, settings) in file.sections() {
+                let (recipe, detector) = with_detector(Recipe::resolve(&flags.clone().over(settings))?)?;
+                let digest = recipe.digest();
+                let path = out.join(recipe.file_name());
+                write(&path, &recipe.to_toml()).map_err(|why| Error::Write { path: path.clone(), why })?;
+                let recipe = Planned { file: path.into(), digest, name: name.clone(), detector };
+                planned.push((section.map(str::to_owned), recipe));
+            }
+            sheets.push(Sheet { file, planned });
+        }
+        let recipes = Self(sheets);
+        let alike = |sheet: &Sheet| matches!(&sheet.planned[..], [(None, _)]);
+        if recipes.0.iter().all(alike) {
+            // What holds for every detector is known to be right before the first scan.
+            recipes.of("")?;
+        }
+        Ok(recipes)
+    }
+
+    /// The recipes for scans of a detector.
+    ///
+    /// # Errors
+    /// No section is for it, or several are; two recipes are the same.
+    pub fn of(&self, detector: &str) -> Result<Vec<&Planned>, Error> {
+        let mut found: Vec<&Planned> = Vec::new();
+        let mut for_others = None;
+        for Sheet { file, planned } in &self.0 {
+            let section = match file.section_of(detector) {
+                Ok(section) => section,
+                Err(why) if RecipeFile::is_for_others(&why) => {
+                    for_others = Some(why);
+                    continue;
+                }
+                Err(why) => return Err(why.into()),
+            };
+            let (_, recipe) =
+                planned.iter().find(|(name, _)| name.as_deref() == section).expect("every section was resolved");
+            if let Some(same) = found.iter().find(|other| other.digest == recipe.digest) {
+                let [one, other] = [*same, recipe].map(|recipe| recipe.name.as_deref().unwrap_or("one"));
+                return Err(Error::Names { why: format!("{one} and {other} are the same") });
+            }
+            found.push(recipe);
+        }
+        match for_others {
+            Some(why) if found.is_empty() => Err(why.into()),
+            _ => Ok(found),
+        }
+    }
+}
+
+/// The recipe files; an empty one for flags alone.
 ///
 /// # Errors
-/// A recipe that is wrong or not complete, or there twice; a PONI that can't be used; names that don't tell the
-/// recipes apart; an output root that can't be written.
-pub fn resolve(files: &[PathBuf], names: &[String], flags: &Settings, out: &Path) -> Result<Vec<Planned>, Error> {
-    let names = named(files, names)?;
-    let settings = match files {
-        [] => vec![flags.clone()],
-        files => {
-            files.iter().map(|file| Ok(flags.clone().over(Settings::read(file)?))).collect::<Result<_, Error>>()?
-        }
+/// As [`RecipeFile::read`].
+pub fn read(files: &[PathBuf], remark: impl Fn(&str)) -> Result<Vec<RecipeFile>, Error> {
+    let read = |path: &PathBuf| -> Result<RecipeFile, Error> {
+        let file = RecipeFile::read(path)?;
+        file.remarks().iter().for_each(|said| remark(&format!("{}: {said}", path.display())));
+        Ok(file)
     };
-    let mut all: Vec<Planned> = Vec::with_capacity(settings.len());
-    for (settings, name) in settings.iter().zip(names) {
-        let (recipe, detector) = with_detector(Recipe::resolve(settings)?)?;
-        let digest = recipe.digest();
-        if let Some(same) = all.iter().position(|other| other.digest == digest) {
-            let why = format!("{} and {} are the same", files[same].display(), files[all.len()].display());
-            return Err(Error::Names { why });
-        }
-        let path = out.join(recipe.file_name());
-        write(&path, &recipe.to_toml()).map_err(|why| Error::Write { path: path.clone(), why })?;
-        all.push(Planned { file: path.into(), digest, name, detector });
+    match files {
+        [] => Ok(vec![RecipeFile::default()]),
+        files => files.iter().map(read).collect(),
     }
-    Ok(all)
 }
 
 /// A name for each recipe; one alone needs none.
@@ -90,8 +155,33 @@ fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
     }
     match poni.detector.file() {
         Some(file) => Ok((recipe.with_detector_file(Path::new(file))?, None)),
-        None => Ok((recipe, Some(Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?))),
+        None => {
+            let detector = Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?;
+            Ok((spelt(recipe, &poni, &detector), Some(detector)))
+        }
     }
+}
+
+/// The recipe with its detector spelt as the table of detectors has it. What version 1 says of a detector stands in
+/// keys of its own, and is left as it is.
+fn spelt(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
+    if poni.detector.is_of_first_version() {
+        return recipe;
+    }
+    // What a detector has anyway need not be said.
+    let own = Detector::named(&detector.name).ok();
+    let config = &poni.detector.config;
+    let mut said = serde_json::json!({ "orientation": detector.orientation.number() });
+    let sizes = [
+        ("pixel1", config.pixel1, own.as_ref().map(|own| own.pixel1)),
+        ("pixel2", config.pixel2, own.as_ref().map(|own| own.pixel2)),
+    ];
+    for (key, size, own) in sizes {
+        size.filter(|_| size != own).into_iter().for_each(|size| said[key] = size.into());
+    }
+    let shape = config.max_shape.filter(|_| config.max_shape != own.and_then(|own| own.shape));
+    shape.into_iter().for_each(|shape| said["max_shape"] = shape.to_vec().into());
+    recipe.with_detector_spelt(&detector.name, &said)
 }
 
 /// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.

@@ -1,23 +1,14 @@
 //! The text of a PONI file, as far as a recipe's identity goes.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use records::Digest;
 use serde_json::Value;
 
 /// The text with another detector. Of two lines with one key the later holds, so that lines are added.
-pub(crate) fn with_detector(text: &str, name: &str) -> String {
+pub(crate) fn with_detector(text: &str, name: &str, config: &Value) -> String {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    format!("{text}{end}Detector: {name}\nDetector_config: {{}}\n")
-}
-
-/// The text with a detector that is described in a file, by the name of that file.
-pub(crate) fn with_detector_file(text: &str, file: &Path) -> String {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    let config = serde_json::json!({ "filename": name });
-    format!("{text}{end}Detector: NexusDetector\nDetector_config: {config}\n")
+    format!("{text}{end}Detector: {name}\nDetector_config: {config}\n")
 }
 
 /// What the text says, whatever its comments, order, spelling of numbers, and earlier lines that later ones override.
@@ -84,9 +75,6 @@ mod tests {
     #[test]
     fn another_detector_takes_the_place_of_the_first() {
         let other = TEXT.replace("Eiger4M", "Pilatus1M").replace("{\"orientation\": 3, \"pixel1\": 7.5e-5}", "{}");
-        assert_eq!(content(&with_detector(TEXT.trim_end(), "Pilatus1M")), content(&other));
-        let here = content(&with_detector_file(TEXT, Path::new("/here/frelon.h5")));
-        assert_eq!(here, content(&with_detector_file(TEXT, Path::new("/there/frelon.h5"))));
-        assert_ne!(here, content(TEXT));
+        assert_eq!(content(&with_detector(TEXT.trim_end(), "Pilatus1M", &serde_json::json!({}))), content(&other));
     }
 }

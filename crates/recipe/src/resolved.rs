@@ -111,10 +111,11 @@ impl Recipe {
         let mut detector_file = None;
         match &settings.poni_detector {
             Some(file) if is_file(file) => {
-                poni = poni::with_detector_file(&poni, file);
+                let name = file.file_name().unwrap_or_default().to_string_lossy();
+                poni = poni::with_detector(&poni, "NexusDetector", &serde_json::json!({ "filename": name }));
                 detector_file = Some(FileRef::resolve(file, Path::new(""))?);
             }
-            Some(name) => poni = poni::with_detector(&poni, &name.display().to_string()),
+            Some(name) => poni = poni::with_detector(&poni, &name.display().to_string(), &serde_json::json!({})),
             None => (),
         }
         let files = |list: &Option<OneOrMany<RawPath>>| -> Result<Vec<FileRef>, Error> {
@@ -178,6 +179,16 @@ impl Recipe {
         let found = if beside.exists() { beside } else { name.to_path_buf() };
         self.detector_file = Some(FileRef::resolve(&found.into(), Path::new(""))?);
         Ok(self)
+    }
+
+    /// The recipe with its PONI's detector spelt in the one way: the name of its class, and all of its settings in JSON.
+    /// So recipes that say the same of it have one digest.
+    pub fn with_detector_spelt(mut self, class: &str, config: &serde_json::Value) -> Self {
+        let spelt = poni::with_detector(&self.poni, class, config);
+        if poni::content(&spelt) != poni::content(&self.poni) {
+            self.poni = spelt;
+        }
+        self
     }
 
     /// What the product of the monitors is divided by; `None` without monitors.

@@ -1,7 +1,7 @@
 //! A recipe file: settings for all detectors, and sections for some.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use globset::Glob;
 
@@ -15,7 +15,7 @@ pub struct RecipeFile {
     settings: Settings,
     detectors: BTreeMap<String, Settings>,
     remarks: Vec<String>,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl RecipeFile {
@@ -52,42 +52,51 @@ impl RecipeFile {
         &self.remarks
     }
 
-    /// Whether it has sections, so that scans of some detectors are worked by it and no others.
-    pub fn has_sections(&self) -> bool {
-        !self.detectors.is_empty()
-    }
-
     /// The settings at the top, and the sections.
     pub(crate) fn parts(&self) -> (&Settings, &BTreeMap<String, Settings>) {
         (&self.settings, &self.detectors)
     }
 
-    /// The settings for scans of a detector: its section's over those at the top. The section of that very name goes
-    /// before globs.
+    /// The name of each section, and the settings that it makes with those at the top; without sections those at the
+    /// top alone.
+    pub fn sections(&self) -> Vec<(Option<&str>, Settings)> {
+        let section = |(name, section): (&'_ String, &Settings)| {
+            (
+                self.detectors.get_key_value(name).map(|(name, _)| name.as_str()),
+                section.clone().over(self.settings.clone()),
+            )
+        };
+        match self.detectors.is_empty() {
+            true => vec![(None, self.settings.clone())],
+            false => self.detectors.iter().map(section).collect(),
+        }
+    }
+
+    /// The section for scans of a detector, as [`RecipeFile::sections`] names it. The one of that very name goes before
+    /// globs.
     ///
     /// # Errors
     /// There are sections and none fits, or several globs do.
-    pub fn for_detector(&self, detector: &str) -> Result<Settings, Error> {
-        if self.detectors.is_empty() {
-            return Ok(self.settings.clone());
-        }
+    pub fn section_of(&self, detector: &str) -> Result<Option<&str>, Error> {
         let fits = |name: &str| Glob::new(name).is_ok_and(|glob| glob.compile_matcher().is_match(detector));
-        let fitting = || self.detectors.iter().filter(|(name, _)| fits(name));
-        let section = self.detectors.get(detector).or_else(|| match fitting().collect::<Vec<_>>()[..] {
-            [(_, section)] => Some(section),
-            _ => None,
-        });
-        let Some(section) = section else {
-            let list = |names: Vec<&String>| names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            let why = match fitting().map(|(name, _)| name).collect::<Vec<_>>() {
-                names if names.is_empty() => {
-                    format!("no section fits; there are: {}", list(self.detectors.keys().collect()))
-                }
-                names => format!("several sections fit: {}; expected one", list(names)),
-            };
-            return Err(Error::Section { path: self.path.clone(), detector: detector.to_owned(), why });
+        let own = self.detectors.get_key_value(detector).map(|(name, _)| name.as_str());
+        let fitting: Vec<&str> = self.detectors.keys().map(String::as_str).filter(|name| fits(name)).collect();
+        let why = match (own, &fitting[..]) {
+            (Some(own), _) => return Ok(Some(own)),
+            (None, [one]) => return Ok(Some(one)),
+            (None, []) if self.detectors.is_empty() => return Ok(None),
+            (None, []) => {
+                let all: Vec<&str> = self.detectors.keys().map(String::as_str).collect();
+                format!("no section fits; there are: {}", all.join(", "))
+            }
+            (None, several) => format!("several sections fit: {}; expected one", several.join(", ")),
         };
-        Ok(section.clone().over(self.settings.clone()))
+        Err(Error::Section { path: self.path.clone(), detector: detector.to_owned(), why })
+    }
+
+    /// Whether the reason is that no section is for a detector, so that another recipe may be.
+    pub fn is_for_others(error: &Error) -> bool {
+        matches!(error, Error::Section { why, .. } if why.starts_with("no section"))
     }
 }
 
@@ -102,26 +111,30 @@ mod tests {
         RecipeFile::read(&path)
     }
 
+    fn settings(sheet: &RecipeFile, detector: &str) -> Settings {
+        let section = sheet.section_of(detector).unwrap();
+        sheet.sections().into_iter().find(|(name, _)| *name == section).unwrap().1
+    }
+
     const TWO: &str = "npt = 100\nunit = 'r_mm'\n[detector.p3]\nponi = 'a.poni'\nunit = 'q_A^-1'\n\
         [detector.'eiger*']\nponi = 'b.poni'\n[detector.eiger1]\nponi = 'c.poni'\nnpt = 7\n";
 
     #[test]
     fn a_section_goes_before_the_top_and_a_name_before_a_glob() {
         let sheet = read("r.toml", TWO).unwrap();
-        let of = |name: &str| sheet.for_detector(name).unwrap();
+        let of = |name: &str| settings(&sheet, name);
         assert_eq!((of("p3").npt, of("p3").unit.as_deref()), (Some(100), Some("q_A^-1")));
         assert!(of("eiger2").poni.unwrap().ends_with("b.poni"));
         assert_eq!((of("eiger1").npt, of("eiger1").unit.as_deref()), (Some(7), Some("r_mm")));
-        assert!(sheet.has_sections());
     }
 
     #[test]
     fn a_detector_without_a_section_or_with_two_is_refused() {
         let sheet = read("r.toml", &format!("{TWO}[detector.'e*']\nnpt = 1\n")).unwrap();
-        let message = |name: &str| sheet.for_detector(name).unwrap_err().to_string();
+        let message = |name: &str| sheet.section_of(name).unwrap_err().to_string();
         assert!(message("frelon").ends_with("detector frelon: no section fits; there are: e*, eiger*, eiger1, p3"));
         assert!(message("eiger5").ends_with("several sections fit: e*, eiger*; expected one"));
-        assert!(read("r.toml", "npt = 3").unwrap().for_detector("any").is_ok());
+        assert_eq!(settings(&read("r.toml", "npt = 3").unwrap(), "any").npt, Some(3));
     }
 
     #[test]
@@ -136,9 +149,9 @@ mod tests {
     #[test]
     fn recipes_of_others_are_read_as_such() {
         let ini = read("r.conf", "[azimuthal integration]\nn_pts = 30\n").unwrap();
-        assert_eq!(ini.for_detector("any").unwrap().npt, Some(30));
+        assert_eq!(settings(&ini, "any").npt, Some(30));
         assert!(!ini.remarks().is_empty());
         let json = read("r.json", "{\"poni\": {\"dist\": 1}, \"nbpt_rad\": 5}").unwrap();
-        assert_eq!(json.for_detector("any").unwrap().npt, Some(5));
+        assert_eq!(settings(&json, "any").npt, Some(5));
     }
 }

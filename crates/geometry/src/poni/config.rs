@@ -53,6 +53,11 @@ impl DetectorSpec {
         Ok(Self { name: Some(name), config, first_version: false })
     }
 
+    /// Whether a file of version 1 describes it.
+    pub fn is_of_first_version(&self) -> bool {
+        self.first_version
+    }
+
     /// The NeXus detector file that the detector is described in, where it is not one known by name.
     pub fn file(&self) -> Option<&Path> {
         if let Some(file) = &self.config.filename {

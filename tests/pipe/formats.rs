@@ -1,0 +1,169 @@
+//! Recipes of every kind: ours, those of other programs, and sections by detector.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::site::{NOTHING, Ran, Site, run, small};
+
+fn plan(site: &Site, flags: &[&str]) -> Ran {
+    let out = site.path("out");
+    run("plan-split", &[&["--out", out.to_str().unwrap()], flags].concat(), &site.scans)
+}
+
+fn write(site: &Site, name: &str, text: &str) -> String {
+    let path: PathBuf = site.path(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn digest(ran: &Ran) -> String {
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    ran.records("task")[0]["recipe_digest"].as_str().unwrap().to_owned()
+}
+
+/// A line of the site's PONI file.
+fn poni(site: &Site, key: &str) -> Value {
+    let text = std::fs::read_to_string(&site.data.poni).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap().trim().to_owned();
+    serde_json::from_str(&line).unwrap_or(Value::String(line))
+}
+
+/// The same settings as the integrator, pyFAI and we write them.
+fn three(site: &Site) -> [String; 3] {
+    let (poni_file, mask) = (site.data.poni.display(), site.data.mask.display());
+    let detector = poni(site, "Detector");
+    let ini = format!(
+        "[dataset]\nlocation = RAW/*.h5\n[azimuthal integration]\nn_pts = 400\nunit = q_A^-1\ndetector = {}\n\
+         detector_name = p3\nmask_file = {mask}\nponi_file = {poni_file}\nerror_model = poisson\n\
+         azimuthal_range = (-90., 90., 1)\nradial_range = (0.5, 4)\npolarization_factor = 0.95\npixel_splitting = full\n\
+         correct_detector_attenuation = 0\n",
+        detector.as_str().unwrap().to_lowercase()
+    );
+    let json = json!({
+        "application": "worker", "version": 5, "nbpt_rad": 400, "nbpt_azim": 1, "unit": "q_A^-1",
+        "poni": {
+            "poni_version": 2.1, "dist": poni(site, "Distance"), "poni1": poni(site, "Poni1"),
+            "poni2": poni(site, "Poni2"), "rot1": poni(site, "Rot1"), "rot2": poni(site, "Rot2"),
+            "rot3": poni(site, "Rot3"), "wavelength": poni(site, "Wavelength"), "detector": detector,
+            "detector_config": {"orientation": 3},
+        },
+        "mask_file": site.data.mask, "error_model": "poisson", "azimuth_range": [-90, 90], "radial_range": [0.5, 4.0],
+        "polarization_description": [0.95, 0.0], "method": ["full", "csr", "opencl"], "correct_solid_angle": true,
+    });
+    let toml = format!(
+        "poni = '{poni_file}'\nmask = '{mask}'\nnpt = 400\nunit = 'q_A^-1'\nazimuth-range = [-90, 90]\n\
+         radial-range = [0.5, 4]\npolarization = 0.95\nsplit = 'full'\n"
+    );
+    [write(site, "id15.conf", &ini), write(site, "worker.json", &json.to_string()), write(site, "recipe.toml", &toml)]
+}
+
+#[test]
+fn the_same_settings_are_one_recipe_whoever_wrote_them() {
+    let site = Site::new(&small());
+    let files = three(&site);
+    let digests = files.each_ref().map(|file| digest(&plan(&site, &["--recipe", file])));
+    assert_eq!([&digests[0], &digests[1]], [&digests[2]; 2]);
+    let other = plan(&site, &["--recipe", &files[0], "--npt", "401"]);
+    assert_ne!(digest(&other), digests[0], "flags go before any recipe");
+}
+
+#[test]
+fn a_recipe_of_others_is_printed_as_one_of_ours() {
+    let site = Site::new(&small());
+    for file in three(&site) {
+        let printed = run("plan-split", &["--print-recipe", "--recipe", &file, "--empty", "0"], "").good();
+        assert!(
+            printed.stdout.contains("\nnpt = 400\n") && printed.stdout.contains("\n#npt-azim = 1\n"),
+            "{}",
+            printed.stdout
+        );
+        let again = write(&site, "printed.toml", &printed.stdout);
+        let expected = digest(&plan(&site, &["--recipe", &file, "--empty", "0"]));
+        assert_eq!(digest(&plan(&site, &["--recipe", &again])), expected, "{}", printed.stdout);
+    }
+    let template = run("plan-split", &["--print-recipe"], "").good().stdout;
+    assert!(template.lines().all(|line| line.is_empty() || line.starts_with('#')), "{template}");
+}
+
+#[test]
+fn a_workers_configuration_needs_no_poni_file_and_integrates() {
+    let site = Site::new(&small());
+    let [_, worker, _] = three(&site);
+    let tasks = plan(&site, &["--recipe", &worker]).good();
+    assert!(tasks.stderr.is_empty(), "{}", tasks.stderr);
+    let results = run("ai-integrate", NOTHING, &tasks.stdout).good();
+    let summary = run("gather", NOTHING, &results.stdout).good().records("summary");
+    assert_eq!(summary[0]["integrated"], 24);
+}
+
+#[test]
+fn what_is_not_taken_over_is_said() {
+    let site = Site::new(&small());
+    let [ini, worker, _] = three(&site);
+    let said = plan(&site, &["--recipe", &ini]).good().stderr;
+    assert!(said.contains("id15.conf: [azimuthal integration] detector_name: here scan-find --detector p3"), "{said}");
+    assert!(!said.contains("attenuation"), "{said}");
+    let text = std::fs::read_to_string(&ini).unwrap();
+    write(&site, "id15.conf", &text.replace("correct_detector_attenuation = 0", ""));
+    let said = plan(&site, &["--recipe", &ini]).good().stderr;
+    assert!(said.contains("correct_detector_attenuation: not applied") && said.contains("--sensor CdTe,1mm"), "{said}");
+    for (file, from, to, words) in [
+        (&ini, "n_pts", "n_ptss", ["unknown key `n_ptss`", "did you mean `n_pts`?"]),
+        (&ini, "full", "pseudo", ["pixel_splitting: pseudo", "expected no, BBox or full"]),
+        (&worker, "nbpt_rad", "nbpt_radial", ["unknown key `nbpt_radial`", "did you mean `nbpt_rad`?"]),
+        (&worker, "poisson", "variance", ["error_model", "needs no image"]),
+    ] {
+        let text = std::fs::read_to_string(file).unwrap();
+        let wrong = write(&site, if file == &ini { "wrong.ini" } else { "wrong.json" }, &text.replace(from, to));
+        let refused = plan(&site, &["--recipe", &wrong]);
+        assert_eq!(refused.status, 2, "{}", refused.stderr);
+        assert!(words.iter().all(|word| refused.stderr.contains(word)), "{words:?}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_scan_is_worked_by_the_section_of_its_detector() {
+    let site = Site::new(&small());
+    let record: Value = serde_json::from_str(&site.scans).unwrap();
+    let detector = record["detector"].as_str().unwrap();
+    let other = json!({"detector": "frelon3", "id": "00000000000000f1"});
+    let mut second = record.clone();
+    second.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+    let scans = format!("{}\n{second}\n", site.scans.trim_end());
+    let poni = site.data.poni.display();
+    let sections = format!("poni = '{poni}'\nnpt = 100\n[detector.{detector}]\nnpt = 200\n");
+    let file = write(&site, "both.toml", &format!("{sections}[detector.'frelon*']\nunit = 'r_mm'\n"));
+    let out = site.path("out");
+    let plan = |file: &str| run("plan-split", &["--recipe", file, "--out", out.to_str().unwrap()], &scans);
+    let both = plan(&file).good().records("task");
+    let recipe = |task: &Value| std::fs::read_to_string(task["recipe"].as_str().unwrap()).unwrap();
+    assert!(recipe(&both[0]).contains("npt = 200") && recipe(&both[0]).contains("q_nm^-1"));
+    let last = recipe(both.last().unwrap());
+    assert!(last.contains("npt = 100") && last.contains("r_mm"), "{last}");
+    // A detector that no section is for fails, and takes nothing from the others.
+    let one = plan(&write(&site, "one.toml", &sections));
+    assert_eq!((one.status, one.records("fail").len()), (1, 1));
+    assert!(
+        one.stderr.contains(&format!("detector frelon3: no section fits; there are: {detector}")),
+        "{}",
+        one.stderr
+    );
+    assert_eq!(one.records("task").len(), both.iter().filter(|task| task["detector"] == detector).count());
+    let wrong = plan(&write(&site, "wrong.toml", &format!("{sections}[detector.eiger]\nnpt = 0\n")));
+    assert_eq!(wrong.status, 2, "sections are looked at before the first scan: {}", wrong.stderr);
+}
+
+#[test]
+fn units_that_are_left_out_say_why() {
+    let site = Site::new(&small());
+    let poni = site.data.poni.to_str().unwrap();
+    for (unit, word) in
+        [("log10(q.m)", "scale"), ("qx", "no radius"), ("qip_nm^-1", "grazing-incidence"), ("qq", "unknown unit")]
+    {
+        let refused = plan(&site, &["--poni", poni, "--unit", unit]);
+        assert!(refused.status == 2 && refused.stderr.contains(word), "{unit}: {}", refused.stderr);
+    }
+    let refused = plan(&site, &["--poni", poni, "--sensor", "Pb,1mm"]);
+    assert!(refused.status == 2 && refused.stderr.contains("expected one of Si, Ge"), "{}", refused.stderr);
+}
