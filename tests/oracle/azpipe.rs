@@ -16,6 +16,7 @@ pub struct Pattern {
     pub axis: Vec<f64>,
     pub intensity: Vec<f64>,
     pub sem: Vec<f64>,
+    pub std: Vec<f64>,
 }
 
 /// Integrates the case's frame.
@@ -45,6 +46,7 @@ pub fn settings(case: &Case, folder: &Path) -> Map<String, Value> {
         "poni": at("a.poni"), "npt": case.npt, "unit": case.unit, "split": case.split,
         "radial-range": case.radial_range, "azimuth-range": case.azimuth_range,
         "polarization": case.polarization, "solid-angle": case.solid_angle,
+        "error-model": case.error_model, "sigma-clip": case.sigma_clip, "median": case.median,
     });
     if case.mask {
         image::write_mask(&at("mask.npy"), case);
@@ -53,6 +55,10 @@ pub fn settings(case: &Case, folder: &Path) -> Map<String, Value> {
     if case.dark {
         image::write_image(&at("dark.npy"), case, 2, |bits| (bits % 9) as f32 / 4.0);
         settings["dark"] = json!(at("dark.npy"));
+    }
+    if case.error_model.as_deref() == Some("variance") {
+        image::write_image(&at("variance.npy"), case, 4, |bits| 0.5 + (bits % 512) as f32 / 8.0);
+        settings["variance"] = json!(at("variance.npy"));
     }
     if case.flat {
         image::write_image(&at("flat.npy"), case, 3, |bits| 0.5 + (bits % 1024) as f32 / 1024.0);
@@ -67,12 +73,16 @@ fn pattern(integrator: &Integrator, decoder: &Decoder, frame: &[u8]) -> Pattern 
     let stored = Stored { bytes: frame, filter_mask: 0 };
     let sums =
         Together::new(vec![integrator]).batch(decoder, &[stored], &mut Scratch::default()).remove(0).unwrap().remove(0);
-    let norm = sums.exception.as_ref().map_or(integrator.plan().norm(), |exception| &exception.norm);
+    let (norm, norm_sq) = match &sums.exception {
+        Some(exception) => (exception.norm.as_slice(), exception.norm_sq.as_slice()),
+        None => (integrator.plan().norm(), integrator.plan().norm_sq()),
+    };
     let quotient = |value: f64, norm: f64| if norm == 0.0 { f64::NAN } else { value / norm };
     let variance = sums.variance.unwrap();
     Pattern {
         axis: integrator.radial().centers.clone(),
         intensity: sums.signal.iter().zip(norm).map(|(&signal, &norm)| quotient(signal, norm)).collect(),
+        std: variance.iter().zip(norm_sq).map(|(&variance, &norm_sq)| quotient(variance, norm_sq).sqrt()).collect(),
         sem: variance.iter().zip(norm).map(|(&variance, &norm)| quotient(variance.sqrt(), norm)).collect(),
     }
 }

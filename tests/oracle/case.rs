@@ -31,6 +31,20 @@ pub struct Case {
     pub intensity: Vec<f64>,
     pub sem: Vec<f64>,
     pub weight: Vec<f64>,
+    /// Of robust cases: how pixels are averaged, and where errors come from.
+    #[serde(default)]
+    pub sigma_clip: Option<[f64; 2]>,
+    #[serde(default)]
+    pub median: Option<[f64; 2]>,
+    #[serde(default)]
+    pub error_model: Option<String>,
+    #[serde(default)]
+    pub std: Vec<f64>,
+    /// What pyFAI finds where its rounding decides about a pixel: intensity, sem and std, at the least and at the most.
+    #[serde(default)]
+    pub low: Vec<Vec<f64>>,
+    #[serde(default)]
+    pub high: Vec<Vec<f64>>,
 }
 
 impl Case {

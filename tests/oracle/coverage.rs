@@ -37,6 +37,11 @@ impl Coverage {
         seen("dark".to_owned(), case.dark);
         seen("flat".to_owned(), case.flat);
         seen("dummies".to_owned(), !case.marks.is_empty());
+        if let Some(errors) = &case.error_model {
+            seen(format!("errors {errors}"), true);
+            seen("clipped".to_owned(), case.sigma_clip.is_some());
+            seen("between quantiles".to_owned(), case.median.is_some());
+        }
         let mut worst = |what: String, value: f64| {
             let worst = self.worst.entry(what).or_default();
             *worst = worst.max(value);
@@ -44,6 +49,7 @@ impl Coverage {
         worst("axis".to_owned(), difference.axis);
         worst(format!("intensity ({})", case.split), difference.intensity);
         worst(format!("sem ({})", case.split), difference.sem);
+        worst("std".to_owned(), difference.std);
     }
 
     pub fn merge(&mut self, other: Self) {

@@ -21,6 +21,8 @@ use coverage::Coverage;
 
 /// How many random cases.
 const RANDOM: usize = 210;
+/// How many that are clipped, between quantiles, or of other error models than Poisson's.
+const ROBUST: usize = 110;
 /// How many large detectors.
 const LARGE: usize = 5;
 /// How many detectors that are described by a file.
@@ -77,6 +79,12 @@ fn random_patterns_equal_those_of_pyfai() {
     let coverage = check(cases);
     say("random", &coverage);
     coverage.assert_enough(RANDOM, 20);
+}
+
+#[test]
+fn robust_patterns_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("robust", ROBUST) else { return };
+    say("robust", &check(cases));
 }
 
 #[test]

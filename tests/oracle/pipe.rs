@@ -82,5 +82,6 @@ fn read(path: &Path) -> Pattern {
         axis: numbers(axes.last().unwrap().as_str()),
         intensity: numbers("intensity"),
         sem: numbers("intensity_errors"),
+        std: Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 """Random integrations by pyFAI, one JSON object a line: the case, then what pyFAI makes of it.
 
-Usage: pyfai.py random|large|nexus|golden FIRST STOP DIR
+Usage: pyfai.py random|robust|large|nexus|golden FIRST STOP DIR
 Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR.
 
 Images, masks, darks and flats are not sent: both sides make them from a hash of the pixel's index.
@@ -12,12 +12,15 @@ import math
 import pathlib
 import random
 import sys
+import types
 
 import numpy
 
 logging.disable(logging.CRITICAL)
+numpy.seterr(all="ignore")
 import pyFAI  # noqa: E402
 from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
+from pyFAI.engines import CSR_engine  # noqa: E402
 
 UNITS = ["q_nm^-1", "2th_deg", "r_mm", "q_A^-1", "d*2_nm^-2", "2th_rad", "r_m", "d*2_A^-2"]
 SPLITS = ["no", "bbox", "full"]
@@ -76,6 +79,11 @@ def mask(case, detector):
 def dark(case):
     shape = case["shape"]
     return ((hashed(shape[0] * shape[1], case["seed"] + 2) % 9) / 4).astype(numpy.float32).reshape(shape)
+
+
+def variance(case):
+    shape = case["shape"]
+    return (0.5 + (hashed(shape[0] * shape[1], case["seed"] + 4) % 512) / 8).astype(numpy.float32).reshape(shape)
 
 
 def flat(case):
@@ -188,6 +196,27 @@ def a_case(number, large=None, file=None):
     }
 
 
+# How the pixels of a bin are averaged, and where errors come from. pyFAI clips well without splitting alone.
+ROBUST = [
+    {"error_model": "azimuthal"},
+    {"error_model": "variance"},
+    {"error_model": "poisson", "sigma_clip": [3, 5], "split": "no"},
+    {"error_model": "azimuthal", "sigma_clip": [2.5, 5], "split": "no"},
+    {"error_model": "azimuthal", "sigma_clip": [0, 5], "split": "no"},
+    {"error_model": "hybrid", "sigma_clip": [3, 3], "split": "no"},
+    {"error_model": "variance", "sigma_clip": [4, 1], "split": "no"},
+    {"error_model": "poisson", "median": [50, 50]},
+    {"error_model": "variance", "median": [25, 75]},
+    {"error_model": "poisson", "median": [0, 40]},
+    {"error_model": "poisson", "median": [60, 100]},
+]
+
+
+def a_robust_case(number):
+    """A case that is averaged in another way; sectors are whole to pyFAI, for such averages do not add up."""
+    return a_case(number + number // 4 + 1) | {"number": number} | ROBUST[number % len(ROBUST)]
+
+
 def marked(rng, name):
     """The type of the pixels, and the values that mark a pixel without a count on such a detector."""
     if name.lower().startswith("pilatus"):
@@ -224,7 +253,8 @@ def a_radial_range(ai, case):
     shape = tuple(case["shape"])
     low, high = case["azimuth_range"] or (-180, 180)
     inside = (numpy.degrees(ai.center_array(shape, unit="chi_rad")) - low) % 360 <= high - low
-    return numpy.percentile(ai.center_array(shape, unit=case["unit"])[inside], [15, 80]).tolist()
+    # Percentages that no pixel is at: its bin would be one of rounding.
+    return numpy.percentile(ai.center_array(shape, unit=case["unit"])[inside], [15.1234, 80.4321]).tolist()
 
 
 def integrate(case, folder):
@@ -234,10 +264,12 @@ def integrate(case, folder):
     ai = pyFAI.load(str(path))
     prime(ai, case)
     case["radial_range"] = a_radial_range(ai, case) if case["radial_range"] else None
+    npt, radial_range, own = widened(case)
     settings = {
+        "npt": npt,
         "unit": case["unit"],
         "method": (case["split"], "csr", "cython"),
-        "radial_range": case["radial_range"],
+        "radial_range": radial_range,
         "mask": mask(case, ai.detector),
         "correctSolidAngle": case["solid_angle"],
         "polarization_factor": case["polarization"],
@@ -249,9 +281,11 @@ def integrate(case, folder):
         settings["flat"] = flat(case)
     if case["marks"] == [2**32 - 1]:
         settings |= {"dummy": 2**32 - 1, "delta_dummy": 1}
+    if "error_model" in case:
+        return case | robust(ai, case, settings, own)
     pixels = image(case)
     results = [
-        ai.integrate1d_ng(pixels, case["npt"], azimuth_range=sector, **settings)
+        ai.integrate1d_ng(pixels, azimuth_range=sector, **settings)
         for sector in sectors(case["azimuth_range"])
     ]
     signal, variance, norm, count = (
@@ -268,9 +302,211 @@ def integrate(case, folder):
     }
     if len(results) == 1:
         found |= {"intensity": results[0].intensity, "sem": results[0].sem}
-    as_list = lambda array: numpy.asarray(array, dtype=float).tolist()
+    as_list = lambda array: numpy.asarray(array, dtype=float)[..., own].tolist()
     centre = None if isinstance(ai.detector, NexusDetector) else beam_centre(ai)
+    if case["split"] == "full" and not isinstance(ai.detector, NexusDetector) and len(pixels.ravel()) < 2**21:
+        found["exact"] = exact(ai, case, settings)
     return case | {"centre": centre} | {key: as_list(values) for key, values in found.items()}
+
+
+def exact(ai, case, settings):
+    """Intensity and standard error with shares in double precision: pyFAI sums a pixel's areas in single."""
+    in_double()
+    in_double_angles(ai, tuple(case["shape"]))
+    pixels = measured(ai, case)
+    sums = numpy.zeros((3, case["npt"]))
+    for sector in sectors(case["azimuth_range"]):
+        ai.integrate1d_ng(pixels, azimuth_range=sector, **settings)
+        (theirs,) = (e.engine for method, e in ai.engines.items() if getattr(method, "impl_lower", "") == "cython")
+        python = settings | {"method": ("full", "csr", "python")}
+        ai.integrate1d_ng(pixels, azimuth_range=sector, **python)
+        _, indices, indptr = theirs.lut
+        the_engine(ai).set_matrix(shares(theirs, indices, indptr), indices, indptr)
+        found = ai.integrate1d_ng(pixels, azimuth_range=sector, **python)
+        sums += [found.sum_signal, found.sum_variance, found.sum_normalization]
+    signal, variance, norm = sums
+    weighted = norm != 0
+    norm[~weighted] = 1
+    return numpy.array([signal / norm, numpy.sqrt(variance) / norm]) * weighted
+
+
+def shares(engine, indices, indptr):
+    """The share of each entry's pixel in its bin: the area that the outline of its corners has there."""
+    bins = numpy.repeat(numpy.arange(len(indptr) - 1), numpy.diff(indptr))
+    areas = numpy.zeros(len(indices))
+    for start in range(0, len(indices), 500_000):
+        part = slice(start, start + 500_000)
+        corners = numpy.asarray(engine.pos).reshape(-1, 4, 2)[indices[part]].astype(float)
+        x = (corners[:, :, 0] - engine.pos0_min) / engine.delta - bins[part, None]
+        # Azimuths from that of the first corner, across the seam too.
+        y = (corners[:, :, 1] - corners[:, :1, 1] + numpy.pi) % (2 * numpy.pi) - numpy.pi
+        for one in range(4):
+            two = (one + 1) % 4
+            run = x[:, two] - x[:, one]
+            slope = numpy.where(run == 0, 0, y[:, two] - y[:, one]) / numpy.where(run == 0, 1, run)
+            ends = [numpy.clip(x[:, corner], 0, 1) for corner in (one, two)]
+            heights = [y[:, one] + slope * (end - x[:, one]) for end in ends]
+            areas[part] += (ends[1] - ends[0]) * (heights[0] + heights[1]) / 2
+    whole = numpy.bincount(indices, areas)
+    # A pixel within one bin counts there, whatever its area.
+    counts = numpy.bincount(indices)
+    return numpy.where(counts[indices] == 1, 1, areas / whole[indices])
+
+
+def widened(case):
+    """Bins, radial range, and which of the bins are the case's own.
+
+    What lies outside of a radial range does not count, says pyFAI's documentation. Its histograms and full splitting
+    keep to that; its sparse matrices without splitting, and with that by boxes, put into the first bin what lies up
+    to a bin's width before it, and into the last what a pixel in it has beyond (bin numbers are rounded towards zero,
+    and cut to those that there are). So these have a bin more at either end, of the same width, to take that."""
+    npt, limits = case["npt"], case["radial_range"]
+    if limits is None or case["split"] == "full":
+        return npt, limits, slice(None)
+    nudge = 1 + 2**-23  # which pyFAI multiplies the upper limit by
+    low, high = limits[0], limits[1] * nudge
+    width = (high - low) / npt
+    return npt + 2, [low - width, (high + width) / nudge], slice(1, -1)
+
+
+def measured(ai, case):
+    """The pixels, NaN where there is no measurement: what integrate1d_ng knows of a detector, the others do not."""
+    pixels = image(case)
+    dummy, _ = ai.detector.get_dummies(pixels) if not case["marks"] else (None, None)
+    marks = case["marks"] + ([] if dummy is None else [dummy])
+    return numpy.where(numpy.isin(pixels, marks), numpy.nan, pixels.astype(float))
+
+
+def in_double_angles(ai, shape):
+    """Keeps solid angles in double precision, too."""
+    ai.solidAngleArray(shape)
+    ai._cached_array.pop("cos_incidence", None)
+    ai._cached_array["solid_angle#3.0"] = numpy.fromfunction(ai.diffSolidAngle, shape, dtype=float)
+
+
+# How far rounding of shares may move a quantile, in percent, and that of intensities the limit of what is an outlier.
+QUANTILE_ERROR = {"no": 1e-6, "bbox": 1e-4, "full": 3e-3}
+LIMIT_ERROR = 1e-7
+
+
+class Double:
+    """numpy, for a module that is to compute in double precision where it says single."""
+
+    float32 = numpy.float64
+
+    def __getattr__(self, name):
+        return getattr(numpy, name)
+
+
+def in_double():
+    """Has pyFAI's python engine compute in double precision: in single it sums a bin of 7000 pixels to 3e-6, and a
+    pixel's place among the others, or beyond a limit, turns on less."""
+    if isinstance(CSR_engine.numpy, Double):
+        return
+    CSR_engine.numpy = Double()
+    CSR_engine.mf_dtype = numpy.dtype([(name, "f8") for name in CSR_engine.mf_dtype.names])
+    set_matrix = CSR_engine.CSRIntegrator.set_matrix
+
+    def set_double(engine, data, indices, indptr):
+        set_matrix(engine, numpy.asarray(data, dtype=float), indices, indptr)
+
+    CSR_engine.CSRIntegrator.set_matrix = set_double
+
+
+def clipped(ai, case, pixels, settings, by):
+    """Clipping by pyFAI's python engine, which takes hybrid for poisson: so here azimuthal clipping, and the poisson
+    errors of the pixels that it leaves."""
+    is_hybrid = case["error_model"] == "hybrid"
+    settings = settings | ({"error_model": "azimuthal"} if is_hybrid else {})
+    threshold, rounds = case["sigma_clip"]
+    found = ai.sigma_clip_ng(pixels, thres=threshold * by, max_iter=rounds, **settings)
+    if is_hybrid:
+        engine = the_engine(ai)
+        left = engine.preprocessed.reshape(-1, 4)[:, 3] != 0
+        with_errors(found, engine._csr2.astype(float).dot(numpy.fmax(pixels.ravel(), 1.0) * left))
+    return found
+
+
+def between(ai, case, pixels, settings, by):
+    """The mean between two quantiles by pyFAI's python engine; as that can't do bins without pixels, these are kept
+    from it."""
+    percentile = [min(max(p + by, 0), 100) for p in case["median"]]
+    axis = ai.integrate1d_ng(pixels, **settings).radial
+    engine = the_engine(ai)
+    kept = engine._csr, engine._csr2, engine.bin_centers
+    filled = numpy.diff(engine._csr.indptr) > 0
+    engine._csr, engine._csr2, engine.bin_centers = (whole[filled] for whole in kept)
+    found = ai.medfilt1d_ng(pixels, percentile=percentile, **settings)
+    engine._csr, engine._csr2, engine.bin_centers = kept
+
+    def whole(values):
+        array = numpy.zeros(len(axis))
+        array[filled] = values
+        return array
+
+    names = {"intensity": "intensity", "sem": "sem", "std": "std", "count": "count", "norm": "sum_normalization"}
+    arrays = {name: whole(getattr(found, theirs)) for name, theirs in names.items()}
+    return types.SimpleNamespace(radial=axis, sum_normalization=arrays.pop("norm"), **arrays)
+
+
+def azimuthal(ai, found):
+    """The spread within each bin. pyFAI's python engine takes a split pixel's distance from a mean of its bins' means."""
+    engine = the_engine(ai)
+    signal, _, norm, _ = engine.preprocessed.reshape(-1, 4).astype(float).T
+    squares = engine._csr2.astype(float)
+    mean = numpy.nan_to_num(found.sum_signal / found.sum_normalization)
+    spread = squares.dot(signal**2) - 2 * mean * squares.dot(signal * norm) + mean**2 * squares.dot(norm**2)
+    with_errors(found, numpy.maximum(spread, 0))
+
+
+def the_engine(ai):
+    (engine,) = (engine.engine for method, engine in ai.engines.items() if getattr(method, "impl_lower", "") == "python")
+    return engine
+
+
+def with_errors(found, variance):
+    weighted = found.sum_normalization != 0
+    norm, norm_sq = (numpy.where(weighted, array, 1) for array in (found.sum_normalization, found.sum_normalization2))
+    found._set_sem(numpy.sqrt(variance) / norm * weighted)
+    found._set_std(numpy.sqrt(variance / norm_sq) * weighted)
+
+
+def robust(ai, case, settings, own):
+    """What pyFAI's python engine makes of a case that is averaged in another way."""
+    settings |= {"method": (case["split"], "csr", "python"), "error_model": case["error_model"]}
+    settings["azimuth_range"] = case["azimuth_range"]
+    if case["error_model"] == "variance":
+        settings["variance"] = variance(case)
+    in_double_angles(ai, tuple(case["shape"]))
+    pixels = measured(ai, case)
+    if "median" in case:
+        # pyFAI sums weights in single precision: where that puts a quantile on the next pixel, either will do.
+        error = QUANTILE_ERROR[case["split"]]
+        runs = [between(ai, case, pixels, settings, by) for by in (0, -error, error)]
+    elif "sigma_clip" in case:
+        runs = [clipped(ai, case, pixels, settings, by) for by in (1, 1 - LIMIT_ERROR, 1 + LIMIT_ERROR)]
+    else:
+        runs = [ai.integrate1d_ng(pixels, **settings)]
+    found = runs[0]
+    if case["error_model"] == "azimuthal" and case["split"] != "no":
+        azimuthal(ai, found)
+    as_list = lambda array: numpy.asarray(array, dtype=float)[own].tolist()
+    low, high = (
+        [as_list(extreme([getattr(run, name) for run in runs], axis=0)) for name in ("intensity", "sem", "std")]
+        for extreme in (numpy.min, numpy.max)
+    )
+    weight = found.count * (found.sum_normalization != 0)
+    centre = None if isinstance(ai.detector, NexusDetector) else beam_centre(ai)
+    return {
+        "centre": centre,
+        "axis": as_list(found.radial),
+        "intensity": as_list(found.intensity),
+        "sem": as_list(found.sem),
+        "std": as_list(found.std),
+        "weight": as_list(weight),
+        "low": low,
+        "high": high,
+    }
 
 
 def beam_centre(ai):
@@ -297,6 +533,9 @@ def cases(kind, first, stop, folder):
             file = folder / f"detector{number}.h5"
             a_detector_file(file, name)
             yield a_case(3 * number, file=file)  # the beam misses it
+    elif kind == "robust":
+        in_double()
+        yield from map(a_robust_case, range(first, stop))
     elif kind == "golden":
         # Cases with few bins take little room in a file.
         small = (case for case in map(a_case, range(10_000)) if case["npt"] < 64)
