@@ -21,8 +21,15 @@ pub struct Pattern {
 
 /// Integrates the case's frame.
 pub fn integrate(case: &Case) -> Pattern {
+    integrate_with(case, Map::new()).unwrap()
+}
+
+/// The same with more settings; `None` where no pixel is within the ranges.
+pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> {
     let folder = tempfile::tempdir().unwrap();
-    let settings: Settings = serde_json::from_value(Value::Object(settings(case, folder.path()))).unwrap();
+    let mut settings = settings(case, folder.path());
+    settings.extend(more);
+    let settings: Settings = serde_json::from_value(Value::Object(settings)).unwrap();
     let mut recipe = Recipe::resolve(&settings).unwrap();
     if let Some(file) = Poni::parse(&case.poni).unwrap().detector.file() {
         recipe = recipe.with_detector_file(file).unwrap();
@@ -33,9 +40,12 @@ pub fn integrate(case: &Case) -> Pattern {
         "int32" => (PixelType::I32, PixelKind::I32),
         other => panic!("pixels of {other}"),
     };
-    let integrator = Integrator::new(&recipe, case.shape, dtype).unwrap();
+    let integrator = match Integrator::new(&recipe, case.shape, dtype) {
+        Err(integrator::Error::Binning(_)) => return None,
+        integrator => integrator.unwrap(),
+    };
     let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters: vec![] }).unwrap();
-    pattern(&integrator, &decoder, &image::frame(case))
+    Some(pattern(&integrator, &decoder, &image::frame(case)))
 }
 
 /// The case's settings under the names of a recipe, with their files in `folder`.

@@ -40,6 +40,9 @@ pub struct Case {
     pub error_model: Option<String>,
     #[serde(default)]
     pub std: Vec<f64>,
+    /// Of full splitting: intensity and sem by shares in double precision.
+    #[serde(default)]
+    pub exact: Vec<Vec<f64>>,
     /// What pyFAI finds where its rounding decides about a pixel: intensity, sem and std, at the least and at the most.
     #[serde(default)]
     pub low: Vec<Vec<f64>>,

@@ -50,6 +50,7 @@ impl Coverage {
         worst(format!("intensity ({})", case.split), difference.intensity);
         worst(format!("sem ({})", case.split), difference.sem);
         worst("std".to_owned(), difference.std);
+        worst("from exact shares (full)".to_owned(), difference.exact);
     }
 
     pub fn merge(&mut self, other: Self) {

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
 mod azpipe;
+mod cake;
 mod case;
 mod compare;
 mod coverage;
@@ -79,6 +80,12 @@ fn random_patterns_equal_those_of_pyfai() {
     let coverage = check(cases);
     say("random", &coverage);
     coverage.assert_enough(RANDOM, 20);
+}
+
+#[test]
+fn rows_of_robust_cakes_are_patterns_of_their_sectors() {
+    let bins: usize = GOLDEN.lines().map(|line| cake::check(&Case::read(line))).sum();
+    assert!(bins > 5000, "{bins} bins have pixels");
 }
 
 #[test]

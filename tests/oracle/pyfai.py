@@ -244,6 +244,9 @@ def prime(ai, case):
     for unit in (case["unit"], "2th_rad", "chi_rad"):
         ai.center_array(shape, unit=unit)
     ai.solidAngleArray(shape)
+    single = ai._cached_array.pop("cos_incidence")
+    ai.solid_angle_in_double = numpy.fromfunction(ai.diffSolidAngle, shape, dtype=float)
+    ai._cached_array["cos_incidence"] = single
     if case["polarization"] is not None:
         ai.polarization(shape, case["polarization"])
 
@@ -312,7 +315,7 @@ def integrate(case, folder):
 def exact(ai, case, settings):
     """Intensity and standard error with shares in double precision: pyFAI sums a pixel's areas in single."""
     in_double()
-    in_double_angles(ai, tuple(case["shape"]))
+    ai._cached_array["solid_angle#3.0"] = ai.solid_angle_in_double
     pixels = measured(ai, case)
     sums = numpy.zeros((3, case["npt"]))
     for sector in sectors(case["azimuth_range"]):
@@ -375,13 +378,6 @@ def measured(ai, case):
     dummy, _ = ai.detector.get_dummies(pixels) if not case["marks"] else (None, None)
     marks = case["marks"] + ([] if dummy is None else [dummy])
     return numpy.where(numpy.isin(pixels, marks), numpy.nan, pixels.astype(float))
-
-
-def in_double_angles(ai, shape):
-    """Keeps solid angles in double precision, too."""
-    ai.solidAngleArray(shape)
-    ai._cached_array.pop("cos_incidence", None)
-    ai._cached_array["solid_angle#3.0"] = numpy.fromfunction(ai.diffSolidAngle, shape, dtype=float)
 
 
 # How far rounding of shares may move a quantile, in percent, and that of intensities the limit of what is an outlier.
@@ -477,7 +473,7 @@ def robust(ai, case, settings, own):
     settings["azimuth_range"] = case["azimuth_range"]
     if case["error_model"] == "variance":
         settings["variance"] = variance(case)
-    in_double_angles(ai, tuple(case["shape"]))
+    ai._cached_array["solid_angle#3.0"] = ai.solid_angle_in_double
     pixels = measured(ai, case)
     if "median" in case:
         # pyFAI sums weights in single precision: where that puts a quantile on the next pixel, either will do.

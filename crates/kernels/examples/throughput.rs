@@ -1,13 +1,17 @@
 //! How many frames a second one core integrates, from stored chunks in memory to sums: synthetic frames of an Eiger 4M
 //! and of others, 1000 bins, bounding-box splitting, Poisson errors.
 //!
-//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH] [portable|avx2|avx512]`
+//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH] [portable|avx2|avx512] [METHOD]`
+//!
+//! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles; pixels are clipped unsplit.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kernels::{ErrorModel, Invalid, Isa, Matrix, Pipeline, PixelType, Plan, Scratch, Stored, integrate_batch};
+use kernels::{
+    ByBin, ErrorModel, Invalid, Isa, Matrix, Pipeline, PixelType, Plan, Scratch, Statistic, Stored, integrate_batch,
+};
 
 const NBINS: usize = 1000;
 /// Different frames a case.
@@ -95,19 +99,32 @@ fn main() {
     let isa = arguments.next().unwrap_or_default();
     let isa = Isa::available().into_iter().find(|i| format!("{i:?}").to_lowercase().contains(&isa));
     let isa = isa.unwrap_or(Isa::Portable);
-    println!("{isa:?}, {batch} frames a batch");
+    let method = arguments.next().unwrap_or_else(|| "sum".to_owned());
+    println!("{isa:?}, {batch} frames a batch, {method}");
     println!("{:<24} {:>6} {:>9} {:>9} {:>9} {:>9}", "case", "ratio", "decode ms", "ms", "spread", "frames/s");
     for case in CASES.iter().filter(|case| case.name.contains(&wanted)) {
-        case.run(batch, isa);
+        case.run(batch, isa, &method);
     }
 }
 
 impl Case {
-    fn run(&self, batch: usize, isa: Isa) {
+    fn run(&self, batch: usize, isa: Isa, method: &str) {
         let [rows, columns] = self.shape;
         let pixels = rows * columns;
-        let matrix = self.matrix();
-        let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("one norm a pixel");
+        let matrix = self.matrix(!method.starts_with("clip"));
+        let errors = if method.ends_with("azimuthal") { ErrorModel::Azimuthal } else { ErrorModel::Poisson };
+        // A solid angle's.
+        let norm = |pixel: usize| 1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64);
+        let plan =
+            Plan::new(matrix, &(0..pixels).map(norm).collect::<Vec<_>>(), errors, None).expect("one norm a pixel");
+        let statistic = match method {
+            "sum" => None,
+            "azimuthal" => Some(Statistic::Mean),
+            "median" => Some(Statistic::Between { low: 0.5, high: 0.5 }),
+            "quartiles" => Some(Statistic::Between { low: 0.25, high: 0.75 }),
+            _ => Some(Statistic::Clipped { threshold: 5., rounds: 5 }),
+        };
+        let by_bin = statistic.map(|statistic| ByBin::new(&plan, statistic));
         let filters: &[(u32, &[u32])] = match self.store {
             Store::Bslz4 => &[(32008, &[0, 4, 0, 0, 2])],
             Store::Bszstd => &[(32008, &[0, 4, 0, 0, 3])],
@@ -131,7 +148,14 @@ impl Case {
         let all: Vec<Stored<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
         let integrate = time(|| {
             for frames in all.chunks(batch) {
-                black_box(integrate_batch(&pipeline, &plan, &invalid, frames, &mut scratch));
+                match &by_bin {
+                    None => drop(black_box(integrate_batch(&pipeline, &plan, &invalid, frames, &mut scratch))),
+                    Some(by_bin) => frames.iter().for_each(|frame| {
+                        black_box(
+                            by_bin.integrate(&pipeline, &plan, &invalid, frame, &mut scratch).expect("good chunks"),
+                        );
+                    }),
+                }
             }
         });
         let [best, median] = integrate.map(|d| d.as_secs_f64() / all.len() as f64);
@@ -156,8 +180,8 @@ impl Case {
         ((row - rows as f64 * 0.48).powi(2) + (column - columns as f64 * 0.51).powi(2)).sqrt()
     }
 
-    /// Bounding boxes in the radius.
-    fn matrix(&self) -> Matrix {
+    /// Bounding boxes in the radius, or their middles.
+    fn matrix(&self, split: bool) -> Matrix {
         let [rows, columns] = self.shape;
         let corners = [(0., 0.), (0., 1.), (1., 0.), (1., 1.)];
         let largest =
@@ -170,6 +194,7 @@ impl Case {
                 .map(|(r, c)| (self.radius(row as f64 + r, column as f64 + c) - centre).abs())
                 .into_iter()
                 .fold(0., f64::max);
+            let delta = if split { delta } else { 1e-9 };
             let (low, high) = ((centre - delta).max(0.) / width, (centre + delta) / width);
             for bin in low as usize..=(high as usize).min(NBINS - 1) {
                 let share = (high.min(bin as f64 + 1.) - low.max(bin as f64)) / (high - low);
