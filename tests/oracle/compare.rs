@@ -76,7 +76,7 @@ fn relative(difference: f64, scale: f64) -> f64 {
 }
 
 /// How far azpipe may be from exact shares of pixels: its own are stored in single precision.
-const EXACT: f64 = 2e-7;
+const EXACT: f64 = 1e-7;
 
 /// 1e-6; with full splitting, where pyFAI sums areas in single precision, 2e-5. That is reached by the mean over
 /// some pixels: where there are fewer than four, it is 5e-5. It is pyFAI that is so far from exact shares: see
