@@ -24,6 +24,55 @@ fn each_final_has_its_picture_and_its_text() {
 }
 
 #[test]
+fn a_page_tells_of_the_run_and_needs_nothing_else() {
+    let site = Site::new(&Options { scans: 2, ..small() });
+    let tasks = site.plan("out", &["--by", "frames=9"]);
+    let all_but_one: Vec<&str> = tasks.lines().skip(1).collect();
+    let results = run("ai-integrate", NOTHING, &(all_but_one.join("\n") + "\n")).good().stdout;
+    let page = site.path("run.html");
+    let gathered = run("gather", &["--report", page.to_str().unwrap()], &results);
+    assert_eq!(gathered.status, 1, "a part of a scan is missing");
+    let html = std::fs::read_to_string(&page).unwrap();
+    for expected in ["2 finals, 39 of 48 frames", "1 incomplete.", "not integrated</td><td>0 to 8", "frames/s"] {
+        assert!(html.contains(expected), "{expected}");
+    }
+    assert_eq!(html.matches("src=\"data:image/png;base64,").count(), 2, "a picture of each");
+    let elsewhere = ["http:", "https:", "<script", "<link", "@import", "url(", "src=\"/"];
+    assert!(elsewhere.iter().all(|word| !html.contains(word)), "all of it is in the page");
+    let Some(tags) = crate::viewers::ask(TAGS, &[page.to_str().unwrap()]) else { return };
+    assert_eq!(tags, serde_json::json!([]), "every tag is closed, every link leads somewhere");
+
+    let nowhere = run("gather", &["--report", "no/such/run.html"], "");
+    assert_eq!(nowhere.status, 2);
+    assert!(nowhere.stderr.contains("--report: no/such: no such directory"), "{}", nowhere.stderr);
+}
+
+/// What is wrong with the markup of a page.
+const TAGS: &str = r#"
+import json, sys
+from html.parser import HTMLParser
+
+wrong, open_tags, ids, links = [], [], set(), []
+
+class Check(HTMLParser):
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        ids.add(attrs.get("id"))
+        links.extend(value[1:] for name, value in attrs.items() if name == "href")
+        if tag not in ("meta", "br", "img"):
+            open_tags.append(tag)
+    def handle_endtag(self, tag):
+        if not open_tags or open_tags.pop() != tag:
+            wrong.append(f"{tag} at {self.getpos()}")
+
+text = open(sys.argv[1], encoding="utf-8").read()
+Check().feed(text)
+wrong += open_tags + [link for link in links if link not in ids]
+wrong += [] if text.startswith("<!DOCTYPE html>") else ["doctype"]
+print(json.dumps(wrong))
+"#;
+
+#[test]
 fn what_could_only_fail_in_the_end_fails_at_once() {
     let site = Site::new(&small());
     let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;

@@ -8,4 +8,5 @@ mod crowd;
 #[allow(dead_code, reason = "the pipe's tests use the rest of it")]
 #[path = "../pipe/site.rs"]
 mod site;
+mod unions;
 mod viewers;

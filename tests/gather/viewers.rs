@@ -89,12 +89,30 @@ with h5py.File(sys.argv[1]) as file, h5py.File(sys.argv[2]) as final:
 print(json.dumps(out))
 "#;
 
+/// How far the patterns of two files are apart.
+pub const LOOK_AT_ARRAYS: &str = r#"
+import json, sys
+import h5py, numpy
+
+def read(name):
+    with h5py.File(name) as file:
+        entry = file[file.attrs["default"]]
+        data = entry[entry.attrs["default"]]
+        averaged = data.parent["averaged/intensity"][()]
+        return [data[name][()].astype("f8") for name in ("intensity", "intensity_errors")] + [averaged]
+
+one, two = map(read, sys.argv[1:])
+apart = [float(numpy.nanmax(abs(a - b) / numpy.where(b == 0, 1, b))) for a, b in zip(one, two)]
+nans = all(bool((numpy.isnan(a) == numpy.isnan(b)).all()) for a, b in zip(one, two))
+print(json.dumps({"intensity": apart[0], "errors": apart[1], "averaged": apart[2], "same_nans": nans}))
+"#;
+
 fn look(file: &str) -> Option<Value> {
     ask(LOOK, &[file])
 }
 
 /// What a script in the peers' environment says.
-fn ask(script: &str, arguments: &[&str]) -> Option<Value> {
+pub fn ask(script: &str, arguments: &[&str]) -> Option<Value> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
     let python = peers.join("bin/python");

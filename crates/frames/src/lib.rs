@@ -17,3 +17,5 @@ pub mod store;
 mod ffi;
 mod grid;
 mod stack;
+
+pub use ffi::write_chunk;

@@ -1,9 +1,9 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum, ValueHint};
-use manners::Common;
+use manners::{Common, Stop};
 use patterns::finals::{self, Average, Options, Want};
 use patterns::{export, plot};
 
@@ -30,7 +30,7 @@ pub struct Args {
     /// Write nothing but the plan's tasks that are still to do, each cut to its missing frames
     ///
     /// Tasks keep their ids, so that they can be found in the plan. Needs --plan.
-    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot"])]
+    #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
     pub missing: bool,
 
     /// Leave scans that are not complete alone, without a summary and without status 1
@@ -50,7 +50,8 @@ pub struct Args {
 pub struct Form {
     /// Whether finals hold the patterns, or show those of the parts
     ///
-    /// A virtual final is made at once and needs its parts. A copied one can be moved.
+    /// A virtual final is made at once and needs its parts. A copied one can be moved; cakes in it are compressed by
+    /// byte shuffle and deflate, which h5py and silx read without a plugin.
     #[arg(long, value_name = "HOW", default_value = "copy")]
     pub layout: Layout,
 
@@ -69,12 +70,27 @@ pub struct Form {
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
+    /// Add the patterns of each scan's detectors, frame by frame, into a final called NAME
+    ///
+    /// As pyFAI's MultiGeometry does, from their sums: of equal units, ranges and bins. Sums are made when a scan is
+    /// integrated, and go with its parts: gather all detectors in one run, or with --keep-sums.
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub merge: Option<String>,
+
+    /// The same over all scans that are gathered, as of a detector at several positions, into OUT/NAME.h5
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub merge_all: Option<String>,
+
     /// Write patterns for other programs beside the final; several formats with commas
     ///
     /// Text formats hold the patterns of --average (the mean, where it says nothing), a file each; nxazint
     /// holds every frame.
     #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
     pub export: Vec<Format>,
+
+    /// Write a page about this run: what was integrated, losses with their reasons, times, a picture of each final
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub report: Option<PathBuf>,
 
     /// Draw the patterns; for a second final and more, the final's name is added to FILE's
     #[arg(long, value_name = "FILE.png|svg", value_hint = ValueHint::FilePath)]
@@ -96,6 +112,14 @@ pub enum Layout {
     Virtual,
     /// As copy, and all under the names of ESRF's integrator as well, such as /azim_01/intensities
     Integrator,
+}
+
+/// A name that is part of a file's and of a group's.
+fn name(text: &str) -> Result<String, &'static str> {
+    match text.is_empty() || text.starts_with('.') || text.contains('/') {
+        true => Err("expected a name without /, that does not begin with a dot"),
+        false => Ok(text.to_owned()),
+    }
 }
 
 /// What patterns are written as.
@@ -131,6 +155,11 @@ impl Args {
         }
     }
 
+    /// Whether finals are to be merged.
+    pub fn merges(&self) -> bool {
+        self.form.merge.is_some() || self.form.merge_all.is_some()
+    }
+
     /// The formats that were asked for.
     pub fn formats(&self) -> impl Iterator<Item = export::Format> {
         self.form.export.iter().map(|format| match format {
@@ -145,8 +174,15 @@ impl Args {
     /// Refuses what could only fail once the work is done.
     ///
     /// # Errors
-    /// A picture of no known kind.
-    pub fn check(&self) -> Result<(), plot::Error> {
-        self.form.plot.as_deref().map_or(Ok(()), |path| plot::Kind::of(path).map(drop))
+    /// A picture of no known kind; a page in a directory that is not there.
+    pub fn check(&self) -> Result<(), Stop> {
+        if let Some(path) = &self.form.plot {
+            plot::Kind::of(path).map_err(|why| Stop::fatal("--plot", why))?;
+        }
+        let directory = self.form.report.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        match directory.as_os_str().is_empty() || directory.is_dir() {
+            true => Ok(()),
+            false => Err(Stop::fatal("--report", format!("{}: no such directory", directory.display()))),
+        }
     }
 }

@@ -20,6 +20,14 @@ pub struct Group {
     pub is_open: bool,
 }
 
+impl Group {
+    /// That of a target of which nothing was heard.
+    pub fn of(target: Target) -> Self {
+        let (required, seconds, answered) = (None, Seconds::default(), Spans::default());
+        Self { target, required, seconds, answered, is_open: true }
+    }
+}
+
 /// The scans and recipes that were heard of, in the order of the first word of each.
 #[derive(Default)]
 pub struct Groups {
@@ -84,9 +92,8 @@ impl Groups {
     }
 
     fn insert(&mut self, key: (PathBuf, String, String), target: Target) -> usize {
-        let (required, seconds, answered) = (None, Seconds::default(), Spans::default());
         self.places.insert(key, self.all.len());
-        self.all.push(Group { target, required, seconds, answered, is_open: true });
+        self.all.push(Group::of(target));
         self.all.len() - 1
     }
 }

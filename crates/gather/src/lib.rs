@@ -30,7 +30,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
-    args.check().map_err(|why| Stop::fatal("--plot", why))?;
+    args.check()?;
     let root = args.from.as_deref().map(root).transpose()?;
     let plan = args.plan.as_deref().map(|path| Plan::read(path, root.as_deref(), filter)).transpose()?;
     if let (Some(plan), true) = (&plan, args.missing) {
@@ -64,7 +64,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
             }
         }
     }
-    groups.iter_mut().filter(|group| group.is_open).try_for_each(|group| worker.make(group))
+    groups.iter_mut().filter(|group| group.is_open).try_for_each(|group| worker.make(group))?;
+    worker.merge()?;
+    worker.report()
 }
 
 /// An output root, which must be there.

@@ -1,10 +1,12 @@
 //! From a group to its final, its summary, and what comes with them.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use manners::{Filter, Stop};
-use patterns::finals::{self, Built, Final, Watch};
+use patterns::finals::{self, Built, Final, Scope, Target, Watch};
+use patterns::report::Report;
 use patterns::{export, part, plot};
 use records::{Extra, Fail, RawPath, Summary};
 use serde_json::Value;
@@ -18,12 +20,16 @@ pub struct Worker<'a> {
     filter: &'a Filter,
     /// How many pictures have been drawn.
     pictures: usize,
+    /// What finals were made of, where they are to be merged.
+    made: Vec<Target>,
+    /// The page about the run.
+    report: Report,
 }
 
 impl<'a> Worker<'a> {
     /// One that makes what the arguments say.
     pub fn new(args: &'a Args, filter: &'a Filter) -> Self {
-        Self { args, filter, pictures: 0 }
+        Self { args, filter, pictures: 0, made: Vec::new(), report: Report::default() }
     }
 
     /// Makes the final of a group and emits its summary, or what kept it from being made.
@@ -34,10 +40,66 @@ impl<'a> Worker<'a> {
         group.is_open = false;
         let (target, filter) = (&group.target, self.filter);
         filter.progress().expect(target.frames(), "frames");
-        let built = match finals::build(target, &self.args.options(), &Progress(filter)) {
+        let mut options = self.args.options();
+        // Parts have the sums that are to be merged.
+        options.keep_parts |= self.args.merges();
+        let built = match finals::build(target, &options, &Progress(filter)) {
             Ok(built) => built,
             Err(error) => return self.refuse(group, &error),
         };
+        if built.layout.is_some() && self.args.merges() {
+            self.made.retain(|made| made.path() != target.path());
+            self.made.push(target.clone());
+        }
+        self.answer(group, built)
+    }
+
+    /// Merges the finals that were made, where that is asked for; what they leave behind then goes.
+    ///
+    /// # Errors
+    /// As [`Worker::make`].
+    pub fn merge(&mut self) -> Result<(), Stop> {
+        let made = std::mem::take(&mut self.made);
+        let mut merged = Vec::new();
+        if let Some(name) = &self.args.form.merge {
+            let of_scan = |target: &Target| {
+                let scan = &target.task().acquisition;
+                (target.out_root().to_path_buf(), scan.below.to_path_buf(), scan.entry.clone())
+            };
+            let mut scans: BTreeMap<_, Vec<Target>> = BTreeMap::new();
+            made.iter().for_each(|target| scans.entry(of_scan(target)).or_default().push(target.clone()));
+            for members in scans.into_values() {
+                merged.push(self.unite(&members, name, Scope::Detectors)?);
+            }
+        }
+        if let (Some(name), false) = (&self.args.form.merge_all, made.is_empty()) {
+            merged.push(self.unite(&made, name, Scope::Scans)?);
+        }
+        if !merged.contains(&false) && !self.args.form.keep_parts {
+            for target in made {
+                // It is there, and needs its parts no longer.
+                if let Err(error) = finals::build(&target, &self.args.options(), &Progress(self.filter)) {
+                    self.refuse(&Group::of(target), &error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges these finals; whether that is done for good.
+    fn unite(&mut self, members: &[Target], name: &str, scope: Scope) -> Result<bool, Stop> {
+        match finals::unite(members, name, scope, &self.args.options(), &Progress(self.filter)) {
+            Ok((target, built)) => {
+                let is_done = built.layout.is_some() && built.complete;
+                self.answer(&Group::of(target), built).map(|()| is_done)
+            }
+            Err(error) => self.refuse(&Group::of(members[0].clone()), &error).map(|()| false),
+        }
+    }
+
+    /// Says what became of a final, and writes what comes with it.
+    fn answer(&mut self, group: &Group, built: Built) -> Result<(), Stop> {
+        let (target, filter) = (&group.target, self.filter);
         built.warnings.iter().for_each(|why| filter.warn(why));
         if built.layout.is_none() && self.args.complete_only {
             filter.note(1, || format!("{}: not complete yet, left alone", target.path().display()));
@@ -54,7 +116,20 @@ impl<'a> Worker<'a> {
             extra.insert("layout".to_owned(), layout.name().into());
             self.accompany(group, &mut extra)?;
         }
-        filter.emit(&summary(group, built, extra).into())
+        let summary = summary(group, built, extra);
+        if self.args.form.report.is_some() {
+            self.report.add(&summary, Final::open(&target.path()).ok().as_ref());
+        }
+        filter.emit(&summary.into())
+    }
+
+    /// Writes the page about the run, where one is asked for.
+    ///
+    /// # Errors
+    /// A page that can't be written.
+    pub fn report(&self) -> Result<(), Stop> {
+        let Some(path) = &self.args.form.report else { return Ok(()) };
+        self.report.write(path).map_err(|why| Stop::fatal(path.display(), why))
     }
 
     /// Writes the exports and the picture that go with a final.
@@ -101,7 +176,7 @@ impl<'a> Worker<'a> {
         });
     }
 
-    fn refuse(&self, group: &Group, error: &finals::Error) -> Result<(), Stop> {
+    fn refuse(&mut self, group: &Group, error: &finals::Error) -> Result<(), Stop> {
         let path = group.target.path();
         match error {
             finals::Error::Stopped => self.filter.check(),
@@ -114,8 +189,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn fail(&self, group: &Group, about: &Path, why: &dyn std::error::Error) -> Result<(), Stop> {
+    fn fail(&mut self, group: &Group, about: &Path, why: &dyn std::error::Error) -> Result<(), Stop> {
         let (id, about, error) = (group.target.id(), about.display().to_string(), why.to_string());
+        self.report.add_failure(&about, &error);
         self.filter.fail(Fail { id, about, error, ..Fail::default() })
     }
 }

@@ -1,7 +1,7 @@
 //! Where the bins are.
 
 /// One axis of a pattern.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
     /// Its quantity, which names its dataset: `q`, `2th`, `r`, `d*2`, `chi`.
     pub name: String,
@@ -17,7 +17,7 @@ impl Axis {
         format!("{} ({})", self.name, self.units)
     }
 
-    /// The outer edges of the first and of the last bin. All bins are equally wide.
+    /// The outer edges of the first and of the last bin, of which each is taken to be as wide as all are on average.
     pub fn limits(&self) -> [f64; 2] {
         match self.centers[..] {
             [first, .., last] => {
@@ -29,10 +29,14 @@ impl Axis {
         }
     }
 
-    /// The edges of the bins, one more than there are bins.
-    pub fn edges(&self) -> Vec<f64> {
+    /// The edges of the bins, one more than there are bins; `None` where the bins are not equally wide, so that their
+    /// centres do not tell.
+    pub fn edges(&self) -> Option<Vec<f64>> {
         let ([low, high], bins) = (self.limits(), self.centers.len());
-        (0..=bins).map(|edge| low + (high - low) * edge as f64 / bins.max(1) as f64).collect()
+        let width = (high - low) / bins.max(1) as f64;
+        let is_even = |(bin, center): (usize, &f64)| (low + width * (bin as f64 + 0.5) - center).abs() < 1e-6 * width;
+        let all_even = self.centers.iter().enumerate().all(is_even);
+        all_even.then(|| (0..=bins).map(|edge| low + width * edge as f64).collect())
     }
 }
 
@@ -60,5 +64,17 @@ impl Axes {
     /// The axes in the order of a pattern's dimensions.
     pub fn iter(&self) -> impl Iterator<Item = &Axis> {
         self.chi.iter().chain([&self.radial])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_known_of_equal_bins_alone() {
+        let axis = |centers: &[f64]| Axis { centers: centers.to_vec(), ..Axis::default() };
+        assert_eq!(axis(&[1.0, 2.0, 3.0]).edges(), Some(vec![0.5, 1.5, 2.5, 3.5]));
+        assert_eq!((axis(&[1.0, 2.0, 4.0]).edges(), axis(&[2.0]).limits()), (None, [1.5, 2.5]));
     }
 }

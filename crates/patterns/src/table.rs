@@ -5,8 +5,12 @@ use std::ops::Range;
 use hdf5::{Dataset, Extent, Group, H5Type, Hyperslab, Result, SliceOrIndex};
 use ndarray::{ArrayViewD, IxDyn};
 
+use crate::pack::{self, Number};
+
 /// Bytes of a block, about.
 const BLOCK_BYTES: usize = 1 << 20;
+/// Bytes of a block that is compressed on all CPUs, about.
+const PACKED_BYTES: usize = 1 << 25;
 /// Entries of a block of a list that may well stay empty.
 const SHORT: usize = 4096;
 
@@ -16,13 +20,24 @@ pub(crate) struct Table<T> {
     /// The shape of a row: that of a pattern, or nothing in a list of numbers.
     row: Vec<usize>,
     width: usize,
-    grows: bool,
+    kind: Kind,
     rows_of_block: usize,
     written: usize,
     pending: Vec<T>,
 }
 
-impl<T: H5Type + Copy> Table<T> {
+/// How a dataset is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// In one piece.
+    Whole,
+    /// In chunks, as many as there are rows.
+    Growing,
+    /// In compressed chunks of cakes.
+    Packed([usize; 2]),
+}
+
+impl<T: Number> Table<T> {
     /// An empty dataset that is to have `expected` rows, or fewer, in chunks.
     pub fn growing(group: &Group, name: &str, expected: usize, row: &[usize]) -> Result<Self> {
         let rows_of_block = rows_of_block::<T>(row).min(expected).max(1);
@@ -33,7 +48,7 @@ impl<T: H5Type + Copy> Table<T> {
             .obj_track_times(false)
             .shape(extents.collect::<Vec<_>>())
             .create(name)?;
-        Ok(Self::new(dataset, row, true, rows_of_block))
+        Ok(Self::new(dataset, row, Kind::Growing, rows_of_block))
     }
 
     /// An empty list of numbers, of which there may be none or many.
@@ -41,15 +56,20 @@ impl<T: H5Type + Copy> Table<T> {
         Self::growing(group, name, SHORT, &[])
     }
 
-    /// A dataset of `rows` rows in one piece.
+    /// A dataset of `rows` rows: in one piece, or compressed where rows are cakes.
     pub fn fixed(group: &Group, name: &str, rows: usize, row: &[usize]) -> Result<Self> {
+        if let (&[lines, width], true) = (row, rows > 0) {
+            let dataset = pack::create::<T>(group, name, rows, [lines, width])?;
+            let rows_of_block = (PACKED_BYTES / (size_of::<T>() * lines * width).max(1)).max(1);
+            return Ok(Self::new(dataset, row, Kind::Packed([lines, width]), rows_of_block));
+        }
         let dataset = group.new_dataset::<T>().obj_track_times(false).shape(shape(rows, row)).create(name)?;
-        Ok(Self::new(dataset, row, false, rows_of_block::<T>(row)))
+        Ok(Self::new(dataset, row, Kind::Whole, rows_of_block::<T>(row)))
     }
 
-    fn new(dataset: Dataset, row: &[usize], grows: bool, rows_of_block: usize) -> Self {
+    fn new(dataset: Dataset, row: &[usize], kind: Kind, rows_of_block: usize) -> Self {
         let width = row.iter().product();
-        Self { dataset, row: row.to_vec(), width, grows, rows_of_block, written: 0, pending: Vec::new() }
+        Self { dataset, row: row.to_vec(), width, kind, rows_of_block, written: 0, pending: Vec::new() }
     }
 
     /// Adds one row.
@@ -64,11 +84,15 @@ impl<T: H5Type + Copy> Table<T> {
         if from == to {
             return Ok(());
         }
-        if self.grows {
-            self.dataset.resize(shape(to, &self.row))?;
+        if let Kind::Packed(cake) = self.kind {
+            pack::write(&self.dataset, from, &self.pending, cake)?;
+        } else {
+            if self.kind == Kind::Growing {
+                self.dataset.resize(shape(to, &self.row))?;
+            }
+            let block = ArrayViewD::from_shape(shape(to - from, &self.row), &self.pending)?;
+            self.dataset.write_slice(block, rows(from..to, self.row.len()))?;
         }
-        let block = ArrayViewD::from_shape(shape(to - from, &self.row), &self.pending)?;
-        self.dataset.write_slice(block, rows(from..to, self.row.len()))?;
         self.written = to;
         self.pending.clear();
         Ok(())

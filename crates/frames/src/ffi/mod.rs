@@ -4,6 +4,7 @@
 //! pixels are read past it. Files are opened read-only, and without a file lock of any kind.
 #![allow(unsafe_code)]
 
+mod chunk;
 mod dataset;
 mod file;
 mod object;
@@ -14,6 +15,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
+pub use chunk::write_chunk;
 pub(crate) use dataset::{Filter, Layout, PixelType, Segment, StoredChunk};
 pub(crate) use object::{Kind, Link, Object, Target};
 pub(crate) use selection::{Comb, Mapping, Selected};

@@ -174,10 +174,11 @@ impl Data {
     }
 }
 
-/// An axis and the edges of its bins, which are equally wide.
+/// An axis and, where they are known, the edges of its bins.
 fn write_axis(data: &Group, name: &str, meaning: &str, edges_meaning: &str, axis: &Axis) -> hdf5::Result<()> {
     describe(&h5::write_list(data, name, &axis.centers)?, meaning, &axis.units)?;
-    let edges = h5::write_list(data, &format!("{name}_edges"), &axis.edges())?;
+    let Some(edges) = axis.edges() else { return Ok(()) };
+    let edges = h5::write_list(data, &format!("{name}_edges"), &edges)?;
     describe(&edges, edges_meaning, &axis.units)
 }
 

@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::Error;
-use super::merge::{Merge, Merged};
+use super::merge::{Frames, Merged};
 use crate::{Finish, Row, Weights};
 
 /// Bytes that the frames of one median may take at a time; of more, blocks of bins are read in turn.
@@ -150,20 +150,25 @@ impl Accumulator {
 /// The median of a range of frames, which are read once for each block of bins.
 ///
 /// # Errors
-/// Those of [`Merge::frame`].
-pub(super) fn median(range: Range<u64>, merge: &mut Merge, bins: usize, finish: &Finish) -> Result<Pattern, Error> {
+/// Those of [`Frames::frame`].
+pub(super) fn median(
+    range: Range<u64>,
+    frames: &mut dyn Frames,
+    bins: usize,
+    finish: &Finish,
+) -> Result<Pattern, Error> {
     let empty = finish.empty_value();
     let mut pattern =
         Pattern { frames: 0, intensity: vec![empty; bins], errors: finish.has_errors().then(|| vec![empty; bins]) };
-    let frames = (range.end - range.start).max(1) as usize;
-    let width = (MOST_BYTES / (2 * size_of::<f32>() * frames)).clamp(1, bins.max(1));
+    let count = (range.end - range.start).max(1) as usize;
+    let width = (MOST_BYTES / (2 * size_of::<f32>() * count)).clamp(1, bins.max(1));
     for from in (0..bins).step_by(width) {
         let block = from..bins.min(from + width);
         let (mut values, mut errors) = (vec![Vec::new(); block.len()], vec![Vec::new(); block.len()]);
         pattern.frames = 0;
         for frame in range.clone() {
-            let merged = merge.frame(frame as usize)?;
-            pattern.frames += u64::from(collect(&merged, merge, &block, &mut values, &mut errors));
+            let merged = frames.frame(frame as usize)?;
+            pattern.frames += u64::from(collect(&merged, frames, &block, &mut values, &mut errors));
         }
         for (bin, (values, errors)) in block.zip(values.iter_mut().zip(&mut errors)) {
             let count = values.len();
@@ -180,13 +185,13 @@ pub(super) fn median(range: Range<u64>, merge: &mut Merge, bins: usize, finish: 
 /// Adds a frame's values of a block of bins to those of others; says whether it has a pattern.
 fn collect(
     merged: &Merged,
-    merge: &Merge,
+    frames: &dyn Frames,
     block: &Range<usize>,
     values: &mut [Vec<f32>],
     errors: &mut [Vec<f32>],
 ) -> bool {
     let Some((intensity, sigmas)) = &merged.pattern else { return false };
-    let own = merged.sums.as_ref().map_or(merge.shared_weights(), |row| merge.weights(row));
+    let own = merged.sums.as_ref().map_or(frames.shared_weights(), |row| frames.weights(row));
     for (at, bin) in block.clone().enumerate() {
         // What an empty bin holds by the recipe is no measurement.
         if own.norm[bin] == 0.0 || intensity[bin].is_nan() {

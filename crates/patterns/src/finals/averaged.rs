@@ -7,7 +7,7 @@ use std::vec::IntoIter;
 use hdf5::{Group, Result};
 
 use super::average::{Accumulator, Average, Method, Pattern, median};
-use super::merge::{Merge, Merged};
+use super::merge::{Frames, Merged};
 use super::tree::{self, Points, name};
 use super::write::Content;
 use super::{Error, digest};
@@ -102,17 +102,17 @@ impl<'a> Averager<'a> {
     ///
     /// # Errors
     /// Those of reading frames again, for a median, and of writing.
-    pub fn push(&mut self, frame: u64, merged: &Merged, merge: &mut Merge) -> std::result::Result<(), Error> {
+    pub fn push(&mut self, frame: u64, merged: &Merged, frames: &mut dyn Frames) -> std::result::Result<(), Error> {
         let (method, finish) = (self.average.method, &self.content.finish);
         if let (Some(row), Some(_)) = (&merged.sums, &merged.pattern)
             && method != Method::Median
         {
-            self.sums.add(row, merge.weights(row), merged.scale);
+            self.sums.add(row, frames.weights(row), merged.scale);
         }
         let Some(range) = self.ranges.next_if(|range| range.end == frame + 1) else { return Ok(()) };
         let pattern = match method {
             Method::Mean | Method::Sum => self.sums.take(method, finish),
-            Method::Median => median(range, merge, self.content.shared.axes.bins(), finish)?,
+            Method::Median => median(range, frames, self.content.shared.axes.bins(), finish)?,
         };
         self.write(pattern).map_err(Error::hdf5(&self.content.target.path()))
     }

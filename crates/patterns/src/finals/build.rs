@@ -5,9 +5,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hdf5::Group;
 use manners::atomic::{self, AtomicFile};
 
-use super::merge::Merge;
+use super::merge::{Frames, Merge};
 use super::options::go_on;
 use super::supply::Supply;
 use super::write::{self, Content};
@@ -55,19 +56,19 @@ fn may_be_complete(target: &Target) -> bool {
 }
 
 /// One look at the parts and the final.
-struct Attempt<'a> {
-    target: Target,
+pub(super) struct Attempt<'a> {
+    pub target: Target,
     options: &'a Options,
     watch: &'a dyn Watch,
     /// Every file among the parts, of use or not, and what it was.
     files: Vec<(PathBuf, Identity)>,
-    parts: Vec<Part>,
-    existing: Option<Final>,
+    pub parts: Vec<Part>,
+    pub existing: Option<Final>,
     warnings: Vec<String>,
 }
 
 impl<'a> Attempt<'a> {
-    fn new(mut target: Target, options: &'a Options, watch: &'a dyn Watch) -> Result<Self, Error> {
+    pub fn new(mut target: Target, options: &'a Options, watch: &'a dyn Watch) -> Result<Self, Error> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
         let mut files = Vec::new();
@@ -135,7 +136,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The recipe, and the axes and weights, which parts and final share.
-    fn bins(&self) -> Result<Option<(recipe::Recipe, Arc<Shared>)>, Error> {
+    pub fn bins(&self) -> Result<Option<(recipe::Recipe, Arc<Shared>)>, Error> {
         let of_parts = self.parts.first().map(|part| (part.head.recipe.clone(), Arc::clone(&part.shared)));
         let of_final = self.existing.as_ref().map(|there| (there.recipe.clone(), Arc::clone(&there.shared)));
         if let (Some(part), Some(existing)) = (self.parts.first(), &self.existing)
@@ -160,15 +161,10 @@ impl<'a> Attempt<'a> {
 
     /// Whether the final that there is has all that a new one would have.
     fn is_current(&self, existing: &Final, supply: &Supply) -> bool {
-        let options = self.options;
         let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
         let layout = existing.layout == self.layout(supply);
-        let extras = (existing.has_sums || !options.keep_sums)
-            && options.average.is_none_or(|average| {
-                existing.averaged.as_ref().is_some_and(|has| has.average == average && has.is_intact())
-            });
         let rows = existing.layout == Layout::Virtual || existing.is_intact();
-        absorbed && layout && extras && rows && existing.status == supply.status
+        absorbed && layout && existing.has_all_of(self.options) && rows && existing.status == supply.status
     }
 
     /// Refuses what needs sums that are gone.
@@ -198,12 +194,8 @@ impl<'a> Attempt<'a> {
         supply: &Supply,
         layout: Layout,
     ) -> Result<String, Error> {
-        let (target, path) = (&self.target, self.target.path());
-        let io = Error::io(&path);
-        fs::create_dir_all(path.parent().unwrap_or(target.out_root())).map_err(&io)?;
-        let temporary = AtomicFile::create(&path).map_err(&io)?;
         let content = Content {
-            target,
+            target: &self.target,
             recipe,
             finish,
             shared,
@@ -215,20 +207,8 @@ impl<'a> Attempt<'a> {
             keep_sums: self.options.keep_sums,
             average: self.options.average,
         };
-        let file = h5::create(temporary.path(), 0).map_err(Error::hdf5(&path))?;
         let mut merge = Merge::new(supply, &self.parts, self.existing.as_ref(), shared, &finish)?;
-        let digest = write::write(&file, &content, &mut merge, self.watch)?;
-        file.close().map_err(Error::hdf5(&path))?;
-        let mut written = Final::open(temporary.path())?;
-        written.verify(0..supply.status.len())?;
-        let intact = layout == Layout::Virtual || written.is_intact();
-        if !intact || written.data_digest != digest {
-            return Err(Error::Unverified { path: temporary.path().to_path_buf() });
-        }
-        drop(written);
-        register::note(target)?;
-        temporary.commit().map_err(&io)?;
-        Ok(digest)
+        store(&content, &mut merge, self.watch, |_| register::note(&self.target))
     }
 
     /// The checksums of the parts that have gone in, of those in the earlier final too.
@@ -252,6 +232,33 @@ impl<'a> Attempt<'a> {
         }
         Ok(())
     }
+}
+
+/// Writes a final, reads it back and puts it in its place; the digest of its data. `more` is done to it before it
+/// is closed.
+pub(super) fn store(
+    content: &Content,
+    frames: &mut dyn Frames,
+    watch: &dyn Watch,
+    more: impl FnOnce(&Group) -> Result<(), Error>,
+) -> Result<String, Error> {
+    let path = content.target.path();
+    let io = Error::io(&path);
+    fs::create_dir_all(path.parent().unwrap_or(content.target.out_root())).map_err(&io)?;
+    let temporary = AtomicFile::create(&path).map_err(&io)?;
+    let file = h5::create(temporary.path(), 0).map_err(Error::hdf5(&path))?;
+    let digest = write::write(&file, content, frames, watch)?;
+    more(&file)?;
+    file.close().map_err(Error::hdf5(&path))?;
+    let mut written = Final::open(temporary.path())?;
+    written.verify(0..content.supply.status.len())?;
+    let intact = content.layout == Layout::Virtual || written.is_intact();
+    if !intact || written.data_digest != digest {
+        return Err(Error::Unverified { path: temporary.path().to_path_buf() });
+    }
+    drop(written);
+    temporary.commit().map_err(&io)?;
+    Ok(digest)
 }
 
 /// What tells a file from another of its name: its inode and when it was written.

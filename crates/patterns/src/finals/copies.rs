@@ -27,9 +27,12 @@ pub(super) fn write(process: &Group, target: &Target, existing: Option<&Final>) 
     };
     let counters = scan.counters.iter().filter_map(|(name, path)| Some((name.clone(), raw.dataset(path).ok()?)));
     copy_all(process, name::COUNTERS, &counters.collect::<Vec<_>>())?;
-    let positioners = format!("/{}/instrument/positioners", entry_name(&scan.entry));
-    let positioners = raw.group(&positioners).map(|group| children(&group)).unwrap_or_default();
-    copy_all(process, name::POSITIONERS, &positioners)
+    let entry = format!("/{}/", entry_name(&scan.entry));
+    if !scan.dataset.starts_with(&entry) {
+        return Ok(());
+    }
+    let positioners = raw.group(&format!("{entry}instrument/positioners"));
+    copy_all(process, name::POSITIONERS, &positioners.map(|group| children(&group)).unwrap_or_default())
 }
 
 /// The datasets of a group, by name.

@@ -67,6 +67,16 @@ pub enum Error {
         /// Another part.
         two: PathBuf,
     },
+    /// Patterns that can't be merged.
+    #[error("{} and {} can't be merged: {why}", one.display(), two.display())]
+    Unlike {
+        /// A final.
+        one: PathBuf,
+        /// Another.
+        two: PathBuf,
+        /// What differs and what was expected.
+        why: String,
+    },
     /// Something needs the sums of frames of which only the patterns were kept.
     #[error(
         "{}: {what} needs the sums of {} frames, which went with their parts; to make them again, run ai-integrate --force",

@@ -19,7 +19,24 @@ pub(super) struct Merged {
     pub scale: f64,
 }
 
-/// Reads frame after frame.
+/// The frames of a final to be.
+pub(super) trait Frames {
+    /// Frame `frame` of the scan.
+    ///
+    /// # Errors
+    /// A file that can't be read; parts that disagree.
+    fn frame(&mut self, frame: usize) -> Result<Merged, Error>;
+
+    /// The weights of a frame that invalidates no pixel.
+    fn shared_weights(&self) -> &Weights;
+
+    /// The weights of a frame.
+    fn weights<'b>(&'b self, row: &'b Row) -> &'b Weights {
+        row.exception.as_ref().unwrap_or(self.shared_weights())
+    }
+}
+
+/// Reads frame after frame of one scan.
 pub(super) struct Merge<'a> {
     supply: &'a Supply,
     parts: &'a [Part],
@@ -30,26 +47,8 @@ pub(super) struct Merge<'a> {
     open: Vec<(usize, Rows<'a>)>,
 }
 
-impl<'a> Merge<'a> {
-    pub fn new(
-        supply: &'a Supply,
-        parts: &'a [Part],
-        existing: Option<&'a Final>,
-        shared: &'a Shared,
-        finish: &'a Finish,
-    ) -> Result<Self, Error> {
-        let existing = match supply.origins.contains(&Origin::Final) {
-            true => existing.map(Final::rows).transpose()?,
-            false => None,
-        };
-        Ok(Self { supply, parts, shared, finish, existing, open: Vec::new() })
-    }
-
-    /// Frame `frame` of the scan.
-    ///
-    /// # Errors
-    /// A file that can't be read; parts that disagree.
-    pub fn frame(&mut self, frame: usize) -> Result<Merged, Error> {
+impl Frames for Merge<'_> {
+    fn frame(&mut self, frame: usize) -> Result<Merged, Error> {
         let status = self.supply.status[frame];
         let (kept, sums) = match self.supply.origins[frame] {
             Origin::Nothing => (None, None),
@@ -71,14 +70,24 @@ impl<'a> Merge<'a> {
         Ok(Merged { status, pattern, sums, scale })
     }
 
-    /// The weights of a frame that invalidates no pixel.
-    pub fn shared_weights(&self) -> &'a Weights {
+    fn shared_weights(&self) -> &Weights {
         &self.shared.weights
     }
+}
 
-    /// The weights of a frame.
-    pub fn weights<'b>(&'b self, row: &'b Row) -> &'b Weights {
-        row.exception.as_ref().unwrap_or(&self.shared.weights)
+impl<'a> Merge<'a> {
+    pub fn new(
+        supply: &'a Supply,
+        parts: &'a [Part],
+        existing: Option<&'a Final>,
+        shared: &'a Shared,
+        finish: &'a Finish,
+    ) -> Result<Self, Error> {
+        let existing = match supply.origins.contains(&Origin::Final) {
+            true => existing.map(Final::rows).transpose()?,
+            false => None,
+        };
+        Ok(Self { supply, parts, shared, finish, existing, open: Vec::new() })
     }
 
     fn agreed(&mut self, frame: usize, part: usize, row: usize) -> Result<Row, Error> {

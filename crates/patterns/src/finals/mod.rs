@@ -52,6 +52,7 @@ mod rows;
 mod supply;
 mod target;
 mod tree;
+mod union;
 mod write;
 
 pub use average::{Average, Method, Pattern};
@@ -66,6 +67,7 @@ pub use register::targets;
 pub use rows::Rows;
 pub use target::Target;
 pub(crate) use tree::group;
+pub use union::{Scope, unite};
 
 /// How a final stores its patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

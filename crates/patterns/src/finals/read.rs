@@ -9,7 +9,7 @@ use recipe::Recipe;
 use records::{Record, Task};
 
 use super::tree::{PROGRAM, name};
-use super::{Averaged, Error, Layout, digest};
+use super::{Averaged, Error, Layout, Options, digest};
 use crate::{Axes, Axis, Shared, Status, Weights, h5};
 
 /// A final file.
@@ -84,6 +84,15 @@ impl Final {
         Ok(())
     }
 
+    /// Whether it has the sums and the patterns of many frames that are asked for.
+    pub(super) fn has_all_of(&self, options: &Options) -> bool {
+        let average = options.average;
+        (self.has_sums || !options.keep_sums)
+            && average.is_none_or(|average| {
+                self.averaged.as_ref().is_some_and(|has| has.average == average && has.is_intact())
+            })
+    }
+
     /// Whether all rows were found to be as they were written.
     pub fn is_intact(&self) -> bool {
         self.intact.iter().all(|intact| *intact)
@@ -153,7 +162,7 @@ fn read(path: &Path, file: h5::Open) -> Result<Final, String> {
 }
 
 /// The NXprocess that the chain of defaults leads to.
-fn default_process(file: &Group) -> hdf5::Result<Group> {
+pub(super) fn default_process(file: &Group) -> hdf5::Result<Group> {
     let entry = file.group(&h5::get_text(file, "default")?)?;
     let default = h5::get_text(&entry, "default")?;
     entry.group(default.split('/').next().unwrap_or_default())

@@ -21,6 +21,7 @@ pub(super) enum Origin {
 }
 
 /// The rows of a final to be, one a frame.
+#[derive(Default)]
 pub(super) struct Supply {
     pub origins: Vec<Origin>,
     /// What becomes of each frame.

@@ -5,7 +5,7 @@ use recipe::Recipe;
 use records::{Acquisition, Record, Spans, Task};
 
 use super::averaged::Averager;
-use super::merge::{Merge, Merged};
+use super::merge::{Frames, Merged};
 use super::options::go_on;
 use super::supply::Supply;
 use super::tree::{Tree, name};
@@ -43,7 +43,7 @@ pub(super) struct Content<'a> {
 pub(super) fn write(
     file: &Group,
     content: &Content,
-    merge: &mut Merge,
+    frames: &mut dyn Frames,
     watch: &dyn Watch,
 ) -> Result<String, super::Error> {
     let path = content.target.path();
@@ -55,10 +55,10 @@ pub(super) fn write(
             go_on(watch)?;
             watch.advance(FRAMES_AT_ONCE.min(content.supply.status.len() - frame) as u64);
         }
-        let merged = merge.frame(frame)?;
+        let merged = frames.frame(frame)?;
         body.push(frame as u64, &merged).map_err(&hdf5)?;
         if let Some(averager) = &mut body.averager {
-            averager.push(frame as u64, &merged, merge)?;
+            averager.push(frame as u64, &merged, frames)?;
         }
     }
     let digest = body.finish(&tree).map_err(&hdf5)?;

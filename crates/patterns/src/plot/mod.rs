@@ -15,6 +15,9 @@ use crate::finals::{self, Final};
 /// Width and height of a picture in pixels.
 const SIZE: (u32, u32) = (1200, 900);
 
+/// Columns and rows of a map: a cell is about two pixels of a bitmap.
+const BITMAP_CELLS: (usize, usize) = (480, 240);
+
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -61,15 +64,25 @@ impl Kind {
     }
 }
 
+/// A picture of a final, the bytes of a PNG file.
+///
+/// # Errors
+/// A final that can't be read.
+pub fn png(of: &Final) -> Result<Vec<u8>, Error> {
+    let picture = reduce::Picture::of(of, BITMAP_CELLS)?;
+    let wrong = |why: Box<dyn std::error::Error>| Error::Write { path: of.path.clone(), why: why.to_string() };
+    canvas::png(&picture, SIZE).map_err(wrong)
+}
+
 /// Draws a final into a file, which appears whole.
 ///
 /// # Errors
 /// A name of no known kind; a final that can't be read; a file that can't be written.
 pub fn draw(of: &Final, path: &Path) -> Result<(), Error> {
     let kind = Kind::of(path)?;
-    // A cell is about two pixels of a bitmap; shapes cost more each.
     let cells = match kind {
-        Kind::Png => (480, 240),
+        Kind::Png => BITMAP_CELLS,
+        // Shapes cost more each.
         Kind::Svg => (240, 80),
     };
     let picture = reduce::Picture::of(of, cells)?;

@@ -1,0 +1,372 @@
+//! Patterns of several detectors, or of one at several positions, on one axis: the sums of their sums.
+//!
+//! Frame by frame and bin by bin over the members, with the ratio g of each one's monitor and the solid angle Ω of its
+//! pixel at the point of normal incidence (pixel area / distance²) over that of the first:
+//!
+//! > S = Σ Sᵢ, V = Σ Vᵢ, W = Σ Wᵢ gᵢ Ωᵢ, W₂ = Σ W₂ᵢ (gᵢ Ωᵢ)², intensity = S / W, error = √V / W
+//!
+//! That is what pyFAI's `MultiGeometry` defines, but for its scale: pyFAI divides by the solid angle in steradian,
+//! here a member's own pattern and the merged one have the same scale. Where solid angles are not corrected for, Ω is 1.
+//! A frame that one member lacks is missing: a pattern of the others would be another quantity.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use geometry::{Detector, Poni};
+use hdf5::Group;
+use recipe::Recipe;
+use records::{Acquisition, Digest, Task};
+
+use super::build::{Attempt, store};
+use super::merge::{Frames, Merge, Merged};
+use super::read::default_process;
+use super::supply::{Origin, Supply};
+use super::tree::{group, plain};
+use super::write::Content;
+use super::{Built, Error, Final, Layout, Options, Target, Want, Watch, register};
+use crate::coverage::directory;
+use crate::finish::NAN64;
+use crate::{Axes, Finish, Row, Shared, Status, Weights, h5};
+
+/// Whose patterns are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The detectors of one scan.
+    Detectors,
+    /// Several scans.
+    Scans,
+}
+
+/// Merges the finals of these targets, whose sums must be there, into one that bears `name`: beside them where they
+/// are of one scan, in the output root where they are of several. Nothing is written where it is there already.
+///
+/// # Errors
+/// Less than two members; members of other axes, numbers of frames, corrections or error models; sums that are gone;
+/// a file that can't be read or written.
+pub fn unite(
+    members: &[Target],
+    name: &str,
+    scope: Scope,
+    options: &Options,
+    watch: &dyn Watch,
+) -> Result<(Target, Built), Error> {
+    let mut members: Vec<Target> = members.to_vec();
+    members.sort_by_key(Target::path);
+    let locks = members.iter().map(|target| {
+        let task = target.task();
+        let directory = directory(target.out_root(), &task.scan, &task.recipe_digest);
+        let directory = directory.expect("a target stays below its root");
+        fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+        register::lock(&directory, watch)
+    });
+    let _locks: Vec<_> = locks.collect::<Result<_, Error>>()?;
+    let members: Vec<Member> =
+        members.into_iter().map(|target| Member::new(target, options, watch)).collect::<Result<_, _>>()?;
+    let [first, others @ ..] = &members[..] else {
+        return Err(Error::content(Path::new(name), "nothing to merge: expected two patterns or more"));
+    };
+    if others.is_empty() {
+        return Err(Error::content(&first.path(), "nothing to merge it with: expected another detector or scan"));
+    }
+    others.iter().try_for_each(|other| first.check(other))?;
+    let solid_angles = members.iter().map(Member::solid_angle).collect::<Result<Vec<_>, _>>()?;
+    let union = Union::new(&members, &solid_angles, watch)?;
+    let target = union.target(name, scope)?;
+    let mut built = Built::of(&target, &union.supply);
+    let digests: String = members.iter().flat_map(|member| [member.digest(), "\n"]).collect();
+    built.layout = Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(Layout::Copy));
+    match Final::open(&target.path()) {
+        Ok(mut there) if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests => {
+            there.verify(0..there.status.len())?;
+            if there.is_intact() && there.has_all_of(options) {
+                (built.found, built.layout) = (true, Some(there.layout));
+                built.data_digest = there.data_digest;
+                return Ok((target, built));
+            }
+        }
+        Err(error @ Error::Foreign { .. }) => return Err(error),
+        _ => (),
+    }
+    if options.want == Want::Complete && !built.complete {
+        return Ok((target, Built { layout: None, ..built }));
+    }
+    members.iter().try_for_each(Member::check_sums)?;
+    let Union { recipe, finish, shared, supply, .. } = &union;
+    let content = Content {
+        target: &target,
+        recipe,
+        finish: *finish,
+        shared,
+        parts: &[],
+        existing: None,
+        supply,
+        part_digests: &digests,
+        layout: built.layout.unwrap_or_default(),
+        keep_sums: options.keep_sums,
+        average: options.average,
+    };
+    let note = |file: &Group| write_members(file, &members, &solid_angles).map_err(Error::hdf5(&target.path()));
+    built.data_digest = store(&content, &mut union.frames()?, watch, note)?;
+    Ok((target, built))
+}
+
+/// What of one scan and recipe goes into a union.
+struct Member<'a> {
+    attempt: Attempt<'a>,
+    recipe: Recipe,
+    shared: Arc<Shared>,
+    finish: Finish,
+    supply: Supply,
+}
+
+impl<'a> Member<'a> {
+    fn new(target: Target, options: &'a Options, watch: &'a dyn Watch) -> Result<Self, Error> {
+        let mut attempt = Attempt::new(target, options, watch)?;
+        if let Some(existing) = &mut attempt.existing {
+            existing.verify(0..existing.status.len())?;
+        }
+        let nothing = || Error::content(&attempt.target.path(), "nothing is integrated yet");
+        let (recipe, shared) = attempt.bins()?.ok_or_else(nothing)?;
+        let finish = Finish::of(&recipe);
+        let supply = Supply::new(&attempt.target, &attempt.parts, attempt.existing.as_ref(), &finish);
+        Ok(Self { attempt, recipe, shared, finish, supply })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.attempt.target.path()
+    }
+
+    fn scan(&self) -> &Acquisition {
+        &self.attempt.target.task().acquisition
+    }
+
+    fn digest(&self) -> &str {
+        self.attempt.existing.as_ref().map_or("", |existing| &existing.data_digest)
+    }
+
+    /// Whether the sums of both are of one quantity over the same bins.
+    fn check(&self, other: &Self) -> Result<(), Error> {
+        let unlike = |why: String| Err(Error::Unlike { one: self.path(), two: other.path(), why });
+        if self.shared.axes != other.shared.axes {
+            let [one, two] = [self, other].map(|member| describe(&member.shared.axes));
+            return unlike(format!(
+                "{one}, and {two}: expected the same unit, range and bins (plan-split --unit, --radial-range, --npt)"
+            ));
+        }
+        if self.supply.status.len() != other.supply.status.len() {
+            let [one, two] = [self, other].map(|member| member.supply.status.len());
+            return unlike(format!("{one} frames, and {two}: expected as many"));
+        }
+        let corrected = |member: &Self| (member.recipe.solid_angle, member.recipe.polarization.is_some());
+        if corrected(self) != corrected(other) {
+            return unlike("corrected for solid angle and polarization in one, and not so in the other".to_owned());
+        }
+        if (self.recipe.error_model, self.recipe.error) != (other.recipe.error_model, other.recipe.error) {
+            return unlike("errors of two models: expected the same --error-model".to_owned());
+        }
+        if self.attempt.target.out_root() != other.attempt.target.out_root() {
+            return unlike("below two output roots: expected one".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Pixel area over distance², steradian; 1 where it is not corrected for.
+    fn solid_angle(&self) -> Result<f64, Error> {
+        if !self.recipe.solid_angle {
+            return Ok(1.0);
+        }
+        let wrong = |why: String| Error::content(&self.path(), format!("its PONI file: {why}"));
+        let poni = Poni::parse(&self.recipe.poni).map_err(|why| wrong(why.to_string()))?;
+        let area = match (&poni.detector.config.pixel1, &poni.detector.config.pixel2, poni.detector.file()) {
+            (Some(pixel1), Some(pixel2), Some(_)) => pixel1 * pixel2,
+            (_, _, Some(_)) => 1.0,
+            (_, _, None) => {
+                let shape = self.scan().shape.map(|side| side as usize);
+                let detector = Detector::from_poni(&poni).and_then(|detector| detector.for_frames(shape));
+                let detector = detector.map_err(|why| wrong(why.to_string()))?;
+                detector.pixel1 * detector.pixel2
+            }
+        };
+        Ok(area / (poni.dist * poni.dist))
+    }
+
+    fn check_sums(&self) -> Result<(), Error> {
+        let frames = self.supply.kept_by_final();
+        let has_sums = self.attempt.existing.as_ref().is_none_or(|existing| existing.has_sums);
+        match frames.is_empty() || has_sums {
+            true => Ok(()),
+            false => Err(Error::SumsGone { path: self.path(), what: "--merge", frames }),
+        }
+    }
+}
+
+fn describe(axes: &Axes) -> String {
+    let axis = |axis: &crate::Axis| {
+        let [low, high] = axis.limits();
+        format!("{} of {low:.6} to {high:.6} in {} bins", axis.label(), axis.centers.len())
+    };
+    axes.iter().map(axis).collect::<Vec<_>>().join(" by ")
+}
+
+/// What is to be written.
+struct Union<'a> {
+    members: &'a [Member<'a>],
+    /// What each member's weights are multiplied by.
+    factors: Vec<f64>,
+    recipe: Recipe,
+    finish: Finish,
+    shared: Shared,
+    supply: Supply,
+}
+
+impl<'a> Union<'a> {
+    fn new(members: &'a [Member], solid_angles: &[f64], watch: &dyn Watch) -> Result<Self, Error> {
+        super::options::go_on(watch)?;
+        let first = &members[0];
+        let factors: Vec<f64> = solid_angles.iter().map(|angle| angle / solid_angles[0]).collect();
+        // The monitors have gone into the weights.
+        let recipe = Recipe { monitor: Vec::new(), ..first.recipe.clone() };
+        let of_each = members.iter().zip(&factors).map(|(member, factor)| (&member.shared.weights, *factor));
+        let shared = Shared { axes: first.shared.axes.clone(), weights: sum(of_each) };
+        let frames = first.supply.status.len();
+        let worst = |frame: usize| {
+            members.iter().map(|member| member.supply.status[frame]).find(|status| *status != Status::Ok)
+        };
+        let supply = Supply {
+            origins: vec![Origin::Nothing; frames],
+            status: (0..frames).map(|frame| worst(frame).unwrap_or_default()).collect(),
+            monitor: vec![NAN64; frames],
+            stored_digest: vec![0; frames],
+            reference: 1.0,
+            ..Supply::default()
+        };
+        Ok(Self { members, factors, finish: Finish::of(&recipe), recipe, shared, supply })
+    }
+
+    /// The union as a final of its own: of a scan that is all of theirs, by a recipe that is all of theirs.
+    fn target(&self, name: &str, scope: Scope) -> Result<Target, Error> {
+        let first = &self.members[0];
+        let task = first.attempt.target.task();
+        let identity = |what: &str, of: &dyn Fn(&Task) -> String| {
+            self.members
+                .iter()
+                .fold(Digest::new(what).text(name), |digest, member| digest.text(&of(member.attempt.target.task())))
+        };
+        let final_file = match scope {
+            Scope::Scans => PathBuf::from(format!("{name}.h5")),
+            Scope::Detectors => {
+                let stem = task.final_file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let tail = format!("_{}", plain(&first.scan().detector));
+                let head = stem.rfind(&tail).map_or(stem.as_str(), |at| &stem[..at]).to_owned();
+                task.final_file.with_file_name(format!("{head}_{name}.h5"))
+            }
+        };
+        if let Some(member) = self.members.iter().find(|member| *member.attempt.target.task().final_file == *final_file)
+        {
+            return Err(Error::content(&member.path(), "a pattern of its own: expected another name to merge into"));
+        }
+        let scan = identity("union", &|task| task.scan.clone()).short();
+        let recipe_digest = identity("union", &|task| task.recipe_digest.clone()).full();
+        let complete = self.members.iter().all(|member| member.scan().complete);
+        let mut acquisition = Acquisition {
+            detector: name.to_owned(),
+            sources: Vec::new(),
+            absent: Vec::new(),
+            complete,
+            ..first.scan().clone()
+        };
+        if scope == Scope::Scans {
+            // Counters and positions are those of one scan.
+            acquisition.dataset.clear();
+            acquisition.counters.clear();
+        }
+        let task = Task { scan, recipe_digest, final_file: final_file.into(), acquisition, ..task.clone() };
+        Target::new(first.attempt.target.out_root(), &task)
+    }
+
+    fn frames(&'a self) -> Result<United<'a>, Error> {
+        let merge = |member: &'a Member| {
+            let Member { attempt, supply, shared, finish, .. } = member;
+            Merge::new(supply, &attempt.parts, attempt.existing.as_ref(), shared, finish)
+        };
+        Ok(United { union: self, merges: self.members.iter().map(merge).collect::<Result<_, _>>()? })
+    }
+}
+
+/// The frames of a union.
+struct United<'a> {
+    union: &'a Union<'a>,
+    merges: Vec<Merge<'a>>,
+}
+
+impl Frames for United<'_> {
+    fn frame(&mut self, frame: usize) -> Result<Merged, Error> {
+        let Union { factors, finish, supply, shared, .. } = self.union;
+        let nothing = |status| Merged { status, pattern: None, sums: None, scale: f64::NAN };
+        let status = supply.status[frame];
+        if status != Status::Ok {
+            return Ok(nothing(status));
+        }
+        let merged = self.merges.iter_mut().map(|merge| merge.frame(frame)).collect::<Result<Vec<_>, _>>()?;
+        let mut rows = Vec::new();
+        for (merged, merge) in merged.iter().zip(&self.merges) {
+            let Some(row) = &merged.sums else { return Ok(nothing(Status::NotIntegrated)) };
+            rows.push((row, merge.weights(row), merged.scale));
+        }
+        let weights = rows.iter().zip(factors).map(|((_, weights, scale), factor)| (*weights, scale * factor));
+        let own = sum(weights);
+        let variance = rows.iter().map(|(row, ..)| row.variance.as_deref()).collect::<Option<Vec<_>>>();
+        let row = Row {
+            frame: frame as u64,
+            monitor: NAN64,
+            signal: add(rows.iter().map(|(row, ..)| (&row.signal[..], 1.0))),
+            variance: variance.map(|all| add(all.into_iter().map(|variance| (variance, 1.0)))),
+            exception: (own != shared.weights).then_some(own),
+            ..Row::default()
+        };
+        let pattern = finish.pattern(&row, self.weights(&row), 1.0);
+        Ok(Merged { status, pattern, sums: Some(row), scale: 1.0 })
+    }
+
+    fn shared_weights(&self) -> &Weights {
+        &self.union.shared.weights
+    }
+}
+
+/// The weights of several, each multiplied by a factor.
+fn sum<'a>(of: impl Iterator<Item = (&'a Weights, f64)> + Clone) -> Weights {
+    Weights {
+        norm: add(of.clone().map(|(weights, factor)| (&weights.norm[..], factor))),
+        norm_sq: add(of.clone().map(|(weights, factor)| (&weights.norm_sq[..], factor * factor))),
+        count: add(of.map(|(weights, _)| (&weights.count[..], 1.0))),
+    }
+}
+
+/// Lists added bin by bin, each multiplied by a factor.
+fn add<'a>(lists: impl Iterator<Item = (&'a [f64], f64)>) -> Vec<f64> {
+    let mut sums = Vec::new();
+    for (list, factor) in lists {
+        sums.resize(list.len(), 0.0);
+        sums.iter_mut().zip(list).for_each(|(sum, value)| *sum += value * factor);
+    }
+    sums
+}
+
+/// Writes whose patterns they are: `members/01_<detector>`, each with its recipe and PONI text.
+fn write_members(file: &Group, members: &[Member], solid_angles: &[f64]) -> hdf5::Result<()> {
+    let all = group(&default_process(file)?, "members", "NXcollection")?;
+    for (index, (member, solid_angle)) in members.iter().zip(solid_angles).enumerate() {
+        let (task, scan) = (member.attempt.target.task(), member.scan());
+        let note = group(&all, &format!("{:02}_{}", index + 1, plain(&scan.detector)), "NXnote")?;
+        h5::write_text(&note, "type", "application/toml")?;
+        h5::write_text(&note, "data", &member.recipe.to_toml())?;
+        h5::write_text(&note, "poni", &member.recipe.poni)?;
+        h5::write_text(&note, "final", &task.final_file.to_string_lossy())?;
+        h5::write_text(&note, "entry", &scan.entry)?;
+        h5::write_text(&note, "data_digest", member.digest())?;
+        let dataset = h5::write_list(&note, "solid_angle", &[*solid_angle])?;
+        h5::set_text(&dataset, "units", "sr")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Cakes compressed: bytes shuffled, then deflate, which every reader of HDF5 has without a plugin.
+//!
+//! A frame is some chunks of whole chi bins, each below the 1 MiB that readers keep in memory, so that one frame or
+//! one sector is read without its neighbours. Chunks are compressed side by side on all CPUs; the library writes them.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use hdf5::{Dataset, Group, H5Type, Result};
+
+/// What a reader's cache of chunks holds by default.
+const MOST_BYTES: usize = 1 << 20;
+/// Higher levels take twice the time for one part in fifty.
+pub(crate) const LEVEL: u8 = 1;
+
+/// A number as it is stored.
+pub(crate) trait Number: H5Type + Copy + Sync {
+    /// Byte `index`, the least significant first.
+    fn byte(self, index: usize) -> u8;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl Number for $number {
+            fn byte(self, index: usize) -> u8 {
+                self.to_le_bytes()[index]
+            }
+        })*
+    };
+}
+numbers!(f32, f64, u32, u64);
+
+/// How many chi bins a chunk holds, of cakes of this shape.
+fn lines_of_chunk<T>([lines, width]: [usize; 2]) -> usize {
+    let most = (MOST_BYTES / (width * size_of::<T>()).max(1)).clamp(1, lines.max(1));
+    lines.max(1).div_ceil(lines.max(1).div_ceil(most))
+}
+
+/// A dataset of `frames` cakes, for [`write`].
+pub(crate) fn create<T: Number>(group: &Group, name: &str, frames: usize, cake: [usize; 2]) -> Result<Dataset> {
+    let [lines, width] = cake;
+    let builder = group.new_dataset::<T>().chunk([1, lines_of_chunk::<T>(cake), width]).shuffle().deflate(LEVEL);
+    builder.obj_track_times(false).shape([frames, lines, width]).create(name)
+}
+
+/// Writes consecutive frames from `first` on.
+pub(crate) fn write<T: Number>(dataset: &Dataset, first: usize, values: &[T], cake: [usize; 2]) -> Result<()> {
+    let ([lines, width], lines_of_chunk) = (cake, lines_of_chunk::<T>(cake));
+    let pieces: Vec<&[T]> =
+        values.chunks(lines * width).flat_map(|frame| frame.chunks(lines_of_chunk * width)).collect();
+    let size = lines_of_chunk * width;
+    let threads = manners::cpu::budget().min(pieces.len()).max(1);
+    let packed: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let share = |pieces: &[&[T]]| pieces.iter().map(|piece| pack(piece, size)).collect::<Vec<_>>();
+        let shares = pieces.chunks(pieces.len().div_ceil(threads).max(1));
+        let workers: Vec<_> = shares.map(|pieces| scope.spawn(move || share(pieces))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("packing does not panic")).collect()
+    });
+    let chunks_of_frame = lines.div_ceil(lines_of_chunk);
+    for (index, chunk) in packed.iter().enumerate() {
+        let (frame, line) = (first + index / chunks_of_frame, index % chunks_of_frame * lines_of_chunk);
+        frames::write_chunk(dataset, &[frame as u64, line as u64, 0], chunk)?;
+    }
+    Ok(())
+}
+
+/// The stored bytes of a chunk of `size` numbers; where it reaches over the end of the cake, the rest is 0.
+fn pack<T: Number>(values: &[T], size: usize) -> Vec<u8> {
+    let mut shuffled = Vec::with_capacity(size * size_of::<T>());
+    for byte in 0..size_of::<T>() {
+        shuffled.extend(values.iter().map(|value| value.byte(byte)));
+        shuffled.resize((byte + 1) * size, 0);
+    }
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(LEVEL.into()));
+    encoder.write_all(&shuffled).and_then(|()| encoder.finish()).expect("memory takes all bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h5;
+    use crate::table::{Table, read_rows};
+
+    #[test]
+    fn chunks_are_even_and_not_larger_than_a_readers_cache() {
+        assert_eq!(lines_of_chunk::<f32>([360, 1000]), 180);
+        assert_eq!(lines_of_chunk::<f64>([360, 1000]), 120);
+        assert_eq!(lines_of_chunk::<f32>([7, 1_000_000]), 1);
+        assert_eq!(lines_of_chunk::<f32>([8, 100]), 8);
+    }
+
+    #[test]
+    fn the_library_reads_what_was_packed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.h5");
+        // Three chunks a frame, the last of them one chi bin short.
+        let (frames, [lines, width]) = (3, [8, 87_000]);
+        let value = |index: usize| (index as f32).sqrt();
+        let file = h5::create(&path, 0).expect("a file");
+        let mut table = Table::<f32>::fixed(&file, "x", frames, &[lines, width]).expect("a dataset");
+        for frame in 0..frames {
+            let row = frame * lines * width..(frame + 1) * lines * width;
+            table.push(row.map(value)).expect("it is written");
+        }
+        table.flush().expect("it is written");
+        drop(table);
+        file.close().expect("it is closed");
+        let file = h5::open(&path).expect("a file");
+        let dataset = file.dataset("x").expect("a dataset");
+        assert_eq!(dataset.chunk(), Some(vec![1, 3, width]));
+        for frame in [1, 0, 2] {
+            let found: Vec<f32> = read_rows(&dataset, frame..frame + 1).expect("it is read");
+            let expected = (frame * lines * width..(frame + 1) * lines * width).map(value);
+            assert!(found.into_iter().eq(expected), "frame {frame}");
+        }
+        assert!(dataset.storage_size() < (frames * lines * width * 4) as u64);
+    }
+}

@@ -1,0 +1,232 @@
+//! A page about a run: what was integrated, what was lost and why, how long it took, and a picture of each final.
+//!
+//! One HTML file without scripts and without anything from elsewhere: pictures are in it, so that it can be mailed,
+//! kept in a logbook, or opened in ten years.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use manners::atomic;
+use records::{Spans, Summary};
+
+use crate::finals::{Final, iso8601};
+use crate::plot;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{font:15px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem}\
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem;border-top:1px solid #8886;padding-top:1rem}\
+table{border-collapse:collapse;margin:.8rem 0}th,td{text-align:left;padding:.2rem 1rem .2rem 0;vertical-align:top}\
+th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}\
+tr+tr td{border-top:1px solid #8883}img{max-width:100%;height:auto;background:#fff}\
+code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
+
+/// A page being written.
+#[derive(Default)]
+pub struct Report {
+    rows: String,
+    sections: String,
+    failures: String,
+    scans: usize,
+    frames: u64,
+    integrated: u64,
+    unsettled: usize,
+}
+
+impl Report {
+    /// Adds a final, with a picture of it where one can be drawn.
+    pub fn add(&mut self, summary: &Summary, of: Option<&Final>) {
+        self.scans += 1;
+        self.frames += summary.frames;
+        self.integrated += summary.integrated;
+        self.unsettled += usize::from(!summary.complete);
+        let name = escape(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
+        let missing = summary.frames - summary.integrated;
+        let verdict = if summary.complete { "<td class=good>complete" } else { "<td class=bad>incomplete" };
+        let number = self.scans;
+        let _ = writeln!(
+            self.rows,
+            "<tr><td><a href=\"#s{number}\">{name}</a></td><td>{}</td><td>{}</td><td class=n>{}</td>\
+             <td class=n>{}</td><td class=n>{missing}</td>{verdict}</td></tr>",
+            escape(&summary.entry),
+            escape(&summary.detector),
+            summary.frames,
+            summary.integrated,
+        );
+        let _ = writeln!(self.sections, "<h2 id=\"s{number}\">{name}</h2>");
+        self.facts(summary, of);
+        self.losses(summary);
+        if let Some(Ok(picture)) = of.map(plot::png) {
+            let picture = STANDARD.encode(picture);
+            let _ = writeln!(self.sections, "<img alt=\"patterns of {name}\" src=\"data:image/png;base64,{picture}\">");
+        }
+    }
+
+    /// Adds what could not be gathered.
+    pub fn add_failure(&mut self, about: &str, why: &str) {
+        let _ = writeln!(self.failures, "<tr><td><code>{}</code></td><td>{}</td></tr>", escape(about), escape(why));
+    }
+
+    /// Writes the page, whole or not at all.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        atomic::remove_leftovers(path)?;
+        atomic::write(path, self.page())
+    }
+
+    fn page(&self) -> String {
+        let (scans, frames, integrated) = (self.scans, self.frames, self.integrated);
+        let lost = match (self.unsettled, self.failures.is_empty()) {
+            (0, true) => "<span class=good>Nothing is left to do.</span>".to_owned(),
+            (0, false) => "<span class=bad>Some could not be gathered.</span>".to_owned(),
+            (some, _) => format!("<span class=bad>{some} incomplete.</span>"),
+        };
+        let time = iso8601(std::time::SystemTime::now());
+        let failures = match self.failures.as_str() {
+            "" => String::new(),
+            rows => format!("<h2>Failures</h2>\n<table>\n<tr><th>what</th><th>why</th></tr>\n{rows}</table>\n"),
+        };
+        format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>azpipe: {scans} finals</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>Azimuthal integration</h1>\n\
+             <p>{scans} finals, {integrated} of {frames} frames integrated. {lost}<br>azpipe {}, {time}</p>\n\
+             <table>\n<tr><th>final</th><th>entry</th><th>detector</th><th>frames</th><th>integrated</th>\
+             <th>missing</th><th></th></tr>\n{}</table>\n{failures}{}</body>\n</html>\n",
+            env!("CARGO_PKG_VERSION"),
+            self.rows,
+            self.sections,
+        )
+    }
+
+    fn facts(&mut self, summary: &Summary, of: Option<&Final>) {
+        let mut facts = vec![("final", code(&summary.final_file.to_string_lossy()))];
+        facts.push(("raw data", format!("{} {}", code(&summary.file.to_string_lossy()), escape(&summary.entry))));
+        if let Some(of) = of {
+            let scan = &of.task.acquisition;
+            facts.extend(scan.title.iter().map(|title| ("title", escape(title))));
+            let times: Vec<&str> =
+                [&scan.start_time, &scan.end_time].into_iter().flatten().map(String::as_str).collect();
+            facts.push(("measured", escape(&times.join(" to "))));
+            let axes = of.shared.axes.iter().map(|axis| {
+                let [low, high] = axis.limits();
+                format!("{} bins of {} from {low:.5} to {high:.5}", axis.centers.len(), escape(&axis.label()))
+            });
+            facts.push(("bins", axes.collect::<Vec<_>>().join("<br>")));
+            facts.push(("recipe", settings(&of.recipe)));
+        }
+        let seconds = &summary.seconds;
+        if seconds.wall > 0.0 {
+            let rate = summary.integrated as f64 / seconds.wall;
+            facts.push((
+                "time",
+                format!(
+                    "{:.1} s by the clocks of its tasks ({rate:.0} frames/s); over all threads {:.1} s of reading, \
+                     {:.1} s of integrating, {:.1} s of writing",
+                    seconds.wall, seconds.read, seconds.integrate, seconds.write
+                ),
+            ));
+        }
+        facts
+            .push(("digests", format!("data {}, recipe {}", code(&summary.data_digest), code(&summary.recipe_digest))));
+        let rows: String =
+            facts.iter().map(|(name, fact)| format!("<tr><th>{name}</th><td>{fact}</td></tr>\n")).collect();
+        let _ = writeln!(self.sections, "<table>\n{rows}</table>");
+    }
+
+    fn losses(&mut self, summary: &Summary) {
+        if summary.missing.is_empty() {
+            let _ = writeln!(self.sections, "<p class=good>Every frame has a pattern.</p>");
+            return;
+        }
+        let row = |range: &Spans, reason: &str| {
+            let (count, frames) = (range.count(), frames(range));
+            format!("<tr><td class=n>{count}</td><td>{}</td><td>{frames}</td></tr>\n", escape(reason))
+        };
+        let rows: String = summary.missing.iter().map(|absent| row(&absent.range, &absent.reason)).collect();
+        let head = "<tr><th>frames without a pattern</th><th>why</th><th>which</th></tr>";
+        let _ = writeln!(self.sections, "<table>\n{head}\n{rows}</table>");
+    }
+}
+
+/// The settings of a recipe that are not files' content, in its own words.
+fn settings(recipe: &recipe::Recipe) -> String {
+    let Ok(settings) = toml::from_str::<toml::Table>(&recipe.to_toml()) else { return String::new() };
+    let plain = settings.iter().filter(|(name, _)| !matches!(name.as_str(), "poni" | "version"));
+    let one = |(name, value): (&String, &toml::Value)| format!("{name} = {value}");
+    plain.map(one).map(|setting| code(&setting)).collect::<Vec<_>>().join("<br>")
+}
+
+/// The frames of a range, as a person would write them: `0 to 9, 20, 31 to 99 by 2`; at most so many spans.
+fn frames(range: &Spans) -> String {
+    const MOST: usize = 20;
+    let spans = range.as_slice();
+    let span = |span: &records::Span| match (span.count(), span.step()) {
+        (1, _) => format!("{}", span.first()),
+        (_, 1) => format!("{} to {}", span.first(), span.end() - 1),
+        (_, step) => format!("{} to {} by {step}", span.first(), span.end() - 1),
+    };
+    let mut words: Vec<String> = spans.iter().take(MOST).map(span).collect();
+    if spans.len() > MOST {
+        words.push("…".to_owned());
+    }
+    words.join(", ")
+}
+
+fn code(text: &str) -> String {
+    format!("<code>{}</code>", escape(text))
+}
+
+/// Text as HTML: file names may hold anything.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            char if char.is_control() => out.push(' '),
+            char => out.push(char),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::{Absent, Span};
+
+    #[test]
+    fn frames_are_told_as_a_person_would() {
+        let spans = |json: &str| serde_json::from_str::<Spans>(json).expect("spans");
+        assert_eq!(frames(&spans("[[0,10],[20,21],[31,100,3]]")), "0 to 9, 20, 31 to 97 by 3");
+        let many: Spans = (0..100).map(|index| index * index).collect();
+        assert!(frames(&many).ends_with(", …"));
+    }
+
+    #[test]
+    fn a_name_is_text_and_a_loss_has_its_reason() {
+        let mut report = Report::default();
+        let missing = vec![Absent { range: Span::new(3, 5).into(), reason: "file <missing>".to_owned() }];
+        let summary = Summary {
+            final_file: "/out/a<script>&\"'.h5".into(),
+            frames: 10,
+            integrated: 8,
+            missing,
+            ..Summary::default()
+        };
+        report.add(&summary, None);
+        report.add_failure("b.h5", "not <a> file");
+        let page = report.page();
+        assert!(page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("<script"), "{page}");
+        assert!(page.contains("<td class=n>2</td><td>file &lt;missing&gt;</td><td>3 to 4</td>"), "{page}");
+        assert!(page.contains("1 incomplete.") && page.contains("not &lt;a&gt; file"), "{page}");
+    }
+}
