@@ -32,70 +32,62 @@ pub struct Cut {
     pub workers: u64,
 }
 
-/// A small plan is cut so that each job gets this many batches: then unequal batches even out. The
-/// last to finish is late by a batch, a quarter of the time that its job worked.
-const BATCHES_A_WORKER: f64 = 4.0;
-
 /// Below this many minutes a batch is not worth the start of a job.
 const SHORTEST_MINUTES: f64 = 1.0;
 
 impl Cut {
-    /// Cuts a plan into batches of consecutive tasks, and one at the least in each. A batch has whole scans, as many
-    /// as fit into [`Cut::minutes`] (or into less where that would leave jobs without work), or a piece of a scan that
-    /// is longer: a scan that ended in the midst of a batch would have to wait for the rest of it.
+    /// Cuts a plan into batches of consecutive tasks, and one at the least in each. A batch has whole scans, or a piece
+    /// of a scan that is longer: a scan that ended in the midst of a batch would have to wait for the rest of it.
     pub fn ranges(&self, plan: &Plan) -> Vec<Range<usize>> {
         let costs = plan.costs();
         if self.minutes <= 0.0 {
             return (0..costs.len()).map(|index| index..index + 1).collect();
         }
-        let limit = self.bytes(costs.iter().sum());
+        let all: u64 = costs.iter().sum();
         let mut out: Vec<Range<usize>> = Vec::new();
-        let mut room = 0;
-        for scan in plan.scans() {
-            let bytes: u64 = costs[scan.clone()].iter().sum();
-            match out.last_mut() {
-                Some(batch) if bytes <= room => {
-                    batch.end = scan.end;
-                    room -= bytes;
-                }
-                _ if bytes <= limit => {
-                    out.push(scan);
-                    room = limit - bytes;
-                }
-                _ => {
-                    out.extend(pieces(scan, costs, bytes.div_ceil(limit.max(1))));
-                    room = 0;
-                }
+        let (mut before, mut room) = (0, 0);
+        for mut scan in plan.scans() {
+            let mut bytes: u64 = costs[scan.clone()].iter().sum();
+            if let Some(batch) = out.last_mut().filter(|_| bytes <= room) {
+                batch.end = scan.end;
+                (before, room) = (before + bytes, room - bytes);
+                continue;
+            }
+            let start = scan.start;
+            while !scan.is_empty() {
+                let limit = self.bytes(before, all);
+                let piece = first(&scan, costs, bytes.div_ceil(bytes.div_ceil(limit).max(1)));
+                let taken: u64 = costs[piece.clone()].iter().sum();
+                (before, bytes, scan.start) = (before + taken, bytes - taken, piece.end);
+                room = if piece.start == start && scan.is_empty() { limit.saturating_sub(taken) } else { 0 };
+                out.push(piece);
             }
         }
         out
     }
 
-    /// Bytes of a batch of a plan of so many.
-    fn bytes(&self, total: u64) -> u64 {
+    /// Bytes of the next batch, where so many of all are in batches already: [`Cut::minutes`] in the midst of a long
+    /// plan. The first ones are short, so that all jobs share the first scans, and have results soon. The last ones are
+    /// short again: half of what each job still has to do, so that all end at about the same time.
+    fn bytes(&self, before: u64, all: u64) -> u64 {
         let bytes = |minutes: f64| minutes * 60.0 * self.rate;
-        let share = total as f64 / (self.workers as f64 * BATCHES_A_WORKER);
         let (longest, shortest) = (bytes(self.minutes), bytes(self.minutes.min(SHORTEST_MINUTES)));
-        share.clamp(shortest, longest) as u64
+        let workers = self.workers as f64;
+        let rising = shortest + before as f64 / workers;
+        let falling = (all - before) as f64 / workers / 2.0;
+        rising.min(falling).clamp(shortest, longest).max(1.0) as u64
     }
 }
 
-/// Tasks in so many pieces of about equal bytes, or less where a task is larger than one.
-fn pieces(tasks: Range<usize>, costs: &[u64], count: u64) -> Vec<Range<usize>> {
-    let all: u64 = costs[tasks.clone()].iter().sum();
-    let mut out: Vec<Range<usize>> = Vec::new();
-    let (mut before, mut last) = (0, None);
-    for index in tasks {
-        // a task goes where its middle is
-        let piece = (2 * before + u128::from(costs[index])) * u128::from(count) / (2 * u128::from(all));
-        before += u128::from(costs[index]);
-        match out.last_mut() {
-            Some(range) if last == Some(piece) => range.end = index + 1,
-            _ => out.push(index..index + 1),
-        }
-        last = Some(piece);
+/// The first of these tasks, as many as have about so many bytes, and one at the least.
+fn first(tasks: &Range<usize>, costs: &[u64], bytes: u64) -> Range<usize> {
+    let (mut end, mut sum) = (tasks.start + 1, costs[tasks.start]);
+    // a task belongs where the larger part of it is
+    while end < tasks.end && sum + costs[end].div_ceil(2) <= bytes {
+        sum += costs[end];
+        end += 1;
     }
-    out
+    tasks.start..end
 }
 
 #[cfg(test)]
@@ -122,19 +114,24 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_some_minutes_of_consecutive_tasks() {
-        // 10 minutes are 60 kB; the plan is 20 such batches
+    fn batches_are_some_minutes_of_consecutive_tasks_and_less_at_both_ends() {
+        // 10 minutes are 60 kB, and a minute less than a task
         let batches = cut(10.0).ranges(&plan(&[&[10_000; 120]]));
-        assert_eq!(batches.len(), 20);
-        assert!(batches.iter().all(|batch| batch.len() == 6));
         assert!(batches.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert_eq!((batches[0].start, batches[19].end), (0, 120));
+        assert_eq!((batches[0].start, batches.last().unwrap().end), (0, 120));
+        let lengths: Vec<_> = batches.iter().map(Range::len).collect();
+        let longest = lengths.iter().position(|&length| length == 6).unwrap();
+        assert_eq!(lengths.iter().max(), Some(&6));
+        assert!(lengths[..longest].is_sorted() && lengths[0] == 1, "{lengths:?}");
+        assert!(lengths.ends_with(&[2, 1, 1, 1, 1, 1]), "{lengths:?}");
+        assert!(lengths.iter().filter(|&&length| length >= 5).count() > lengths.len() / 2, "{lengths:?}");
     }
 
     #[test]
     fn a_small_plan_feeds_every_worker() {
-        // 80 kB for two workers: 10 kB a batch, more than a minute's 6 kB
-        assert_eq!(cut(10.0).ranges(&plan(&[&[1_000; 80]])).len(), 8);
+        // 80 kB for two workers, at 6 kB a minute
+        let batches = cut(10.0).ranges(&plan(&[&[1_000; 80]]));
+        assert!((8..=13).contains(&batches.len()), "{batches:?}");
         // less than a minute in all: one batch
         assert_eq!(cut(10.0).ranges(&plan(&[&[10; 80]])).len(), 1);
     }

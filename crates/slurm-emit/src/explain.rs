@@ -83,7 +83,7 @@ pub fn table(target: Target, job: &Job, batches: usize) -> Result<Vec<String>, q
 
 fn batches_row(job: &Job, batches: usize) -> Row {
     let (minutes, rate) = (job.cut.minutes, job.cut.rate / 1e6);
-    let why = format!("{minutes} minutes at {rate:.0} MB/s a job, or less so that all workers have some");
+    let why = format!("{minutes} minutes at {rate:.0} MB/s a job; less at first and towards the end");
     Row::new("--batch-minutes", format!("{batches} batches"), &why)
 }
 

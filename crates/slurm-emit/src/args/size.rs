@@ -38,7 +38,8 @@ pub struct SizeFlags {
 
     /// Minutes that a batch of tasks should take; 0 for one task a batch
     ///
-    /// Batches are shorter where the plan is so small that some workers would have less than four of them.
+    /// The first batches are shorter, so that results come soon, and so are the last ones, so that all jobs end at about
+    /// the same time.
     #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = minutes)]
     pub batch_minutes: f64,
 
