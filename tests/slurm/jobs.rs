@@ -67,10 +67,11 @@ impl Jobs {
     }
 
     /// Flags for so many batches of about equal bytes, where the plan is of one scan.
-    pub fn batches(&self, count: u64) -> [String; 4] {
+    pub fn batches(&self, count: u64) -> [String; 6] {
         let bytes: u64 = records(&self.plan).map(|task| task["bytes"].as_u64().unwrap()).sum();
         let rate = bytes.div_ceil(count) / 60 + 1;
-        ["--batch-minutes".to_owned(), "1".to_owned(), "--rate".to_owned(), rate.to_string()]
+        // and a worker each, for they share the first scan
+        ["--batch-minutes", "1", "--rate", &rate.to_string(), "--n-workers", &count.to_string()].map(str::to_owned)
     }
 
     /// A program with the cluster, where there is one, and the notes in its environment.

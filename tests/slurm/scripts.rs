@@ -116,6 +116,20 @@ fn assert_clean(dir: &Path, scripts: &[&str]) {
 }
 
 #[test]
+fn scripts_do_not_grow_with_the_plan() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path().join("jobs");
+    // SLURM refuses a script over 4 MiB; this plan is larger
+    let lines = task::lines(20_000);
+    assert!(lines.len() > 4 << 20);
+    assert!(emit(&dir, &["--rate", "1M"], &lines).status.success());
+    for script in FOR_SLURM {
+        let length = fs::metadata(dir.join(script)).unwrap().len();
+        assert!(length < 8192, "{script}: {length} bytes");
+    }
+}
+
+#[test]
 fn equal_input_gives_equal_bytes() {
     let top = tempfile::tempdir().unwrap();
     let lines = task::lines(40);

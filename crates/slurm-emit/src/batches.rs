@@ -35,6 +35,9 @@ pub struct Cut {
 /// Below this many minutes a batch is not worth the start of a job.
 const SHORTEST_MINUTES: f64 = 1.0;
 
+/// Below this many, not even for the first scan, which somebody waits for.
+const SHORTEST_AT_FIRST: f64 = 0.1;
+
 impl Cut {
     /// Cuts a plan into batches of consecutive tasks, and one at the least in each. A batch has whole scans, or a piece
     /// of a scan that is longer: a scan that ended in the midst of a batch would have to wait for the rest of it.
@@ -55,7 +58,8 @@ impl Cut {
             }
             let start = scan.start;
             while !scan.is_empty() {
-                let limit = self.bytes(before, all);
+                let most = if start == 0 { self.share(before + bytes) } else { u64::MAX };
+                let limit = self.bytes(before, all).min(most);
                 let piece = first(&scan, costs, bytes.div_ceil(bytes.div_ceil(limit).max(1)));
                 let taken: u64 = costs[piece.clone()].iter().sum();
                 (before, bytes, scan.start) = (before + taken, bytes - taken, piece.end);
@@ -66,12 +70,22 @@ impl Cut {
         out
     }
 
+    /// Stored bytes of so many minutes of a job.
+    fn bytes_of(&self, minutes: f64) -> f64 {
+        minutes.min(self.minutes) * 60.0 * self.rate
+    }
+
+    /// The most bytes of a batch of the first scan: all jobs share it.
+    fn share(&self, scan: u64) -> u64 {
+        let share = scan as f64 / self.workers as f64;
+        share.clamp(self.bytes_of(SHORTEST_AT_FIRST), self.bytes_of(self.minutes)).max(1.0) as u64
+    }
+
     /// Bytes of the next batch, where so many of all are in batches already: [`Cut::minutes`] in the midst of a long
-    /// plan. The first ones are short, so that all jobs share the first scans, and have results soon. The last ones are
-    /// short again: half of what each job still has to do, so that all end at about the same time.
+    /// plan. The first ones are short, so that there are results soon. The last ones are short again: half of what each
+    /// job still has to do, so that all end at about the same time.
     fn bytes(&self, before: u64, all: u64) -> u64 {
-        let bytes = |minutes: f64| minutes * 60.0 * self.rate;
-        let (longest, shortest) = (bytes(self.minutes), bytes(self.minutes.min(SHORTEST_MINUTES)));
+        let (longest, shortest) = (self.bytes_of(self.minutes), self.bytes_of(SHORTEST_MINUTES));
         let workers = self.workers as f64;
         let rising = shortest + before as f64 / workers;
         let falling = (all - before) as f64 / workers / 2.0;
@@ -116,7 +130,7 @@ mod tests {
     #[test]
     fn batches_are_some_minutes_of_consecutive_tasks_and_less_at_both_ends() {
         // 10 minutes are 60 kB, and a minute less than a task
-        let batches = cut(10.0).ranges(&plan(&[&[10_000; 120]]));
+        let batches = cut(10.0).ranges(&plan(&[&[10_000; 1], &[10_000; 119]]));
         assert!(batches.windows(2).all(|pair| pair[0].end == pair[1].start));
         assert_eq!((batches[0].start, batches.last().unwrap().end), (0, 120));
         let lengths: Vec<_> = batches.iter().map(Range::len).collect();
@@ -132,15 +146,16 @@ mod tests {
         // 80 kB for two workers, at 6 kB a minute
         let batches = cut(10.0).ranges(&plan(&[&[1_000; 80]]));
         assert!((8..=13).contains(&batches.len()), "{batches:?}");
-        // less than a minute in all: one batch
-        assert_eq!(cut(10.0).ranges(&plan(&[&[10; 80]])).len(), 1);
+        // the first scan is for all of them, but not in batches of a second or two
+        assert_eq!(cut(10.0).ranges(&plan(&[&[10; 200]])), [0..100, 100..200]);
+        assert_eq!(cut(10.0).ranges(&plan(&[&[5; 80]])).len(), 1);
     }
 
     #[test]
     fn a_batch_has_whole_scans_or_a_piece_of_one() {
-        // a minute is 6 kB: two short scans, one that does not fit with them, three pieces of a long one, and the rest
+        // a minute is 6 kB: one for both jobs, two short ones that don't fit in one, three pieces of a long one, the rest
         let plan = plan(&[&[1_000; 2], &[1_000; 3], &[2_000; 2], &[2_000; 7], &[100], &[100]]);
-        assert_eq!(cut(1.0).ranges(&plan), [0..5, 5..7, 7..9, 9..12, 12..14, 14..16]);
+        assert_eq!(cut(1.0).ranges(&plan), [0..1, 1..2, 2..5, 5..7, 7..9, 9..12, 12..14, 14..16]);
     }
 
     #[test]
