@@ -77,7 +77,7 @@ impl Cut {
 
     /// The most bytes of a batch of the first scan: all jobs share it.
     fn share(&self, scan: u64) -> u64 {
-        let share = scan as f64 / self.workers as f64;
+        let share = scan.div_ceil(self.workers.max(1)) as f64;
         share.clamp(self.bytes_of(SHORTEST_AT_FIRST), self.bytes_of(self.minutes)).max(1.0) as u64
     }
 
