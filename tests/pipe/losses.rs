@@ -165,7 +165,45 @@ fn a_monitor_that_is_zero_or_missing_is_nan_with_that_reason() {
             "{frame}"
         );
     }
+    let rerun =
+        run("ai-integrate", NOTHING, &site.plan("out", &["--monitor", "monitor", "--monitor-reference", "mean"]));
+    assert_eq!(rerun.good().records("result")[0]["skipped"], true, "the scan has ended: it will have no other monitor");
     let unknown = run("ai-integrate", NOTHING, &site.plan("other", &["--monitor", "mondio"]));
     assert_eq!(unknown.status, 1);
     assert!(unknown.stderr.contains("mondio") && unknown.stderr.contains("monitor"), "{}", unknown.stderr);
+}
+
+/// The same scan before it ended.
+fn live(site: &mut Site) {
+    let mut scan: Value = serde_json::from_str(&site.scans).unwrap();
+    let fields = scan.as_object_mut().unwrap();
+    fields.remove("end_time");
+    fields.insert("complete".to_owned(), false.into());
+    site.scans = format!("{scan}\n");
+}
+
+#[test]
+fn a_monitor_that_is_short_while_the_scan_goes_on_is_read_again() {
+    let mut site = Site::new(&small());
+    live(&mut site);
+    let values = {
+        let master = open_to_write(&site.data.master);
+        let counter = master.dataset("/1.1/measurement/monitor").unwrap();
+        let values = counter.read_raw::<f64>().unwrap();
+        let so_far: Vec<f64> =
+            (0..).zip(&values).map(|(frame, value)| if frame < 20 { *value } else { f64::NAN }).collect();
+        counter.write_raw(&so_far).unwrap();
+        values
+    };
+    let flags = ["--monitor", "monitor", "--monitor-reference", "1000"];
+    let (nan, status) = rows(&site.process("out", &flags, &[]));
+    assert!(
+        (0..24).all(|frame| (nan[frame], status[frame]) == if frame < 20 { (false, 0) } else { (true, 7) }),
+        "{status:?}"
+    );
+    open_to_write(&site.data.master).dataset("/1.1/measurement/monitor").unwrap().write_raw(&values).unwrap();
+    let rerun = run("ai-integrate", NOTHING, &site.plan("out", &flags)).good();
+    assert_eq!(rerun.records("result")[0]["skipped"], false);
+    let (nan, status) = rows(&run("gather", NOTHING, &rerun.stdout));
+    assert!((0..24).all(|frame| !nan[frame] && status[frame] == 0), "{status:?}");
 }

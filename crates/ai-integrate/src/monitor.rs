@@ -1,6 +1,7 @@
 //! What each frame is normalized by.
 
 use frames::hdf5_array::{ArrayError, read_numbers};
+use patterns::Status;
 use recipe::{Monitor as Ratio, Over, Quantity};
 use records::Task;
 
@@ -13,6 +14,8 @@ pub struct Monitor {
     over: Vec<Values>,
     /// Quantities that divide it.
     under: Vec<Values>,
+    /// Whether the scan goes on, so that its counters may.
+    live: bool,
 }
 
 /// The values of a quantity.
@@ -30,7 +33,8 @@ impl Monitor {
     /// # Errors
     /// The scan has no such counter, or no exposure time; a dataset that can't be read.
     pub fn read(task: &Task, monitors: &[Ratio]) -> Result<Self, Refusal> {
-        let mut read = Self::default();
+        let scan = &task.acquisition;
+        let mut read = Self { live: !scan.complete && scan.end_time.is_none(), ..Self::default() };
         for Ratio { of, over } in monitors {
             read.over.push(values(task, of)?);
             match over {
@@ -50,9 +54,14 @@ impl Monitor {
         }
     }
 
-    /// Whether a frame with this monitor can be normalized.
-    pub fn is_usable(value: f64) -> bool {
-        value.is_finite() && value != 0.0
+    /// What becomes of a frame with this monitor. While the scan goes on, a counter may still be short or hold what it was
+    /// filled with before.
+    pub fn status(&self, value: f64) -> Status {
+        match value.is_finite() && value != 0.0 {
+            true => Status::Ok,
+            false if self.live => Status::MonitorPending,
+            false => Status::Monitor,
+        }
     }
 }
 
@@ -111,10 +120,16 @@ mod tests {
 
     #[test]
     fn quantities_multiply_and_divide_frame_by_frame() {
-        let monitor = Monitor { over: vec![values(&[6.0, 8.0]), Values::One(2.0)], under: vec![values(&[3.0, 0.0])] };
+        let monitor = Monitor {
+            over: vec![values(&[6.0, 8.0]), Values::One(2.0)],
+            under: vec![values(&[3.0, 0.0])],
+            live: false,
+        };
         assert_eq!(monitor.of(0), 4.0);
-        assert!(!Monitor::is_usable(monitor.of(1)), "over nothing");
-        assert!(!Monitor::is_usable(monitor.of(2)), "beyond the counters");
+        let status = |monitor: &Monitor, frame| monitor.status(monitor.of(frame));
+        assert_eq!([0, 1, 2].map(|frame| status(&monitor, frame)), [Status::Ok, Status::Monitor, Status::Monitor]);
+        let live = Monitor { live: true, ..monitor };
+        assert_eq!(status(&live, 2), Status::MonitorPending, "the counter is short, and the scan goes on");
         assert_eq!(Monitor::default().of(7), 1.0);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
 use integrator::{AssembleError, Assembled, Assembler, Scratch, Stored, Sums};
-use patterns::{Row, Status, Weights};
+use patterns::{Row, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::monitor::Monitor;
@@ -157,8 +157,8 @@ impl<'a> Worker<'a> {
 }
 
 fn row(frame: u64, monitor: &Monitor, stored_digest: u64, sums: Sums) -> Row {
-    let monitor = monitor.of(frame);
-    let status = if Monitor::is_usable(monitor) { Status::Ok } else { Status::Monitor };
+    let value = monitor.of(frame);
+    let (monitor, status) = (value, monitor.status(value));
     let exception = sums.exception.map(|own| Weights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
     Row { frame, status, stored_digest, monitor, signal: sums.signal, variance: sums.variance, exception }
 }

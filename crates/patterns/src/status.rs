@@ -19,11 +19,13 @@ pub enum Status {
     Monitor = 5,
     /// Its file is not the one that the task names: another size or time of last change.
     SourceChanged = 6,
+    /// Its monitor is zero, not a number, or missing, and the scan had not ended when it was read.
+    MonitorPending = 7,
 }
 
 impl Status {
     /// Every status, in the order of its number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ok,
         Self::NotIntegrated,
         Self::Absent,
@@ -31,6 +33,7 @@ impl Status {
         Self::Corrupt,
         Self::Monitor,
         Self::SourceChanged,
+        Self::MonitorPending,
     ];
 
     /// Reads its number.
@@ -48,6 +51,7 @@ impl Status {
             Self::Corrupt => "corrupt",
             Self::Monitor => "monitor",
             Self::SourceChanged => "source_changed",
+            Self::MonitorPending => "monitor_pending",
         }
     }
 
@@ -61,11 +65,12 @@ impl Status {
             Self::Corrupt => "does not decode",
             Self::Monitor => "monitor zero, not a number, or missing",
             Self::SourceChanged => "source file changed",
+            Self::MonitorPending => "monitor zero, not a number, or missing in a scan that had not ended",
         }
     }
 
     /// Whether the frame is dealt with for good: integrating it again from the same file would give
-    /// the same. What was lost on the way is tried again by a rerun.
+    /// the same. What was lost on the way, or had no monitor yet, is tried again by a rerun.
     pub fn is_settled(self) -> bool {
         matches!(self, Self::Ok | Self::Absent | Self::Monitor)
     }
@@ -80,6 +85,6 @@ mod tests {
         for (number, status) in (0u8..).zip(Status::ALL) {
             assert_eq!((status as u8, Status::from_number(number)), (number, Some(status)));
         }
-        assert_eq!(Status::from_number(7), None);
+        assert_eq!(Status::from_number(8), None);
     }
 }

@@ -47,8 +47,8 @@ fn what_was_lost_on_the_way_is_tried_again() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(7, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::all(7));
-    let rows = (0..7).zip(Status::ALL).map(|(frame, status)| match status {
-        Status::Ok | Status::Monitor => Row { status, ..row(frame) },
+    let rows = (0..8).zip(Status::ALL).map(|(frame, status)| match status {
+        Status::Ok | Status::Monitor | Status::MonitorPending => Row { status, ..row(frame) },
         lost => Row::lost(frame, lost, 1.0),
     });
     write_part(out.path(), &task, &recipe, rows);

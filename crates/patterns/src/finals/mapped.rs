@@ -48,7 +48,11 @@ fn runs(origins: &[Origin], status: &[Status]) -> Vec<Run> {
     let mut open: BTreeMap<usize, Run> = BTreeMap::new();
     let mut done = Vec::new();
     for (frame, origin) in origins.iter().enumerate() {
-        let (Origin::Part { part, row }, Status::Ok | Status::Monitor) = (*origin, status[frame]) else { continue };
+        let (Origin::Part { part, row }, Status::Ok | Status::Monitor | Status::MonitorPending) =
+            (*origin, status[frame])
+        else {
+            continue;
+        };
         let new = Run { part, rows: row..row + 1, first: frame, step: 1 };
         let run = open.entry(part).or_insert(new.clone());
         if run.first == frame {

@@ -106,7 +106,7 @@ impl Supply {
     }
 
     fn judge_monitors(&mut self, finish: &Finish) {
-        let has_pattern = |status: Status| matches!(status, Status::Ok | Status::Monitor);
+        let has_pattern = |status: Status| matches!(status, Status::Ok | Status::Monitor | Status::MonitorPending);
         let integrated = self.status.iter().zip(&self.monitor).filter(|(status, _)| has_pattern(**status));
         self.reference = finish.reference(integrated.map(|(_, monitor)| *monitor));
         for (status, monitor) in self.status.iter_mut().zip(&self.monitor) {
@@ -136,10 +136,11 @@ fn rank(status: Status) -> u8 {
     match status {
         Status::Ok => 0,
         Status::Monitor => 1,
-        Status::Absent => 2,
-        Status::SourceChanged => 3,
-        Status::Corrupt => 4,
-        Status::FileMissing => 5,
-        Status::NotIntegrated => 6,
+        Status::MonitorPending => 2,
+        Status::Absent => 3,
+        Status::SourceChanged => 4,
+        Status::Corrupt => 5,
+        Status::FileMissing => 6,
+        Status::NotIntegrated => 7,
     }
 }
