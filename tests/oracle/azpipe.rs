@@ -76,6 +76,7 @@ pub fn settings(case: &Case, folder: &Path) -> Map<String, Value> {
     }
     let Value::Object(mut settings) = settings else { unreachable!("an object was made") };
     settings.retain(|_, value| !value.is_null());
+    settings.extend(case.more.clone());
     settings
 }
 

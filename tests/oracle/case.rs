@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// A line of pyfai.py. Fields are those of its `a_case` and `integrate`.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Case {
     pub intensity: Vec<f64>,
     pub sem: Vec<f64>,
     pub weight: Vec<f64>,
+    /// Of corrected cases: further keys of a recipe.
+    #[serde(default)]
+    pub more: Map<String, Value>,
     /// Of robust cases: how pixels are averaged, and where errors come from.
     #[serde(default)]
     pub sigma_clip: Option<[f64; 2]>,

@@ -45,7 +45,11 @@ pub fn pattern(case: &Case, found: &Pattern) -> Difference {
         }
         // Counts less their dark may cancel, and shares of pixels with many counts and with few make a mean that is
         // known to a part of its error.
-        let scale = if case.dark || case.split == "full" { expected.abs().max(sem) } else { expected };
+        let scale = if case.dark || case.more.contains_key("dark") || case.split == "full" {
+            expected.abs().max(sem)
+        } else {
+            expected
+        };
         let of_intensity = relative(off(0, found.intensity[bin], expected), scale);
         // A spread is known to a part of what it is a difference of.
         let floor = if case.error_model.as_deref() == Some("azimuthal") { 0.1 * expected.abs() } else { 0.0 };

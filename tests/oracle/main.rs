@@ -24,6 +24,8 @@ use coverage::Coverage;
 const RANDOM: usize = 210;
 /// How many that are clipped, between quantiles, or of other error models than Poisson's.
 const ROBUST: usize = 110;
+/// How many with corrections and masks of every kind.
+const CORRECTED: usize = 60;
 /// How many large detectors.
 const LARGE: usize = 5;
 /// How many detectors that are described by a file.
@@ -92,6 +94,12 @@ fn rows_of_robust_cakes_are_patterns_of_their_sectors() {
 fn robust_patterns_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("robust", ROBUST) else { return };
     say("robust", &check(cases));
+}
+
+#[test]
+fn corrected_and_masked_patterns_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("corrections", CORRECTED) else { return };
+    say("corrected", &check(cases));
 }
 
 #[test]

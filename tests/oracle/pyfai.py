@@ -14,6 +14,7 @@ import random
 import sys
 import types
 
+import corrections
 import numpy
 
 logging.disable(logging.CRITICAL)
@@ -217,6 +218,14 @@ def a_robust_case(number):
     return a_case(number + number // 4 + 1) | {"number": number} | ROBUST[number % len(ROBUST)]
 
 
+def a_corrected_case(number, folder):
+    """One with corrections and masks of every kind; where the beam misses the detector, in spacings."""
+    case = a_case(number) | {"split": SPLITS[number // 4 % 2], "mask": False, "dark": False, "flat": False}
+    if number % 3 == 0:
+        case["unit"] = ["d_nm", "d_A", "d_m"][number // 3 % 3]
+    return case | {"more": corrections.settings(number, case, folder)}
+
+
 def marked(rng, name):
     """The type of the pixels, and the values that mark a pixel without a count on such a detector."""
     if name.lower().startswith("pilatus"):
@@ -287,6 +296,9 @@ def integrate(case, folder):
     if "error_model" in case:
         return case | robust(ai, case, settings, own)
     pixels = image(case)
+    if "more" in case:
+        settings |= corrections.keywords(ai, case, settings)
+        pixels = corrections.pixels(case, pixels)
     results = [
         ai.integrate1d_ng(pixels, azimuth_range=sector, **settings)
         for sector in sectors(case["azimuth_range"])
@@ -529,6 +541,8 @@ def cases(kind, first, stop, folder):
             file = folder / f"detector{number}.h5"
             a_detector_file(file, name)
             yield a_case(3 * number, file=file)  # the beam misses it
+    elif kind == "corrections":
+        yield from (a_corrected_case(number, folder) for number in range(first, stop))
     elif kind == "robust":
         in_double()
         yield from map(a_robust_case, range(first, stop))
