@@ -88,7 +88,7 @@ fn spread(bits: u16) -> u64 {
 }
 
 /// The places of the bits that are set, rising.
-fn bits_of(mut word: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn bits_of(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
         word &= word - 1;

@@ -152,3 +152,8 @@ pub(crate) fn expand_over(block: &[u8], out: &mut [u8], len: usize) -> bool {
 pub(crate) fn untranspose(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     with_best!(|steps| steps.untranspose(planes, stride, from, out))
 }
+
+/// [`Steps::statics_without`] by the best steps.
+pub(crate) fn statics_without(plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
+    with_best!(|steps| steps.statics_without(plan, invalid))
+}

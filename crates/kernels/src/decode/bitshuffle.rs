@@ -168,7 +168,40 @@ impl<'a> Blocks<'a> {
     }
 }
 
+/// Where the compressed blocks of a stream are, and the elements behind the last.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    /// Decoded bytes of every block but the last.
+    pub(crate) block_bytes: usize,
+    /// Where each block's bytes start, behind their length, and where the elements behind the last block do.
+    pub(crate) starts: Vec<u32>,
+}
+
+impl Places {
+    /// Reads the framing of a stream that must decode to `expected` bytes, and nothing else of it. Between the starts of two
+    /// blocks lie the first one's bytes and four of the second one's length.
+    pub(crate) fn of(bitshuffle: Bitshuffle, stored: &[u8], expected: usize) -> Result<Places, DecodeError> {
+        let mut blocks = Blocks::open(bitshuffle, stored, expected)?;
+        let block_bytes = blocks.block_bytes;
+        let mut starts = Vec::with_capacity(blocks.shuffled.div_ceil(block_bytes) + 1);
+        for start in (0..blocks.shuffled).step_by(block_bytes) {
+            let len = block_bytes.min(blocks.shuffled - start);
+            let behind_length = blocks.cursor.offset() + 4;
+            blocks.next_with(len, |_| true)?;
+            starts.push(behind_length as u32);
+        }
+        if starts.is_empty() {
+            // A frame of less than eight pixels has one block of none.
+            starts.push(blocks.cursor.offset() as u32);
+        }
+        starts.push(blocks.cursor.offset() as u32);
+        let mut tail = vec![0; expected - blocks.shuffled];
+        blocks.finish(&mut tail)?;
+        Ok(Places { block_bytes, starts })
+    }
+}
+
 /// Bitshuffle's own choice of elements in a block: 8 KiB of them, in eights, but at least 128.
-fn default_block(element: usize) -> usize {
+pub(crate) fn default_block(element: usize) -> usize {
     (8192 / element / 8 * 8).max(128)
 }

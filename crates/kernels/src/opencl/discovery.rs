@@ -29,6 +29,7 @@ pub struct Description {
     pub pci: Option<Pci>,
     /// Why it is of no use to us, if so.
     pub unusable: Option<&'static str>,
+    pub(super) id: Option<DeviceId>,
 }
 
 /// What a device is.
@@ -146,6 +147,7 @@ impl Description {
             has_doubles: has("cl_khr_fp64"),
             pci: Pci::of(id, has),
             unusable: unusable.into_iter().find_map(|(is_so, why)| is_so.then_some(why)),
+            id: Some(id),
         })
     }
 }

@@ -1,0 +1,235 @@
+//! Stored frames in, sums out, on a device: the counterpart of [`crate::integrate_batch`].
+
+use std::sync::Arc;
+
+use super::device::Device;
+use super::error::DeviceError;
+use super::queue::{Input, Job, Output, Queue};
+use crate::backend;
+use crate::bitmap::bits_of;
+use crate::decode::DecodeError;
+use crate::decode::bitshuffle::{Codec, Places, default_block};
+use crate::invalid::Invalid;
+use crate::pixel::{Pixel, with_pixel};
+use crate::plan::{Plan, Statics};
+use crate::sums::Sums;
+use crate::{Pipeline, Scratch, Stored, integrate_batch};
+
+/// The longest block, decoded, that fits into a work-group's memory.
+const LONGEST_BLOCK: usize = 8192;
+
+/// Blocks of fewer pixels are decoded by the processor: their matrix would be larger than it is worth.
+const FEWEST_ELEMENTS: usize = 128;
+
+/// Frames of a launch at the most.
+const MOST_FRAMES: usize = 64;
+
+/// The queues that one thread has on a device, and the memory that they use.
+pub struct Queues {
+    device: Arc<Device>,
+    queues: Vec<Queue>,
+    /// Frames of a launch, as far as memory allows.
+    most: usize,
+    /// For frames that the device can't decode.
+    processor: Scratch,
+    /// The last frame's invalid pixels, and the sums without them: detectors mark the same pixels again and again.
+    last_invalid: Option<LastInvalid>,
+    disputed: u64,
+}
+
+struct LastInvalid {
+    plan: u64,
+    bitmap: Vec<u8>,
+    statics: Vec<Statics>,
+}
+
+impl Queues {
+    /// `count` queues, at least one: with two or more, copying, decoding and reducing of several launches overlap.
+    ///
+    /// # Errors
+    /// The driver fails, or the device has been given up.
+    pub fn new(device: Arc<Device>, count: usize) -> Result<Queues, DeviceError> {
+        device.trouble().map_or(Ok(()), |why| Err(why.clone()))?;
+        let queues = (0..count.max(1)).map(|_| Queue::new(device.clone())).collect::<Result<_, _>>()?;
+        let processor = Scratch::default();
+        Ok(Queues { device, queues, most: MOST_FRAMES, processor, last_invalid: None, disputed: 0 })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// Bytes sent to the device for frames, so far.
+    pub fn sent_bytes(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.sent).sum()
+    }
+
+    /// How many frames the device has refused that the processor did decode, so far: none, or it can't be trusted.
+    pub fn disputed(&self) -> u64 {
+        self.disputed
+    }
+
+    /// Frames that a launch takes, as far as memory allows.
+    pub fn frames_a_launch(&self) -> usize {
+        self.most
+    }
+
+    /// Decodes and integrates frames, each with the plan's number of pixels of the pipeline's type. Sums agree with
+    /// those of [`crate::accumulate`] but for the rounding of sums, and norms of invalid pixels to the bit; they are the
+    /// same bytes each time on one device, however many frames come together. A frame that does not decode is an error of its
+    /// own, as [`integrate_batch`] words it.
+    ///
+    /// # Errors
+    /// The device fails, which leaves nothing done, and gives it up unless it lacks just memory or the ability.
+    pub fn integrate(
+        &mut self,
+        pipeline: &Pipeline,
+        plan: &Plan,
+        invalid: &Invalid,
+        frames: &[Stored<'_>],
+    ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
+        self.device.trouble().map_or(Ok(()), |why| Err(why.clone()))?;
+        let sums = self.try_integrate(pipeline, plan, invalid, frames);
+        if let Err(why @ DeviceError::Failed(_)) = &sums {
+            self.device.give_up(why.clone());
+        }
+        sums
+    }
+
+    fn try_integrate(
+        &mut self,
+        pipeline: &Pipeline,
+        plan: &Plan,
+        invalid: &Invalid,
+        frames: &[Stored<'_>],
+    ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
+        let ranges = with_pixel!(pipeline.dtype(), ranges(invalid));
+        let mut results: Vec<Option<Result<Sums, DecodeError>>> = frames.iter().map(|_| None).collect();
+        for (block_bytes, group) in by_block(pipeline, plan, frames) {
+            let variant = self.device.variant(pipeline.dtype(), block_bytes, plan.counts_variance());
+            let matrix = self.device.matrix(plan, variant.elements())?;
+            let job = Job { plan, pipeline, ranges: &ranges, variant, matrix };
+            let mut todo = group;
+            while !todo.is_empty() {
+                let (outputs, left) = self.launch(&job, frames, todo)?;
+                todo = left;
+                for (index, output) in outputs {
+                    results[index] = Some(match output {
+                        Output::Photons { signal, excess, invalid } => Ok(self.complete(&job, signal, excess, invalid)),
+                        Output::Undecoded(why) => Err(why),
+                        Output::Damaged => {
+                            let alone = &frames[index..=index];
+                            let found = integrate_batch(pipeline, plan, invalid, alone, &mut self.processor).remove(0);
+                            self.disputed += u64::from(found.is_ok());
+                            found
+                        }
+                    });
+                }
+            }
+        }
+        Ok(results.into_iter().map(|result| result.expect("each frame is in one group")).collect())
+    }
+
+    /// Launches frames, as many at a time as memory allows, on all queues in turn. Returns what came of them, and those
+    /// that are to be launched again, fewer at a time.
+    fn launch<'a>(
+        &mut self,
+        job: &Job<'_>,
+        frames: &'a [Stored<'a>],
+        todo: Vec<(usize, Option<Places>)>,
+    ) -> Result<(Vec<(usize, Output)>, Vec<(usize, Option<Places>)>), DeviceError> {
+        let size = todo.len().div_ceil(self.queues.len()).clamp(1, self.most);
+        let mut outputs = Vec::new();
+        let mut short = None;
+        for (turn, launch) in todo.chunks(size).enumerate() {
+            let number = turn % self.queues.len();
+            let input = |(index, places): &(usize, Option<Places>)| Input {
+                index: *index,
+                stored: frames[*index],
+                places: places.clone(),
+            };
+            let queue = &mut self.queues[number];
+            let done = queue.collect().and_then(|done| {
+                outputs.extend(done);
+                queue.submit(job, launch.iter().map(input).collect())
+            });
+            if let Err(why) = done {
+                short = Some(why);
+                break;
+            }
+        }
+        for queue in &mut self.queues {
+            match queue.collect() {
+                Ok(done) => outputs.extend(done),
+                Err(why) => short = short.or(Some(why)),
+            }
+        }
+        match short {
+            None => return Ok((outputs, Vec::new())),
+            Some(DeviceError::Memory(_)) if size > 1 => self.most = size / 2,
+            Some(why) => return Err(why),
+        }
+        let is_done = |index: usize| outputs.iter().any(|(done, _)| *done == index);
+        let left = todo.into_iter().filter(|(index, _)| !is_done(*index)).collect();
+        Ok((outputs, left))
+    }
+
+    /// A frame's sums, from those over its photons.
+    fn complete(&mut self, job: &Job<'_>, signal: Vec<f64>, excess: Vec<f64>, invalid: Option<Vec<u8>>) -> Sums {
+        let Some(bitmap) = invalid else { return Sums::complete(job.plan, signal, excess, None) };
+        let plan = job.plan;
+        let last = self.last_invalid.take().filter(|last| last.plan == plan.id() && last.bitmap == bitmap);
+        let last = last.unwrap_or_else(|| {
+            let pixels = pixels(&bitmap, job.variant.elements(), job.matrix.whole);
+            LastInvalid { plan: plan.id(), statics: backend::statics_without(plan, &pixels), bitmap }
+        });
+        let sums = Sums::complete(plan, signal, excess, Some(&last.statics));
+        self.last_invalid = Some(last);
+        sums
+    }
+}
+
+/// The frames by the blocks that they are in, each with where these are if the device decodes them. It does not depend
+/// on the other frames in which group a frame is.
+fn by_block(pipeline: &Pipeline, plan: &Plan, frames: &[Stored<'_>]) -> Vec<(usize, Vec<(usize, Option<Places>)>)> {
+    let size = pipeline.dtype().size();
+    let decoded = default_block(size) * size;
+    let mut groups: Vec<(usize, Vec<(usize, Option<Places>)>)> = Vec::new();
+    for (index, stored) in frames.iter().enumerate() {
+        let places = places(pipeline, stored, plan.pixels() * size);
+        let block_bytes = places.as_ref().map_or(decoded, |places| places.block_bytes);
+        match groups.iter_mut().find(|(of, _)| *of == block_bytes) {
+            Some((_, group)) => group.push((index, places)),
+            None => groups.push((block_bytes, vec![(index, places)])),
+        }
+    }
+    groups
+}
+
+/// Where a frame's blocks are, if the device can decode them. A stream whose framing is damaged it can't.
+fn places(pipeline: &Pipeline, stored: &Stored<'_>, frame_bytes: usize) -> Option<Places> {
+    let bitshuffle = pipeline.bitshuffle_alone(stored.filter_mask).filter(|b| b.codec == Codec::Lz4)?;
+    let places = Places::of(bitshuffle, stored.bytes, frame_bytes).ok()?;
+    let elements = places.block_bytes / pipeline.dtype().size();
+    (elements >= FEWEST_ELEMENTS && places.block_bytes <= LONGEST_BLOCK).then_some(places)
+}
+
+/// The invalid ranges as the kernels take them.
+fn ranges<T: Pixel>(invalid: &Invalid) -> Vec<u8> {
+    let bytes = |pixel: T| pixel.bits().into().to_le_bytes()[..T::SIZE].to_vec();
+    invalid.of::<T>().ranges().iter().flat_map(|&(low, high)| [bytes(low), bytes(high)].concat()).collect()
+}
+
+/// The invalid pixels, rising, of a bitmap by tile: for each its eights of pixels, then those behind the last block.
+fn pixels(bitmap: &[u8], elements: usize, whole: u32) -> Vec<u32> {
+    let columns = elements / 8;
+    let mut pixels = Vec::new();
+    for (tile, of_tile) in bitmap.chunks_exact(columns + 1).enumerate() {
+        for (column, &byte) in of_tile.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+            let first = if column == columns { whole } else { (tile * elements + 8 * column) as u32 };
+            pixels.extend(bits_of(byte.into()).map(|bit| first + bit as u32));
+        }
+    }
+    pixels
+}

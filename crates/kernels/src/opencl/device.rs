@@ -1,0 +1,212 @@
+//! A device at work: what the queues of all engines on it share.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use ocl::core::{self, Context, DeviceId, Event, ProfilingInfo, ProfilingInfoResult, Program};
+
+use super::discovery::{Description, DeviceKind};
+use super::error::DeviceError;
+use super::layout::Layout;
+use super::memory::Buffer;
+use super::program::Variant;
+use crate::plan::Plan;
+
+/// Matrices that a device keeps: recipes take turns where tasks of several are mixed.
+const MATRICES: usize = 4;
+
+/// How a device is used.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Lanes of a work-group; by default 64, and 1 where each lane is a thread's loop.
+    pub group: Option<usize>,
+    /// Sums in pairs of floats, also on devices that compute in doubles.
+    pub without_doubles: bool,
+    /// Where compiled kernels are kept.
+    pub cache: Option<PathBuf>,
+    /// Bytes of the device's memory that one queue may use.
+    pub queue_memory: u64,
+    /// A device that does not answer for so long is given up.
+    pub patience: Duration,
+    /// Whether to take the times of the stages; see [`Device::stages`].
+    pub profile: bool,
+}
+
+/// Seconds that a device spent, as its events tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stages {
+    /// Copying chunks to it.
+    pub write: f64,
+    /// Decoding and adding.
+    pub integrate: f64,
+    /// Adding up the shares of each bin.
+    pub reduce: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let patience = Duration::from_secs(120);
+        Settings { group: None, without_doubles: false, cache: None, queue_memory: u64::MAX, patience, profile: false }
+    }
+}
+
+/// An OpenCL device, its compiled kernels, and the matrices in its memory. Shared by all threads.
+pub struct Device {
+    description: Description,
+    pub(super) id: DeviceId,
+    pub(super) context: Context,
+    pub(super) settings: Settings,
+    programs: Mutex<HashMap<Variant, Arc<Program>>>,
+    /// The one used last stands first.
+    matrices: Mutex<Vec<Arc<DeviceMatrix>>>,
+    trouble: OnceLock<DeviceError>,
+    stages: Mutex<Stages>,
+}
+
+/// A plan's matrix in a device's memory.
+pub(super) struct DeviceMatrix {
+    plan: u64,
+    elements: usize,
+    pub(super) tiles: u32,
+    pub(super) span: u32,
+    pub(super) whole: u32,
+    pub(super) slots: u32,
+    pub(super) slot_starts: Buffer,
+    pub(super) row_starts: Buffer,
+    pub(super) entry_starts: Buffer,
+    pub(super) places: Buffer,
+    pub(super) weights: Buffer,
+    pub(super) used: Buffer,
+    pub(super) bin_starts: Buffer,
+    pub(super) bin_slots: Buffer,
+}
+
+impl Device {
+    /// A device, ready to work.
+    ///
+    /// # Errors
+    /// It can't be used, or its driver fails.
+    pub fn open(description: &Description, settings: Settings) -> Result<Device, DeviceError> {
+        let id = description.id.filter(|_| description.unusable.is_none());
+        let id = id.ok_or_else(|| DeviceError::Unsupported(description.unusable.unwrap_or("no device").to_owned()))?;
+        Ok(Device {
+            description: description.clone(),
+            id,
+            context: core::create_context(None, &[id], None, None)?,
+            settings,
+            programs: Mutex::default(),
+            matrices: Mutex::default(),
+            trouble: OnceLock::new(),
+            stages: Mutex::default(),
+        })
+    }
+
+    /// What it is.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Why it is of no use any more, if so.
+    pub fn trouble(&self) -> Option<&DeviceError> {
+        self.trouble.get()
+    }
+
+    /// Gives it up: whoever asks it for something gets this error from now on. The first reason counts.
+    pub fn give_up(&self, why: DeviceError) {
+        let _ = self.trouble.set(why);
+    }
+
+    /// Where its time went so far, if its settings ask for it.
+    pub fn stages(&self) -> Stages {
+        *self.stages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the times of a launch: of writing, integrating, reducing.
+    pub(super) fn note(&self, [written, integrated, reduced, _]: &[Event; 4]) {
+        if !self.settings.profile {
+            return;
+        }
+        let at = |event, what| match core::get_event_profiling_info(event, what) {
+            Ok(ProfilingInfoResult::Start(nanoseconds) | ProfilingInfoResult::End(nanoseconds)) => nanoseconds as f64,
+            _ => 0.,
+        };
+        let seconds = |event| (at(event, ProfilingInfo::End) - at(event, ProfilingInfo::Start)) * 1e-9;
+        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        stages.write += seconds(written);
+        stages.integrate += seconds(integrated);
+        stages.reduce += seconds(reduced);
+    }
+
+    /// The variant of the kernels for frames of this type, in blocks of so many bytes.
+    pub(super) fn variant(&self, dtype: crate::PixelType, block_bytes: usize, variance: bool) -> Variant {
+        let group = if self.description.kind == DeviceKind::Cpu { 1 } else { 64 };
+        let doubles = self.description.has_doubles && !self.settings.without_doubles;
+        Variant { dtype, block_bytes, variance, group: self.settings.group.unwrap_or(group), doubles }
+    }
+
+    /// The compiled kernels. Each variant is compiled once; who asks in the meantime waits.
+    pub(super) fn program(&self, variant: Variant) -> Result<Arc<Program>, DeviceError> {
+        if variant.dtype == crate::PixelType::F64 && !variant.doubles {
+            return Err(DeviceError::Unsupported("pixels of type f64: expected a device that has doubles".to_owned()));
+        }
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = programs.get(&variant) {
+            return Ok(program.clone());
+        }
+        let Description { platform, name, version, driver, .. } = &self.description;
+        let driver = [platform, name, version, driver].map(String::as_str).join("\n");
+        let program = variant.build(&self.context, self.id, &driver, self.settings.cache.as_deref())?;
+        let program = Arc::new(program);
+        programs.insert(variant, program.clone());
+        Ok(program)
+    }
+
+    /// A plan's matrix for blocks of so many pixels. It is copied to the device once; who asks in the meantime waits.
+    pub(super) fn matrix(&self, plan: &Plan, elements: usize) -> Result<Arc<DeviceMatrix>, DeviceError> {
+        let mut matrices = self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = matrices.iter().position(|matrix| (matrix.plan, matrix.elements) == (plan.id(), elements));
+        let matrix = match known {
+            Some(at) => matrices.remove(at),
+            None => {
+                matrices.truncate(MATRICES - 1);
+                let made = DeviceMatrix::new(&self.context, plan, elements);
+                let made = made.or_else(|why| match why {
+                    DeviceError::Memory(_) if !matrices.is_empty() => {
+                        matrices.clear();
+                        DeviceMatrix::new(&self.context, plan, elements)
+                    }
+                    why => Err(why),
+                });
+                Arc::new(made?)
+            }
+        };
+        // The newest stands first, so that the one used least is the first to go.
+        matrices.insert(0, matrix.clone());
+        Ok(matrix)
+    }
+}
+
+impl DeviceMatrix {
+    fn new(context: &Context, plan: &Plan, elements: usize) -> Result<DeviceMatrix, DeviceError> {
+        let layout = Layout::new(plan, elements)
+            .ok_or_else(|| DeviceError::Unsupported("a matrix of 2^32 entries or more".to_owned()))?;
+        Ok(DeviceMatrix {
+            plan: plan.id(),
+            elements,
+            tiles: layout.tiles,
+            span: layout.span,
+            whole: layout.whole,
+            slots: layout.slots(),
+            slot_starts: Buffer::of(context, &layout.slot_starts)?,
+            row_starts: Buffer::of(context, &layout.row_starts)?,
+            entry_starts: Buffer::of(context, &layout.entry_starts)?,
+            places: Buffer::of(context, &layout.places)?,
+            weights: Buffer::of(context, &layout.weights)?,
+            used: Buffer::of(context, &layout.used)?,
+            bin_starts: Buffer::of(context, &layout.bin_starts)?,
+            bin_slots: Buffer::of(context, &layout.bin_slots)?,
+        })
+    }
+}

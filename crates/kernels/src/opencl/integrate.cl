@@ -1,0 +1,139 @@
+// From stored frames to sums by bin, in two steps.
+//
+// `integrate`: a work-group takes a span of consecutive tiles of one frame. Tile by tile it decodes a block to local memory,
+// puts the pixels into their places, and adds each row of the tile (the entries of the matrix that share a slot) to its slot.
+// A slot is a bin, or a share of one that has many entries, of one span: no other work-group touches it.
+// `reduce`: a lane adds the slots of one bin of one frame.
+//
+// Each sum has one order, so a frame's sums are the same bytes on every run, in any batch.
+
+// `input`: for each frame a word that is 1 where its pixels stand as they are, and `tiles + 1` places in `input`, of the tiles'
+// bytes and of the pixels behind the last; then the chunks. A compressed block but the last is followed by the four
+// bytes of the next one's length. `status`: for each frame how many pixels are invalid, and for each the first damaged tile.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void integrate(__global const uchar *input, uint frames, uint tiles, uint span, uint whole, uint pixels_of_frame,
+               __global const uint *slot_starts, __global const uint *row_starts, __global const uint *entry_starts,
+               __global const ushort *places, __global const float *weights, __global const uchar *used,
+               __global const PIXEL *ranges, uint range_count,
+               __global REAL *partial, __global uchar *invalid, __global uint *status)
+{
+    __local uint planes[BLOCK_BYTES / 4];
+    __local PIXEL pixels[PLACES];
+    __local volatile uint lit[1];
+
+    __global uint *invalid_count = status;
+    __global uint *damaged = status + frames;
+    uint frame = get_group_id(0) % frames;
+    uint number = get_group_id(0) / frames;
+    uint slots_before = slot_starts[number];
+    uint slots = slot_starts[number + 1] - slots_before;
+    __global REAL *sums = partial + ((ulong)frame * slot_starts[(tiles + span - 1) / span] + slots_before) * QUANTITIES;
+    __global const uint *table = (__global const uint *)input + (ulong)frame * (tiles + 2);
+    bool native = table[0] == 1;
+    table += 1;
+
+    // A slot belongs to one lane throughout, so nobody has to wait for what another lane writes to it.
+    for (uint slot = LANE; slot < slots; slot += GROUP)
+        for (uint quantity = 0; quantity < QUANTITIES; quantity++)
+            sums[slot * QUANTITIES + quantity] = zero();
+
+    bool sound = true;
+    uint end = min(tiles, (number + 1) * span);
+    for (uint tile = number * span; tile < end && sound; tile++) {
+        // Pixels in the tile's block, and behind it.
+        uint first = tile * 8 * COLUMNS;
+        uint length = min(8u * COLUMNS, whole - first);
+        uint behind = tile + 1 == tiles ? pixels_of_frame - whole : 0;
+        uint columns = length / 8;
+        __global const uchar *stored = input + table[tile];
+        if (LANE == 0)
+            lit[0] = 0;
+        if (!native && length) {
+            uint stored_length = table[tile + 1] - table[tile] - (tile + 1 == tiles ? 0 : 4);
+            sound = expand(stored, stored_length, (__local uchar *)planes, length * SIZE);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (sound) {
+            __global const uchar *tile_used = used + (ulong)tile * (COLUMNS + 1);
+            __global uchar *tile_invalid = invalid + ((ulong)frame * tiles + tile) * (COLUMNS + 1);
+            for (uint column = LANE; column < columns; column += GROUP) {
+                BITS bits[8];
+                if (native) {
+                    for (uint k = 0; k < 8; k++)
+                        bits[k] = read_bits(stored + (8 * column + k) * SIZE);
+                } else {
+                    unshuffle((__local const uchar *)planes, columns, column, bits);
+                }
+                uchar bad = put(pixels, column, COLUMNS, 8, bits, tile_used[column], ranges, range_count, lit);
+                tile_invalid[column] = bad;
+                if (bad)
+                    atomic_add(&invalid_count[frame], popcount((uint)bad));
+            }
+            // What has no pixel has no invalid one.
+            for (uint column = columns + LANE; column < COLUMNS; column += GROUP)
+                tile_invalid[column] = 0;
+            if (LANE == 0) {
+                BITS bits[8];
+                for (uint k = 0; k < behind; k++)
+                    bits[k] = read_bits(input + table[tiles] + k * SIZE);
+                uchar bad = put(pixels, 8 * COLUMNS, 1, behind, bits, tile_used[COLUMNS], ranges, range_count, lit);
+                tile_invalid[COLUMNS] = bad;
+                if (bad)
+                    atomic_add(&invalid_count[frame], popcount((uint)bad));
+            }
+        } else if (LANE == 0) {
+            atomic_min(&damaged[frame], tile);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (sound && lit[0]) {
+            __global const uint *rows = entry_starts + row_starts[tile];
+            for (uint slot = LANE; slot < slots; slot += GROUP) {
+                uint entry = rows[slot];
+                uint last = rows[slot + 1];
+                if (entry < last) {
+                    REAL signal = sums[slot * QUANTITIES];
+#if QUANTITIES == 2
+                    REAL excess = sums[slot * QUANTITIES + 1];
+#endif
+                    for (; entry < last; entry++) {
+                        PIXEL x = pixels[places[entry]];
+                        if (x != 0) {
+                            REAL w = of_weight(weights[entry]);
+                            REAL value = of_pixel(x);
+                            signal = add(signal, multiply(w, value));
+#if QUANTITIES == 2
+                            if (x > 1)
+                                excess = add(excess, multiply(multiply(w, w), add(value, of_weight(-1.0f))));
+#endif
+                        }
+                    }
+                    sums[slot * QUANTITIES] = signal;
+#if QUANTITIES == 2
+                    sums[slot * QUANTITIES + 1] = excess;
+#endif
+                }
+            }
+        }
+        // The next tile's block and pixels take the place of these.
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+
+// `sums`: for each frame the signals by bin, then the excesses by bin.
+__kernel void reduce(__global const REAL *partial, uint frames, uint bins, uint slots,
+                     __global const uint *bin_starts, __global const uint *bin_slots, __global REAL *sums)
+{
+    uint bin = get_global_id(0);
+    uint frame = get_global_id(1);
+    if (bin >= bins || frame >= frames)
+        return;
+    REAL sum[QUANTITIES];
+    for (uint quantity = 0; quantity < QUANTITIES; quantity++)
+        sum[quantity] = zero();
+    __global const REAL *of_frame = partial + (ulong)frame * slots * QUANTITIES;
+    for (uint i = bin_starts[bin]; i < bin_starts[bin + 1]; i++)
+        for (uint quantity = 0; quantity < QUANTITIES; quantity++)
+            sum[quantity] = add(sum[quantity], of_frame[(ulong)bin_slots[i] * QUANTITIES + quantity]);
+    for (uint quantity = 0; quantity < QUANTITIES; quantity++)
+        sums[((ulong)frame * QUANTITIES + quantity) * bins + bin] = sum[quantity];
+}

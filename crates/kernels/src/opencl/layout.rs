@@ -1,0 +1,154 @@
+//! The matrix in the form that a device walks it: by slot, as `integrate.cl` says.
+
+use crate::plan::Plan;
+
+/// A row has no more entries than this, so that no lane has much more to do than its neighbours: bins with more of
+/// them in a tile have several slots.
+const LONGEST_ROW: usize = 16;
+
+/// Pixels of a span, at least: tiles that follow one another share most bins, and with them slots.
+const SPAN: usize = 16 << 10;
+
+/// The entries of a plan's matrix by tile and slot. Tiles are the blocks of `elements` pixels that frames are stored in;
+/// the pixels behind the last block are in the last tile.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// Tiles of a frame.
+    pub(super) tiles: u32,
+    /// Tiles of a span; the last may have fewer.
+    pub(super) span: u32,
+    /// Pixels of a frame that are in blocks.
+    pub(super) whole: u32,
+    /// By span, where its slots start, and their number.
+    pub(super) slot_starts: Vec<u32>,
+    /// By tile, where its rows start in `entry_starts`.
+    pub(super) row_starts: Vec<u32>,
+    /// For each slot of a tile's span where the row's entries start, and behind the last where they end.
+    pub(super) entry_starts: Vec<u32>,
+    /// By entry, the pixel's place in the tile.
+    pub(super) places: Vec<u16>,
+    /// By entry, the weight.
+    pub(super) weights: Vec<f32>,
+    /// By tile, a bit for each pixel that has entries: those of its eights of pixels, then those behind the last block.
+    pub(super) used: Vec<u8>,
+    /// By bin, where its slots start in `bin_slots`, and their number.
+    pub(super) bin_starts: Vec<u32>,
+    /// By bin, its slots, rising.
+    pub(super) bin_slots: Vec<u32>,
+}
+
+/// An entry of one span's share of the matrix.
+#[derive(Clone, Copy)]
+struct Entry {
+    bin: u32,
+    tile: u32,
+    place: u16,
+    weight: f32,
+}
+
+impl Layout {
+    /// For blocks of `elements` pixels, a multiple of 8 below 2^16. `None` where the matrix is too large to be numbered in 32
+    /// bits.
+    pub(super) fn new(plan: &Plan, elements: usize) -> Option<Layout> {
+        let pixels = plan.pixels();
+        let whole = pixels / 8 * 8;
+        let tiles = whole.div_ceil(elements).max(1);
+        let span = (SPAN / elements).max(1);
+        let mut layout = Layout {
+            tiles: u32::try_from(tiles).ok()?,
+            span: span as u32,
+            whole: u32::try_from(whole).ok()?,
+            slot_starts: vec![0],
+            used: vec![0; tiles * (elements / 8 + 1)],
+            ..Layout::default()
+        };
+        let mut slots_of: Vec<(u32, u32)> = Vec::new();
+        for first in (0..tiles).step_by(span) {
+            let end = tiles.min(first + span);
+            let mut entries = layout.entries(plan, elements, first..end);
+            // Stable: the entries of a row stay in the order of the pixels.
+            entries.sort_by_key(|entry| (entry.bin, entry.tile));
+            layout.push_span(&entries, first as u32..end as u32, &mut slots_of)?;
+        }
+        slots_of.sort_unstable();
+        layout.bin_starts = vec![0; plan.nbins() + 1];
+        slots_of.iter().for_each(|(bin, _)| layout.bin_starts[*bin as usize + 1] += 1);
+        (1..layout.bin_starts.len()).for_each(|bin| layout.bin_starts[bin] += layout.bin_starts[bin - 1]);
+        layout.bin_slots = slots_of.into_iter().map(|(_, slot)| slot).collect();
+        Some(layout)
+    }
+
+    /// How many slots.
+    pub(super) fn slots(&self) -> u32 {
+        self.slot_starts.last().copied().unwrap_or(0)
+    }
+
+    /// The entries of some tiles, in the order of the pixels.
+    fn entries(&mut self, plan: &Plan, elements: usize, tiles: std::ops::Range<usize>) -> Vec<Entry> {
+        let columns = elements / 8;
+        let last = self.tiles as usize - 1;
+        let mut entries = Vec::new();
+        for tile in tiles {
+            let start = tile * elements;
+            let end = if tile == last { plan.pixels() } else { start + elements };
+            for pixel in start..end {
+                let in_tile = pixel - start;
+                let is_behind = pixel >= self.whole as usize;
+                let (column, place) = match is_behind {
+                    true => (columns, 8 * columns + pixel - self.whole as usize),
+                    false => (in_tile / 8, in_tile % 8 * columns + in_tile / 8),
+                };
+                let before = entries.len();
+                entries.extend(plan.matrix.entries(pixel).map(|(bin, weight)| Entry {
+                    bin: bin as u32,
+                    tile: tile as u32,
+                    place: place as u16,
+                    weight,
+                }));
+                if entries.len() > before {
+                    let bit = if is_behind { pixel - self.whole as usize } else { in_tile % 8 };
+                    self.used[tile * (columns + 1) + column] |= 1 << bit;
+                }
+            }
+        }
+        entries
+    }
+
+    /// Appends a span: its slots, and the rows of its tiles. `entries` are in the order of bin, tile, pixel.
+    fn push_span(
+        &mut self,
+        entries: &[Entry],
+        tiles: std::ops::Range<u32>,
+        slots_of: &mut Vec<(u32, u32)>,
+    ) -> Option<()> {
+        let before = self.slots();
+        let mut slots = before;
+        // Rows as (tile, slot, entries).
+        let mut rows: Vec<(u32, u32, &[Entry])> = Vec::new();
+        for of_bin in entries.chunk_by(|one, two| one.bin == two.bin) {
+            let mut shares = 0;
+            for of_tile in of_bin.chunk_by(|one, two| one.tile == two.tile) {
+                let of_rows = of_tile.chunks(LONGEST_ROW);
+                shares = shares.max(of_rows.len() as u32);
+                rows.extend((slots - before..).zip(of_rows).map(|(slot, row)| (of_tile[0].tile, slot, row)));
+            }
+            slots_of.extend((slots..slots + shares).map(|slot| (of_bin[0].bin, slot)));
+            slots = slots.checked_add(shares)?;
+        }
+        rows.sort_unstable_by_key(|(tile, slot, _)| (*tile, *slot));
+        let mut rows = rows.into_iter().peekable();
+        for tile in tiles {
+            self.row_starts.push(u32::try_from(self.entry_starts.len()).ok()?);
+            for slot in 0..slots - before {
+                self.entry_starts.push(u32::try_from(self.places.len()).ok()?);
+                if let Some((.., row)) = rows.next_if(|(of, row, _)| (*of, *row) == (tile, slot)) {
+                    self.places.extend(row.iter().map(|entry| entry.place));
+                    self.weights.extend(row.iter().map(|entry| entry.weight));
+                }
+            }
+            self.entry_starts.push(u32::try_from(self.places.len()).ok()?);
+        }
+        self.slot_starts.push(slots);
+        Some(())
+    }
+}

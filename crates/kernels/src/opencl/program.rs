@@ -1,0 +1,168 @@
+//! The kernels, compiled for a device; what its compiler made is kept in files.
+
+use std::ffi::CString;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::DeviceError;
+use crate::PixelType;
+
+/// What comes before the sources: a pixel may be a double.
+const PROLOGUE: &str = "#if DOUBLES\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n";
+
+/// The sources, in their order.
+const SOURCES: [&str; 5] =
+    [PROLOGUE, include_str!("lz4.cl"), include_str!("frame.cl"), include_str!("sums.cl"), include_str!("integrate.cl")];
+
+/// What kernels are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Variant {
+    pub(super) dtype: PixelType,
+    /// Bytes of a decoded block.
+    pub(super) block_bytes: usize,
+    pub(super) variance: bool,
+    /// Lanes of a work-group.
+    pub(super) group: usize,
+    /// Whether sums are doubles, not pairs of floats: the same size in either case.
+    pub(super) doubles: bool,
+}
+
+impl Variant {
+    /// Pixels in a block.
+    pub(super) fn elements(&self) -> usize {
+        self.block_bytes / self.dtype.size()
+    }
+
+    /// Sums by bin: signals, and with an error model the variances' excesses.
+    pub(super) fn quantities(&self) -> usize {
+        if self.variance { 2 } else { 1 }
+    }
+
+    /// A sum as the kernels leave it.
+    pub(super) fn number(&self, real: [u8; 8]) -> f64 {
+        if self.doubles {
+            return f64::from_le_bytes(real);
+        }
+        let [high, low] = [[real[0], real[1], real[2], real[3]], [real[4], real[5], real[6], real[7]]];
+        f64::from(f32::from_le_bytes(high)) + f64::from(f32::from_le_bytes(low))
+    }
+
+    fn options(&self) -> String {
+        let pixel = match self.dtype {
+            PixelType::U8 => "uchar",
+            PixelType::I8 => "char",
+            PixelType::U16 => "ushort",
+            PixelType::I16 => "short",
+            PixelType::U32 => "uint",
+            PixelType::I32 => "int",
+            PixelType::U64 => "ulong",
+            PixelType::I64 => "long",
+            PixelType::F32 => "float",
+            PixelType::F64 => "double",
+        };
+        let is_real = u8::from(matches!(self.dtype, PixelType::F32 | PixelType::F64));
+        format!(
+            "-cl-std=CL1.2 -DPIXEL={pixel} -DAS_PIXEL=as_{pixel} -DREAL_PIXEL={is_real} -DSIZE={} -DBLOCK_BYTES={} \
+             -DQUANTITIES={} -DGROUP={} -DDOUBLES={}",
+            self.dtype.size(),
+            self.block_bytes,
+            self.quantities(),
+            self.group,
+            u8::from(self.doubles)
+        )
+    }
+
+    /// The program, out of the cache, a directory, if it is there; else compiled, and put into it. `driver` is all that makes
+    /// one driver's binaries unfit for another.
+    pub(super) fn build(
+        &self,
+        context: &Context,
+        device: DeviceId,
+        driver: &str,
+        cache: Option<&Path>,
+    ) -> Result<Program, DeviceError> {
+        let options = self.options();
+        let key = format!("{driver}\n{options}\n{}", SOURCES.concat());
+        let file = cache.map(|cache| cache.join(format!("{:016x}.bin", xxh3_64(key.as_bytes()))));
+        let options = CString::new(options).map_err(|why| DeviceError::Failed(why.to_string()))?;
+        let build = |program: &Program| core::build_program(program, Some(&[device]), &options, None, None);
+        if let Some(binary) = file.as_ref().and_then(|file| read(file, &key))
+            && let Ok(program) = core::create_program_with_binary(context, &[device], &[&binary])
+            && build(&program).is_ok()
+        {
+            return Ok(program);
+        }
+        let sources = CString::new(SOURCES.concat()).map_err(|why| DeviceError::Failed(why.to_string()))?;
+        let program = core::create_program_with_source(context, &[sources])?;
+        build(&program).map_err(|why| {
+            let log = core::get_program_build_info(&program, device, ProgramBuildInfo::BuildLog);
+            let log = log.map_or_else(|_| why.to_string(), |log| log.to_string());
+            DeviceError::Failed(format!(
+                "the driver's compiler: {}",
+                log.split_whitespace().collect::<Vec<_>>().join(" ")
+            ))
+        })?;
+        if let (Some(file), Ok(ProgramInfoResult::Binaries(binaries))) =
+            (file, core::get_program_info(&program, ProgramInfo::Binaries))
+            && let [binary] = &binaries[..]
+        {
+            // A cache that can't be written costs the next run some seconds, and nothing else.
+            let _ = write(&file, &key, binary);
+        }
+        Ok(program)
+    }
+}
+
+/// A cached binary. It stands behind the key that it was made by, and a checksum of both.
+fn read(file: &Path, key: &str) -> Option<Vec<u8>> {
+    let content = fs::read(file).ok()?;
+    let (checksum, content) = content.split_first_chunk()?;
+    if u64::from_le_bytes(*checksum) != xxh3_64(content) {
+        return None;
+    }
+    content.strip_prefix(key.as_bytes())?.strip_prefix(b"\0").map(<[u8]>::to_vec)
+}
+
+/// Many processes may do so at once, each with the same content: the file is whole whenever it is there.
+fn write(file: &Path, key: &str, binary: &[u8]) -> std::io::Result<()> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return Ok(()) };
+    fs::create_dir_all(dir)?;
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let host = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let unique = format!(".{}.{}.{}.{number}", name.display(), host.trim(), std::process::id());
+    let content = [key.as_bytes(), b"\0", binary].concat();
+    let unfinished = dir.join(unique);
+    let written = fs::File::create_new(&unfinished).and_then(|mut out| {
+        out.write_all(&xxh3_64(&content).to_le_bytes())?;
+        out.write_all(&content)?;
+        fs::rename(&unfinished, file)
+    });
+    written.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cached_binary_is_found_by_its_key_alone_and_only_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("deep/er.bin");
+        assert_eq!(read(&file, "key"), None);
+        write(&file, "key", b"binary").expect("written");
+        assert_eq!(read(&file, "key").as_deref(), Some(&b"binary"[..]));
+        assert_eq!(read(&file, "ke"), None);
+        assert_eq!(read(&file, "another"), None);
+        let mut content = fs::read(&file).expect("there");
+        *content.last_mut().expect("not empty") ^= 1;
+        fs::write(&file, content).expect("writable");
+        assert_eq!(read(&file, "key"), None, "damaged");
+        assert_eq!(fs::read_dir(dir.path().join("deep")).expect("there").count(), 1, "no leftovers");
+    }
+}

@@ -1,0 +1,237 @@
+//! The kernels on an OpenCL device against the scalar kernel. Needs a driver: PoCL does; in CI its lack is a failure.
+
+mod support;
+
+use std::sync::Arc;
+
+use kernels::opencl::{Device, DeviceError, Queues, Settings, devices};
+use kernels::{ErrorModel, Invalid, Pipeline, PixelType, Plan, Stored, Sums, accumulate};
+use support::{Csc, Frame, Photons, Random};
+
+/// Bitshuffle with LZ4, elements as long as pixels.
+const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
+
+/// The first device that there is.
+fn device(settings: Settings) -> Option<Arc<Device>> {
+    let found = devices().map(|all| all.into_iter().find(|device| device.unusable.is_none()));
+    match found {
+        Ok(Some(description)) => Some(Arc::new(Device::open(&description, settings).expect("a device that works"))),
+        why => {
+            assert!(std::env::var_os("CI").is_none(), "no OpenCL device ({why:?}): scripts/setup tests installs PoCL");
+            None
+        }
+    }
+}
+
+/// Work-groups of one lane, as on processors, and of many, as on GPUs; sums in doubles and in pairs of floats.
+fn all_settings() -> [Settings; 3] {
+    let of = |group, without_doubles| Settings { group: Some(group), without_doubles, ..Settings::default() };
+    [of(1, false), of(64, false), of(32, true)]
+}
+
+/// Frames of one kind, and their plan.
+struct Case {
+    plan: Plan,
+    invalid: Invalid,
+    pipeline: Pipeline,
+    frames: Vec<Frame>,
+    chunks: Vec<(Vec<u8>, u32)>,
+}
+
+impl Case {
+    fn random(dtype: PixelType, pixels: usize, nbins: usize, block: usize, count: usize, random: &mut Random) -> Case {
+        let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
+        let dark: Option<Vec<f64>> =
+            (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
+        let errors = [ErrorModel::No, ErrorModel::Poisson][random.below(2) as usize];
+        let matrix = Csc::random(pixels, nbins, random).matrix();
+        let plan = Plan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size");
+        let rule = match random.below(5) {
+            0 => vec![],
+            1 => vec![0..=0, 3..=7],
+            _ => support::gaps(dtype),
+        };
+        let frames: Vec<Frame> = (0..count)
+            .map(|_| {
+                let photons = [Photons::Sparse(500), Photons::Below(6), Photons::Below(70000), Photons::Noise];
+                let one_in = [0, 0, 1000, 2][random.below(4) as usize];
+                Frame::random(dtype, pixels, photons[random.below(4) as usize], one_in, &rule, random)
+            })
+            .collect();
+        let chunks = frames
+            .iter()
+            .map(|frame| match random.below(6) {
+                0 => (frame.bytes.clone(), 1),
+                _ => (support::bslz4(&frame.bytes, dtype.size(), block), 0),
+            })
+            .collect();
+        let pipeline = Pipeline::from_hdf5(&[BSLZ4], dtype, false).expect("known filter");
+        Case { plan, invalid: Invalid::integers(rule), pipeline, frames, chunks }
+    }
+
+    fn stored(&self) -> Vec<Stored<'_>> {
+        self.chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect()
+    }
+
+    /// The sums of all frames.
+    fn sums(&self, queues: &mut Queues) -> Vec<Sums> {
+        self.some_sums(queues, &self.stored())
+    }
+
+    fn some_sums(&self, queues: &mut Queues, stored: &[Stored<'_>]) -> Vec<Sums> {
+        let found = queues.integrate(&self.pipeline, &self.plan, &self.invalid, stored).expect("a device that works");
+        found.into_iter().map(|sums| sums.expect("a good chunk")).collect()
+    }
+
+    /// Against the scalar kernel: sums to the rounding of sums, norms to the bit.
+    fn check(&self, found: &[Sums], what: &str) {
+        assert_eq!(found.len(), self.frames.len());
+        for (i, (frame, found)) in self.frames.iter().zip(found).enumerate() {
+            let mut expected = Sums::default();
+            accumulate(&frame.bytes, frame.dtype, &self.plan, &self.invalid, &mut expected);
+            let scale = |values: &[f64]| values.iter().map(|v| v.abs()).fold(0., f64::max) * 1e-15;
+            // A dark that cancels the counts leaves their rounding.
+            let raw = scale(&expected.signal) + if frame.dtype.size() == 8 { scale(&frame.values) } else { 0. };
+            let close = |found: &[f64], expected: &[f64]| {
+                let pairs = found.iter().zip(expected);
+                found.len() == expected.len()
+                    && pairs.clone().all(|(f, e)| (f - e).abs() <= 1e-11 * e.abs() + 1e-9 + raw)
+            };
+            assert!(close(&found.signal, &expected.signal), "{what}: frame {i}: signal");
+            let variances = found.variance.iter().flatten().zip(expected.variance.iter().flatten());
+            assert_eq!(found.variance.is_some(), expected.variance.is_some());
+            for (bin, (f, e)) in variances.enumerate() {
+                assert!(
+                    (f - e).abs() <= 1e-10 * e.abs(),
+                    "{what}: frame {i}: variance of bin {bin}: {f}, expected {e}"
+                );
+            }
+            assert_eq!(found.exception, expected.exception, "{what}: frame {i}: exception");
+        }
+    }
+}
+
+fn bits(sums: &[Sums]) -> Vec<u64> {
+    let all =
+        |sums: &Sums| sums.signal.iter().chain(sums.variance.iter().flatten()).map(|v| v.to_bits()).collect::<Vec<_>>();
+    sums.iter().flat_map(all).collect()
+}
+
+#[test]
+fn sums_are_those_of_the_scalar_kernel() {
+    let random = &mut Random::new(11);
+    for settings in all_settings() {
+        let Some(device) = device(settings.clone()) else { return };
+        for dtype in PixelType::ALL {
+            if settings.without_doubles && dtype == PixelType::F64 {
+                continue;
+            }
+            let default = 8192 / dtype.size();
+            // Less than a column, one short block, blocks that end with the frame, odd ends, and another block size.
+            for (pixels, block) in [(5, default), (40, default), (2 * default, default), (9003, default), (9003, 256)] {
+                let nbins = [1, 3, 400][random.below(3) as usize];
+                let case = Case::random(dtype, pixels, nbins, block, 4, random);
+                let mut queues = Queues::new(device.clone(), 2).expect("queues");
+                let what = format!("{dtype}, {pixels} pixels in {block}, {nbins} bins, {settings:?}");
+                case.check(&case.sums(&mut queues), &what);
+                assert_eq!(queues.disputed(), 0, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn neither_batch_nor_queues_nor_memory_change_a_byte() {
+    let random = &mut Random::new(12);
+    let case = Case::random(PixelType::U32, 1679 * 49, 300, 2048, 11, random);
+    for settings in all_settings() {
+        let Some(device) = device(settings.clone()) else { return };
+        let expected = bits(&case.sums(&mut Queues::new(device.clone(), 1).expect("a queue")));
+        let mut queues = Queues::new(device.clone(), 3).expect("queues");
+        assert!(bits(&case.sums(&mut queues)) == expected, "another number of queues");
+        assert!(bits(&case.sums(&mut queues)) == expected, "another time");
+        let one_by_one = case.stored().iter().flat_map(|one| case.some_sums(&mut queues, &[*one])).collect::<Vec<_>>();
+        assert!(bits(&one_by_one) == expected, "one by one");
+        let little = Settings { queue_memory: 1 << 20, ..settings };
+        let Some(device) = self::device(little) else { return };
+        let mut queues = Queues::new(device, 2).expect("queues");
+        assert!(bits(&case.sums(&mut queues)) == expected, "little memory");
+        assert!(queues.frames_a_launch() < 6, "{} frames a launch", queues.frames_a_launch());
+    }
+}
+
+#[test]
+fn a_device_without_memory_for_one_frame_says_so_and_is_kept() {
+    let random = &mut Random::new(13);
+    let case = Case::random(PixelType::U16, 9000, 30, 4096, 3, random);
+    let Some(device) = device(Settings { queue_memory: 1000, ..Settings::default() }) else { return };
+    let mut queues = Queues::new(device.clone(), 2).expect("queues");
+    let why =
+        queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored()).expect_err("too little memory");
+    assert!(matches!(why, DeviceError::Memory(_)), "{why}");
+    assert_eq!(device.trouble(), None);
+}
+
+#[test]
+fn damaged_frames_are_what_the_processor_says_they_are() {
+    let random = &mut Random::new(14);
+    let (dtype, pixels) = (PixelType::U32, 6003);
+    let mut case = Case::random(dtype, pixels, 200, 2048, 24, random);
+    case.chunks = case.frames.iter().map(|frame| (support::bslz4(&frame.bytes, 4, 2048), 0)).collect();
+    for settings in all_settings() {
+        let Some(device) = device(settings) else { return };
+        let mut queues = Queues::new(device, 2).expect("queues");
+        for _ in 0..25 {
+            let mut chunks = case.chunks.clone();
+            for (i, (chunk, _)) in chunks.iter_mut().enumerate().filter(|(i, _)| i % 3 != 0) {
+                match random.below(6) {
+                    0 => chunk.truncate(random.below(chunk.len() as u64) as usize),
+                    // Noise where the blocks are.
+                    1 => (16..chunk.len().min(400)).for_each(|at| chunk[at] = random.next() as u8),
+                    _ => {
+                        let at = 12 + random.below(chunk.len() as u64 - 12) as usize;
+                        chunk[at] ^= [0xff, 1 << random.below(8)][i % 2];
+                    }
+                }
+            }
+            let stored: Vec<Stored<'_>> =
+                chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect();
+            let found = queues.integrate(&case.pipeline, &case.plan, &case.invalid, &stored).expect("it goes on");
+            for (i, (found, stored)) in found.into_iter().zip(&stored).enumerate() {
+                let mut pixels = vec![0; 4 * pixels];
+                match case.pipeline.decode(0, stored.bytes, &mut pixels) {
+                    Err(why) => assert_eq!(found.err(), Some(why), "frame {i}"),
+                    Ok(()) => {
+                        let mut expected = Sums::default();
+                        accumulate(&pixels, dtype, &case.plan, &case.invalid, &mut expected);
+                        let found = found.unwrap_or_else(|why| panic!("frame {i}: {why}"));
+                        assert_eq!(found.exception, expected.exception, "frame {i}");
+                        let close = |(f, e): (&f64, &f64)| (f - e).abs() <= 1e-9 * e.abs() + 1e-3;
+                        assert!(found.signal.iter().zip(&expected.signal).all(close), "frame {i}");
+                    }
+                }
+            }
+        }
+        assert_eq!(queues.disputed(), 0, "the device decodes what the processor does");
+    }
+}
+
+#[test]
+fn little_more_than_the_chunks_is_sent() {
+    let random = &mut Random::new(15);
+    let Some(device) = device(Settings::default()) else { return };
+    for photons in [Photons::Below(2), Photons::Below(40), Photons::Sparse(100_000)] {
+        let pixels = 1 << 20;
+        let matrix = Csc::random(pixels, 1000, random).matrix();
+        let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("norms");
+        let frame = Frame::random(PixelType::U32, pixels, photons, 0, &vec![], random);
+        let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
+        let bytes = support::bslz4(&frame.bytes, 4, 2048);
+        let mut queues = Queues::new(device.clone(), 1).expect("a queue");
+        let stored = [Stored { bytes: &bytes, filter_mask: 0 }; 3];
+        let found = queues.integrate(&pipeline, &plan, &Invalid::none(), &stored).expect("it works");
+        assert!(found.iter().all(Result::is_ok));
+        let ratio = queues.sent_bytes() as f64 / (3 * bytes.len()) as f64;
+        assert!((1.0..1.1).contains(&ratio), "{photons:?}: {ratio}");
+    }
+}
