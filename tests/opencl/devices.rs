@@ -45,3 +45,20 @@ fn devices_are_listed_with_what_users_name_them_by() {
     assert!(lines[1].starts_with("0 ") && lines[2].starts_with("1 "), "{stdout}");
     assert!(lines[1].contains(" cpu ") && lines[1].contains("GiB"), "{stdout}");
 }
+
+#[test]
+fn a_job_without_a_gpu_gets_none_and_a_wrong_word_is_refused() {
+    if !driver::is_there() {
+        return;
+    }
+    for (variable, list) in [("CUDA_VISIBLE_DEVICES", ""), ("ROCR_VISIBLE_DEVICES", "NoDevFiles")] {
+        let ran = driver::integrate(&["--engine", "opencl"], "", &[(variable, list)]);
+        assert!(ran.status == 2 && ran.stderr.contains(variable), "{}: {}", ran.status, ran.stderr);
+    }
+    let ran = driver::integrate(&["--engine", "opencl", "--device", "7"], "", &[]);
+    assert!(ran.status == 2 && ran.stderr.contains("--device 7: no such device"), "{}", ran.stderr);
+    let ran = driver::integrate(&["--engine", "cpu", "--device", "0"], "", &[]);
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let ran = driver::integrate(&["--engine", "opencl"], "", &[("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so")]);
+    assert!(ran.status == 2 && ran.stderr.contains("install"), "{}", ran.stderr);
+}

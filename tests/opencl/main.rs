@@ -2,3 +2,8 @@
 
 mod devices;
 mod driver;
+mod faults;
+mod patterns;
+#[path = "../pipe/site.rs"]
+#[allow(dead_code, reason = "the tests of the pipe need more of it")]
+mod site;

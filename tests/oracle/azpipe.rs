@@ -1,10 +1,12 @@
 //! A case as ai-integrate would do it: recipe, integrator, sums, quotients.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use frames::coding::{Coding, PixelKind};
+use frames::coding::{Coding, HdfFilter, PixelKind};
 use geometry::{Detector, Geometry, Poni, Unit};
-use integrator::{Decoder, Integrator, PixelType, Scratch, Stored, Together};
+use integrator::opencl::{Device, Queues};
+use integrator::{Decoder, Integrator, PixelType, Scratch, Stored, Sums, Together};
 use recipe::{Recipe, Settings};
 use serde_json::{Map, Value, json};
 
@@ -26,6 +28,28 @@ pub fn integrate(case: &Case) -> Pattern {
 
 /// The same with more settings; `None` where no pixel is within the ranges.
 pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> {
+    let (integrator, decoder) = means(case, more, vec![])?;
+    let frame = image::frame(case);
+    let stored = Stored { bytes: &frame, filter_mask: 0 };
+    let sums = Together::new(vec![&integrator]).batch(&decoder, &[stored], &mut Scratch::default());
+    Some(pattern(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0)))
+}
+
+/// The case's frame by an OpenCL device, stored as detectors do.
+pub fn integrate_on(device: &Arc<Device>, case: &Case) -> Pattern {
+    let (integrator, decoder) = means(case, Map::new(), vec![HdfFilter { id: 32008, values: vec![0, 2] }]).unwrap();
+    let frame = image::frame(case);
+    let size = frame.len() / case.shape.iter().product::<usize>();
+    let chunk = sample::bitshuffle::encode(&frame, size, 8192);
+    let stored = Stored { bytes: &chunk, filter_mask: 0 };
+    let mut queues = Queues::new(device.clone(), 1).unwrap();
+    let sums = Together::new(vec![&integrator]).batch_on(&mut queues, &decoder, &[stored]).unwrap();
+    assert_eq!(queues.disputed(), 0);
+    pattern(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0))
+}
+
+/// The case's integrator, and the decoder of frames that are stored so; `None` where no pixel is within the ranges.
+fn means(case: &Case, more: Map<String, Value>, filters: Vec<HdfFilter>) -> Option<(Integrator, Decoder)> {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = settings(case, folder.path());
     settings.extend(more);
@@ -44,8 +68,8 @@ pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> 
         Err(integrator::Error::Binning(_)) => return None,
         integrator => integrator.unwrap(),
     };
-    let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters: vec![] }).unwrap();
-    Some(pattern(&integrator, &decoder, &image::frame(case)))
+    let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters }).unwrap();
+    Some((integrator, decoder))
 }
 
 /// The case's settings under the names of a recipe, with their files in `folder`.
@@ -80,10 +104,7 @@ pub fn settings(case: &Case, folder: &Path) -> Map<String, Value> {
     settings
 }
 
-fn pattern(integrator: &Integrator, decoder: &Decoder, frame: &[u8]) -> Pattern {
-    let stored = Stored { bytes: frame, filter_mask: 0 };
-    let sums =
-        Together::new(vec![integrator]).batch(decoder, &[stored], &mut Scratch::default()).remove(0).unwrap().remove(0);
+fn pattern(integrator: &Integrator, sums: Sums) -> Pattern {
     let (norm, norm_sq) = match &sums.exception {
         Some(exception) => (exception.norm.as_slice(), exception.norm_sq.as_slice()),
         None => (integrator.plan().norm(), integrator.plan().norm_sq()),

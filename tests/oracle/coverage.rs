@@ -53,6 +53,11 @@ impl Coverage {
         worst("from exact shares (full)".to_owned(), difference.exact);
     }
 
+    /// How many cases there were.
+    pub fn cases(&self) -> usize {
+        self.cases
+    }
+
     pub fn merge(&mut self, other: Self) {
         self.cases += other.cases;
         self.bins += other.bins;

@@ -16,9 +16,11 @@ mod peers;
 mod pipe;
 
 use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 use case::Case;
 use coverage::Coverage;
+use integrator::opencl::{self, Device, Settings};
 
 /// How many random cases.
 const RANDOM: usize = 210;
@@ -32,6 +34,20 @@ const LARGE: usize = 5;
 const NEXUS: usize = 5;
 /// Lines of `golden.jsonl`, written by `pyfai.py golden 0 24 DIR`.
 const GOLDEN: &str = include_str!("golden.jsonl");
+
+/// One random case in so many also runs on OpenCL, or each with `AZPIPE_OPENCL_ALL`.
+const EVERY: usize = 7;
+
+fn is_for_opencl(case: &Case) -> bool {
+    (case.number as usize).is_multiple_of(EVERY) || std::env::var_os("AZPIPE_OPENCL_ALL").is_some()
+}
+
+/// The first OpenCL device; in CI there must be one.
+fn device() -> Option<Arc<Device>> {
+    let found = opencl::devices().ok().and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
+    assert!(found.is_some() || std::env::var_os("CI").is_none(), "no OpenCL device: scripts/setup tests installs PoCL");
+    found.map(|description| Arc::new(Device::open(&description, Settings::default()).unwrap()))
+}
 
 /// Runs lists of cases at the same time. Fails with all that differ too much.
 fn check(lists: Vec<impl Iterator<Item = Case> + Send>) -> Coverage {
@@ -79,9 +95,22 @@ fn golden_patterns_come_out_of_the_pipe() {
 #[test]
 fn random_patterns_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("random", RANDOM) else { return };
-    let coverage = check(cases);
+    let device = device();
+    let on_opencl = Mutex::new(Coverage::default());
+    let both = |case: &Case| {
+        if let Some(device) = device.as_ref().filter(|_| is_for_opencl(case)) {
+            let difference = compare::pattern(case, &azpipe::integrate_on(device, case));
+            on_opencl.lock().unwrap().count(case, &difference);
+        }
+        azpipe::integrate(case)
+    };
+    let coverage = check_with(&both, cases);
     say("random", &coverage);
     coverage.assert_enough(RANDOM, 20);
+    let on_opencl = on_opencl.into_inner().unwrap();
+    say("random, on OpenCL", &on_opencl);
+    assert!(on_opencl.wrong.is_empty(), "on OpenCL: {}", on_opencl.wrong.join("\n"));
+    assert!(device.is_none() || on_opencl.cases() >= RANDOM / EVERY, "{} cases", on_opencl.cases());
 }
 
 #[test]

@@ -21,7 +21,12 @@ pub struct Args {
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: EngineKind,
 
-    /// Tasks at a time, each with threads of its own
+    /// OpenCL devices to use: indices, parts of names, PCI addresses, or `slot`, which goes by the number of this job
+    /// among those on the machine [default: all GPUs]
+    #[arg(long, value_name = "I,J", value_delimiter = ',')]
+    pub device: Vec<String>,
+
+    /// Tasks at a time, each with threads of its own; with OpenCL, on each device
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub engines: u16,
 
@@ -49,6 +54,10 @@ pub struct Args {
     #[arg(long)]
     pub strict: bool,
 
+    /// Integrate N frames of each task on the processor, too; a device that differs is used no more
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub verify: u32,
+
     /// List the OpenCL devices, and do nothing else
     #[arg(long)]
     pub list_devices: bool,
@@ -70,6 +79,9 @@ pub enum EngineKind {
     Auto,
     /// The processor.
     Cpu,
+    /// OpenCL devices.
+    #[value(name = "opencl")]
+    OpenCl,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

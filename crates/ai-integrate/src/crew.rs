@@ -8,6 +8,7 @@ use std::thread::{Builder, Result as Outcome, scope};
 
 use manners::{Filter, Stop};
 
+use crate::aboard::Berth;
 use crate::pass::Pass;
 use crate::sources::Sources;
 use crate::window::{Worker, Yield};
@@ -26,6 +27,8 @@ pub struct Crew<'a> {
     pub batch: usize,
     /// The recipes that frames go through together, for each set of the windows.
     pub passes: &'a [Pass<'a>],
+    /// The device that integrates, if any.
+    pub berth: Option<&'a Berth>,
     /// Where the frames are.
     pub sources: &'a Sources<'a>,
     /// The frames.
@@ -70,7 +73,7 @@ impl Crew<'_> {
 
     /// A thread: a window for each ticket.
     fn serve(&self, queue: &Mutex<Receiver<usize>>, send: &SyncSender<Done>) {
-        let mut worker = Worker::new(self.passes, self.sources, self.batch);
+        let mut worker = Worker::new(self.passes, self.sources, self.batch, self.berth);
         loop {
             let ticket = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(index) = ticket else { break };

@@ -1,4 +1,4 @@
-//! The OpenCL devices that the environment leaves visible.
+//! The OpenCL devices that the environment leaves visible, and those that `--device` names.
 
 use integrator::opencl::{self, Description, DeviceKind, Unavailable};
 
@@ -9,12 +9,32 @@ pub type Numbered = (usize, Description);
 const VISIBLE: [(&str, &str); 3] =
     [("CUDA_VISIBLE_DEVICES", "nvidia"), ("ROCR_VISIBLE_DEVICES", "amd"), ("GPU_DEVICE_ORDINAL", "amd")];
 
+/// Variables that number the jobs which share a machine, and their first number: of GNU parallel, of `xargs
+/// --process-slot-var=SLOT`, of srun.
+const SLOTS: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
+
 /// Why there is no device to use.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// OpenCL has none.
     #[error("{0}")]
     Unavailable(#[from] Unavailable),
+    /// The environment hides all GPUs.
+    #[error("{0} leaves no GPU visible: expected the job to ask for one, or --engine cpu")]
+    Hidden(&'static str),
+    /// There are devices, but none of them can be used.
+    #[error("no device is usable; --list-devices says why")]
+    NoneUsable,
+    /// A word that names no device.
+    #[error("--device {word}: {why}; expected an index, a name, a PCI address or `slot`, of: {known}")]
+    Unknown {
+        /// The word.
+        word: String,
+        /// What is wrong with it.
+        why: &'static str,
+        /// The devices.
+        known: String,
+    },
 }
 
 /// The environment, as far as it matters here.
@@ -30,11 +50,78 @@ pub fn visible(environment: Environment<'_>) -> Result<Vec<Numbered>, Error> {
     Ok(all.into_iter().enumerate().collect())
 }
 
+/// The devices that `words` name, each once; without words all GPUs and accelerators, or, where there are none, all
+/// processors that have an OpenCL driver: these are good for tests, and slower than `--engine cpu`.
+///
+/// # Errors
+/// A word that names none; nothing usable.
+pub fn chosen(visible: &[Numbered], words: &[String], environment: Environment<'_>) -> Result<Vec<Numbered>, Error> {
+    let usable: Vec<&Numbered> = visible.iter().filter(|(_, device)| device.unusable.is_none()).collect();
+    let offload: Vec<&Numbered> = usable.iter().filter(|(_, device)| device.kind != DeviceKind::Cpu).copied().collect();
+    if words.is_empty() {
+        if let ([], Some(variable)) = (&offload[..], hiding(environment)) {
+            return Err(Error::Hidden(variable));
+        }
+        let found = if offload.is_empty() { usable } else { offload };
+        return if found.is_empty() { Err(Error::NoneUsable) } else { Ok(found.into_iter().cloned().collect()) };
+    }
+    let going_round = if offload.is_empty() { &usable } else { &offload };
+    let mut chosen: Vec<Numbered> = Vec::new();
+    for word in words {
+        let named = match word.as_str() {
+            "slot" => slot(environment).and_then(|slot| match going_round.len() {
+                0 => Err("none is usable"),
+                count => Ok(vec![going_round[slot % count]]),
+            }),
+            word => named(visible, word),
+        };
+        let known = || visible.iter().map(|(number, device)| format!("{number} {}", device.name));
+        let named = named.map_err(|why| Error::Unknown {
+            word: word.clone(),
+            why,
+            known: known().collect::<Vec<_>>().join(", "),
+        })?;
+        chosen.extend(named.into_iter().cloned());
+    }
+    chosen.sort_by_key(|(number, _)| *number);
+    chosen.dedup_by_key(|(number, _)| *number);
+    Ok(chosen)
+}
+
+/// The devices that a word names: by index, by PCI address, or by what their names contain.
+fn named<'a>(visible: &'a [Numbered], word: &str) -> Result<Vec<&'a Numbered>, &'static str> {
+    let is_meant: Box<dyn Fn(&Numbered) -> bool> = if let Ok(index) = word.parse::<usize>() {
+        Box::new(move |(number, _)| *number == index)
+    } else if let Ok(place) = word.parse() {
+        Box::new(move |(_, device)| device.pci == Some(place))
+    } else {
+        let word = word.to_lowercase();
+        Box::new(move |(_, device)| device.name.to_lowercase().contains(&word))
+    };
+    let found: Vec<&Numbered> = visible.iter().filter(|device| is_meant(device)).collect();
+    match found[..] {
+        [] => Err("no such device"),
+        _ if found.iter().any(|(_, device)| device.unusable.is_some()) => Err("not usable"),
+        _ => Ok(found),
+    }
+}
+
+/// This job's number among those on the machine, from 0.
+fn slot(environment: Environment<'_>) -> Result<usize, &'static str> {
+    let number = |&(name, first): &(&str, usize)| environment(name)?.trim().parse::<usize>().ok()?.checked_sub(first);
+    SLOTS.iter().find_map(number).ok_or("neither PARALLEL_JOBSLOT nor SLOT nor SLURM_LOCALID is set")
+}
+
 /// Whether the environment hides a vendor's GPUs. Their drivers do so by themselves where it lists some, and number those
 /// from 0; that an empty list means none, not all, is not left to them.
 fn is_hidden(device: &Description, environment: Environment<'_>) -> bool {
     let vendor = if device.platform.to_lowercase().contains("nvidia") { "nvidia" } else { "amd" };
     VISIBLE.iter().any(|(name, whose)| *whose == vendor && environment(name).is_some_and(|list| lists_none(&list)))
+}
+
+/// A variable that leaves no GPU visible.
+fn hiding(environment: Environment<'_>) -> Option<&'static str> {
+    VISIBLE.iter().map(|(name, _)| *name).find(|name| environment(name).is_some_and(|list| lists_none(&list)))
 }
 
 /// As CUDA reads it: a list ends before the first entry that is no device.
@@ -70,4 +157,71 @@ pub fn table(visible: &[Numbered]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Devices as a driver lists them: two GPUs, which PCI addresses and names tell apart, and the processor.
+    fn listed() -> Vec<Numbered> {
+        let device = |name: &str, kind, pci: Option<&str>| {
+            let pci = pci.map(|place| place.parse().expect("a place"));
+            let mut device = Description::default();
+            (device.name, device.kind, device.pci) = (name.to_owned(), kind, pci);
+            device
+        };
+        let all = [
+            device("NVIDIA A100", DeviceKind::Gpu, Some("3b:00.0")),
+            device("NVIDIA H100", DeviceKind::Gpu, Some("5e:00.0")),
+            device("pthread-EPYC", DeviceKind::Cpu, None),
+        ];
+        all.into_iter().enumerate().collect()
+    }
+
+    fn numbers(visible: &[Numbered], words: &[&str], variables: &[(&str, &str)]) -> Result<Vec<usize>, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let value =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let chosen = chosen(visible, &words, &value).map_err(|why| why.to_string())?;
+        Ok(chosen.into_iter().map(|(number, _)| number).collect())
+    }
+
+    #[test]
+    fn devices_go_by_index_name_place_and_slot() {
+        let all = listed();
+        assert_eq!(numbers(&all, &[], &[]), Ok(vec![0, 1]), "a processor is not chosen beside a GPU");
+        assert_eq!(numbers(&all, &["1", "0", "1"], &[]), Ok(vec![0, 1]));
+        assert_eq!(numbers(&all, &["nvidia"], &[]), Ok(vec![0, 1]));
+        assert_eq!(numbers(&all, &["h100"], &[]), Ok(vec![1]));
+        assert_eq!(numbers(&all, &["0000:3b:00.0", "epyc"], &[]), Ok(vec![0, 2]));
+        assert_eq!(numbers(&all, &["slot"], &[("PARALLEL_JOBSLOT", "4")]), Ok(vec![1]));
+        assert_eq!(numbers(&all, &["slot"], &[("SLOT", "4")]), Ok(vec![0]));
+        assert_eq!(numbers(&all[2..], &[], &[]), Ok(vec![2]));
+    }
+
+    #[test]
+    fn words_that_name_nothing_are_refused_with_what_there_is() {
+        let all = listed();
+        let why = numbers(&all, &["7"], &[]).expect_err("there is no eighth");
+        assert!(why.contains("--device 7: no such device") && why.contains("0 NVIDIA A100, 1 NVIDIA H100"), "{why}");
+        assert!(numbers(&all, &["slot"], &[]).expect_err("no slot").contains("PARALLEL_JOBSLOT"));
+    }
+
+    #[test]
+    fn an_empty_list_of_gpus_means_none() {
+        let processor = &listed()[2..];
+        for list in ["", "NoDevFiles", "-1"] {
+            let why =
+                numbers(processor, &[], &[("CUDA_VISIBLE_DEVICES", list)]).expect_err("not the processor instead");
+            assert!(why.contains("CUDA_VISIBLE_DEVICES"), "{why}");
+        }
+        assert_eq!(
+            numbers(processor, &["0"], &[("CUDA_VISIBLE_DEVICES", "")]).map_err(drop),
+            Err(()),
+            "numbered 2 here"
+        );
+        assert_eq!(numbers(processor, &["2"], &[("CUDA_VISIBLE_DEVICES", "")]), Ok(vec![2]), "asked for by name");
+        assert!(!lists_none("0,1") && lists_none("-1,0") && !lists_none("GPU-8932f937"));
+    }
 }

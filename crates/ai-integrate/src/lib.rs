@@ -3,12 +3,14 @@
 //! An engine takes a task at a time; its threads take windows of frames, each read, decoded and
 //! integrated in one go; rows go into the part in the order of the frames.
 
+mod aboard;
 mod args;
 mod crew;
 mod devices;
 mod engine;
 mod job;
 mod monitor;
+mod offload;
 mod pass;
 mod sources;
 mod tally;
@@ -27,6 +29,7 @@ use manners::{Filter, Input, Stop, cpu};
 use records::Record;
 
 use args::Args;
+use offload::Offload;
 use task::{Progress, Runner};
 
 /// No machine has as many cores; beyond lies what brings one down.
@@ -53,7 +56,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
     }
-    let engines = usize::from(args.engines);
+    let offload = Offload::choose(&args, &environment)?;
+    let engines = usize::from(args.engines) * offload.devices().max(1);
     let threads = args.threads.map_or_else(|| (cpu::budget() / engines).max(1), usize::from);
     if engines * threads > MOST_THREADS {
         let why = format!("{engines} engines x {threads}: expected {MOST_THREADS} threads at the most");
@@ -62,14 +66,14 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     // The matrix is built on these, by whichever engine needs it first.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
     pool.map_err(|why| Stop::fatal("threads", why))?;
-    let runner = Runner::new(filter, &args, threads);
+    let runner = Runner::new(filter, &args, &offload, threads);
     let drain = Drain::default();
     thread::scope(|scope| {
-        let engine = || engine(&runner, &input, filter, &drain).inspect_err(|stop| filter.halt(stop));
-        let others: Result<Vec<_>, _> =
-            (1..engines).map(|_| thread::Builder::new().spawn_scoped(scope, engine)).collect();
+        let engine = |number| engine(&runner, number, &input, filter, &drain).inspect_err(|stop| filter.halt(stop));
+        let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
+        let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
         let others = others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.halt(stop))?;
-        let first = engine();
+        let first = engine(0);
         let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.fold(first, Result::and)
     })?;
@@ -87,13 +91,19 @@ fn environment(name: &str) -> Option<String> {
 }
 
 /// Tasks, one after the other, until there is none left, or another engine has stopped.
-fn engine(runner: &Runner<'_>, input: &Mutex<Input>, filter: &Filter, drain: &Drain) -> Result<(), Stop> {
+fn engine(
+    runner: &Runner<'_>,
+    number: usize,
+    input: &Mutex<Input>,
+    filter: &Filter,
+    drain: &Drain,
+) -> Result<(), Stop> {
     let _bug = HaltOnPanic(filter);
     loop {
         let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
         match record {
             None => return Ok(()),
-            Some(Record::Task(task)) => drain.note(runner.run(*task)?),
+            Some(Record::Task(task)) => drain.note(runner.run(*task, number)?),
             Some(other) => filter.emit(&other)?,
         }
     }

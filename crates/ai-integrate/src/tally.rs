@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use integrator::opencl::DeviceError;
 use manners::{Filter, Stop};
 use patterns::Status;
 use records::{Absent, Fail, Seconds, Source, Spans, Task};
@@ -21,6 +22,10 @@ pub struct Tally {
     frames: usize,
     /// Stored bytes that were read.
     pub read_bytes: u64,
+    /// By recipe, frames that a device integrated, and bytes that were sent to it.
+    by_device: Vec<(usize, u64)>,
+    /// Why the device was left.
+    pub trouble: Option<DeviceError>,
     /// Where the time went.
     pub seconds: Seconds,
     losses: BTreeMap<(usize, Status), Lost>,
@@ -37,7 +42,7 @@ struct Lost {
 impl Tally {
     /// That of a task of so many recipes.
     pub fn of(recipes: usize) -> Self {
-        Self { done: vec![Vec::new(); recipes], ..Self::default() }
+        Self { done: vec![Vec::new(); recipes], by_device: vec![(0, 0); recipes], ..Self::default() }
     }
 
     /// Adds a window.
@@ -46,6 +51,12 @@ impl Tally {
         self.seconds.read += window.read;
         self.seconds.integrate += window.integrate;
         self.frames += window.frames;
+        for (recipe, frames, sent_bytes) in window.by_device {
+            let (all, bytes) = &mut self.by_device[recipe];
+            *all += frames;
+            *bytes += sent_bytes;
+        }
+        self.trouble = self.trouble.take().or(window.trouble);
         for (recipe, row) in window.rows.iter().filter(|(_, row)| row.has_sums()) {
             self.done[*recipe].push(row.frame);
         }
@@ -64,6 +75,15 @@ impl Tally {
     /// The frames that have sums by a recipe, rising.
     pub fn done(&self, recipe: usize) -> &[u64] {
         &self.done[recipe]
+    }
+
+    /// What integrated a recipe's frames, and the bytes that were sent to the device.
+    pub fn engine(&self, recipe: usize) -> (&'static str, u64) {
+        match self.by_device[recipe] {
+            (0, bytes) => ("cpu", bytes),
+            (frames, bytes) if frames < self.done[recipe].len() => ("opencl+cpu", bytes),
+            (_, bytes) => ("opencl", bytes),
+        }
     }
 
     /// Whether any frame has sums.

@@ -2,14 +2,17 @@
 
 use std::time::Instant;
 
+use integrator::opencl::DeviceError;
 use manners::{Filter, Stop};
 use patterns::part;
 use records::{Absent, Fail, Spans, Task, TaskResult};
 
+use crate::aboard::Berth;
 use crate::args::Args;
 use crate::crew::Crew;
 use crate::engine::Methods;
 use crate::job::Job;
+use crate::offload::Offload;
 use crate::pass::Pass;
 use crate::sources::Sources;
 use crate::tally::{Tally, told};
@@ -19,6 +22,7 @@ use crate::work::Windows;
 pub struct Runner<'a> {
     filter: &'a Filter,
     args: &'a Args,
+    offload: &'a Offload,
     threads: usize,
     methods: Methods,
     host: String,
@@ -44,17 +48,17 @@ pub struct Refusal {
 
 impl<'a> Runner<'a> {
     /// A runner whose tasks take `threads` threads each.
-    pub fn new(filter: &'a Filter, args: &'a Args, threads: usize) -> Self {
+    pub fn new(filter: &'a Filter, args: &'a Args, offload: &'a Offload, threads: usize) -> Self {
         let host =
             nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
-        Self { filter, args, threads, methods: Methods::default(), host }
+        Self { filter, args, offload, threads, methods: Methods::default(), host }
     }
 
-    /// Does a task and emits its results, or what kept it from being done.
+    /// Does a task, by the engine of this number, and emits its results, or what kept it from being done.
     ///
     /// # Errors
     /// A part can't be written; a signal; what [`Filter::emit`] says.
-    pub fn run(&self, mut task: Task) -> Result<Progress, Stop> {
+    pub fn run(&self, mut task: Task, engine: usize) -> Result<Progress, Stop> {
         let began = Instant::now();
         if let Some(out) = &self.args.out {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
@@ -71,15 +75,20 @@ impl<'a> Runner<'a> {
         let todo: Vec<Spans> = jobs.iter().map(|job| job.todo.clone()).collect();
         let windows = Windows::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().expect(windows.frames() as u64, "frames");
-        let mut tally = Tally::of(jobs.len());
-        let digests = match windows.count() {
-            0 => vec![None; jobs.len()],
-            _ => self.integrate(&jobs, &windows, &mut tally)?,
+        let berth = self.berth(engine, &first.task, &windows);
+        let (tally, digests) = match windows.count() {
+            0 => (Tally::of(jobs.len()), vec![None; jobs.len()]),
+            _ => match self.integrate(&jobs, &windows, berth.as_ref())? {
+                Some(done) => done,
+                None => self.integrate(&jobs, &windows, None)?.expect("the processor is trusted"),
+            },
         };
+        let mut tally = tally;
         tally.tell(self.filter, &first.task)?;
         if self.args.strict && !first.absent.is_empty() {
             self.filter.mark_failed();
         }
+        let device = berth.map_or_else(String::new, |berth| berth.device.description().label());
         let orphans = self.orphans(&first.task, windows.orphans(&todo))?;
         let progress = Progress { some: tally.has_done(), cut_short: tally.frames() < windows.frames() };
         tally.seconds.wall = began.elapsed().as_secs_f64();
@@ -88,6 +97,7 @@ impl<'a> Runner<'a> {
             let (read_bytes, seconds) = shares.next().unwrap_or_default();
             let done: Spans = tally.done(recipe).iter().copied().collect();
             let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
+            let (engine, sent_bytes) = tally.engine(recipe);
             let missing = job.absent.into_iter().chain(tally.missing(&job.todo)).chain(within(&orphans, &job.todo));
             let result = TaskResult {
                 task: job.task,
@@ -97,8 +107,9 @@ impl<'a> Runner<'a> {
                 part_digest,
                 read_bytes,
                 seconds,
-                device: "cpu".to_owned(),
-                engine: "cpu".to_owned(),
+                sent_bytes,
+                device: if engine == "cpu" { engine.to_owned() } else { device.clone() },
+                engine: engine.to_owned(),
                 host: self.host.clone(),
             };
             self.filter.emit(&result.into())?;
@@ -124,9 +135,24 @@ impl<'a> Runner<'a> {
         Ok(Some(Absent { range: orphans, reason: "no source".to_owned() }))
     }
 
-    /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. The
-    /// parts' digests.
-    fn integrate(&self, jobs: &[Job], windows: &Windows, tally: &mut Tally) -> Result<Vec<Option<String>>, Stop> {
+    /// The engine's device, if it has one and there is something to do.
+    fn berth(&self, engine: usize, task: &Task, windows: &Windows) -> Option<Berth> {
+        let device = self.offload.device(engine, &task.out, self.filter).filter(|_| windows.count() > 0)?;
+        let frames = windows.places().iter().map(|place| place.frame);
+        let verified = Berth::sample(frames, self.args.verify as usize);
+        // With one thread, two launches overlap; with more, those of the threads do.
+        Some(Berth { device, queues: if self.threads == 1 { 2 } else { 1 }, verified })
+    }
+
+    /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. What they came
+    /// to, and the parts' digests; `None` where the device has turned out to be wrong, and nothing is kept.
+    fn integrate(
+        &self,
+        jobs: &[Job],
+        windows: &Windows,
+        berth: Option<&Berth>,
+    ) -> Result<Option<(Tally, Vec<Option<String>>)>, Stop> {
+        let mut tally = Tally::of(jobs.len());
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(jobs.len());
         for (recipe, job) in jobs.iter().enumerate() {
@@ -139,7 +165,10 @@ impl<'a> Runner<'a> {
         let passes = Pass::all(jobs, windows);
         let sources = Sources::new(scan, &passes[0].together, windows);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        let crew = Crew { filter: self.filter, threads, batch, passes: &passes, sources: &sources, windows };
+        for why in passes.iter().filter_map(|pass| pass.together.not_for_devices()).filter(|_| berth.is_some()) {
+            self.offload.say(self.filter, "OpenCL", format_args!("not made for {why}"));
+        }
+        let crew = Crew { filter: self.filter, threads, batch, passes: &passes, berth, sources: &sources, windows };
         crew.work(|window| {
             let began = Instant::now();
             window.warnings.iter().for_each(|warning| self.filter.warn(warning));
@@ -152,6 +181,12 @@ impl<'a> Runner<'a> {
             tally.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
+        if let Some((why, berth)) = tally.trouble.take().zip(berth) {
+            self.offload.say(self.filter, &berth.device.description().label(), &why);
+            if matches!(why, DeviceError::Wrong(_)) {
+                return Ok(None);
+            }
+        }
         let began = Instant::now();
         let finished = parts.into_iter().zip(jobs).enumerate().map(|(recipe, (part, job))| {
             let (done, lost) = (tally.done(recipe), tally.lost().and(&job.todo));
@@ -161,9 +196,9 @@ impl<'a> Runner<'a> {
             }
             part.finish().map(Some).map_err(cannot_write)
         });
-        let digests = finished.collect();
+        let digests = finished.collect::<Result<_, _>>()?;
         tally.seconds.write += began.elapsed().as_secs_f64();
-        digests
+        Ok(Some((tally, digests)))
     }
 }
 

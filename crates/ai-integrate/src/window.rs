@@ -3,10 +3,12 @@
 use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
+use integrator::opencl::DeviceError;
 use integrator::{AssembleError, Assembled, Assembler, Scratch, Stored, Sums};
 use patterns::{Row, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::aboard::{Aboard, Batch, Berth};
 use crate::monitor::Monitor;
 use crate::pass::Pass;
 use crate::sources::{Loss, Open, Sources};
@@ -25,6 +27,10 @@ pub struct Yield {
     pub warnings: Vec<String>,
     /// Stored bytes read.
     pub read_bytes: u64,
+    /// Frames that a device integrated, and bytes sent to it, each with the recipe's place in the task.
+    pub by_device: Vec<(usize, usize, u64)>,
+    /// Why the device was left.
+    pub trouble: Option<DeviceError>,
     /// Seconds of reading.
     pub read: f64,
     /// Seconds of decoding and integrating.
@@ -47,6 +53,7 @@ pub struct Worker<'a> {
     batch: usize,
     buffers: Vec<Vec<u8>>,
     scratch: Scratch,
+    aboard: Aboard<'a>,
     assembler: Assembler,
     /// The source that `assembler` keeps chunks of.
     assembled: Option<usize>,
@@ -59,10 +66,18 @@ struct Read {
 }
 
 impl<'a> Worker<'a> {
-    /// A thread's worth of memory; `batch` frames are integrated side by side.
-    pub fn new(passes: &'a [Pass<'a>], sources: &'a Sources<'a>, batch: usize) -> Self {
-        let (scratch, assembler) = (Scratch::default(), Assembler::default());
-        Self { passes, sources, batch, buffers: vec![Vec::new(); batch], scratch, assembler, assembled: None }
+    /// A thread's worth of memory; `batch` frames are integrated side by side, on the device where there is one.
+    pub fn new(passes: &'a [Pass<'a>], sources: &'a Sources<'a>, batch: usize, berth: Option<&'a Berth>) -> Self {
+        Self {
+            passes,
+            sources,
+            batch,
+            buffers: vec![Vec::new(); batch],
+            scratch: Scratch::default(),
+            aboard: Aboard::new(berth),
+            assembler: Assembler::default(),
+            assembled: None,
+        }
     }
 
     /// Integrates the frames of a window.
@@ -112,7 +127,18 @@ impl<'a> Worker<'a> {
         if let Some(first) = stored.first() {
             out.warnings.extend(pass.together.suspect(&open.decoder, first));
         }
-        let sums = pass.together.batch(&open.decoder, &stored, &mut self.scratch);
+        let numbers: Vec<u64> = batch.iter().map(|frame| frame.place.frame).collect();
+        let (together, scratch) = (&pass.together, &mut self.scratch);
+        let sums = match self.aboard.batch(together, &open.decoder, &stored, &numbers, scratch) {
+            Some(Ok(Batch { sums, sent_bytes })) => {
+                out.by_device.push((pass.recipes[0], sums.iter().filter(|sums| sums.is_ok()).count(), sent_bytes));
+                sums
+            }
+            other => {
+                out.trouble = other.and_then(Result::err).or(out.trouble.take());
+                pass.together.batch(&open.decoder, &stored, &mut self.scratch)
+            }
+        };
         for ((sums, stored), frame) in sums.into_iter().zip(&stored).zip(batch) {
             match sums {
                 Ok(sums) => out.push(pass, frame.place.frame, xxh3_64(stored.bytes), sums),

@@ -3,7 +3,7 @@
 use std::io;
 
 use frames::store::{Chunk, Coding};
-use kernels::{DecodeError, Invalid, Pipeline, Plan, Scratch, Stored, Sums};
+use kernels::{DecodeError, Invalid, Pipeline, Plan, Scratch, Stored, Sums, opencl};
 
 use crate::Error;
 use crate::assemble::{AssembleError, Assembler};
@@ -95,6 +95,33 @@ impl<'a> Together<'a> {
             self.integrators.iter().map(sums).collect()
         };
         rows.into_iter().zip(frames).map(all).collect()
+    }
+
+    /// Why these recipes can't be left to an OpenCL device, if so.
+    pub fn not_for_devices(&self) -> Option<&'static str> {
+        match &self.integrators[..] {
+            [one] if one.by_bin().is_some() => Some("clipping, quantiles and azimuthal errors"),
+            [_] => None,
+            _ => Some("several recipes in one pass"),
+        }
+    }
+
+    /// As [`Together::batch`], by an OpenCL device; see [`opencl::Queues::integrate`].
+    ///
+    /// # Errors
+    /// The device fails, and nothing is done; or the recipes are not for devices.
+    pub fn batch_on(
+        &self,
+        queues: &mut opencl::Queues,
+        decoder: &Decoder,
+        frames: &[Stored<'_>],
+    ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
+        if let Some(why) = self.not_for_devices() {
+            return Err(opencl::DeviceError::Unsupported(why.to_owned()));
+        }
+        let one = self.integrators[0];
+        let sums = queues.integrate(decoder, one.plan(), one.invalid(), frames)?;
+        Ok(sums.into_iter().map(|sums| sums.map(|sums| vec![sums])).collect())
     }
 
     /// The sums of the frame in `row` of a dataset whose chunks are no whole frames; see

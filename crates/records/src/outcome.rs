@@ -24,14 +24,22 @@ pub struct TaskResult {
     pub part_digest: Option<String>,
     /// Stored bytes that were read.
     pub read_bytes: u64,
+    /// Bytes that were sent to the device, chunks and where their blocks are; 0 without one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sent_bytes: u64,
     /// Seconds of each stage, summed over the threads.
     pub seconds: Seconds,
     /// `cpu`, or the OpenCL device's name.
     pub device: String,
-    /// `cpu` or `opencl`.
+    /// `cpu` or `opencl`; `opencl+cpu` where the device did not do all frames.
     pub engine: String,
     /// The machine's name.
     pub host: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Seconds of each stage of an integration, summed over the threads; `wall` by the clock.

@@ -1,5 +1,6 @@
 //! Stored frames in, sums out, on a device: the counterpart of [`crate::integrate_batch`].
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::device::Device;
@@ -90,7 +91,10 @@ impl Queues {
         frames: &[Stored<'_>],
     ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
         self.device.trouble().map_or(Ok(()), |why| Err(why.clone()))?;
-        let sums = self.try_integrate(pipeline, plan, invalid, frames);
+        // The crate `ocl` panics at error codes that it does not know.
+        let sums = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, plan, invalid, frames)));
+        let sums =
+            sums.unwrap_or_else(|_| Err(DeviceError::Failed("the driver's answer is not understood".to_owned())));
         if let Err(why @ DeviceError::Failed(_)) = &sums {
             self.device.give_up(why.clone());
         }

@@ -110,6 +110,16 @@ fn of_platform(platform: PlatformId) -> core::Result<Vec<Description>> {
 }
 
 impl Description {
+    /// How records name it: by name, and by its place where that is known.
+    pub fn label(&self) -> String {
+        self.pci.map_or_else(|| self.name.clone(), |place| format!("{} ({place})", self.name))
+    }
+
+    /// Whether it is more than the machine's own processor under another name.
+    pub fn is_offload(&self) -> bool {
+        self.kind != DeviceKind::Cpu
+    }
+
     fn of(id: DeviceId, platform: &str) -> core::Result<Description> {
         let info = |request| core::get_device_info(id, request);
         let text = |request| info(request).map(|text| text.to_string().trim().to_owned());

@@ -13,6 +13,9 @@ pub enum DeviceError {
     /// It is not made for this.
     #[error("{0}")]
     Unsupported(String),
+    /// Its sums of a frame are not those of the processor.
+    #[error("wrong sums of frame {0}")]
+    Wrong(u64),
     /// It, its driver or its compiler fails, now or before.
     #[error("{0}")]
     Failed(String),

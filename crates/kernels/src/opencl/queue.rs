@@ -155,7 +155,7 @@ impl Queue {
             core::flush(queue)?;
             self.sent += (sent - before + status_bytes(count)) as u64;
         }
-        let (nbins, variant, invalid_bytes) = (job.plan.nbins(), job.variant, memory.needs.invalid);
+        let (nbins, variant, invalid_bytes) = (job.plan.nbins(), job.variant, invalid_bytes(job));
         self.running = Some(Running { frames: indices, outputs, nbins, variant, invalid_bytes, events });
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Needs {
             ranges: job.ranges.len(),
             partial: frames.len() * job.matrix.slots as usize * quantities * REAL,
             sums: frames.len() * job.plan.nbins() * quantities * REAL,
-            invalid: job.matrix.tiles as usize * (job.variant.elements() / 8 + 1),
+            invalid: invalid_bytes(job),
         }
     }
 
@@ -434,6 +434,11 @@ fn arguments(kernel: &Kernel, arguments: &[Argument<'_>]) -> Result<(), DeviceEr
 /// Bytes of the counts and numbers that say what became of each frame.
 fn status_bytes(frames: usize) -> usize {
     8 * frames
+}
+
+/// Bytes of one frame's bitmap of invalid pixels.
+fn invalid_bytes(job: &Job<'_>) -> usize {
+    job.matrix.tiles as usize * (job.variant.elements() / 8 + 1)
 }
 
 /// Bytes of the tables at the front of the input; see `integrate.cl`.

@@ -1,10 +1,12 @@
-//! How many frames a second one core integrates, from stored chunks in memory to sums: synthetic frames of an Eiger 4M
-//! and of others, 1000 bins, bounding-box splitting, Poisson errors.
+//! How many frames a second one core integrates, or the OpenCL devices, from stored chunks in memory to sums: synthetic
+//! frames of an Eiger 4M and of others, 1000 bins, bounding-box splitting, Poisson errors.
 //!
-//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH] [portable|avx2|avx512] [METHOD]`
+//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH] [portable|avx2|avx512|opencl] [METHOD]`
 //!
 //! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles; pixels are clipped unsplit.
 #![allow(clippy::print_stdout)]
+
+mod opencl;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -97,6 +99,9 @@ fn main() {
     let wanted = arguments.next().unwrap_or_default();
     let batch: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(16);
     let isa = arguments.next().unwrap_or_default();
+    if isa == "opencl" {
+        return opencl::run(CASES.iter().filter(|case| case.name.contains(&wanted)), batch);
+    }
     let isa = Isa::available().into_iter().find(|i| format!("{i:?}").to_lowercase().contains(&isa));
     let isa = isa.unwrap_or(Isa::Portable);
     let method = arguments.next().unwrap_or_else(|| "sum".to_owned());
@@ -109,14 +114,8 @@ fn main() {
 
 impl Case {
     fn run(&self, batch: usize, isa: Isa, method: &str) {
-        let [rows, columns] = self.shape;
-        let pixels = rows * columns;
-        let matrix = self.matrix(!method.starts_with("clip"));
-        let errors = if method.ends_with("azimuthal") { ErrorModel::Azimuthal } else { ErrorModel::Poisson };
-        // A solid angle's.
-        let norm = |pixel: usize| 1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64);
-        let plan =
-            Plan::new(matrix, &(0..pixels).map(norm).collect::<Vec<_>>(), errors, None).expect("one norm a pixel");
+        let pixels = self.shape[0] * self.shape[1];
+        let plan = self.plan(method);
         let statistic = match method {
             "sum" => None,
             "azimuthal" => Some(Statistic::Mean),
@@ -125,17 +124,7 @@ impl Case {
             _ => Some(Statistic::Clipped { threshold: 5., rounds: 5 }),
         };
         let by_bin = statistic.map(|statistic| ByBin::new(&plan, statistic));
-        let filters: &[(u32, &[u32])] = match self.store {
-            Store::Bslz4 => &[(32008, &[0, 4, 0, 0, 2])],
-            Store::Bszstd => &[(32008, &[0, 4, 0, 0, 3])],
-            Store::Lz4 => &[(32004, &[])],
-            Store::Deflate => &[(2, &[]), (1, &[])],
-            Store::Raw => &[],
-        };
-        let pipeline = Pipeline::from_hdf5(filters, self.dtype, false).expect("known filters");
-        let greatest = i128::from(u64::MAX >> (64 - 8 * self.dtype.size()));
-        let invalid = Invalid::integers([if self.dtype == PixelType::I32 { -2..=-1 } else { greatest - 1..=greatest }]);
-        let chunks: Vec<Vec<u8>> = (0..DISTINCT as u64).map(|i| self.store(&self.frame(i))).collect();
+        let (pipeline, invalid, chunks) = (self.pipeline(), self.invalid(), self.chunks());
         let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
 
@@ -168,6 +157,35 @@ impl Case {
             (median / best - 1.) * 100.,
             1. / best
         );
+    }
+
+    fn plan(&self, method: &str) -> Plan {
+        let [rows, columns] = self.shape;
+        let errors = if method.ends_with("azimuthal") { ErrorModel::Azimuthal } else { ErrorModel::Poisson };
+        // A solid angle's.
+        let norm = |pixel: usize| 1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64);
+        let norms: Vec<f64> = (0..rows * columns).map(norm).collect();
+        Plan::new(self.matrix(!method.starts_with("clip")), &norms, errors, None).expect("one norm a pixel")
+    }
+
+    fn pipeline(&self) -> Pipeline {
+        let filters: &[(u32, &[u32])] = match self.store {
+            Store::Bslz4 => &[(32008, &[0, 4, 0, 0, 2])],
+            Store::Bszstd => &[(32008, &[0, 4, 0, 0, 3])],
+            Store::Lz4 => &[(32004, &[])],
+            Store::Deflate => &[(2, &[]), (1, &[])],
+            Store::Raw => &[],
+        };
+        Pipeline::from_hdf5(filters, self.dtype, false).expect("known filters")
+    }
+
+    fn invalid(&self) -> Invalid {
+        let greatest = i128::from(u64::MAX >> (64 - 8 * self.dtype.size()));
+        Invalid::integers([if self.dtype == PixelType::I32 { -2..=-1 } else { greatest - 1..=greatest }])
+    }
+
+    fn chunks(&self) -> Vec<Vec<u8>> {
+        (0..DISTINCT as u64).map(|i| self.store(&self.frame(i))).collect()
     }
 
     fn is_gap(&self, row: usize, column: usize) -> bool {

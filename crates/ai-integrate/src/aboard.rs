@@ -1,0 +1,145 @@
+//! A thread's work on an OpenCL device, and the proof that the device can be trusted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use integrator::opencl::{Device, DeviceError, Queues};
+use integrator::{DecodeError, Decoder, Scratch, Stored, Sums, Together};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Sums by a device differ from the processor's by no more than this, relatively.
+const TOLERANCE: f64 = 1e-6;
+
+/// What the threads of a task have of a device.
+pub struct Berth {
+    /// The device.
+    pub device: Arc<Device>,
+    /// Queues a thread.
+    pub queues: usize,
+    /// The frames that the processor integrates, too.
+    pub verified: BTreeSet<u64>,
+}
+
+impl Berth {
+    /// Of `frames`, some that look random, and are the same each time.
+    pub fn sample(frames: impl Iterator<Item = u64>, count: usize) -> BTreeSet<u64> {
+        let mut frames: Vec<u64> = frames.collect();
+        frames.sort_unstable_by_key(|frame| xxh3_64(&frame.to_le_bytes()));
+        frames.dedup();
+        frames.into_iter().take(count).collect()
+    }
+}
+
+/// A thread's queues on a device, as long as it works.
+pub struct Aboard<'a> {
+    berth: Option<&'a Berth>,
+    queues: Option<Queues>,
+}
+
+/// A batch by a device: the sums of each frame, and what it took.
+pub struct Batch {
+    /// By frame, the sums by each recipe.
+    pub sums: Vec<Result<Vec<Sums>, DecodeError>>,
+    /// Bytes sent to the device.
+    pub sent_bytes: u64,
+}
+
+impl<'a> Aboard<'a> {
+    /// None yet: they are made when they are needed.
+    pub fn new(berth: Option<&'a Berth>) -> Self {
+        Self { berth, queues: None }
+    }
+
+    /// The sums of frames, which have these numbers. Some are compared with the processor's, and a device that is wrong is
+    /// given up. `None` without a device, for recipes that are not for devices, and once the device has failed.
+    ///
+    /// # Errors
+    /// The device fails, is wrong, or lacks something; nothing is done.
+    pub fn batch(
+        &mut self,
+        together: &Together<'_>,
+        decoder: &Decoder,
+        frames: &[Stored<'_>],
+        numbers: &[u64],
+        scratch: &mut Scratch,
+    ) -> Option<Result<Batch, DeviceError>> {
+        let berth = self.berth.filter(|_| !frames.is_empty() && together.not_for_devices().is_none())?;
+        let queues = match self.queues.take() {
+            Some(queues) => Ok(queues),
+            None => Queues::new(berth.device.clone(), berth.queues),
+        };
+        let done = queues.and_then(|mut queues| {
+            let before = queues.sent_bytes();
+            let sums = together.batch_on(&mut queues, decoder, frames)?;
+            let sent_bytes = queues.sent_bytes() - before;
+            self.queues = Some(queues);
+            Ok(Batch { sums, sent_bytes })
+        });
+        let done = done.and_then(|batch| {
+            let wrong = berth.wrong(together, decoder, frames, numbers, &batch.sums, scratch);
+            wrong.map_or(Ok(batch), |frame| {
+                berth.device.give_up(DeviceError::Wrong(frame));
+                Err(DeviceError::Wrong(frame))
+            })
+        });
+        if done.is_err() {
+            (self.berth, self.queues) = (None, None);
+        }
+        Some(done)
+    }
+}
+
+impl Berth {
+    /// The first of the frames whose sums are not the processor's, of those that are to be compared.
+    fn wrong(
+        &self,
+        together: &Together<'_>,
+        decoder: &Decoder,
+        frames: &[Stored<'_>],
+        numbers: &[u64],
+        sums: &[Result<Vec<Sums>, DecodeError>],
+        scratch: &mut Scratch,
+    ) -> Option<u64> {
+        let compared = sums.iter().zip(frames).zip(numbers).filter(|(_, number)| self.verified.contains(number));
+        let mut wrong = compared.filter(|((found, frame), _)| {
+            let expected = together.batch(decoder, std::slice::from_ref(*frame), scratch).remove(0);
+            match (found, &expected) {
+                (Ok(found), Ok(expected)) => !found.iter().zip(expected).all(|(one, other)| are_close(one, other)),
+                (found, expected) => found.is_ok() || expected.is_ok(),
+            }
+        });
+        wrong.next().map(|(_, number)| *number)
+    }
+}
+
+/// Whether sums are the same but for rounding.
+fn are_close(one: &Sums, other: &Sums) -> bool {
+    let all = |one: &[f64], other: &[f64]| {
+        // What a dark leaves of large counts has the rounding of these.
+        let floor = other.iter().map(|value| value.abs()).fold(0.0, f64::max) * 1e-9;
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= TOLERANCE * b.abs() + floor;
+        one.len() == other.len() && one.iter().zip(other).all(close)
+    };
+    let variance = |sums: &Sums| sums.variance.clone().unwrap_or_default();
+    all(&one.signal, &other.signal) && all(&variance(one), &variance(other)) && one.exception == other.exception
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_is_the_same_each_time_and_from_all_over() {
+        let sample = Berth::sample(0..1000, 10);
+        assert_eq!(sample, Berth::sample((0..1000).rev().chain(0..1000), 10));
+        assert_eq!(sample.len(), 10);
+        assert!(sample.iter().any(|frame| *frame < 500) && sample.iter().any(|frame| *frame >= 500), "{sample:?}");
+    }
+
+    #[test]
+    fn what_is_off_by_more_than_rounding_is_seen() {
+        let sums = |signal: f64| Sums { signal: vec![signal, 1e3], ..Sums::default() };
+        assert!(are_close(&sums(10.0), &sums(10.0 + 1e-6)) && !are_close(&sums(10.0), &sums(10.0001)));
+        assert!(!are_close(&sums(f64::NAN), &sums(1.0)));
+    }
+}

@@ -1,0 +1,78 @@
+//! The OpenCL devices of a run: which engine has which, and what is said where one is of no use.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use integrator::opencl::{Description, Device, Settings};
+use manners::{Filter, Stop};
+
+use crate::args::{Args, EngineKind};
+use crate::devices;
+
+/// The devices that a run uses.
+#[derive(Default)]
+pub struct Offload {
+    seats: Vec<Seat>,
+    said: Mutex<BTreeSet<String>>,
+}
+
+/// A device, opened when it is first needed.
+struct Seat {
+    description: Description,
+    device: OnceLock<Option<Arc<Device>>>,
+}
+
+impl Offload {
+    /// What the arguments ask for: no devices where the processor is to integrate.
+    ///
+    /// # Errors
+    /// Devices are asked for, and there are none.
+    pub fn choose(args: &Args, environment: devices::Environment<'_>) -> Result<Self, Stop> {
+        let no_device = |why: devices::Error| Stop::fatal("OpenCL", why);
+        let found = match (args.engine, &args.device[..]) {
+            (EngineKind::Cpu, []) => Vec::new(),
+            (EngineKind::Cpu, _) => return Err(Stop::fatal("--device", "--engine cpu uses none")),
+            // A processor's OpenCL driver is slower than we are.
+            (EngineKind::Auto, []) => {
+                let found = devices::visible(environment).and_then(|all| devices::chosen(&all, &[], environment));
+                let mut found = found.unwrap_or_default();
+                found.retain(|(_, device)| device.is_offload());
+                found
+            }
+            (_, words) => {
+                let all = devices::visible(environment).map_err(no_device)?;
+                devices::chosen(&all, words, environment).map_err(no_device)?
+            }
+        };
+        let seat = |(_, description)| Seat { description, device: OnceLock::new() };
+        Ok(Self { seats: found.into_iter().map(seat).collect(), said: Mutex::default() })
+    }
+
+    /// How many devices.
+    pub fn devices(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// The device of an engine, for a task with this output root: engines have the devices in turn. `None` without
+    /// devices, and for one that is of no use any more, which is said once.
+    pub fn device(&self, engine: usize, out: &Path, filter: &Filter) -> Option<Arc<Device>> {
+        let seat = self.seats.get(engine % self.seats.len().max(1))?;
+        let open = || {
+            let settings = Settings { cache: Some(out.join(".azpipe/opencl")), ..Settings::default() };
+            let opened = Device::open(&seat.description, settings);
+            opened.map(Arc::new).inspect_err(|why| self.say(filter, &seat.description.name, why)).ok()
+        };
+        let device = seat.device.get_or_init(open).clone()?;
+        device.trouble().inspect(|why| self.say(filter, &seat.description.name, why));
+        device.trouble().is_none().then_some(device)
+    }
+
+    /// A warning that the processor does a device's work, once a reason.
+    pub fn say(&self, filter: &Filter, what: &str, why: impl std::fmt::Display) {
+        let warning = format!("{what}: {why}: the processor integrates instead");
+        if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
+            filter.warn(&warning);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// An OpenCL library with a fault, as FAULT names it; all else is the real one's, which this one is linked with.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int is(const char *fault)
+{
+    const char *asked = getenv("FAULT");
+    return asked && strcmp(asked, fault) == 0;
+}
+
+static int calls(void)
+{
+    static int count;
+    return __sync_add_and_fetch(&count, 1);
+}
+
+typedef int (*read_fn)(void *, void *, unsigned, size_t, size_t, void *, unsigned, const void *, void *);
+
+int clEnqueueReadBuffer(void *queue, void *buffer, unsigned blocking, size_t offset, size_t size, void *data,
+                        unsigned waits, const void *wait, void *event)
+{
+    read_fn real = (read_fn)dlsym(RTLD_NEXT, "clEnqueueReadBuffer");
+    const char *code = getenv("CODE");
+    if (is("lost") && calls() > 3)
+        return code ? atoi(code) : -36;
+    int status = real(queue, buffer, is("wrong") || blocking, offset, size, data, waits, wait, event);
+    // One bit of what looks like sums.
+    if (is("wrong") && size > 256)
+        ((unsigned char *)data)[size / 2 / 8 * 8 + 6] ^= 0x10;
+    return status;
+}
+
+typedef void *(*buffer_fn)(void *, unsigned long, size_t, void *, int *);
+
+void *clCreateBuffer(void *context, unsigned long flags, size_t size, void *data, int *code)
+{
+    buffer_fn real = (buffer_fn)dlsym(RTLD_NEXT, "clCreateBuffer");
+    const char *most = getenv("MOST");
+    if (is("memory") && size > (most ? strtoul(most, 0, 10) : 0)) {
+        if (code)
+            *code = -4;
+        return 0;
+    }
+    return real(context, flags, size, data, code);
+}

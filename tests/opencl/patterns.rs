@@ -1,0 +1,119 @@
+//! Patterns that devices make: equal to the processor's, and the same bytes every time.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::driver;
+use crate::site::{NOTHING, Ran, Site, run, small};
+
+fn summary(results: Ran) -> Value {
+    let gathered = run("gather", NOTHING, &results.good().stdout).good();
+    gathered.records("summary").remove(0)
+}
+
+fn digest(results: Ran) -> String {
+    summary(results)["data_digest"].as_str().expect("a digest").to_owned()
+}
+
+/// A dataset of the final.
+fn numbers(summary: &Value, name: &str) -> Vec<f64> {
+    let file = hdf5::File::open(summary["final"].as_str().expect("a path")).expect("the final opens");
+    let dataset = file.dataset(&format!("1.1/pilatus_integrate/integrated/{name}")).expect("the dataset is there");
+    dataset.read_raw().expect("numbers")
+}
+
+#[test]
+fn a_device_gives_the_patterns_of_the_processor_and_says_what_it_was_sent() {
+    if !driver::is_there() {
+        return;
+    }
+    let site = Site::new(&small());
+    for (number, recipe) in
+        [&["--error-model", "poisson"][..], &["--npt-azim", "36", "--split", "no"]].iter().enumerate()
+    {
+        let plan = |out: &str| site.plan(&format!("{out}{number}"), &[recipe, &["--by", "frames=5"][..]].concat());
+        let expected = summary(driver::integrate(&["--engine", "cpu"], &plan("cpu"), &[]));
+        let found =
+            driver::integrate(&["--engine", "opencl", "--threads", "1", "--verify", "2"], &plan("opencl"), &[]).good();
+        for result in found.records("result") {
+            assert_eq!(result["engine"], "opencl", "{result}");
+            let bytes = |name: &str| result[name].as_f64().expect("bytes");
+            assert!((1.0..1.1).contains(&(bytes("sent_bytes") / bytes("read_bytes"))), "{result}");
+        }
+        let found = summary(found);
+        for name in ["intensity", "intensity_errors"] {
+            let (found, expected) = (numbers(&found, name), numbers(&expected, name));
+            let close = |(f, e): (&f64, &f64)| (f.is_nan() && e.is_nan()) || (f - e).abs() <= 1e-6 * e.abs();
+            assert!(found.len() == expected.len() && found.iter().zip(&expected).all(close), "{recipe:?}: {name}");
+        }
+    }
+}
+
+#[test]
+fn any_cut_batch_engine_and_run_gives_the_same_bytes() {
+    if !driver::is_there() {
+        return;
+    }
+    let site = Site::new(&small());
+    let ways: [(&str, &[&str]); 5] = [
+        ("scan", &["--threads", "1"]),
+        ("scan", &["--threads", "1"]),
+        ("frames=1", &["--threads", "1", "--engines", "2"]),
+        ("frames=5", &["--threads", "3", "--batch-frames", "2", "--device", "1"]),
+        ("file", &["--threads", "2", "--batch-frames", "64", "--device", "0"]),
+    ];
+    let mut digests = BTreeSet::new();
+    for (number, (by, flags)) in ways.iter().enumerate() {
+        let tasks = site.plan(&format!("out{number}"), &["--by", by]);
+        digests.insert(digest(driver::integrate(&[&["--engine", "opencl"][..], flags].concat(), &tasks, &[])));
+    }
+    assert_eq!(digests.len(), 1, "{digests:?}");
+}
+
+#[test]
+fn what_is_not_for_devices_is_done_by_the_processor_which_is_said_once() {
+    if !driver::is_there() {
+        return;
+    }
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=8", "--split", "no", "--sigma-clip", "3"]);
+    let ran = driver::integrate(&["--engine", "opencl"], &tasks, &[]).good();
+    assert!(ran.records("result").iter().all(|result| result["engine"] == "cpu" && result["device"] == "cpu"));
+    assert_eq!(ran.stderr.matches("not made for clipping").count(), 1, "{}", ran.stderr);
+}
+
+#[test]
+fn auto_takes_no_processor_for_a_gpu() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    let ran = driver::integrate(&[], &tasks, &[]).good();
+    let gpu = ran.records("result")[0]["engine"] != "cpu";
+    assert!(!gpu || !ran.records("result")[0]["device"].as_str().unwrap_or("").contains("pthread"));
+    let ran = driver::integrate(&["--force"], &tasks, &[("AZPIPE_OPENCL_LIBRARY", "/no/such/library.so")]).good();
+    assert_eq!((ran.records("result")[0]["engine"].as_str(), ran.stderr.as_str()), (Some("cpu"), ""));
+}
+
+#[test]
+fn kernels_are_compiled_once_for_an_output_root() {
+    if !driver::is_there() {
+        return;
+    }
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "scan"]);
+    let cached = || {
+        let found = std::fs::read_dir(site.path("out/.azpipe/opencl")).expect("a cache");
+        let mut names: Vec<_> = found.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    let first = digest(driver::integrate(&["--engine", "opencl"], &tasks, &[]));
+    assert_eq!(cached().len(), 1, "one variant of the kernels, compiled by two engines");
+    let before = cached();
+    assert_eq!(digest(driver::integrate(&["--engine", "opencl", "--force"], &tasks, &[])), first);
+    assert_eq!(cached(), before);
+    let binary = site.path("out/.azpipe/opencl").join(&before[0]);
+    std::fs::write(&binary, "damaged").expect("written");
+    assert_eq!(digest(driver::integrate(&["--engine", "opencl", "--force"], &tasks, &[])), first);
+    assert!(std::fs::metadata(binary).expect("there").len() > 100, "made anew");
+}
