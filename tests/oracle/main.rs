@@ -39,7 +39,7 @@ const GOLDEN: &str = include_str!("golden.jsonl");
 const EVERY: usize = 7;
 
 fn is_for_opencl(case: &Case) -> bool {
-    (case.number as usize).is_multiple_of(EVERY) || std::env::var_os("AZPIPE_OPENCL_ALL").is_some()
+    case.number.is_multiple_of(EVERY) || std::env::var_os("AZPIPE_OPENCL_ALL").is_some()
 }
 
 /// The first OpenCL device; in CI there must be one.
@@ -104,7 +104,7 @@ fn random_patterns_equal_those_of_pyfai() {
         }
         azpipe::integrate(case)
     };
-    let coverage = check_with(&both, cases);
+    let coverage = check_with(both, cases);
     say("random", &coverage);
     coverage.assert_enough(RANDOM, 20);
     let on_opencl = on_opencl.into_inner().unwrap();

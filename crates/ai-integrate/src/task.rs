@@ -46,6 +46,9 @@ pub struct Refusal {
     pub retryable: bool,
 }
 
+/// What a task's windows came to, and the digest of each recipe's part.
+type Integrated = (Tally, Vec<Option<String>>);
+
 impl<'a> Runner<'a> {
     /// A runner whose tasks take `threads` threads each.
     pub fn new(filter: &'a Filter, args: &'a Args, offload: &'a Offload, threads: usize) -> Self {
@@ -76,14 +79,13 @@ impl<'a> Runner<'a> {
         let windows = Windows::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().expect(windows.frames() as u64, "frames");
         let berth = self.berth(engine, &first.task, &windows);
-        let (tally, digests) = match windows.count() {
+        let (mut tally, digests) = match windows.count() {
             0 => (Tally::of(jobs.len()), vec![None; jobs.len()]),
             _ => match self.integrate(&jobs, &windows, berth.as_ref())? {
                 Some(done) => done,
                 None => self.integrate(&jobs, &windows, None)?.expect("the processor is trusted"),
             },
         };
-        let mut tally = tally;
         tally.tell(self.filter, &first.task)?;
         if self.args.strict && !first.absent.is_empty() {
             self.filter.mark_failed();
@@ -146,12 +148,7 @@ impl<'a> Runner<'a> {
 
     /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. What they came
     /// to, and the parts' digests; `None` where the device has turned out to be wrong, and nothing is kept.
-    fn integrate(
-        &self,
-        jobs: &[Job],
-        windows: &Windows,
-        berth: Option<&Berth>,
-    ) -> Result<Option<(Tally, Vec<Option<String>>)>, Stop> {
+    fn integrate(&self, jobs: &[Job], windows: &Windows, berth: Option<&Berth>) -> Result<Option<Integrated>, Stop> {
         let mut tally = Tally::of(jobs.len());
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(jobs.len());

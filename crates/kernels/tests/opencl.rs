@@ -179,6 +179,20 @@ fn a_device_without_memory_for_one_frame_says_so_and_is_kept() {
 }
 
 #[test]
+fn a_device_that_does_not_answer_is_given_up() {
+    let random = &mut Random::new(16);
+    let case = Case::random(PixelType::U16, 300_000, 30, 4096, 3, random);
+    let patience = std::time::Duration::ZERO;
+    let Some(device) = device(Settings { patience, ..Settings::default() }) else { return };
+    let mut queues = Queues::new(device.clone(), 2).expect("queues");
+    let integrate = |queues: &mut Queues| queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored());
+    let why = integrate(&mut queues).expect_err("no patience");
+    assert!(why.to_string().contains("no answer"), "{why}");
+    assert_eq!((integrate(&mut queues).err(), device.trouble()), (Some(why.clone()), Some(&why)));
+    assert_eq!(Queues::new(device.clone(), 1).err(), Some(why));
+}
+
+#[test]
 fn damaged_frames_are_what_the_processor_says_they_are() {
     let random = &mut Random::new(14);
     let (dtype, pixels) = (PixelType::U32, 6003);

@@ -54,11 +54,13 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize) {
         };
         let mut all: Vec<Queues> = (0..engines).map(|_| Queues::new(device.clone(), 2).expect("queues")).collect();
         // Compilation, and the matrix's way to the device, are not counted.
-        all.iter_mut().for_each(|queues| drop(work(queues)));
+        for queues in &mut all {
+            work(queues);
+        }
         let (before, sent): (Stages, u64) = (device.stages(), all.iter().map(Queues::sent_bytes).sum());
         let began = Instant::now();
         let done: usize = std::thread::scope(|scope| {
-            let one = |queues| {
+            let one = |queues: &mut Queues| {
                 let mut done = 0;
                 while began.elapsed() < TIME {
                     done += work(queues);

@@ -38,6 +38,25 @@ pub struct Queues {
     disputed: u64,
 }
 
+/// A frame of a call, by its number there, and where its blocks are if the device decodes them.
+#[derive(Clone)]
+struct Framed {
+    index: usize,
+    places: Option<Places>,
+}
+
+/// Frames whose blocks are of one size.
+struct Group {
+    block_bytes: usize,
+    frames: Vec<Framed>,
+}
+
+/// What came of frames, and those that are to be launched again, fewer at a time.
+struct Launched {
+    outputs: Vec<(usize, Output)>,
+    left: Vec<Framed>,
+}
+
 struct LastInvalid {
     plan: u64,
     bitmap: Vec<u8>,
@@ -110,13 +129,12 @@ impl Queues {
     ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
         let ranges = with_pixel!(pipeline.dtype(), ranges(invalid));
         let mut results: Vec<Option<Result<Sums, DecodeError>>> = frames.iter().map(|_| None).collect();
-        for (block_bytes, group) in by_block(pipeline, plan, frames) {
+        for Group { block_bytes, frames: mut todo } in by_block(pipeline, plan, frames) {
             let variant = self.device.variant(pipeline.dtype(), block_bytes, plan.counts_variance());
             let matrix = self.device.matrix(plan, variant.elements())?;
             let job = Job { plan, pipeline, ranges: &ranges, variant, matrix };
-            let mut todo = group;
             while !todo.is_empty() {
-                let (outputs, left) = self.launch(&job, frames, todo)?;
+                let Launched { outputs, left } = self.launch(&job, frames, todo)?;
                 todo = left;
                 for (index, output) in outputs {
                     results[index] = Some(match output {
@@ -135,20 +153,19 @@ impl Queues {
         Ok(results.into_iter().map(|result| result.expect("each frame is in one group")).collect())
     }
 
-    /// Launches frames, as many at a time as memory allows, on all queues in turn. Returns what came of them, and those
-    /// that are to be launched again, fewer at a time.
+    /// Launches frames, as many at a time as memory allows, on all queues in turn.
     fn launch<'a>(
         &mut self,
         job: &Job<'_>,
         frames: &'a [Stored<'a>],
-        todo: Vec<(usize, Option<Places>)>,
-    ) -> Result<(Vec<(usize, Output)>, Vec<(usize, Option<Places>)>), DeviceError> {
+        todo: Vec<Framed>,
+    ) -> Result<Launched, DeviceError> {
         let size = todo.len().div_ceil(self.queues.len()).clamp(1, self.most);
         let mut outputs = Vec::new();
         let mut short = None;
         for (turn, launch) in todo.chunks(size).enumerate() {
             let number = turn % self.queues.len();
-            let input = |(index, places): &(usize, Option<Places>)| Input {
+            let input = |Framed { index, places }: &Framed| Input {
                 index: *index,
                 stored: frames[*index],
                 places: places.clone(),
@@ -170,13 +187,13 @@ impl Queues {
             }
         }
         match short {
-            None => return Ok((outputs, Vec::new())),
+            None => return Ok(Launched { outputs, left: Vec::new() }),
             Some(DeviceError::Memory(_)) if size > 1 => self.most = size / 2,
             Some(why) => return Err(why),
         }
         let is_done = |index: usize| outputs.iter().any(|(done, _)| *done == index);
-        let left = todo.into_iter().filter(|(index, _)| !is_done(*index)).collect();
-        Ok((outputs, left))
+        let left = todo.into_iter().filter(|frame| !is_done(frame.index)).collect();
+        Ok(Launched { outputs, left })
     }
 
     /// A frame's sums, from those over its photons.
@@ -194,18 +211,18 @@ impl Queues {
     }
 }
 
-/// The frames by the blocks that they are in, each with where these are if the device decodes them. It does not depend
-/// on the other frames in which group a frame is.
-fn by_block(pipeline: &Pipeline, plan: &Plan, frames: &[Stored<'_>]) -> Vec<(usize, Vec<(usize, Option<Places>)>)> {
+/// The frames by the blocks that they are in. It does not depend on the other frames in which group a frame is.
+fn by_block(pipeline: &Pipeline, plan: &Plan, frames: &[Stored<'_>]) -> Vec<Group> {
     let size = pipeline.dtype().size();
     let decoded = default_block(size) * size;
-    let mut groups: Vec<(usize, Vec<(usize, Option<Places>)>)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for (index, stored) in frames.iter().enumerate() {
         let places = places(pipeline, stored, plan.pixels() * size);
         let block_bytes = places.as_ref().map_or(decoded, |places| places.block_bytes);
-        match groups.iter_mut().find(|(of, _)| *of == block_bytes) {
-            Some((_, group)) => group.push((index, places)),
-            None => groups.push((block_bytes, vec![(index, places)])),
+        let frame = Framed { index, places };
+        match groups.iter_mut().find(|group| group.block_bytes == block_bytes) {
+            Some(group) => group.frames.push(frame),
+            None => groups.push(Group { block_bytes, frames: vec![frame] }),
         }
     }
     groups

@@ -152,3 +152,65 @@ impl Layout {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorModel, Matrix};
+
+    /// Each entry of the matrix stands once, in a slot of its bin, at its pixel's place.
+    #[test]
+    fn the_matrix_is_all_there() {
+        for (pixels, elements, nbins) in [(5, 2048, 3), (9003, 256, 40), (40_961, 2048, 700), (20_000, 1024, 1)] {
+            let (mut starts, mut bins, mut weights) = (vec![0], Vec::new(), Vec::new());
+            for pixel in 0..pixels {
+                let first = pixel * 7 / 9 % nbins;
+                let entries = [0, 1, 2, 2, 5][pixel % 5];
+                for bin in first..nbins.min(first + entries) {
+                    bins.push(bin as u32);
+                    weights.push(1.0 / (1 + pixel % 64) as f32);
+                }
+                starts.push(bins.len() as u64);
+            }
+            let matrix = Matrix::new(&starts, &bins, &weights, nbins).expect("a good matrix");
+            let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::No, None).expect("norms");
+            let layout = Layout::new(&plan, elements).expect("few entries");
+            let mut bin_of = vec![u32::MAX; layout.slots() as usize];
+            for bin in 0..nbins {
+                let slots = layout.bin_starts[bin] as usize..layout.bin_starts[bin + 1] as usize;
+                for &slot in &layout.bin_slots[slots] {
+                    assert_eq!(std::mem::replace(&mut bin_of[slot as usize], bin as u32), u32::MAX, "two bins a slot");
+                }
+            }
+            let columns = elements / 8;
+            let mut found = Vec::new();
+            for tile in 0..layout.tiles as usize {
+                let span = tile / layout.span as usize;
+                let slots = layout.slot_starts[span]..layout.slot_starts[span + 1];
+                for (row, slot) in (layout.row_starts[tile] as usize..).zip(slots) {
+                    let entries = layout.entry_starts[row] as usize..layout.entry_starts[row + 1] as usize;
+                    assert!(entries.len() <= LONGEST_ROW);
+                    for entry in entries {
+                        let place = layout.places[entry] as usize;
+                        let (column, bit, pixel) = match place.checked_sub(8 * columns) {
+                            Some(behind) => (columns, behind, layout.whole as usize + behind),
+                            None => (
+                                place % columns,
+                                place / columns,
+                                tile * elements + place % columns * 8 + place / columns,
+                            ),
+                        };
+                        assert_eq!(layout.used[tile * (columns + 1) + column] >> bit & 1, 1, "pixel {pixel} is used");
+                        found.push((pixel, bin_of[slot as usize], layout.weights[entry]));
+                    }
+                }
+            }
+            found.sort_by_key(|(pixel, bin, _)| (*pixel, *bin));
+            let all =
+                (0..pixels).flat_map(|pixel| plan.matrix.entries(pixel).map(move |(bin, w)| (pixel, bin as u32, w)));
+            assert_eq!(found, all.collect::<Vec<_>>(), "{pixels} pixels in {elements}");
+            let used: u32 = layout.used.iter().map(|byte| byte.count_ones()).sum();
+            assert_eq!(used as usize, (0..pixels).filter(|pixel| plan.matrix.entries(*pixel).next().is_some()).count());
+        }
+    }
+}
