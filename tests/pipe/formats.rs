@@ -167,3 +167,43 @@ fn units_that_are_left_out_say_why() {
     let refused = plan(&site, &["--poni", poni, "--sensor", "Pb,1mm"]);
     assert!(refused.status == 2 && refused.stderr.contains("expected one of Si, Ge"), "{}", refused.stderr);
 }
+
+/// The monitors of the frames, and their reference, in the final of a plan with these flags.
+fn monitors(site: &Site, out: &str, flags: &[&str]) -> (Vec<f64>, f64, Vec<f32>) {
+    let summary = site.process(out, flags, &[]).good().records("summary").remove(0);
+    let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
+    let detector = summary["detector"].as_str().unwrap();
+    let monitor = file.dataset(&format!("/1.1/{detector}_integrate/integrated/monitor")).unwrap();
+    let intensity = file.dataset(&format!("/1.1/{detector}_integrate/integrated/intensity")).unwrap();
+    let reference = monitor.attr("reference").unwrap().read_scalar().unwrap();
+    (monitor.read_raw().unwrap(), reference, intensity.read_raw().unwrap())
+}
+
+#[test]
+fn monitors_multiply_over_their_references() {
+    let site = Site::new(&small());
+    let (one, _, intensity) = monitors(&site, "one", &["--monitor", "monitor", "--monitor-reference", "100"]);
+    let path = site.path("diode.h5");
+    let diode: Vec<f64> = (1..=24).map(f64::from).collect();
+    hdf5::File::create(&path).unwrap().new_dataset_builder().with_data(&diode).create("diode").unwrap();
+    let file = format!("{}::/diode", path.display());
+    let product = ["--monitor", "monitor", "--monitor", &file, "--monitor", "exposure-time"];
+    let references = ["--monitor-reference", "100", "--monitor-reference", "4", "--monitor-reference", "2"];
+    let (found, reference, scaled) = monitors(&site, "product", &[product, references].concat());
+    let exposure = serde_json::from_str::<Value>(&site.scans).unwrap()["exposure_time"].as_f64().unwrap();
+    let expected: Vec<f64> = one.iter().zip(&diode).map(|(one, diode)| one * diode * exposure).collect();
+    assert_eq!((found, reference), (expected, 800.0));
+    let bins = intensity.len() / 24;
+    for (at, (scaled, plain)) in scaled.iter().zip(&intensity).enumerate().filter(|(_, (_, plain))| plain.is_finite()) {
+        let expected = f64::from(*plain) * 8.0 / (diode[at / bins] * exposure);
+        assert!((f64::from(*scaled) - expected).abs() <= 1e-6 * expected.abs(), "{at}: {scaled}, {expected}");
+    }
+    // A reference may be a quantity of its own; over itself a counter is 1, whatever it counted.
+    let over = ["--monitor", "monitor", "--monitor-reference", "monitor"];
+    assert_eq!(monitors(&site, "over", &over).0, [1.0; 24]);
+    let refused = plan(
+        &site,
+        &["--poni", site.data.poni.to_str().unwrap(), "--monitor", "a", "--monitor", "b", "--monitor-reference", "1"],
+    );
+    assert!(refused.status == 2 && refused.stderr.contains("1 references, 2 monitors"), "{}", refused.stderr);
+}

@@ -1,4 +1,4 @@
-//! Single images: TIFF, CBF, EDF and NPY files, told apart by their content.
+//! Single images: TIFF, CBF, EDF, NPY and Fit2D mask files, told apart by their content.
 //!
 //! Beamlines keep masks, darks and flats in these formats, and whole scans as numbered series of them.
 //! Only the pixels are read, as the numbers that the file holds: no scaling, no flip, row 0 first.
@@ -9,10 +9,12 @@
 //! | CBF | one image of any integer type in `x-CBF_BYTE_OFFSET`, `Content-MD5` verified where there is one |
 //! | EDF | every image of a file, either byte order, uncompressed |
 //! | NPY | one 2-D array, or a 3-D one as a stack, C or Fortran order, booleans as 0 and 1 |
+//! | Fit2D | a mask of one bit a pixel, as 0 and 1 |
 
 mod cbf;
 mod edf;
 mod file;
+mod fit2d;
 mod npy;
 mod pixels;
 mod tiff;
@@ -58,16 +60,19 @@ pub enum Format {
     Edf,
     /// NumPy array.
     Npy,
+    /// Mask of Fit2D.
+    Fit2d,
 }
 
 impl Format {
-    /// The format's name in records: `tiff`, `cbf`, `edf`, `npy`.
+    /// The format's name in records: `tiff`, `cbf`, `edf`, `npy`, `fit2d`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tiff => "tiff",
             Self::Cbf => "cbf",
             Self::Edf => "edf",
             Self::Npy => "npy",
+            Self::Fit2d => "fit2d",
         }
     }
 }
@@ -90,7 +95,7 @@ pub enum ImageError {
         why: io::Error,
     },
     /// No format that is known here.
-    #[error("{}: not an image: expected TIFF, CBF, EDF or NPY, found {found}", path.display())]
+    #[error("{}: not an image: expected TIFF, CBF, EDF, NPY or a Fit2D mask, found {found}", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
@@ -160,6 +165,7 @@ fn recognize(start: &[u8]) -> Option<Format> {
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Format::Tiff),
         _ if start.starts_with(b"###CBF") => Some(Format::Cbf),
         _ if start.starts_with(npy::MAGIC) => Some(Format::Npy),
+        _ if fit2d::is_mask(start) => Some(Format::Fit2d),
         _ if start.trim_ascii_start().starts_with(b"{") => Some(Format::Edf),
         _ => None,
     }
@@ -181,6 +187,7 @@ fn header<R: Read + Seek>(format: Format, content: &mut Content<R>) -> Result<He
         Format::Cbf => cbf::header(content)?,
         Format::Edf => edf::header(content)?,
         Format::Npy => npy::header(content)?,
+        Format::Fit2d => fit2d::header(content)?,
     };
     Ok(Header { format, shape, kind, frames })
 }
@@ -191,6 +198,7 @@ fn decode<R: Read + Seek>(format: Format, content: &mut Content<R>, frame: usize
         Format::Cbf => cbf::read(content, frame),
         Format::Edf => edf::read(content, frame),
         Format::Npy => npy::read(content, frame),
+        Format::Fit2d => fit2d::read(content, frame),
     }
 }
 

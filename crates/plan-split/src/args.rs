@@ -94,7 +94,7 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "HOW")]
     split: Option<Split>,
 
-    /// A mask, not 0 where masked: EDF, TIFF, CBF, NPY or file.h5::/path; may be repeated
+    /// A mask, not 0 where masked: EDF, TIFF, CBF, NPY, Fit2D or file.h5::/path; may be repeated
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     mask: Vec<PathBuf>,
 

@@ -6,7 +6,7 @@ use super::*;
 
 /// What make-images.py wrote, and its rows.
 const COUNTS: [i32; 15] = [-2, -1, 0, 1, 126, 127, 255, -1, 32767, 0, 65536, 2147483647, 0, 3, -2];
-const FIXTURES: [&str; 11] = [
+const FIXTURES: [&str; 12] = [
     "counts.cbf",
     "counts.tif",
     "unsigned.tif",
@@ -18,6 +18,7 @@ const FIXTURES: [&str; 11] = [
     "big-endian.npy",
     "mask.npy",
     "stack.npy",
+    "wide.msk",
 ];
 
 fn fixture(name: &str) -> PathBuf {
@@ -50,6 +51,14 @@ where
 }
 
 #[test]
+fn a_fit2d_mask_has_a_bit_a_pixel_in_rows_of_whole_integers() {
+    let mask = read(&fixture("wide.msk")).unwrap();
+    let expected: Vec<u8> = (0..3 * 35).map(|pixel| u8::from(pixel * 7 % 5 == 0)).collect();
+    assert_eq!(mask, Image { shape: [3, 35], pixels: expected.into() });
+    assert_eq!(probe(&fixture("wide.msk")).unwrap().shape, [3, 35]);
+}
+
+#[test]
 fn images_of_other_programs_are_read_as_they_were_written() {
     let unsigned = image((0..15).map(|n: u16| n * 4369));
     let real = image((0..15_u8).map(|n| (f32::from(n) - 7.0) / 8.0));
@@ -66,7 +75,7 @@ fn images_of_other_programs_are_read_as_they_were_written() {
         ("mask.npy", image(COUNTS.map(|count| u8::from(count < 0)))),
         ("stack.npy", image(COUNTS)),
     ];
-    assert_eq!(expected.each_ref().map(|(name, _)| *name), FIXTURES);
+    assert_eq!(expected.each_ref().map(|(name, _)| *name)[..], FIXTURES[..11]);
     for (name, expected) in expected {
         let path = fixture(name);
         assert_eq!(read(&path).unwrap(), expected, "{name}");
@@ -98,7 +107,7 @@ fn the_content_decides_and_not_the_name() {
     ];
     for (bytes, found) in cases {
         let error = error_of(bytes);
-        assert_eq!(error, format!("not an image: expected TIFF, CBF, EDF or NPY, {found}"));
+        assert_eq!(error, format!("not an image: expected TIFF, CBF, EDF, NPY or a Fit2D mask, {found}"));
     }
     let renamed = written(&std::fs::read(fixture("counts.cbf")).unwrap());
     assert_eq!(probe(renamed.path()).unwrap().format, Format::Cbf);

@@ -25,3 +25,6 @@ numpy.save("fortran.npy", numpy.asfortranarray(real))
 numpy.save("big-endian.npy", counts.astype(">i4"))
 numpy.save("mask.npy", counts < 0)
 numpy.save("stack.npy", numpy.stack([counts, counts[::-1]]))
+# 35 columns: rows of two integers with bits to spare.
+wide = (numpy.arange(3 * 35).reshape(3, 35) * 7 % 5 == 0).astype("uint8")
+fabio.fit2dmaskimage.Fit2dMaskImage(data=wide).write("wide.msk")

@@ -1,0 +1,37 @@
+//! Fit2D masks (`.msk`): a header of 1024 bytes, and a bit a pixel, 1 where masked.
+//!
+//! Source: fabio's `fit2dmaskimage`. The letters of MASK stand at bytes 0, 4, 8 and 12; columns and rows at 16 and 20, as
+//! little-endian 32-bit integers. Rows are padded to whole 32-bit integers, their first pixel in the lowest bit.
+
+use std::io::{Read, Seek};
+
+use super::file::{Content, Flaw};
+use super::{Image, PixelKind, Pixels};
+
+const HEADER: u64 = 1024;
+
+/// Whether a file that begins like this is a Fit2D mask.
+pub(super) fn is_mask(start: &[u8]) -> bool {
+    b"MASK".iter().enumerate().all(|(letter, expected)| start.get(4 * letter) == Some(expected))
+}
+
+pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
+    let header = content.exactly(0, HEADER, "header")?;
+    let side = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize;
+    match [side(20), side(16)] {
+        [rows, columns] if rows > 0 && columns > 0 => Ok(([rows, columns], PixelKind::U8, 1)),
+        [rows, columns] => Err(Flaw::broken(format!("{rows} rows of {columns} pixels: expected one at the least"))),
+    }
+}
+
+pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
+    let (shape @ [rows, columns], _, frames) = header(content)?;
+    if frame >= frames {
+        return Err(Flaw::NoFrame { frame, frames });
+    }
+    let width = columns.div_ceil(32) * 4;
+    let bits = content.exactly(HEADER, rows as u64 * width as u64, "bits")?;
+    let pixel = |row: &[u8], column: usize| row[column / 8] >> (column % 8) & 1;
+    let pixels = bits.chunks_exact(width).flat_map(|row| (0..columns).map(move |column| pixel(row, column)));
+    Ok(Image { shape, pixels: Pixels::U8(pixels.collect()) })
+}
