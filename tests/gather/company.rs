@@ -30,10 +30,17 @@ fn a_page_tells_of_the_run_and_needs_nothing_else() {
     let all_but_one: Vec<&str> = tasks.lines().skip(1).collect();
     let results = run("ai-integrate", NOTHING, &(all_but_one.join("\n") + "\n")).good().stdout;
     let page = site.path("run.html");
-    let gathered = run("gather", &["--report", page.to_str().unwrap()], &results);
+    let fail = "{\"type\":\"fail\",\"v\":1,\"id\":\"a\",\"stage\":\"plan-split\",\"about\":\"b.h5\",\"error\":\"no <frames>\",\"retryable\":false}\n";
+    let gathered = run("gather", &["--report", page.to_str().unwrap()], &(fail.to_owned() + &results));
     assert_eq!(gathered.status, 1, "a part of a scan is missing");
     let html = std::fs::read_to_string(&page).unwrap();
-    for expected in ["2 finals, 39 of 48 frames", "1 incomplete.", "not integrated</td><td>0 to 8", "frames/s"] {
+    for expected in [
+        "2 finals, 39 of 48 frames",
+        "1 incomplete.",
+        "not integrated</td><td>0 to 8",
+        "frames/s",
+        "plan-split: b.h5</code></td><td>no &lt;frames&gt;",
+    ] {
         assert!(html.contains(expected), "{expected}");
     }
     assert_eq!(html.matches("src=\"data:image/png;base64,").count(), 2, "a picture of each");

@@ -51,7 +51,10 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         while let Some(record) = input.next(filter)? {
             match record {
                 Record::Result(result) => take(*result, &mut groups, &mut worker, filter)?,
-                other => filter.emit(&other)?,
+                other => {
+                    worker.note(&other);
+                    filter.emit(&other)?;
+                }
             }
         }
         filter.take_line();

@@ -8,7 +8,7 @@ use manners::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Scope, Target, Watch};
 use patterns::report::Report;
 use patterns::{export, part, plot};
-use records::{Extra, Fail, RawPath, Summary};
+use records::{Extra, Fail, RawPath, Record, Summary};
 use serde_json::Value;
 
 use crate::args::Args;
@@ -121,6 +121,13 @@ impl<'a> Worker<'a> {
             self.report.add(&summary, Final::open(&target.path()).ok().as_ref());
         }
         filter.emit(&summary.into())
+    }
+
+    /// Takes note of what failed before it came here, for the page about the run.
+    pub fn note(&mut self, record: &Record) {
+        if let Record::Fail(fail) = record {
+            self.report.add_failure(&format!("{}: {}", fail.stage, fail.about), &fail.error);
+        }
     }
 
     /// Writes the page about the run, where one is asked for.

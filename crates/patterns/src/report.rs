@@ -113,8 +113,9 @@ impl Report {
                 [&scan.start_time, &scan.end_time].into_iter().flatten().map(String::as_str).collect();
             facts.push(("measured", escape(&times.join(" to "))));
             let axes = of.shared.axes.iter().map(|axis| {
-                let [low, high] = axis.limits();
-                format!("{} bins of {} from {low:.5} to {high:.5}", axis.centers.len(), escape(&axis.label()))
+                // What is left of an edge at 0 by rounding is no bound that anybody asked for.
+                let [low, high] = axis.limits().map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
+                format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape(&axis.label()))
             });
             facts.push(("bins", axes.collect::<Vec<_>>().join("<br>")));
             facts.push(("recipe", settings(&of.recipe)));

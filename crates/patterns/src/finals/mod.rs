@@ -18,6 +18,9 @@
 //!     coverage                 NXcollection: what a rerun asks for, and the digests of all of it
 //! ```
 //!
+//! A union of several finals ([`unite`]) is such a file, too; `members` beside `integrated` says of which, with the recipe and PONI
+//! text of each. Cakes are stored in compressed chunks, patterns in one piece.
+//!
 //! **Every frame of the scan has a row**, whatever is missing. A row that no file gives is NaN, and
 //! `frame_status` says why.
 //!
@@ -25,7 +28,8 @@
 //! Until then they stay, for they hold the sums. A virtual final shows rows of the parts, which stay:
 //! what depends on a frame alone (sums, and patterns that need no mean over the scan) is mapped, and
 //! what depends on the scan as a whole (`frame_status`, and patterns whose monitor is divided by its
-//! mean) is stored. Both have the same `data_digest`. What an earlier copied final alone still holds is
+//! mean) is stored. A final of the layout `integrator` is a copied one that shows its datasets under the names of ESRF's integrator as
+//! well. All have the same `data_digest`. What an earlier copied final alone still holds is
 //! never given up: such a final stays a copied one.
 //!
 //! **Growing.** When parts come for frames that a final lacks, or holds from a source that has changed
