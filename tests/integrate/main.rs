@@ -1,6 +1,7 @@
 //! ai-integrate with unusual input: layouts, interruptions, limits of the system, and records that no
 //! scan-find wrote.
 
+mod cache;
 mod corrections;
 mod hostile;
 mod layouts;

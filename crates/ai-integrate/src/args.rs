@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum, ValueHint};
@@ -42,6 +42,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
+    /// Keep matrices in this directory, or `none`: they are made once, and mapped by all processes of a machine
+    /// [default: .azpipe/matrix below the output root]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub cache: Option<PathBuf>,
+
     /// Take on no more work after this time: seconds, 90s, 50m, 12h or HH:MM:SS
     #[arg(long, value_name = "T", value_parser = duration)]
     pub deadline: Option<Duration>,
@@ -64,6 +69,17 @@ pub struct Args {
 
     #[command(flatten)]
     pub common: Common,
+}
+
+impl Args {
+    /// Where matrices are kept for results below `out`; `None` for nowhere.
+    pub fn cache_for(&self, out: &Path) -> Option<PathBuf> {
+        match &self.cache {
+            None => Some(out.join(".azpipe/matrix")),
+            Some(none) if none.as_os_str() == "none" => None,
+            Some(directory) => Some(directory.clone()),
+        }
+    }
 }
 
 impl AsRef<Common> for Args {

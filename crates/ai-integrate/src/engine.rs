@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use integrator::{Integrator, PixelType};
+use manners::Filter;
 use recipe::Recipe;
 use records::Task;
 
+use crate::cache::{Cache, Origin};
 use crate::task::Refusal;
 
 /// A recipe, checked against the task's digest, and its integrator for frames of one kind.
@@ -51,18 +54,26 @@ impl Methods {
 }
 
 impl Method {
-    /// The integrator. Made when first asked for: a run that finds all done needs none.
+    /// The integrator. Made when first asked for, or found in the cache: a run that finds all done needs none.
     ///
     /// # Errors
     /// The recipe can't be applied to such frames.
-    pub fn integrator(&self) -> Result<Arc<Integrator>, Refusal> {
+    pub fn integrator(&self, cache: &Cache<'_>, filter: &Filter) -> Result<Arc<Integrator>, Refusal> {
         let refused = |why| Refusal { why, retryable: false };
-        self.integrator.get_or_init(|| self.make().map(Arc::new).map_err(refused)).clone()
+        self.integrator.get_or_init(|| self.make(cache, filter).map(Arc::new).map_err(refused)).clone()
     }
 
-    fn make(&self) -> Result<Integrator, String> {
+    fn make(&self, cache: &Cache<'_>, filter: &Filter) -> Result<Integrator, String> {
+        let began = Instant::now();
         let dtype: PixelType = self.kind.dtype.parse().map_err(|why| format!("frames: {why}"))?;
         let shape = self.kind.shape.map(|length| length as usize);
-        Integrator::new(&self.recipe, shape, dtype).map_err(|why| why.to_string())
+        let found = cache.integrator(&self.recipe, shape, dtype).map_err(|why| why.to_string())?;
+        found.warnings.iter().for_each(|why| filter.warn(why));
+        let (bytes, seconds) = (found.integrator.bytes() >> 20, began.elapsed().as_secs_f64());
+        filter.note(1, || match &found.origin {
+            Origin::Made => format!("matrix: {bytes} MiB, made in {seconds:.3} s"),
+            Origin::Mapped(path) => format!("matrix: {bytes} MiB, mapped in {seconds:.3} s from {}", path.display()),
+        });
+        Ok(found.integrator)
     }
 }

@@ -9,6 +9,8 @@ use patterns::part::{self, PartHead, PartWriter};
 use patterns::{Axes, Axis, Shared, Weights, coverage};
 use records::{Absent, RawPath, Spans, Task};
 
+use crate::args::Args;
+use crate::cache::Cache;
 use crate::engine::{Method, Methods};
 use crate::monitor::Monitor;
 use crate::task::Refusal;
@@ -37,16 +39,16 @@ pub struct Means {
 }
 
 impl Job {
-    /// What there is to do of a task of one recipe, made ready. With `force`, nothing counts as done.
+    /// What there is to do of a task of one recipe, made ready. With `--force`, nothing counts as done.
     ///
     /// # Errors
     /// The recipe or a file of it can't be read, or has changed; it can't be applied to the frames; a monitor
     /// that the scan does not have.
-    pub fn of(task: &Task, methods: &Methods, force: bool, filter: &Filter) -> Result<Self, Refusal> {
+    pub fn of(task: &Task, methods: &Methods, args: &Args, filter: &Filter) -> Result<Self, Refusal> {
         let method = methods.of(task)?;
         let absent = task.acquisition.absent_in(&task.range);
         let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
-        let covered = match force {
+        let covered = match args.force {
             true => Spans::default(),
             false => covered(task, filter).and(&there),
         };
@@ -55,7 +57,9 @@ impl Job {
             true => None,
             false => {
                 let monitor = Monitor::read(task, &method.recipe.monitor)?;
-                Some(Means { integrator: method.integrator()?, monitor })
+                let directory = args.cache_for(&task.out);
+                let integrator = method.integrator(&Cache::new(directory.as_deref()), filter)?;
+                Some(Means { integrator, monitor })
             }
         };
         Ok(Self { task: task.clone(), absent, covered, todo, means, method })

@@ -5,6 +5,7 @@
 
 mod aboard;
 mod args;
+mod cache;
 mod crew;
 mod devices;
 mod engine;

@@ -69,7 +69,7 @@ impl<'a> Runner<'a> {
         let is_of_several = !task.more.is_empty();
         let mut jobs = Vec::new();
         for task in task.by_recipe() {
-            match Job::of(&task, &self.methods, self.args.force, self.filter) {
+            match Job::of(&task, &self.methods, self.args, self.filter) {
                 Ok(job) => jobs.push(job),
                 Err(refusal) => self.refuse(&task, refusal, is_of_several)?,
             }

@@ -1,6 +1,7 @@
 //! A recipe, applied to frames of one shape and type.
 
 use frames::store::Coding;
+use geometry::DummyRule;
 use kernels::{ByBin, Invalid, Pipeline, PixelType, Plan};
 use recipe::Recipe;
 
@@ -24,15 +25,25 @@ pub struct Axis {
 
 /// One recipe, ready to turn stored frames into sums per bin; see [`crate::Together`]. Shared by all threads.
 pub struct Integrator {
-    shape: [usize; 2],
-    dtype: PixelType,
-    radial: Axis,
-    chi: Option<Axis>,
-    plan: Plan,
+    pub(crate) shape: [usize; 2],
+    pub(crate) dtype: PixelType,
+    pub(crate) radial: Axis,
+    pub(crate) chi: Option<Axis>,
+    pub(crate) plan: Plan,
     /// For methods that look at all pixels of a bin before they sum them.
-    by_bin: Option<ByBin>,
-    invalid: Invalid,
-    suspect: Option<Suspect>,
+    pub(crate) by_bin: Option<ByBin>,
+    pub(crate) invalid: Invalid,
+    pub(crate) suspect: Option<Suspect>,
+    pub(crate) known: Known,
+}
+
+/// What is known of the detector's pixel values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// Whether the PONI names the detector, or a file describes it.
+    pub(crate) is_named: bool,
+    /// The values that it marks pixels without a count by.
+    pub(crate) dummy: DummyRule,
 }
 
 impl Integrator {
@@ -46,12 +57,14 @@ impl Integrator {
         let setup = Setup::of(recipe, shape)?;
         let (plan, by_bin) = method::plan(recipe, &setup)?;
         let Setup { binning, detector, mask, .. } = setup;
-        let suspect = Suspect::of(recipe, &detector, &mask, dtype);
+        let is_named = detector.name != "Detector" || recipe.detector_file.is_some();
+        let known = Known { is_named, dummy: detector.dummy };
+        let suspect = Suspect::of(recipe, is_named, &mask, dtype);
         let unit = binning.axis.unit;
         let radial = Axis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
         let chi = binning.chi.map(|chi| Axis { name: "chi", units: "deg", centers: chi.centers });
-        let invalid = dummy::rule(recipe, &detector.dummy, dtype);
-        Ok(Self { shape, dtype, radial, chi, plan, by_bin, invalid, suspect })
+        let invalid = dummy::rule(recipe, &known.dummy, dtype);
+        Ok(Self { shape, dtype, radial, chi, plan, by_bin, invalid, suspect, known })
     }
 
     /// The radial axis.
@@ -67,6 +80,11 @@ impl Integrator {
     /// The sums that frames share.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Bytes of the matrix and of all else that is kept of it.
+    pub fn bytes(&self) -> usize {
+        self.plan.bytes() + self.by_bin.as_ref().map_or(0, ByBin::bytes)
     }
 
     /// How chunks of this coding are decoded.

@@ -19,12 +19,18 @@ pub fn plan(recipe: &Recipe, setup: &Setup) -> Result<(Plan, Option<ByBin>), Err
         None => Plan::new(matrix, normalization, errors(recipe, statistic), dark),
     };
     let plan = plan.map_err(|why| wrong(&why))?;
-    let looks_twice = statistic != Statistic::Mean || plan.errors() == ErrorModel::Azimuthal;
-    let by_bin = looks_twice.then(|| ByBin::new(&plan, statistic));
+    let by_bin = by_bin(&plan, statistic);
     Ok((plan, by_bin))
 }
 
-fn statistic(recipe: &Recipe) -> Statistic {
+/// The matrix by bin, where a method needs it.
+pub fn by_bin(plan: &Plan, statistic: Statistic) -> Option<ByBin> {
+    let looks_twice = statistic != Statistic::Mean || plan.errors() == ErrorModel::Azimuthal;
+    looks_twice.then(|| ByBin::new(plan, statistic))
+}
+
+/// Which pixels of a bin count.
+pub fn statistic(recipe: &Recipe) -> Statistic {
     match (recipe.sigma_clip, recipe.median) {
         (Some(clip), _) => Statistic::Clipped { threshold: clip.threshold, rounds: clip.max_iter },
         (None, Some(quantiles)) => Statistic::Between { low: quantiles.low / 100.0, high: quantiles.high / 100.0 },
@@ -32,7 +38,8 @@ fn statistic(recipe: &Recipe) -> Statistic {
     }
 }
 
-fn errors(recipe: &Recipe, statistic: Statistic) -> ErrorModel {
+/// Where the errors come from, unless variances are given.
+pub fn errors(recipe: &Recipe, statistic: Statistic) -> ErrorModel {
     match recipe.error_model {
         recipe::ErrorModel::No => ErrorModel::No,
         recipe::ErrorModel::Azimuthal => ErrorModel::Azimuthal,

@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use geometry::Detector;
 use kernels::PixelType;
 use recipe::{Dummy, Recipe};
 
@@ -18,9 +17,14 @@ pub struct Suspect {
 
 impl Suspect {
     /// `None` where the detector is named, or the recipe says itself what is no measurement.
-    pub fn of(recipe: &Recipe, detector: &Detector, mask: &[bool], dtype: PixelType) -> Option<Self> {
-        let nobody_says = recipe.dummy == Dummy::Auto && detector.name == "Detector" && recipe.detector_file.is_none();
+    pub fn of(recipe: &Recipe, is_named: bool, mask: &[bool], dtype: PixelType) -> Option<Self> {
+        let nobody_says = recipe.dummy == Dummy::Auto && !is_named;
         nobody_says.then(|| Self::new(mask.to_vec(), dtype))
+    }
+
+    /// The pixels that are not looked at.
+    pub fn mask(&self) -> &[bool] {
+        &self.mask
     }
 
     fn new(mask: Vec<bool>, dtype: PixelType) -> Self {

@@ -6,7 +6,7 @@ use crate::order::{STREAM, STREAMS, TILE};
 const WORDS: usize = TILE / 64;
 
 /// One bit a pixel of a tile; bit `p % 64` of word `p / 64` is pixel `p`, as in a bitshuffled plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct Bitmap(pub(crate) [u64; WORDS]);
 

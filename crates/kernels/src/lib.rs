@@ -19,6 +19,7 @@ mod pixel;
 mod plan;
 mod robust;
 mod scalar;
+pub mod sections;
 mod sums;
 mod twofold;
 

@@ -1,9 +1,11 @@
 //! What one recipe needs of every frame: the matrix, and all sums that do not depend on the photons.
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bitmap::Bitmap;
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, View};
+use crate::sections::{self, Array, Reader, SectionError};
 use crate::twofold::Twofold;
 
 /// Where the errors come from.
@@ -40,19 +42,20 @@ pub struct Plan {
     errors: ErrorModel,
     id: u64,
     /// By tile, the pixels without entries.
-    pub(crate) unused: Vec<Bitmap>,
-    normalization: Vec<f64>,
-    dark: Option<Vec<f64>>,
-    variance: Option<Vec<f64>>,
+    pub(crate) unused: Array<Bitmap>,
+    normalization: Array<f64>,
+    dark: Option<Array<f64>>,
+    variance: Option<Array<f64>>,
     /// Over all pixels, by bin.
-    statics: Vec<Statics>,
+    statics: Array<Statics>,
     norm: Vec<f64>,
     norm_sq: Vec<f64>,
     count: Vec<f64>,
 }
 
 /// The sums of one bin that the photons have no part in.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
 pub(crate) struct Statics {
     pub(crate) norm: Twofold,
     pub(crate) norm_sq: Twofold,
@@ -62,7 +65,7 @@ pub(crate) struct Statics {
     /// Σ w d.
     pub(crate) dark: Twofold,
     /// How many pixels reach into the bin.
-    pub(crate) entries: u32,
+    pub(crate) entries: u64,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -111,28 +114,79 @@ impl Plan {
             let v = variance.map_or(0., |v| v[p]);
             n == 0. || !n.is_finite() || dark.is_some_and(|d| !d[p].is_finite()) || !v.is_finite() || v < 0.
         });
-        let mut plan = Plan {
-            statics: vec![Statics::default(); matrix.nbins()],
-            unused: (0..matrix.tiles()).map(|t| Bitmap::of(|p| matrix.tile(t).pair[p][0] == 0.)).collect(),
-            matrix,
-            errors,
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            normalization: normalization.to_vec(),
-            dark: dark.map(<[f64]>::to_vec),
-            variance: variance.map(<[f64]>::to_vec),
-            norm: Vec::new(),
-            norm_sq: Vec::new(),
-            count: Vec::new(),
-        };
-        let mut statics = std::mem::take(&mut plan.statics);
+        let mut statics = vec![Statics::default(); matrix.nbins()];
+        let terms = Terms { matrix: matrix.view(), normalization, dark, variance };
         for pixel in 0..expected {
-            plan.each_term(pixel, |bin, term| statics[bin].add(term));
+            terms.of(pixel, |bin, term| statics[bin].add(term));
         }
-        plan.norm = statics.iter().map(|s| s.norm.value()).collect();
-        plan.norm_sq = statics.iter().map(|s| s.norm_sq.value()).collect();
-        plan.count = statics.iter().map(|s| s.count.value()).collect();
-        plan.statics = statics;
-        Ok(plan)
+        let unused: Vec<Bitmap> = (0..matrix.tiles())
+            .map(|tile| matrix.tile(tile))
+            .map(|tile| Bitmap::of(|p| tile.pair[p][0] == 0.))
+            .collect();
+        let own = |values: &[f64]| Array::from(values.to_vec());
+        let (normalization, dark, variance) = (own(normalization), dark.map(own), variance.map(own));
+        Ok(Plan::complete(matrix, errors, unused.into(), normalization, dark, variance, statics.into()))
+    }
+
+    fn complete(
+        matrix: Matrix,
+        errors: ErrorModel,
+        unused: Array<Bitmap>,
+        normalization: Array<f64>,
+        dark: Option<Array<f64>>,
+        variance: Option<Array<f64>>,
+        statics: Array<Statics>,
+    ) -> Plan {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let by_bin = |value: fn(&Statics) -> f64| statics.iter().map(value).collect();
+        let norm = by_bin(|s| s.norm.value());
+        let norm_sq = by_bin(|s| s.norm_sq.value());
+        let count = by_bin(|s| s.count.value());
+        Plan { matrix, errors, id, unused, normalization, dark, variance, statics, norm, norm_sq, count }
+    }
+
+    /// Writes the plan as sections, which [`Plan::from_sections`] takes; the error model is not among them.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn put(&self, out: &mut impl Write) -> io::Result<()> {
+        self.matrix.put(out)?;
+        sections::put(out, &self.unused)?;
+        sections::put(out, &self.normalization)?;
+        sections::put(out, self.dark().unwrap_or(&[]))?;
+        sections::put(out, self.variance().unwrap_or(&[]))?;
+        sections::put(out, &self.statics)
+    }
+
+    /// A plan that stays where it lies. Where it has variances of its own, it is of [`ErrorModel::Given`].
+    ///
+    /// # Errors
+    /// Sections that are not of a plan: none of its places leads out of it. What is in it is not judged.
+    pub fn from_sections(reader: &mut Reader, errors: ErrorModel) -> Result<Plan, SectionError> {
+        let matrix = Matrix::from_sections(reader)?;
+        let unused = reader.take_exactly(matrix.tiles())?;
+        let normalization = reader.take_exactly(matrix.pixels())?;
+        let mut optional = || {
+            let at = reader.at();
+            let values: Array<f64> = reader.take()?;
+            match values.len() {
+                0 => Ok(None),
+                pixels if pixels == matrix.pixels() => Ok(Some(values)),
+                _ => Err(SectionError::new(at, "a section of another length")),
+            }
+        };
+        let (dark, variance) = (optional()?, optional()?);
+        let statics = reader.take_exactly(matrix.nbins())?;
+        let errors = if variance.is_some() { ErrorModel::Given } else { errors };
+        Ok(Plan::complete(matrix, errors, unused, normalization, dark, variance, statics))
+    }
+
+    /// Bytes of its arrays.
+    pub fn bytes(&self) -> usize {
+        let optional = |values: Option<&[f64]>| values.map_or(0, size_of_val);
+        let of_pixels = size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
+        let of_bins = size_of_val(&*self.statics) + 3 * size_of_val(self.norm());
+        self.matrix.bytes() + size_of_val(&*self.unused) + of_pixels + of_bins
     }
 
     /// How many bins.
@@ -187,7 +241,7 @@ impl Plan {
 
     /// How many pixels reach into a bin.
     pub fn entries(&self) -> impl Iterator<Item = u32> {
-        self.statics.iter().map(|s| s.entries)
+        self.statics.iter().map(|s| s.entries as u32)
     }
 
     /// Whether the pixel has entries.
@@ -198,9 +252,15 @@ impl Plan {
     /// The sums over all pixels but these (a frame's invalid ones that have entries), which rise.
     #[inline(always)]
     pub(crate) fn statics_without(&self, invalid: &[u32]) -> Vec<Statics> {
-        let mut statics = self.statics.clone();
+        let mut statics = self.statics.to_vec();
+        let terms = Terms {
+            matrix: self.matrix.view(),
+            normalization: &self.normalization,
+            dark: self.dark(),
+            variance: self.variance(),
+        };
         for &pixel in invalid {
-            self.each_term(pixel as usize, |bin, term| statics[bin].subtract(term));
+            terms.of(pixel as usize, |bin, term| statics[bin].subtract(term));
         }
         statics
     }
@@ -214,12 +274,23 @@ impl Plan {
     pub(crate) fn statics(&self) -> &[Statics] {
         &self.statics
     }
+}
 
+/// What the terms of a plan's sums are made of.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    matrix: View<'a>,
+    normalization: &'a [f64],
+    dark: Option<&'a [f64]>,
+    variance: Option<&'a [f64]>,
+}
+
+impl Terms<'_> {
     /// The terms of a pixel, by bin.
     #[inline(always)]
-    fn each_term(&self, pixel: usize, mut act: impl FnMut(usize, Statics)) {
-        let (n, dark) = (self.normalization[pixel], self.dark.as_ref().map(|d| d[pixel]));
-        let variance = self.variance.as_ref().map(|v| v[pixel]);
+    fn of(self, pixel: usize, mut act: impl FnMut(usize, Statics)) {
+        let n = self.normalization[pixel];
+        let (dark, variance) = (self.dark.map(|d| d[pixel]), self.variance.map(|v| v[pixel]));
         for (bin, weight) in self.matrix.entries(pixel) {
             let w = f64::from(weight);
             let norm = Twofold::product(w, n);

@@ -7,7 +7,8 @@ use std::ops::{AddAssign, Mul, SubAssign};
 /// The sums of a plan over all its pixels are kept so: a frame that invalidates pixels has their terms subtracted, and
 /// the remainder is as exact as a sum over the remaining pixels, even where nearly all of a bin is gone.
 /// Error-free transformations after Dekker (1971) and Knuth (The Art of Computer Programming 2, 4.2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
 pub(crate) struct Twofold {
     high: f64,
     low: f64,

@@ -99,7 +99,7 @@ impl Layout {
                     false => (in_tile / 8, in_tile % 8 * columns + in_tile / 8),
                 };
                 let before = entries.len();
-                entries.extend(plan.matrix.entries(pixel).map(|(bin, weight)| Entry {
+                entries.extend(plan.matrix.view().entries(pixel).map(|(bin, weight)| Entry {
                     bin: bin as u32,
                     tile: tile as u32,
                     place: place as u16,
@@ -206,11 +206,14 @@ mod tests {
                 }
             }
             found.sort_by_key(|(pixel, bin, _)| (*pixel, *bin));
-            let all =
-                (0..pixels).flat_map(|pixel| plan.matrix.entries(pixel).map(move |(bin, w)| (pixel, bin as u32, w)));
+            let all = (0..pixels)
+                .flat_map(|pixel| plan.matrix.view().entries(pixel).map(move |(bin, w)| (pixel, bin as u32, w)));
             assert_eq!(found, all.collect::<Vec<_>>(), "{pixels} pixels in {elements}");
             let used: u32 = layout.used.iter().map(|byte| byte.count_ones()).sum();
-            assert_eq!(used as usize, (0..pixels).filter(|pixel| plan.matrix.entries(*pixel).next().is_some()).count());
+            assert_eq!(
+                used as usize,
+                (0..pixels).filter(|pixel| plan.matrix.view().entries(*pixel).next().is_some()).count()
+            );
         }
     }
 }

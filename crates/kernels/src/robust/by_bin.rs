@@ -46,9 +46,10 @@ impl ByBin {
     /// The plan's entries in the order of bins. The plan's error model is that of the sums.
     pub fn new(plan: &Plan, statistic: Statistic) -> ByBin {
         let (nbins, pixels) = (plan.nbins(), plan.pixels());
+        let matrix = plan.matrix.view();
         let mut starts = vec![0; nbins + 1];
         for pixel in 0..pixels {
-            plan.matrix.entries(pixel).for_each(|(bin, _)| starts[bin + 1] += 1);
+            matrix.entries(pixel).for_each(|(bin, _)| starts[bin + 1] += 1);
         }
         for bin in 0..nbins {
             starts[bin + 1] += starts[bin];
@@ -67,7 +68,7 @@ impl ByBin {
         };
         let mut next = by_bin.starts.clone();
         for pixel in 0..pixels {
-            for (nth, (bin, weight)) in plan.matrix.entries(pixel).enumerate() {
+            for (nth, (bin, weight)) in matrix.entries(pixel).enumerate() {
                 let (place, w) = (next[bin], f64::from(weight));
                 next[bin] += 1;
                 match by_bin.pairs[pixel].get_mut(nth) {
@@ -85,6 +86,13 @@ impl ByBin {
             }
         }
         by_bin
+    }
+
+    /// Bytes of its arrays.
+    pub fn bytes(&self) -> usize {
+        let of_entries = size_of_val(&*self.weight) + size_of_val(&*self.norm) + size_of_val(&*self.dark);
+        let places = size_of_val(&*self.pairs) + size_of_val(&*self.rest) + size_of_val(&*self.starts);
+        of_entries + size_of_val(&*self.variance) + places
     }
 
     /// Decodes a frame and sums its bins; `plan` is the one that this was made of.

@@ -1,0 +1,271 @@
+//! Matrices kept in files: made once, and mapped by every later run and by all processes of a machine.
+//!
+//! ```text
+//! {"azpipe":"matrix","v":1,"key":"…","bytes":92274688,"xxh3":"…"}
+//! ```
+//!
+//! then spaces up to byte 511, which is a line break; then what [`Integrator::put`] writes. A file that is not to the
+//! byte what was written is made anew. One process makes it, the others wait for it.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use integrator::{Error, Integrator, PixelType};
+use manners::atomic::{self, AtomicFile};
+use manners::mapped::{Mapped, is_in_use};
+use rayon::prelude::*;
+use recipe::Recipe;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+/// Bytes before the sections.
+const HEAD: usize = 512;
+
+/// Bytes that are hashed by one thread.
+const SLICE: usize = 4 << 20;
+
+/// All files of a directory together; the longest unused go first.
+const MOST_BYTES: u64 = 8 << 30;
+
+/// How long to wait for another process that makes the matrix.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// The matrices of a directory.
+pub struct Cache<'a> {
+    directory: Option<&'a Path>,
+}
+
+/// An integrator, and what is worth a word about it.
+pub struct Found {
+    /// The integrator.
+    pub integrator: Integrator,
+    /// How it was come by.
+    pub origin: Origin,
+    /// What is wrong with the directory or a file of it.
+    pub warnings: Vec<String>,
+}
+
+/// How an integrator was come by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Mapped from this file.
+    Mapped(PathBuf),
+    /// Made now.
+    Made,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    azpipe: String,
+    v: u64,
+    key: String,
+    bytes: u64,
+    xxh3: String,
+}
+
+impl<'a> Cache<'a> {
+    /// The cache in a directory, which need not be there yet; `None` for no cache.
+    pub fn new(directory: Option<&'a Path>) -> Self {
+        Self { directory }
+    }
+
+    /// The integrator of a recipe for frames of this shape and type: mapped where it is there, else made, and kept.
+    ///
+    /// # Errors
+    /// As [`Integrator::new`]. What is wrong with the cache is a warning.
+    pub fn integrator(&self, recipe: &Recipe, shape: [usize; 2], dtype: PixelType) -> Result<Found, Error> {
+        let make = |warnings| {
+            let integrator = Integrator::new(recipe, shape, dtype)?;
+            Ok(Found { integrator, origin: Origin::Made, warnings })
+        };
+        let Some(directory) = self.directory else { return make(Vec::new()) };
+        let key = Integrator::key(recipe, shape);
+        let path = directory.join(format!("{}.matrix", &key[..32]));
+        let mut warnings = Vec::new();
+        let open = |warnings: &mut Vec<String>| match open(&path, &key) {
+            Ok(memory) => match Integrator::from_memory(recipe, shape, dtype, memory, HEAD) {
+                Ok(integrator) => Some(integrator),
+                Err(why) => {
+                    warnings.push(format!("{}: {why}; made anew", path.display()));
+                    None
+                }
+            },
+            Err(why) if why.kind() == io::ErrorKind::NotFound => None,
+            Err(why) => {
+                warnings.push(format!("{}: {why}; made anew", path.display()));
+                None
+            }
+        };
+        let mapped = |integrator, warnings| Found { integrator, origin: Origin::Mapped(path.clone()), warnings };
+        if let Some(integrator) = open(&mut warnings) {
+            return Ok(mapped(integrator, warnings));
+        }
+        let making = Making::begin(&path);
+        if let Ok(Some(_)) = &making
+            && let Some(integrator) = open(&mut Vec::new())
+        {
+            return Ok(mapped(integrator, warnings));
+        }
+        let mut found = make(warnings)?;
+        let kept = making.and_then(|_making| keep(&found.integrator, &path, key.clone()));
+        match kept {
+            // Its own memory goes: that of the file is shared.
+            Ok(()) => {
+                if let Some(integrator) = open(&mut found.warnings) {
+                    found.integrator = integrator;
+                }
+                prune(directory, &path, MOST_BYTES);
+            }
+            Err(why) => found.warnings.push(format!("{}: {why}; the matrix is not kept", directory.display())),
+        }
+        Ok(found)
+    }
+}
+
+/// Maps a file of this key, whole and undamaged.
+fn open(path: &Path, key: &str) -> io::Result<Arc<Mapped>> {
+    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
+    let mapped = Mapped::open(path)?;
+    let (head, body) = mapped.as_ref().split_at_checked(HEAD).ok_or_else(|| wrong("not a matrix"))?;
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let found: Head = serde_json::from_slice(line).map_err(|_| wrong("not a matrix"))?;
+    if (found.azpipe.as_str(), found.v, found.key.as_str()) != ("matrix", 1, key) {
+        return Err(wrong("another matrix"));
+    }
+    if found.bytes != body.len() as u64 || found.xxh3 != digest(body) {
+        return Err(wrong("damaged"));
+    }
+    // The files that were not used for the longest time go first.
+    let _ = mapped.file().set_modified(SystemTime::now());
+    Ok(Arc::new(mapped))
+}
+
+/// XXH3-128 over the XXH3-64 of each slice, so that all threads can work on it.
+fn digest(body: &[u8]) -> String {
+    let slices: Vec<[u8; 8]> = body.par_chunks(SLICE).map(|slice| xxh3_64(slice).to_le_bytes()).collect();
+    format!("{:032x}", xxh3_128(slices.as_flattened()))
+}
+
+/// Writes the file.
+fn keep(integrator: &Integrator, path: &Path, key: String) -> io::Result<()> {
+    let _ = atomic::remove_leftovers(path);
+    let file = AtomicFile::create(path)?;
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(file.path())?);
+    out.write_all(&[b' '; HEAD])?;
+    integrator.put(&mut out)?;
+    drop(out.into_inner().map_err(io::IntoInnerError::into_error)?);
+    let (bytes, xxh3) = {
+        let written = Mapped::open(file.path())?;
+        let body = &written.as_ref()[HEAD..];
+        (body.len() as u64, digest(body))
+    };
+    let head = Head { azpipe: "matrix".to_owned(), v: 1, key, bytes, xxh3 };
+    let mut line = serde_json::to_vec(&head)?;
+    line.push(b'\n');
+    line.resize(HEAD - 1, b' ');
+    line.push(b'\n');
+    let mut written = File::options().write(true).open(file.path())?;
+    written.write_all(&line)?;
+    drop(written);
+    file.commit()
+}
+
+/// The right to make a matrix, which one process has at a time.
+struct Making {
+    path: PathBuf,
+    /// Locked.
+    _lock: File,
+}
+
+impl Making {
+    /// Waits until no other process makes it. `None` where locks are not known, or the wait is too long: then
+    /// everybody makes it.
+    fn begin(matrix: &Path) -> io::Result<Option<Self>> {
+        std::fs::create_dir_all(matrix.parent().unwrap_or(Path::new("")))?;
+        let path = matrix.with_extension("making");
+        let lock = File::options().create(true).truncate(false).write(true).open(&path)?;
+        let began = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Some(Self { path, _lock: lock })),
+                Err(TryLockError::WouldBlock) if began.elapsed() < LONGEST_WAIT => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        // Whoever waits has the file open, and finds the matrix made.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Removes the files that were not used for the longest time, until all others take no more than `most` bytes; never
+/// one that is in use, nor `new`.
+fn prune(directory: &Path, new: &Path, most: u64) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "matrix"))
+        .filter_map(|entry| {
+            let found = entry.metadata().ok()?;
+            Some((found.modified().ok()?, found.len(), entry.path()))
+        })
+        .collect();
+    files.sort_unstable();
+    let mut all: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, bytes, path) in files {
+        if all <= most {
+            break;
+        }
+        if path != new && is_in_use(&path).is_ok_and(|in_use| !in_use) && std::fs::remove_file(&path).is_ok() {
+            all -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_unused_go_and_none_that_is_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for (age, name) in ["a.matrix", "b.matrix", "c.matrix", "d.matrix", "e.other"].into_iter().enumerate() {
+            std::fs::write(path(name), [0; 100]).unwrap();
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(age as u64);
+            File::options().write(true).open(path(name)).unwrap().set_modified(time).unwrap();
+        }
+        let used = Mapped::open(&path("a.matrix")).unwrap();
+        prune(directory.path(), &path("d.matrix"), 250);
+        let there = |name: &str| path(name).exists();
+        assert_eq!(
+            ["a.matrix", "b.matrix", "c.matrix", "d.matrix", "e.other"].map(there),
+            [true, false, false, true, true]
+        );
+        drop(used);
+        prune(directory.path(), &path("d.matrix"), 0);
+        assert_eq!(["a.matrix", "d.matrix"].map(there), [false, true]);
+    }
+
+    #[test]
+    fn one_makes_it_and_the_others_wait() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sub/a.matrix");
+        let first = Making::begin(&path).unwrap().unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| Making::begin(&path).unwrap().is_some());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!second.is_finished());
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+    }
+}

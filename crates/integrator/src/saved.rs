@@ -1,0 +1,96 @@
+//! An integrator as bytes: the matrix and all else that takes time to make, used where it lies.
+
+use std::io::{self, Write};
+
+use geometry::{DummyRule, Unit};
+use kernels::sections::{self, Memory, Reader, SectionError};
+use kernels::{PixelType, Plan};
+use recipe::Recipe;
+use records::Digest;
+
+use crate::integrator::{Axis, Integrator, Known};
+use crate::suspect::Suspect;
+use crate::{dummy, method};
+
+/// The version of the sections.
+const VERSION: u64 = 1;
+
+impl Integrator {
+    /// The digest of all that what [`Integrator::put`] writes depends on: the recipe but for what is done to the sums
+    /// later, the frames' shape, the version of this crate and of the form, and how this machine writes numbers.
+    pub fn key(recipe: &Recipe, shape: [usize; 2]) -> String {
+        let sums_alone =
+            Recipe { monitor: Vec::new(), error: Default::default(), empty: Default::default(), ..recipe.clone() };
+        Digest::new("matrix")
+            .text(&sums_alone.digest())
+            .text(&format!("{} {}", shape[0], shape[1]))
+            .text(env!("CARGO_PKG_VERSION"))
+            .bytes(&VERSION.to_ne_bytes())
+            .text(&usize::BITS.to_string())
+            .full()
+    }
+
+    /// Writes all that is not made again quickly.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn put(&self, out: &mut impl Write) -> io::Result<()> {
+        let Known { is_named, dummy: DummyRule { dummy, delta, counter } } = self.known;
+        let real = |value: Option<f64>| [u64::from(value.is_some()), value.unwrap_or(0.0).to_bits()];
+        let flags = [u64::from(is_named), u64::from(counter), u64::from(self.chi().is_some())];
+        sections::put(out, &flags)?;
+        sections::put(out, &[real(dummy), real(delta)])?;
+        sections::put(out, &self.radial().centers)?;
+        sections::put(out, self.chi().map_or(&[], |chi| &chi.centers))?;
+        let mask: Vec<u8> =
+            self.suspect.iter().flat_map(|suspect| suspect.mask()).map(|&masked| masked.into()).collect();
+        sections::put(out, &mask)?;
+        self.plan().put(out)
+    }
+
+    /// The integrator that was written to the memory from byte `at` on, by this recipe. Its matrix stays where it lies.
+    ///
+    /// # Errors
+    /// Sections that are not of an integrator for such frames.
+    pub fn from_memory(
+        recipe: &Recipe,
+        shape: [usize; 2],
+        dtype: PixelType,
+        memory: Memory,
+        at: usize,
+    ) -> Result<Self, SectionError> {
+        let reader = &mut Reader::new(memory, at);
+        let wrong = |what| SectionError::new(at, what);
+        let flags = reader.take_exactly::<u64>(3)?;
+        let reals = reader.take_exactly::<[u64; 2]>(2)?;
+        let real = |[is_some, bits]: [u64; 2]| (is_some != 0).then(|| f64::from_bits(bits));
+        let dummy = DummyRule { dummy: real(reals[0]), delta: real(reals[1]), counter: flags[1] != 0 };
+        let known = Known { is_named: flags[0] != 0, dummy };
+        let unit = Unit::parse(&recipe.unit).map_err(|_| wrong("of a unit that is not known"))?;
+        let radial = reader.take::<f64>()?.to_vec();
+        let chi = reader.take::<f64>()?.to_vec();
+        let mask: Vec<bool> = reader.take::<u8>()?.iter().map(|&masked| masked != 0).collect();
+        let statistic = method::statistic(recipe);
+        let plan = Plan::from_sections(reader, method::errors(recipe, statistic))?;
+        let is_cake = flags[2] != 0;
+        let bins = radial.len().checked_mul(if is_cake { chi.len() } else { 1 });
+        if plan.pixels() != shape[0] * shape[1] || bins != Some(plan.nbins()) {
+            return Err(wrong("of frames of another size, or other bins"));
+        }
+        let suspect = Suspect::of(recipe, known.is_named, &mask, dtype);
+        if suspect.is_some() && mask.len() != plan.pixels() {
+            return Err(wrong("without the mask"));
+        }
+        Ok(Self {
+            shape,
+            dtype,
+            radial: Axis { name: unit.axis_name(), units: unit.axis_units(), centers: radial },
+            chi: is_cake.then_some(Axis { name: "chi", units: "deg", centers: chi }),
+            by_bin: method::by_bin(&plan, statistic),
+            plan,
+            invalid: dummy::rule(recipe, &known.dummy, dtype),
+            suspect,
+            known,
+        })
+    }
+}
