@@ -246,7 +246,8 @@ impl Queue {
             self.kernels = Some(Kernels::new(&self.device, job.variant)?);
         }
         let needs = Needs::of(job, frames);
-        if needs.device_bytes() > self.device.settings.queue_memory {
+        // Places in the input are numbers of 32 bits.
+        if needs.input > u32::MAX as usize || needs.device_bytes() > self.device.settings.queue_memory {
             return Err(DeviceError::Memory(format!("{} bytes", needs.device_bytes())));
         }
         if self.memory.as_ref().is_none_or(|memory| !memory.needs.cover(&needs)) {
