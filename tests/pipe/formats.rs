@@ -207,3 +207,38 @@ fn monitors_multiply_over_their_references() {
     );
     assert!(refused.status == 2 && refused.stderr.contains("1 references, 2 monitors"), "{}", refused.stderr);
 }
+
+#[test]
+fn frames_of_a_region_are_placed_on_the_detector() {
+    let site = Site::new(&small());
+    let image: Vec<i32> = (0..195 * 487).map(|pixel| pixel % 1009).collect();
+    let region: Vec<i32> = (40..150).flat_map(|row| image[row * 487 + 30..row * 487 + 400].to_vec()).collect();
+    let poni = site.data.poni.to_str().unwrap();
+    // A region of the frames, as an image that shows it, and as the whole with all else masked.
+    let pattern = |name: &str, pixels: &[i32], shape: [usize; 2], flags: [&str; 2]| {
+        let path = site.path(&format!("{name}.h5"));
+        let file = hdf5::File::create(&path).unwrap();
+        let data = file.new_dataset::<i32>().shape([1, shape[0], shape[1]]).create("data").unwrap();
+        data.write_raw(pixels).unwrap();
+        drop((data, file));
+        let (scan, out) =
+            (run("scan-find", &[format!("{}::/data", path.display())], "").good().stdout, site.path(name));
+        let flags = [&["--poni", poni, "--npt", "100", "--out", out.to_str().unwrap()], &flags[..]].concat();
+        let results = run("ai-integrate", NOTHING, &run("plan-split", &flags, &scan).good().stdout).good().stdout;
+        let summary = run("gather", NOTHING, &results).good().records("summary").remove(0);
+        let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
+        let group = format!("/1.1/{}_integrate/integrated", summary["detector"].as_str().unwrap());
+        let read = |name: &str| file.dataset(&format!("{group}/{name}")).unwrap().read_raw::<f64>().unwrap();
+        (read("q"), read("intensity"))
+    };
+    let whole = pattern("whole", &image, [195, 487], ["--mask-region", "outside-rectangle:40,30,150,400"]);
+    let part = pattern("part", &region, [110, 370], ["--roi", "40,30"]);
+    assert_eq!(whole.0, part.0);
+    for (at, (whole, part)) in whole.1.iter().zip(&part.1).enumerate() {
+        assert!((whole - part).abs() <= 1e-6 * whole.abs() || whole.is_nan() && part.is_nan(), "{at}: {whole} {part}");
+    }
+    let out = site.path("beyond");
+    let flags = ["--poni", poni, "--roi", "40,30", "--out", out.to_str().unwrap()];
+    let beyond = run("plan-split", &flags, &site.scans);
+    assert!(beyond.status == 1 && beyond.stderr.contains("reach beyond the detector's 195 x 487"), "{}", beyond.stderr);
+}

@@ -15,6 +15,7 @@ mod saved;
 mod setup;
 mod suspect;
 mod together;
+mod window;
 
 pub use assemble::{AssembleError, Assembler};
 pub use error::Error;

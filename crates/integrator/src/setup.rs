@@ -2,9 +2,10 @@
 
 use binning::{Azimuth, Binning, Bins, Regroup, regroup};
 use geometry::{Detector, Geometry, Material, Poni, Unit, UnknownMaterial};
-use recipe::{FlatMode, Recipe};
+use recipe::{FileRef, FlatMode, Recipe};
 
 use crate::image::{self, Role};
+use crate::window::Window;
 use crate::{Error, nexus};
 
 /// All that does not depend on the pixels' type.
@@ -32,31 +33,47 @@ impl Setup {
             Some(file) => nexus::detector(file, &poni)?,
             None => Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?,
         };
-        let detector = detector.for_frames(shape).map_err(|why| wrong(why.to_string()))?;
-        let geometry = Geometry::new(&poni, &detector, shape).map_err(|why| wrong(why.to_string()))?;
-        let mask = mask(recipe, &detector, &geometry)?;
+        let window = Window::of(recipe, &detector, shape)?;
+        let detector = detector.for_frames(window.full).map_err(|why| wrong(why.to_string()))?;
+        let geometry = Geometry::new(&poni, &detector, window.full).map_err(|why| wrong(why.to_string()))?;
+        let mask = mask(recipe, &detector, &geometry, &window, shape)?;
         let request = request(recipe)?;
-        let binning = regroup(&geometry, &mask, &request).map_err(|why| Error::Binning(why.to_string()))?;
-        let dark = image::average(Role::Dark, &recipe.dark, shape)?;
-        let variance = recipe.variance.as_ref().map(|file| image::load(Role::Variance, file, shape)).transpose()?;
-        let normalization = normalization(recipe, &poni, &geometry)?;
+        let binning = regroup(&geometry, &window.mask(&mask), &request);
+        let binning = binning.map_err(|why| Error::Binning(why.to_string()))?;
+        let binning = Binning { matrix: window.cut_matrix(binning.matrix), ..binning };
+        let dark = average(Role::Dark, &recipe.dark, &window)?;
+        let variance = recipe.variance.as_ref();
+        let variance =
+            variance.map(|file| window.image(|shape| image::load(Role::Variance, file, shape))).transpose()?;
+        let normalization = normalization(recipe, &poni, &geometry, &window)?;
         Ok(Self { binning, normalization, dark, variance, detector, mask })
     }
 }
 
-/// The gap mask and the recipe's masks and shapes, united: true where masked.
-fn mask(recipe: &Recipe, detector: &Detector, geometry: &Geometry) -> Result<Vec<bool>, Error> {
-    let shape @ [rows, columns] = geometry.shape();
+/// The mean of the images of these files; `None` of no files.
+fn average(role: Role, files: &[FileRef], window: &Window) -> Result<Option<Vec<f64>>, Error> {
+    let all = || window.image(|shape| image::average(role, files, shape).map(Option::unwrap_or_default));
+    (!files.is_empty()).then(all).transpose()
+}
+
+/// The gap mask and the recipe's masks and shapes, united: true where masked. Of the frames' `shape`.
+fn mask(
+    recipe: &Recipe,
+    detector: &Detector,
+    geometry: &Geometry,
+    window: &Window,
+    [rows, columns]: [usize; 2],
+) -> Result<Vec<bool>, Error> {
     let gaps = if recipe.detector_mask { detector.gap_mask() } else { None };
-    let mut mask = gaps.unwrap_or_else(|| vec![false; rows * columns]);
+    let mut mask = gaps.map_or_else(|| vec![false; rows * columns], |gaps| window.cut(gaps));
     for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
         for file in files {
-            let values = image::load(Role::Mask, file, shape)?;
+            let values = window.image(|shape| image::load(Role::Mask, file, shape))?;
             mask.iter_mut().zip(values).for_each(|(masked, value)| *masked |= (value != 0.0) != inverted);
         }
     }
     if !recipe.mask_region.is_empty() {
-        let chi = geometry.chi_centers();
+        let chi = window.cut(geometry.chi_centers());
         for region in &recipe.mask_region {
             for (pixel, masked) in mask.iter_mut().enumerate() {
                 let center = [pixel / columns, pixel % columns].map(|index| index as f64 + 0.5);
@@ -68,13 +85,14 @@ fn mask(recipe: &Recipe, detector: &Detector, geometry: &Geometry) -> Result<Vec
 }
 
 /// flat · solid angle · polarization · absorbed share.
-fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry) -> Result<Vec<f64>, Error> {
-    let shape @ [rows, columns] = geometry.shape();
-    let mut product = image::average(Role::Flat, &recipe.flat, shape)?.unwrap_or_else(|| vec![1.0; rows * columns]);
+fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Window) -> Result<Vec<f64>, Error> {
+    let ones = || window.cut(vec![1.0; window.full[0] * window.full[1]]);
+    let mut product = average(Role::Flat, &recipe.flat, window)?.unwrap_or_else(ones);
     if recipe.flat_mode == Some(FlatMode::Multiply) {
         product.iter_mut().for_each(|correction| *correction = correction.recip());
     }
-    let mut times = |factors: Vec<f64>| product.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
+    let mut times =
+        |factors| product.iter_mut().zip(window.cut(factors)).for_each(|(value, factor): (_, f64)| *value *= factor);
     if recipe.solid_angle {
         times(geometry.solid_angle());
     }

@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{ArgAction, Args as Group, Parser, ValueHint};
 use manners::Common;
@@ -70,6 +71,10 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "NAME|FILE")]
     poni_detector: Option<PathBuf>,
 
+    /// The row and column of the detector that frames begin at, where they show a region of it [default: all of it]
+    #[arg(long, value_name = "ROW,COLUMN", value_parser = pair::<u64>)]
+    roi: Option<[u64; 2]>,
+
     /// Radial bins [default: 1000]
     #[arg(long, value_name = "N")]
     npt: Option<u64>,
@@ -83,11 +88,11 @@ pub struct RecipeFlags {
     unit: Option<String>,
 
     /// Radial limits in the unit [default: all that unmasked pixels cover]
-    #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair)]
+    #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair::<f64>)]
     radial_range: Option<[f64; 2]>,
 
     /// Azimuthal limits in degrees, across 180 too [default: the full circle]
-    #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair)]
+    #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair::<f64>)]
     azimuth_range: Option<[f64; 2]>,
 
     /// How a pixel is shared among bins: no, bbox or full [default: bbox; with --sigma-clip no]
@@ -196,6 +201,7 @@ impl From<RecipeFlags> for Settings {
             poni: flags.poni.map(RawPath::from),
             geometry: None,
             poni_detector: flags.poni_detector.map(RawPath::from),
+            roi: flags.roi,
             npt: flags.npt,
             npt_azim: flags.npt_azim,
             unit: flags.unit,
@@ -228,7 +234,7 @@ impl From<RecipeFlags> for Settings {
     }
 }
 
-fn pair(text: &str) -> Result<[f64; 2], String> {
+fn pair<T: FromStr>(text: &str) -> Result<[T; 2], String> {
     let numbers =
         text.split_once(',').and_then(|(low, high)| Some([low.trim().parse().ok()?, high.trim().parse().ok()?]));
     numbers.ok_or_else(|| "expected two numbers with a comma between".to_owned())

@@ -113,12 +113,9 @@ impl Planner {
         }
         let shape = acquisition.shape.map(|length| length as usize);
         let planned = self.recipes.of(&detector)?;
-        for expected in planned.iter().filter_map(|recipe| recipe.detector.as_ref()) {
-            let unfit = |why: geometry::DetectorError| {
-                let (entry, detector) = (entry.clone(), detector.clone());
-                Error::Fit { entry, detector, why: why.to_string() }
-            };
-            expected.fits(shape).map_err(unfit)?;
+        for recipe in &planned {
+            let unfit = |why| Error::Fit { entry: entry.clone(), detector: detector.clone(), why };
+            recipe.fits(shape).map_err(unfit)?;
         }
         let recipes: Vec<TaskRecipe> = planned.iter().map(|recipe| of_task(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {

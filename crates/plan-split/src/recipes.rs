@@ -20,6 +20,28 @@ pub struct Planned {
     pub name: Option<String>,
     /// The detector of the frames that it is for, where that is known.
     pub detector: Option<Detector>,
+    /// The row and column of the detector that frames begin at, where they show a region of it.
+    pub roi: Option<[u64; 2]>,
+}
+
+impl Planned {
+    /// Whether frames of this shape (rows, columns) can be worked by it.
+    ///
+    /// # Errors
+    /// What was found, and what was expected.
+    pub fn fits(&self, shape: [usize; 2]) -> Result<(), String> {
+        let Some(detector) = &self.detector else { return Ok(()) };
+        let Some(roi) = self.roi else { return detector.fits(shape).map_err(|why| why.to_string()) };
+        let [rows, columns] = [0, 1].map(|axis| (roi[axis] as usize).saturating_add(shape[axis]));
+        match detector.shape {
+            Some([all_rows, all_columns]) if rows <= all_rows && columns <= all_columns => Ok(()),
+            Some([all_rows, all_columns]) => Err(format!(
+                "roi {},{}: frames of {} x {} pixels reach beyond the detector's {all_rows} x {all_columns}",
+                roi[0], roi[1], shape[0], shape[1]
+            )),
+            None => Err("roi: the PONI's detector has no shape; expected one that names it or says max_shape".into()),
+        }
+    }
 }
 
 /// The recipes of a plan, by the detector that they are for.
@@ -52,10 +74,10 @@ impl Recipes {
             let mut planned = Vec::new();
             for (section, settings) in file.sections() {
                 let (recipe, detector) = with_detector(Recipe::resolve(&flags.clone().over(settings))?)?;
-                let digest = recipe.digest();
+                let (digest, roi) = (recipe.digest(), recipe.roi);
                 let path = out.join(recipe.file_name());
                 write(&path, &recipe.to_toml()).map_err(|why| Error::Write { path: path.clone(), why })?;
-                let recipe = Planned { file: path.into(), digest, name: name.clone(), detector };
+                let recipe = Planned { file: path.into(), digest, name: name.clone(), detector, roi };
                 planned.push((section.map(str::to_owned), recipe));
             }
             sheets.push(Sheet { file, planned });

@@ -18,6 +18,9 @@ use crate::{
 pub struct Recipe {
     /// Version of this file's keys.
     pub version: u64,
+    /// The row and column of the detector that frames begin at; absent where they show all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub roi: Option<[u64; 2]>,
     /// Radial bins.
     pub npt: u64,
     /// Azimuthal bins of a cake; 1 for a pattern.
@@ -124,6 +127,7 @@ impl Recipe {
         let monitor = OneOrMany::of(settings.monitor.as_ref());
         let recipe = Self {
             version: VERSION,
+            roi: settings.roi,
             npt: settings.npt.unwrap_or(1000),
             npt_azim: settings.npt_azim.unwrap_or(1),
             unit: settings.unit.clone().unwrap_or_else(|| "q_nm^-1".to_owned()),
