@@ -11,8 +11,20 @@ fn digest(summaries: &[Value]) -> String {
 
 #[test]
 fn any_cut_order_and_number_of_threads_gives_the_same_bytes() {
+    same_bytes(&[]);
+}
+
+#[test]
+fn frames_that_are_looked_at_whole_give_the_same_bytes_too() {
+    same_bytes(&["--sigma-clip", "3", "--error-model", "azimuthal", "--error", "std"]);
+    same_bytes(&["--median", "25,75", "--npt-azim", "4", "--split", "full", "--monitor", "monitor"]);
+}
+
+/// Integrates in several ways, with these flags of plan-split.
+fn same_bytes(flags: &[&str]) {
     let site = Site::new(&small());
-    let reference = digest(&site.process("all", &["--by", "scan"], &["--threads", "1"]).good().records("summary"));
+    let whole = [&["--by", "scan"], flags].concat();
+    let reference = digest(&site.process("all", &whole, &["--threads", "1"]).good().records("summary"));
     let ways: [(&str, &[&str]); 6] = [
         ("file", &["--threads", "2"]),
         ("frames=1", &["--threads", "1", "--engines", "3"]),
@@ -23,7 +35,7 @@ fn any_cut_order_and_number_of_threads_gives_the_same_bytes() {
     ];
     for (number, (by, integrate)) in ways.iter().enumerate() {
         let out = format!("out{number}");
-        let tasks = site.plan(&out, &["--by", by]);
+        let tasks = site.plan(&out, &[&["--by", by], flags].concat());
         // Any order: the last task first, every third before the others.
         let mut lines: Vec<&str> = tasks.lines().rev().collect();
         lines.sort_by_key(|line| line.len() % 3);

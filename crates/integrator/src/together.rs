@@ -86,15 +86,19 @@ impl<'a> Together<'a> {
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         let rows = kernels::integrate_by_all(decoder, &self.plans(), frames, scratch);
-        let all = |(row, frame): (Result<Vec<Sums>, DecodeError>, &Stored<'_>)| {
-            let mut summed = row?.into_iter();
-            let sums = |integrator: &&Integrator| match integrator.by_bin() {
-                Some(by_bin) => by_bin.integrate(decoder, integrator.plan(), integrator.invalid(), frame, scratch),
-                None => Ok(summed.next().expect("sums by each plan")),
-            };
-            self.integrators.iter().map(sums).collect()
+        let by_bin = |integrator: &&Integrator| {
+            let (plan, invalid) = (integrator.plan(), integrator.invalid());
+            integrator.by_bin().map(|by_bin| by_bin.integrate(decoder, plan, invalid, frames, scratch).into_iter())
         };
-        rows.into_iter().zip(frames).map(all).collect()
+        let mut by_bin: Vec<_> = self.integrators.iter().map(by_bin).collect();
+        let all = |row: Result<Vec<Sums>, DecodeError>| {
+            // A frame's sums are taken from each list, also where it did not decode.
+            let own: Vec<_> = by_bin.iter_mut().map(|list| list.as_mut().and_then(Iterator::next)).collect();
+            let mut summed = row?.into_iter();
+            let sums = |own: Option<_>| own.unwrap_or_else(|| Ok(summed.next().expect("sums by each plan")));
+            own.into_iter().map(sums).collect()
+        };
+        rows.into_iter().map(all).collect()
     }
 
     /// Why these recipes can't be left to an OpenCL device, if so.

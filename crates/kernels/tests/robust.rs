@@ -107,8 +107,13 @@ fn check(case: &Case) {
         .flat_map(|isa| {
             let scratch = &mut Scratch::new(isa);
             let stored = Stored { bytes: &frame.bytes, filter_mask: 0 };
-            let again = by_bin.integrate(&raw, &plan, &invalid, &stored, scratch).expect("raw pixels");
-            [by_bin.accumulate(&frame.bytes, dtype, &plan, &invalid, scratch), again]
+            let short = Stored { bytes: &frame.bytes[1..], filter_mask: 0 };
+            // In groups, beside frames that do not decode, or alone: a frame's sums are its own.
+            let several =
+                by_bin.integrate(&raw, &plan, &invalid, &[stored, short, stored, stored, stored, stored], scratch);
+            assert_eq!(several.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true, true, true]);
+            let alone = by_bin.integrate(&raw, &plan, &invalid, &[stored], scratch);
+            several.into_iter().chain(alone).filter_map(Result::ok)
         })
         .collect();
     assert!(found.iter().all(|sums| *sums == found[0]), "instruction sets differ");
@@ -188,8 +193,11 @@ fn one_bin(values: &[u32], statistic: Statistic, errors: ErrorModel) -> Sums {
     let csc = Csc { starts: (0..=pixels as u64).collect(), bins: vec![0; pixels], weights: vec![1.; pixels], nbins: 1 };
     let plan = Plan::new(csc.matrix(), &vec![1.; pixels], errors, None).expect("as many norms as pixels");
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    let scratch = &mut Scratch::default();
-    ByBin::new(&plan, statistic).accumulate(&bytes, PixelType::U32, &plan, &Invalid::none(), scratch)
+    let raw = Pipeline::from_hdf5(&[], PixelType::U32, false).expect("no filters");
+    let stored = Stored { bytes: &bytes, filter_mask: 0 };
+    let sums =
+        ByBin::new(&plan, statistic).integrate(&raw, &plan, &Invalid::none(), &[stored], &mut Scratch::default());
+    sums.into_iter().next().and_then(Result::ok).expect("sums of one frame")
 }
 
 #[test]

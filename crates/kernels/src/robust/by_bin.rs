@@ -8,22 +8,28 @@ use crate::backend::Steps;
 use crate::decode::{DecodeError, Pipeline};
 use crate::invalid::{Invalid, InvalidOf};
 use crate::lz4::SLACK;
-use crate::pixel::{Pixel, PixelType, with_pixel};
+use crate::pixel::{Pixel, with_pixel};
 use crate::plan::{ErrorModel, Plan};
 use crate::sums::{Exception, Sums};
 use crate::{Scratch, Stored};
 
-/// A plan's entries by bin, and what is done to the pixels of each. Some 20 bytes a pixel that is not split, 32 for one
-/// in two bins.
+/// Frames that are put in the order of the bins before these are summed: what the entries of a bin are is then read
+/// once for all of them.
+const GROUP: usize = 4;
+
+/// A plan's entries by bin, and what is done to the pixels of each: 12 bytes a pixel that is not split, 32 for one in
+/// two bins.
 pub struct ByBin {
     reduction: Reduction,
     /// Where the entries of each bin begin, and the end of the last.
     starts: Vec<usize>,
-    /// For each pixel the places of its first two entries; that behind the last for entries that it lacks.
-    pairs: Vec<[u32; 2]>,
+    /// The place of each pixel's first entry; that behind the last for a pixel without.
+    first: Vec<u32>,
+    /// The same of the second entry; empty where no pixel has two.
+    second: Vec<u32>,
     /// Pixels with more entries, and the places of these.
     rest: Vec<(u32, u32)>,
-    /// w of each entry.
+    /// w of each entry; empty where all are 1.
     weight: Vec<f32>,
     /// n of its pixel.
     norm: Vec<f64>,
@@ -37,7 +43,7 @@ pub struct ByBin {
 #[derive(Default)]
 pub(crate) struct Memory {
     frame: Vec<u8>,
-    /// A `Vec` of pixels in the order of the entries, of the type that came last.
+    /// A `Vec` of `Vec`s of pixels in the order of the entries, of the type that came last.
     raw: Option<Box<dyn Any + Send>>,
     work: Work,
 }
@@ -58,7 +64,8 @@ impl ByBin {
         let given = plan.variance();
         let mut by_bin = ByBin {
             reduction: Reduction { statistic, errors: plan.errors() },
-            pairs: vec![[entries as u32; 2]; pixels],
+            first: vec![entries as u32; pixels],
+            second: vec![entries as u32; pixels],
             rest: Vec::new(),
             weight: vec![0.; entries],
             norm: vec![0.; entries],
@@ -71,9 +78,10 @@ impl ByBin {
             for (nth, (bin, weight)) in matrix.entries(pixel).enumerate() {
                 let (place, w) = (next[bin], f64::from(weight));
                 next[bin] += 1;
-                match by_bin.pairs[pixel].get_mut(nth) {
-                    Some(one) => *one = place as u32,
-                    None => by_bin.rest.push((pixel as u32, place as u32)),
+                match nth {
+                    0 => by_bin.first[pixel] = place as u32,
+                    1 => by_bin.second[pixel] = place as u32,
+                    _ => by_bin.rest.push((pixel as u32, place as u32)),
                 }
                 by_bin.weight[place] = weight;
                 by_bin.norm[place] = plan.normalization()[pixel];
@@ -85,60 +93,46 @@ impl ByBin {
                 }
             }
         }
+        if by_bin.second.iter().all(|&place| place as usize == entries) {
+            by_bin.second = Vec::new();
+        }
+        if by_bin.weight.iter().all(|&weight| weight == 1.) {
+            by_bin.weight = Vec::new();
+        }
         by_bin
     }
 
     /// Bytes of its arrays.
     pub fn bytes(&self) -> usize {
         let of_entries = size_of_val(&*self.weight) + size_of_val(&*self.norm) + size_of_val(&*self.dark);
-        let places = size_of_val(&*self.pairs) + size_of_val(&*self.rest) + size_of_val(&*self.starts);
-        of_entries + size_of_val(&*self.variance) + places
+        let of_pixels = size_of_val(&*self.first) + size_of_val(&*self.second) + size_of_val(&*self.rest);
+        of_entries + size_of_val(&*self.variance) + of_pixels + size_of_val(&*self.starts)
     }
 
-    /// Decodes a frame and sums its bins; `plan` is the one that this was made of.
-    ///
-    /// # Errors
-    /// The frame does not decode.
+    /// Decodes frames and sums their bins; `plan` is the one that this was made of. A frame that does not decode is
+    /// an error of its own.
     pub fn integrate(
         &self,
         pipeline: &Pipeline,
         plan: &Plan,
         invalid: &Invalid,
-        frame: &Stored<'_>,
+        frames: &[Stored<'_>],
         scratch: &mut Scratch,
-    ) -> Result<Sums, DecodeError> {
-        let dtype = pipeline.dtype();
-        let len = plan.pixels() * dtype.size();
-        let mut pixels = std::mem::take(&mut scratch.by_bin.frame);
-        pixels.resize(len + SLACK, 0);
-        let decoded = pipeline.decode_over(frame.filter_mask, frame.bytes, &mut pixels, len);
-        let sums = decoded.map(|()| self.accumulate(&pixels[..len], dtype, plan, invalid, scratch));
-        scratch.by_bin.frame = pixels;
+    ) -> Vec<Result<Sums, DecodeError>> {
+        let mut sums = Vec::with_capacity(frames.len());
+        for group in frames.chunks(GROUP) {
+            with_pixel!(pipeline.dtype(), integrate(self, pipeline, plan, invalid, group, scratch, &mut sums));
+        }
         sums
-    }
-
-    /// Sums the bins of a frame of native-endian pixels, row-major; `plan` is the one that this was made of.
-    ///
-    /// # Panics
-    /// If the frame is not exactly as long as the plan's pixels of this type.
-    pub fn accumulate(
-        &self,
-        frame: &[u8],
-        dtype: PixelType,
-        plan: &Plan,
-        invalid: &Invalid,
-        scratch: &mut Scratch,
-    ) -> Sums {
-        assert_eq!(frame.len(), plan.pixels() * dtype.size(), "bytes of a frame of {} {dtype}", plan.pixels());
-        with_pixel!(dtype, accumulate(self, frame, plan, invalid, scratch))
     }
 
     /// Puts the frame's pixels to the places of their entries.
     fn scatter<T: Pixel>(&self, frame: &[u8], raw: &mut [T]) {
-        for (bytes, &[first, second]) in frame.chunks_exact(T::SIZE).zip(&self.pairs) {
-            let pixel = T::read(bytes);
-            raw[first as usize] = pixel;
-            raw[second as usize] = pixel;
+        for (bytes, &place) in frame.chunks_exact(T::SIZE).zip(&self.first) {
+            raw[place as usize] = T::read(bytes);
+        }
+        for (bytes, &place) in frame.chunks_exact(T::SIZE).zip(&self.second) {
+            raw[place as usize] = T::read(bytes);
         }
         for &(pixel, place) in &self.rest {
             raw[place as usize] = T::read(&frame[pixel as usize * T::SIZE..]);
@@ -149,7 +143,7 @@ impl ByBin {
         let range = self.starts[bin]..self.starts[bin + 1];
         Entries {
             raw: &raw[range.clone()],
-            weight: &self.weight[range.clone()],
+            weight: (!self.weight.is_empty()).then(|| &self.weight[range.clone()]),
             norm: &self.norm[range.clone()],
             dark: (!self.dark.is_empty()).then(|| &self.dark[range.clone()]),
             variance: match self.reduction.errors {
@@ -161,16 +155,16 @@ impl ByBin {
         }
     }
 
-    /// The sums of all bins, of raw pixels in the order of the entries.
+    /// The sums of all bins, of the raw pixels of some frames in the order of the entries.
     fn reduce<T: Pixel, S: Steps>(
         &self,
         steps: S,
-        raw: &[T],
+        frames: &[&[T]],
         rule: &InvalidOf<T>,
         plan: &Plan,
         work: &mut Work,
-    ) -> Sums {
-        let mut sums = Totals::of(plan);
+    ) -> Vec<Sums> {
+        let mut totals: Vec<Totals> = frames.iter().map(|_| Totals::of(plan)).collect();
         for bin in 0..plan.nbins() {
             let whole = BinSums {
                 signal: 0.,
@@ -179,10 +173,13 @@ impl ByBin {
                 norm_sq: plan.norm_sq()[bin],
                 count: plan.count()[bin],
             };
-            let is_whole = steps.load_bin(self.entries(bin, raw), rule, work);
-            sums.set(bin, steps.reduce_bin(&self.reduction, work, is_whole.then_some(whole)));
+            for (raw, totals) in frames.iter().zip(&mut totals) {
+                let is_whole = steps.load_bin(self.entries(bin, raw), rule, work);
+                totals.set(bin, steps.reduce_bin(&self.reduction, work, is_whole.then_some(whole)));
+            }
         }
-        sums.finish(plan, self.reduction.errors != ErrorModel::No)
+        let has_variance = self.reduction.errors != ErrorModel::No;
+        totals.into_iter().map(|totals| totals.finish(plan, has_variance)).collect()
     }
 }
 
@@ -219,18 +216,37 @@ impl Totals {
     }
 }
 
-fn accumulate<T: Pixel>(by_bin: &ByBin, frame: &[u8], plan: &Plan, invalid: &Invalid, scratch: &mut Scratch) -> Sums {
-    let memory = &mut scratch.by_bin;
-    let places = by_bin.weight.len() + 1;
-    let kept = memory.raw.take().and_then(|raw| raw.downcast::<Vec<T>>().ok());
-    let mut raw = kept.unwrap_or_default();
-    raw.resize(places, T::read(&[0; 8]));
-    by_bin.scatter(frame, &mut raw);
-    let mut work = std::mem::take(&mut memory.work);
-    let sums = crate::backend::with_isa!(scratch.isa(), |steps| {
-        by_bin.reduce(steps, &raw, &invalid.of::<T>(), plan, &mut work)
-    });
-    scratch.by_bin.work = work;
-    scratch.by_bin.raw = Some(raw);
-    sums
+/// Integrates as many as [`GROUP`] frames.
+fn integrate<T: Pixel>(
+    by_bin: &ByBin,
+    pipeline: &Pipeline,
+    plan: &Plan,
+    invalid: &Invalid,
+    frames: &[Stored<'_>],
+    scratch: &mut Scratch,
+    results: &mut Vec<Result<Sums, DecodeError>>,
+) {
+    let isa = scratch.isa();
+    let Memory { frame: pixels, raw: kept, work } = &mut scratch.by_bin;
+    let raw = kept.take().and_then(|raw| raw.downcast::<Vec<Vec<T>>>().ok());
+    let mut raw = raw.unwrap_or_default();
+    raw.resize_with(raw.len().max(frames.len()), Vec::new);
+    let len = plan.pixels() * T::SIZE;
+    pixels.resize(len + SLACK, 0);
+    let mut decoded = Vec::with_capacity(frames.len());
+    for (frame, raw) in frames.iter().zip(raw.iter_mut()) {
+        let result = pipeline.decode_over(frame.filter_mask, frame.bytes, pixels, len);
+        if result.is_ok() {
+            raw.resize(by_bin.norm.len() + 1, T::read(&[0; 8]));
+            by_bin.scatter(&pixels[..len], raw);
+        }
+        decoded.push(result);
+    }
+    let good: Vec<&[T]> =
+        raw.iter().zip(&decoded).filter(|(_, result)| result.is_ok()).map(|(raw, _)| &raw[..]).collect();
+    let rule = invalid.of::<T>();
+    let sums = crate::backend::with_isa!(isa, |steps| by_bin.reduce(steps, &good, &rule, plan, work));
+    let mut sums = sums.into_iter();
+    results.extend(decoded.into_iter().map(|result| result.map(|()| sums.next().expect("sums of each good frame"))));
+    *kept = Some(raw);
 }

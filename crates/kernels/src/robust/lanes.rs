@@ -6,14 +6,20 @@ const LANES: usize = 16;
 /// Σ f(aᵢ).
 #[inline(always)]
 pub(crate) fn sum(a: &[f64], f: impl Fn(f64) -> f64) -> f64 {
+    sum_of_all(a, |&a| f(a))
+}
+
+/// The same of any list.
+#[inline(always)]
+pub(crate) fn sum_of_all<T>(a: &[T], f: impl Fn(&T) -> f64) -> f64 {
     let mut sums = [0.; LANES];
     let (whole, rest) = a.as_chunks::<LANES>();
     for a in whole {
         for lane in 0..LANES {
-            sums[lane] += f(a[lane]);
+            sums[lane] += f(&a[lane]);
         }
     }
-    for (sum, &a) in sums.iter_mut().zip(rest) {
+    for (sum, a) in sums.iter_mut().zip(rest) {
         *sum += f(a);
     }
     total(sums)

@@ -15,22 +15,22 @@ pub(crate) struct Work {
     pub(super) signal: Vec<f64>,
     /// w n.
     pub(super) norm: Vec<f64>,
-    /// w.
+    /// w; empty where all are 1.
     pub(super) weight: Vec<f64>,
     /// w² v; empty where pixels have no variance of their own.
     pub(super) variance: Vec<f64>,
     /// s / n, for methods that sort: not of the products above, whose rounding would part equal ones.
     pub(super) intensity: Vec<f64>,
     /// Of the method that sorts.
-    pub(super) sorted: Vec<super::quantile::Entry>,
+    pub(super) room: super::quantile::Room,
 }
 
 /// The entries of one bin, as they are for all frames, and its raw pixels.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries<'a, T> {
     pub(crate) raw: &'a [T],
-    /// w.
-    pub(crate) weight: &'a [f32],
+    /// w, unless all are 1.
+    pub(crate) weight: Option<&'a [f32]>,
     /// n.
     pub(crate) norm: &'a [f64],
     /// The dark counts, where there are any.
@@ -56,17 +56,24 @@ impl Work {
     #[inline(always)]
     pub(crate) fn load<T: Pixel>(&mut self, bin: Entries<'_, T>, rule: &InvalidOf<T>) -> bool {
         let Entries { raw, weight, norm, dark, variance, sorts } = bin;
-        let weights = || weight.iter().map(|&weight| f64::from(weight));
         self.weight.clear();
-        self.weight.extend(weights());
         self.norm.clear();
-        self.norm.extend(norm.iter().zip(weights()).map(|(norm, weight)| weight * norm));
         self.signal.clear();
-        match dark {
-            None => self.signal.extend(raw.iter().zip(weights()).map(|(raw, weight)| weight * raw.value())),
-            Some(dark) => {
-                let signals = raw.iter().zip(dark).map(|(raw, dark)| raw.value() - dark);
-                self.signal.extend(signals.zip(weights()).map(|(signal, weight)| weight * signal));
+        let values = raw.iter().map(|raw| raw.value());
+        match (weight, dark) {
+            (None, None) => self.signal.extend(values),
+            (None, Some(dark)) => self.signal.extend(values.zip(dark).map(|(raw, dark)| raw - dark)),
+            (Some(weight), None) => self.signal.extend(values.zip(weight).map(|(raw, &w)| f64::from(w) * raw)),
+            (Some(weight), Some(dark)) => {
+                let signals = values.zip(dark).map(|(raw, dark)| raw - dark);
+                self.signal.extend(signals.zip(weight).map(|(signal, &w)| f64::from(w) * signal));
+            }
+        }
+        match weight {
+            None => self.norm.extend_from_slice(norm),
+            Some(weight) => {
+                self.weight.extend(weight.iter().map(|&w| f64::from(w)));
+                self.norm.extend(norm.iter().zip(weight).map(|(norm, &w)| f64::from(w) * norm));
             }
         }
         self.intensity.clear();
@@ -80,7 +87,13 @@ impl Work {
             Variance::No => {}
             Variance::Counts => {
                 let counts = raw.iter().map(|raw| raw.value().max(1.));
-                self.variance.extend(counts.zip(weights()).map(|(counts, weight)| weight * weight * counts));
+                match weight {
+                    None => self.variance.extend(counts),
+                    Some(weight) => {
+                        let squares = weight.iter().map(|&w| f64::from(w) * f64::from(w));
+                        self.variance.extend(counts.zip(squares).map(|(counts, square)| square * counts));
+                    }
+                }
             }
             Variance::Given(given) => self.variance.extend_from_slice(given),
         }
@@ -97,14 +110,17 @@ impl Work {
 
     /// Keeps the entries for which this holds, given their place, signal and norm; in their order.
     #[inline(always)]
-    fn keep(&mut self, holds: impl Fn(usize, f64, f64) -> bool) {
+    pub(super) fn keep(&mut self, holds: impl Fn(usize, f64, f64) -> bool) {
         let mut kept = 0;
-        let (has_variance, sorts) = (!self.variance.is_empty(), !self.intensity.is_empty());
+        let [has_weight, has_variance, sorts] =
+            [&self.weight, &self.variance, &self.intensity].map(|list| !list.is_empty());
         for entry in 0..self.norm.len() {
             let (signal, norm) = (self.signal[entry], self.norm[entry]);
             self.signal[kept] = signal;
             self.norm[kept] = norm;
-            self.weight[kept] = self.weight[entry];
+            if has_weight {
+                self.weight[kept] = self.weight[entry];
+            }
             if has_variance {
                 self.variance[kept] = self.variance[entry];
             }
@@ -132,7 +148,7 @@ impl Work {
             variance: 0.,
             norm: sum(&self.norm, |norm| norm),
             norm_sq: sum(&self.norm, |norm| norm * norm),
-            count: sum(&self.weight, |weight| weight),
+            count: if self.weight.is_empty() { self.norm.len() as f64 } else { sum(&self.weight, |weight| weight) },
         }
     }
 
