@@ -151,10 +151,8 @@ fn collect(work: &Work, entries: &mut Vec<Entry>, norm: f64, enough: impl Fn(f64
     };
     fill(entries, low, high);
     let within = norms(entries);
-    if !entries.is_empty()
-        && !(low > f64::NEG_INFINITY && enough(below))
-        && (high == f64::INFINITY || enough(below + within))
-    {
+    let is_below = entries.is_empty() || low > f64::NEG_INFINITY && enough(below);
+    if !is_below && (high == f64::INFINITY || enough(below + within)) {
         return below;
     }
     fill(entries, f64::NEG_INFINITY, f64::INFINITY);
