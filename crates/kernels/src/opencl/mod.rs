@@ -18,6 +18,7 @@ mod batch;
 mod device;
 mod discovery;
 mod error;
+mod launch;
 mod layout;
 mod memory;
 mod program;
