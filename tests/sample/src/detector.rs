@@ -31,8 +31,9 @@ const PILATUS_MODULE: [usize; 2] = [195, 487];
 const PILATUS_GAP: [usize; 2] = [17, 7];
 
 /// All of them.
-pub(crate) static DETECTORS: [Detector; 7] = [
+pub(crate) static DETECTORS: [Detector; 8] = [
     pilatus("pilatus-1m", "Pilatus1M", [1043, 981], 0.28),
+    pilatus("pilatus-2m", "Pilatus2M", [1679, 1475], 0.45),
     pilatus("pilatus-300k", "Pilatus300k", [619, 487], 0.15),
     pilatus("pilatus-100k", "Pilatus100k", [195, 487], 0.12),
     eiger("eiger-4m", "Eiger4M", [2167, 2070], [514, 1030], [37, 10], None),

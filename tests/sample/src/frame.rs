@@ -6,7 +6,7 @@ use crate::bitshuffle;
 use crate::dtype::Value;
 use crate::poni::{WAVELENGTH, view};
 use crate::random::Random;
-use crate::{Detector, Options, Powder};
+use crate::{Options, Powder};
 
 /// Rings are Gaussian in 2θ with this standard deviation, in pixels at the centre.
 const RING_WIDTH: f64 = 1.5;
@@ -32,8 +32,9 @@ enum Pixel {
 }
 
 impl Scene {
-    /// Rings of `powder`, with `mean` counts on average over the pixels that count.
-    pub(crate) fn new(detector: &Detector, powder: Powder, mean: f64) -> Self {
+    /// Rings of the powder, with the mean counts asked for on average over the pixels that count.
+    pub(crate) fn new(options: &Options) -> Self {
+        let &Options { detector, powder, mean, gaps, .. } = options;
         let width = RING_WIDTH * detector.pixel / detector.distance;
         let rings = angles(powder);
         let [rows, columns] = detector.shape;
@@ -41,10 +42,11 @@ impl Scene {
             .into_par_iter()
             .map(|pixel| {
                 let (row, column) = (pixel / columns, pixel % columns);
-                match (detector.is_gap(row, column), Random::new(&[pixel as u64]).below(ONE_IN)) {
+                match (gaps && detector.is_gap(row, column), Random::new(&[pixel as u64]).below(ONE_IN)) {
                     (true, _) => Pixel::Gap,
                     (_, 0) => Pixel::Dead,
                     (_, 1) => Pixel::Hot,
+                    _ if powder == Powder::None => Pixel::Lit(1.0),
                     _ => {
                         let (angle, solid_angle) = view(detector, row, column);
                         Pixel::Lit((profile(&rings, width, angle) * solid_angle) as f32)

@@ -59,6 +59,8 @@ pub struct Options {
     pub dtype: Dtype,
     /// What the beam goes through.
     pub powder: Powder,
+    /// Whether the gaps between modules say so; else they count as the rest does.
+    pub gaps: bool,
     /// Mean counts a pixel.
     pub mean: f64,
     /// Chooses the noise.
@@ -78,6 +80,7 @@ impl Default for Options {
             detector,
             dtype: detector.dtype,
             powder: Powder::LaB6,
+            gaps: true,
             mean: 2.0,
             seed: 1,
         }
@@ -169,7 +172,7 @@ pub fn write(root: &Path, options: &Options) -> Result<Dataset, Error> {
     std::fs::create_dir_all(&directory).map_err(io(&directory))?;
 
     let detector = options.detector;
-    let scene = Scene::new(detector, options.powder, options.mean);
+    let scene = Scene::new(options);
     std::fs::write(&dataset.poni, poni::text(detector)).map_err(io(&dataset.poni))?;
     let mask: Vec<u8> = (0..detector.pixels()).map(|pixel| scene.is_hot(pixel).into()).collect();
     std::fs::write(&dataset.mask, edf::bytes(detector.shape, &mask)).map_err(io(&dataset.mask))?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use sample::{Defect, Detector, Dtype, Options, Powder};
 
 /// Write a small, realistic Bliss dataset: powder rings on a detector with gaps.
@@ -28,7 +28,7 @@ struct Args {
     /// Different frames a scan; a longer scan repeats them.
     #[arg(long, value_name = "N", default_value_t = 16)]
     distinct: usize,
-    /// pilatus-1m, pilatus-300k, pilatus-100k, eiger-4m, eiger2-4m, eiger2-cdte-1m or eiger2-cdte-4m.
+    /// pilatus-1m, pilatus-2m, pilatus-300k, pilatus-100k, eiger-4m, eiger2-4m, eiger2-cdte-1m or eiger2-cdte-4m.
     #[arg(long, default_value = "pilatus-1m", value_parser = detector)]
     detector: &'static Detector,
     /// The pixels' type; that which the detector writes by default.
@@ -37,12 +37,21 @@ struct Args {
     /// What the beam goes through.
     #[arg(long, default_value = "lab6")]
     powder: Powder,
+    /// Whether the gaps between modules say that no sensor is there: on or off, where they count as others do.
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    gaps: Switch,
     /// Mean counts a pixel.
     #[arg(long, value_name = "COUNTS", default_value_t = 2.0)]
     mean: f64,
     /// Chooses the noise.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 fn detector(name: &str) -> Result<&'static Detector, String> {
@@ -60,6 +69,7 @@ fn main() -> ExitCode {
         detector: args.detector,
         dtype: args.dtype.unwrap_or(args.detector.dtype),
         powder: args.powder,
+        gaps: args.gaps == Switch::On,
         mean: args.mean,
         seed: args.seed,
     };

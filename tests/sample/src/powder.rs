@@ -11,6 +11,8 @@ pub enum Powder {
     /// Cerium dioxide, NIST SRM 674b.
     #[value(name = "ceo2")]
     CeO2,
+    /// Nothing: the detector is lit evenly.
+    None,
 }
 
 impl Powder {
@@ -19,6 +21,7 @@ impl Powder {
         match self {
             Self::LaB6 => "LaB6",
             Self::CeO2 => "CeO2",
+            Self::None => "even",
         }
     }
 
@@ -28,6 +31,7 @@ impl Powder {
         let table = match self {
             Self::LaB6 => include_str!("../calibrants/LaB6.D"),
             Self::CeO2 => include_str!("../calibrants/CeO2.D"),
+            Self::None => "",
         };
         table.lines().filter(|line| !line.starts_with('#')).filter_map(ring).collect()
     }

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""What others do with the frames of a sample dataset. Prints frames a second, a line a repeat.
+
+Usage: peers.py KIND DATASET REPEATS, with OMP_NUM_THREADS in the environment; KIND is one of those at the end. What is done
+once, such as the sparse matrix, is not counted. 0 where bslz4_to_sparse does not take such pixels, or pyopencl is not there.
+"""
+import ctypes
+import glob
+import importlib.util
+import logging
+import os
+import sys
+import time
+
+logging.disable(logging.CRITICAL)
+import fabio  # noqa: E402
+import h5py  # noqa: E402
+import hdf5plugin  # noqa: E402
+import numpy  # noqa: E402
+import pyFAI  # noqa: E402
+
+kind, dataset, repeats = sys.argv[1], sys.argv[2], int(sys.argv[3])
+NPT, UNIT = 1000, "q_nm^-1"
+METHOD = ("bbox", "csr", "cython")
+UNSPLIT = ("no", "csr", "cython")
+
+
+def geometry():
+    found = pyFAI.load(glob.glob(f"{dataset}/*.poni")[0])
+    # Set once, and not given to each call, which would then look whether it has changed.
+    found.detector.mask = found.detector.mask.astype(bool) | fabio.open(f"{dataset}/mask.edf").data.astype(bool)
+    return found
+
+
+def integrator(name, method=METHOD, errors="poisson", **settings):
+    """One of pyFAI's methods, by its name there."""
+
+    def prepare(data):
+        integrate = getattr(geometry(), name)
+        return lambda index: integrate(data[index], NPT, unit=UNIT, error_model=errors, method=method, **settings)
+
+    return prepare
+
+
+def opencl(data):
+    """pyFAI's engine on the first device; it would take the one in cython without pyopencl."""
+    if importlib.util.find_spec("pyopencl") is None:
+        return None
+    return integrator("integrate1d_ng", ("bbox", "csr", "opencl"))(data)
+
+
+def sparse(data):
+    """A decoder with one bare sum: the matrix is pyFAI's, by pixel."""
+    from bslz4_to_sparse import chunk2sparseCSC
+    from scipy.sparse import csr_matrix
+
+    if data.dtype not in (numpy.uint8, numpy.uint16, numpy.uint32):
+        return None
+    found = geometry()
+    found.integrate1d_ng(data[0], NPT, unit=UNIT, method=METHOD)
+    engine = next(iter(found.engines.values())).engine
+    csr = csr_matrix((engine.data, engine.indices, engine.indptr), shape=(engine.bins, data[0].size))
+    active = (1 - found.detector.mask).astype(numpy.uint8)
+    decoder = chunk2sparseCSC(active, csr.tocsc(), data.dtype)
+    # No pixel is kept for its own sake.
+    beyond = int(numpy.iinfo(data.dtype).max) if data.dtype != numpy.uint32 else 2**31 - 1
+
+    def integrate(index):
+        return decoder(data.id.read_direct_chunk((index, 0, 0))[1], beyond)
+
+    return integrate
+
+
+def decode(data):
+    """C's bitshuffle and LZ4, as hdf5plugin builds them, on the chunk's bytes."""
+    library = os.path.join(hdf5plugin.PLUGIN_PATH, "libh5bshuf.so")
+    decompress = ctypes.CDLL(library).bshuf_decompress_lz4
+    decompress.restype = ctypes.c_int64
+    decompress.argtypes = [ctypes.c_void_p, ctypes.c_void_p] + [ctypes.c_size_t] * 3
+    frame = numpy.empty(data.shape[1:], data.dtype)
+
+    def run(index):
+        chunk = numpy.frombuffer(data.id.read_direct_chunk((index, 0, 0))[1], numpy.uint8)
+        block = int.from_bytes(chunk[8:12].tobytes(), "big") // data.dtype.itemsize
+        read = decompress(chunk[12:].ctypes.data, frame.ctypes.data, frame.size, data.dtype.itemsize, block)
+        assert read == chunk.size - 12, (read, chunk.size)
+        return frame
+
+    # It is the decoder of this data, or the bound means nothing.
+    assert numpy.array_equal(run(0), data[0])
+    return run
+
+
+KINDS = {
+    "pyfai": integrator("integrate1d_ng"),
+    "opencl": opencl,
+    "azimuthal": integrator("integrate1d_ng", errors="azimuthal"),
+    "clip": integrator("sigma_clip_ng", UNSPLIT, thres=5, max_iter=5),
+    "clip-azimuthal": integrator("sigma_clip_ng", UNSPLIT, "azimuthal", thres=5, max_iter=5),
+    "median": integrator("medfilt1d_ng", percentile=50),
+    "sparse": sparse,
+    "decode": decode,
+}
+
+with h5py.File(glob.glob(f"{dataset}/RAW_DATA/*/*/scan0001/*_0000.h5")[0], "r", locking=False) as file:
+    data = file["/entry_0000/measurement/data"]
+    work = KINDS[kind](data)
+    if work is None:
+        print(0)
+        sys.exit()
+    work(0)
+    start = time.perf_counter()
+    work(1)
+    # Some two seconds a repeat, and no frame twice.
+    frames = max(2, min(len(data), int(2 / (time.perf_counter() - start))))
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for index in range(frames):
+            work(index)
+        print(frames / (time.perf_counter() - start))
