@@ -335,16 +335,23 @@ fn planes(block: &[u64], element: usize) -> Vec<u8> {
 
 /// The best and the median time of a call.
 fn time(mut work: impl FnMut()) -> [Duration; 2] {
+    let begun = Instant::now();
     work();
-    let (begun, mut times) = (Instant::now(), Vec::new());
-    while times.len() < 5 || begun.elapsed() < Duration::from_secs(2) {
-        let start = clock();
-        work();
-        times.push(clock() - start);
-    }
+    // The clock may tick in milliseconds only: as often as it takes for one tick to be little.
+    let rounds = (SAMPLE.as_secs_f64() / begun.elapsed().as_secs_f64()).ceil().max(1.) as u32;
+    let mut times: Vec<Duration> = (0..7)
+        .map(|_| {
+            let start = clock();
+            (0..rounds).for_each(|_| work());
+            (clock() - start) / rounds
+        })
+        .collect();
     times.sort_unstable();
     [times[0], times[times.len() / 2]]
 }
+
+/// How long is measured at a time.
+const SAMPLE: Duration = Duration::from_millis(400);
 
 /// This thread's time on the processor, which neighbours disturb less than the clock on the wall; that one where the
 /// kernel does not tell.

@@ -13,6 +13,9 @@ use crate::lz4::Room;
 
 const FILTER: &str = "bitshuffle";
 
+/// Blocks differ in length: so many bytes more than the last one had are brought near.
+const PREFETCH_MORE: usize = 256;
+
 /// What follows the transposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
@@ -142,7 +145,8 @@ impl<'a> Blocks<'a> {
         let (block, offset) = (self.next, self.cursor.offset());
         self.next += 1;
         let read = self.read(len).and_then(|(stored, codec)| match decompress(stored) {
-            true => Ok(()),
+            // The next block is likely to be as long.
+            true => Ok(backend::prefetch(self.cursor.ahead(stored.len() + PREFETCH_MORE))),
             false => Err(Fault::Corrupt { codec, expected: len }),
         });
         read.map_err(|fault| DecodeError::Block { filter: FILTER, block, offset, fault })

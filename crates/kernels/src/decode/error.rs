@@ -50,6 +50,12 @@ impl<'a> Cursor<'a> {
         self.offset
     }
 
+    /// The next bytes, fewer than asked for at the end.
+    pub(crate) fn ahead(&self, len: usize) -> &'a [u8] {
+        let rest = &self.bytes[self.offset..];
+        &rest[..len.min(rest.len())]
+    }
+
     pub(crate) fn take(&mut self, needed: usize) -> Result<&'a [u8], Fault> {
         let rest = &self.bytes[self.offset..];
         let taken = rest.get(..needed).ok_or(Fault::Truncated { needed, left: rest.len() })?;
