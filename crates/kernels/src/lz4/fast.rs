@@ -22,7 +22,15 @@ pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize,
     assert!(SLACK >= 2 * V::WIDTH && out.len() >= len + SLACK && dirty + V::WIDTH <= out.len());
     let end = block.len();
     let source = block.as_ptr();
-    let mut writer = Writer { out: out.as_mut_ptr(), len, at: 0, zero_from: dirty, stored: false };
+    let mut writer = Writer {
+        out: out.as_mut_ptr(),
+        len,
+        at: 0,
+        zero_from: dirty,
+        stored: false,
+        // SAFETY: no memory.
+        tail: unsafe { V::zero() },
+    };
     let mut i = 0;
     loop {
         // SAFETY of the unsafe blocks below: `i` bytes of the block are read, `i <= end`; reads go no further than
@@ -43,19 +51,18 @@ pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize,
         }
         if roomy && literals <= V::WIDTH {
             // SAFETY: at least a register's width is left.
-            unsafe { writer.short_literals::<V>(source.add(i)) };
+            unsafe { writer.short_literals(source.add(i), literals) };
         } else {
             if literals == 15 + 255 {
                 literals += rest_of_length(block, &mut i)?;
             }
             let run = block.get(i..)?.get(..literals)?;
             if i + literals == end {
-                return writer.last_literals::<V>(run);
+                return writer.last_literals(run);
             }
-            writer.long_literals::<V>(run, end - i)?;
+            writer.long_literals(run, end - i)?;
         }
         i += literals;
-        writer.at += literals;
         // A match is followed by one more token at least.
         if writer.at > len || end - i < 3 {
             return None;
@@ -71,8 +78,7 @@ pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize,
         i += 2 + extended;
         if length <= V::WIDTH {
             // SAFETY: the distance is not 0 and does not reach before the start.
-            unsafe { writer.short_match::<V>(distance) };
-            writer.at += length;
+            unsafe { writer.short_match(distance, length) };
             if writer.at > len {
                 return None;
             }
@@ -85,7 +91,7 @@ pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize,
             }
             // SAFETY: the distance is not 0 and does not reach before the start; the length does not reach beyond the
             // end.
-            unsafe { writer.long_match::<V>(distance, length) };
+            unsafe { writer.long_match(distance, length) };
         }
     }
 }
@@ -110,30 +116,38 @@ fn rest_of_length(block: &[u8], i: &mut usize) -> Option<usize> {
 /// Invariants: `out` is good for `len + SLACK` bytes, and for a register's width behind `zero_from`; `at <= len` before
 /// each write, and no register is stored from behind `len`; what was decoded is right in `..at`; all bytes from
 /// `zero_from` on are zero, but, where one was stored, for a register's width from `at`.
-struct Writer {
+struct Writer<V> {
     out: *mut u8,
     len: usize,
     at: usize,
     zero_from: usize,
     /// Whether a register was stored since the last zeros were skipped.
     stored: bool,
+    /// The last bytes before `at`, where the register can tell them.
+    tail: V,
 }
 
-impl Writer {
-    /// Writes a register's width of literals; the caller then moves on by as many as there are.
+impl<V: Vector> Writer<V> {
+    /// Writes a register's width of literals, and moves on by as many as there are.
     ///
     /// # Safety
     /// `from` is good for a register's width; and as for [`decode`].
     #[inline(always)]
-    unsafe fn short_literals<V: Vector>(&mut self, from: *const u8) {
+    unsafe fn short_literals(&mut self, from: *const u8, literals: usize) {
         self.stored = true;
         // SAFETY: `at <= len`, and the slack is at least a register's width.
-        unsafe { V::load(from).store(self.out.add(self.at)) };
+        unsafe {
+            let bytes = V::load(from);
+            bytes.store(self.out.add(self.at));
+            self.tail = self.tail.followed_by(bytes, literals);
+        }
+        self.at += literals;
     }
 
-    /// Writes a run of literals, behind the first of which `readable` bytes of the block are left.
+    /// Writes a run of more literals than a register holds, behind the first of which `readable` bytes of the block are left, or of
+    /// fewer where the block ends soon; and moves on.
     #[inline(always)]
-    fn long_literals<V: Vector>(&mut self, run: &[u8], readable: usize) -> Option<()> {
+    fn long_literals(&mut self, run: &[u8], readable: usize) -> Option<()> {
         if run.len() > self.len - self.at {
             return None;
         }
@@ -149,17 +163,19 @@ impl Writer {
             // SAFETY: the run fits, as compared above, and the block is not in `out`.
             unsafe { std::ptr::copy_nonoverlapping(from, to, run.len()) };
         }
+        self.at += run.len();
+        self.reread();
         Some(())
     }
 
     /// The end of the block: where the room is zero from, if the block is whole.
     #[inline(always)]
-    fn last_literals<V: Vector>(mut self, run: &[u8]) -> Option<usize> {
+    fn last_literals(mut self, run: &[u8]) -> Option<usize> {
         if run.len() != self.len - self.at {
             return None;
         }
         if run.iter().all(|&byte| byte == 0) {
-            self.skip_zeros::<V>(run.len());
+            self.skip_zeros(run.len());
             return Some(self.zero_from);
         }
         // SAFETY: the run ends at `len`, and the block is not in `out`.
@@ -167,16 +183,22 @@ impl Writer {
         Some(self.zero_from.max(self.at + V::WIDTH.max(run.len())))
     }
 
-    /// Writes a register's width of a match; the caller then moves on by its length.
+    /// Writes a register's width of a match, and moves on by its length.
     ///
     /// # Safety
     /// `1 <= distance <= at`; and as for [`decode`].
     #[inline(always)]
-    unsafe fn short_match<V: Vector>(&mut self, distance: usize) {
+    unsafe fn short_match(&mut self, distance: usize, length: usize) {
         self.stored = true;
         // SAFETY: the read starts at or behind the start and before `at <= len`, the write at `at`; the slack is at
         // least a register's width.
-        unsafe { V::period(self.out.add(self.at - distance), distance).store(self.out.add(self.at)) };
+        unsafe {
+            let to = self.out.add(self.at);
+            let bytes = self.tail.recall(to, distance);
+            bytes.store(to);
+            self.tail = self.tail.followed_by(bytes, length);
+        }
+        self.at += length;
     }
 
     /// Writes a match of any length, and moves on.
@@ -184,7 +206,7 @@ impl Writer {
     /// # Safety
     /// `1 <= distance <= at` and `length <= len - at`; and as for [`decode`].
     #[inline(always)]
-    unsafe fn long_match<V: Vector>(&mut self, distance: usize, length: usize) {
+    unsafe fn long_match(&mut self, distance: usize, length: usize) {
         let (from, to) = (self.out.wrapping_add(self.at - distance), self.out.wrapping_add(self.at));
         if distance >= V::WIDTH {
             self.stored = true;
@@ -193,13 +215,15 @@ impl Writer {
                 unsafe { V::load(from.add(k)).store(to.add(k)) };
             }
             self.at += length;
+            self.reread();
             return;
         }
         // SAFETY: as for a short match.
-        let period = unsafe { V::period(from, distance) };
+        let period = unsafe { self.tail.recall(to, distance) };
         // SAFETY: no memory.
         if unsafe { period.is_zero() } {
-            self.skip_zeros::<V>(length);
+            self.skip_zeros(length);
+            self.tail = period;
             return;
         }
         self.stored = true;
@@ -208,11 +232,24 @@ impl Writer {
             unsafe { period.store(to.add(k)) };
         }
         self.at += length;
+        self.reread();
+    }
+
+    /// Takes the last bytes from where they were written.
+    #[inline(always)]
+    fn reread(&mut self) {
+        // SAFETY: the bytes before `at` are part of `out`, which is good for a register's width at its start.
+        self.tail = unsafe {
+            match self.at.checked_sub(V::WIDTH) {
+                Some(from) => V::load(self.out.add(from)),
+                None => V::zero().followed_by(V::load(self.out), self.at),
+            }
+        };
     }
 
     /// Moves on by zeros. They are written where the room is not zero yet, after which it is zero from there on.
     #[inline(always)]
-    fn skip_zeros<V: Vector>(&mut self, length: usize) {
+    fn skip_zeros(&mut self, length: usize) {
         let until = if self.stored { self.zero_from.max(self.at + V::WIDTH) } else { self.zero_from };
         if self.at < until {
             for k in (self.at..until).step_by(V::WIDTH) {

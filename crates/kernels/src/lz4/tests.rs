@@ -176,7 +176,7 @@ fn differ_all(cases: u64) {
 
 #[test]
 fn fast_decoders_agree_with_the_oracle() {
-    differ_all(30_000);
+    differ_all(400_000);
 }
 
 /// `cargo test --release -p azpipe-kernels millions -- --ignored`

@@ -20,9 +20,14 @@ pub(crate) trait Vector: Copy {
 
     unsafe fn is_zero(self) -> bool;
 
-    /// The register's worth of the period that starts at `from` and is `distance` bytes long; with a distance of
-    /// [`Vector::WIDTH`] or more, the bytes as they are.
-    unsafe fn period(from: *const u8, distance: usize) -> Self;
+    /// What a decoder has to do to know its last [`Vector::WIDTH`] bytes of output, if the register can do it; else any register.
+    /// Reading back what was just stored would wait until the store is done, some forty cycles for a match of a few bytes.
+    ///
+    /// This register, followed by the first `count` bytes of `next`, `count <= WIDTH`: the last bytes of both.
+    unsafe fn followed_by(self, next: Self, count: usize) -> Self;
+
+    /// The bytes of a match that starts `1 <= distance <= at` bytes before `at`; this register holds the last bytes before `at`.
+    unsafe fn recall(self, at: *const u8, distance: usize) -> Self;
 
     /// The greatest multiple of a distance that the register holds: period and register come together again there.
     fn step(distance: usize) -> usize {
@@ -38,13 +43,39 @@ pub(crate) struct Wide32(__m256i);
 #[derive(Clone, Copy)]
 pub(crate) struct Wide64(__m512i);
 
-/// In row `d`, byte `k` is `k % d`: where the bytes of a period come from.
-const PERIODS: [[u8; 64]; 65] = {
+/// In row `d`, byte `k` is `k % d` from the register's last `d` bytes: where the bytes of a match come from.
+const LAST_PERIODS: [[u8; 64]; 65] = {
     let mut rows = [[0; 64]; 65];
     let mut row = 1;
     while row <= 64 {
         let mut k = 0;
         while k < 64 {
+            rows[row][k] = (64 - row + k % row) as u8;
+            k += 1;
+        }
+        row += 1;
+    }
+    rows
+};
+
+/// The bytes' numbers.
+const COUNT: [u8; 64] = {
+    let mut bytes = [0; 64];
+    let mut k = 0;
+    while k < 64 {
+        bytes[k] = k as u8;
+        k += 1;
+    }
+    bytes
+};
+
+/// In row `d`, byte `k` is `k % d`: where the bytes of a period come from.
+const PERIODS: [[u8; 16]; 33] = {
+    let mut rows = [[0; 16]; 33];
+    let mut row = 1;
+    while row <= 32 {
+        let mut k = 0;
+        while k < 16 {
             rows[row][k] = (k % row) as u8;
             k += 1;
         }
@@ -97,8 +128,16 @@ impl Vector for Wide32 {
     }
 
     #[inline(always)]
-    unsafe fn period(from: *const u8, distance: usize) -> Wide32 {
+    unsafe fn followed_by(self, _: Wide32, _: usize) -> Wide32 {
+        self
+    }
+
+    /// The register's worth of the period that starts at `from` and is `distance` bytes long; with a distance of
+    /// [`Vector::WIDTH`] or more, the bytes as they are.
+    #[inline(always)]
+    unsafe fn recall(self, at: *const u8, distance: usize) -> Wide32 {
         let row = distance.min(32);
+        let from = at.wrapping_sub(distance);
         let (lower, [upper_low, upper_high]) = (&PERIODS[row], &UPPER_PERIODS[row]);
         unsafe {
             let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(16).cast()));
@@ -135,10 +174,24 @@ impl Vector for Wide64 {
     }
 
     #[inline(always)]
-    unsafe fn period(from: *const u8, distance: usize) -> Wide64 {
+    unsafe fn followed_by(self, next: Wide64, count: usize) -> Wide64 {
         unsafe {
-            let index = _mm512_loadu_si512(PERIODS[distance.min(64)].as_ptr().cast());
-            Wide64(_mm512_permutexvar_epi8(index, _mm512_loadu_si512(from.cast())))
+            let numbers = _mm512_loadu_si512(COUNT.as_ptr().cast());
+            let index = _mm512_add_epi8(numbers, _mm512_set1_epi8(count as i8));
+            Wide64(_mm512_permutex2var_epi8(self.0, index, next.0))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn recall(self, at: *const u8, distance: usize) -> Wide64 {
+        unsafe {
+            let index = _mm512_loadu_si512(LAST_PERIODS[distance.min(64)].as_ptr().cast());
+            let last = _mm512_permutexvar_epi8(index, self.0);
+            // From memory, but only what was stored a while ago; without a branch, for none could be foretold.
+            let is_far = distance > 64;
+            let far = if is_far { at.wrapping_sub(distance) } else { COUNT.as_ptr() };
+            let mask = u64::from(is_far).wrapping_neg();
+            Wide64(_mm512_mask_loadu_epi8(last, mask, far.cast()))
         }
     }
 }
