@@ -145,8 +145,11 @@ impl<'a> Blocks<'a> {
         let (block, offset) = (self.next, self.cursor.offset());
         self.next += 1;
         let read = self.read(len).and_then(|(stored, codec)| match decompress(stored) {
-            // The next block is likely to be as long.
-            true => Ok(backend::prefetch(self.cursor.ahead(stored.len() + PREFETCH_MORE))),
+            true => {
+                // The next block is likely to be as long.
+                backend::prefetch(self.cursor.ahead(stored.len() + PREFETCH_MORE));
+                Ok(())
+            }
             false => Err(Fault::Corrupt { codec, expected: len }),
         });
         read.map_err(|fault| DecodeError::Block { filter: FILTER, block, offset, fault })
