@@ -63,12 +63,16 @@ impl Crew<'_> {
 
     /// How many windows may be at work, or done and waiting for an earlier one: a slow file must not
     /// make the rows of all others pile up.
-    fn ahead(&self) -> usize {
+    pub fn ahead(&self) -> usize {
         // Signal and variance, and the three weights of a frame with invalid pixels.
-        let bins = self.passes.iter().map(|pass| pass.together.bins()).max().unwrap_or(0);
-        let row = 5 * size_of::<f64>() * bins;
+        let row = 5 * size_of::<f64>() * self.bins();
         let windows = MOST_WAITING / (row * self.windows.longest()).max(1);
         windows.clamp(self.threads, 4 * self.threads)
+    }
+
+    /// Bins of all patterns of a frame.
+    pub fn bins(&self) -> usize {
+        self.passes.iter().map(|pass| pass.together.bins()).max().unwrap_or(0)
     }
 
     /// A thread: a window for each ticket.

@@ -10,6 +10,7 @@ mod crew;
 mod devices;
 mod engine;
 mod job;
+mod memory;
 mod monitor;
 mod offload;
 mod pass;

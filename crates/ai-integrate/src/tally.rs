@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use integrator::Ways;
 use integrator::opencl::DeviceError;
 use manners::{Filter, Stop};
 use patterns::Status;
@@ -20,6 +21,10 @@ pub struct Tally {
     done: Vec<Vec<u64>>,
     /// Frames that were dealt with.
     frames: usize,
+    /// Which ways the frames took through the kernels.
+    pub ways: Ways,
+    /// Frames that were put together from chunks.
+    pub in_pieces: u64,
     /// Stored bytes that were read.
     pub read_bytes: u64,
     /// By recipe, frames that a device integrated, and bytes that were sent to it.
@@ -51,6 +56,8 @@ impl Tally {
         self.seconds.read += window.read;
         self.seconds.integrate += window.integrate;
         self.frames += window.frames;
+        self.ways += window.ways;
+        self.in_pieces += window.in_pieces;
         for (recipe, frames, sent_bytes) in window.by_device {
             let (all, bytes) = &mut self.by_device[recipe];
             *all += frames;

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use integrator::opencl::DeviceError;
+use integrator::{PixelType, Scratch};
 use manners::{Filter, Stop};
 use patterns::part;
 use records::{Absent, Fail, Spans, Task, TaskResult};
@@ -12,6 +13,7 @@ use crate::args::Args;
 use crate::crew::Crew;
 use crate::engine::Methods;
 use crate::job::Job;
+use crate::memory;
 use crate::offload::Offload;
 use crate::pass::Pass;
 use crate::sources::Sources;
@@ -166,6 +168,13 @@ impl<'a> Runner<'a> {
             self.offload.say(self.filter, "OpenCL", format_args!("not made for {why}"));
         }
         let crew = Crew { filter: self.filter, threads, batch, passes: &passes, berth, sources: &sources, windows };
+        self.filter.note(1, || {
+            let [rows, columns] = scan.shape;
+            let size = scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
+            let stored = jobs[0].task.bytes / jobs[0].task.range.count().max(1);
+            let expected = memory::expected(jobs, &crew, stored, rows * columns * size) >> 20;
+            format!("task {}: memory expected: {expected} MiB with {threads} threads", jobs[0].task.id)
+        });
         crew.work(|window| {
             let began = Instant::now();
             window.warnings.iter().for_each(|warning| self.filter.warn(warning));
@@ -178,6 +187,15 @@ impl<'a> Runner<'a> {
             tally.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
+        self.filter.note(1, || {
+            let pieces = match tally.in_pieces {
+                0 => String::new(),
+                frames => format!(", {frames} of them from pieces"),
+            };
+            let peak =
+                memory::peak().map_or(String::new(), |bytes| format!("; memory at the most: {} MiB", bytes >> 20));
+            format!("task {}: {:?}: {}{pieces}{peak}", jobs[0].task.id, Scratch::default().isa(), tally.ways)
+        });
         if let Some((why, berth)) = tally.trouble.take().zip(berth) {
             self.offload.say(self.filter, &berth.device.description().label(), &why);
             if matches!(why, DeviceError::Wrong(_)) {

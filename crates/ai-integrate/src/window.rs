@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
 use integrator::opencl::DeviceError;
-use integrator::{AssembleError, Assembled, Assembler, Scratch, Stored, Sums};
+use integrator::{AssembleError, Assembled, Assembler, Scratch, Stored, Sums, Ways};
 use patterns::{Row, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -25,6 +25,10 @@ pub struct Yield {
     pub losses: Vec<(u64, usize, Loss)>,
     /// What is suspicious about the frames.
     pub warnings: Vec<String>,
+    /// Which ways the frames took through the kernels.
+    pub ways: Ways,
+    /// Frames that were put together from chunks.
+    pub in_pieces: u64,
     /// Stored bytes read.
     pub read_bytes: u64,
     /// Frames that a device integrated, and bytes sent to it, each with the recipe's place in the task.
@@ -93,6 +97,7 @@ impl<'a> Worker<'a> {
             }
             self.sources.release(index, run.len() as u64);
         }
+        out.ways = self.scratch.take_ways();
         out.rows.sort_by_key(|(_, row)| row.frame);
         out
     }
@@ -115,6 +120,7 @@ impl<'a> Worker<'a> {
         let read = Instant::now();
         let pass = &self.passes[places[0].set];
         self.integrate(pass, open, &batch, out);
+        out.in_pieces += in_pieces.len() as u64;
         in_pieces.into_iter().for_each(|(place, chunks)| self.assemble(pass, open, place, &chunks, out));
         out.read += (read - began).as_secs_f64();
         out.integrate += read.elapsed().as_secs_f64();

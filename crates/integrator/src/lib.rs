@@ -21,5 +21,5 @@ pub use assemble::{AssembleError, Assembler};
 pub use error::Error;
 pub use integrator::{Axis, Decoder, Integrator};
 pub use kernels::sections::{Memory, SectionError};
-pub use kernels::{DecodeError, PixelType, Scratch, Stored, Sums, opencl};
+pub use kernels::{DecodeError, PixelType, Scratch, Stored, Sums, Ways, opencl};
 pub use together::{Assembled, Together};

@@ -9,6 +9,7 @@ use crate::pixel::{Pixel, with_pixel};
 use crate::plan::Plan;
 use crate::robust;
 use crate::sums::Sums;
+use crate::ways::Ways;
 
 #[cfg(target_arch = "x86_64")]
 use crate::backend::{Avx2, Avx512, Avx512Gfni};
@@ -31,6 +32,7 @@ pub struct Scratch {
     eight: Option<Box<Workspace<8>>>,
     sixteen: Option<Box<Workspace<16>>>,
     pub(crate) by_bin: robust::Memory,
+    pub(crate) ways: Ways,
 }
 
 /// Frames that are decoded whole before they are summed, at a time: a compromise between memory and speed, which with
@@ -47,12 +49,25 @@ impl Scratch {
     /// For one instruction set; the portable one where the processor lacks it.
     pub fn new(isa: Isa) -> Scratch {
         let isa = if Isa::available().contains(&isa) { isa } else { Isa::Portable };
-        Scratch { isa, frames: Vec::new(), one: None, eight: None, sixteen: None, by_bin: robust::Memory::default() }
+        Scratch {
+            isa,
+            frames: Vec::new(),
+            one: None,
+            eight: None,
+            sixteen: None,
+            by_bin: robust::Memory::default(),
+            ways: Ways::default(),
+        }
     }
 
     /// The instruction set in use.
     pub fn isa(&self) -> Isa {
         self.isa
+    }
+
+    /// Which ways frames took since this was asked last.
+    pub fn take_ways(&mut self) -> Ways {
+        std::mem::take(&mut self.ways)
     }
 
     /// How many frames a call takes best, or a multiple of it.
@@ -134,11 +149,16 @@ fn integrate<T: Pixel>(
     let (direct, decoded): (Vec<usize>, Vec<usize>) = (0..frames.len()).partition(|&i| is_direct(&frames[i]));
 
     for batch in direct.chunks(scratch.lanes()) {
-        for alike in &groups {
+        for (group, alike) in groups.iter().enumerate() {
             let open = |&i: &usize| open_direct(pipeline, &frames[i], frame_bytes);
-            scratch.integrate_into(&mut rows, batch, alike, batch.iter().map(open).collect());
+            let sources: Vec<_> = batch.iter().map(open).collect();
+            if group == 0 {
+                sources.iter().flatten().for_each(|source| scratch.ways += source.way(&alike.rules));
+            }
+            scratch.integrate_into(&mut rows, batch, alike, sources);
         }
     }
+    scratch.ways.decoded += decoded.len() as u64;
     for batch in decoded.chunks(DECODED) {
         let mut memory = std::mem::take(&mut scratch.frames);
         memory.resize_with(DECODED, Vec::new);

@@ -22,6 +22,7 @@ mod scalar;
 pub mod sections;
 mod sums;
 mod twofold;
+mod ways;
 
 pub use backend::Isa;
 pub use batch::{Scratch, Stored, integrate_batch, integrate_by_all};
@@ -33,3 +34,4 @@ pub use plan::{ErrorModel, Plan, PlanError};
 pub use robust::{ByBin, Statistic};
 pub use scalar::accumulate;
 pub use sums::{Exception, Sums};
+pub use ways::Ways;

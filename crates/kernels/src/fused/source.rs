@@ -10,6 +10,7 @@ use crate::decode::bitshuffle::{Bitshuffle, Blocks, Codec};
 use crate::invalid::InvalidOf;
 use crate::order::TILE;
 use crate::pixel::Pixel;
+use crate::ways::Ways;
 
 /// What a source needs to know of the tile that it reads.
 #[derive(Clone, Copy)]
@@ -80,6 +81,17 @@ impl<'a> BlockSource<'a> {
 }
 
 impl Source<'_> {
+    /// The way that one frame takes from here.
+    pub(crate) fn way<T>(&self, rules: &Rules<T>) -> Ways {
+        match self {
+            Source::Blocks(source) if source.by_planes && rules.planes.is_some() => {
+                Ways { planes: 1, ..Ways::default() }
+            }
+            Source::Blocks(_) => Ways { unshuffled: 1, ..Ways::default() },
+            Source::Native(_) => Ways { native: 1, ..Ways::default() },
+        }
+    }
+
     /// Reads the next tile into a lane.
     pub(crate) fn read<T: Pixel, B: Steps>(
         &mut self,

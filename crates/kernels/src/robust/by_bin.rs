@@ -123,6 +123,7 @@ impl ByBin {
         for group in frames.chunks(GROUP) {
             with_pixel!(pipeline.dtype(), integrate(self, pipeline, plan, invalid, group, scratch, &mut sums));
         }
+        scratch.ways.by_bin += frames.len() as u64;
         sums
     }
 

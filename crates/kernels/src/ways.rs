@@ -1,0 +1,59 @@
+//! Which way frames took through the kernels, so that nobody has to guess why a codec is slow.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// How many frames took each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    /// Summed block by block from their bit planes, as they were decompressed: the fastest.
+    pub planes: u64,
+    /// Block by block too, but unshuffled first: the invalid values share no bit that is set, or no block holds whole
+    /// tiles.
+    pub unshuffled: u64,
+    /// Summed as they are stored.
+    pub native: u64,
+    /// Decoded whole, and then summed.
+    pub decoded: u64,
+    /// Decoded whole, and put in the order of the bins.
+    pub by_bin: u64,
+}
+
+impl AddAssign for Ways {
+    fn add_assign(&mut self, more: Ways) {
+        self.planes += more.planes;
+        self.unshuffled += more.unshuffled;
+        self.native += more.native;
+        self.decoded += more.decoded;
+        self.by_bin += more.by_bin;
+    }
+}
+
+impl fmt::Display for Ways {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [
+            (self.planes, "from bit planes"),
+            (self.unshuffled, "from unshuffled blocks"),
+            (self.native, "as stored"),
+            (self.decoded, "decoded whole"),
+            (self.by_bin, "by bin"),
+        ];
+        let taken = all.iter().filter(|(frames, _)| *frames > 0);
+        let taken: Vec<String> = taken.map(|(frames, way)| format!("{frames} frames {way}")).collect();
+        f.write_str(if taken.is_empty() { "no frames" } else { "" })?;
+        f.write_str(&taken.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_ways_that_were_taken_are_told() {
+        let mut ways = Ways { planes: 30, ..Ways::default() };
+        ways += Ways { planes: 2, decoded: 1, ..Ways::default() };
+        assert_eq!(ways.to_string(), "32 frames from bit planes, 1 frames decoded whole");
+        assert_eq!(Ways::default().to_string(), "no frames");
+    }
+}
