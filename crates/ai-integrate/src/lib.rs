@@ -59,6 +59,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         filter.drain_at(deadline);
     }
     let offload = Offload::choose(&args, &environment)?;
+    filter.take_signals_back();
     let engines = usize::from(args.engines) * offload.devices().max(1);
     let threads = args.threads.map_or_else(|| (cpu::budget() / engines).max(1), usize::from);
     if engines * threads > MOST_THREADS {

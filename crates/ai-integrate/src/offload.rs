@@ -61,6 +61,7 @@ impl Offload {
         let open = || {
             let settings = Settings { cache: Some(out.join(".azpipe/opencl")), ..Settings::default() };
             let opened = Device::open(&seat.description, settings);
+            filter.take_signals_back();
             opened.map(Arc::new).inspect_err(|why| self.say(filter, &seat.description.name, why)).ok()
         };
         let device = seat.device.get_or_init(open).clone()?;

@@ -144,6 +144,11 @@ impl Filter {
         signal::drain_first();
     }
 
+    /// Takes the signals back, should a library that was just loaded or set to work have taken them.
+    pub fn take_signals_back(&self) {
+        signal::take_back();
+    }
+
     /// Drains at this time. The first call counts.
     pub fn drain_at(&self, deadline: Instant) {
         let _ = self.deadline.set(deadline);

@@ -36,6 +36,8 @@ struct Wish {
 static STOP: Wish = Wish::new();
 static DRAIN: Wish = Wish::new();
 static DRAINS: AtomicBool = AtomicBool::new(false);
+/// Whether SIGINT was ignored when the process started.
+static IGNORES_INT: AtomicBool = AtomicBool::new(false);
 
 impl Wish {
     const fn new() -> Self {
@@ -85,17 +87,35 @@ impl Wish {
 pub fn catch() -> io::Result<()> {
     STOP.open()?;
     DRAIN.open()?;
-    // Interrupted reads and writes go on: every wait of a filter is a poll, which is not restarted.
-    let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
-        // SAFETY: the handler calls async-signal-safe functions alone (see `on_signal`).
-        let before = unsafe { sigaction(signal, &action) }?;
+    for (signal, before) in handle()? {
         if signal == Signal::SIGINT && matches!(before.handler(), SigHandler::SigIgn) {
+            IGNORES_INT.store(true, SeqCst);
             // SAFETY: puts back what the process was started with.
             unsafe { sigaction(signal, &before) }?;
         }
     }
     Ok(())
+}
+
+/// Takes the signals of [`catch`] back from a library that took them when it was loaded or began to work, as LLVM does in some
+/// OpenCL drivers.
+pub(crate) fn take_back() {
+    // What could be caught once can be caught again.
+    let _ = handle();
+    if IGNORES_INT.load(SeqCst) {
+        let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+        // SAFETY: ignoring calls nothing.
+        let _ = unsafe { sigaction(Signal::SIGINT, &ignore) };
+    }
+}
+
+/// Has [`on_signal`] handle the signals; what did so before.
+fn handle() -> io::Result<[(Signal, SigAction); 3]> {
+    // Interrupted reads and writes go on: every wait of a filter is a poll, which is not restarted.
+    let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler calls async-signal-safe functions alone (see `on_signal`).
+    let take = |signal| unsafe { sigaction(signal, &action) }.map(|before| (signal, before));
+    Ok([take(Signal::SIGINT)?, take(Signal::SIGTERM)?, take(Signal::SIGUSR1)?])
 }
 
 /// Touches atomics, `clock_gettime`, `write`, `sigaction` and `raise`: all async-signal-safe. The
