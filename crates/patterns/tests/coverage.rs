@@ -45,8 +45,8 @@ fn a_touched_source_makes_its_own_frames_stale() {
 #[test]
 fn what_was_lost_on_the_way_is_tried_again() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, acquisition) = (recipe(), acquisition(7, |_| 7));
-    let task = task(&acquisition, &recipe, &Spans::all(7));
+    let (recipe, acquisition) = (recipe(), acquisition(8, |_| 7));
+    let task = task(&acquisition, &recipe, &Spans::all(8));
     let rows = (0..8).zip(Status::ALL).map(|(frame, status)| match status {
         Status::Ok | Status::Monitor | Status::MonitorPending => Row { status, ..row(frame) },
         lost => Row::lost(frame, lost, 1.0),
