@@ -20,10 +20,8 @@ pub(crate) trait Vector: Copy {
 
     unsafe fn is_zero(self) -> bool;
 
-    /// What a decoder has to do to know its last [`Vector::WIDTH`] bytes of output, if the register can do it; else any register.
-    /// Reading back what was just stored would wait until the store is done, some forty cycles for a match of a few bytes.
-    ///
-    /// This register, followed by the first `count` bytes of `next`, `count <= WIDTH`: the last bytes of both.
+    /// The last bytes of both: of this register, followed by the first `count` bytes of `next`, `count <= WIDTH`. So a decoder knows
+    /// its last output without reading it back, which would wait until the store is done; a register that can't do this stays as it is.
     unsafe fn followed_by(self, next: Self, count: usize) -> Self;
 
     /// The bytes of a match that starts `1 <= distance <= at` bytes before `at`; this register holds the last bytes before `at`.
