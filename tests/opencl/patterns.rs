@@ -95,6 +95,26 @@ fn auto_takes_no_processor_for_a_gpu() {
 }
 
 #[test]
+fn all_devices_have_their_share_of_the_work() {
+    if !driver::is_there() {
+        return;
+    }
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=1"]);
+    // Devices take tasks as they come, so the kernels are compiled before: it takes one device longer than another.
+    driver::integrate(&["--engine", "opencl"], &tasks, &[]).good();
+    let ran = driver::integrate(&["--engine", "opencl", "--force", "--threads", "1"], &tasks, &[]).good();
+    let results = ran.records("result");
+    let by = |number: usize| {
+        let is_by = |result: &&Value| result["device"].as_str().expect("a name").ends_with(&format!("({number})"));
+        results.iter().filter(is_by).count()
+    };
+    let (first, second) = (by(0), by(1));
+    assert_eq!(first + second, results.len(), "{}", ran.stdout);
+    assert!(first.min(second) * 4 >= results.len(), "{first} and {second} of {}", results.len());
+}
+
+#[test]
 fn kernels_are_compiled_once_for_an_output_root() {
     if !driver::is_there() {
         return;
@@ -116,4 +136,8 @@ fn kernels_are_compiled_once_for_an_output_root() {
     std::fs::write(&binary, "damaged").expect("written");
     assert_eq!(digest(driver::integrate(&["--engine", "opencl", "--force"], &tasks, &[])), first);
     assert!(std::fs::metadata(binary).expect("there").len() > 100, "made anew");
+    let elsewhere = site.path("kept");
+    let flags = ["--engine", "opencl", "--force", "--cache", elsewhere.to_str().expect("UTF-8")];
+    assert_eq!(digest(driver::integrate(&flags, &tasks, &[])), first);
+    assert_eq!(std::fs::read_dir(elsewhere.join("opencl")).expect("a cache").count(), 1);
 }

@@ -14,6 +14,8 @@ const TOLERANCE: f64 = 1e-6;
 pub struct Berth {
     /// The device.
     pub device: Arc<Device>,
+    /// What results and warnings call it.
+    pub label: String,
     /// Queues a thread.
     pub queues: usize,
     /// The frames that the processor integrates, too.

@@ -42,8 +42,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
-    /// Keep matrices in this directory, or `none`: they are made once, and mapped by all processes of a machine
-    /// [default: .azpipe/matrix below the output root]
+    /// Keep matrices, and kernels compiled for OpenCL devices, in this directory, or `none`: they are made once, and
+    /// matrices are mapped by all processes of a machine [default: .azpipe below the output root]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cache: Option<PathBuf>,
 
@@ -78,6 +78,14 @@ impl Args {
             None => Some(out.join(".azpipe/matrix")),
             Some(none) if none.as_os_str() == "none" => None,
             Some(directory) => Some(directory.clone()),
+        }
+    }
+
+    /// Where compiled kernels are kept for results below `out`; `None` for nowhere.
+    pub fn kernels_for(&self, out: &Path) -> Option<PathBuf> {
+        match &self.cache {
+            None => Some(out.join(".azpipe/opencl")),
+            Some(_) => self.cache_for(out).map(|directory| directory.join("opencl")),
         }
     }
 }

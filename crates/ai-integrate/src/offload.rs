@@ -1,7 +1,7 @@
 //! The OpenCL devices of a run: which engine has which, and what is said where one is of no use.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use integrator::opencl::{Description, Device, Settings};
@@ -20,6 +20,8 @@ pub struct Offload {
 /// A device, opened when it is first needed.
 struct Seat {
     description: Description,
+    /// What results and warnings call it.
+    label: String,
     device: OnceLock<Option<Arc<Device>>>,
 }
 
@@ -45,8 +47,7 @@ impl Offload {
                 devices::chosen(&all, words, environment).map_err(no_device)?
             }
         };
-        let seat = |(_, description)| Seat { description, device: OnceLock::new() };
-        Ok(Self { seats: found.into_iter().map(seat).collect(), said: Mutex::default() })
+        Ok(Self { seats: seats(found), said: Mutex::default() })
     }
 
     /// How many devices.
@@ -54,19 +55,19 @@ impl Offload {
         self.seats.len()
     }
 
-    /// The device of an engine, for a task with this output root: engines have the devices in turn. `None` without
-    /// devices, and for one that is of no use any more, which is said once.
-    pub fn device(&self, engine: usize, out: &Path, filter: &Filter) -> Option<Arc<Device>> {
+    /// The device of an engine, and what to call it: engines have the devices in turn. `cache` is where compiled kernels are kept.
+    /// `None` without devices, and for one that is of no use any more, which is said once.
+    pub fn device(&self, engine: usize, cache: Option<PathBuf>, filter: &Filter) -> Option<(Arc<Device>, String)> {
         let seat = self.seats.get(engine % self.seats.len().max(1))?;
         let open = || {
-            let settings = Settings { cache: Some(out.join(".azpipe/opencl")), ..Settings::default() };
+            let settings = Settings { cache, ..Settings::default() };
             let opened = Device::open(&seat.description, settings);
             filter.take_signals_back();
-            opened.map(Arc::new).inspect_err(|why| self.say(filter, &seat.description.name, why)).ok()
+            opened.map(Arc::new).inspect_err(|why| self.say(filter, &seat.label, why)).ok()
         };
         let device = seat.device.get_or_init(open).clone()?;
-        device.trouble().inspect(|why| self.say(filter, &seat.description.name, why));
-        device.trouble().is_none().then_some(device)
+        device.trouble().inspect(|why| self.say(filter, &seat.label, why));
+        device.trouble().is_none().then(|| (device, seat.label.clone()))
     }
 
     /// A warning that the processor does a device's work, once a reason.
@@ -76,4 +77,15 @@ impl Offload {
             filter.warn(&warning);
         }
     }
+}
+
+/// A seat for each device. Devices that PCI addresses don't tell apart are told apart by their numbers.
+fn seats(devices: Vec<devices::Numbered>) -> Vec<Seat> {
+    let labels: Vec<String> = devices.iter().map(|(_, device)| device.label()).collect();
+    let of_name = |label: &String| labels.iter().filter(|other| *other == label).count();
+    let seat = |((number, description), label): (devices::Numbered, &String)| {
+        let label = if of_name(label) > 1 { format!("{label} ({number})") } else { label.clone() };
+        Seat { description, label, device: OnceLock::new() }
+    };
+    devices.into_iter().zip(&labels).map(seat).collect()
 }

@@ -92,7 +92,7 @@ impl<'a> Runner<'a> {
         if self.args.strict && !first.absent.is_empty() {
             self.filter.mark_failed();
         }
-        let device = berth.map_or_else(String::new, |berth| berth.device.description().label());
+        let device = berth.map_or_else(String::new, |berth| berth.label);
         let orphans = self.orphans(&first.task, windows.orphans(&todo))?;
         let progress = Progress { some: tally.has_done(), cut_short: tally.frames() < windows.frames() };
         tally.seconds.wall = began.elapsed().as_secs_f64();
@@ -141,11 +141,12 @@ impl<'a> Runner<'a> {
 
     /// The engine's device, if it has one and there is something to do.
     fn berth(&self, engine: usize, task: &Task, windows: &Windows) -> Option<Berth> {
-        let device = self.offload.device(engine, &task.out, self.filter).filter(|_| windows.count() > 0)?;
+        let cache = self.args.kernels_for(&task.out);
+        let (device, label) = self.offload.device(engine, cache, self.filter).filter(|_| windows.count() > 0)?;
         let frames = windows.places().iter().map(|place| place.frame);
         let verified = Berth::sample(frames, self.args.verify as usize);
         // With one thread, two launches overlap; with more, those of the threads do.
-        Some(Berth { device, queues: if self.threads == 1 { 2 } else { 1 }, verified })
+        Some(Berth { device, label, queues: if self.threads == 1 { 2 } else { 1 }, verified })
     }
 
     /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. What they came
@@ -197,7 +198,7 @@ impl<'a> Runner<'a> {
             format!("task {}: {:?}: {}{pieces}{peak}", jobs[0].task.id, Scratch::default().isa(), tally.ways)
         });
         if let Some((why, berth)) = tally.trouble.take().zip(berth) {
-            self.offload.say(self.filter, &berth.device.description().label(), &why);
+            self.offload.say(self.filter, &berth.label, &why);
             if matches!(why, DeviceError::Wrong(_)) {
                 return Ok(None);
             }
