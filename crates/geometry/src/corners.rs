@@ -52,6 +52,23 @@ impl PixelCorners {
         [0, 3, 6, 9].map(|at| [values[at], values[at + 1], values[at + 2]].map(f64::from))
     }
 
+    /// The corners of the pixels that so many rows and columns make; pixels at the end that do not fill one are lost.
+    pub(crate) fn grouped(&self, by: [usize; 2]) -> Self {
+        let shape = [self.shape[0] / by[0], self.shape[1] / by[1]];
+        let mut values = Vec::with_capacity(shape[0] * shape[1] * PIXEL);
+        for (row, column) in (0..shape[0]).flat_map(|row| (0..shape[1]).map(move |column| (row, column))) {
+            let ([top, left], [bottom, right]) =
+                ([row * by[0], column * by[1]], [(row + 1) * by[0] - 1, (column + 1) * by[1] - 1]);
+            for (corner, (row, column)) in
+                [(top, left), (bottom, left), (bottom, right), (top, right)].iter().enumerate()
+            {
+                let at = (row * self.shape[1] + column) * PIXEL + corner * 3;
+                values.extend(&self.values[at..at + 3]);
+            }
+        }
+        Self { shape, values, flat: self.flat }
+    }
+
     /// The mean of a pixel's corners as [z, y, x].
     pub(crate) fn center(&self, pixel: usize) -> [f64; 3] {
         let corners = self.of(pixel);
@@ -73,6 +90,15 @@ mod tests {
     fn an_array_of_another_shape_is_refused() {
         let message = PixelCorners::new([2, 1], vec![0.0; 12]).unwrap_err().to_string();
         assert_eq!(message, "pixel_corners: 12 numbers: expected 2 x 1 x 4 x 3");
+    }
+
+    #[test]
+    fn grouped_pixels_have_the_outer_corners() {
+        // Two pixels above each other, [z, y, x] of A, B, C, D each.
+        let pixel = |y: f32| [[0., y, 0.], [0., y + 1., 0.], [0., y + 1., 2.], [0., y, 2.]].concat();
+        let corners = PixelCorners::new([2, 1], [pixel(0.0), pixel(1.5)].concat()).unwrap().grouped([2, 1]);
+        assert_eq!(corners.shape(), [1, 1]);
+        assert_eq!(corners.of(0), [[0., 0., 0.], [0., 2.5, 0.], [0., 2.5, 2.], [0., 0., 2.]]);
     }
 
     #[test]

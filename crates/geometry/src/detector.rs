@@ -7,6 +7,7 @@ use std::sync::Arc;
 pub use error::Error;
 
 use crate::detectors::{self, Entry, Readout};
+use crate::gaps;
 use crate::lattice::{self, Axis};
 use crate::{DetectorConfig, DetectorSpec, DummyRule, NexusDetector, Orientation, PixelCorners, Poni};
 
@@ -27,6 +28,17 @@ pub struct Detector {
     pub dummy: DummyRule,
     readout: Readout,
     layout: Layout,
+    /// The image whose pixels were added up to this one's.
+    grouped: Option<Grouped>,
+}
+
+/// Pixels that are added up to larger ones.
+#[derive(Clone, Copy, Debug)]
+struct Grouped {
+    /// How many rows and columns to one.
+    by: [usize; 2],
+    /// Rows and columns before.
+    from: [usize; 2],
 }
 
 /// Where a detector's own facts come from.
@@ -93,6 +105,7 @@ impl Detector {
             dummy: DummyRule { dummy: entry.dummy, delta: entry.delta, counter: entry.counter },
             readout,
             layout: Layout::Known(entry),
+            grouped: None,
         })
     }
 
@@ -114,6 +127,7 @@ impl Detector {
             dummy: DummyRule { dummy: file.dummy, delta: file.delta, counter: is_counter(file.dummy, file.delta) },
             readout: Readout { unbinned: Some(shape), binning: [1, 1], listed: None },
             layout: Layout::File { mask: file.mask.map(Arc::new), corners: None },
+            grouped: None,
         };
         detector.check_mask()?;
         match file.corners {
@@ -160,11 +174,42 @@ impl Detector {
         Ok(Self { pixel1, pixel2, shape: Some(shape), readout, ..self.clone() })
     }
 
+    /// The detector with so many rows and columns of pixels added up to one; those that do not fill one are lost.
+    /// One that is known to be read out so has the size of pixels that it then has. Its shape must be known.
+    ///
+    /// # Errors
+    /// The shape is not known, or too small.
+    pub fn binned(&self, by: [usize; 2]) -> Result<Self, Error> {
+        let from = self.shape.ok_or_else(|| Error::NoShape(self.name.clone()))?;
+        if by == [1, 1] {
+            return Ok(self.clone());
+        }
+        let shape = [0, 1].map(|axis| from[axis].checked_div(by[axis]).unwrap_or(0));
+        if shape.contains(&0) || self.grouped.is_some() {
+            return Err(Error::Shape { name: self.name.clone(), detector: from, frames: shape });
+        }
+        let readout = [0, 1].map(|axis| self.readout.binning[axis] * by[axis]);
+        if let Ok(known) = self.for_frames(shape)
+            && known.readout.binning == readout
+        {
+            return Ok(known);
+        }
+        let [pixel1, pixel2] = [self.pixel1 * by[0] as f64, self.pixel2 * by[1] as f64];
+        Ok(Self { pixel1, pixel2, shape: Some(shape), grouped: Some(Grouped { by, from }), ..self.clone() })
+    }
+
     /// The pixels that are none, row-major, true where masked: gaps between modules, the mask of a
     /// detector file, pixels without a place. `None` where there are none, or no shape to say so for.
     pub fn gap_mask(&self) -> Option<Vec<bool>> {
+        match self.grouped {
+            None => self.ungrouped_gap_mask(self.shape?),
+            Some(Grouped { by, from }) => Some(gaps::grouped(&self.ungrouped_gap_mask(from)?, from, by)),
+        }
+    }
+
+    fn ungrouped_gap_mask(&self, shape: [usize; 2]) -> Option<Vec<bool>> {
         let (mask, corners) = match &self.layout {
-            Layout::Known(entry) => return entry.gaps.mask(self.readout.unbinned?, self.shape?),
+            Layout::Known(entry) => return entry.gaps.mask(self.readout.unbinned?, shape),
             Layout::File { mask, corners } => (mask.as_deref().cloned(), corners),
         };
         let Some(corners) = corners else { return mask };
@@ -180,13 +225,18 @@ impl Detector {
 
     /// Where the pixels are. The detector's shape must be known.
     pub(crate) fn pixels(&self) -> Option<Pixels> {
+        let Grouped { by, from } = self.grouped.unwrap_or(Grouped { by: [1, 1], from: self.shape? });
         let wide = match &self.layout {
-            Layout::File { corners: Some(corners), .. } => return Some(Pixels::Corners(corners.clone())),
+            Layout::File { corners: Some(corners), .. } if by == [1, 1] => {
+                return Some(Pixels::Corners(corners.clone()));
+            }
+            Layout::File { corners: Some(corners), .. } => return Some(Pixels::Corners(Arc::new(corners.grouped(by)))),
             Layout::File { .. } => None,
             Layout::Known(entry) => entry.wide,
         };
-        let size = [self.pixel1, self.pixel2];
-        Some(Pixels::Grid(lattice::axes(self.shape?, size, wide, self.orientation)))
+        let size = [self.pixel1 / by[0] as f64, self.pixel2 / by[1] as f64];
+        let [slow, fast] = lattice::axes(from, size, wide, self.orientation);
+        Some(Pixels::Grid(if by == [1, 1] { [slow, fast] } else { [slow.grouped(by[0]), fast.grouped(by[1])] }))
     }
 
     fn check_mask(&self) -> Result<(), Error> {

@@ -34,17 +34,21 @@ impl Gaps {
             Self::Bands { rows, columns } => bands(unbinned, rows, columns),
             Self::Modules { modules, module_size } => outside_modules(unbinned, modules, *module_size),
         };
-        if binning == [1, 1] {
-            return Some(full);
-        }
-        let mut mask = vec![false; rows * columns];
-        for (row, line) in full.chunks_exact(unbinned[1]).take(rows * binning[0]).enumerate() {
-            for (column, _) in line[..columns * binning[1]].iter().enumerate().filter(|(_, masked)| **masked) {
-                mask[row / binning[0] * columns + column / binning[1]] = true;
-            }
-        }
-        Some(mask)
+        Some(if binning == [1, 1] { full } else { grouped(&full, unbinned, binning) })
     }
+}
+
+/// The mask of an image of `shape` after so many of its rows and columns were added up to one: a pixel is masked
+/// where any part of it is. Pixels at the end that do not fill one are lost.
+pub(crate) fn grouped(full: &[bool], shape: [usize; 2], by: [usize; 2]) -> Vec<bool> {
+    let [rows, columns] = [shape[0] / by[0], shape[1] / by[1]];
+    let mut mask = vec![false; rows * columns];
+    for (row, line) in full.chunks_exact(shape[1]).take(rows * by[0]).enumerate() {
+        for (column, _) in line[..columns * by[1]].iter().enumerate().filter(|(_, masked)| **masked) {
+            mask[row / by[0] * columns + column / by[1]] = true;
+        }
+    }
+    mask
 }
 
 fn bands([rows, columns]: [usize; 2], row_bands: &[[usize; 2]], column_bands: &[[usize; 2]]) -> Vec<bool> {

@@ -39,6 +39,16 @@ impl Axis {
         }
     }
 
+    /// The axis with so many pixels added up to one; those at the end that do not fill one are lost.
+    pub(crate) fn grouped(&self, by: usize) -> Self {
+        let edges: Vec<f64> = self.edges.iter().step_by(by).copied().collect();
+        Self {
+            centers: edges.windows(2).map(|pair| pair[0] + 0.5 * (pair[1] - pair[0])).collect(),
+            single_edges: self.single_edges.iter().step_by(by).copied().collect(),
+            edges,
+        }
+    }
+
     fn with_wide_borders(count: usize, pixel: f64, module: usize, factor: f64, reversed: bool) -> Self {
         let chips = count / module;
         let inner = |index: usize| index.is_multiple_of(module) && (1..chips).contains(&(index / module));
@@ -78,6 +88,17 @@ mod tests {
         let [slow, fast] = axes([2, 3], [0.5, 2.0], None, Orientation::BottomLeft);
         assert_eq!((slow.centers, slow.edges), (vec![0.25, 0.75], vec![0.0, 0.5, 1.0]));
         assert_eq!((fast.centers, fast.edges), (vec![5.0, 3.0, 1.0], vec![6.0, 4.0, 2.0, 0.0]));
+    }
+
+    #[test]
+    fn grouped_pixels_keep_the_borders_that_are_left() {
+        let [slow, fast] = axes([5, 4], [0.5, 2.0], None, Orientation::BottomLeft);
+        let (slow, fast) = (slow.grouped(2), fast.grouped(2));
+        assert_eq!(
+            (slow.centers, slow.edges, slow.single_edges),
+            (vec![0.5, 1.5], vec![0.0, 1.0, 2.0], vec![0.0, 1.0, 2.0])
+        );
+        assert_eq!((fast.centers, fast.edges), (vec![6.0, 2.0], vec![8.0, 4.0, 0.0]));
     }
 
     #[test]

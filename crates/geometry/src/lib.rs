@@ -33,6 +33,7 @@ mod poni;
 mod rotation;
 mod sensor;
 mod unit;
+mod view;
 
 pub use corners::PixelCorners;
 pub use detector::{Detector, Error as DetectorError};
@@ -43,3 +44,4 @@ pub use orientation::Orientation;
 pub use poni::{DetectorConfig, DetectorSpec, Error as PoniError, Poni};
 pub use sensor::{Material, NotTabulated, UnknownMaterial};
 pub use unit::{Unit, UnknownUnit};
+pub use view::View;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Extra, RawPath, Span, Spans};
+use crate::{Digest, Extra, Framing, Operation, RawPath, Span, Spans};
 
 /// One detector of one scan. `type` is `scan`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct Acquisition {
     pub chunk: Vec<u64>,
     /// How frames are stored, such as `bslz4`, `bszstd`, `lz4`, `deflate`, `none`, `tiff`.
     pub codec: String,
+    /// What Lima did to the images before it saved them; absent where frames show the detector as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_operation: Option<Operation>,
     /// Seconds a frame was exposed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure_time: Option<f64>,
@@ -86,6 +89,11 @@ impl Acquisition {
             .text(self.start_time.as_deref().unwrap_or(""))
             .text(&self.detector)
             .short()
+    }
+
+    /// Rows and columns of the frames, and which part of the detector they show, and how.
+    pub fn framing(&self) -> Framing {
+        Framing { shape: self.shape, operation: self.image_operation.clone() }
     }
 
     /// Whether the numbers are those of a scan that can be, so that whoever works on it need not ask

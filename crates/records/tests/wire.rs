@@ -24,9 +24,10 @@ mod strict {
     }
 
     record!(Scan: r#type("type"), v, id, below, entry, detector, complete, frames, shape, dtype, codec, sources;
-        optional: file, file_b64, dataset, title, start_time, end_time, end_reason, chunk, exposure_time, counters, absent);
+        optional: file, file_b64, dataset, title, start_time, end_time, end_reason, chunk, image_operation, exposure_time, counters, absent);
     record!(Task: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
         below, entry, detector, complete, frames, shape, dtype, codec, sources; optional: file, file_b64, more);
+    record!(Operation: binning, flip, rotation, region; optional: full);
     record!(TaskRecipe: recipe, recipe_digest, part, last("final"));
     record!(TaskResult: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
         below, entry, detector, complete, frames, shape, dtype, codec, sources,
@@ -59,6 +60,8 @@ fn a_written_line_holds_the_documented_fields_and_no_others() {
     let written = |kind| Record::parse(golden(kind)).unwrap().to_line();
     holds::<strict::Scan>(&written("scan"));
     holds::<strict::Task>(&written("task"));
+    let scan: Value = serde_json::from_str(&written("scan")).unwrap();
+    holds::<strict::Operation>(&scan["image_operation"].to_string());
     let task: Value = serde_json::from_str(&written("task")).unwrap();
     holds::<strict::TaskRecipe>(&task["more"][0].to_string());
     holds::<strict::TaskResult>(&written("result"));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::catalog::{Catalog, FILE_MISSING};
 use super::entry::Entry;
 use super::place::locate;
-use super::{Found, Select, What, dectris, detector, lima};
+use super::{Found, Select, What, dectris, detector, lima, operation};
 use crate::ffi::{Link, Object, Target};
 use crate::find::detector::{Detector, Images};
 
@@ -122,7 +122,9 @@ impl<'a, E> Visit<'a, E> {
         match &*traced {
             Ok(traced) => {
                 let files = traced.files.iter().cloned().chain([entry.file.clone()]).collect();
-                let scan = What::Scan(Box::new(entry.acquisition(detector, traced)));
+                let mut scan = entry.acquisition(detector, traced);
+                scan.image_operation = operation::of(&mut self.catalog, &scan);
+                let scan = What::Scan(Box::new(scan));
                 Found { files, ..Found::new(&entry.file, &dataset, scan) }
             }
             Err(why) => Found::refused(&entry.file, &dataset, why.clone()),

@@ -66,6 +66,16 @@ pub enum Error {
         /// Rows and columns of the frames.
         frames: [usize; 2],
     },
+    /// What was done to the images does not go with the frames or the detector.
+    #[error("detector {name}: frames {done}: {why}")]
+    Operation {
+        /// Its name.
+        name: String,
+        /// What was done.
+        done: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A mask in a detector file that is not one of the detector.
     #[error("detector {name}: a mask of {found} pixels; expected {} x {}", shape[0], shape[1])]
     Mask {
