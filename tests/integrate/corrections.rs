@@ -11,7 +11,7 @@ use crate::parts;
 use crate::site::{NOTHING, Site, run, small};
 
 /// The Python that has pyFAI; none where a developer has not set it up, an error in CI.
-fn python() -> Option<PathBuf> {
+pub fn python() -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
     let python = peers.join("bin/python");
@@ -23,7 +23,8 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-fn numbers(list: &Value) -> Vec<f64> {
+/// A list of numbers.
+pub fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 

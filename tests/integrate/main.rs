@@ -6,6 +6,7 @@ mod corrections;
 mod hostile;
 mod layouts;
 mod limits;
+mod operations;
 mod parts;
 #[path = "../pipe/site.rs"]
 #[allow(dead_code, reason = "the tests of the pipe need more of it")]

@@ -8,6 +8,7 @@ use geometry::{Detector, Geometry, Poni, Unit};
 use integrator::opencl::{Device, Queues};
 use integrator::{Decoder, Integrator, PixelType, Scratch, Stored, Sums, Together};
 use recipe::{Recipe, Settings};
+use records::Framing;
 use serde_json::{Map, Value, json};
 
 use crate::case::Case;
@@ -64,7 +65,8 @@ fn means(case: &Case, more: Map<String, Value>, filters: Vec<HdfFilter>) -> Opti
         "int32" => (PixelType::I32, PixelKind::I32),
         other => panic!("pixels of {other}"),
     };
-    let integrator = match Integrator::new(&recipe, case.shape, dtype) {
+    let framing = Framing::whole(case.shape.map(|length| length as u64));
+    let integrator = match Integrator::new(&recipe, &framing, dtype) {
         Err(integrator::Error::Binning(_)) => return None,
         integrator => integrator.unwrap(),
     };

@@ -18,6 +18,7 @@ use manners::atomic::{self, AtomicFile};
 use manners::mapped::{Mapped, is_in_use};
 use rayon::prelude::*;
 use recipe::Recipe;
+use records::Framing;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -72,21 +73,21 @@ impl<'a> Cache<'a> {
         Self { directory }
     }
 
-    /// The integrator of a recipe for frames of this shape and type: mapped where it is there, else made, and kept.
+    /// The integrator of a recipe for frames of this framing and type: mapped where it is there, else made, and kept.
     ///
     /// # Errors
     /// As [`Integrator::new`]. What is wrong with the cache is a warning.
-    pub fn integrator(&self, recipe: &Recipe, shape: [usize; 2], dtype: PixelType) -> Result<Found, Error> {
+    pub fn integrator(&self, recipe: &Recipe, framing: &Framing, dtype: PixelType) -> Result<Found, Error> {
         let make = |warnings| {
-            let integrator = Integrator::new(recipe, shape, dtype)?;
+            let integrator = Integrator::new(recipe, framing, dtype)?;
             Ok(Found { integrator, origin: Origin::Made, warnings })
         };
         let Some(directory) = self.directory else { return make(Vec::new()) };
-        let key = Integrator::key(recipe, shape);
+        let key = Integrator::key(recipe, framing);
         let path = directory.join(format!("{}.matrix", &key[..32]));
         let mut warnings = Vec::new();
         let open = |warnings: &mut Vec<String>| match open(&path, &key) {
-            Ok(memory) => match Integrator::from_memory(recipe, shape, dtype, memory, HEAD) {
+            Ok(memory) => match Integrator::from_memory(recipe, framing, dtype, memory, HEAD) {
                 Ok(integrator) => Some(integrator),
                 Err(why) => {
                     warnings.push(format!("{}: {why}; made anew", path.display()));

@@ -8,7 +8,7 @@ use std::time::Instant;
 use integrator::{Integrator, PixelType};
 use manners::Filter;
 use recipe::Recipe;
-use records::Task;
+use records::{Framing, Task};
 
 use crate::cache::{Cache, Origin};
 use crate::task::Refusal;
@@ -21,10 +21,10 @@ pub struct Method {
     integrator: OnceLock<Result<Arc<Integrator>, Refusal>>,
 }
 
-/// Rows, columns and type of frames.
+/// Rows, columns and type of frames, and what was done to them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Kind {
-    shape: [u64; 2],
+    framing: Framing,
     dtype: String,
 }
 
@@ -40,7 +40,7 @@ impl Methods {
     /// # Errors
     /// The recipe or a file of it can't be read, or has changed.
     pub fn of(&self, task: &Task) -> Result<Arc<Method>, Refusal> {
-        let kind = Kind { shape: task.acquisition.shape, dtype: task.acquisition.dtype.clone() };
+        let kind = Kind { framing: task.acquisition.framing(), dtype: task.acquisition.dtype.clone() };
         let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), kind.clone());
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
         let refused = |why: recipe::Error| {
@@ -66,8 +66,8 @@ impl Method {
     fn make(&self, cache: &Cache<'_>, filter: &Filter) -> Result<Integrator, String> {
         let began = Instant::now();
         let dtype: PixelType = self.kind.dtype.parse().map_err(|why| format!("frames: {why}"))?;
-        let shape = self.kind.shape.map(|length| length as usize);
-        let found = cache.integrator(&self.recipe, shape, dtype).map_err(|why| why.to_string())?;
+        let framing = self.recipe.framing(&self.kind.framing);
+        let found = cache.integrator(&self.recipe, &framing, dtype).map_err(|why| why.to_string())?;
         found.warnings.iter().for_each(|why| filter.warn(why));
         let (bytes, seconds) = (found.integrator.bytes() >> 20, began.elapsed().as_secs_f64());
         filter.note(1, || match &found.origin {

@@ -4,6 +4,7 @@ use frames::store::Coding;
 use geometry::DummyRule;
 use kernels::{ByBin, Invalid, Pipeline, PixelType, Plan};
 use recipe::Recipe;
+use records::Framing;
 
 use crate::setup::Setup;
 use crate::suspect::Suspect;
@@ -47,14 +48,15 @@ pub(crate) struct Known {
 }
 
 impl Integrator {
-    /// An integrator for frames of `shape` (rows, columns) and `dtype`. Takes the time of building the
+    /// An integrator for frames of `framing` and `dtype`. Takes the time of building the
     /// matrix, on rayon's threads.
     ///
     /// # Errors
     /// A PONI, detector, mask, dark or flat that does not fit the frames; a range without pixels; a
     /// setting that this version can't apply.
-    pub fn new(recipe: &Recipe, shape: [usize; 2], dtype: PixelType) -> Result<Self, Error> {
-        let setup = Setup::of(recipe, shape)?;
+    pub fn new(recipe: &Recipe, framing: &Framing, dtype: PixelType) -> Result<Self, Error> {
+        let shape = framing.shape.map(|length| length as usize);
+        let setup = Setup::of(recipe, framing)?;
         let (plan, by_bin) = method::plan(recipe, &setup)?;
         let Setup { binning, detector, mask, .. } = setup;
         let is_named = detector.name != "Detector" || recipe.detector_file.is_some();

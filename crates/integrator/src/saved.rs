@@ -6,7 +6,7 @@ use geometry::{DummyRule, Unit};
 use kernels::sections::{self, Memory, Reader, SectionError};
 use kernels::{PixelType, Plan};
 use recipe::Recipe;
-use records::Digest;
+use records::{Digest, Framing};
 
 use crate::integrator::{Axis, Integrator, Known};
 use crate::suspect::Suspect;
@@ -17,13 +17,13 @@ const VERSION: u64 = 1;
 
 impl Integrator {
     /// The digest of all that what [`Integrator::put`] writes depends on: the recipe but for what is done to the sums
-    /// later, the frames' shape, the version of this crate and of the form, and how this machine writes numbers.
-    pub fn key(recipe: &Recipe, shape: [usize; 2]) -> String {
+    /// later, the frames' framing, the version of this crate and of the form, and how this machine writes numbers.
+    pub fn key(recipe: &Recipe, framing: &Framing) -> String {
         let sums_alone =
             Recipe { monitor: Vec::new(), error: Default::default(), empty: Default::default(), ..recipe.clone() };
         Digest::new("matrix")
             .text(&sums_alone.digest())
-            .text(&format!("{} {}", shape[0], shape[1]))
+            .text(&format!("{framing:?}"))
             .text(env!("CARGO_PKG_VERSION"))
             .bytes(&VERSION.to_ne_bytes())
             .text(&usize::BITS.to_string())
@@ -54,11 +54,12 @@ impl Integrator {
     /// Sections that are not of an integrator for such frames.
     pub fn from_memory(
         recipe: &Recipe,
-        shape: [usize; 2],
+        framing: &Framing,
         dtype: PixelType,
         memory: Memory,
         at: usize,
     ) -> Result<Self, SectionError> {
+        let shape = framing.shape.map(|length| length as usize);
         let reader = &mut Reader::new(memory, at);
         let wrong = |what| SectionError::new(at, what);
         let flags = reader.take_exactly::<u64>(3)?;

@@ -3,6 +3,7 @@
 use binning::{Azimuth, Binning, Bins, Regroup, regroup};
 use geometry::{Detector, Geometry, Material, Poni, Unit, UnknownMaterial};
 use recipe::{FileRef, FlatMode, Recipe};
+use records::Framing;
 
 use crate::image::{self, Role};
 use crate::window::Window;
@@ -25,18 +26,18 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Reads the recipe's images and bins the pixels of frames of this shape.
-    pub fn of(recipe: &Recipe, shape: [usize; 2]) -> Result<Self, Error> {
-        let wrong = |why: String| Error::Geometry { poni: recipe.poni_file.to_path_buf(), why };
+    /// Reads the recipe's images and bins the pixels of frames of this framing.
+    pub fn of(recipe: &Recipe, framing: &Framing) -> Result<Self, Error> {
+        let wrong = |why: String| Error::Geometry { poni: recipe.poni_name(), why };
         let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
         let detector = match &recipe.detector_file {
             Some(file) => nexus::detector(file, &poni)?,
             None => Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?,
         };
-        let window = Window::of(recipe, &detector, shape)?;
-        let detector = detector.for_frames(window.full).map_err(|why| wrong(why.to_string()))?;
-        let geometry = Geometry::new(&poni, &detector, window.full).map_err(|why| wrong(why.to_string()))?;
-        let mask = mask(recipe, &detector, &geometry, &window, shape)?;
+        let window = Window::of(&detector, framing).map_err(|why| wrong(why.to_string()))?;
+        let detector = window.detector().clone();
+        let geometry = Geometry::new(&poni, &detector, window.full()).map_err(|why| wrong(why.to_string()))?;
+        let mask = mask(recipe, &geometry, &window)?;
         let request = request(recipe)?;
         let binning = regroup(&geometry, &window.mask(&mask), &request);
         let binning = binning.map_err(|why| Error::Binning(why.to_string()))?;
@@ -56,20 +57,16 @@ fn average(role: Role, files: &[FileRef], window: &Window) -> Result<Option<Vec<
     (!files.is_empty()).then(all).transpose()
 }
 
-/// The gap mask and the recipe's masks and shapes, united: true where masked. Of the frames' `shape`.
-fn mask(
-    recipe: &Recipe,
-    detector: &Detector,
-    geometry: &Geometry,
-    window: &Window,
-    [rows, columns]: [usize; 2],
-) -> Result<Vec<bool>, Error> {
-    let gaps = if recipe.detector_mask { detector.gap_mask() } else { None };
+/// The gap mask and the recipe's masks and shapes, united: true where masked. Of the frames' pixels.
+fn mask(recipe: &Recipe, geometry: &Geometry, window: &Window) -> Result<Vec<bool>, Error> {
+    let [rows, columns] = window.shape();
+    let gaps = if recipe.detector_mask { window.detector().gap_mask() } else { None };
     let mut mask = gaps.map_or_else(|| vec![false; rows * columns], |gaps| window.cut(gaps));
     for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
         for file in files {
-            let values = window.image(|shape| image::load(Role::Mask, file, shape))?;
-            mask.iter_mut().zip(values).for_each(|(masked, value)| *masked |= (value != 0.0) != inverted);
+            let flag = |value: f64| (value != 0.0) != inverted;
+            let load = |shape| Ok(image::load(Role::Mask, file, shape)?.into_iter().map(flag).collect());
+            mask.iter_mut().zip(window.flags(load)?).for_each(|(masked, flag)| *masked |= flag);
         }
     }
     if !recipe.mask_region.is_empty() {
@@ -86,7 +83,7 @@ fn mask(
 
 /// flat · solid angle · polarization · absorbed share.
 fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Window) -> Result<Vec<f64>, Error> {
-    let ones = || window.cut(vec![1.0; window.full[0] * window.full[1]]);
+    let ones = || vec![1.0; window.shape().iter().product()];
     let mut product = average(Role::Flat, &recipe.flat, window)?.unwrap_or_else(ones);
     if recipe.flat_mode == Some(FlatMode::Multiply) {
         product.iter_mut().for_each(|correction| *correction = correction.recip());

@@ -75,6 +75,11 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "ROW,COLUMN", value_parser = pair::<u64>)]
     roi: Option<[u64; 2]>,
 
+    /// Undo what Lima says it did to the images (binning, flips, rotation, region), for a PONI of the whole detector:
+    /// on, or off for a PONI of the frames as they are saved [default: on]
+    #[arg(long, value_name = "on|off", value_parser = switch)]
+    image_operation: Option<bool>,
+
     /// Radial bins [default: 1000]
     #[arg(long, value_name = "N")]
     npt: Option<u64>,
@@ -202,6 +207,7 @@ impl From<RecipeFlags> for Settings {
             geometry: None,
             poni_detector: flags.poni_detector.map(RawPath::from),
             roi: flags.roi,
+            image_operation: flags.image_operation,
             npt: flags.npt,
             npt_azim: flags.npt_azim,
             unit: flags.unit,

@@ -48,6 +48,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 
 fn plan(planner: &mut Planner, scan: records::Scan, filter: &Filter) -> Result<(), Stop> {
     let (id, about) = (scan.id.clone(), scan.acquisition.file.display().to_string());
+    if let Some(said) = planner.undone(&scan.acquisition) {
+        filter.warn(&said);
+    }
     match planner.tasks(scan) {
         Ok(mut tasks) => tasks.try_for_each(|task| filter.emit(&Record::from(task))),
         Err(why) => filter.fail(Fail { id, about, error: why.to_string(), ..Fail::default() }),

@@ -1,6 +1,6 @@
 //! Scan records to task records.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use recipe::Settings;
@@ -81,6 +81,8 @@ pub struct Planner {
     by: By,
     recipes: Recipes,
     finals: HashMap<RawPath, (String, RawPath)>,
+    /// What was said of frames that are put back on the whole detector, and not to be said again.
+    said: HashSet<String>,
 }
 
 impl Planner {
@@ -94,7 +96,19 @@ impl Planner {
         let out = std::path::absolute(&out).map_err(|why| Error::Write { path: out.clone(), why })?;
         let flags = Settings::from(args.flags);
         let recipes = Recipes::resolve(&args.recipe, &args.recipe_name, &flags, &out, remark)?;
-        Ok(Self { out, by: args.by, recipes, finals: HashMap::new() })
+        Ok(Self { out, by: args.by, recipes, finals: HashMap::new(), said: HashSet::new() })
+    }
+
+    /// What is undone of what was done to the frames of such a scan, where that has not been said yet.
+    pub fn undone(&mut self, scan: &Acquisition) -> Option<String> {
+        let framing = scan.framing();
+        let done = self.recipes.of(&scan.detector).ok()?.into_iter().find_map(|recipe| recipe.undoes(&framing))?;
+        let said = format!(
+            "detector {}: Lima saved its frames {done}: they are put back on the whole detector; --image-operation off \
+             takes the PONI for one of the frames as they are saved",
+            scan.detector
+        );
+        self.said.insert(said.clone()).then_some(said)
     }
 
     /// The tasks of a scan, made as they are asked for.
@@ -111,11 +125,11 @@ impl Planner {
         if !acquisition.below.stays_below() {
             return Err(Error::Outside { path: acquisition.below });
         }
-        let shape = acquisition.shape.map(|length| length as usize);
+        let framing = acquisition.framing();
         let planned = self.recipes.of(&detector)?;
         for recipe in &planned {
             let unfit = |why| Error::Fit { entry: entry.clone(), detector: detector.clone(), why };
-            recipe.fits(shape).map_err(unfit)?;
+            recipe.fits(&framing).map_err(unfit)?;
         }
         let recipes: Vec<TaskRecipe> = planned.iter().map(|recipe| of_task(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {

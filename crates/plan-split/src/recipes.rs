@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use geometry::{Detector, Material, Poni, Unit, UnknownMaterial};
+use geometry::{Detector, Material, Poni, Unit, UnknownMaterial, View};
 use manners::atomic;
 use recipe::{Recipe, RecipeFile, Settings};
-use records::RawPath;
+use records::{Framing, RawPath};
 
 use crate::names::plain;
 use crate::plan::Error;
@@ -20,27 +20,24 @@ pub struct Planned {
     pub name: Option<String>,
     /// The detector of the frames that it is for, where that is known.
     pub detector: Option<Detector>,
-    /// The row and column of the detector that frames begin at, where they show a region of it.
-    pub roi: Option<[u64; 2]>,
+    /// All of it.
+    pub recipe: Recipe,
 }
 
 impl Planned {
-    /// Whether frames of this shape (rows, columns) can be worked by it.
+    /// Whether such frames can be worked by it.
     ///
     /// # Errors
     /// What was found, and what was expected.
-    pub fn fits(&self, shape: [usize; 2]) -> Result<(), String> {
+    pub fn fits(&self, scan: &Framing) -> Result<(), String> {
         let Some(detector) = &self.detector else { return Ok(()) };
-        let Some(roi) = self.roi else { return detector.fits(shape).map_err(|why| why.to_string()) };
-        let [rows, columns] = [0, 1].map(|axis| (roi[axis] as usize).saturating_add(shape[axis]));
-        match detector.shape {
-            Some([all_rows, all_columns]) if rows <= all_rows && columns <= all_columns => Ok(()),
-            Some([all_rows, all_columns]) => Err(format!(
-                "roi {},{}: frames of {} x {} pixels reach beyond the detector's {all_rows} x {all_columns}",
-                roi[0], roi[1], shape[0], shape[1]
-            )),
-            None => Err("roi: the PONI's detector has no shape; expected one that names it or says max_shape".into()),
-        }
+        View::of(detector, &self.recipe.framing(scan)).map(drop).map_err(|why| why.to_string())
+    }
+
+    /// What is undone of what was done to such frames, in words; `None` where that is nothing.
+    pub fn undoes(&self, scan: &Framing) -> Option<String> {
+        let operation = scan.operation.as_ref().filter(|_| self.recipe.framing(scan) == *scan)?;
+        Some(operation.words())
     }
 }
 
@@ -74,10 +71,10 @@ impl Recipes {
             let mut planned = Vec::new();
             for (section, settings) in file.sections() {
                 let (recipe, detector) = with_detector(Recipe::resolve(&flags.clone().over(settings))?)?;
-                let (digest, roi) = (recipe.digest(), recipe.roi);
+                let digest = recipe.digest();
                 let path = out.join(recipe.file_name());
                 write(&path, &recipe.to_toml()).map_err(|why| Error::Write { path: path.clone(), why })?;
-                let recipe = Planned { file: path.into(), digest, name: name.clone(), detector, roi };
+                let recipe = Planned { file: path.into(), digest, name: name.clone(), detector, recipe };
                 planned.push((section.map(str::to_owned), recipe));
             }
             sheets.push(Sheet { file, planned });
@@ -161,7 +158,7 @@ fn named(files: &[PathBuf], names: &[String]) -> Result<Vec<Option<String>>, Err
 /// The detector that the PONI names, where its shape can be known without opening a detector file;
 /// that file becomes part of the recipe.
 fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
-    let poni_file = recipe.poni_file.to_path_buf();
+    let poni_file = recipe.poni_name();
     let wrong = |why: String| Error::Geometry { poni: poni_file.clone(), why };
     let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
     let unit: Unit =

@@ -1,8 +1,8 @@
 //! The recipe that a task carries: complete, and known by its digest.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use records::{Digest, RawPath};
+use records::{Digest, Framing, RawPath};
 use serde::{Deserialize, Serialize};
 
 use crate::lists::OneOrMany;
@@ -21,6 +21,10 @@ pub struct Recipe {
     /// The row and column of the detector that frames begin at; absent where they show all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roi: Option<[u64; 2]>,
+    /// Whether the PONI is of the whole detector, and what Lima did to the images is undone; else it is of the frames as
+    /// they are saved.
+    #[serde(skip_serializing_if = "is_true", default = "yes")]
+    pub image_operation: bool,
     /// Radial bins.
     pub npt: u64,
     /// Azimuthal bins of a cake; 1 for a pattern.
@@ -128,6 +132,7 @@ impl Recipe {
         let recipe = Self {
             version: VERSION,
             roi: settings.roi,
+            image_operation: settings.image_operation.unwrap_or(true),
             npt: settings.npt.unwrap_or(1000),
             npt_azim: settings.npt_azim.unwrap_or(1),
             unit: settings.unit.clone().unwrap_or_else(|| "q_nm^-1".to_owned()),
@@ -193,6 +198,24 @@ impl Recipe {
             self.poni = spelt;
         }
         self
+    }
+
+    /// The PONI file as messages name it.
+    pub fn poni_name(&self) -> PathBuf {
+        if self.poni_file.as_os_str().is_empty() {
+            "the recipe's geometry".into()
+        } else {
+            self.poni_file.to_path_buf()
+        }
+    }
+
+    /// Which part of the detector the frames of a scan show, and how: as the recipe says, or as the scan does.
+    pub fn framing(&self, scan: &Framing) -> Framing {
+        match (self.roi, self.image_operation) {
+            (Some(origin), _) => Framing::region(origin, scan.shape),
+            (None, true) => scan.clone(),
+            (None, false) => Framing::whole(scan.shape),
+        }
     }
 
     /// What the product of the monitors is divided by; `None` without monitors.
@@ -274,6 +297,14 @@ fn default_split(settings: &Settings) -> Split {
 
 fn default_errors(settings: &Settings) -> ErrorModel {
     if settings.variance.is_some() { ErrorModel::Variance } else { ErrorModel::default() }
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn is_sem(error: &Deviation) -> bool {

@@ -45,6 +45,8 @@ settings! {
     poni_detector: RawPath,
     /// The row and column of the detector that frames begin at, where they show a region of it.
     roi: [u64; 2],
+    /// Whether to undo what Lima says it did to the images: binning, flips, rotation, region.
+    image_operation: bool,
 
     /// Radial bins.
     npt: u64,
@@ -208,7 +210,7 @@ mod tests {
     fn every_key_is_known_and_flags_win() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nerror-model='no'\nmonitor='m'\n\
-            variance='v'\nerror='std'\nsigma-clip=5\nmedian=50\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
+            variance='v'\nerror='std'\nsigma-clip=5\nmedian=50\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
             valid-max=9\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), KEYS.len());
         let file = parse(text).unwrap();

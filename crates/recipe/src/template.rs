@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn what_is_said_to_be_the_default_is_it() {
         let defaults = ["npt", "npt-azim", "unit", "azimuth-range", "split", "detector-mask", "dummy", "solid-angle"];
-        let more = ["error-model", "error", "empty"];
+        let more = ["error-model", "error", "empty", "image-operation"];
         let geometry = "geometry = 'Distance: 1'\n";
         let resolve = |text: &str| Recipe::resolve(&Settings::parse(text, Path::new("t")).unwrap()).unwrap();
         let text = uncommented(|key| defaults.contains(&key) || more.contains(&key));

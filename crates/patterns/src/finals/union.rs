@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use geometry::{Detector, Poni};
+use geometry::{Detector, Poni, View};
 use hdf5::Group;
 use recipe::Recipe;
 use records::{Acquisition, Digest, Task};
@@ -156,7 +156,10 @@ impl<'a> Member<'a> {
         }
         if self.supply.status.len() != other.supply.status.len() {
             let [one, two] = [self, other].map(|member| member.supply.status.len());
-            return unlike(format!("{one} frames, and {two}: expected as many"));
+            return unlike(format!(
+                "{one} frames, and {two}: frame k is merged with frame k, so there must be as many; give gather scans of \
+                 one length, or take the average of each by itself (--average)"
+            ));
         }
         let corrected = |member: &Self| (member.recipe.solid_angle, member.recipe.polarization.is_some());
         if corrected(self) != corrected(other) {
@@ -182,9 +185,9 @@ impl<'a> Member<'a> {
             (Some(pixel1), Some(pixel2), Some(_)) => pixel1 * pixel2,
             (_, _, Some(_)) => 1.0,
             (_, _, None) => {
-                let shape = self.scan().shape.map(|side| side as usize);
-                let detector = Detector::from_poni(&poni).and_then(|detector| detector.for_frames(shape));
-                let detector = detector.map_err(|why| wrong(why.to_string()))?;
+                let framing = self.recipe.framing(&self.scan().framing());
+                let view = Detector::from_poni(&poni).and_then(|detector| View::of(&detector, &framing));
+                let detector = view.map_err(|why| wrong(why.to_string()))?.detector;
                 detector.pixel1 * detector.pixel2
             }
         };
