@@ -219,9 +219,13 @@ def a_robust_case(number):
 
 
 def a_corrected_case(number, folder):
-    """One with corrections and masks of every kind; where the beam misses the detector, in spacings."""
-    case = a_case(number) | {"split": SPLITS[number // 4 % 2], "mask": False, "dark": False, "flat": False}
-    if number % 3 == 0:
+    """One with corrections and masks of every kind; where the beam misses the detector, in spacings. These grow towards
+    the beam, so the sense of a pixel's outline, by which pyFAI knows those that its seam cuts, is the other one: fully
+    split it counts them in both sectors that meet there.
+    """
+    case = a_case(number) | {"split": SPLITS[number // 4 % 3], "mask": False, "dark": False, "flat": False}
+    at_seam = case["azimuth_range"] is not None and case["azimuth_range"][1] > 180
+    if number % 3 == 0 and not (at_seam and case["split"] == "full"):
         case["unit"] = ["d_nm", "d_A", "d_m"][number // 3 % 3]
     return case | {"more": corrections.settings(number, case, folder)}
 
@@ -320,15 +324,14 @@ def integrate(case, folder):
     as_list = lambda array: numpy.asarray(array, dtype=float)[..., own].tolist()
     centre = None if isinstance(ai.detector, NexusDetector) else beam_centre(ai)
     if case["split"] == "full" and not isinstance(ai.detector, NexusDetector) and len(pixels.ravel()) < 2**21:
-        found["exact"] = exact(ai, case, settings)
+        found["exact"] = exact(ai, case, settings, pixels if "more" in case else measured(ai, case))
     return case | {"centre": centre} | {key: as_list(values) for key, values in found.items()}
 
 
-def exact(ai, case, settings):
+def exact(ai, case, settings, pixels):
     """Intensity and standard error with shares in double precision: pyFAI sums a pixel's areas in single."""
     in_double()
     ai._cached_array["solid_angle#3.0"] = ai.solid_angle_in_double
-    pixels = measured(ai, case)
     sums = numpy.zeros((3, case["npt"]))
     for sector in sectors(case["azimuth_range"]):
         ai.integrate1d_ng(pixels, azimuth_range=sector, **settings)
