@@ -1,5 +1,6 @@
 //! What gather reads, and what it answers.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
@@ -112,6 +113,15 @@ fn missing_tasks_are_cut_to_what_is_missing_and_keep_their_ids() {
     let planned: serde_json::Value = serde_json::from_str(tasks.lines().next().unwrap()).unwrap();
     assert_eq!(left[0]["id"], planned["id"]);
     assert!(left[0]["bytes"].as_u64() < planned["bytes"].as_u64());
+
+    // and finer, where somebody wants smaller pieces
+    let most = (left[0]["bytes"].as_u64().unwrap() * 6 / 10).to_string();
+    let finer = [&missing[..], &["--task-bytes", &most].map(OsStr::new)].concat();
+    let left = run("gather", &finer, "").good().records("task");
+    let ranges: Vec<String> = left.iter().map(|task| task["range"].to_string()).collect();
+    assert_eq!(ranges, ["[[0,4]]", "[[8,12]]", "[[12,16]]", "[[16,20]]", "[[20,24]]"]);
+    assert_eq!((&left[0]["id"], &left[1]["id"]), (&planned["id"], &planned["id"]));
+    assert_ne!(left[0]["part"], left[1]["part"]);
     let lines: String = left.iter().map(|task| format!("{task}\n")).collect();
     let gathered = run("gather", NOTHING, &run("ai-integrate", NOTHING, &lines).good().stdout).good();
     assert_eq!(gathered.records("summary")[0]["complete"], true);

@@ -33,6 +33,10 @@ pub struct Args {
     #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
     pub missing: bool,
 
+    /// With --missing, cut the tasks further, into pieces of about so many stored bytes at the most
+    #[arg(long, value_name = "BYTES", requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
+    pub task_bytes: Option<u64>,
+
     /// Leave scans that are not complete alone, without a summary and without status 1
     #[arg(long)]
     pub complete_only: bool,

@@ -34,7 +34,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let root = args.from.as_deref().map(root).transpose()?;
     let plan = args.plan.as_deref().map(|path| Plan::read(path, root.as_deref(), filter)).transpose()?;
     if let (Some(plan), true) = (&plan, args.missing) {
-        return plan.emit_missing(filter);
+        return plan.emit_missing(args.task_bytes, filter);
     }
     filter.flush_each();
     let mut groups = Groups::default();

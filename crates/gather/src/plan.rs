@@ -35,11 +35,11 @@ impl Plan {
     }
 
     /// Emits each task that is not done, cut to the frames that are missing and exist, and to the recipes
-    /// that miss some.
+    /// that miss some; with `most`, in pieces of so many stored bytes at the most.
     ///
     /// # Errors
     /// As [`Filter::emit`].
-    pub fn emit_missing(&self, filter: &Filter) -> Result<(), Stop> {
+    pub fn emit_missing(&self, most: Option<u64>, filter: &Filter) -> Result<(), Stop> {
         let mut done: HashMap<Key, Spans> = HashMap::new();
         for (key, whole) in self.whole_scans() {
             filter.check()?;
@@ -55,7 +55,9 @@ impl Plan {
                 (!left.is_empty()).then_some((recipe, left))
             };
             if let Some(task) = cut(task, task.recipes().filter_map(left).collect()) {
-                filter.emit(&task.into())?;
+                for piece in pieces(task, most) {
+                    filter.emit(&piece.into())?;
+                }
             }
         }
         Ok(())
@@ -89,24 +91,34 @@ fn key(task: &Task, recipe_digest: &str) -> Key {
 }
 
 /// The task with these of its recipes, and the frames that any of them misses: those that another one
-/// has are found done when it is run. It keeps its id, by which it is found in the plan.
+/// has are found done when it is run.
 fn cut(task: &Task, missing: Vec<(TaskRecipe, Spans)>) -> Option<Task> {
     let range: Spans = missing.iter().flat_map(|(_, left)| left.as_slice().iter().copied()).collect();
     let range = range.sorted();
-    if range == task.range.sorted() {
-        return task.clone().with_recipes(missing.into_iter().map(|(recipe, _)| recipe));
-    }
-    let renamed = |(recipe, _): (TaskRecipe, Spans)| TaskRecipe {
-        part: Task::part_path(&task.scan, &recipe.recipe_digest, &range),
-        ..recipe
-    };
+    let whole = task.clone().with_recipes(missing.into_iter().map(|(recipe, _)| recipe))?;
+    Some(if range == task.range.sorted() { whole } else { within(&whole, range) })
+}
+
+/// A task in pieces of equal numbers of frames, so many that they have about `most` stored bytes; a chunk of frames stays
+/// whole.
+fn pieces(task: Task, most: Option<u64>) -> Vec<Task> {
+    let Some(most) = most.filter(|&most| task.bytes > most) else { return vec![task] };
+    let frames = task.range.count();
+    let frames_a_chunk = task.acquisition.chunk.first().copied().unwrap_or(1).max(1);
+    let length = frames.div_ceil(task.bytes.div_ceil(most)).next_multiple_of(frames_a_chunk);
+    let range = task.range.sorted();
+    (0..frames).step_by(length as usize).map(|from| within(&task, range.slice(from, length))).collect()
+}
+
+/// The frames of a task that are in `range`, and what holds them. It keeps its id, by which it is found in the plan.
+fn within(task: &Task, range: Spans) -> Task {
     let sources: Vec<_> = task.acquisition.sources.iter().filter_map(|source| source.within(&range)).collect();
     let bytes = sources.iter().map(|source| source.bytes).sum();
-    let cut = Task {
-        bytes,
-        range: range.clone(),
-        acquisition: Acquisition { sources, ..task.acquisition.clone() },
-        ..task.clone()
+    let acquisition = Acquisition { sources, ..task.acquisition.clone() };
+    let renamed = |recipe: TaskRecipe| {
+        let part = Task::part_path(&task.scan, &recipe.recipe_digest, &range);
+        TaskRecipe { part, ..recipe }
     };
-    cut.with_recipes(missing.into_iter().map(renamed))
+    let piece = Task { bytes, range: range.clone(), acquisition, ..task.clone() };
+    piece.with_recipes(task.recipes().map(renamed)).expect("it has as many recipes as before")
 }
