@@ -12,7 +12,7 @@ fn flags_and_a_profile_say_the_same_and_slurm_does_it() {
     cluster.ask("scontrol", &["update", "nodename=node2", "activefeatures=fast"]);
     let _gone = Reservation(&cluster);
     let reservation = ["reservationname=beamtime", "starttime=now", "duration=60", "users=root", "nodes=node2"];
-    cluster.ask("scontrol", &[&["create", "reservation"][..], &reservation, &["flags=overlap"]].concat());
+    cluster.ask("scontrol", &[&["create", "reservation"][..], &reservation, &["flags=overlap,ignore_jobs"]].concat());
 
     let jobs = Jobs::new("choices", "frames=12", 1);
     jobs.emit(&[
@@ -31,7 +31,7 @@ fn flags_and_a_profile_say_the_same_and_slurm_does_it() {
         "--cpu-bind=cores",
         "--directive=--comment=\"id31 hutch 2\"",
         "--skip-directive=requeue",
-        "--setup=beamtime() { export BEAMTIME='it is'; }",
+        "--setup=beamtime() { hostname > \"$NOTES/setup\"; }",
         "--setup=beamtime",
     ]);
     let script = fs::read_to_string(jobs.dir.join("job.sbatch")).unwrap();
@@ -52,7 +52,7 @@ fn flags_and_a_profile_say_the_same_and_slurm_does_it() {
         cpu-bind = "cores"
         directive = ['--comment="id31 hutch 2"']
         skip-directive = ["requeue"]
-        setup = ["beamtime() { export BEAMTIME='it is'; }", "beamtime"]
+        setup = ['beamtime() { hostname > "$NOTES/setup"; }', "beamtime"]
     "#;
     fs::write(&profile, settings).unwrap();
     jobs.emit(&["--profile", profile.to_str().unwrap(), "--check"]);
@@ -61,7 +61,7 @@ fn flags_and_a_profile_say_the_same_and_slurm_does_it() {
     jobs.submit(&[("SLOW", "1")]);
     let element = format!("{}_0", jobs.array());
     let shown = cluster.ask("scontrol", &["show", "job", &element]);
-    jobs.wait(60);
+    jobs.wait();
     for part in [
         "Reservation=beamtime",
         "ReqNodeList=node2",
@@ -87,6 +87,23 @@ fn flags_and_a_profile_say_the_same_and_slurm_does_it() {
     jobs.assert_complete();
     let runs = jobs.runs();
     assert!(runs.iter().all(|run| run.node == "node2" && run.gpus == "0,1"), "{runs:?}");
+    // of the closing gather, which came last
+    assert!(fs::read_to_string(top().join("choices/setup")).unwrap().starts_with("node"));
+}
+
+#[test]
+fn threads_of_a_core_accounts_and_memory_by_cpu_are_what_slurm_shows() {
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("by-core", "scan", 1);
+    let flags = ["--threads-per-core", "1", "--account", "id31", "--mem-per-cpu", "200M", "--submit"];
+    let said = jobs.emit(&flags);
+    assert!(said.contains(": 1 of 1 elements") && said.contains("gather of the whole"), "{said}");
+    let shown = cluster.ask("scontrol", &["show", "job", &format!("{}_0", jobs.array())]);
+    for part in ["ReqB:S:C:T=0:0:*:1\n", "Account=id31", "MinMemoryCPU=200M", "CPUs/Task=4"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    jobs.wait();
+    jobs.assert_complete();
 }
 
 /// Ends with the test, however it ends: nodes that are reserved are no other test's.
@@ -101,7 +118,9 @@ impl Drop for Reservation<'_> {
 #[test]
 fn gpus_are_those_that_were_asked_for_and_none_are_none() {
     let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
-    let cases: [(&str, &[&str], &[&str]); 4] = [
+    let cases: [(&str, &[&str], &[&str]); 5] = [
+        // a piece of one
+        ("shard", &["--gres", "shard:2"], &["0", "1"]),
         ("gres-2", &["--gres", "gpu:2"], &["0,1"]),
         ("gpus-1", &["--gpus", "1"], &["0", "1"]),
         ("auto", &["--partition", "gpu"], &["0", "1"]),
@@ -115,7 +134,7 @@ fn gpus_are_those_that_were_asked_for_and_none_are_none() {
         (jobs, expected)
     });
     for (jobs, expected) in all {
-        jobs.wait(60);
+        jobs.wait();
         jobs.assert_complete();
         assert!(jobs.runs().iter().all(|run| expected.contains(&run.gpus.as_str())), "{:?}", jobs.runs());
     }
@@ -146,8 +165,14 @@ fn check_says_why_the_jobs_would_not_run() {
     refused(&["--setup", "if true; then"], "job.sbatch: line");
     refused(&["--bin", "/nonexistent"], "--bin: /nonexistent/ai-integrate: no such program");
     refused(
-        &["--target", "ray", "--n-workers", "2", "--gres", "gpu:3"],
+        &["--target", "ray", "--python", "/bin/true", "--n-workers", "2", "--gres", "gpu:3"],
         "ray.sbatch: Requested node configuration is not available",
+    );
+
+    refused(&["--target", "dask", "--python", "/bin/false"], "--python /bin/false: it has no module dask_jobqueue");
+    refused(
+        &["--target", "ray", "--python", "/no/python"],
+        "--python /no/python: there is no /no/python on this machine",
     );
 
     let takes = |flags: &[&str]| {
@@ -156,7 +181,7 @@ fn check_says_why_the_jobs_would_not_run() {
     };
     takes(&["--partition", "short", "--time", "10", "--mem-per-gpu", "100M", "--gpus", "1"]);
     takes(&["--directive=--comment=\"no --mem\"", "--mem", "none"]);
-    takes(&["--target", "ray", "--n-workers", "2", "--gres", "gpu:2"]);
+    takes(&["--target", "ray", "--python", "/bin/true", "--n-workers", "2", "--gres", "gpu:2"]);
     let mut nothing = jobs.command(env!("CARGO_BIN_EXE_slurm-emit"));
     nothing.args(["--cores", "4", "--check", "--submit", "--dir"]).arg(jobs.dir.with_extension("empty"));
     let output = crate::data::feed(nothing, "");

@@ -132,7 +132,7 @@ fn workers_on_two_nodes_give_the_bytes_of_the_pipe() {
     emit(&jobs, &python);
     assert!(jobs.submit(&[("SLOW", "2")]).contains("the driver"));
     assert!(jobs.call("submit").contains("nothing to submit"));
-    until(120, "the summary", || jobs.is_judged());
+    until("the summary", || jobs.is_judged());
     jobs.assert_complete();
     let hosts = jobs.hosts();
     assert!(hosts.len() >= 2 && hosts.iter().all(|host| host.starts_with("node")), "{hosts:?}");
@@ -142,9 +142,9 @@ fn workers_on_two_nodes_give_the_bytes_of_the_pipe() {
     assert!(runs.iter().all(|run| run.gpus.len() == 1), "each has one GPU: {runs:?}");
     let status = jobs.call("status");
     assert!(status.contains("12 of 12 done, 0 to do") && status.contains("speed"), "{status}");
-    jobs.wait(60);
+    jobs.wait();
     assert!(jobs.call("resubmit").contains("the driver"), "which finds nothing to do");
-    jobs.wait(60);
+    jobs.wait();
     assert_eq!(jobs.runs().len(), 12);
 }
 
@@ -156,16 +156,16 @@ fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
     let jobs = Jobs::new("dask-walltime", "frames=2", 1);
     emit(&jobs, &python);
     jobs.submit(&[("SLOW", "3")]);
-    until(60, "a task is done", || !jobs.done().is_empty());
+    until("a task is done", || !jobs.done().is_empty());
     let driver = jobs.queued("RUNNING")[0].split('_').next().unwrap().to_owned();
     cluster.ask("scancel", &["--batch", "--signal=USR1", &driver]);
     let log = || std::fs::read_to_string(jobs.dir.join(format!("logs/driver_{driver}.log"))).unwrap_or_default();
-    until(60, "it is back", || log().matches("tasks to do").count() == 2);
+    until("it is back", || log().matches("tasks to do").count() == 2);
     let before = jobs.done().len();
-    until(60, "it goes on", || jobs.done().len() > before);
+    until("it goes on", || jobs.done().len() > before);
 
     assert!(jobs.call("cancel").contains("cancelled"));
-    jobs.wait(60);
+    jobs.wait();
     assert_eq!(log().matches("tasks to do").count(), 2, "{}", log());
     assert!(jobs.done().len() < 12 && !jobs.is_judged());
 }

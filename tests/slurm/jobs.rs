@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -20,6 +20,7 @@ pub struct Jobs {
     /// The tasks.
     pub plan: String,
     name: String,
+    by: String,
     scans: usize,
 }
 
@@ -42,7 +43,7 @@ impl Jobs {
     pub fn new(name: &str, by: &str, scans: usize) -> Self {
         fs::create_dir(top().join(name)).unwrap();
         let dir = top().join(name).join("it's 50%a \"of\" $HOME `id`; # \u{e9}");
-        Self { dir, plan: Data::get().plan(name, by, scans), name: name.to_owned(), scans }
+        Self { dir, plan: Data::get().plan(name, by, scans), name: name.to_owned(), by: by.to_owned(), scans }
     }
 
     /// The same where no SLURM is: its directory may have any name.
@@ -123,9 +124,9 @@ impl Jobs {
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Waits until none of its jobs is left, and at most so many seconds.
-    pub fn wait(&self, seconds: u64) {
-        until(seconds, &format!("the jobs of {} end", self.name), || self.queued("all").is_empty());
+    /// Waits until none of its jobs is left.
+    pub fn wait(&self) {
+        until(&format!("the jobs of {} end", self.name), || self.queued("all").is_empty());
     }
 
     /// The tasks that results say are done as a whole, by their ids.
@@ -149,6 +150,24 @@ impl Jobs {
         runs.lines().map(run).collect()
     }
 
+    /// Whether an ai-integrate runs that has got as far as to drain on USR1.
+    pub fn drains(&self) -> bool {
+        let notes = format!("NOTES={}", top().join(&self.name).display());
+        let is_ours = |process: &Path| {
+            let of = |file: &str| fs::read(process.join(file)).unwrap_or_default();
+            let environment = of("environ");
+            of("comm") == b"real\n" && environment.split(|&byte| byte == 0).any(|one| one == notes.as_bytes())
+        };
+        let catches = |process: PathBuf| {
+            let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+            // USR1 is number 10, and bit 9
+            u64::from_str_radix(caught.trim(), 16).unwrap() >> 9 & 1 == 1
+        };
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        processes.filter(|process| is_ours(process)).any(catches)
+    }
+
     /// The hosts that results name.
     pub fn hosts(&self) -> BTreeSet<String> {
         let lines = content(&self.dir.join("results"));
@@ -163,6 +182,12 @@ impl Jobs {
     /// Whether the closing gather has run.
     pub fn is_judged(&self) -> bool {
         self.dir.join("summary.jsonl").exists()
+    }
+
+    /// Loses all patterns: results, logs and summaries of the jobs still speak of them.
+    pub fn lose_patterns(&self) {
+        fs::remove_dir_all(Data::get().out(&self.name)).unwrap();
+        assert_eq!(Data::get().plan(&self.name, &self.by, self.scans), self.plan, "and the recipe is back");
     }
 
     /// The patterns are those of a plain pipe.

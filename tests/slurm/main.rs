@@ -10,6 +10,7 @@ mod dask;
 mod data;
 mod engines;
 mod jobs;
+mod limits;
 mod ray;
 mod scripts;
 mod task;

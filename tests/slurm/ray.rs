@@ -17,7 +17,7 @@ fn engines_on_two_nodes_give_the_bytes_of_the_pipe() {
     let jobs = Jobs::new("ray", "frames=6", 3);
     emit(&jobs, &python);
     jobs.submit(&[("SLOW", "1")]);
-    until(150, "the summary", || jobs.is_judged());
+    until("the summary", || jobs.is_judged());
     jobs.assert_complete();
     let hosts = jobs.hosts();
     assert!(hosts.len() == 2 && hosts.iter().all(|host| host.starts_with("node")), "{hosts:?}");
@@ -25,7 +25,7 @@ fn engines_on_two_nodes_give_the_bytes_of_the_pipe() {
     assert!(runs.len() == 12 && runs.iter().all(|run| run.gpus.len() == 1), "each has one GPU: {runs:?}");
     assert!(jobs.call("status").contains("12 of 12 done, 0 to do"));
 
-    jobs.wait(60);
+    jobs.wait();
     let name = format!("ray.{}", runs[0].job);
     let is_left = fs::read_dir("/tmp").unwrap().any(|entry| entry.unwrap().file_name() == name.as_str());
     assert!(!is_left, "its directory is removed");
@@ -37,13 +37,13 @@ fn a_ray_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
     let jobs = Jobs::new("ray-walltime", "frames=1", 1);
     emit(&jobs, &python);
     jobs.submit(&[("SLOW", "4")]);
-    until(120, "a task is done", || !jobs.done().is_empty());
+    until("a task is done", || !jobs.done().is_empty());
     let job = jobs.queued("RUNNING")[0].split('_').next().unwrap().to_owned();
     cluster.ask("scancel", &["--batch", "--signal=USR1", &job]);
     let log = || fs::read_to_string(jobs.dir.join(format!("logs/ray_{job}.log"))).unwrap_or_default();
-    until(120, "it is back", || log().matches("tasks to do").count() == 2);
+    until("it is back", || log().matches("tasks to do").count() == 2);
     assert!(jobs.call("cancel").contains("cancelled"));
-    jobs.wait(60);
+    jobs.wait();
     assert_eq!(log().matches("tasks to do").count(), 2, "{}", log());
     assert!(jobs.done().len() < 24 && !jobs.is_judged());
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use records::{Fail, Record};
+use records::{Fail, Record, Seconds, TaskResult};
 
 use crate::data::feed;
 use crate::task;
@@ -197,6 +197,42 @@ fn explain_shows_the_same_directives_and_writes_nothing() {
     assert!(table.lines().any(|line| line.starts_with("--mem ") && line.contains("--mem=15G")), "{table}");
     assert!(table.lines().any(|line| line.contains("--engines 8")), "{table}");
     assert!(!dir.exists());
+}
+
+#[test]
+fn earlier_results_tell_the_rate_and_the_plan_the_time() {
+    let top = tempfile::tempdir().unwrap();
+    let results = top.path().join("results.jsonl");
+    let seconds = Seconds { wall: 4.0, ..Seconds::default() };
+    let Ok(Record::Task(task)) = Record::parse(task::line(0).trim_end()) else { panic!("a task") };
+    let result = TaskResult { task: *task, read_bytes: 1_000_000, seconds, ..TaskResult::default() };
+    fs::write(&results, Record::from(result).to_line() + "\n").unwrap();
+    let flags = ["--explain", "--time", "auto", "--rate-from", results.to_str().unwrap()];
+    let output = emit(&top.path().join("jobs"), &flags, &task::lines(600));
+    let table = String::from_utf8_lossy(&output.stdout);
+    // eight engines of a quarter of a megabyte a second; batches of a minute, for they are 75 s of each job: twice that
+    // and five minutes, in steps of five
+    assert!(table.contains("10 minutes at 2 MB/s a job"), "{table} {}", stderr(&output));
+    assert!(table.contains("#SBATCH --time=00:10:00"), "{table}");
+}
+
+#[test]
+fn devices_are_handed_on_by_every_engine() {
+    let top = tempfile::tempdir().unwrap();
+    for (target, script, expected) in [
+        ("slurm", "job.sbatch", "ai_integrate=(--engine opencl --device slot,a100 --engines 8 --threads 4)"),
+        ("local", "worker", "ai_integrate=(--engine opencl --device slot,a100 --engines 8)"),
+        ("parallel", "worker", "ai_integrate=(--engine opencl --device slot,a100 --engines 8)"),
+        ("make", "Makefile", " --engine opencl --device slot,a100 --engines 1 --threads 4 <"),
+        ("dask", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
+        ("ray", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
+    ] {
+        let dir = top.path().join(target);
+        let flags = ["--target", target, "--engine", "opencl", "--device", "slot,a100", "--node-cpus", "32"];
+        assert!(emit(&dir, &flags, &task::line(1)).status.success(), "{target}");
+        let text = fs::read_to_string(dir.join(script)).unwrap();
+        assert!(text.contains(expected), "{target}: {text}");
+    }
 }
 
 #[test]

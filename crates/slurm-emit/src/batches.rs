@@ -1,4 +1,5 @@
-//! Cuts the plan into batches, each the work of one array element, in the order of the scans.
+//! Cuts the plan into batches, each the work of one array element, in the order of the scans; but for one short scan,
+//! which goes first.
 
 use std::ops::Range;
 
@@ -41,6 +42,9 @@ const SHORTEST_AT_FIRST: f64 = 0.1;
 impl Cut {
     /// Cuts a plan into batches of consecutive tasks, and one at the least in each. A batch has whole scans, or a piece
     /// of a scan that is longer: a scan that ended in the midst of a batch would have to wait for the rest of it.
+    ///
+    /// Scans keep their order, but that the shortest of those that all jobs could begin with goes first, and is shared by
+    /// all of them: then there is a result to look at after seconds, also where some nodes are slow.
     pub fn ranges(&self, plan: &Plan) -> Vec<Range<usize>> {
         let costs = plan.costs();
         if self.minutes <= 0.0 {
@@ -49,16 +53,16 @@ impl Cut {
         let all: u64 = costs.iter().sum();
         let mut out: Vec<Range<usize>> = Vec::new();
         let (mut before, mut room) = (0, 0);
-        for mut scan in plan.scans() {
+        for mut scan in self.order(plan) {
             let mut bytes: u64 = costs[scan.clone()].iter().sum();
-            if let Some(batch) = out.last_mut().filter(|_| bytes <= room) {
+            if let Some(batch) = out.last_mut().filter(|batch| bytes <= room && batch.end == scan.start) {
                 batch.end = scan.end;
                 (before, room) = (before + bytes, room - bytes);
                 continue;
             }
             let start = scan.start;
+            let most = if out.is_empty() { self.share(bytes) } else { u64::MAX };
             while !scan.is_empty() {
-                let most = if start == 0 { self.share(before + bytes) } else { u64::MAX };
                 let limit = self.bytes(before, all).min(most);
                 let piece = first(&scan, costs, bytes.div_ceil(bytes.div_ceil(limit).max(1)));
                 let taken: u64 = costs[piece.clone()].iter().sum();
@@ -68,6 +72,17 @@ impl Cut {
             }
         }
         out
+    }
+
+    /// The scans as they are begun.
+    fn order(&self, plan: &Plan) -> Vec<Range<usize>> {
+        let bytes = |scan: &Range<usize>| plan.costs()[scan.clone()].iter().sum::<u64>();
+        let mut scans: Vec<_> = plan.scans().collect();
+        let begun = scans.len().min(usize::try_from(self.workers).unwrap_or(usize::MAX));
+        if let Some(shortest) = (0..begun).min_by_key(|&scan| bytes(&scans[scan])) {
+            scans[..=shortest].rotate_right(1);
+        }
+        scans
     }
 
     /// Stored bytes of so many minutes of a job.
@@ -156,6 +171,15 @@ mod tests {
         // a minute is 6 kB: one for both jobs, two short ones that don't fit in one, three pieces of a long one, the rest
         let plan = plan(&[&[1_000; 2], &[1_000; 3], &[2_000; 2], &[2_000; 7], &[100], &[100]]);
         assert_eq!(cut(1.0).ranges(&plan), [0..1, 1..2, 2..5, 5..7, 7..9, 9..12, 12..14, 14..16]);
+    }
+
+    #[test]
+    fn the_shortest_of_the_scans_that_are_begun_at_once_goes_first() {
+        // for both jobs; the third scan, which is shorter still, would not be begun at once with two jobs
+        let plan = plan(&[&[3_000; 4], &[1_000; 4], &[500]]);
+        assert_eq!(cut(1.0).ranges(&plan), [4..6, 6..8, 0..2, 2..4, 8..9]);
+        let three = Cut { workers: 3, ..cut(1.0) };
+        assert_eq!(three.ranges(&plan), [8..9, 0..2, 2..4, 4..8]);
     }
 
     #[test]

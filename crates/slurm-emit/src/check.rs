@@ -27,19 +27,19 @@ pub fn refusals(target: Target, job: &Job, scripts: &[Script]) -> Vec<Refusal> {
     let mut out: Vec<_> = bins.flat_map(|bin| programs(bin)).collect();
     let of_bash = |script: &&Script| script.name != "Makefile" && !script.name.ends_with(".py");
     out.extend(scripts.iter().filter(of_bash).filter_map(|script| syntax(&job.dir, script.name)));
+    out.extend(tools(target, job));
     if !target.is_slurm() {
         return out;
     }
     match cluster::partitions() {
         Err(why) => out.push(refusal("sinfo", why)),
         Ok(all) => {
-            out.extend(partition(job, &all, "--partition", job.site.partition.as_deref()));
+            let mut unfit = partition(job, &all, "--partition", job.site.partition.as_deref());
             if let Some(name) = &job.site.gather_partition {
-                out.extend(partition(job, &all, "--gather-partition", Some(name)));
+                unfit.extend(partition(job, &all, "--gather-partition", Some(name)));
             }
-            if out.is_empty() {
-                out.extend(resources(job, scripts));
-            }
+            // of a partition that is not there, sbatch would say the same once more
+            out.extend(if unfit.is_empty() { resources(job, scripts) } else { unfit });
         }
     }
     out
@@ -55,6 +55,42 @@ fn programs(bin: &Path) -> Vec<Refusal> {
     let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
     let missing = ["ai-integrate", "gather"].map(|name| bin.join(name)).into_iter().filter(|path| !runs(path));
     missing.map(|path| refusal("--bin", format!("{}: no such program", path.display()))).collect()
+}
+
+/// Whether this machine has what the target needs: GNU's programs, for there are others of the same names, and modules of
+/// Python.
+fn tools(target: Target, job: &Job) -> Vec<Refusal> {
+    let has = |name: &str| format!("import importlib.util as u, sys; sys.exit(u.find_spec('{name}') is None)");
+    let python = |module: &'static str| {
+        let refused = |why: &dyn Display| refusal(format_args!("--python {}", job.python.display()), why);
+        match cluster::ask(&job.python, ["-c", &has(module)]) {
+            Ok(output) if output.status.success() => None,
+            Ok(output) if output.stderr.is_empty() => Some(refused(&format_args!("it has no module {module}"))),
+            Ok(output) => Some(refused(&cluster::last_line(&output.stderr))),
+            Err(why) => Some(refused(&why)),
+        }
+    };
+    let program = |name: &'static str, expected: &str| match cluster::ask(name, ["--version"]) {
+        Ok(output) if String::from_utf8_lossy(&output.stdout).starts_with(expected) => None,
+        Ok(_) => Some(refusal(name, format_args!("expected {expected}, and found another program"))),
+        Err(why) => Some(refusal(name, why)),
+    };
+    // which has `$(file)` since version 4
+    let make = || match cluster::ask("make", ["--version"]) {
+        Ok(output) if !output.stdout.starts_with(b"GNU Make 3.") => program("make", "GNU Make"),
+        Ok(_) => Some(refusal("make", "expected GNU Make 4 or later")),
+        Err(why) => Some(refusal("make", why)),
+    };
+    let missing = match target {
+        Target::Slurm => Vec::new(),
+        Target::Local => vec![program("xargs", "xargs (GNU findutils)"), program("taskset", "taskset")],
+        Target::Parallel => vec![program("parallel", "GNU parallel"), program("taskset", "taskset")],
+        Target::Make => vec![make()],
+        Target::Dask => vec![python("dask_jobqueue")],
+        Target::DaskHere => vec![python("distributed")],
+        Target::Ray | Target::RayHere => vec![python("ray")],
+    };
+    missing.into_iter().flatten().collect()
 }
 
 fn syntax(dir: &Path, script: &str) -> Option<Refusal> {

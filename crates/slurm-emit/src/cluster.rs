@@ -57,8 +57,9 @@ pub fn of_job<'a>(all: &'a [Partition], wanted: Option<&str>) -> Vec<&'a Partiti
 ///
 /// # Errors
 /// There is no such program.
-pub fn ask<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> io::Result<Output> {
+pub fn ask<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = A>) -> io::Result<Output> {
     let mut command = Command::new("timeout");
+    let program = program.as_ref();
     command.arg("20").arg(program).args(arguments);
     for name in std::env::vars_os().map(|(name, _)| name).filter(leaks) {
         command.env_remove(name);
@@ -66,7 +67,9 @@ pub fn ask<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A
     let output = command.output()?;
     match output.status.code() {
         Some(124) => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within 20 s")),
-        Some(127) => Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no {program} on this machine"))),
+        Some(127) => {
+            Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no {} on this machine", program.display())))
+        }
         _ => Ok(output),
     }
 }

@@ -71,7 +71,10 @@ pub fn table(target: Target, job: &Job, batches: usize) -> Result<Vec<String>, q
         _ => rows.push(batches_row(job, batches)),
     }
     rows.push(Row::heading("ai-integrate"));
-    rows.extend(job.arguments().chunks(2).map(argument));
+    match target {
+        Target::Slurm | Target::Local | Target::Parallel => rows.extend(job.arguments().chunks(2).map(argument)),
+        _ => rows.extend(job.arguments_of_one().chunks(2).map(argument)),
+    }
     let width = |column: usize| rows.iter().map(|row| row.cells()[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
     let line = |row: &Row| {
@@ -89,8 +92,10 @@ fn batches_row(job: &Job, batches: usize) -> Row {
 
 fn argument(pair: &[String]) -> Row {
     let (flag, why) = match pair[0].as_str() {
+        "--engines" if pair[1] == "1" => ("--target", "a process runs a task at a time"),
         "--engines" => ("--ai-engines-per-worker", "tasks at a time, which share the GPU and the matrix"),
         "--threads" => ("--cores-per-worker", "threads of an engine"),
+        "--device" => ("--device", "which of the OpenCL devices that the job sees"),
         _ => ("--engine", "what computes"),
     };
     Row::new(flag, pair.join(" "), why)

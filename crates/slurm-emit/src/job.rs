@@ -41,6 +41,8 @@ pub struct Job {
     pub max_array_size: Option<u64>,
     /// `ai-integrate --engine`.
     pub engine: Option<String>,
+    /// `ai-integrate --device`.
+    pub device: Option<String>,
     /// The Python that has dask or Ray.
     pub python: OsString,
     /// What sbatch is told.
@@ -105,6 +107,7 @@ impl Job {
             cut,
             max_array_size: args.size.max_array_size,
             engine: args.size.engine.clone(),
+            device: args.size.device.clone(),
             python: args.python.clone(),
             site: site.clone(),
         })
@@ -123,8 +126,19 @@ impl Job {
 
     /// The same without `--threads`.
     pub fn engine_arguments(&self) -> Vec<String> {
-        let engine = self.engine.iter().flat_map(|engine| ["--engine".to_owned(), engine.clone()]);
-        engine.chain(["--engines".to_owned(), self.size.engines.to_string()]).collect()
+        self.kind_arguments().into_iter().chain(["--engines".to_owned(), self.size.engines.to_string()]).collect()
+    }
+
+    /// The same for a process that is one engine, of which as many run as there are engines.
+    pub fn arguments_of_one(&self) -> Vec<String> {
+        let one = ["--engines", "1", "--threads", &self.size.threads.to_string()].map(str::to_owned);
+        self.kind_arguments().into_iter().chain(one).collect()
+    }
+
+    /// Those that say what computes.
+    fn kind_arguments(&self) -> Vec<String> {
+        let said = [("--engine", &self.engine), ("--device", &self.device)];
+        said.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?])).flatten().collect()
     }
 }
 

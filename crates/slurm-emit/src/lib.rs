@@ -58,7 +58,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     folder::write(&job.dir, &plan, &batches, &scripts).map_err(unwritten)?;
     let (tasks, count) = (plan.lines().len(), batches.len());
-    filter.note(0, || format!("{tasks} tasks in {count} batches: {}", job.dir.join("submit").display()));
+    // drivers hand out tasks one by one
+    let cut = if count == 0 && tasks > 0 { String::new() } else { format!(" in {count} batches") };
+    filter.note(0, || format!("{tasks} tasks{cut}: {}", job.dir.join("submit").display()));
     if args.check {
         check(args.target, &job, &scripts, filter)?;
     }

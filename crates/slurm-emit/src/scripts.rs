@@ -36,11 +36,12 @@ pub const DIRECTIVES: &str = "# DIRECTIVES\n";
 pub const SETTINGS: &str = "# SETTINGS\n";
 
 /// Pieces that several templates have, with the marks of their places: how to be the only one on this machine and how
-/// to end there, how to wait for a process through signals, how to gather while there are results to come, how to show
+/// to end there, which batches are still to do, how to wait for a process through signals, how to gather while there are results to come, how to show
 /// how far the plan is, and the end that puts together what is integrated and judges the whole.
-const PIECES: [(&str, &str); 6] = [
+const PIECES: [(&str, &str); 7] = [
     ("# ALONE\n", include_str!("targets/here/alone.bash")),
     ("# DRAIN\n", include_str!("targets/here/drain.bash")),
+    ("# TO DO\n", include_str!("targets/to-do.bash")),
     ("# AWAIT\n", include_str!("targets/await.bash")),
     ("# GATHER\n", include_str!("targets/gather.bash")),
     ("# PROGRESS\n", include_str!("targets/progress.bash")),

@@ -36,10 +36,15 @@ pub struct SizeFlags {
     #[arg(long, value_name = "KIND")]
     pub engine: Option<String>,
 
+    /// OpenCL devices of a job, as ai-integrate takes them; slot gives one to each worker of a machine in turn
+    #[arg(long, value_name = "I,J")]
+    pub device: Option<String>,
+
     /// Minutes that a batch of tasks should take; 0 for one task a batch
     ///
     /// The first batches are shorter, so that results come soon, and so are the last ones, so that all jobs end at about
-    /// the same time.
+    /// the same time. They are in the order of the scans, but that the shortest of the scans that all jobs could begin with
+    /// goes first.
     #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = minutes)]
     pub batch_minutes: f64,
 

@@ -42,6 +42,7 @@ pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
 pub fn scripts_for_local(job: &Job) -> Vec<Script> {
     with_commands(
         job,
+        1,
         vec![driver::plan(job, Place::Here), driver_script(&local_cluster(job)), driver::start_here(job)],
     )
 }

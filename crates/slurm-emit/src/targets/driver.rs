@@ -20,17 +20,13 @@ pub enum Place {
 /// `plan.py`, which the drivers import.
 pub fn plan(job: &Job, place: Place) -> Script {
     let has_no_gpu = place == Place::Cluster && job.gpus == Gpus::None;
-    // an engine is a process that runs one task at a time
-    let engine = job.engine.iter().flat_map(|engine| ["--engine", engine]);
-    let threads = job.size.threads.to_string();
-    let arguments = engine.chain(["--engines", "1", "--threads", &threads]);
     let bins = job.partition_bins.iter().map(|(name, dir)| format!("{}: {}", python::text(name), python::text(dir)));
     let settings = format!(
         "\nDIR = {}\nBIN = {}\nBINS = {{{}}}  # of partitions with another architecture\nARGUMENTS = {}\nENVIRONMENT = {}\n",
         python::text(&job.dir),
         python::text(&job.bin),
         bins.collect::<Vec<_>>().join(", "),
-        python::list(arguments),
+        python::list(job.arguments_of_one()),
         if has_no_gpu { "{\"CUDA_VISIBLE_DEVICES\": \"\"}  # those of a node are others'" } else { "{}" }
     );
     Script::read("plan.py", fill(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))

@@ -29,7 +29,7 @@ pub fn batches(plan: &Plan) -> Result<Vec<Batch>, Error> {
 pub fn scripts(job: &Job, plan: &Plan) -> Vec<Script> {
     let program = |name: &str| quote::make(job.bin.join(name).as_os_str());
     let arguments =
-        job.arguments().iter().map(|word| quote::make(word.as_ref())).collect::<Vec<_>>().join(" ".as_ref());
+        job.arguments_of_one().iter().map(|word| quote::make(word.as_ref())).collect::<Vec<_>>().join(" ".as_ref());
     let mut scans: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (id, scan) in plan.names() {
         scans.entry(scan).or_default().push(id);
@@ -38,7 +38,7 @@ pub fn scripts(job: &Job, plan: &Plan) -> Vec<Script> {
     let mut text = concat(&[
         "all:".as_ref(),
         scan_targets.as_ref(),
-        "\n\n# A task: its results are kept where all went well, and made again where not.\n".as_ref(),
+        "\n\n# A task, by a process of its own: its results are kept where all went well, and made again where not.\n".as_ref(),
         "results/%.jsonl: batches/01/%.jsonl\n\texec ".as_ref(),
         &program("ai-integrate"),
         " ".as_ref(),
@@ -56,5 +56,6 @@ pub fn scripts(job: &Job, plan: &Plan) -> Vec<Script> {
         text.push("\n");
     }
     let makefile = fill(include_str!("make/Makefile"), &[(SETTINGS, &text)]);
-    with_commands(job, vec![Script::read("Makefile", makefile), submit(job, include_str!("make/submit"))])
+    let jobs = job.size.workers * job.size.engines;
+    with_commands(job, jobs, vec![Script::read("Makefile", makefile), submit(job, jobs, include_str!("make/submit"))])
 }

@@ -18,6 +18,7 @@ pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
     let directives = directive::lines(&header::of_ray(job)?, &job.site.directive)?;
     let settings = concat(&[
         &job.setup_lines(),
+        "# What starts Ray, and what it is given of each node.\n".as_ref(),
         &assign("python", &job.python),
         &assign("cpus", job.size.cpus().to_string()),
         &assign("gpus", job.size.gpus.to_string()),
@@ -37,7 +38,7 @@ pub fn scripts_for_local(job: &Job) -> Vec<Script> {
     let (cpus, gpus) = (job.size.workers * job.size.cpus(), job.size.workers * job.size.gpus);
     let ray =
         format!("{{\"address\": \"local\", \"num_cpus\": {cpus}, \"num_gpus\": {gpus}, \"include_dashboard\": False}}");
-    with_commands(job, vec![driver::plan(job, Place::Here), driver_script(job, 1, &ray), driver::start_here(job)])
+    with_commands(job, 1, vec![driver::plan(job, Place::Here), driver_script(job, 1, &ray), driver::start_here(job)])
 }
 
 fn driver_script(job: &Job, nodes: u64, ray: &str) -> Script {

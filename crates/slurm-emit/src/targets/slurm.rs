@@ -24,8 +24,12 @@ pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
     let bin = assign("bin", &job.bin);
     let node_bin = concat(&[&bin, &bins_by_partition(job)]);
     let setup = job.setup_lines();
-    let programs =
-        concat(&[&node_bin, &assign_list("srun", &srun(job)), &assign_list("ai_integrate", &job.arguments())]);
+    let programs = concat(&[
+        "# Where the programs are, and with which arguments they are started.\n".as_ref(),
+        &node_bin,
+        &assign_list("srun", &srun(job)),
+        &assign_list("ai_integrate", &job.arguments()),
+    ]);
     let array = [(DIRECTIVES, &*array), (SETTINGS, &concat(&[&setup, &programs]))];
     let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &node_bin]))];
     let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));

@@ -32,5 +32,4 @@ show_queue() {
 # MiB that an element is given, in the way that the site wants them to be asked for.
 asked_memory() { if [[ -s .memory ]]; then cat .memory; else printf '%s\n' "$memory_mib"; fi; }
 
-# The tasks that are still to do, as lines of the plan.
-missing() { "$bin/gather" --plan plan.jsonl --missing; }
+# TO DO
