@@ -101,7 +101,7 @@ pub fn said(command: &mut Command) -> String {
 }
 
 /// How long anything may take: for ever, as far as a machine with much else to do is concerned. Only what fails takes it.
-const LIMIT: Duration = Duration::from_mins(10);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Waits until something is so.
 pub fn until(what: &str, is_so: impl Fn() -> bool) {
