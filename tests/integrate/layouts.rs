@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use hdf5::{Extent, File};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -101,6 +102,44 @@ fn chunks_of_several_frames_and_of_parts_of_frames_give_the_sums_of_whole_ones()
             assert_eq!(found.len(), FRAMES, "{name}, {by}");
             assert!(*expected.get_or_insert_with(|| found.clone()) == found, "{name}, {by}: other sums");
         }
+    }
+}
+
+/// Writes a dataset `data` as it is; chunked so, if at all.
+fn store(path: &Path, values: &[u16], extents: [usize; 3], chunk: Option<[usize; 3]>) {
+    let file = File::create(path).unwrap();
+    let builder = file.new_dataset::<u16>().shape(extents.map(Extent::fixed));
+    let builder = if let Some(chunk) = chunk { builder.chunk(chunk) } else { builder.no_chunk() };
+    builder.create("data").unwrap().write_raw(values).unwrap();
+}
+
+/// Makes the system forget the bytes of a file.
+fn forget(path: &Path) {
+    let file = std::fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
+}
+
+#[test]
+fn what_the_system_has_to_fetch_is_read_ahead_and_gives_the_same() {
+    let bench = Bench::new();
+    // More than the kernel reads by itself where a file is opened.
+    let (frames, shape) = (24, [1000, 500]);
+    let values: Vec<u16> = (0..frames * shape[0] * shape[1]).map(|index| (index * 7919 % 1013) as u16).collect();
+    for (name, chunk) in [("whole", Some([1, 1000, 500])), ("pieces", Some([4, 400, 300])), ("contiguous", None)] {
+        let path = bench.path(name);
+        store(Path::new(&path), &values, [frames, shape[0], shape[1]], chunk);
+        let scan = bench.scan(name);
+        let (poni, out) = (bench.path("g.poni"), bench.path(&format!("{name}-out")));
+        let plan = ["--poni", &poni, "--out", &out, "--npt", "100"];
+        let tasks = run("plan-split", &plan, &format!("{scan}\n")).good().stdout;
+        let flags = ["-v", "--force", "--threads", "2", "--batch-frames", "5"];
+        let warm = run("ai-integrate", &flags, &tasks).good().records("result").remove(0);
+        forget(Path::new(&path));
+        let cold = run("ai-integrate", &flags, &tasks).good();
+        assert!(cold.stderr.contains("MiB read ahead"), "{name}: {}", cold.stderr);
+        let cold = cold.records("result").remove(0);
+        assert_eq!((&cold["part_digest"], &cold["read_bytes"]), (&warm["part_digest"], &warm["read_bytes"]), "{name}");
     }
 }
 

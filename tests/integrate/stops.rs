@@ -1,6 +1,6 @@
 //! Interrupted in the middle of a task: what is finished is kept, and a rerun does the rest.
 //!
-//! A source that is a FIFO holds the only thread up at a known frame, for as long as the test likes.
+//! Sources that are a FIFO hold up whoever opens them at a known frame, for as long as the test likes.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::site::{NOTHING, Ran, Site, binary, run, small};
 
-/// A task of 24 frames in files of 7, the second of which is a FIFO.
+/// A task of 24 frames in files of 7, of which all but the first are a FIFO.
 struct Held {
     site: Site,
     tasks: String,
@@ -32,10 +32,11 @@ impl Held {
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let found = std::fs::metadata(&fifo).unwrap();
         let mut held: Value = serde_json::from_str(&tasks).unwrap();
-        let source = &mut held["sources"][1];
-        source["file"] = json!(fifo);
-        source["size"] = json!(0);
-        source["mtime"] = json!(format!("{}.{:09}", found.mtime(), found.mtime_nsec()));
+        for source in held["sources"].as_array_mut().unwrap().iter_mut().skip(1) {
+            source["file"] = json!(fifo);
+            source["size"] = json!(0);
+            source["mtime"] = json!(format!("{}.{:09}", found.mtime(), found.mtime_nsec()));
+        }
         let held = format!("{held}\n");
         Self { site, tasks, held, fifo }
     }
@@ -56,7 +57,7 @@ impl Held {
         child
     }
 
-    /// Sends the signal, and lets the thread go on: the FIFO is then found to be no HDF5 file.
+    /// Sends the signal, and lets the readers go on: the FIFO is then found to be no HDF5 file.
     fn end(&self, child: Child, signal: Signal) -> Ran {
         kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
         settle(child.id());
@@ -86,8 +87,7 @@ fn soon<T>(mut there: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Until all threads are asleep ten times in a row: the one that integrates is held up, and a signal has
-/// been heard.
+/// Until all threads are asleep ten times in a row: those that read are held up, and a signal has been heard.
 fn settle(process: u32) {
     let mut asleep = 0;
     soon(|| {

@@ -1,15 +1,17 @@
 //! ai-integrate: task records in, result records out, and parts below the output root.
 //!
-//! An engine takes a task at a time; its threads take windows of frames, each read, decoded and
-//! integrated in one go; rows go into the part in the order of the frames.
+//! An engine takes a task at a time. Its readers make windows of frames ready, its threads decode and
+//! integrate them; rows go into the part in the order of the frames.
 
 mod aboard;
+mod ahead;
 mod args;
 mod cache;
 mod crew;
 mod devices;
 mod engine;
 mod job;
+mod line;
 mod memory;
 mod monitor;
 mod offload;

@@ -1,5 +1,6 @@
 //! Memory: what a task is expected to take, and what the process took.
 
+use crate::ahead::{SHARE, readers};
 use crate::crew::Crew;
 use crate::job::Job;
 
@@ -10,15 +11,17 @@ const PROCESS: u64 = 64 << 20;
 const THREAD: u64 = 4 << 20;
 
 /// Bytes that the process has at the most while a task of these recipes is worked on, frames of so many stored bytes
-/// and pixels' bytes: the matrices; and for each thread the stored bytes of its frames, the accumulators and the sums
-/// of a batch, a frame that has to be decoded whole, and what rows wait to be written.
+/// and pixels' bytes: the matrices; for each reader and each thread the stored bytes of a window; for each thread the
+/// accumulators and the sums of a batch, a frame that has to be decoded whole, and what rows wait to be written.
 pub fn expected(jobs: &[Job], crew: &Crew<'_>, stored: u64, frame: u64) -> u64 {
     let matrices = jobs.iter().filter_map(|job| job.means.as_ref()).map(|means| means.integrator.bytes() as u64);
     let sums = 2 * size_of::<f64>() as u64 * crew.bins() as u64;
     let batch = crew.batch as u64;
-    let thread = THREAD + batch * stored + 2 * batch.clamp(8, 16) * sums + frame;
+    let window = (crew.windows.longest() as u64 * stored).clamp(batch * stored, SHARE.max(batch * stored));
+    let thread = THREAD + window + 2 * batch.clamp(8, 16) * sums + frame;
     let waiting = crew.ahead() as u64 * crew.windows.longest() as u64 * sums;
-    PROCESS + matrices.sum::<u64>() + crew.threads as u64 * thread + waiting
+    let ahead = readers(crew.threads) as u64 * window.min(SHARE);
+    PROCESS + ahead + matrices.sum::<u64>() + crew.threads as u64 * thread + waiting
 }
 
 /// The most that the process had at any time, bytes; `None` where the kernel does not tell.

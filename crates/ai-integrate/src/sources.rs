@@ -5,7 +5,8 @@ use std::fmt::Display;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use frames::store::{Store, StoreError};
 use integrator::{Decoder, Together};
@@ -64,31 +65,49 @@ pub struct Sources<'a> {
     scan: &'a Acquisition,
     together: &'a Together<'a>,
     slots: Vec<Mutex<Slot>>,
+    /// How many are open.
+    open: AtomicUsize,
+    /// No more are opened ahead of need where so many are open.
+    most_open: usize,
 }
 
 impl<'a> Sources<'a> {
-    /// The sources, none of them open yet, and what each is needed for.
-    pub fn new(scan: &'a Acquisition, together: &'a Together<'a>, windows: &Windows) -> Self {
+    /// The sources, none of them open yet, and what each is needed for; about `most_open` of them are opened ahead.
+    pub fn new(scan: &'a Acquisition, together: &'a Together<'a>, windows: &Windows, most_open: usize) -> Self {
         let mut left = vec![0; scan.sources.len()];
         windows.places().iter().for_each(|place| left[place.source] += 1);
         let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None })).collect();
-        Self { scan, together, slots }
+        Self { scan, together, slots, open: AtomicUsize::new(0), most_open }
+    }
+
+    /// The source, opened before anybody needs it; `None` where it can't be opened, or too many are open.
+    pub fn open_ahead(&self, index: usize) -> Option<Arc<Open>> {
+        let may_open = self.open.load(Relaxed) < self.most_open;
+        let is_open = || self.slot(index).open.is_some();
+        if may_open || is_open() { self.open(index).ok() } else { None }
     }
 
     /// The source, opened; or why it can't be.
     pub fn open(&self, index: usize) -> Result<Arc<Open>, Loss> {
-        let mut slot = self.slots[index].lock().unwrap_or_else(PoisonError::into_inner);
         let scan = self.scan;
-        slot.open.get_or_insert_with(|| open(&scan.sources[index], scan.shape, self.together).map(Arc::new)).clone()
+        let open = || {
+            self.open.fetch_add(1, Relaxed);
+            open(&scan.sources[index], scan.shape, self.together).map(Arc::new)
+        };
+        self.slot(index).open.get_or_insert_with(open).clone()
     }
 
     /// So many frames of the source are dealt with.
     pub fn release(&self, index: usize, frames: u64) {
-        let mut slot = self.slots[index].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot(index);
         slot.left = slot.left.saturating_sub(frames);
-        if slot.left == 0 {
-            slot.open = None;
+        if slot.left == 0 && slot.open.take().is_some() {
+            self.open.fetch_sub(1, Relaxed);
         }
+    }
+
+    fn slot(&self, index: usize) -> MutexGuard<'_, Slot> {
+        self.slots[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Tally {
     pub in_pieces: u64,
     /// Stored bytes that were read.
     pub read_bytes: u64,
+    /// Those of them that were read ahead.
+    pub ahead_bytes: u64,
     /// By recipe, frames that a device integrated, and bytes that were sent to it.
     by_device: Vec<(usize, u64)>,
     /// Why the device was left.
@@ -53,6 +55,7 @@ impl Tally {
     /// Adds a window.
     pub fn add(&mut self, window: Yield) {
         self.read_bytes += window.read_bytes;
+        self.ahead_bytes += window.ahead_bytes;
         self.seconds.read += window.read;
         self.seconds.integrate += window.integrate;
         self.frames += window.frames;

@@ -20,6 +20,9 @@ use crate::sources::Sources;
 use crate::tally::{Tally, told};
 use crate::work::Windows;
 
+/// Files that are open ahead of need, in all engines: a process may have 1024.
+const MOST_OPEN: usize = 256;
+
 /// What the tasks of a run share.
 pub struct Runner<'a> {
     filter: &'a Filter,
@@ -163,7 +166,7 @@ impl<'a> Runner<'a> {
         }
         let scan = &jobs[0].task.acquisition;
         let passes = Pass::all(jobs, windows);
-        let sources = Sources::new(scan, &passes[0].together, windows);
+        let sources = Sources::new(scan, &passes[0].together, windows, MOST_OPEN / usize::from(self.args.engines));
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
         for why in passes.iter().filter_map(|pass| pass.together.not_for_devices()).filter(|_| berth.is_some()) {
             self.offload.say(self.filter, "OpenCL", format_args!("not made for {why}"));
@@ -193,9 +196,13 @@ impl<'a> Runner<'a> {
                 0 => String::new(),
                 frames => format!(", {frames} of them from pieces"),
             };
+            let ahead = match tally.ahead_bytes.div_ceil(1 << 20) {
+                0 => String::new(),
+                mib => format!("; {mib} MiB read ahead"),
+            };
             let peak =
                 memory::peak().map_or(String::new(), |bytes| format!("; memory at the most: {} MiB", bytes >> 20));
-            format!("task {}: {:?}: {}{pieces}{peak}", jobs[0].task.id, Scratch::default().isa(), tally.ways)
+            format!("task {}: {:?}: {}{pieces}{ahead}{peak}", jobs[0].task.id, Scratch::default().isa(), tally.ways)
         });
         if let Some((why, berth)) = tally.trouble.take().zip(berth) {
             self.offload.say(self.filter, &berth.label, &why);

@@ -1,5 +1,6 @@
 //! One window of frames, on one thread: read, decode, integrate.
 
+use std::io;
 use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
@@ -9,6 +10,7 @@ use patterns::{Row, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::aboard::{Aboard, Batch, Berth};
+use crate::ahead::{Ahead, Load, in_runs};
 use crate::monitor::Monitor;
 use crate::pass::Pass;
 use crate::sources::{Loss, Open, Sources};
@@ -31,6 +33,8 @@ pub struct Yield {
     pub in_pieces: u64,
     /// Stored bytes read.
     pub read_bytes: u64,
+    /// Those of them that were read before a thread asked for them, for they were not in the system's cache.
+    pub ahead_bytes: u64,
     /// Frames that a device integrated, and bytes sent to it, each with the recipe's place in the task.
     pub by_device: Vec<(usize, usize, u64)>,
     /// Why the device was left.
@@ -54,6 +58,7 @@ impl Yield {
 pub struct Worker<'a> {
     passes: &'a [Pass<'a>],
     sources: &'a Sources<'a>,
+    ahead: &'a Ahead<'a>,
     batch: usize,
     buffers: Vec<Vec<u8>>,
     scratch: Scratch,
@@ -67,14 +72,23 @@ pub struct Worker<'a> {
 struct Read {
     place: Place,
     filter_mask: u32,
+    /// XXH3-64 of its stored bytes.
+    digest: u64,
 }
 
 impl<'a> Worker<'a> {
     /// A thread's worth of memory; `batch` frames are integrated side by side, on the device where there is one.
-    pub fn new(passes: &'a [Pass<'a>], sources: &'a Sources<'a>, batch: usize, berth: Option<&'a Berth>) -> Self {
+    pub fn new(
+        passes: &'a [Pass<'a>],
+        sources: &'a Sources<'a>,
+        ahead: &'a Ahead<'a>,
+        batch: usize,
+        berth: Option<&'a Berth>,
+    ) -> Self {
         Self {
             passes,
             sources,
+            ahead,
             batch,
             buffers: vec![Vec::new(); batch],
             scratch: Scratch::default(),
@@ -84,15 +98,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Integrates the frames of a window.
-    pub fn window(&mut self, places: &[Place]) -> Yield {
-        let mut out = Yield { frames: places.len(), ..Yield::default() };
-        let mut by_source = places.to_vec();
-        by_source.sort_by_key(|place| (place.source, place.set));
-        for run in by_source.chunk_by(|one, two| (one.source, one.set) == (two.source, two.set)) {
+    /// Integrates the frames of a window, which has been made ready.
+    pub fn window(&mut self, places: &[Place], mut load: Load) -> Yield {
+        let (ahead_bytes, read) = (load.bytes, load.seconds);
+        let mut out = Yield { frames: places.len(), ahead_bytes, read, ..Yield::default() };
+        for run in in_runs(places).chunk_by(|one, two| (one.source, one.set) == (two.source, two.set)) {
             let index = run[0].source;
             match self.sources.open(index) {
-                Ok(open) => run.chunks(self.batch).for_each(|batch| self.batch(&open, batch, &mut out)),
+                Ok(open) => run.chunks(self.batch).for_each(|batch| self.batch(&open, batch, &mut load, &mut out)),
                 Err(loss) => run.iter().for_each(|place| self.lose(*place, &loss, &mut out)),
             }
             self.sources.release(index, run.len() as u64);
@@ -102,28 +115,35 @@ impl<'a> Worker<'a> {
         out
     }
 
-    fn batch(&mut self, open: &Open, places: &[Place], out: &mut Yield) {
+    fn batch(&mut self, open: &Open, places: &[Place], load: &mut Load, out: &mut Yield) {
         let began = Instant::now();
         let mut batch: Vec<Read> = Vec::with_capacity(places.len());
         let mut in_pieces = Vec::new();
         for &place in places {
             match open.store.chunks_of(place.row) {
-                Where::Whole(chunk) => match open.store.read(&chunk, &mut self.buffers[batch.len()]) {
-                    Ok(()) => batch.push(Read { place, filter_mask: chunk.filter_mask }),
-                    Err(why) => self.lose(place, &Loss::unread(&why, &why), out),
-                },
+                Where::Whole(chunk) => {
+                    let stored = &mut self.buffers[batch.len()];
+                    match read(self.ahead, load, open, place.source, &chunk, stored) {
+                        // Now, while the bytes are near.
+                        Ok(()) => {
+                            let digest = xxh3_64(stored);
+                            batch.push(Read { place, filter_mask: chunk.filter_mask, digest });
+                        }
+                        Err(why) => self.lose(place, &Loss::unread(&why, &why), out),
+                    }
+                }
                 Where::Pieces(chunks) => in_pieces.push((place, chunks)),
                 Where::Absent(why) => self.lose(place, &Loss::absent(why), out),
             }
         }
         out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
-        let read = Instant::now();
+        let have_read = Instant::now();
         let pass = &self.passes[places[0].set];
         self.integrate(pass, open, &batch, out);
         out.in_pieces += in_pieces.len() as u64;
-        in_pieces.into_iter().for_each(|(place, chunks)| self.assemble(pass, open, place, &chunks, out));
-        out.read += (read - began).as_secs_f64();
-        out.integrate += read.elapsed().as_secs_f64();
+        in_pieces.into_iter().for_each(|(place, chunks)| self.assemble(pass, open, (place, &chunks), load, out));
+        out.read += (have_read - began).as_secs_f64();
+        out.integrate += have_read.elapsed().as_secs_f64();
     }
 
     fn integrate(&mut self, pass: &Pass<'_>, open: &Open, batch: &[Read], out: &mut Yield) {
@@ -145,22 +165,29 @@ impl<'a> Worker<'a> {
                 pass.together.batch(&open.decoder, &stored, &mut self.scratch)
             }
         };
-        for ((sums, stored), frame) in sums.into_iter().zip(&stored).zip(batch) {
+        for (sums, frame) in sums.into_iter().zip(batch) {
             match sums {
-                Ok(sums) => out.push(pass, frame.place.frame, xxh3_64(stored.bytes), sums),
+                Ok(sums) => out.push(pass, frame.place.frame, frame.digest, sums),
                 Err(why) => self.lose(frame.place, &Loss::corrupt(&why), out),
             }
         }
     }
 
-    fn assemble(&mut self, pass: &Pass<'_>, open: &Open, place: Place, chunks: &[Chunk], out: &mut Yield) {
+    fn assemble(
+        &mut self,
+        pass: &Pass<'_>,
+        open: &Open,
+        (place, chunks): (Place, &[Chunk]),
+        load: &mut Load,
+        out: &mut Yield,
+    ) {
         if self.assembled.replace(place.source) != Some(place.source) {
             self.assembler = Assembler::default();
         }
-        let read_bytes = &mut out.read_bytes;
+        let (ahead, read_bytes) = (self.ahead, &mut out.read_bytes);
         let read = |chunk: &Chunk, stored: &mut Vec<u8>| {
             *read_bytes += chunk.len;
-            open.store.read(chunk, stored)
+            read(ahead, load, open, place.source, chunk, stored)
         };
         let sums =
             pass.together.assembled(&open.decoder, (&mut self.assembler, &mut self.scratch), place.row, chunks, read);
@@ -186,6 +213,18 @@ impl<'a> Worker<'a> {
         }
         out.losses.push((place.frame, place.source, loss.clone()));
     }
+}
+
+/// Has the stored bytes of a chunk in `stored`: those that were read ahead, or else now.
+fn read(
+    ahead: &Ahead<'_>,
+    load: &mut Load,
+    open: &Open,
+    source: usize,
+    chunk: &Chunk,
+    stored: &mut Vec<u8>,
+) -> io::Result<()> {
+    ahead.take(load, source, chunk, stored).unwrap_or_else(|| open.store.read(chunk, stored))
 }
 
 fn row(frame: u64, monitor: &Monitor, stored_digest: u64, sums: Sums) -> Row {

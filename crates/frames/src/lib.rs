@@ -14,8 +14,10 @@ pub mod hdf5_array;
 pub mod image;
 pub mod store;
 
+mod cached;
 mod ffi;
 mod grid;
+mod run;
 mod stack;
 
 pub use ffi::write_chunk;

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use records::Source;
 
+use crate::cached::{self, is_cached};
 pub use crate::coding::{Coding, HdfFilter, PixelKind};
 use crate::ffi::{Flaw, Kind, Layout, Object};
 use crate::grid::{Grid, Place};
-use crate::image;
 use crate::stack::{dimensions, shown};
+use crate::{image, run};
 
 /// The reason of a frame whose chunks were never written, or not all of them.
 pub const NOT_WRITTEN: &str = "not written";
@@ -151,23 +152,74 @@ impl Store {
         }
     }
 
+    /// Whether a chunk can be read without waiting for the disk, as far as can be told. An image file that is not at hand
+    /// is first brought into the system's cache: its frames are decoded as they are read.
+    pub fn is_at_hand(&self, chunk: &Chunk) -> bool {
+        match &self.bytes {
+            Bytes::Chunks(file, _) | Bytes::Run(file, _) => is_cached(file, chunk.offset, chunk.len),
+            Bytes::Image(path) => {
+                // Why it can't be is said when the frame is read.
+                let _ = cached::bring(path);
+                true
+            }
+            Bytes::Memory(_) | Bytes::Nothing => true,
+        }
+    }
+
+    /// Fills a buffer for each of these chunks, which rise by their offset: those that lie beside each other are read in one
+    /// go. Asks before each if it is to `go_on`. A chunk that was not read has `None`.
+    ///
+    /// # Errors
+    /// Of a chunk, as [`read`](Self::read).
+    pub fn read_all(
+        &self,
+        chunks: &[Chunk],
+        mut buffer: impl FnMut() -> Vec<u8>,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Vec<Option<io::Result<Vec<u8>>>> {
+        let mut all = Vec::with_capacity(chunks.len());
+        for run in run::runs(chunks) {
+            if !go_on() {
+                all.extend(run.iter().map(|_| None));
+                continue;
+            }
+            let mut buffers: Vec<Vec<u8>> = run.iter().map(|_| buffer()).collect();
+            match self.read_run(run, &mut buffers) {
+                Ok(()) => all.extend(buffers.into_iter().map(|bytes| Some(Ok(bytes)))),
+                // Whichever of them it was, the others are read.
+                Err(_) => all.extend(
+                    run.iter()
+                        .zip(buffers)
+                        .map(|(chunk, mut bytes)| Some(self.read(chunk, &mut bytes).map(|()| bytes))),
+                ),
+            }
+        }
+        all
+    }
+
+    fn read_run(&self, run: &[Chunk], buffers: &mut [Vec<u8>]) -> io::Result<()> {
+        let (Bytes::Chunks(file, _) | Bytes::Run(file, _), [_, .., last]) = (&self.bytes, run) else {
+            return run.iter().zip(buffers).try_for_each(|(chunk, bytes)| self.read(chunk, bytes));
+        };
+        check_end(file, last)?;
+        run.iter().zip(&mut *buffers).for_each(|(chunk, bytes)| bytes.resize(chunk.len as usize, 0));
+        run::read(file, run, buffers)
+    }
+
     /// Fills `bytes` with the stored bytes of a chunk.
     ///
     /// # Errors
     /// The file does not have them (any more), or they are of an image that can't be decoded.
     pub fn read(&self, chunk: &Chunk, bytes: &mut Vec<u8>) -> io::Result<()> {
-        bytes.clear();
         match &self.bytes {
             Bytes::Chunks(file, _) | Bytes::Run(file, _) => {
-                // A damaged index may tell of more bytes than there are: no memory is taken for those.
-                let end = chunk.offset.checked_add(chunk.len).ok_or(io::ErrorKind::UnexpectedEof)?;
-                if file.metadata()?.len() < end {
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends within the frame"));
-                }
+                check_end(file, chunk)?;
+                // What it held is not cleared first: all of it is overwritten.
                 bytes.resize(chunk.len as usize, 0);
                 file.read_exact_at(bytes, chunk.offset)
             }
             Bytes::Memory(all) => {
+                bytes.clear();
                 let run = all.get(chunk.offset as usize..(chunk.offset + chunk.len) as usize);
                 bytes.extend_from_slice(run.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?);
                 Ok(())
@@ -248,4 +300,13 @@ impl Store {
         };
         Ok(Self { coding: Coding::new(stored, filters)?, frames, shape, bytes })
     }
+}
+
+/// A damaged index may tell of more bytes than there are: no memory is taken for those.
+fn check_end(file: &File, chunk: &Chunk) -> io::Result<()> {
+    let end = chunk.offset.checked_add(chunk.len).ok_or(io::ErrorKind::UnexpectedEof)?;
+    if file.metadata()?.len() < end {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends within the frame"));
+    }
+    Ok(())
 }

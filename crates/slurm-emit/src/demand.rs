@@ -14,6 +14,11 @@ use crate::walltime::Walltime;
 /// Frames that a thread of ai-integrate holds at a time.
 const BATCH_FRAMES: u64 = 16;
 
+/// Bytes of a window that are read ahead, by each of so many readers an engine: one a thread, but some at the least, and no
+/// more than storage is the faster for.
+const BYTES_READ_AHEAD: u64 = 64 << 20;
+const READERS: [u64; 2] = [4, 32];
+
 /// Bytes a pixel while the matrix and the corrections of a recipe are made: positions, corners and chi in
 /// f64 and f32, and two entries or so, twice, for the matrix is built before it is put in order.
 const BYTES_A_PIXEL: u64 = 300;
@@ -26,8 +31,9 @@ const BYTES_A_PROCESS: u64 = 1 << 30;
 
 /// Memory for the jobs of a plan, half as much again as ai-integrate is expected to use, in whole GiB.
 ///
-/// A process has the matrix and the corrections of each recipe once, and each thread the stored bytes of
-/// its frames, a frame being decoded, and the patterns of the frames, of all recipes of the task.
+/// A process has the matrix and the corrections of each recipe once, each thread the stored bytes of
+/// its frames, a frame being decoded, and the patterns of the frames, of all recipes of the task, and each reader the stored
+/// bytes of the frames that come next.
 ///
 /// # Errors
 /// A recipe that can't be read.
@@ -43,7 +49,9 @@ pub fn memory(plan: &Plan, size: &Size) -> Result<Memory, Error> {
     let Largest { pixels, frame, stored } = plan.largest();
     let patterns = 2 * bins * size_of::<f64>() as u64;
     let thread = BATCH_FRAMES * (stored + patterns) + 4 * frame;
-    let all = BYTES_A_PROCESS + pixels * (BYTES_A_PIXEL + kept) + size.cpus() * thread;
+    let readers = size.engines * size.threads.clamp(READERS[0], READERS[1]);
+    let ahead = readers * (BATCH_FRAMES * stored).min(BYTES_READ_AHEAD);
+    let all = BYTES_A_PROCESS + pixels * (BYTES_A_PIXEL + kept) + size.cpus() * thread + ahead;
     Ok(Memory::from_bytes((all * 3 / 2).next_multiple_of(1 << 30)))
 }
 
@@ -121,9 +129,9 @@ mod tests {
         let size = |threads| Size { workers: 4, engines: 8, threads, gpus: 0 };
         // recipes that are not there are not read: none is named
         let of = |tasks, threads| memory(&plan(tasks), &size(threads)).map(|memory| memory.to_string());
-        assert_eq!(of(1, 4).unwrap(), "9G");
+        assert_eq!(of(1, 4).unwrap(), "11G");
         assert_eq!(of(1, 4).unwrap(), of(50, 4).unwrap());
-        assert_eq!(of(1, 1).unwrap(), "5G");
+        assert_eq!(of(1, 1).unwrap(), "7G");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One dataset: every layout, type, byte order and index, byte by byte.
 
 use frames::hdf5_array::{read_array, read_numbers};
-use frames::store::{PixelKind, Row, Store};
+use frames::store::{Chunk, PixelKind, Row, Store};
 use hdf5::dataset::{AllocTime, Layout};
 use hdf5::file::LibraryVersion;
 use hdf5::{File, H5Type};
@@ -23,8 +23,28 @@ fn address(place: &Place) -> std::path::PathBuf {
     name.into()
 }
 
+/// The chunks of a store, in the order of the file.
+fn chunks(store: &Store) -> Vec<Chunk> {
+    let of_row = |row| match store.chunks_of(row) {
+        Row::Whole(chunk) => vec![chunk],
+        Row::Pieces(chunks) => chunks,
+        Row::Absent(why) => panic!("{row}: {why}"),
+    };
+    let mut chunks: Vec<Chunk> = (0..store.frames()).flat_map(of_row).collect();
+    chunks.sort_by_key(|chunk| chunk.offset);
+    chunks.dedup();
+    chunks
+}
+
 fn all_frames_are_right(place: &Place) {
     let store = open(place, "/d");
+    let all = chunks(&store);
+    let together = store.read_all(&all, || vec![7; 3], || true);
+    for (chunk, found) in all.iter().zip(together) {
+        let mut alone = Vec::new();
+        store.read(chunk, &mut alone).unwrap();
+        assert!(found.unwrap().unwrap() == alone, "{chunk:?}");
+    }
     for number in 0..SHAPE[0] {
         assert_eq!(pixels(&store, number as u64, [6, 7]), frame(number, [6, 7]), "frame {number}");
     }
@@ -41,6 +61,22 @@ fn a_chunk_a_frame() {
     let scan = acquisition(&address(&place));
     assert_eq!((scan.dtype.as_str(), scan.codec.as_str(), &scan.chunk[..]), ("u32", "none", &[1, 6, 7][..]));
     assert_eq!((scan.frames, scan.shape, scan.sources[0].bytes, scan.complete), (5, [6, 7], 5 * 168, true));
+}
+
+#[test]
+fn of_a_file_that_is_cut_the_chunks_before_the_cut_are_read() {
+    let place = Place::new();
+    place.create("x.h5").new_dataset_builder().with_data(&stack::<u32>(SHAPE)).chunk((1, 6, 7)).create("d").unwrap();
+    let store = open(&place, "/d");
+    let all = chunks(&store);
+    let file = std::fs::OpenOptions::new().write(true).open(place.path("x.h5")).unwrap();
+    file.set_len(all[3].offset + 1).unwrap();
+    let read = store.read_all(&all, Vec::new, || true);
+    let told: Vec<bool> = read.into_iter().map(|chunk| chunk.unwrap().is_ok()).collect();
+    assert_eq!(told, [true, true, true, false, false]);
+    assert!(!store.is_at_hand(&all[4]));
+    let unread = store.read_all(&all, || panic!("no buffer is asked for"), || false);
+    assert!(unread.iter().all(Option::is_none));
 }
 
 #[test]

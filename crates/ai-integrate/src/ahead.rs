@@ -1,0 +1,113 @@
+//! Reading ahead: threads that open files and wait for the disk, so that those that integrate do not.
+//!
+//! A reader takes a window at a time, in the order of the frames, opens its sources, and reads what the system does not have
+//! in its cache. What it has is left where it is: a thread that integrates copies that in no time, and has it in its own
+//! cache then. A window that is ready waits in its reader's hands for a thread, so there are never more than readers, and no
+//! more bytes than [`SHARE`] for each.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use frames::store::{Chunk, Row as Where};
+use manners::Filter;
+
+use crate::sources::Sources;
+use crate::work::Place;
+
+/// Bytes of a window that are read ahead; the rest is read when it is needed.
+pub const SHARE: u64 = 64 << 20;
+
+/// How many readers a task has: as many files or places of a file can be waited for at once.
+pub fn readers(threads: usize) -> usize {
+    threads.clamp(4, 32)
+}
+
+/// What the readers of a task share.
+pub struct Ahead<'a> {
+    filter: &'a Filter,
+    sources: &'a Sources<'a>,
+    /// Buffers that are to be filled again.
+    spare: Mutex<Vec<Vec<u8>>>,
+}
+
+/// A window that is ready for a thread.
+#[derive(Default)]
+pub struct Load {
+    /// What was read of it, by source and offset.
+    chunks: HashMap<(usize, u64), io::Result<Vec<u8>>>,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Seconds that it took to make it ready.
+    pub seconds: f64,
+}
+
+impl<'a> Ahead<'a> {
+    /// For the sources of a task.
+    pub fn new(filter: &'a Filter, sources: &'a Sources<'a>) -> Self {
+        Self { filter, sources, spare: Mutex::default() }
+    }
+
+    /// Makes the places of a window ready. What can't be opened or read is found again, and told, by the thread that needs it. A filter
+    /// that drains reads no more.
+    pub fn load(&self, places: &[Place]) -> Load {
+        let began = Instant::now();
+        let mut load = Load::default();
+        for run in in_runs(places).chunk_by(|one, two| one.source == two.source) {
+            if self.filter.draining() {
+                break;
+            }
+            self.read(run, &mut load);
+        }
+        load.seconds = began.elapsed().as_secs_f64();
+        load
+    }
+
+    /// Reads what is not at hand of a source.
+    fn read(&self, run: &[Place], load: &mut Load) {
+        let source = run[0].source;
+        let Some(open) = self.sources.open_ahead(source) else { return };
+        let of_row = |place: &Place| match open.store.chunks_of(place.row) {
+            Where::Whole(chunk) => vec![chunk],
+            Where::Pieces(chunks) => chunks,
+            Where::Absent(_) => Vec::new(),
+        };
+        let mut chunks: Vec<Chunk> = run.iter().flat_map(of_row).collect();
+        chunks.sort_unstable_by_key(|chunk| chunk.offset);
+        chunks.dedup_by_key(|chunk| chunk.offset);
+        let mut left = SHARE.saturating_sub(load.bytes);
+        let fits = |chunk: &Chunk| left.checked_sub(chunk.len).inspect(|rest| left = *rest).is_some();
+        chunks.retain(|chunk| !open.store.is_at_hand(chunk));
+        let count = chunks.iter().copied().take_while(fits).count();
+        chunks.truncate(count);
+        let read = open.store.read_all(&chunks, || self.buffer(), || !self.filter.draining());
+        for (chunk, bytes) in chunks.iter().zip(read) {
+            let Some(bytes) = bytes else { break };
+            load.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            load.chunks.insert((source, chunk.offset), bytes);
+        }
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Takes what was read of a chunk, if it was, and puts it in the place of a buffer of no more use.
+    pub fn take(&self, load: &mut Load, source: usize, chunk: &Chunk, bytes: &mut Vec<u8>) -> Option<io::Result<()>> {
+        let read = load.chunks.remove(&(source, chunk.offset))?;
+        Some(read.map(|read| {
+            let spare = std::mem::replace(bytes, read);
+            if spare.capacity() > 0 {
+                self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(spare);
+            }
+        }))
+    }
+}
+
+/// The places of a window in the order in which they are worked on: one source after the other.
+pub fn in_runs(places: &[Place]) -> Vec<Place> {
+    let mut by_source = places.to_vec();
+    by_source.sort_by_key(|place| (place.source, place.set));
+    by_source
+}
