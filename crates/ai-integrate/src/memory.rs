@@ -10,15 +10,15 @@ const PROCESS: u64 = 64 << 20;
 /// A thread's lanes, blocks and stack.
 const THREAD: u64 = 4 << 20;
 
-/// Bytes that the process has at the most while a task of these recipes is worked on, frames of so many stored bytes
-/// and pixels' bytes: the matrices; for each reader and each thread the stored bytes of a window; for each thread the
-/// accumulators and the sums of a batch, a frame that has to be decoded whole, and what rows wait to be written.
-pub fn expected(jobs: &[Job], crew: &Crew<'_>, stored: u64, frame: u64) -> u64 {
+/// Bytes that the process has at the most while a task of these recipes is worked on, with frames of so many `stored` bytes:
+/// the matrices; for each reader and each thread the stored bytes of a window; for each thread the accumulators and the
+/// sums of a batch, what it has of `decoded` frames, and what rows wait to be written.
+pub fn expected(jobs: &[Job], crew: &Crew<'_>, stored: u64, decoded: u64) -> u64 {
     let matrices = jobs.iter().filter_map(|job| job.means.as_ref()).map(|means| means.integrator.bytes() as u64);
     let sums = 2 * size_of::<f64>() as u64 * crew.bins() as u64;
     let batch = crew.batch as u64;
     let window = (crew.windows.longest() as u64 * stored).clamp(batch * stored, SHARE.max(batch * stored));
-    let thread = THREAD + window + 2 * batch.clamp(8, 16) * sums + frame;
+    let thread = THREAD + window + 2 * batch.clamp(8, 16) * sums + decoded;
     let waiting = crew.ahead() as u64 * crew.windows.longest() as u64 * sums;
     let ahead = readers(crew.threads) as u64 * window.min(SHARE);
     PROCESS + ahead + matrices.sum::<u64>() + crew.threads as u64 * thread + waiting

@@ -6,7 +6,7 @@ use integrator::opencl::DeviceError;
 use integrator::{PixelType, Scratch};
 use manners::{Filter, Stop};
 use patterns::part;
-use records::{Absent, Fail, Spans, Task, TaskResult};
+use records::{Absent, Acquisition, Fail, Spans, Task, TaskResult};
 
 use crate::aboard::Berth;
 use crate::args::Args;
@@ -18,6 +18,7 @@ use crate::offload::Offload;
 use crate::pass::Pass;
 use crate::sources::Sources;
 use crate::tally::{Tally, told};
+use crate::window::assembled_at_a_time;
 use crate::work::Windows;
 
 /// Files that are open ahead of need, in all engines: a process may have 1024.
@@ -173,10 +174,8 @@ impl<'a> Runner<'a> {
         }
         let crew = Crew { filter: self.filter, threads, batch, passes: &passes, berth, sources: &sources, windows };
         self.filter.note(1, || {
-            let [rows, columns] = scan.shape;
-            let size = scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
             let stored = jobs[0].task.bytes / jobs[0].task.range.count().max(1);
-            let expected = memory::expected(jobs, &crew, stored, rows * columns * size) >> 20;
+            let expected = memory::expected(jobs, &crew, stored, decoded_bytes(scan, batch)) >> 20;
             format!("task {}: memory expected: {expected} MiB with {threads} threads", jobs[0].task.id)
         });
         crew.work(|window| {
@@ -223,6 +222,14 @@ impl<'a> Runner<'a> {
         tally.seconds.write += began.elapsed().as_secs_f64();
         Ok(Some((tally, digests)))
     }
+}
+
+/// Bytes of the frames that a thread has decoded whole: some side by side where they are put together from chunks, else one.
+fn decoded_bytes(scan: &Acquisition, batch: usize) -> u64 {
+    let [rows, columns] = scan.shape;
+    let frame = rows * columns * scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
+    let is_whole = scan.chunk.is_empty() || scan.chunk == [1, rows, columns];
+    frame * if is_whole { 1 } else { assembled_at_a_time(frame as usize, batch) as u64 }
 }
 
 fn within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
 use integrator::opencl::DeviceError;
-use integrator::{AssembleError, Assembled, Assembler, Scratch, Stored, Sums, Ways};
+use integrator::{AssembleError, Assembler, Decoder, Scratch, Stored, Sums, Ways};
 use patterns::{Row, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -139,30 +139,31 @@ impl<'a> Worker<'a> {
         out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
         let have_read = Instant::now();
         let pass = &self.passes[places[0].set];
-        self.integrate(pass, open, &batch, out);
+        self.integrate(pass, &open.decoder, &batch, out);
         out.in_pieces += in_pieces.len() as u64;
-        in_pieces.into_iter().for_each(|(place, chunks)| self.assemble(pass, open, (place, &chunks), load, out));
+        let at_a_time = assembled_at_a_time(pass.together.frame_bytes(), self.batch);
+        in_pieces.chunks(at_a_time).for_each(|frames| self.assemble(pass, open, frames, load, out));
         out.read += (have_read - began).as_secs_f64();
         out.integrate += have_read.elapsed().as_secs_f64();
     }
 
-    fn integrate(&mut self, pass: &Pass<'_>, open: &Open, batch: &[Read], out: &mut Yield) {
+    fn integrate(&mut self, pass: &Pass<'_>, decoder: &Decoder, batch: &[Read], out: &mut Yield) {
         let pairs = self.buffers.iter().zip(batch);
         let stored: Vec<Stored<'_>> =
             pairs.map(|(bytes, frame)| Stored { bytes, filter_mask: frame.filter_mask }).collect();
         if let Some(first) = stored.first() {
-            out.warnings.extend(pass.together.suspect(&open.decoder, first));
+            out.warnings.extend(pass.together.suspect(decoder, first));
         }
         let numbers: Vec<u64> = batch.iter().map(|frame| frame.place.frame).collect();
         let (together, scratch) = (&pass.together, &mut self.scratch);
-        let sums = match self.aboard.batch(together, &open.decoder, &stored, &numbers, scratch) {
+        let sums = match self.aboard.batch(together, decoder, &stored, &numbers, scratch) {
             Some(Ok(Batch { sums, sent_bytes })) => {
                 out.by_device.push((pass.recipes[0], sums.iter().filter(|sums| sums.is_ok()).count(), sent_bytes));
                 sums
             }
             other => {
                 out.trouble = other.and_then(Result::err).or(out.trouble.take());
-                pass.together.batch(&open.decoder, &stored, &mut self.scratch)
+                pass.together.batch(decoder, &stored, &mut self.scratch)
             }
         };
         for (sums, frame) in sums.into_iter().zip(batch) {
@@ -173,37 +174,38 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Puts frames together from their chunks, and integrates them as they are then: pixels.
     fn assemble(
         &mut self,
         pass: &Pass<'_>,
         open: &Open,
-        (place, chunks): (Place, &[Chunk]),
+        frames: &[(Place, Vec<Chunk>)],
         load: &mut Load,
         out: &mut Yield,
     ) {
-        if self.assembled.replace(place.source) != Some(place.source) {
-            self.assembler = Assembler::default();
-        }
-        let (ahead, read_bytes) = (self.ahead, &mut out.read_bytes);
-        let read = |chunk: &Chunk, stored: &mut Vec<u8>| {
-            *read_bytes += chunk.len;
-            read(ahead, load, open, place.source, chunk, stored)
-        };
-        let sums =
-            pass.together.assembled(&open.decoder, (&mut self.assembler, &mut self.scratch), place.row, chunks, read);
-        match sums {
-            Ok(Assembled { sums, digest, warning }) => {
-                out.warnings.extend(warning);
-                out.push(pass, place.frame, digest, sums);
+        let mut batch = Vec::with_capacity(frames.len());
+        for &(place, ref chunks) in frames {
+            if self.assembled.replace(place.source) != Some(place.source) {
+                self.assembler = Assembler::default();
             }
-            Err(error) => {
-                let loss = match &error {
-                    AssembleError::Read { why, .. } => Loss::unread(why, &error),
-                    AssembleError::Decode { .. } => Loss::corrupt(&error),
-                };
-                self.lose(place, &loss, out);
+            let (ahead, read_bytes) = (self.ahead, &mut out.read_bytes);
+            let read = |chunk: &Chunk, stored: &mut Vec<u8>| {
+                *read_bytes += chunk.len;
+                read(ahead, load, open, place.source, chunk, stored)
+            };
+            let pixels = &mut self.buffers[batch.len()];
+            match pass.together.assemble(&open.decoder, &mut self.assembler, (place.row, chunks), read, pixels) {
+                Ok(digest) => batch.push(Read { place, filter_mask: 0, digest }),
+                Err(error) => {
+                    let loss = match &error {
+                        AssembleError::Read { why, .. } => Loss::unread(why, &error),
+                        AssembleError::Decode { .. } => Loss::corrupt(&error),
+                    };
+                    self.lose(place, &loss, out);
+                }
             }
         }
+        self.integrate(pass, &pass.together.native(), &batch, out);
     }
 
     fn lose(&self, place: Place, loss: &Loss, out: &mut Yield) {
@@ -213,6 +215,12 @@ impl<'a> Worker<'a> {
         }
         out.losses.push((place.frame, place.source, loss.clone()));
     }
+}
+
+/// How many frames are put together before they are integrated side by side: as many as a thread has memory for.
+pub fn assembled_at_a_time(frame_bytes: usize, batch: usize) -> usize {
+    const MOST_BYTES: usize = 64 << 20;
+    (MOST_BYTES / frame_bytes.max(1)).clamp(1, batch)
 }
 
 /// Has the stored bytes of a chunk in `stored`: those that were read ahead, or else now.

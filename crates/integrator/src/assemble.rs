@@ -34,7 +34,6 @@ pub enum AssembleError {
 pub struct Assembler {
     decoded: HashMap<u64, Decoded>,
     stored: Vec<u8>,
-    frame: Vec<u8>,
 }
 
 struct Decoded {
@@ -43,9 +42,8 @@ struct Decoded {
 }
 
 impl Assembler {
-    /// The pixels of the frame in `row`, native-endian and row-major, and a digest of the stored bytes
-    /// of its chunks, in their order. `read` fills a buffer with the stored bytes of a chunk; bytes
-    /// that it read are added to `read_bytes`.
+    /// Sets `frame` to the pixels of the frame in `row`, native-endian and row-major, and returns a digest of the stored
+    /// bytes of its chunks, in their order. `read` fills a buffer with the stored bytes of a chunk.
     ///
     /// # Errors
     /// A chunk can't be read or does not decode.
@@ -53,14 +51,14 @@ impl Assembler {
         &mut self,
         pipeline: &Pipeline,
         shape: [usize; 2],
-        row: u64,
-        chunks: &[Chunk],
+        (row, chunks): (u64, &[Chunk]),
         mut read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
-    ) -> Result<(&[u8], u64), AssembleError> {
+        frame: &mut Vec<u8>,
+    ) -> Result<u64, AssembleError> {
         let size = pipeline.dtype().size();
         self.decoded.retain(|offset, _| chunks.iter().any(|chunk| chunk.offset == *offset));
-        self.frame.clear();
-        self.frame.resize(shape[0] * shape[1] * size, 0);
+        frame.clear();
+        frame.resize(shape[0] * shape[1] * size, 0);
         let mut digests = Vec::with_capacity(chunks.len() * 8);
         for chunk in chunks {
             let offset = chunk.offset;
@@ -73,10 +71,10 @@ impl Assembler {
                 self.decoded.insert(offset, Decoded { pixels, digest: xxh3_64(&self.stored) });
             }
             let decoded = &self.decoded[&offset];
-            copy(decoded, chunk, row, shape, size, &mut self.frame);
+            copy(decoded, chunk, row, shape, size, frame);
             digests.extend(decoded.digest.to_le_bytes());
         }
-        Ok((&self.frame, xxh3_64(&digests)))
+        Ok(xxh3_64(&digests))
     }
 }
 
@@ -126,7 +124,8 @@ mod tests {
                 out.clone_from(&all[(chunk.offset / 12) as usize].1);
                 Ok(())
             };
-            let (frame, digest) = assembler.frame(&pipeline, [3, 5], row, &list, read).unwrap();
+            let mut frame = vec![7];
+            let digest = assembler.frame(&pipeline, [3, 5], (row, &list), read, &mut frame).unwrap();
             let expected: Vec<u8> = (0..3).flat_map(|y| (0..5).map(move |x| (100 * row + 10 * y + x) as u8)).collect();
             assert_eq!(frame, expected);
             digests.push(digest);

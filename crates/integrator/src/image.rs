@@ -107,8 +107,9 @@ impl<'a> Stack<'a> {
         };
         let mut assembler = Assembler::default();
         let read = |chunk: &_, stored: &mut _| self.store.read(chunk, stored);
-        let frame = assembler.frame(&pipeline, self.shape, row, &chunks, read);
-        frame.map(|(pixels, _)| numbers(pixels, dtype)).map_err(|why| why.to_string())
+        let mut pixels = Vec::new();
+        let frame = assembler.frame(&pipeline, self.shape, (row, &chunks), read, &mut pixels);
+        frame.map(|_| numbers(&pixels, dtype)).map_err(|why| why.to_string())
     }
 }
 

@@ -16,16 +16,6 @@ pub struct Together<'a> {
     integrators: Vec<&'a Integrator>,
 }
 
-/// What a frame came to that was put together from its chunks.
-pub struct Assembled {
-    /// Its sums by each integrator.
-    pub sums: Vec<Sums>,
-    /// A digest of the stored bytes of its chunks.
-    pub digest: u64,
-    /// As [`Together::suspect`] gives it.
-    pub warning: Option<String>,
-}
-
 impl<'a> Together<'a> {
     /// All of these, which must be for frames of one shape and type.
     ///
@@ -59,21 +49,12 @@ impl<'a> Together<'a> {
     /// A warning where the PONI names no detector, nobody says which values are no measurement, and this
     /// frame holds some that look like it. Only the first frame that it is asked for is looked at.
     pub fn suspect(&self, decoder: &Decoder, frame: &Stored<'_>) -> Option<String> {
-        let decoded = || {
-            let (shape, dtype) = self.integrators[0].frames();
-            let mut pixels = vec![0; shape[0] * shape[1] * dtype.size()];
-            decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok().map(|()| pixels)
-        };
-        self.look(decoded)
-    }
-
-    /// What the first of the integrators that has something to say says.
-    fn look(&self, pixels: impl FnOnce() -> Option<Vec<u8>>) -> Option<String> {
         let suspects: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.first_look()).collect();
         if suspects.is_empty() {
             return None;
         }
-        let pixels = pixels()?;
+        let mut pixels = vec![0; self.frame_bytes()];
+        decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok()?;
         suspects.into_iter().find_map(|suspect| suspect.look(&pixels))
     }
 
@@ -128,25 +109,31 @@ impl<'a> Together<'a> {
         Ok(sums.into_iter().map(|sums| sums.map(|sums| vec![sums])).collect())
     }
 
-    /// The sums of the frame in `row` of a dataset whose chunks are no whole frames; see
-    /// [`Assembler::frame`].
+    /// Puts a frame together whose chunks are no whole frames; see [`Assembler::frame`]. [`Together::native`] is then how it
+    /// is decoded.
     ///
     /// # Errors
     /// A chunk can't be read or does not decode.
-    pub fn assembled(
+    pub fn assemble(
         &self,
         decoder: &Decoder,
-        (assembler, scratch): (&mut Assembler, &mut Scratch),
-        row: u64,
-        chunks: &[Chunk],
+        assembler: &mut Assembler,
+        place: (u64, &[Chunk]),
         read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
-    ) -> Result<Assembled, AssembleError> {
+        frame: &mut Vec<u8>,
+    ) -> Result<u64, AssembleError> {
+        assembler.frame(decoder, self.integrators[0].frames().0, place, read, frame)
+    }
+
+    /// How frames are decoded that are pixels as they are in memory already.
+    pub fn native(&self) -> Decoder {
+        Pipeline::native(self.integrators[0].frames().1)
+    }
+
+    /// Bytes of a frame's pixels.
+    pub fn frame_bytes(&self) -> usize {
         let (shape, dtype) = self.integrators[0].frames();
-        let (frame, digest) = assembler.frame(decoder, shape, row, chunks, read)?;
-        let stored = Stored { bytes: frame, filter_mask: 0 };
-        let sums = self.batch(&Pipeline::native(dtype), &[stored], scratch);
-        let sums = sums.into_iter().next().and_then(Result::ok).expect("a whole frame of native pixels decodes");
-        Ok(Assembled { sums, digest, warning: self.look(|| Some(frame.to_vec())) })
+        shape[0] * shape[1] * dtype.size()
     }
 
     /// Those of the integrators that sum pixels as they come.
