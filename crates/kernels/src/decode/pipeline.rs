@@ -114,6 +114,7 @@ impl Step {
             4 => "szip",
             5 => "nbit",
             6 => "scale-offset",
+            32000 => "LZF",
             32001 => "blosc",
             32026 => "blosc2",
             32013 => "zfp",
