@@ -159,6 +159,29 @@ fn a_chunk_of_several_frames_is_read_once_and_not_once_a_window() {
     assert_eq!(results.records("result")[0]["read_bytes"], scan["sources"][0]["bytes"]);
 }
 
+#[test]
+fn a_slow_way_is_told_with_its_reason() {
+    let bench = Bench::new();
+    let ways = |name: &str, chunk| {
+        write(bench.0.path().join(name).as_path(), 0..FRAMES, chunk);
+        let (poni, out) = (bench.path("g.poni"), bench.path(&format!("{name}-out")));
+        let scan = format!("{}\n", bench.scan(name));
+        let tasks = run("plan-split", &["--poni", &poni, "--out", &out], &scan).good();
+        let first = run("ai-integrate", &["-v"], &tasks.stdout).good();
+        let again = run::<&str>("ai-integrate", &[], &tasks.stdout).good();
+        let way = first.records("result")[0]["way"].as_str().unwrap().to_owned();
+        assert!(first.stderr.contains(&way), "{way}: {}", first.stderr);
+        assert!(again.records("result")[0]["way"].is_null(), "nothing was integrated");
+        way
+    };
+    let whole = ways("whole", Some([1, SHAPE[0], SHAPE[1]]));
+    assert!(whole.contains(": 50 frames decoded whole (slower: the codec "), "{whole}");
+    let pieces = ways("pieces", Some([3, 10, 17]));
+    assert!(pieces.contains("50 of them put together from pieces (slower: "), "{pieces}");
+    let stored = ways("stored", None);
+    assert!(stored.ends_with(": 50 frames as stored"), "{stored}");
+}
+
 /// As Lima 2 writes: each receiver's file holds every third frame.
 #[test]
 fn interleaved_sources_give_the_sums_of_one_file() {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use integrator::Ways;
 use integrator::opencl::DeviceError;
+use integrator::{Scratch, Ways};
 use manners::{Filter, Stop};
 use patterns::Status;
 use records::{Absent, Fail, Seconds, Source, Spans, Task};
@@ -94,6 +94,19 @@ impl Tally {
             (frames, bytes) if frames < self.done[recipe].len() => ("opencl+cpu", bytes),
             (_, bytes) => ("opencl", bytes),
         }
+    }
+
+    /// Which way the frames took through the processor's kernels, as a result record has it; empty where it had none.
+    pub fn way(&self) -> String {
+        if self.ways == Ways::default() {
+            return String::new();
+        }
+        let isa = format!("{:?}", Scratch::default().isa()).to_lowercase();
+        let pieces = match self.in_pieces {
+            0 => String::new(),
+            frames => format!(", {frames} of them put together from pieces (slower: a chunk is no frame)"),
+        };
+        format!("{isa}: {}{pieces}", self.ways)
     }
 
     /// Whether any frame has sums.

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use integrator::PixelType;
 use integrator::opencl::DeviceError;
-use integrator::{PixelType, Scratch};
 use manners::{Filter, Stop};
 use patterns::part;
 use records::{Absent, Acquisition, Fail, Spans, Task, TaskResult};
@@ -106,18 +106,20 @@ impl<'a> Runner<'a> {
             let done: Spans = tally.done(recipe).iter().copied().collect();
             let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
             let (engine, sent_bytes) = tally.engine(recipe);
+            let skipped = windows.frames_of(recipe).next().is_none();
             let missing = job.absent.into_iter().chain(tally.missing(&job.todo)).chain(within(&orphans, &job.todo));
             let result = TaskResult {
                 task: job.task,
                 done,
                 missing: missing.collect(),
-                skipped: windows.frames_of(recipe).next().is_none(),
+                skipped,
                 part_digest,
                 read_bytes,
                 seconds,
                 sent_bytes,
                 device: if engine == "cpu" { engine.to_owned() } else { device.clone() },
                 engine: engine.to_owned(),
+                way: if skipped { String::new() } else { tally.way() },
                 host: self.host.clone(),
             };
             self.filter.emit(&result.into())?;
@@ -191,17 +193,13 @@ impl<'a> Runner<'a> {
             Ok(())
         })?;
         self.filter.note(1, || {
-            let pieces = match tally.in_pieces {
-                0 => String::new(),
-                frames => format!(", {frames} of them from pieces"),
-            };
             let ahead = match tally.ahead_bytes.div_ceil(1 << 20) {
                 0 => String::new(),
                 mib => format!("; {mib} MiB read ahead"),
             };
             let peak =
                 memory::peak().map_or(String::new(), |bytes| format!("; memory at the most: {} MiB", bytes >> 20));
-            format!("task {}: {:?}: {}{pieces}{ahead}{peak}", jobs[0].task.id, Scratch::default().isa(), tally.ways)
+            format!("task {}: {}{ahead}{peak}", jobs[0].task.id, tally.way())
         });
         if let Some((why, berth)) = tally.trouble.take().zip(berth) {
             self.offload.say(self.filter, &berth.label, &why);

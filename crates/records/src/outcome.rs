@@ -33,6 +33,11 @@ pub struct TaskResult {
     pub device: String,
     /// `cpu` or `opencl`; `opencl+cpu` where the device did not do all frames.
     pub engine: String,
+    /// Which way the frames of the task took through the processor's kernels, for people: its instruction set, how many
+    /// frames went which way, and of a way that is slower than what the kernels are made for, why it was taken. Absent where the
+    /// processor had no frames.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub way: String,
     /// The machine's name.
     pub host: String,
 }

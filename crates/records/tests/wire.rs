@@ -31,7 +31,8 @@ mod strict {
     record!(TaskRecipe: recipe, recipe_digest, part, last("final"));
     record!(TaskResult: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
         below, entry, detector, complete, frames, shape, dtype, codec, sources,
-        done, skipped, read_bytes, seconds, device, engine, host; optional: file, file_b64, missing, part_digest, sent_bytes);
+        done, skipped, read_bytes, seconds, device, engine, host; optional: file, file_b64, missing, part_digest, sent_bytes,
+            way);
     record!(Summary: r#type("type"), v, id, scan, file, entry, detector, recipe_digest, last("final"), frames,
         integrated, complete, data_digest, seconds; optional: missing);
     record!(Fail: r#type("type"), v, id, stage, about, error, retryable);
