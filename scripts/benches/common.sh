@@ -9,6 +9,14 @@ built=$(cd "${CARGO_TARGET_DIR:-target}/release" && pwd)
 PATH=$built:$PATH
 work=$(mkdir -p "$built/../bench" && cd "$built/../bench" && pwd)
 
+# peer_package MODULE REQUIREMENT: a Python package that benches compare with and tests do not: into the peers' environment, where it misses. A
+# bench does without what can't be had.
+peer_package() {
+    "$AZPIPE_PEERS/bin/python" -c "import $1" 2> /dev/null ||
+        "$AZPIPE_PEERS/bin/python" -m pip install --quiet --disable-pip-version-check "$2" >&2 ||
+        printf 'bench: no %s: its column is 0\n' "$2" >&2
+}
+
 # The machine, in a line.
 machine() {
     printf '%s, %s of %s CPUs, %s; %s\n' "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" \
@@ -35,10 +43,10 @@ summary() {
     sort --general-numeric-sort | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)], all[1], all[NR] }'
 }
 
-# integrate THREADS < TASKS: one run of $engine, cpu where none is set; nothing found done.
+# integrate THREADS < TASKS: one run of $engine, cpu where none is set; nothing found done but the matrix.
 integrate() {
     rm -rf "$work/out"
-    ai-integrate --quiet --force --engine "${engine:-cpu}" --threads "$1" --out "$work/out" > /dev/null
+    ai-integrate --quiet --force --engine "${engine:-cpu}" --threads "$1" --out "$work/out" --cache "$work/matrix" > /dev/null
 }
 
 # rates TASKS-LONG TASKS-SHORT FRAMES THREADS REPEATS: frames a second of the steady state, a line each: what the long run does
