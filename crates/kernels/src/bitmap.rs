@@ -28,7 +28,11 @@ impl Bitmap {
 
     #[inline(always)]
     pub(crate) fn zip(&self, other: &Bitmap, combine: impl Fn(u64, u64) -> u64) -> Bitmap {
-        Bitmap(std::array::from_fn(|i| combine(self.0[i], other.0[i])))
+        let mut both = *self;
+        for (mine, others) in both.0.iter_mut().zip(&other.0) {
+            *mine = combine(*mine, *others);
+        }
+        both
     }
 
     /// The pixels of this one that are not in the other.
@@ -46,6 +50,7 @@ impl Bitmap {
         bytes
     }
 
+    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word) == 0
     }

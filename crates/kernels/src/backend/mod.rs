@@ -11,7 +11,7 @@ use crate::fused::lane::Lane;
 use crate::fused::source::Place;
 use crate::fused::table::Table;
 use crate::invalid::InvalidOf;
-use crate::lz4::Room;
+use crate::lz4::{Decoded, Room};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
@@ -25,17 +25,20 @@ pub(crate) use x86::{Avx2, Avx512, Avx512Gfni};
 
 /// The steps that treat one frame, for one instruction set. All implementations give the same bytes.
 pub(crate) trait Steps: Copy {
-    /// Decodes a raw LZ4 block that must be `len` bytes long. Returns how many leading bytes may be other than zero;
-    /// `None` if the block is not sound.
-    fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize>;
+    /// Decodes a raw LZ4 block that must be `len` bytes long, a multiple of `period`: where it ends in repetitions of
+    /// so many bytes, they may be left out; 0 leaves none out. `None` if the block is not sound.
+    fn expand(self, block: &[u8], room: &mut Room, len: usize, period: usize) -> Option<Decoded>;
 
     /// The same into the first `len` bytes of memory that may hold anything, [`crate::lz4::SLACK`] longer, all of which
     /// may be overwritten. Whether the block is sound.
     fn expand_over(self, block: &[u8], out: &mut [u8], len: usize) -> bool;
 
-    /// The pixels of a tile that have a bit set in any of some planes, which are `stride` bytes each; the tile starts
-    /// at byte `from` of each.
-    fn union(self, planes: &[u8], stride: usize, from: usize) -> Bitmap;
+    /// The pixels of a tile but for `unused` ones that have a bit set in any of some planes, which are `stride` bytes
+    /// each; the tile starts at byte `from` of each.
+    fn union(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap;
+
+    /// Whether there are such pixels.
+    fn has_any(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> bool;
 
     /// The pixels of a tile that have their bit set in all of some planes.
     fn intersection(self, planes: &[u8], stride: usize, from: usize) -> Bitmap;
@@ -152,9 +155,9 @@ macro_rules! with_isa {
 }
 pub(crate) use with_isa;
 
-/// [`Steps::expand`] by the best steps.
-pub(crate) fn expand(block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
-    with_best!(|steps| steps.expand(block, room, len))
+/// [`Steps::expand`] by the best steps, all of it.
+pub(crate) fn expand(block: &[u8], room: &mut Room, len: usize) -> Option<Decoded> {
+    with_best!(|steps| steps.expand(block, room, len, 0))
 }
 
 /// [`Steps::expand_over`] by the best steps.

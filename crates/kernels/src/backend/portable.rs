@@ -9,7 +9,7 @@ use crate::fused::native;
 use crate::fused::source::Place;
 use crate::fused::table::Table;
 use crate::invalid::InvalidOf;
-use crate::lz4::{self, Room};
+use crate::lz4::{self, Decoded, Room};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
@@ -22,7 +22,7 @@ use crate::robust::{BinSums, Reduction};
 pub(crate) struct Portable;
 
 impl Steps for Portable {
-    fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+    fn expand(self, block: &[u8], room: &mut Room, len: usize, _: usize) -> Option<Decoded> {
         lz4::expand_into(block, room, len)
     }
 
@@ -30,8 +30,12 @@ impl Steps for Portable {
         lz4::expand(block, &mut out[..len])
     }
 
-    fn union(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
-        union(planes, stride, from)
+    fn union(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
+        union(planes, stride, from, unused)
+    }
+
+    fn has_any(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> bool {
+        !union(planes, stride, from, unused).is_empty()
     }
 
     fn intersection(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
@@ -77,10 +81,12 @@ impl<const L: usize> Backend<L> for Portable {
     }
 }
 
-/// OR over planes.
+/// OR over planes, without some pixels.
 #[inline(always)]
-pub(super) fn union(planes: &[u8], stride: usize, from: usize) -> Bitmap {
-    planes.chunks_exact(stride).fold(Bitmap::EMPTY, |all, plane| all.zip(&tile_of(plane, from), |a, b| a | b))
+pub(super) fn union(planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
+    let any =
+        planes.chunks_exact(stride).fold(Bitmap::EMPTY, |all, plane| all.zip(&tile_of(plane, from), |a, b| a | b));
+    any.without(unused)
 }
 
 /// AND over planes.

@@ -9,7 +9,7 @@
 use super::error::{Cursor, DecodeError, Fault};
 use super::zstandard;
 use crate::backend;
-use crate::lz4::Room;
+use crate::lz4::{Decoded, Room};
 
 const FILTER: &str = "bitshuffle";
 
@@ -26,9 +26,9 @@ pub(crate) enum Codec {
 
 impl Codec {
     /// Decompresses a block of `len` bytes; as [`Room::fill`].
-    pub(crate) fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+    pub(crate) fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<Decoded> {
         let mut fill = |fill: &dyn Fn(&mut [u8]) -> bool| {
-            room.fill(len, |out, dirty| fill(&mut out[..len]).then_some(dirty.max(len)))
+            room.fill(len, |out, dirty| fill(&mut out[..len]).then_some(Decoded::whole(dirty.max(len))))
         };
         match self {
             Codec::Lz4 => backend::expand(block, room, len),

@@ -1,6 +1,8 @@
 //! Many frames in one pass over the matrix: tile by tile, each frame's pixels are read into a lane, and all lanes are
 //! summed at once.
 
+use std::cell::OnceCell;
+
 use super::column::{Middle, Narrow, Real};
 use super::kernel::Selection;
 use super::lane::{Lane, Width};
@@ -89,8 +91,7 @@ impl<const L: usize> Workspace<L> {
         }
         for (number, unused) in first.unused.iter().enumerate() {
             let unused = others.iter().fold(*unused, |all, plan| all.zip(&plan.unused[number], |a, b| a & b));
-            let used = Bitmap::FULL.without(&unused).bytes();
-            let place = Place { number, pixels: first.pixels(), unused: &unused, used: &used };
+            let place = Place { number, pixels: first.pixels(), unused: &unused, used: &OnceCell::new() };
             for (source, (lane, buffers)) in sources.iter_mut().zip(self.lanes.iter_mut().zip(&mut self.buffers)) {
                 let Ok(opened) = source else { continue };
                 if let Err(error) = opened.read(backend, place, rules, buffers, lane) {

@@ -21,7 +21,8 @@ pub(crate) fn read<T: Pixel>(lane: &mut Lane, pixels: &[u8], place: Place<'_>, r
 /// Takes the valid pixels that have entries, and zero for the others.
 #[inline(always)]
 fn sift<T: Pixel>(lane: &mut Lane, pixels: &[u8], place: Place<'_>, is_invalid: impl Fn(T) -> bool) {
-    let pixels = || pixels.chunks_exact(T::SIZE).map(T::read).zip(place.used.iter().map(|&used| used != 0));
+    let used = place.used();
+    let pixels = || pixels.chunks_exact(T::SIZE).map(T::read).zip(used.iter().map(|&used| used != 0));
     let (mut bits, mut any_invalid) = (T::Bits::default(), false);
     for ((pixel, used), (low, high)) in pixels().zip(lane.low.iter_mut().zip(&mut lane.high)) {
         let invalid = is_invalid(pixel);

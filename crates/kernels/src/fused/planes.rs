@@ -1,10 +1,12 @@
 //! The bit planes of one block, and what they tell of a tile before any pixel is known.
 
+use std::ops::Range;
+
 use super::lane::{Lane, Width};
 use super::rule::{PlaneRange, PlaneRule};
 use crate::backend::Steps;
 use crate::bitmap::Bitmap;
-use crate::lz4::Room;
+use crate::lz4::{Decoded, Room};
 use crate::order::TILE;
 
 /// Bytes of a plane that hold a tile.
@@ -18,22 +20,42 @@ pub(crate) struct Planes {
     len: usize,
     /// Bytes of a plane.
     stride: usize,
-    /// All bytes of the block from here on are known to be zero.
-    extent: usize,
+    /// How many planes may have a bit set.
+    occupied: usize,
+    /// How many planes are written, all or some; the others are like the last of these.
+    written: usize,
 }
 
 impl Planes {
-    /// Has `expand` decompress a block of `len` bytes in `planes` planes into the room; it returns how many leading
-    /// bytes may be other than zero, or `None` where the block is not sound. Whether it is.
-    pub(crate) fn load(&mut self, len: usize, planes: usize, expand: impl FnOnce(&mut Room) -> Option<usize>) -> bool {
+    /// Has `expand` decompress a block of `len` bytes in `planes` planes into the room, from where planes on that are
+    /// all alike it may leave out all but the first; it returns `None` where the block is not sound. Whether it is.
+    pub(crate) fn load(
+        &mut self,
+        len: usize,
+        planes: usize,
+        expand: impl FnOnce(&mut Room) -> Option<Decoded>,
+    ) -> bool {
         (self.len, self.stride) = (len, len / planes);
-        let extent = expand(&mut self.room);
-        self.extent = extent.unwrap_or(0);
-        extent.is_some()
+        let decoded = expand(&mut self.room);
+        let Decoded { zero_from, repeats_from } = decoded.unwrap_or(Decoded::whole(0));
+        (self.occupied, self.written) = match repeats_from {
+            Some(start) => (planes, start / self.stride + 1),
+            None => (zero_from.min(len).div_ceil(self.stride), planes),
+        };
+        decoded.is_some()
+    }
+
+    /// Writes as many planes, the lowest ones, that were left out.
+    fn write(&mut self, planes: usize) {
+        if self.written < planes {
+            self.room.repeat((self.written - 1) * self.stride, self.stride, planes * self.stride);
+            self.written = planes;
+        }
     }
 
     /// The block.
-    pub(crate) fn block(&self) -> &[u8] {
+    pub(crate) fn block(&mut self) -> &[u8] {
+        self.write(self.len / self.stride);
         &self.room.bytes()[..self.len]
     }
 
@@ -42,13 +64,16 @@ impl Planes {
         self.stride * 8
     }
 
-    /// How many planes may have a bit set.
-    fn occupied(&self) -> usize {
-        self.extent.div_ceil(self.stride)
+    /// These planes, of such as are alike maybe fewer.
+    fn of(&self, planes: Range<usize>) -> &[u8] {
+        let (start, end) = (planes.start.min(self.written - 1), planes.end.min(self.written));
+        &self.room.bytes()[start * self.stride..end * self.stride]
     }
 
-    fn of(&self, planes: std::ops::Range<usize>) -> &[u8] {
-        &self.room.bytes()[planes.start * self.stride..planes.end * self.stride]
+    /// Eight planes.
+    fn eight(&mut self, first: usize) -> &[u8] {
+        self.write(first + 8);
+        self.of(first..first + 8)
     }
 
     /// Reads a whole tile, which starts at pixel `start` of the block and is number `number` of the frame, into a
@@ -66,27 +91,31 @@ impl Planes {
         rule: &PlaneRule,
         lane: &mut Lane,
     ) -> bool {
-        let (from, total, occupied) = (start / 8, self.len / self.stride, self.occupied());
-        let union = |planes: &Planes, range: std::ops::Range<usize>| {
-            backend.union(planes.of(range), planes.stride, from).without(unused)
-        };
+        let (from, total, occupied) = (start / 8, self.len / self.stride, self.occupied);
+        let has_any =
+            |planes: &Planes, range: Range<usize>| backend.has_any(planes.of(range), planes.stride, from, unused);
+        // Mostly one look is enough.
+        let wide = occupied > 8 && has_any(self, 8..occupied);
         for range in rule.ranges.iter().filter(|range| range.planes.end <= occupied) {
             let top = range.planes.end - 1;
-            if !union(self, top..top + 1).is_empty() {
+            if (wide || top < 8) && has_any(self, top..top + 1) {
                 self.take_invalid(backend, from, number, unused, range, lane);
             }
         }
-        if rule.signed && occupied == total && !union(self, total - 1..total).is_empty() {
+        if rule.signed && occupied == total && (wide || total == 8) && has_any(self, total - 1..total) {
             return false;
         }
-        if occupied > 16 && !union(self, 16..occupied).is_empty() {
+        if wide && occupied > 16 && has_any(self, 16..occupied) {
             return false;
         }
-        let middle = occupied > 8 && !union(self, 8..occupied.min(16)).is_empty();
+        let middle = wide && has_any(self, 8..occupied.min(16));
         lane.width = if middle { Width::Middle } else { Width::Narrow };
         if middle {
-            backend.unshuffle(self.of(8..16), self.stride, from, &mut lane.high);
+            let stride = self.stride;
+            backend.unshuffle(self.eight(8), stride, from, &mut lane.high);
         } else {
+            let union =
+                |planes: &Planes, range: Range<usize>| backend.union(planes.of(range), planes.stride, from, unused);
             lane.bright = union(self, 1..occupied.clamp(1, 8));
             lane.lit = union(self, 0..occupied.min(1)).zip(&lane.bright, |one, more| one | more);
             if lane.lit.is_empty() {
@@ -94,13 +123,15 @@ impl Planes {
                 return true;
             }
         }
-        backend.unshuffle(self.of(0..8), self.stride, from, &mut lane.low);
+        let stride = self.stride;
+        backend.unshuffle(self.eight(0), stride, from, &mut lane.low);
         true
     }
 
     /// Native pixels, as many as `out` holds, from pixel `start` of the block on; eights of pixels.
-    pub(crate) fn untranspose<B: Steps>(&self, backend: B, start: usize, out: &mut [u8]) {
-        backend.untranspose(self.block(), self.stride, start / 8, out);
+    pub(crate) fn untranspose<B: Steps>(&mut self, backend: B, start: usize, out: &mut [u8]) {
+        let stride = self.stride;
+        backend.untranspose(self.block(), stride, start / 8, out);
     }
 
     /// Records the invalid pixels of a tile, and clears their bits.
@@ -127,7 +158,7 @@ impl Planes {
             return;
         }
         lane.invalid.extend(invalid.rising().map(|pixel| (number * TILE + pixel) as u32));
-        for plane in self.room.bytes_mut(self.len).chunks_exact_mut(self.stride) {
+        for plane in self.room.bytes_mut(self.written * self.stride).chunks_exact_mut(self.stride) {
             let tile = &mut plane[from..from + TILE_BYTES];
             for (byte, word) in tile.chunks_exact_mut(8).zip(invalid.0) {
                 for (byte, clear) in byte.iter_mut().zip(word.to_le_bytes()) {
@@ -139,7 +170,7 @@ impl Planes {
 
     /// The bits of one pixel.
     fn pattern(&self, pixel: usize) -> u64 {
-        let planes = self.block().chunks_exact(self.stride);
-        planes.enumerate().map(|(i, plane)| u64::from(plane[pixel / 8] >> (pixel % 8) & 1) << i).sum()
+        let bit = |plane: usize| u64::from(self.of(plane..plane + 1)[pixel / 8] >> (pixel % 8) & 1);
+        (0..self.len / self.stride).map(|plane| bit(plane) << plane).sum()
     }
 }

@@ -1,5 +1,7 @@
 //! Where one frame's pixels come from, tile by tile.
 
+use std::cell::OnceCell;
+
 use super::lane::{Lane, Width};
 use super::planes::Planes;
 use super::rule::PlaneRule;
@@ -21,8 +23,15 @@ pub(crate) struct Place<'a> {
     pub(crate) pixels: usize,
     /// The pixels without entries.
     pub(crate) unused: &'a Bitmap,
-    /// 0 for pixels without entries; looked at where pixels come as they are.
-    pub(crate) used: &'a [u8; TILE],
+    /// 0 for pixels without entries; made where pixels come as they are.
+    pub(crate) used: &'a OnceCell<[u8; TILE]>,
+}
+
+impl Place<'_> {
+    /// 0 for pixels without entries, 1 for the others.
+    pub(crate) fn used(&self) -> &[u8; TILE] {
+        self.used.get_or_init(|| Bitmap::FULL.without(self.unused).bytes())
+    }
 }
 
 /// The rules that a source may need, of one pixel type.
@@ -73,7 +82,7 @@ impl<'a> BlockSource<'a> {
         let codec = self.codec;
         self.blocks.next_with(len, |block| {
             planes.load(len, 8 * element, |room| match codec {
-                Codec::Lz4 => backend.expand(block, room, len),
+                Codec::Lz4 => backend.expand(block, room, len, len / (8 * element)),
                 Codec::None | Codec::Zstd => codec.expand(block, room, len),
             })
         })

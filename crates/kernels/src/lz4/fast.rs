@@ -3,14 +3,16 @@
 //! What makes it fast on them: a literal run or a match of up to a register's width is one load, one store and no
 //! branch, also where a length takes an extra byte and where a match overlaps itself (a byte permutation repeats the
 //! period); long periods are one register stored again and again; and long runs of zeros are not written at all where
-//! the room is zero already, so that the many empty planes of a block cost nothing.
+//! the room is zero already, so that the many empty planes of a block cost nothing. Nor are the upper planes of a block
+//! that are all alike, as those of gaps and of negative pixels.
 #![allow(unsafe_code)]
 
-use super::SLACK;
 use super::vector::Vector;
+use super::{Decoded, SLACK};
 
-/// Decodes a block that must be `len` bytes long to the front of `out`, of which all from `dirty` on is zero. Returns
-/// from where on `out` is zero then; `None` for a block that is not sound, with anything in `out`.
+/// Decodes a block that must be `len` bytes long to the front of `out`, of which all from `dirty` on is zero; `None` for
+/// a block that is not sound, with anything in `out`. Where the block ends in a match of distance `period`, which `len`
+/// is a multiple of, only one period of it is written; 0 is no such distance.
 ///
 /// # Safety
 /// The processor must have what `V` stands for, and the function be inlined into code compiled for it.
@@ -18,10 +20,14 @@ use super::vector::Vector;
 /// # Panics
 /// If `out` is not [`SLACK`] longer than `len`, or not a register longer than `dirty`.
 #[inline(always)]
-pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize, dirty: usize) -> Option<usize> {
+pub(crate) unsafe fn decode<V: Vector>(
+    block: &[u8],
+    out: &mut [u8],
+    len: usize,
+    dirty: usize,
+    period: usize,
+) -> Option<Decoded> {
     assert!(SLACK >= 2 * V::WIDTH && out.len() >= len + SLACK && dirty + V::WIDTH <= out.len());
-    let end = block.len();
-    let source = block.as_ptr();
     let mut writer = Writer {
         out: out.as_mut_ptr(),
         len,
@@ -31,26 +37,29 @@ pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize,
         // SAFETY: no memory.
         tail: unsafe { V::zero() },
     };
-    let mut i = 0;
+    let ending = ending_of(block);
+    // SAFETY of the unsafe blocks below: `i` bytes of the block are read, and `i <= end` where a sequence starts. Behind
+    // `i` the source is good for `READ_AHEAD` bytes, for so many are left, or it is `ending`. The writer checks what is
+    // written.
+    let (mut block, mut source) = (block, block.as_ptr());
+    let (mut i, mut end) = (0, block.len());
+    let mut is_ending = false;
     loop {
-        // SAFETY of the unsafe blocks below: `i` bytes of the block are read, `i <= end`; reads go no further than
-        // checked just before. The writer checks what is written.
-        let token = usize::from(*block.get(i)?);
-        i += 1;
-        let mut literals = token >> 4;
-        // Room to read the longest short run, and what surrounds it, without another look at the end.
-        let roomy = end - i >= V::WIDTH + 4;
-        if roomy {
-            let extended = usize::from(literals == 15);
-            // SAFETY: at least four bytes are left.
-            literals += usize::from(unsafe { *source.add(i) }) * extended;
-            i += extended;
-        } else if literals == 15 {
-            literals += usize::from(*block.get(i)?);
-            i += 1;
+        if end - i < READ_AHEAD && !is_ending {
+            (i, end) = (ENDING - (end - i), ENDING);
+            (block, source) = (&ending[..ENDING], ending.as_ptr());
+            is_ending = true;
         }
-        if roomy && literals <= V::WIDTH {
-            // SAFETY: at least a register's width is left.
+        if i == end {
+            return None;
+        }
+        // SAFETY: as above.
+        let (token, extension) = unsafe { (usize::from(*source.add(i)), usize::from(*source.add(i + 1))) };
+        let extended = usize::from(token >= 15 << 4);
+        let mut literals = (token >> 4) + extension * extended;
+        i += 1 + extended;
+        if literals <= V::WIDTH && i + literals < end {
+            // SAFETY: a register's width is left, and what was read before it.
             unsafe { writer.short_literals(source.add(i), literals) };
         } else {
             if literals == 15 + 255 {
@@ -89,11 +98,35 @@ pub(crate) unsafe fn decode<V: Vector>(block: &[u8], out: &mut [u8], len: usize,
             if length > len - writer.at {
                 return None;
             }
+            if distance == period && period >= V::WIDTH && length >= 2 * period {
+                // SAFETY: the distance does not reach before the start; the length does not reach beyond the end.
+                let repeated = unsafe { writer.repeat(period, length, block.get(i..)?) };
+                if repeated.is_some() {
+                    return repeated;
+                }
+            }
             // SAFETY: the distance is not 0 and does not reach before the start; the length does not reach beyond the
             // end.
             unsafe { writer.long_match(distance, length) };
         }
     }
+}
+
+/// So many bytes are read of a sequence without a look at the end: a token, one more of a length, and a register.
+const READ_AHEAD: usize = 2 + 64;
+
+/// Bytes of a block's ending, which is copied to where more may be read.
+const ENDING: usize = 128;
+
+/// The last [`ENDING`] bytes of a block, or all that it has behind some zeros; and [`READ_AHEAD`] zeros.
+#[inline(always)]
+fn ending_of(block: &[u8]) -> [u8; ENDING + READ_AHEAD] {
+    let mut ending = [0; ENDING + READ_AHEAD];
+    match block.last_chunk::<ENDING>() {
+        Some(last) => ending[..ENDING].copy_from_slice(last),
+        None => ending[ENDING - block.len()..ENDING].copy_from_slice(block),
+    }
+    ending
 }
 
 /// The bytes of a length after one of 255.
@@ -170,17 +203,42 @@ impl<V: Vector> Writer<V> {
 
     /// The end of the block: where the room is zero from, if the block is whole.
     #[inline(always)]
-    fn last_literals(mut self, run: &[u8]) -> Option<usize> {
+    fn last_literals(mut self, run: &[u8]) -> Option<Decoded> {
         if run.len() != self.len - self.at {
             return None;
         }
         if run.iter().all(|&byte| byte == 0) {
-            self.skip_zeros(run.len());
-            return Some(self.zero_from);
+            // SAFETY: no memory.
+            self.skip_zeros(run.len(), unsafe { V::zero() });
+            return Some(Decoded::whole(self.zero_from));
         }
         // SAFETY: the run ends at `len`, and the block is not in `out`.
         unsafe { std::ptr::copy_nonoverlapping(run.as_ptr(), self.out.add(self.at), run.len()) };
-        Some(self.zero_from.max(self.at + V::WIDTH.max(run.len())))
+        Some(Decoded::whole(self.zero_from.max(self.at + V::WIDTH.max(run.len()))))
+    }
+
+    /// Writes a match up to the end of the first whole period, counted from the block's start, where nothing but the
+    /// last literals follows and they go on with it. `None` where it is not so, and all is still to be done.
+    ///
+    /// # Safety
+    /// `V::WIDTH <= period <= at`, `2 * period <= length <= len - at`; and as for [`decode`].
+    #[inline(always)]
+    unsafe fn repeat(&mut self, period: usize, length: usize, rest: &[u8]) -> Option<Decoded> {
+        let (&token, run) = rest.split_first()?;
+        if usize::from(token >> 4) != run.len() || run.len() >= 15 || self.at + length + run.len() != self.len {
+            return None;
+        }
+        let start = (self.at - period).next_multiple_of(period);
+        let end = start + period;
+        for k in (self.at..end).step_by(V::WIDTH) {
+            // SAFETY: a register is stored from before `end`, which lies in the match, and read from what was decoded.
+            unsafe { V::load(self.out.add(k - period)).store(self.out.add(k)) };
+        }
+        // SAFETY: all up to `end` is decoded, and a run is shorter than a period.
+        let last = unsafe { std::slice::from_raw_parts(self.out.add(end - run.len()), run.len()) };
+        self.stored = true;
+        let zero_from = self.zero_from.max(end + V::WIDTH);
+        (last == run).then_some(Decoded { zero_from, repeats_from: Some(start) })
     }
 
     /// Writes a register's width of a match, and moves on by its length.
@@ -222,14 +280,16 @@ impl<V: Vector> Writer<V> {
         let period = unsafe { self.tail.recall(to, distance) };
         // SAFETY: no memory.
         if unsafe { period.is_zero() } {
-            self.skip_zeros(length);
+            self.skip_zeros(length, period);
             self.tail = period;
             return;
         }
         self.stored = true;
-        for k in (0..length).step_by(V::step(distance)) {
+        let (mut k, step) = (0, usize::from(V::STEPS[distance]));
+        while k < length {
             // SAFETY: the register starts before `len`.
             unsafe { period.store(to.add(k)) };
+            k += step;
         }
         self.at += length;
         self.reread();
@@ -247,16 +307,22 @@ impl<V: Vector> Writer<V> {
         };
     }
 
-    /// Moves on by zeros. They are written where the room is not zero yet, after which it is zero from there on.
+    /// Moves on by zeros, of which there is a register. They are written where the room is not zero yet; and as much
+    /// again behind them, if after that all from there on is zero.
     #[inline(always)]
-    fn skip_zeros(&mut self, length: usize) {
+    fn skip_zeros(&mut self, length: usize, zeros: V) {
         let until = if self.stored { self.zero_from.max(self.at + V::WIDTH) } else { self.zero_from };
+        let clears = until <= self.at + (2 * length).max(V::WIDTH);
         if self.at < until {
-            for k in (self.at..until).step_by(V::WIDTH) {
+            let (mut k, until) = (self.at, if clears { until } else { self.at + length });
+            while k < until {
                 // SAFETY: `out` is good for a register's width behind `zero_from`, and for two behind `len`.
-                unsafe { V::zero().store(self.out.add(k)) };
+                unsafe { zeros.store(self.out.add(k)) };
+                k += V::WIDTH;
             }
-            self.zero_from = self.at;
+            if clears {
+                self.zero_from = self.at;
+            }
         }
         self.stored = false;
         self.at += length;

@@ -24,6 +24,22 @@ pub(crate) fn expand(block: &[u8], out: &mut [u8]) -> bool {
     lz4_flex::block::decompress_into(block, out).is_ok_and(|written| written == out.len())
 }
 
+/// What a decoder says of a block that it decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// All bytes of the room from here on are zero.
+    pub(crate) zero_from: usize,
+    /// From here on the block is one period again and again, of which only the first is written.
+    pub(crate) repeats_from: Option<usize>,
+}
+
+impl Decoded {
+    /// A block that is written whole, in a room that is zero from there on.
+    pub(crate) fn whole(zero_from: usize) -> Decoded {
+        Decoded { zero_from, repeats_from: None }
+    }
+}
+
 /// A place for decoded blocks, with slack behind it, that knows where it is zero.
 #[derive(Default)]
 pub(crate) struct Room {
@@ -34,18 +50,30 @@ pub(crate) struct Room {
 
 impl Room {
     /// Decodes a block of `len` bytes to the front of the room by `decode`, which gets the room, at least
-    /// [`SLACK`] longer, and from where on it is zero, and returns the same afterwards, or `None` for a block that is
-    /// not sound. Returns how many of the block's leading bytes may be other than zero.
-    pub(crate) fn fill(&mut self, len: usize, decode: impl FnOnce(&mut [u8], usize) -> Option<usize>) -> Option<usize> {
+    /// [`SLACK`] longer, and from where on it is zero, and says what is so afterwards, or `None` for a block that is
+    /// not sound.
+    pub(crate) fn fill(
+        &mut self,
+        len: usize,
+        decode: impl FnOnce(&mut [u8], usize) -> Option<Decoded>,
+    ) -> Option<Decoded> {
         if self.bytes.len() < len + SLACK {
             self.bytes.resize(len + SLACK, 0);
         }
-        let zero_from = decode(&mut self.bytes, self.dirty);
-        if zero_from.is_none() {
+        let decoded = decode(&mut self.bytes, self.dirty);
+        if decoded.is_none() {
             self.bytes.fill(0);
         }
-        self.dirty = zero_from.unwrap_or(0);
-        zero_from.map(|extent| extent.min(len))
+        self.dirty = decoded.map_or(0, |decoded| decoded.zero_from);
+        decoded
+    }
+
+    /// Writes the `period` bytes at `from` again and again behind themselves, up to `until`.
+    pub(crate) fn repeat(&mut self, from: usize, period: usize, until: usize) {
+        for start in (from + period..until).step_by(period) {
+            self.bytes.copy_within(from..from + period, start);
+        }
+        self.dirty = self.dirty.max(until);
     }
 
     /// The bytes, slack and all.
@@ -60,6 +88,6 @@ impl Room {
 }
 
 /// Decodes a block to the front of a room, portably. As [`Room::fill`].
-pub(crate) fn expand_into(block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
-    room.fill(len, |out, dirty| expand(block, &mut out[..len]).then_some(dirty.max(len)))
+pub(crate) fn expand_into(block: &[u8], room: &mut Room, len: usize) -> Option<Decoded> {
+    room.fill(len, |out, dirty| expand(block, &mut out[..len]).then_some(Decoded::whole(dirty.max(len))))
 }

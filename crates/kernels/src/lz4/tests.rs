@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::vector::{Vector, Wide32, Wide64};
-use super::{SLACK, fast};
+use super::{Decoded, SLACK, fast};
 
 /// A run of pages between two that can't be touched.
 struct Guarded {
@@ -56,6 +56,9 @@ impl Random {
     /// Bytes such as planes have, and others.
     fn bytes(&mut self) -> Vec<u8> {
         let longest = [80, 700, 8192][self.below(3)];
+        if self.below(6) == 0 {
+            return self.planes();
+        }
         let len = 1 + self.below(longest);
         let (period, density) = (1 + self.below(80), 1 + self.below(64));
         let mut bytes = vec![0; len];
@@ -75,6 +78,31 @@ impl Random {
         bytes
     }
 
+    /// Planes of which the last are alike, but for a byte sometimes.
+    fn planes(&mut self) -> Vec<u8> {
+        let (stride, planes) = ([16, 64, 128, 256][self.below(4)], [8, 16, 32][self.below(3)]);
+        let (differ, density) = (1 + self.below(planes), 1 + self.below(64));
+        let mut bytes = vec![0; stride * planes];
+        for byte in bytes.iter_mut().take(differ * stride) {
+            *byte = if self.below(64) < density { self.below(256) as u8 } else { 0 };
+        }
+        for plane in differ..planes {
+            bytes.copy_within((differ - 1) * stride..differ * stride, plane * stride);
+        }
+        if self.below(4) == 0 {
+            let (at, len) =
+                ([self.below(stride * planes), stride * planes - 1 - self.below(14)][self.below(2)], bytes.len());
+            bytes[at.min(len - 1)] ^= 1;
+        }
+        bytes
+    }
+
+    /// Something that may be the distance between planes.
+    fn period(&mut self, len: usize) -> usize {
+        let period = [0, len / 8, len / 16, len / 32][self.below(4)];
+        if period > 0 && len.is_multiple_of(period) { period } else { 0 }
+    }
+
     fn damage(&mut self, block: &mut Vec<u8>) {
         for _ in 0..1 + self.below(3) {
             let at = self.below(block.len());
@@ -91,41 +119,64 @@ impl Random {
 struct Seen {
     sound: usize,
     refused: usize,
+    repeating: usize,
 }
 
-/// Decodes one block with `V` and with the oracle.
+impl Seen {
+    fn check(&self, cases: u64) {
+        let cases = cases as usize;
+        assert!(self.sound > cases / 3 && self.refused > cases / 10 && self.repeating > cases / 200, "{self:?}");
+    }
+}
+
+/// A block, and how it is decoded.
+struct Case<'a> {
+    block: &'a [u8],
+    len: usize,
+    dirty: usize,
+    period: usize,
+}
+
+/// Decodes one block with `V`, and compares it with what the oracle gives. Whether it was said to repeat.
 ///
 /// # Safety
 /// The processor must have what `V` stands for.
-unsafe fn compare<V: Vector>(block: &[u8], len: usize, room: &mut [u8], dirty: usize, expected: Option<&[u8]>) {
+unsafe fn compare<V: Vector>(case: &Case<'_>, room: &mut [u8], expected: Option<&[u8]>) -> bool {
     // SAFETY: as above.
-    let found = unsafe { decode_compiled::<V>(block, room, len, dirty) };
+    let found = unsafe { decode_compiled::<V>(case, room) };
     match (found, expected) {
-        (None, None) => {}
-        (Some(zero_from), Some(expected)) => {
-            assert!(room[..len] == *expected, "other bytes than the oracle's");
+        (None, None) => false,
+        (Some(Decoded { zero_from, repeats_from }), Some(expected)) => {
             assert!(room[zero_from..].iter().all(|&b| b == 0), "not zero where it is said to be");
             assert!(zero_from + V::WIDTH <= room.len());
+            let written = repeats_from.map_or(case.len, |start| start + case.period);
+            assert!(room[..written] == expected[..written], "other bytes than the oracle's");
+            if let Some(start) = repeats_from {
+                assert!(start.is_multiple_of(case.period));
+                let mut periods = expected[start..].chunks_exact(case.period);
+                assert!(periods.all(|period| *period == room[start..written]), "no period of the oracle's bytes");
+            }
+            repeats_from.is_some()
         }
         (found, expected) => panic!("sound: {}, for the oracle: {}", found.is_some(), expected.is_some()),
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn decode_512(block: &[u8], room: &mut [u8], len: usize, dirty: usize) -> Option<usize> {
+fn decode_512(case: &Case<'_>, room: &mut [u8]) -> Option<Decoded> {
     // SAFETY: compiled for the register.
-    unsafe { fast::decode::<Wide64>(block, room, len, dirty) }
+    unsafe { fast::decode::<Wide64>(case.block, room, case.len, case.dirty, case.period) }
 }
 
 #[target_feature(enable = "avx2")]
-fn decode_256(block: &[u8], room: &mut [u8], len: usize, dirty: usize) -> Option<usize> {
+fn decode_256(case: &Case<'_>, room: &mut [u8]) -> Option<Decoded> {
     // SAFETY: compiled for the register.
-    unsafe { fast::decode::<Wide32>(block, room, len, dirty) }
+    unsafe { fast::decode::<Wide32>(case.block, room, case.len, case.dirty, case.period) }
 }
 
-unsafe fn decode_compiled<V: Vector>(block: &[u8], room: &mut [u8], len: usize, dirty: usize) -> Option<usize> {
+unsafe fn decode_compiled<V: Vector>(case: &Case<'_>, room: &mut [u8]) -> Option<Decoded> {
     // SAFETY: the caller's promise.
-    unsafe { if V::WIDTH == 64 { decode_512(block, room, len, dirty) } else { decode_256(block, room, len, dirty) } }
+    unsafe { if V::WIDTH == 64 { decode_512(case, room) } else { decode_256(case, room) } }
 }
 
 /// # Safety
@@ -154,8 +205,10 @@ unsafe fn differ<V: Vector>(seeds: Range<u64>) -> Seen {
             room.fill(0);
             clean = 0;
         }
+        let case = Case { block: stored, len, dirty: clean, period: random.period(len) };
         // SAFETY: the caller's promise.
-        unsafe { compare::<V>(stored, len, room, clean, sound.then_some(&expected[..])) };
+        let repeats = unsafe { compare::<V>(&case, room, sound.then_some(&expected[..])) };
+        seen.repeating += usize::from(repeats);
         if sound { seen.sound += 1 } else { seen.refused += 1 }
     }
     seen
@@ -165,12 +218,12 @@ fn differ_all(cases: u64) {
     if is_x86_feature_detected!("avx2") {
         // SAFETY: detected.
         let seen = unsafe { differ::<Wide32>(0..cases) };
-        assert!(seen.sound > cases as usize / 3 && seen.refused > cases as usize / 10, "{seen:?}");
+        seen.check(cases);
     }
     if is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512vl") {
         // SAFETY: detected.
         let seen = unsafe { differ::<Wide64>(0..cases) };
-        assert!(seen.sound > cases as usize / 3 && seen.refused > cases as usize / 10, "{seen:?}");
+        seen.check(cases);
     }
 }
 

@@ -27,10 +27,18 @@ pub(crate) trait Vector: Copy {
     /// The bytes of a match that starts `1 <= distance <= at` bytes before `at`; this register holds the last bytes before `at`.
     unsafe fn recall(self, at: *const u8, distance: usize) -> Self;
 
-    /// The greatest multiple of a distance that the register holds: period and register come together again there.
-    fn step(distance: usize) -> usize {
-        Self::WIDTH / distance * distance
+    /// By distance, its greatest multiple that the register holds: period and register come together again there.
+    const STEPS: [u8; 64] = steps(Self::WIDTH);
+}
+
+const fn steps(width: usize) -> [u8; 64] {
+    let mut steps = [0; 64];
+    let mut distance = 1;
+    while distance < width {
+        steps[distance] = (width / distance * distance) as u8;
+        distance += 1;
     }
+    steps
 }
 
 /// AVX2.

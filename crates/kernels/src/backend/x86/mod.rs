@@ -16,7 +16,7 @@ use crate::fused::source::Place;
 use crate::fused::table::Table;
 use crate::invalid::InvalidOf;
 use crate::lz4::vector::{Wide32, Wide64};
-use crate::lz4::{Room, SLACK, fast};
+use crate::lz4::{Decoded, Room, SLACK, fast};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
@@ -69,14 +69,25 @@ macro_rules! steps {
             use super::*;
 
             #[target_feature(enable = $features)]
-            pub(super) fn expand(block: &[u8], out: &mut [u8], len: usize, dirty: usize) -> Option<usize> {
+            pub(super) fn expand(
+                block: &[u8],
+                out: &mut [u8],
+                len: usize,
+                dirty: usize,
+                period: usize,
+            ) -> Option<Decoded> {
                 // SAFETY: the function is compiled for the features that the register needs.
-                unsafe { fast::decode::<$vector>(block, out, len, dirty) }
+                unsafe { fast::decode::<$vector>(block, out, len, dirty, period) }
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn union(planes: &[u8], stride: usize, from: usize) -> Bitmap {
-                portable::union(planes, stride, from)
+            pub(super) fn union(planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
+                portable::union(planes, stride, from, unused)
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn has_any(planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> bool {
+                !portable::union(planes, stride, from, unused).is_empty()
             }
 
             #[target_feature(enable = $features)]
@@ -121,9 +132,9 @@ macro_rules! steps {
         }
 
         impl Steps for $token {
-            fn expand(self, block: &[u8], room: &mut Room, len: usize) -> Option<usize> {
+            fn expand(self, block: &[u8], room: &mut Room, len: usize, period: usize) -> Option<Decoded> {
                 // SAFETY: `self` proves that the processor has the features.
-                room.fill(len, |out, dirty| unsafe { $module::expand(block, out, len, dirty) })
+                room.fill(len, |out, dirty| unsafe { $module::expand(block, out, len, dirty, period) })
             }
 
             fn expand_over(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
@@ -131,12 +142,17 @@ macro_rules! steps {
                 let dirty = out.len() - SLACK / 2;
                 out[dirty..].fill(0);
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::expand(block, out, len, dirty) }.is_some()
+                unsafe { $module::expand(block, out, len, dirty, 0) }.is_some()
             }
 
-            fn union(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
+            fn union(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::union(planes, stride, from) }
+                unsafe { $module::union(planes, stride, from, unused) }
+            }
+
+            fn has_any(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> bool {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::has_any(planes, stride, from, unused) }
             }
 
             fn intersection(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
