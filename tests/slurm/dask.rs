@@ -171,6 +171,24 @@ fn a_driver_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
 }
 
 #[test]
+fn the_tasks_of_a_worker_that_is_lost_are_done_by_others() {
+    let (Some(python), Some(cluster), Ok(_nodes)) = (peers("dask_jobqueue"), Cluster::get(), NODES.read()) else {
+        return;
+    };
+    let jobs = Jobs::new("dask-lost", "frames=2", 1);
+    let size = ["--target", "dask", "--cores", "6", "--processes", "2", "--memory", "1GB", "--n-workers", "2"];
+    jobs.emit(&[&size[..], &["--job-name", "lost", "--interface", "lo", "--python", &python]].concat());
+    jobs.submit(&[("SLOW", "2")]);
+    until("a task is done", || !jobs.done().is_empty());
+    let lost = jobs.runs()[0].job.clone();
+    cluster.ask("scancel", &["--signal=KILL", "--full", &lost]);
+    until("the summary", || jobs.is_judged());
+    jobs.assert_complete();
+    assert!(jobs.runs().iter().any(|run| run.job == lost) && jobs.runs().iter().any(|run| run.job != lost));
+    jobs.wait();
+}
+
+#[test]
 fn a_task_that_kills_its_integrator_is_tried_again_and_told() {
     let Some(python) = peers("dask_jobqueue") else { return };
     let jobs = Jobs::new("dask-killed", "frames=6", 1);
