@@ -12,3 +12,4 @@ mod parts;
 #[allow(dead_code, reason = "the tests of the pipe need more of it")]
 mod site;
 mod stops;
+mod workers;

@@ -64,9 +64,14 @@ const KEYS: [(&str, &[&str]); 5] = [
 ];
 
 /// Keys that say nothing about a pattern, and what says the same here: a flag that takes their value, or words.
-const ELSEWHERE: [(&str, &str, &str); 13] = [
+const ELSEWHERE: [(&str, &str, &str); 14] = [
     (DATASET, "location", "scan-find FILES, such as"),
     (DATASET, "hdf5_entry", "scan-find --entry"),
+    (
+        DATASET,
+        "layout",
+        "gather --layout integrator, for the names that scripts of its users read, whatever the layout:",
+    ),
     (INTEGRATION, "detector_name", "scan-find --detector"),
     (INTEGRATION, "average_xy", "gather --average"),
     (DISTRIBUTION, "partition", "slurm-emit --partition"),
@@ -81,8 +86,7 @@ const ELSEWHERE: [(&str, &str, &str); 13] = [
 ];
 
 /// Keys that need no counterpart.
-const NEEDLESS: [(&str, &str); 7] = [
-    (DATASET, "layout"),
+const NEEDLESS: [(&str, &str); 6] = [
     (INTEGRATION, "detector_suffix"),
     (INTEGRATION, "ai_method"),
     (INTEGRATION, "trim_n_pts"),
@@ -289,6 +293,15 @@ impl File<'_> {
                 "correct_detector_attenuation: not applied. The integrator weighs every detector's pixels as 1 mm of CdTe \
                  at the angle 2θ; --sensor CdTe,1mm does so at the true angle of incidence, which is the same where the \
                  detector stands square to the beam, and --sensor with the detector's own sensor is right"
+                    .to_owned(),
+            );
+        }
+        let slices =
+            self.numbers("azimuthal_range").is_ok_and(|range| matches!(range[..], [_, _, slices] if slices > 1.0));
+        if slices && self.split().is_ok_and(|split| split != Split::No) {
+            said.push(
+                "azimuthal_range: pixels that two slices share are split between them, and not counted whole in both; for \
+                 that give a recipe with --azimuth-range once a slice"
                     .to_owned(),
             );
         }

@@ -106,6 +106,9 @@ pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), E
     file.images(&mut settings)?;
     file.corrections(&mut settings, &mut said)?;
     file.method(&mut settings, &mut said)?;
+    if settings.npt_azim.is_some_and(|bins| bins > 1) && settings.azimuth_range.is_none() {
+        said.push("azimuth_range: empty is here -180 to 180, there what the pixels cover (--azimuth-range)".to_owned());
+    }
     if file.given("opencl_device").is_some() || file.is("do_OpenCL")? == Some(true) {
         said.push("opencl_device, do_OpenCL: here ai-integrate --engine and --device".to_owned());
     }
@@ -295,7 +298,8 @@ impl File<'_> {
             (Some(factor), _) => Ok([Some(factor), offset]),
             (_, Some([factor])) if factor.is_number() => Ok([factor.as_f64(), offset]),
             (_, Some([factor, own])) if factor.is_number() && own.is_number() => Ok([factor.as_f64(), own.as_f64()]),
-            (_, Some([])) => Ok([None, None]),
+            // What pyFAI writes for no correction is a description without a factor.
+            (_, Some([] | [Value::Null] | [Value::Null, _])) => Ok([None, None]),
             _ => self.refuse(key, value, "a factor, or a factor and an angle in radians"),
         }
     }

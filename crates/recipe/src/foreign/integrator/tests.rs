@@ -53,11 +53,12 @@ fn every_other_key_is_answered() {
     let (_, said) = read(FULL).unwrap();
     for words in [
         "try_metadata: the integrator never reads",
-        "layout, ai_method: not needed",
+        "ai_method: not needed",
         "[azimuthal integration] detector_name: here scan-find --detector eiger",
         "average_xy: here gather --average mean",
         "n_workers: here slurm-emit --n-workers 4",
         "[output] location: here plan-split --out /data/PROCESSED",
+        "gather --layout integrator",
         "[dataset] location: here scan-find FILES, such as /data/RAW/*/*.h5",
     ] {
         assert!(said.iter().any(|line| line.contains(words)), "{words}: {said:#?}");

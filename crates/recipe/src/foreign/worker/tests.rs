@@ -52,6 +52,22 @@ fn version_5_as_pyfai_writes_it() {
 }
 
 #[test]
+fn a_description_without_a_factor_is_no_correction() {
+    let text = |polarization: &str| {
+        format!(
+            r#"{{"version": 5, "poni": {{"dist": 0.1, "poni1": 0, "poni2": 0, "detector": "Pilatus1M"}}, "nbpt_rad": 10,
+            "nbpt_azim": 36, "method": ["bbox", "csr", "cython"], "polarization_description": {polarization}}}"#
+        )
+    };
+    for none in ["null", "[]", "[null]", "[null, 0]"] {
+        let (settings, said) = read(&text(none)).unwrap();
+        assert_eq!((settings.polarization, settings.polarization_offset), (None, None), "{none}");
+        assert!(said[0].starts_with("azimuth_range: empty is here -180 to 180"), "{said:?}");
+    }
+    assert_eq!(read(&text("[0.9, 0]")).unwrap().0.polarization, Some(0.9));
+}
+
+#[test]
 fn version_1_has_its_geometry_among_the_keys_and_says_what_to_do() {
     let (settings, said) = read(
         r#"{"dist": 0.2, "poni1": 0.01, "poni2": 0.02, "rot1": 0, "rot2": 0, "rot3": 0, "wavelength": 1e-10, "pixel1": 1e-4,
