@@ -186,6 +186,14 @@ fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
             members(&binned(&geometry, &Request { azimuth_range: Some((lower, upper)), ..request(split) }))
         };
         let (whole, upper, lower) = (sector(170.0, 190.0), sector(170.0, 180.0), sector(-180.0, -170.0));
+        // Each pixel has the weights that it has in either half: nothing else differs.
+        let shares =
+            |lower, upper| binned(&geometry, &Request { azimuth_range: Some((lower, upper)), ..request(split) }).matrix;
+        let (all, halves) = (shares(170.0, 190.0), [shares(170.0, 180.0), shares(-180.0, -170.0)]);
+        for &pixel in &whole {
+            let half = &halves[usize::from(!upper.contains(&pixel))];
+            assert_eq!(all.of_pixel(pixel), half.of_pixel(pixel), "{split:?}: pixel {pixel}");
+        }
         let both: Vec<usize> = upper.iter().copied().filter(|pixel| lower.contains(pixel)).collect();
         assert!(whole.iter().all(|pixel| upper.contains(pixel) || lower.contains(pixel)));
         assert_eq!(whole.len() + both.len(), upper.len() + lower.len(), "{split:?}");

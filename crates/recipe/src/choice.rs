@@ -121,7 +121,7 @@ impl fmt::Display for Word {
 
 /// Gives a type its words, both ways, and the error that lists them.
 macro_rules! words {
-    ($type:ident, $expected:literal, $text:ident => $parse:expr, $value:ident => $show:expr) => {
+    ($type:ident, $expected:expr, $text:ident => $parse:expr, $value:ident => $show:expr) => {
         impl FromStr for $type {
             type Err = String;
             fn from_str($text: &str) -> Result<Self, String> {

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::choice::{Word, words};
+
 /// A shape on the detector. Rows and columns are counted in pixels from the outer corner of the first pixel, so that
 /// pixel (i, j) has its centre at (i + ½, j + ½); a pixel is inside where its centre is.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +34,7 @@ pub enum Shape {
 /// A shape, masked inside or outside. Written `circle:ROW,COLUMN,RADIUS`, `rectangle:ROW,COLUMN,ROW,COLUMN`,
 /// `polygon:ROW,COLUMN,ROW,COLUMN,…`, `sector:FROM,TO`, each with `outside-` before it to mask the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Word", into = "String")]
 pub struct Region {
     /// The shape.
     pub shape: Shape,
@@ -68,13 +70,17 @@ fn is_within(points: &[[f64; 2]], [row, column]: [f64; 2]) -> bool {
     edges.filter(crosses).count() % 2 == 1
 }
 
-impl FromStr for Region {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        parse(text).ok_or_else(|| format!("`{text}`: expected {EXPECTED}"))
-    }
-}
+words!(Region, EXPECTED,
+    text => parse(text),
+    value => {
+        let (word, numbers) = match &value.shape {
+            Shape::Rectangle { from, to } => ("rectangle", [*from, *to].concat()),
+            Shape::Circle { center, radius } => ("circle", vec![center[0], center[1], *radius]),
+            Shape::Polygon(points) => ("polygon", points.concat()),
+            Shape::Sector(limits) => ("sector", limits.to_vec()),
+        };
+        let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
+        format!("{}{word}:{}", if value.outside { "outside-" } else { "" }, numbers.join(",")) });
 
 fn parse(text: &str) -> Option<Region> {
     let (outside, shape) = text.strip_prefix("outside-").map_or((false, text), |shape| (true, shape));
@@ -91,33 +97,6 @@ fn parse(text: &str) -> Option<Region> {
         _ => return None,
     };
     Some(Region { shape, outside })
-}
-
-impl fmt::Display for Region {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, numbers) = match &self.shape {
-            Shape::Rectangle { from, to } => ("rectangle", [*from, *to].concat()),
-            Shape::Circle { center, radius } => ("circle", vec![center[0], center[1], *radius]),
-            Shape::Polygon(points) => ("polygon", points.concat()),
-            Shape::Sector(limits) => ("sector", limits.to_vec()),
-        };
-        let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
-        write!(f, "{}{word}:{}", if self.outside { "outside-" } else { "" }, numbers.join(","))
-    }
-}
-
-impl TryFrom<String> for Region {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Region> for String {
-    fn from(region: Region) -> Self {
-        region.to_string()
-    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::choice::{Word, words};
+
 /// A sensor, written `CdTe,750um` as pyFAI writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Word", into = "String")]
 pub struct Sensor {
     /// The material, such as `Si`; those that are known stand in the geometry crate.
     pub material: String,
@@ -18,46 +20,23 @@ pub struct Sensor {
 /// Units of length, and how many are a metre.
 const UNITS: [(&str, f64); 6] = [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
 
-impl FromStr for Sensor {
-    type Err = String;
+words!(Sensor, "a material and its thickness, such as CdTe,750um or Si,0.32mm",
+    text => parse(text),
+    value => {
+        // Rounded to what a factor of a million leaves of a double, so that words go both ways.
+        let micrometres = (value.thickness * 1e15).round() / 1e9;
+        format!("{},{micrometres}um", value.material) });
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let sensor = text.split_once(',').and_then(|(material, thickness)| {
-            let thickness = metres(thickness.trim())?;
-            Some(Self { material: material.trim().to_owned(), thickness })
-        });
-        sensor
-            .filter(|sensor| !sensor.material.is_empty())
-            .ok_or_else(|| format!("`{text}`: expected a material and its thickness, such as CdTe,750um or Si,0.32mm"))
-    }
+fn parse(text: &str) -> Option<Sensor> {
+    let (material, thickness) = text.split_once(',')?;
+    let material = material.trim().to_owned();
+    Some(Sensor { material, thickness: metres(thickness.trim())? }).filter(|sensor| !sensor.material.is_empty())
 }
 
 fn metres(text: &str) -> Option<f64> {
     let (number, count) = UNITS.iter().find_map(|(unit, count)| Some((text.strip_suffix(unit)?, count)))?;
     let number: f64 = number.trim().parse().ok()?;
     (number.is_finite() && number > 0.0).then_some(number / count)
-}
-
-impl fmt::Display for Sensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded to what a factor of a million leaves of a double, so that words go both ways.
-        let micrometres = (self.thickness * 1e15).round() / 1e9;
-        write!(f, "{},{micrometres}um", self.material)
-    }
-}
-
-impl TryFrom<String> for Sensor {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Sensor> for String {
-    fn from(sensor: Sensor) -> Self {
-        sensor.to_string()
-    }
 }
 
 #[cfg(test)]
