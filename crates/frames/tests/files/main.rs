@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
 mod build;
+mod dectris;
 mod ffi;
 mod images;
 mod layouts;

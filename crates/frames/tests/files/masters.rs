@@ -1,4 +1,4 @@
-//! Files of beamlines: Bliss masters of every writer, Lima, Lima 2, Dectris.
+//! Files of beamlines: Bliss masters of every writer, Lima, Lima 2.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,11 @@ use hdf5::{File, Group};
 use sample::{Defect, Options};
 
 use crate::build::{
-    Place, acquisition, acquisitions, all_pixels, assert_whole, attribute, group, json, plain, plain_from, text, turns,
+    Place, acquisition, acquisitions, assert_whole, attribute, group, json, plain, plain_from, text, turns,
 };
 
-const SHAPE: [usize; 3] = [4, 6, 7];
+/// Of the datasets in the masters.
+pub const SHAPE: [usize; 3] = [4, 6, 7];
 
 /// A Lima 1 file of frames from `first` on.
 fn lima(place: &Place, name: &str, first: usize, frames: usize) {
@@ -27,7 +28,7 @@ fn lima(place: &Place, name: &str, first: usize, frames: usize) {
 }
 
 /// A Bliss entry with a monitor and a motor, and no detector yet.
-fn bliss(file: &File, name: &str) -> (Group, Group) {
+pub fn bliss(file: &File, name: &str) -> (Group, Group) {
     let entry = group(file, name, "NXentry");
     text(&entry, "title", "ascan rot -90 90 3 0.1");
     text(&entry, "start_time", "2026-03-04T10:20:30.000000+01:00");
@@ -43,12 +44,13 @@ fn bliss(file: &File, name: &str) -> (Group, Group) {
     (entry, instrument)
 }
 
-fn ended(entry: &Group) {
+/// What the writer adds last.
+pub fn ended(entry: &Group) {
     text(entry, "end_time", "2026-03-04T10:21:30.000000+01:00");
 }
 
 /// The detector's group in an instrument, with the link in `measurement`.
-fn detector(instrument: &Group, name: &str) -> Group {
+pub fn detector(instrument: &Group, name: &str) -> Group {
     let entry = instrument.name().trim_end_matches("/instrument").to_owned();
     let detector = group(instrument, name, "NXdetector");
     text(&detector, "type", "lima");
@@ -275,77 +277,6 @@ fn a_lima_file_alone() {
     // Lima writes end_time when it closes the file.
     File::open_rw(place.path("p3_0000.h5")).unwrap().unlink("/entry_0000/end_time").unwrap();
     assert!(!acquisition(&place.path("p3_0000.h5")).complete);
-}
-
-/// A Dectris master with three data files of two frames, the last of one.
-fn dectris(place: &Place) -> PathBuf {
-    let master = place.create("lab6_master.h5");
-    let entry = group(&master, "entry", "NXentry");
-    let data = group(&entry, "data", "NXdata");
-    for (number, frames) in [(1, 2), (2, 2), (3, 1)] {
-        let name = format!("lab6_data_{number:06}.h5");
-        let file = place.create(&name);
-        let entry = group(&file, "entry", "NXentry");
-        plain_from(&group(&entry, "data", "NXdata"), "data", (number - 1) * 2, [frames, 6, 7]);
-        data.link_external(&name, "/entry/data/data", &format!("data_{number:06}")).unwrap();
-    }
-    let detector = group(&group(&entry, "instrument", "NXinstrument"), "detector", "NXdetector");
-    detector.new_dataset::<f64>().create("count_time").unwrap().write_scalar(&0.5).unwrap();
-    let specific = group(&detector, "detectorSpecific", "NXcollection");
-    text(&specific, "data_collection_date", "2026-03-04T10:20:30.123+01:00");
-    specific.new_dataset::<u32>().create("nimages").unwrap().write_scalar(&5).unwrap();
-    specific.new_dataset::<u32>().create("ntrigger").unwrap().write_scalar(&1).unwrap();
-    place.path("lab6_master.h5")
-}
-
-#[test]
-fn a_dectris_master_and_its_data_files() {
-    let place = Place::new();
-    let master = dectris(&place);
-    let scan = acquisition(&master);
-    assert_eq!(
-        (scan.entry.as_str(), scan.detector.as_str(), scan.dataset.as_str()),
-        ("entry", "detector", "/entry/data")
-    );
-    assert_eq!(scan.start_time.as_deref(), Some("2026-03-04T10:20:30.123+01:00"));
-    assert_eq!((scan.frames, scan.sources.len(), scan.exposure_time, scan.complete), (5, 3, Some(0.5), true));
-    assert_whole(&scan);
-    let alone = acquisition(&place.path("lab6_data_000002.h5"));
-    assert_eq!((alone.frames, alone.detector.as_str(), alone.dataset.as_str()), (2, "data", "/entry/data/data"));
-}
-
-#[test]
-fn dectris_files_that_are_missing_leave_their_place() {
-    for (gone, range) in [("lab6_data_000002.h5", "[[2,4]]"), ("lab6_data_000003.h5", "[[4,5]]")] {
-        let place = Place::new();
-        let master = dectris(&place);
-        std::fs::remove_file(place.path(gone)).unwrap();
-        let scan = acquisition(&master);
-        assert_eq!(scan.frames, 5);
-        assert_eq!(
-            (json(&scan.absent[0].range), scan.absent[0].reason.as_str()),
-            (range.to_owned(), &*format!("file missing: {gone}"))
-        );
-        for (number, pixels) in all_pixels(&scan).iter().enumerate().filter(|(_, pixels)| pixels.is_some()) {
-            assert_eq!(pixels.as_deref(), Some(&crate::build::frame(number, [6, 7])[..]));
-        }
-    }
-}
-
-#[test]
-fn dectris_files_that_a_bliss_master_shows() {
-    let place = Place::new();
-    dectris(&place);
-    let file = place.create("s_0001.h5");
-    let (entry, instrument) = bliss(&file, "1.1");
-    let builder = detector(&instrument, "eiger").new_dataset::<u16>().shape(SHAPE);
-    let builder = builder.virtual_map("lab6_data_000001.h5", "/entry/data/data", [2, 6, 7], .., SHAPE, (0..2, .., ..));
-    let builder = builder.virtual_map("lab6_data_000002.h5", "/entry/data/data", [2, 6, 7], .., SHAPE, (2..4, .., ..));
-    builder.create("image").unwrap();
-    drop(builder);
-    ended(&entry);
-    drop((entry, instrument, file));
-    assert_whole(&acquisition(&place.path("s_0001.h5")));
 }
 
 fn sampled(defect: Option<Defect>) -> (Place, Vec<Found>) {
