@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::site::{Site, run, small};
+use crate::site::{NOTHING, Site, run, small};
 
 const LOOK: &str = r#"
 import json, sys
@@ -87,6 +87,21 @@ with h5py.File(sys.argv[1]) as file, h5py.File(sys.argv[2]) as final:
     out["edges"] = float(abs((edges[1:] + edges[:-1]) / 2 - centers).max())
     out["monitor"] = "monitor" in entry and entry["monitor/data"].shape[0]
 print(json.dumps(out))
+"#;
+
+/// The default plot of each file, as silx finds it.
+const PLOTS: &str = r#"
+import json, sys
+import silx.io
+from silx.io.nxdata import get_default
+
+def plot(name):
+    with silx.io.open(name) as file:
+        found = get_default(file)
+        if found is None:
+            return None
+        return [found.is_valid, found.signal_name, found.axes_names, found.interpretation, found.errors is not None]
+print(json.dumps([plot(name) for name in sys.argv[1:]]))
 "#;
 
 /// How far the patterns of two files are apart.
@@ -170,6 +185,53 @@ fn a_virtual_final_shows_the_same() {
         seen["dtypes"].take();
     }
     assert_eq!(copied, mapped);
+}
+
+#[test]
+fn silx_finds_a_plot_with_its_units_in_every_kind_of_final() {
+    let site = Site::new(&small());
+    let kinds: &[(&[&str], &[&str], &str)] = &[
+        (&["--unit", "q_A^-1"], &[], "q (A^-1)"),
+        (&["--unit", "r_mm", "--split", "no"], &["--average", "median,5"], "r (mm)"),
+        (&["--unit", "2th_rad", "--error-model", "no"], &[], "2th (rad)"),
+        (&["--unit", "d_A", "--median", "50", "--radial-range", "0.3,2"], &["--layout", "virtual"], "d (A)"),
+        (
+            &["--unit", "d*2_nm^-2", "--sigma-clip", "4"],
+            &["--layout", "integrator", "--average", "mean"],
+            "d*2 (nm^-2)",
+        ),
+        (&["--npt-azim", "7", "--unit", "2th_deg"], &["--average", "sum"], "2th (deg)"),
+        (&["--npt-azim", "7", "--split", "full"], &["--layout", "virtual", "--keep-sums"], "q (nm^-1)"),
+        (&["--npt-azim", "3"], &["--layout", "integrator"], "q (nm^-1)"),
+        (&["--radial-range", "8,30"], &["--merge", "both"], "q (nm^-1)"),
+    ];
+    let (mut files, mut expected) = (Vec::new(), Vec::new());
+    for (number, (plan, gather, radial)) in kinds.iter().enumerate() {
+        let out = format!("out{number}");
+        let mut tasks = site.plan(&out, plan);
+        if gather.contains(&"--merge") {
+            tasks += &site.plan(&out, &[plan, &["--recipe-name", "other", "--azimuth-range", "0,90"][..]].concat());
+        }
+        let results = run("ai-integrate", NOTHING, &tasks).good().stdout;
+        let summary = run("gather", gather, &results).good().records("summary").pop().unwrap();
+        files.push(summary["final"].as_str().unwrap().to_owned());
+        let is_cake = plan.contains(&"--npt-azim");
+        let axes = if is_cake { json!(["frame", "chi (deg)", radial]) } else { json!(["frame", radial]) };
+        let interpretation = if is_cake { "image" } else { "spectrum" };
+        expected.push(json!([
+            true,
+            "intensity",
+            axes,
+            interpretation,
+            !plan.contains(&"no") || plan.contains(&"r_mm")
+        ]));
+    }
+    let Some(seen) = ask(PLOTS, &files.iter().map(String::as_str).collect::<Vec<_>>()) else { return };
+    for ((found, expected), (kind, file)) in
+        seen.as_array().unwrap().iter().zip(&expected).zip(kinds.iter().zip(&files))
+    {
+        assert_eq!(found, expected, "{kind:?}: {file}");
+    }
 }
 
 /// What a script of the integrator's users reads.

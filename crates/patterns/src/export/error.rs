@@ -25,7 +25,10 @@ pub enum Error {
         index: usize,
     },
     /// A cake in a format of patterns.
-    #[error("{}: a cake of {azimuthal} by {radial} bins: expected a pattern", path.display())]
+    #[error(
+        "{}: a cake of {azimuthal} by {radial} bins: texts have a place for patterns alone; --export nxazint takes cakes",
+        path.display()
+    )]
     Cake {
         /// The final.
         path: PathBuf,
