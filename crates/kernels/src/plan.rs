@@ -48,9 +48,30 @@ pub struct Plan {
     variance: Option<Array<f64>>,
     /// Over all pixels, by bin.
     statics: Array<Statics>,
-    norm: Vec<f64>,
-    norm_sq: Vec<f64>,
-    count: Vec<f64>,
+    totals: Totals,
+}
+
+/// The sums that the photons have no part in, each by bin, rounded to doubles.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) norm: Vec<f64>,
+    pub(crate) norm_sq: Vec<f64>,
+    pub(crate) count: Vec<f64>,
+    pub(crate) floor: Vec<f64>,
+    pub(crate) dark: Vec<f64>,
+}
+
+impl Totals {
+    fn of(statics: &[Statics]) -> Totals {
+        let by_bin = |value: fn(&Statics) -> f64| statics.iter().map(value).collect();
+        Totals {
+            norm: by_bin(|s| s.norm.value()),
+            norm_sq: by_bin(|s| s.norm_sq.value()),
+            count: by_bin(|s| s.count.value()),
+            floor: by_bin(|s| s.floor.value()),
+            dark: by_bin(|s| s.dark.value()),
+        }
+    }
 }
 
 /// The sums of one bin that the photons have no part in.
@@ -138,11 +159,8 @@ impl Plan {
         statics: Array<Statics>,
     ) -> Plan {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let by_bin = |value: fn(&Statics) -> f64| statics.iter().map(value).collect();
-        let norm = by_bin(|s| s.norm.value());
-        let norm_sq = by_bin(|s| s.norm_sq.value());
-        let count = by_bin(|s| s.count.value());
-        Plan { matrix, errors, id, unused, normalization, dark, variance, statics, norm, norm_sq, count }
+        let totals = Totals::of(&statics);
+        Plan { matrix, errors, id, unused, normalization, dark, variance, statics, totals }
     }
 
     /// Writes the plan as sections, which [`Plan::from_sections`] takes; the error model is not among them.
@@ -185,7 +203,7 @@ impl Plan {
     pub fn bytes(&self) -> usize {
         let optional = |values: Option<&[f64]>| values.map_or(0, size_of_val);
         let of_pixels = size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
-        let of_bins = size_of_val(&*self.statics) + 3 * size_of_val(self.norm());
+        let of_bins = size_of_val(&*self.statics) + 5 * size_of_val(self.norm());
         self.matrix.bytes() + size_of_val(&*self.unused) + of_pixels + of_bins
     }
 
@@ -226,17 +244,17 @@ impl Plan {
 
     /// Σ w n by bin, over all pixels.
     pub fn norm(&self) -> &[f64] {
-        &self.norm
+        &self.totals.norm
     }
 
     /// Σ w² n² by bin, over all pixels.
     pub fn norm_sq(&self) -> &[f64] {
-        &self.norm_sq
+        &self.totals.norm_sq
     }
 
     /// Σ w by bin, over all pixels: the bins' areas in pixels.
     pub fn count(&self) -> &[f64] {
-        &self.count
+        &self.totals.count
     }
 
     /// How many pixels reach into a bin.
@@ -251,7 +269,7 @@ impl Plan {
 
     /// The sums over all pixels but these (a frame's invalid ones that have entries), which rise.
     #[inline(always)]
-    pub(crate) fn statics_without(&self, invalid: &[u32]) -> Vec<Statics> {
+    pub(crate) fn totals_without(&self, invalid: &[u32]) -> Totals {
         let mut statics = self.statics.to_vec();
         let terms = Terms {
             matrix: self.matrix.view(),
@@ -262,7 +280,7 @@ impl Plan {
         for &pixel in invalid {
             terms.of(pixel as usize, |bin, term| statics[bin].subtract(term));
         }
-        statics
+        Totals::of(&statics)
     }
 
     /// A number that no other plan has, but for clones; not 0.
@@ -271,8 +289,8 @@ impl Plan {
     }
 
     /// The sums over all pixels.
-    pub(crate) fn statics(&self) -> &[Statics] {
-        &self.statics
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
     }
 }
 

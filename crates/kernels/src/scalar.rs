@@ -27,8 +27,8 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &Plan, invalid: &Invalid) -> Sums {
         accumulate_tile(tile, &TilePixels { bytes, rule: &rule }, plan, &mut photons, &mut invalid_pixels);
     }
     invalid_pixels.sort_unstable();
-    let without = (!invalid_pixels.is_empty()).then(|| plan.statics_without(&invalid_pixels));
-    Sums::complete(plan, photons.signal, photons.excess, without.as_deref())
+    let without = (!invalid_pixels.is_empty()).then(|| plan.totals_without(&invalid_pixels));
+    Sums::complete(plan, photons.signal, photons.excess, without.as_ref())
 }
 
 /// Sums over photons, by bin.

@@ -1,6 +1,6 @@
 //! What the kernels give for a frame: sums by bin, still to be divided.
 
-use crate::plan::{ErrorModel, Plan, Statics};
+use crate::plan::{ErrorModel, Plan, Totals};
 
 /// A frame's sums by bin. With the plan's norm W, norm² W₂ (or the exception's): intensity = signal / W,
 /// sem = √variance / W, std = √(variance / W₂).
@@ -28,28 +28,25 @@ pub struct Exception {
 impl Sums {
     /// Completes the sums over photons (Σ w raw and Σ w² (max(raw, 1) - 1)) with the plan's: every kernel ends here.
     /// `without` are the plan's sums without the pixels that the frame invalidates, if there are such.
-    pub(crate) fn complete(
-        plan: &Plan,
-        mut signal: Vec<f64>,
-        mut excess: Vec<f64>,
-        without: Option<&[Statics]>,
-    ) -> Sums {
-        let statics = without.unwrap_or(plan.statics());
-        for (signal, bin) in signal.iter_mut().zip(statics) {
-            *signal -= bin.dark.value();
+    pub(crate) fn complete(plan: &Plan, mut signal: Vec<f64>, mut excess: Vec<f64>, without: Option<&Totals>) -> Sums {
+        let totals = without.unwrap_or(plan.totals());
+        if plan.dark().is_some() {
+            for (signal, dark) in signal.iter_mut().zip(&totals.dark) {
+                *signal -= dark;
+            }
         }
-        for (excess, bin) in excess.iter_mut().zip(statics) {
-            *excess += bin.floor.value();
+        for (excess, floor) in excess.iter_mut().zip(&totals.floor) {
+            *excess += floor;
         }
         let variance = match plan.errors() {
             ErrorModel::No | ErrorModel::Azimuthal => None,
             ErrorModel::Poisson | ErrorModel::Hybrid => Some(excess),
-            ErrorModel::Given => Some(statics.iter().map(|s| s.floor.value()).collect()),
+            ErrorModel::Given => Some(totals.floor.clone()),
         };
-        let exception = without.map(|statics| Exception {
-            norm: statics.iter().map(|s| s.norm.value()).collect(),
-            norm_sq: statics.iter().map(|s| s.norm_sq.value()).collect(),
-            count: statics.iter().map(|s| s.count.value()).collect(),
+        let exception = without.map(|totals| Exception {
+            norm: totals.norm.clone(),
+            norm_sq: totals.norm_sq.clone(),
+            count: totals.count.clone(),
         });
         Sums { signal, variance, exception }
     }

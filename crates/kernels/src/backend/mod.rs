@@ -15,7 +15,7 @@ use crate::lz4::{Decoded, Room};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
-use crate::plan::{Plan, Statics};
+use crate::plan::{Plan, Totals};
 use crate::robust::work::{Entries, Work};
 use crate::robust::{BinSums, Reduction};
 
@@ -52,8 +52,8 @@ pub(crate) trait Steps: Copy {
     /// See [`crate::fused::native`].
     fn read_native<T: Pixel>(self, lane: &mut Lane, pixels: &[u8], place: Place<'_>, rule: &InvalidOf<T>);
 
-    /// See [`Plan::statics_without`].
-    fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics>;
+    /// See [`Plan::totals_without`].
+    fn totals_without(self, plan: &Plan, invalid: &[u32]) -> Totals;
 
     /// See [`Work::load`].
     fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool;
@@ -170,7 +170,7 @@ pub(crate) fn untranspose(planes: &[u8], stride: usize, from: usize, out: &mut [
     with_best!(|steps| steps.untranspose(planes, stride, from, out))
 }
 
-/// [`Steps::statics_without`] by the best steps.
-pub(crate) fn statics_without(plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
-    with_best!(|steps| steps.statics_without(plan, invalid))
+/// [`Steps::totals_without`] by the best steps.
+pub(crate) fn totals_without(plan: &Plan, invalid: &[u32]) -> Totals {
+    with_best!(|steps| steps.totals_without(plan, invalid))
 }

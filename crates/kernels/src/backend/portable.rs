@@ -13,7 +13,7 @@ use crate::lz4::{self, Decoded, Room};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
-use crate::plan::{Plan, Statics};
+use crate::plan::{Plan, Totals};
 use crate::robust::work::{Entries, Work};
 use crate::robust::{BinSums, Reduction};
 
@@ -54,8 +54,8 @@ impl Steps for Portable {
         native::read(lane, pixels, place, rule);
     }
 
-    fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
-        plan.statics_without(invalid)
+    fn totals_without(self, plan: &Plan, invalid: &[u32]) -> Totals {
+        plan.totals_without(invalid)
     }
 
     fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {

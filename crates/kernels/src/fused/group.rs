@@ -13,7 +13,7 @@ use crate::bitmap::Bitmap;
 use crate::decode::DecodeError;
 use crate::order::TILE;
 use crate::pixel::Pixel;
-use crate::plan::{Plan, Statics};
+use crate::plan::{Plan, Totals};
 use crate::sums::Sums;
 
 /// Of a tile's 2048 pixels, so many that are lit in any frame are visited one by one; a visit takes twice as long as a
@@ -38,6 +38,8 @@ pub(crate) struct Workspace<const L: usize> {
 #[derive(Default)]
 struct Share<const L: usize> {
     table: Table<L>,
+    /// Of frames whose sums are not yet completed: signals and excesses.
+    columns: Vec<[Vec<f64>; 2]>,
     without: Without,
 }
 
@@ -47,7 +49,7 @@ struct Without {
     /// [`Plan::id`]; 0 is none's.
     plan: u64,
     invalid: Vec<u32>,
-    statics: Vec<Statics>,
+    totals: Totals,
 }
 
 impl<const L: usize> Default for Workspace<L> {
@@ -100,6 +102,9 @@ impl<const L: usize> Workspace<L> {
                 }
             }
             self.accumulate(backend, plans, number);
+        }
+        for share in &mut self.shares {
+            share.columns = share.table.columns(sources.len());
         }
         let sums =
             |(lane, source): (usize, Result<Source<'_>, DecodeError>)| source.map(|_| self.sums(backend, lane, plans));
@@ -173,16 +178,16 @@ impl<const L: usize> Workspace<L> {
 impl<const L: usize> Share<L> {
     /// The sums of the frame in a lane, whose invalid pixels these are.
     fn sums<B: Backend<L>>(&mut self, backend: B, lane: usize, plan: &Plan, invalid: Vec<u32>) -> Sums {
-        let (signal, excess) = (self.table.signal(lane), self.table.excess(lane));
+        let [signal, excess] = std::mem::take(&mut self.columns[lane]);
         if invalid.is_empty() {
             return Sums::complete(plan, signal, excess, None);
         }
         // Frame after frame it is mostly the same pixels.
         if self.without.plan != plan.id() || self.without.invalid != invalid {
-            let statics = backend.statics_without(plan, &invalid);
-            self.without = Without { plan: plan.id(), invalid, statics };
+            let totals = backend.totals_without(plan, &invalid);
+            self.without = Without { plan: plan.id(), invalid, totals };
         }
-        Sums::complete(plan, signal, excess, Some(&self.without.statics))
+        Sums::complete(plan, signal, excess, Some(&self.without.totals))
     }
 }
 

@@ -10,6 +10,9 @@ pub(crate) struct Table<const L: usize> {
     quantities: usize,
 }
 
+/// Bins whose rows stay in the first-level cache while their columns are taken.
+const NEAR: usize = 64;
+
 /// Doubles in a cache line.
 const LINE: usize = 8;
 
@@ -34,19 +37,20 @@ impl<const L: usize> Table<L> {
         self.memory[self.start..].as_chunks_mut().0
     }
 
-    /// One frame's signals by bin.
-    pub(crate) fn signal(&self, lane: usize) -> Vec<f64> {
-        self.column(lane, 0)
-    }
-
-    /// One frame's excesses by bin; empty without an error model.
-    pub(crate) fn excess(&self, lane: usize) -> Vec<f64> {
-        if self.has_variance() { self.column(lane, 1) } else { Vec::new() }
-    }
-
-    fn column(&self, lane: usize, quantity: usize) -> Vec<f64> {
+    /// The signals and excesses by bin of the first frames; excesses are empty without an error model. All frames at
+    /// once, for with many bins the table is larger than the caches and must not be read for each.
+    pub(crate) fn columns(&self, frames: usize) -> Vec<[Vec<f64>; 2]> {
         let rows = self.memory[self.start..].as_chunks::<L>().0;
         let bins = rows.len() / self.quantities - 1;
-        rows.iter().skip(quantity).step_by(self.quantities).take(bins).map(|row| row[lane]).collect()
+        let with_room = |quantity: usize| Vec::with_capacity(if quantity < self.quantities { bins } else { 0 });
+        let mut columns: Vec<[Vec<f64>; 2]> = (0..frames).map(|_| [0, 1].map(with_room)).collect();
+        for some in rows[..bins * self.quantities].chunks(NEAR * self.quantities) {
+            for (lane, columns) in columns.iter_mut().enumerate() {
+                for (quantity, column) in columns.iter_mut().enumerate().take(self.quantities) {
+                    column.extend(some.iter().skip(quantity).step_by(self.quantities).map(|row| row[lane]));
+                }
+            }
+        }
+        columns
     }
 }

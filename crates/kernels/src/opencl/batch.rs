@@ -12,7 +12,7 @@ use crate::decode::DecodeError;
 use crate::decode::bitshuffle::{Codec, Places, default_block};
 use crate::invalid::Invalid;
 use crate::pixel::{Pixel, with_pixel};
-use crate::plan::{Plan, Statics};
+use crate::plan::{Plan, Totals};
 use crate::sums::Sums;
 use crate::{Pipeline, Scratch, Stored, integrate_batch};
 
@@ -60,7 +60,7 @@ struct Launched {
 struct LastInvalid {
     plan: u64,
     bitmap: Vec<u8>,
-    statics: Vec<Statics>,
+    totals: Totals,
 }
 
 impl Queues {
@@ -203,9 +203,9 @@ impl Queues {
         let last = self.last_invalid.take().filter(|last| last.plan == plan.id() && last.bitmap == bitmap);
         let last = last.unwrap_or_else(|| {
             let pixels = pixels(&bitmap, job.variant.elements(), job.matrix.whole);
-            LastInvalid { plan: plan.id(), statics: backend::statics_without(plan, &pixels), bitmap }
+            LastInvalid { plan: plan.id(), totals: backend::totals_without(plan, &pixels), bitmap }
         });
-        let sums = Sums::complete(plan, signal, excess, Some(&last.statics));
+        let sums = Sums::complete(plan, signal, excess, Some(&last.totals));
         self.last_invalid = Some(last);
         sums
     }

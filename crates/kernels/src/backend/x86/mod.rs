@@ -20,7 +20,7 @@ use crate::lz4::{Decoded, Room, SLACK, fast};
 use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
-use crate::plan::{Plan, Statics};
+use crate::plan::{Plan, Totals};
 use crate::robust::work::{Entries, Work};
 use crate::robust::{BinSums, Reduction};
 
@@ -101,8 +101,8 @@ macro_rules! steps {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn statics_without(plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
-                plan.statics_without(invalid)
+            pub(super) fn totals_without(plan: &Plan, invalid: &[u32]) -> Totals {
+                plan.totals_without(invalid)
             }
 
             #[target_feature(enable = $features)]
@@ -190,9 +190,9 @@ macro_rules! steps {
                 unsafe { $module::read_native(lane, pixels, place, rule) }
             }
 
-            fn statics_without(self, plan: &Plan, invalid: &[u32]) -> Vec<Statics> {
+            fn totals_without(self, plan: &Plan, invalid: &[u32]) -> Totals {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::statics_without(plan, invalid) }
+                unsafe { $module::totals_without(plan, invalid) }
             }
 
             fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {
