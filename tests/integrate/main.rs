@@ -3,6 +3,7 @@
 
 mod cache;
 mod corrections;
+mod edges;
 mod hostile;
 mod layouts;
 mod limits;

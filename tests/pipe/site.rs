@@ -99,9 +99,13 @@ impl Site {
 
     /// The tasks for results below `out`, with more flags for plan-split.
     pub fn plan(&self, out: &str, flags: &[&str]) -> String {
+        self.plan_without_bins(out, &[&["--npt", "300"], flags].concat())
+    }
+
+    /// The same, but that the flags say which bins there are.
+    pub fn plan_without_bins(&self, out: &str, flags: &[&str]) -> String {
         let out = self.path(out);
         let mut all = vec![OsStr::new("--poni"), self.data.poni.as_os_str(), OsStr::new("--out"), out.as_os_str()];
-        all.extend(["--npt", "300"].map(OsStr::new));
         all.extend(flags.iter().map(OsStr::new));
         run("plan-split", &all, &self.scans).good().stdout
     }

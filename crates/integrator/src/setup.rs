@@ -110,14 +110,19 @@ fn request(recipe: &Recipe) -> Result<Regroup, Error> {
     let unit = Unit::parse(&recipe.unit).map_err(|why| Error::Binning(why.to_string()))?;
     let limits = |range: Option<[f64; 2]>| range.map(|[low, high]| (low, high));
     let even = |npt: u64, range| Bins::Even { npt: npt as usize, range };
-    let azimuth = match recipe.npt_azim {
-        1 => Azimuth::Sum(limits(recipe.azimuth_range)),
-        bins => Azimuth::Bins(even(bins, limits(recipe.azimuth_range))),
+    let azimuth = match (&recipe.azimuth_edges, recipe.npt_azim) {
+        (Some(edges), _) => Azimuth::Bins(Bins::Edges(edges.clone())),
+        (None, 1) => Azimuth::Sum(limits(recipe.azimuth_range)),
+        (None, bins) => Azimuth::Bins(even(bins, limits(recipe.azimuth_range))),
+    };
+    let radial = match &recipe.radial_edges {
+        Some(edges) => Bins::Edges(edges.clone()),
+        None => even(recipe.npt, limits(recipe.radial_range)),
     };
     let split = match recipe.split {
         recipe::Split::No => binning::Split::No,
         recipe::Split::BBox => binning::Split::BBox,
         recipe::Split::Full => binning::Split::Full,
     };
-    Ok(Regroup { unit, radial: even(recipe.npt, limits(recipe.radial_range)), azimuth, split })
+    Ok(Regroup { unit, radial, azimuth, split })
 }

@@ -100,6 +100,14 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair::<f64>)]
     azimuth_range: Option<[f64; 2]>,
 
+    /// The edges of the radial bins, in place of --npt and --radial-range; they need not be equally far apart
+    #[arg(long, value_name = "A,B,C", allow_hyphen_values = true, value_delimiter = ',')]
+    radial_edges: Option<Vec<f64>>,
+
+    /// The edges of the azimuthal bins of a cake, degrees, in place of --npt-azim and --azimuth-range
+    #[arg(long, value_name = "A,B,C", allow_hyphen_values = true, value_delimiter = ',')]
+    azimuth_edges: Option<Vec<f64>>,
+
     /// How a pixel is shared among bins: no, bbox or full [default: bbox; with --sigma-clip no]
     #[arg(long, value_name = "HOW")]
     split: Option<Split>,
@@ -213,6 +221,8 @@ impl From<RecipeFlags> for Settings {
             unit: flags.unit,
             radial_range: flags.radial_range,
             azimuth_range: flags.azimuth_range,
+            radial_edges: flags.radial_edges,
+            azimuth_edges: flags.azimuth_edges,
             split: flags.split,
             mask: paths(flags.mask),
             mask_inverted: paths(flags.mask_inverted),

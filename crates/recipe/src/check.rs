@@ -24,6 +24,14 @@ impl Recipe {
 
     fn check_bins(&self) -> Result<(), Error> {
         let wrong = |key, why: String| Err(Error::Setting { key, why });
+        check_edges("radial-edges", self.radial_edges.as_deref(), 2)?;
+        // One bin is a range.
+        check_edges("azimuth-edges", self.azimuth_edges.as_deref(), 3)?;
+        if let Some([first, .., last]) = self.azimuth_edges.as_deref()
+            && last - first > 360.0
+        {
+            return wrong("azimuth-edges", format!("{first} to {last}: expected at most a full circle, 360 degrees"));
+        }
         if !(1..=1 << 20).contains(&self.npt) {
             return wrong("npt", format!("{}: expected 1 to 1048576 bins", self.npt));
         }
@@ -85,6 +93,22 @@ impl Recipe {
     }
 }
 
+/// Edges rise, and there are some.
+fn check_edges(key: &'static str, edges: Option<&[f64]>, fewest: usize) -> Result<(), Error> {
+    let wrong = |why: String| Err(Error::Setting { key, why });
+    let Some(edges) = edges else { return Ok(()) };
+    if edges.len() < fewest {
+        return wrong(format!("{} numbers: expected {fewest} or more", edges.len()));
+    }
+    if let Some(edge) = edges.iter().find(|edge| !edge.is_finite()) {
+        return wrong(format!("{edge}: expected a number"));
+    }
+    match edges.windows(2).find(|pair| pair[0] >= pair[1]) {
+        Some(pair) => wrong(format!("{} before {}: expected numbers that rise", pair[0], pair[1])),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -108,6 +132,17 @@ mod tests {
         assert!(refuse(|all| all.azimuth_range = Some([-200.0, 200.0])).contains("full circle"));
         assert!(refuse(|all| (all.npt, all.npt_azim) = (Some(1 << 20), Some(36_000))).contains("16777216 at the most"));
         assert!(refuse(|all| all.polarization = Some(2.0)).contains("-1 to 1"));
+        assert!(refuse(|all| all.radial_edges = Some(vec![1.0])).starts_with("radial-edges: 1 numbers: expected 2"));
+        assert!(
+            refuse(|all| all.radial_edges = Some(vec![1.0, 3.0, 3.0])).contains("3 before 3: expected numbers that")
+        );
+        assert!(refuse(|all| all.radial_edges = Some(vec![1.0, f64::NAN])).contains("expected a number"));
+        assert!(refuse(|all| all.azimuth_edges = Some(vec![0.0, 90.0])).contains("expected 3 or more"));
+        assert!(refuse(|all| all.azimuth_edges = Some(vec![0.0, 90.0, 361.0])).contains("full circle"));
+        let both = refuse(|all| (all.radial_edges, all.npt) = (Some(vec![1.0, 2.0]), Some(1)));
+        assert!(both.starts_with("npt: set beside radial-edges"), "{both}");
+        let both = refuse(|all| (all.azimuth_edges, all.azimuth_range) = (Some(vec![1.0, 2.0, 4.0]), Some([1.0, 4.0])));
+        assert!(both.starts_with("azimuth-range: set beside azimuth-edges"), "{both}");
         assert!(refuse(|all| all.geometry = None).contains("--poni"));
         assert!(refuse(|all| all.valid_max = Some(f64::NAN)).contains("expected a number"));
         assert!(

@@ -37,6 +37,12 @@ pub struct Recipe {
     /// Azimuthal limits in degrees; absent for the full circle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub azimuth_range: Option<[f64; 2]>,
+    /// The edges of the radial bins, `npt + 1` of them, in `unit`; absent for bins of one width.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radial_edges: Option<Vec<f64>>,
+    /// The edges of the azimuthal bins, `npt_azim + 1` of them, in degrees; absent for bins of one width.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azimuth_edges: Option<Vec<f64>>,
     /// Pixel splitting.
     pub split: Split,
     /// The polarization factor; absent for no correction.
@@ -133,11 +139,13 @@ impl Recipe {
             version: VERSION,
             roi: settings.roi,
             image_operation: settings.image_operation.unwrap_or(true),
-            npt: settings.npt.unwrap_or(1000),
-            npt_azim: settings.npt_azim.unwrap_or(1),
+            npt: bins(&settings.radial_edges).or(settings.npt).unwrap_or(1000),
+            npt_azim: bins(&settings.azimuth_edges).or(settings.npt_azim).unwrap_or(1),
             unit: settings.unit.clone().unwrap_or_else(|| "q_nm^-1".to_owned()),
             radial_range: settings.radial_range,
             azimuth_range: settings.azimuth_range,
+            radial_edges: settings.radial_edges.clone(),
+            azimuth_edges: settings.azimuth_edges.clone(),
             split: settings.split.unwrap_or_else(|| default_split(settings)),
             polarization: settings.polarization,
             polarization_offset: settings.polarization_offset.filter(|offset| *offset != 0.0),
@@ -165,7 +173,17 @@ impl Recipe {
             monitor: Monitor::resolve(monitor, OneOrMany::of(settings.monitor_reference.as_ref()))?,
         };
         let alone = |key, without: &str| Err(Error::Setting { key, why: format!("set without {without}") });
+        let beside =
+            |key, edges: &str| Err(Error::Setting { key, why: format!("set beside {edges}, which say it, too") });
         match settings {
+            Settings { radial_edges: Some(_), npt: Some(_), .. } => return beside("npt", "radial-edges"),
+            Settings { radial_edges: Some(_), radial_range: Some(_), .. } => {
+                return beside("radial-range", "radial-edges");
+            }
+            Settings { azimuth_edges: Some(_), npt_azim: Some(_), .. } => return beside("npt-azim", "azimuth-edges"),
+            Settings { azimuth_edges: Some(_), azimuth_range: Some(_), .. } => {
+                return beside("azimuth-range", "azimuth-edges");
+            }
             Settings { flat: None, flat_mode: Some(_), .. } => return alone("flat-mode", "a flat field"),
             Settings { polarization: None, polarization_offset: Some(_), .. } => {
                 return alone("polarization-offset", "a polarization factor");
@@ -216,6 +234,16 @@ impl Recipe {
             (None, true) => scan.clone(),
             (None, false) => Framing::whole(scan.shape),
         }
+    }
+
+    /// The limits of each azimuthal bin, degrees, as they were asked for.
+    pub fn slices(&self) -> Vec<[f64; 2]> {
+        if let Some(edges) = &self.azimuth_edges {
+            return edges.windows(2).map(|pair| [pair[0], pair[1]]).collect();
+        }
+        let [low, high] = self.azimuth_range.unwrap_or([-180.0, 180.0]);
+        let edge = |slice: u64| low + (high - low) * slice as f64 / self.npt_azim as f64;
+        (0..self.npt_azim).map(|slice| [edge(slice), edge(slice + 1)]).collect()
     }
 
     /// What the product of the monitors is divided by; `None` without monitors.
@@ -297,6 +325,11 @@ fn default_split(settings: &Settings) -> Split {
 
 fn default_errors(settings: &Settings) -> ErrorModel {
     if settings.variance.is_some() { ErrorModel::Variance } else { ErrorModel::default() }
+}
+
+/// Bins between edges.
+fn bins(edges: &Option<Vec<f64>>) -> Option<u64> {
+    edges.as_ref().map(|edges| edges.len().saturating_sub(1) as u64)
 }
 
 fn is_true(value: &bool) -> bool {

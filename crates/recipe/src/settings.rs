@@ -58,6 +58,10 @@ settings! {
     radial_range: [f64; 2],
     /// Lower and upper azimuthal limit, in degrees.
     azimuth_range: [f64; 2],
+    /// The edges of the radial bins, in `unit`, in place of `npt` and `radial_range`.
+    radial_edges: Vec<f64>,
+    /// The edges of the azimuthal bins of a cake, in degrees, in place of `npt_azim` and `azimuth_range`.
+    azimuth_edges: Vec<f64>,
     /// Pixel splitting.
     split: Split,
     /// Masks, united; not 0 is masked.

@@ -23,7 +23,7 @@ use crate::{Axes, h5};
 /// Writes the names into a final that has all else.
 pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> {
     let (axes, recipe) = (&content.shared.axes, content.recipe);
-    for (slice, range) in (0..).zip(slices(axes, recipe)) {
+    for (slice, range) in (0..).zip(recipe.slices()) {
         let azimuth = root.create_group(&format!("azim_{:02}", slice + 1))?;
         h5::write_list(&azimuth, "azimuthal_range", &range)?;
         for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
@@ -48,14 +48,6 @@ pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> 
     write_info(root, content.target, recipe)?;
     write_positions(root, tree, content.target)?;
     write_configuration(root, content.target, recipe)
-}
-
-/// The azimuths of each slice, degrees, as they were asked for.
-fn slices(axes: &Axes, recipe: &Recipe) -> Vec<[f64; 2]> {
-    let [low, high] = recipe.azimuth_range.unwrap_or([-180.0, 180.0]);
-    let count = axes.chi.as_ref().map_or(1, |chi| chi.centers.len());
-    let edge = |slice: usize| low + (high - low) * slice as f64 / count as f64;
-    (0..count).map(|slice| [edge(slice), edge(slice + 1)]).collect()
 }
 
 /// Shows a dataset under another name: all of it, or one slice of the last dimension but one.
@@ -137,7 +129,8 @@ fn write_configuration(root: &Group, target: &Target, recipe: &Recipe) -> Result
     let all = configuration.create_group("configuration")?;
     let scan = &target.task().acquisition;
     let pair = |range: Option<[f64; 2]>| range.map(|[low, high]| format!("({low}, {high})")).unwrap_or_default();
-    let azimuths = recipe.azimuth_range.unwrap_or([-180.0, 180.0]);
+    let slices = recipe.slices();
+    let azimuths = [slices[0][0], slices[slices.len() - 1][1]];
     let sections: [(&str, &[(&str, String)]); 2] = [
         ("dataset", &[("location", scan.file.display().to_string()), ("hdf5_entry", scan.entry.clone())]),
         (
