@@ -18,7 +18,7 @@ use recipe::Recipe;
 use super::tree::{Tree, name};
 use super::write::Content;
 use super::{Method, Target};
-use crate::{Axes, h5};
+use crate::h5;
 
 /// Writes the names into a final that has all else.
 pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> {
