@@ -187,11 +187,11 @@ fn an_array_that_is_cancelled_again_and_again_gives_the_bytes_of_the_pipe() {
 
 #[test]
 fn partitions_of_two_architectures_share_a_plan() {
-    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.write()) else { return };
     let jobs = Jobs::new("shared", "frames=4", 1);
     let (one, other) = (programs("x86 bin"), programs("power's bin"));
     let bins = [format!("gpu={}", one.display()), format!("p9gpu={}", other.display())];
-    // six of a node's eight CPUs: a job a node
+    // six of a node's eight CPUs: a job a node, of which none may be another test's
     let size = ["--partition", "any", "--n-workers", "3", "--cores", "6", "--bin", &bins[0], "--bin", &bins[1]];
     let said = jobs.emit(&[&EACH[..], &size].concat());
     assert!(said.contains("= 6 engines, 18 CPUs, 3 GPUs"), "{said}");
