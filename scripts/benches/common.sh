@@ -53,6 +53,8 @@ integrate() {
 # more than the short one, in the time that it takes longer. So what a run needs to start is not counted.
 rates() {
     local long short
+    # What a first run makes, the matrix and a device's kernels, is kept for all that are timed.
+    integrate "$4" < "$2"
     for ((repeat = 0; repeat < $5; repeat++)); do
         short=$(seconds integrate "$4" < "$2")
         long=$(seconds integrate "$4" < "$1")
