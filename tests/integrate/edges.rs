@@ -51,8 +51,12 @@ fn a_final_has_the_middles_of_uneven_bins_for_its_axis() {
     let site = Site::new(&small());
     let tasks = site.plan_without_bins("out", &["--radial-edges", "2,3,5,9", "--unit", "2th_deg"]);
     let results = run("ai-integrate", NOTHING, &tasks).good().stdout;
-    let flags = ["--layout", "integrator", "--average", "mean", "--export", "xye,nxazint"];
+    let picture = site.path("patterns.png");
+    let flags = ["--layout", "integrator", "--export", "nxazint", "--plot", picture.to_str().unwrap()];
     let summary = run("gather", &flags, &results).good().records("summary").remove(0);
+    let exported = hdf5::File::open(summary["export"][0].as_str().unwrap()).unwrap();
+    let edges: Vec<f64> = exported.dataset("1.1/data/radial_axis_edges").unwrap().read_raw().unwrap();
+    assert_eq!(edges, [2.0, 3.0, 5.0, 9.0]);
     let file = hdf5::File::open(summary["final"].as_str().unwrap()).unwrap();
     let axis: Vec<f64> = file.dataset("2th_deg").unwrap().read_raw().unwrap();
     assert_eq!(axis, [2.5, 4.0, 7.0]);

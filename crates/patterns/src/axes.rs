@@ -1,5 +1,7 @@
 //! Where the bins are.
 
+use recipe::Recipe;
+
 /// One axis of a pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
@@ -17,26 +19,19 @@ impl Axis {
         format!("{} ({})", self.name, self.units)
     }
 
-    /// The outer edges of the first and of the last bin, of which each is taken to be as wide as all are on average.
-    pub fn limits(&self) -> [f64; 2] {
-        match self.centers[..] {
-            [first, .., last] => {
-                let half = (last - first) / (self.centers.len() - 1) as f64 / 2.0;
-                [first - half, last + half]
-            }
-            [only] => [only - 0.5, only + 0.5],
-            [] => [0.0, 0.0],
+    /// The edges of the bins, one more than there are bins: those that were `asked` for, else those of bins of one width.
+    /// Centres alone do not tell: those of bins that are narrow and wide in turn may be equally far apart.
+    fn edges(&self, asked: Option<&[f64]>) -> Vec<f64> {
+        if let Some(asked) = asked {
+            return asked.to_vec();
         }
-    }
-
-    /// The edges of the bins, one more than there are bins; `None` where the bins are not equally wide, so that their
-    /// centres do not tell.
-    pub fn edges(&self) -> Option<Vec<f64>> {
-        let ([low, high], bins) = (self.limits(), self.centers.len());
-        let width = (high - low) / bins.max(1) as f64;
-        let is_even = |(bin, center): (usize, &f64)| (low + width * (bin as f64 + 0.5) - center).abs() < 1e-6 * width;
-        let all_even = self.centers.iter().enumerate().all(is_even);
-        all_even.then(|| (0..=bins).map(|edge| low + width * edge as f64).collect())
+        let bins = self.centers.len();
+        let (first, width) = match self.centers[..] {
+            [first, .., last] => (first, (last - first) / (bins - 1) as f64),
+            [only] => (only, 1.0),
+            [] => (0.5, 1.0),
+        };
+        (0..=bins).map(|edge| first + width * (edge as f64 - 0.5)).collect()
     }
 }
 
@@ -51,6 +46,16 @@ pub struct Axes {
 }
 
 impl Axes {
+    /// The edges of the radial bins that the recipe makes.
+    pub fn radial_edges(&self, recipe: &Recipe) -> Vec<f64> {
+        self.radial.edges(recipe.radial_edges.as_deref())
+    }
+
+    /// The edges of the azimuthal bins of a cake that the recipe makes.
+    pub fn chi_edges(&self, recipe: &Recipe) -> Option<Vec<f64>> {
+        self.chi.as_ref().map(|chi| chi.edges(recipe.azimuth_edges.as_deref()))
+    }
+
     /// How many bins there are.
     pub fn bins(&self) -> usize {
         self.radial.centers.len() * self.chi.as_ref().map_or(1, |chi| chi.centers.len())
@@ -59,6 +64,12 @@ impl Axes {
     /// The shape of one pattern: `[radial]` or `[chi, radial]`.
     pub fn shape(&self) -> Vec<usize> {
         self.iter().map(|axis| axis.centers.len()).collect()
+    }
+
+    /// Where the first bin of each axis begins and the last one ends, in the order of a pattern's dimensions.
+    pub fn limits(&self, recipe: &Recipe) -> Vec<[f64; 2]> {
+        let all = self.chi_edges(recipe).into_iter().chain([self.radial_edges(recipe)]);
+        all.map(|edges| [edges[0], edges[edges.len() - 1]]).collect()
     }
 
     /// The axes in the order of a pattern's dimensions.
@@ -72,9 +83,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edges_are_known_of_equal_bins_alone() {
+    fn edges_are_those_that_were_asked_for_or_of_bins_of_one_width() {
         let axis = |centers: &[f64]| Axis { centers: centers.to_vec(), ..Axis::default() };
-        assert_eq!(axis(&[1.0, 2.0, 3.0]).edges(), Some(vec![0.5, 1.5, 2.5, 3.5]));
-        assert_eq!((axis(&[1.0, 2.0, 4.0]).edges(), axis(&[2.0]).limits()), (None, [1.5, 2.5]));
+        assert_eq!(axis(&[1.0, 2.0, 3.0]).edges(None), [0.5, 1.5, 2.5, 3.5]);
+        assert_eq!(axis(&[2.0]).edges(None), [1.5, 2.5]);
+        assert_eq!(axis(&[]).edges(None).len(), 1);
+        let in_turn = [0.0, 1.0, 4.0, 5.0];
+        assert_eq!(axis(&[0.5, 2.5, 4.5]).edges(Some(&in_turn)), in_turn, "though centres are equally far apart");
     }
 }

@@ -112,9 +112,9 @@ impl Report {
             let times: Vec<&str> =
                 [&scan.start_time, &scan.end_time].into_iter().flatten().map(String::as_str).collect();
             facts.push(("measured", escape(&times.join(" to "))));
-            let axes = of.shared.axes.iter().map(|axis| {
+            let axes = of.shared.axes.iter().zip(of.shared.axes.limits(&of.recipe)).map(|(axis, limits)| {
                 // What is left of an edge at 0 by rounding is no bound that anybody asked for.
-                let [low, high] = axis.limits().map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
+                let [low, high] = limits.map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
                 format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape(&axis.label()))
             });
             facts.push(("bins", axes.collect::<Vec<_>>().join("<br>")));

@@ -152,9 +152,16 @@ impl Data {
         h5::set_text(&data, "signal", "I")?;
         h5::set_texts(&data, "axes", &names.into_iter().flatten().collect::<Vec<_>>())?;
         h5::set_text(&data, "interpretation", if axes.chi.is_some() { "image" } else { "spectrum" })?;
-        write_axis(&data, "radial_axis", radial, &format!("{radial} bin edges"), &axes.radial)?;
-        if let Some(chi) = &axes.chi {
-            write_axis(&data, "azimuthal_axis", "azimuthal bin center", "azimuthal bin edges", chi)?;
+        write_axis(
+            &data,
+            "radial_axis",
+            radial,
+            &format!("{radial} bin edges"),
+            &axes.radial,
+            &axes.radial_edges(&of.recipe),
+        )?;
+        if let Some((chi, edges)) = axes.chi.as_ref().zip(axes.chi_edges(&of.recipe)) {
+            write_axis(&data, "azimuthal_axis", "azimuthal bin center", "azimuthal bin edges", chi, &edges)?;
         }
         let norm = ndarray::ArrayViewD::from_shape(axes.shape(), &of.shared.weights.norm)?;
         let norm = data.new_dataset_builder().with_data(norm).obj_track_times(false).create("norm")?;
@@ -174,11 +181,17 @@ impl Data {
     }
 }
 
-/// An axis and, where they are known, the edges of its bins.
-fn write_axis(data: &Group, name: &str, meaning: &str, edges_meaning: &str, axis: &Axis) -> hdf5::Result<()> {
+/// An axis and the edges of its bins.
+fn write_axis(
+    data: &Group,
+    name: &str,
+    meaning: &str,
+    edges_meaning: &str,
+    axis: &Axis,
+    edges: &[f64],
+) -> hdf5::Result<()> {
     describe(&h5::write_list(data, name, &axis.centers)?, meaning, &axis.units)?;
-    let Some(edges) = axis.edges() else { return Ok(()) };
-    let edges = h5::write_list(data, &format!("{name}_edges"), &edges)?;
+    let edges = h5::write_list(data, &format!("{name}_edges"), edges)?;
     describe(&edges, edges_meaning, &axis.units)
 }
 

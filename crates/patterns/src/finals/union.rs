@@ -148,10 +148,12 @@ impl<'a> Member<'a> {
     /// Whether the sums of both are of one quantity over the same bins.
     fn check(&self, other: &Self) -> Result<(), Error> {
         let unlike = |why: String| Err(Error::Unlike { one: self.path(), two: other.path(), why });
-        if self.shared.axes != other.shared.axes {
-            let [one, two] = [self, other].map(|member| describe(&member.shared.axes));
+        let edges = |member: &Self| (member.recipe.radial_edges.clone(), member.recipe.azimuth_edges.clone());
+        if self.shared.axes != other.shared.axes || edges(self) != edges(other) {
+            let [one, two] = [self, other].map(|member| describe(&member.shared.axes, &member.recipe));
             return unlike(format!(
-                "{one}, and {two}: expected the same unit, range and bins (plan-split --unit, --radial-range, --npt)"
+                "{one}, and {two}: expected the same unit, range and bins (plan-split --unit, --radial-range, --npt, or \
+                 --radial-edges)"
             ));
         }
         if self.supply.status.len() != other.supply.status.len() {
@@ -204,12 +206,11 @@ impl<'a> Member<'a> {
     }
 }
 
-fn describe(axes: &Axes) -> String {
-    let axis = |axis: &crate::Axis| {
-        let [low, high] = axis.limits();
+fn describe(axes: &Axes, recipe: &Recipe) -> String {
+    let axis = |(axis, [low, high]): (&crate::Axis, [f64; 2])| {
         format!("{} of {low:.6} to {high:.6} in {} bins", axis.label(), axis.centers.len())
     };
-    axes.iter().map(axis).collect::<Vec<_>>().join(" by ")
+    axes.iter().zip(axes.limits(recipe)).map(axis).collect::<Vec<_>>().join(" by ")
 }
 
 /// What is to be written.

@@ -68,19 +68,17 @@ where
 {
     let (width, _) = area.dim_in_pixel();
     let (map_area, bar) = area.split_horizontally(width - RIGHT);
-    let [left, right] = picture.radial.limits();
+    let (left, right) = ends(&picture.columns);
+    let (from, to) = ends(&map.edges);
     let mut chart = ChartBuilder::on(&map_area)
         .margin(8)
         .x_label_area_size(34)
         .y_label_area_size(LEFT)
-        .build_cartesian_2d(left..right, map.from..map.to)?;
+        .build_cartesian_2d(left..right, from..to)?;
     let scale = Scale::of(map.rows.iter().flatten().copied());
-    let (dx, dy) = ((right - left) / map.rows[0].len() as f64, (map.to - map.from) / map.rows.len() as f64);
-    for (line, row) in map.rows.iter().enumerate() {
-        let (low, high) = (map.from + line as f64 * dy, map.from + (line + 1) as f64 * dy);
-        chart.draw_series(row.iter().enumerate().map(|(column, &value)| {
-            let (from, to) = (left + column as f64 * dx, left + (column + 1) as f64 * dx);
-            Rectangle::new([(from, low), (to, high)], colour(&scale, value).filled())
+    for (row, lines) in map.rows.iter().zip(map.edges.windows(2)) {
+        chart.draw_series(row.iter().zip(picture.columns.windows(2)).map(|(&value, columns)| {
+            Rectangle::new([(columns[0], lines[0]), (columns[1], lines[1])], colour(&scale, value).filled())
         }))?;
     }
     chart
@@ -94,6 +92,11 @@ where
         .axis_desc_style((FONT, 20).into_font().color(&INK))
         .draw()?;
     draw_bar(&bar, &scale)
+}
+
+/// The first and the last of some edges.
+fn ends(edges: &[f64]) -> (f64, f64) {
+    (edges[0], edges[edges.len() - 1])
 }
 
 fn draw_bar<B: DrawingBackend>(area: &DrawingArea<B, Shift>, scale: &Scale) -> Drawn
@@ -123,7 +126,7 @@ where
 {
     let (width, _) = area.dim_in_pixel();
     let (area, _) = area.split_horizontally(width - RIGHT);
-    let (centers, [left, right]) = (&picture.radial.centers, picture.radial.limits());
+    let (centers, (left, right)) = (&picture.radial.centers, ends(&picture.columns));
     let there = picture.mean.iter().copied().filter(|value| value.is_finite());
     let (low, high) =
         there.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));

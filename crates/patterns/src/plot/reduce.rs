@@ -7,6 +7,8 @@ use crate::{Axis, Status};
 pub(super) struct Picture {
     pub title: String,
     pub radial: Axis,
+    /// The edges of the map's columns, from the first radial bin's to the last one's.
+    pub columns: Vec<f64>,
     pub map: Option<Map>,
     /// The mean over all frames (and chi) of each radial bin; NaN where there is none.
     pub mean: Vec<f64>,
@@ -16,10 +18,9 @@ pub(super) struct Picture {
 
 /// Intensities over the radial axis and another.
 pub(super) struct Map {
-    /// The other axis: its label, where it begins, and where it ends.
+    /// The other axis: its label, and the edges of the rows on it.
     pub label: String,
-    pub from: f64,
-    pub to: f64,
+    pub edges: Vec<f64>,
     /// Rows of cells from the lowest of the other axis; NaN where there is no data.
     pub rows: Vec<Vec<f64>>,
 }
@@ -69,19 +70,41 @@ impl Picture {
                 map[line * rows / lines].add(index % radial * columns / radial, value);
             }
         }
-        let (label, [from, to]) = match &axes.chi {
-            Some(chi) => (chi.label(), chi.limits()),
-            None => ("frame".to_owned(), [-0.5, total as f64 - 0.5]),
+        let (label, edges) = match axes.chi.as_ref().zip(axes.chi_edges(&of.recipe)) {
+            Some((chi, edges)) => (chi.label(), edges),
+            None => ("frame".to_owned(), (0..=total).map(|frame| frame as f64 - 0.5).collect()),
         };
+        let edges = cell_edges(&edges, rows);
         let scan = &of.task.acquisition;
         let title = scan.title.as_deref().unwrap_or_default();
         let integrated = of.status.iter().filter(|status| **status == Status::Ok).count();
         Ok(Self {
             title: format!("{} {} {title}", scan.detector, scan.entry).trim().to_owned(),
             radial: axes.radial.clone(),
-            map: (rows > 1).then(|| Map { label, from, to, rows: map.iter().map(Means::values).collect() }),
+            columns: cell_edges(&axes.radial_edges(&of.recipe), columns),
+            map: (rows > 1).then(|| Map { label, edges, rows: map.iter().map(Means::values).collect() }),
             mean: mean.values(),
             frames: (integrated as u64, total as u64),
         })
+    }
+}
+
+/// The edges of so many cells, no more than there are bins: bin `b` of `n` is in cell `b * cells / n`.
+fn cell_edges(edges: &[f64], cells: usize) -> Vec<f64> {
+    let bins = edges.len() - 1;
+    (0..=cells).map(|cell| edges[(cell * bins).div_ceil(cells.max(1))]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_as_wide_as_the_bins_in_them() {
+        let edges = [0.0, 1.0, 4.0, 5.0, 9.0, 10.0];
+        assert_eq!(cell_edges(&edges, 5), edges);
+        // Bins 0 to 4 are in cells 0, 0, 0, 1, 1.
+        assert_eq!(cell_edges(&edges, 2), [0.0, 5.0, 10.0]);
+        assert_eq!(cell_edges(&[-0.5], 0), [-0.5]);
     }
 }
