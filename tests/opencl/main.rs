@@ -4,6 +4,7 @@ mod devices;
 mod driver;
 mod faults;
 mod patterns;
+mod recipes;
 #[path = "../pipe/site.rs"]
 #[allow(dead_code, reason = "the tests of the pipe need more of it")]
 mod site;

@@ -44,7 +44,8 @@ pub fn integrate_on(device: &Arc<Device>, case: &Case) -> Pattern {
     let chunk = sample::bitshuffle::encode(&frame, size, 8192);
     let stored = Stored { bytes: &chunk, filter_mask: 0 };
     let mut queues = Queues::new(device.clone(), 1).unwrap();
-    let sums = Together::new(vec![&integrator]).batch_on(&mut queues, &decoder, &[stored]).unwrap();
+    let together = Together::new(vec![&integrator]);
+    let sums = together.batch_on(&mut queues, &decoder, &[stored], &mut Scratch::default()).unwrap();
     assert_eq!(queues.disputed(), 0);
     pattern(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0))
 }

@@ -42,8 +42,8 @@ pub struct Aboard<'a> {
 pub struct Batch {
     /// By frame, the sums by each recipe.
     pub sums: Vec<Result<Vec<Sums>, DecodeError>>,
-    /// Bytes sent to the device.
-    pub sent_bytes: u64,
+    /// The recipes that were for the device, and bytes sent to it: an even share for each, so that the shares add up.
+    pub sent_bytes: Vec<(usize, u64)>,
 }
 
 impl<'a> Aboard<'a> {
@@ -52,8 +52,9 @@ impl<'a> Aboard<'a> {
         Self { berth, queues: None }
     }
 
-    /// The sums of frames, which have these numbers. Some are compared with the processor's, and a device that is wrong is
-    /// given up. `None` without a device, for recipes that are not for devices, and once the device has failed.
+    /// The sums of frames, which have these numbers; those by recipes that are not for devices are made here. Some are compared
+    /// with the processor's, and a device that is wrong is given up. `None` without a device, where no recipe is for devices, and
+    /// once the device has failed.
     ///
     /// # Errors
     /// The device fails, is wrong, or lacks something; nothing is done.
@@ -65,17 +66,21 @@ impl<'a> Aboard<'a> {
         numbers: &[u64],
         scratch: &mut Scratch,
     ) -> Option<Result<Batch, DeviceError>> {
-        let berth = self.berth.filter(|_| !frames.is_empty() && together.not_for_devices().is_none())?;
+        let left_out: Vec<usize> = together.not_for_devices().map(|(recipe, _)| recipe).collect();
+        let recipes: Vec<usize> = (0..together.integrators().len()).filter(|at| !left_out.contains(at)).collect();
+        let berth = self.berth.filter(|_| !frames.is_empty() && !recipes.is_empty())?;
         let queues = match self.queues.take() {
             Some(queues) => Ok(queues),
             None => Queues::new(berth.device.clone(), berth.queues),
         };
         let done = queues.and_then(|mut queues| {
             let before = queues.sent_bytes();
-            let sums = together.batch_on(&mut queues, decoder, frames)?;
-            let sent_bytes = queues.sent_bytes() - before;
+            let sums = together.batch_on(&mut queues, decoder, frames, scratch)?;
+            let sent = queues.sent_bytes() - before;
+            let up_to = |at: usize| sent * at as u64 / recipes.len() as u64;
+            let shares = recipes.iter().enumerate().map(|(at, recipe)| (*recipe, up_to(at + 1) - up_to(at)));
             self.queues = Some(queues);
-            Ok(Batch { sums, sent_bytes })
+            Ok(Batch { sums, sent_bytes: shares.collect() })
         });
         let done = done.and_then(|batch| {
             let wrong = berth.wrong(together, decoder, frames, numbers, &batch.sums, scratch);

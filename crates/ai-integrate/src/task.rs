@@ -171,7 +171,7 @@ impl<'a> Runner<'a> {
         let passes = Pass::all(jobs, windows);
         let sources = Sources::new(scan, &passes[0].together, windows, MOST_OPEN / usize::from(self.args.engines));
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        for why in passes.iter().filter_map(|pass| pass.together.not_for_devices()).filter(|_| berth.is_some()) {
+        for (_, why) in passes.iter().flat_map(|pass| pass.together.not_for_devices()).filter(|_| berth.is_some()) {
             self.offload.say(self.filter, "OpenCL", format_args!("not made for {why}"));
         }
         let crew = Crew { filter: self.filter, threads, batch, passes: &passes, berth, sources: &sources, windows };

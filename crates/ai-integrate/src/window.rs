@@ -35,7 +35,7 @@ pub struct Yield {
     pub read_bytes: u64,
     /// Those of them that were read before a thread asked for them, for they were not in the system's cache.
     pub ahead_bytes: u64,
-    /// Frames that a device integrated, and bytes sent to it, each with the recipe's place in the task.
+    /// By recipe's place in the task, frames that a device integrated, and its share of the bytes sent to it.
     pub by_device: Vec<(usize, usize, u64)>,
     /// Why the device was left.
     pub trouble: Option<DeviceError>,
@@ -158,7 +158,9 @@ impl<'a> Worker<'a> {
         let (together, scratch) = (&pass.together, &mut self.scratch);
         let sums = match self.aboard.batch(together, decoder, &stored, &numbers, scratch) {
             Some(Ok(Batch { sums, sent_bytes })) => {
-                out.by_device.push((pass.recipes[0], sums.iter().filter(|sums| sums.is_ok()).count(), sent_bytes));
+                let frames = sums.iter().filter(|sums| sums.is_ok()).count();
+                let by_recipe = sent_bytes.into_iter().map(|(recipe, bytes)| (pass.recipes[recipe], frames, bytes));
+                out.by_device.extend(by_recipe);
                 sums
             }
             other => {

@@ -67,6 +67,38 @@ impl<'a> Together<'a> {
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         let rows = kernels::integrate_by_all(decoder, &self.plans(), frames, scratch);
+        self.with_by_bin(rows, decoder, frames, scratch)
+    }
+
+    /// Which recipes can't be left to an OpenCL device, and why.
+    pub fn not_for_devices(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        let by_bin = |integrator: &Integrator| integrator.by_bin().map(|_| "clipping, quantiles and azimuthal errors");
+        self.integrators.iter().enumerate().filter_map(move |(at, integrator)| by_bin(integrator).map(|why| (at, why)))
+    }
+
+    /// As [`Together::batch`], by an OpenCL device, but for what is not for devices; see [`opencl::Queues::integrate_by_all`].
+    ///
+    /// # Errors
+    /// The device fails, and nothing is done.
+    pub fn batch_on(
+        &self,
+        queues: &mut opencl::Queues,
+        decoder: &Decoder,
+        frames: &[Stored<'_>],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
+        let rows = queues.integrate_by_all(decoder, &self.plans(), frames)?;
+        Ok(self.with_by_bin(rows, decoder, frames, scratch))
+    }
+
+    /// `rows`, the sums by those that sum pixels as they come, with those of the others between them.
+    fn with_by_bin(
+        &self,
+        rows: Vec<Result<Vec<Sums>, DecodeError>>,
+        decoder: &Decoder,
+        frames: &[Stored<'_>],
+        scratch: &mut Scratch,
+    ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         let by_bin = |integrator: &&Integrator| {
             let (plan, invalid) = (integrator.plan(), integrator.invalid());
             integrator.by_bin().map(|by_bin| by_bin.integrate(decoder, plan, invalid, frames, scratch).into_iter())
@@ -80,33 +112,6 @@ impl<'a> Together<'a> {
             own.into_iter().map(sums).collect()
         };
         rows.into_iter().map(all).collect()
-    }
-
-    /// Why these recipes can't be left to an OpenCL device, if so.
-    pub fn not_for_devices(&self) -> Option<&'static str> {
-        match &self.integrators[..] {
-            [one] if one.by_bin().is_some() => Some("clipping, quantiles and azimuthal errors"),
-            [_] => None,
-            _ => Some("several recipes in one pass"),
-        }
-    }
-
-    /// As [`Together::batch`], by an OpenCL device; see [`opencl::Queues::integrate`].
-    ///
-    /// # Errors
-    /// The device fails, and nothing is done; or the recipes are not for devices.
-    pub fn batch_on(
-        &self,
-        queues: &mut opencl::Queues,
-        decoder: &Decoder,
-        frames: &[Stored<'_>],
-    ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
-        if let Some(why) = self.not_for_devices() {
-            return Err(opencl::DeviceError::Unsupported(why.to_owned()));
-        }
-        let one = self.integrators[0];
-        let sums = queues.integrate(decoder, one.plan(), one.invalid(), frames)?;
-        Ok(sums.into_iter().map(|sums| sums.map(|sums| vec![sums])).collect())
     }
 
     /// Puts a frame together whose chunks are no whole frames; see [`Assembler::frame`]. [`Together::native`] is then how it

@@ -41,12 +41,8 @@ struct Case {
 impl Case {
     /// Errors are Poisson's for all but the smallest types, lest each type is compiled for twice.
     fn random(dtype: PixelType, pixels: usize, nbins: usize, block: usize, count: usize, random: &mut Random) -> Case {
-        let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
-        let dark: Option<Vec<f64>> =
-            (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
         let errors = if dtype.size() == 1 { ErrorModel::No } else { ErrorModel::Poisson };
-        let matrix = Csc::random(pixels, nbins, random).matrix();
-        let plan = Plan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size");
+        let plan = plan(pixels, nbins, errors, random);
         let rule = match random.below(5) {
             0 => vec![],
             1 => vec![0..=0, 3..=7],
@@ -112,6 +108,14 @@ impl Case {
     }
 }
 
+/// A plan that masks some pixels, with a dark or without.
+fn plan(pixels: usize, nbins: usize, errors: ErrorModel, random: &mut Random) -> Plan {
+    let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
+    let dark: Option<Vec<f64>> = (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
+    let matrix = Csc::random(pixels, nbins, random).matrix();
+    Plan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
+}
+
 fn bits(sums: &[Sums]) -> Vec<u64> {
     let all =
         |sums: &Sums| sums.signal.iter().chain(sums.variance.iter().flatten()).map(|v| v.to_bits()).collect::<Vec<_>>();
@@ -164,6 +168,61 @@ fn neither_batch_nor_queues_nor_memory_change_a_byte() {
         assert!(bits(&case.sums(&mut queues)) == expected, "little memory");
         assert!(queues.frames_a_launch() < 6, "{} frames a launch", queues.frames_a_launch());
     }
+}
+
+#[test]
+fn plans_together_give_the_bytes_of_each_alone() {
+    let random = &mut Random::new(17);
+    let (dtype, pixels) = (PixelType::U32, 9003);
+    let mut case = Case::random(dtype, pixels, 30, 2048, 9, random);
+    // Dead pixels that no plan masks; and a chunk that does not decode.
+    case.frames[1] = Frame::random(dtype, pixels, Photons::Below(6), 300, &vec![], random);
+    case.chunks[1] = (support::bslz4(&case.frames[1].bytes, 4, 2048), 0);
+    case.chunks[5] = (vec![0; 30], 0);
+    // More plans than a device keeps without need, with errors and without, by different rules for invalid pixels.
+    let rules = [vec![], vec![0..=0, 3..=7], support::gaps(dtype)];
+    let plans: Vec<(Plan, Invalid)> = [1, 300, 40, 700, 9, 90]
+        .into_iter()
+        .enumerate()
+        .map(|(at, nbins)| {
+            let errors = if at % 2 == 0 { ErrorModel::Poisson } else { ErrorModel::No };
+            (plan(pixels, nbins, errors, random), Invalid::integers(rules[at % 3].clone()))
+        })
+        .collect();
+    let mut all: Vec<(&Plan, &Invalid)> = plans.iter().map(|(plan, invalid)| (plan, invalid)).collect();
+    for settings in [all_settings()[0].clone(), all_settings()[1].clone()] {
+        let Some(device) = device(settings.clone()) else { return };
+        let alone = |(plan, invalid): &(&Plan, &Invalid)| {
+            let mut queues = Queues::new(device.clone(), 1).expect("a queue");
+            queues.integrate(&case.pipeline, plan, invalid, &case.stored()).expect("it works")
+        };
+        let little = Settings { queue_memory: 2 << 20, ..settings };
+        for device in [Some(device.clone()), self::device(little)].into_iter().flatten() {
+            all.reverse();
+            let expected: Vec<_> = all.iter().map(alone).collect();
+            let mut queues = Queues::new(device, 2).expect("queues");
+            for _ in 0..2 {
+                let before = queues.sent_bytes();
+                let found = queues.integrate_by_all(&case.pipeline, &all, &case.stored()).expect("it works");
+                assert_eq!(found.len(), case.frames.len());
+                for (frame, row) in found.iter().enumerate() {
+                    let expected: Result<Vec<Sums>, _> = expected.iter().map(|sums| sums[frame].clone()).collect();
+                    assert!(*row == expected, "frame {frame}");
+                }
+                let stored: usize = case.chunks.iter().map(|(bytes, _)| bytes.len()).sum();
+                let sent = (queues.sent_bytes() - before) as f64;
+                assert!(sent < 1.1 * stored as f64, "{sent} bytes of {stored}: once for all plans");
+            }
+            let exceptions = found_exceptions(&mut queues, &case, &all);
+            assert!(exceptions.contains(&true) && exceptions.contains(&false), "{exceptions:?}");
+        }
+    }
+}
+
+/// Whether frame 1 has norms of its own, by plan.
+fn found_exceptions(queues: &mut Queues, case: &Case, plans: &[(&Plan, &Invalid)]) -> Vec<bool> {
+    let rows = queues.integrate_by_all(&case.pipeline, plans, &case.stored()[1..2]).expect("it works");
+    rows[0].as_ref().expect("a good chunk").iter().map(|sums| sums.exception.is_some()).collect()
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub struct TaskResult {
     pub part_digest: Option<String>,
     /// Stored bytes that were read.
     pub read_bytes: u64,
-    /// Bytes that were sent to the device, chunks and where their blocks are; 0 without one.
+    /// Bytes that were sent to the device, chunks and where their blocks are, this recipe's share of them; 0 without one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_bytes: u64,
     /// Seconds of each stage, summed over the threads.

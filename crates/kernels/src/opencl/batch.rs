@@ -1,11 +1,12 @@
-//! Stored frames in, sums out, on a device: the counterpart of [`crate::integrate_batch`].
+//! Stored frames in, sums out, on a device: the counterpart of [`crate::integrate_by_all`].
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::device::Device;
+use super::device::{Device, DeviceMatrix};
 use super::error::DeviceError;
-use super::queue::{Input, Job, Output, Queue};
+use super::queue::{Aim, Input, Job, Output, Photons, Queue};
 use crate::backend;
 use crate::bitmap::bits_of;
 use crate::decode::DecodeError;
@@ -14,7 +15,7 @@ use crate::invalid::Invalid;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::{Plan, Totals};
 use crate::sums::Sums;
-use crate::{Pipeline, Scratch, Stored, integrate_batch};
+use crate::{Pipeline, Scratch, Stored, integrate_by_all};
 
 /// The longest block, decoded, that fits into a work-group's memory.
 const LONGEST_BLOCK: usize = 8192;
@@ -33,10 +34,15 @@ pub struct Queues {
     most: usize,
     /// For frames that the device can't decode.
     processor: Scratch,
-    /// The last frame's invalid pixels, and the sums without them: detectors mark the same pixels again and again.
-    last_invalid: Option<LastInvalid>,
+    /// By plan, the last frame's invalid pixels, and the sums without them: detectors mark the same pixels again and again.
+    last_invalid: HashMap<u64, LastInvalid>,
+    /// What the last call was for stays with the device until the next one.
+    matrices: Vec<Arc<DeviceMatrix>>,
     disputed: u64,
 }
+
+/// The sums of a frame by each plan.
+type Row = Result<Vec<Sums>, DecodeError>;
 
 /// A frame of a call, by its number there, and where its blocks are if the device decodes them.
 #[derive(Clone)]
@@ -58,7 +64,6 @@ struct Launched {
 }
 
 struct LastInvalid {
-    plan: u64,
     bitmap: Vec<u8>,
     totals: Totals,
 }
@@ -72,7 +77,8 @@ impl Queues {
         device.trouble().map_or(Ok(()), |why| Err(why.clone()))?;
         let queues = (0..count.max(1)).map(|_| Queue::new(device.clone())).collect::<Result<_, _>>()?;
         let processor = Scratch::default();
-        Ok(Queues { device, queues, most: MOST_FRAMES, processor, last_invalid: None, disputed: 0 })
+        let (last_invalid, matrices) = (HashMap::new(), Vec::new());
+        Ok(Queues { device, queues, most: MOST_FRAMES, processor, last_invalid, matrices, disputed: 0 })
     }
 
     /// The device.
@@ -95,13 +101,10 @@ impl Queues {
         self.most
     }
 
-    /// Decodes and integrates frames, each with the plan's number of pixels of the pipeline's type. Sums agree with
-    /// those of [`crate::accumulate`] but for the rounding of sums, and norms of invalid pixels to the bit; they are the
-    /// same bytes each time on one device, however many frames come together. A frame that does not decode is an error of its
-    /// own, as [`integrate_batch`] words it.
+    /// As [`Queues::integrate_by_all`] by one plan.
     ///
     /// # Errors
-    /// The device fails, which leaves nothing done, and gives it up unless it lacks just memory or the ability.
+    /// As there.
     pub fn integrate(
         &mut self,
         pipeline: &Pipeline,
@@ -109,40 +112,58 @@ impl Queues {
         invalid: &Invalid,
         frames: &[Stored<'_>],
     ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
+        let rows = self.integrate_by_all(pipeline, &[(plan, invalid)], frames)?;
+        Ok(rows.into_iter().map(|row| row.map(|mut sums| sums.remove(0))).collect())
+    }
+
+    /// Decodes frames of the pipeline's type and integrates them by several plans for frames of one size, each with its rule
+    /// for invalid pixels; a frame is sent once for all of them. Sums agree with those of [`crate::accumulate`] but for the
+    /// rounding of sums, and norms of invalid pixels to the bit; they are the same bytes each time on one device, however
+    /// many frames and plans come together. A frame that does not decode is an error of its own, as [`integrate_by_all`] words it.
+    ///
+    /// # Errors
+    /// The device fails, which leaves nothing done, and gives it up unless it lacks just memory or the ability.
+    pub fn integrate_by_all(
+        &mut self,
+        pipeline: &Pipeline,
+        plans: &[(&Plan, &Invalid)],
+        frames: &[Stored<'_>],
+    ) -> Result<Vec<Row>, DeviceError> {
         self.device.trouble().map_or(Ok(()), |why| Err(why.clone()))?;
         // The crate `ocl` panics at error codes that it does not know.
-        let sums = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, plan, invalid, frames)));
-        let sums =
-            sums.unwrap_or_else(|_| Err(DeviceError::Failed("the driver's answer is not understood".to_owned())));
-        if let Err(why @ DeviceError::Failed(_)) = &sums {
+        let rows = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, plans, frames)));
+        let rows =
+            rows.unwrap_or_else(|_| Err(DeviceError::Failed("the driver's answer is not understood".to_owned())));
+        if let Err(why @ DeviceError::Failed(_)) = &rows {
             self.device.give_up(why.clone());
         }
-        sums
+        rows
     }
 
     fn try_integrate(
         &mut self,
         pipeline: &Pipeline,
-        plan: &Plan,
-        invalid: &Invalid,
+        plans: &[(&Plan, &Invalid)],
         frames: &[Stored<'_>],
-    ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
-        let ranges = with_pixel!(pipeline.dtype(), ranges(invalid));
-        let mut results: Vec<Option<Result<Sums, DecodeError>>> = frames.iter().map(|_| None).collect();
+    ) -> Result<Vec<Row>, DeviceError> {
+        let Some((plan, _)) = plans.first() else { return Ok(frames.iter().map(|_| Ok(Vec::new())).collect()) };
+        let mut results: Vec<Option<Row>> = frames.iter().map(|_| None).collect();
         for Group { block_bytes, frames: mut todo } in by_block(pipeline, plan, frames) {
-            let variant = self.device.variant(pipeline.dtype(), block_bytes, plan.counts_variance());
-            let matrix = self.device.matrix(plan, variant.elements())?;
-            let job = Job { plan, pipeline, ranges: &ranges, variant, matrix };
+            let aim = |&(plan, invalid): &(_, &Invalid)| self.aim(pipeline, block_bytes, plan, invalid);
+            let job = Job { pipeline, aims: plans.iter().map(aim).collect::<Result<_, _>>()? };
+            self.matrices = job.aims.iter().map(|aim| aim.matrix.clone()).collect();
             while !todo.is_empty() {
                 let Launched { outputs, left } = self.launch(&job, frames, todo)?;
                 todo = left;
                 for (index, output) in outputs {
                     results[index] = Some(match output {
-                        Output::Photons { signal, excess, invalid } => Ok(self.complete(&job, signal, excess, invalid)),
+                        Output::Photons(all) => {
+                            Ok(job.aims.iter().zip(all).map(|(aim, photons)| self.complete(aim, photons)).collect())
+                        }
                         Output::Undecoded(why) => Err(why),
                         Output::Damaged => {
                             let alone = &frames[index..=index];
-                            let found = integrate_batch(pipeline, plan, invalid, alone, &mut self.processor).remove(0);
+                            let found = integrate_by_all(pipeline, plans, alone, &mut self.processor).remove(0);
                             self.disputed += u64::from(found.is_ok());
                             found
                         }
@@ -151,6 +172,21 @@ impl Queues {
             }
         }
         Ok(results.into_iter().map(|result| result.expect("each frame is in one group")).collect())
+    }
+
+    /// A plan as the device takes it, for frames in blocks of so many bytes.
+    fn aim<'a>(
+        &self,
+        pipeline: &Pipeline,
+        block_bytes: usize,
+        plan: &'a Plan,
+        invalid: &Invalid,
+    ) -> Result<Aim<'a>, DeviceError> {
+        let variant = self.device.variant(pipeline.dtype(), block_bytes, plan.counts_variance());
+        let matrix = self.device.matrix(plan, variant.elements())?;
+        let ranges = with_pixel!(pipeline.dtype(), ranges(invalid));
+        let range_count = (ranges.len() / (2 * pipeline.dtype().size())) as u32;
+        Ok(Aim { plan, variant, matrix, ranges: self.device.ranges(ranges)?, range_count })
     }
 
     /// Launches frames, as many at a time as memory allows, on all queues in turn.
@@ -197,16 +233,16 @@ impl Queues {
     }
 
     /// A frame's sums, from those over its photons.
-    fn complete(&mut self, job: &Job<'_>, signal: Vec<f64>, excess: Vec<f64>, invalid: Option<Vec<u8>>) -> Sums {
-        let Some(bitmap) = invalid else { return Sums::complete(job.plan, signal, excess, None) };
-        let plan = job.plan;
-        let last = self.last_invalid.take().filter(|last| last.plan == plan.id() && last.bitmap == bitmap);
+    fn complete(&mut self, aim: &Aim<'_>, Photons { signal, excess, invalid }: Photons) -> Sums {
+        let plan = aim.plan;
+        let Some(bitmap) = invalid else { return Sums::complete(plan, signal, excess, None) };
+        let last = self.last_invalid.remove(&plan.id()).filter(|last| last.bitmap == bitmap);
         let last = last.unwrap_or_else(|| {
-            let pixels = pixels(&bitmap, job.variant.elements(), job.matrix.whole);
-            LastInvalid { plan: plan.id(), totals: backend::totals_without(plan, &pixels), bitmap }
+            let pixels = pixels(&bitmap, aim.variant.elements(), aim.matrix.whole);
+            LastInvalid { totals: backend::totals_without(plan, &pixels), bitmap }
         });
         let sums = Sums::complete(plan, signal, excess, Some(&last.totals));
-        self.last_invalid = Some(last);
+        self.last_invalid.insert(plan.id(), last);
         sums
     }
 }

@@ -14,7 +14,7 @@ use super::memory::Buffer;
 use super::program::Variant;
 use crate::plan::Plan;
 
-/// Matrices that a device keeps: recipes take turns where tasks of several are mixed.
+/// Matrices that a device keeps beside those in use: recipes take turns where tasks of several are mixed.
 const MATRICES: usize = 4;
 
 /// How a device is used.
@@ -61,6 +61,8 @@ pub struct Device {
     programs: Mutex<HashMap<Variant, Arc<Program>>>,
     /// The one used last stands first.
     matrices: Mutex<Vec<Arc<DeviceMatrix>>>,
+    /// Invalid values, as pairs of pixels: some bytes for each rule.
+    ranges: Mutex<HashMap<Vec<u8>, Arc<Buffer>>>,
     trouble: OnceLock<DeviceError>,
     stages: Mutex<Stages>,
 }
@@ -98,6 +100,7 @@ impl Device {
             settings,
             programs: Mutex::default(),
             matrices: Mutex::default(),
+            ranges: Mutex::default(),
             trouble: OnceLock::new(),
             stages: Mutex::default(),
         })
@@ -123,8 +126,8 @@ impl Device {
         *self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the times of a launch: of writing, integrating, reducing.
-    pub(super) fn note(&self, [written, integrated, reduced, _]: &[Event; 4]) {
+    /// Notes the times of a launch: of writing, and of integrating and reducing by each plan.
+    pub(super) fn note(&self, written: &Event, steps: &[[Event; 3]]) {
         if !self.settings.profile {
             return;
         }
@@ -135,8 +138,10 @@ impl Device {
         let seconds = |event| (at(event, ProfilingInfo::End) - at(event, ProfilingInfo::Start)) * 1e-9;
         let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         stages.write += seconds(written);
-        stages.integrate += seconds(integrated);
-        stages.reduce += seconds(reduced);
+        for [integrated, reduced, _] in steps {
+            stages.integrate += seconds(integrated);
+            stages.reduce += seconds(reduced);
+        }
     }
 
     /// The variant of the kernels for frames of this type, in blocks of so many bytes.
@@ -170,22 +175,40 @@ impl Device {
         let matrix = match known {
             Some(at) => matrices.remove(at),
             None => {
-                matrices.truncate(MATRICES - 1);
-                let made = DeviceMatrix::new(&self.context, plan, elements);
-                let made = made.or_else(|why| match why {
-                    DeviceError::Memory(_) if !matrices.is_empty() => {
-                        matrices.clear();
-                        DeviceMatrix::new(&self.context, plan, elements)
-                    }
+                let make = || DeviceMatrix::new(&self.context, plan, elements).map(Arc::new);
+                keep(&mut matrices, MATRICES - 1);
+                make().or_else(|why| match why {
+                    DeviceError::Memory(_) if keep(&mut matrices, 0) => make(),
                     why => Err(why),
-                });
-                Arc::new(made?)
+                })?
             }
         };
         // The newest stands first, so that the one used least is the first to go.
         matrices.insert(0, matrix.clone());
         Ok(matrix)
     }
+
+    /// Invalid values as the kernels take them.
+    pub(super) fn ranges(&self, ranges: Vec<u8>) -> Result<Arc<Buffer>, DeviceError> {
+        let mut known = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(buffer) = known.get(&ranges) {
+            return Ok(buffer.clone());
+        }
+        let buffer = Arc::new(Buffer::of(&self.context, &ranges)?);
+        known.insert(ranges, buffer.clone());
+        Ok(buffer)
+    }
+}
+
+/// Drops matrices that nobody uses, but for the newest `most`. Whether there were any to drop.
+fn keep(matrices: &mut Vec<Arc<DeviceMatrix>>, most: usize) -> bool {
+    let (before, mut idle) = (matrices.len(), 0);
+    matrices.retain(|matrix| {
+        let is_idle = Arc::strong_count(matrix) == 1;
+        idle += usize::from(is_idle);
+        !is_idle || idle <= most
+    });
+    matrices.len() < before
 }
 
 impl DeviceMatrix {

@@ -6,7 +6,7 @@ use super::device::Device;
 use super::error::DeviceError;
 use super::memory::{Buffer, NO_WAIT, Pinned};
 use super::program::Variant;
-use super::queue::{Input, Job, Output};
+use super::queue::{Aim, Input, Job, Output};
 
 /// The kernels of one variant.
 pub(super) struct Kernels {
@@ -19,22 +19,28 @@ pub(super) struct Kernels {
 pub(super) struct Memory {
     pub(super) needs: Needs,
     pub(super) upload: Pinned,
+    /// For each plan a region: sums, then status.
     pub(super) download: Pinned,
     pub(super) input: Buffer,
-    pub(super) ranges: Buffer,
+    /// What one plan's kernels leave each other: plans follow one another.
     pub(super) partial: Buffer,
+    pub(super) results: Vec<Results>,
+}
+
+/// What the kernels leave of one plan.
+pub(super) struct Results {
     pub(super) sums: Buffer,
     pub(super) invalid: Buffer,
     /// For each frame how many pixels are invalid; then for each the first damaged tile, all ones if there is none.
     pub(super) status: Buffer,
 }
 
-/// Bytes of buffers.
+/// Bytes of buffers, those by plan for the plan that needs most.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
     pub(super) frames: usize,
+    pub(super) plans: usize,
     pub(super) input: usize,
-    pub(super) ranges: usize,
     pub(super) partial: usize,
     pub(super) sums: usize,
     /// Of one frame.
@@ -46,16 +52,17 @@ pub(super) const REAL: usize = 8;
 
 impl Needs {
     pub(super) fn of(job: &Job<'_>, frames: &[Input<'_>]) -> Needs {
-        let frame_bytes = job.plan.pixels() * job.variant.dtype.size();
+        let frame_bytes = job.frame_bytes();
         let bytes = |frame: &Input<'_>| if frame.places.is_some() { frame.stored.bytes.len() } else { frame_bytes };
-        let quantities = job.variant.quantities();
+        let most = |of: &dyn Fn(&Aim<'_>) -> usize| job.aims.iter().map(of).max().unwrap_or(0);
+        let sums = |of_quantity: usize, aim: &Aim<'_>| frames.len() * of_quantity * aim.variant.quantities() * REAL;
         Needs {
             frames: frames.len(),
+            plans: job.aims.len(),
             input: table_bytes(job, frames.len()) + frames.iter().map(bytes).sum::<usize>(),
-            ranges: job.ranges.len(),
-            partial: frames.len() * job.matrix.slots as usize * quantities * REAL,
-            sums: frames.len() * job.plan.nbins() * quantities * REAL,
-            invalid: invalid_bytes(job),
+            partial: most(&|aim| sums(aim.matrix.slots as usize, aim)),
+            sums: most(&|aim| sums(aim.plan.nbins(), aim)),
+            invalid: job.invalid_bytes(),
         }
     }
 
@@ -65,8 +72,8 @@ impl Needs {
         let input = self.input + self.input / 8;
         Needs {
             frames: self.frames.max(other.frames),
+            plans: self.plans.max(other.plans),
             input: input.max(other.input),
-            ranges: self.ranges.max(other.ranges),
             partial: self.partial.max(other.partial),
             sums: self.sums.max(other.sums),
             invalid: self.invalid.max(other.invalid),
@@ -75,31 +82,40 @@ impl Needs {
 
     pub(super) fn cover(&self, other: &Needs) -> bool {
         self.frames >= other.frames
+            && self.plans >= other.plans
             && self.input >= other.input
-            && self.ranges >= other.ranges
             && self.partial >= other.partial
             && self.sums >= other.sums
             && self.frames * self.invalid >= other.frames * other.invalid
     }
 
     pub(super) fn device_bytes(&self) -> u64 {
-        (self.input + self.ranges + self.partial + self.sums + self.frames * self.invalid) as u64
+        (self.input + self.partial + self.plans * (self.sums + self.frames * self.invalid)) as u64
+    }
+
+    /// Bytes that are read back of each plan.
+    pub(super) fn region(&self) -> usize {
+        self.sums + status_bytes(self.frames)
     }
 }
 
 impl Memory {
     pub(super) fn new(device: &Device, queue: &CommandQueue, needs: Needs) -> Result<Memory, DeviceError> {
         let (context, status) = (&device.context, status_bytes(needs.frames));
+        let results = || -> Result<Results, DeviceError> {
+            Ok(Results {
+                sums: Buffer::new(context, needs.sums)?,
+                invalid: Buffer::new(context, needs.frames * needs.invalid)?,
+                status: Buffer::new(context, status)?,
+            })
+        };
         Ok(Memory {
             needs,
             upload: Pinned::new(context, queue, status + needs.input)?,
-            download: Pinned::new(context, queue, (needs.sums + status).max(needs.invalid))?,
+            download: Pinned::new(context, queue, (needs.plans * needs.region()).max(needs.invalid))?,
             input: Buffer::new(context, needs.input)?,
-            ranges: Buffer::new(context, needs.ranges)?,
             partial: Buffer::new(context, needs.partial)?,
-            sums: Buffer::new(context, needs.sums)?,
-            invalid: Buffer::new(context, needs.frames * needs.invalid)?,
-            status: Buffer::new(context, status)?,
+            results: (0..needs.plans).map(|_| results()).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -114,18 +130,18 @@ impl Kernels {
         })
     }
 
-    /// Queues both kernels for `count` frames.
+    /// Queues both kernels for `count` frames and the launch's plan of this `number`.
     pub(super) fn start(
         &self,
         queue: &CommandQueue,
-        job: &Job<'_>,
+        aim: &Aim<'_>,
         count: u32,
         memory: &Memory,
+        number: usize,
         [integrated, reduced]: [&mut Event; 2],
     ) -> Result<(), DeviceError> {
-        let matrix = &job.matrix;
-        let (pixels, bins) = (job.plan.pixels() as u32, job.plan.nbins() as u32);
-        let range_count = (job.ranges.len() / (2 * job.variant.dtype.size())) as u32;
+        let (matrix, results) = (&aim.matrix, &memory.results[number]);
+        let (pixels, bins) = (aim.plan.pixels() as u32, aim.plan.nbins() as u32);
         arguments(
             &self.integrate,
             &[
@@ -141,11 +157,11 @@ impl Kernels {
                 Mem(&matrix.places),
                 Mem(&matrix.weights),
                 Mem(&matrix.used),
-                Mem(&memory.ranges),
-                Word(range_count),
+                Mem(&aim.ranges),
+                Word(aim.range_count),
                 Mem(&memory.partial),
-                Mem(&memory.invalid),
-                Mem(&memory.status),
+                Mem(&results.invalid),
+                Mem(&results.status),
             ],
         )?;
         let reduce = [
@@ -155,7 +171,7 @@ impl Kernels {
             Word(matrix.slots),
             Mem(&matrix.bin_starts),
             Mem(&matrix.bin_slots),
-            Mem(&memory.sums),
+            Mem(&results.sums),
         ];
         arguments(&self.reduce, &reduce)?;
         let group = self.variant.group;
@@ -203,14 +219,9 @@ pub(super) fn status_bytes(frames: usize) -> usize {
     8 * frames
 }
 
-/// Bytes of one frame's bitmap of invalid pixels.
-pub(super) fn invalid_bytes(job: &Job<'_>) -> usize {
-    job.matrix.tiles as usize * (job.variant.elements() / 8 + 1)
-}
-
 /// Bytes of the tables at the front of the input; see `integrate.cl`.
 fn table_bytes(job: &Job<'_>, frames: usize) -> usize {
-    4 * frames * (job.matrix.tiles as usize + 2)
+    4 * frames * (job.tiles() + 2)
 }
 
 /// Writes the input of a launch: tables, then frames, those that the device can't decode decoded. Returns the numbers of the
@@ -221,9 +232,7 @@ pub(super) fn fill(
     out: &mut [u8],
     outputs: &mut Vec<(usize, Output)>,
 ) -> (Vec<usize>, usize) {
-    let tiles = job.matrix.tiles as usize;
-    let element = job.variant.dtype.size();
-    let frame_bytes = job.plan.pixels() * element;
+    let (tiles, frame_bytes) = (job.tiles(), job.frame_bytes());
     let (tables, room) = out.split_at_mut(table_bytes(job, frames.len()));
     let mut tables = tables.chunks_exact_mut(4 * (tiles + 2));
     let (before, mut at) = (tables.len() * 4 * (tiles + 2), 0);
@@ -241,12 +250,9 @@ pub(super) fn fill(
                     outputs.push((index, Output::Undecoded(why)));
                     continue;
                 }
-                let block = job.variant.block_bytes;
-                (0..tiles)
-                    .map(|tile| tile * block)
-                    .chain([job.matrix.whole as usize * element])
-                    .map(|at| at as u32)
-                    .collect()
+                let Aim { variant, matrix, .. } = &job.aims[0];
+                let whole = matrix.whole as usize * variant.dtype.size();
+                (0..tiles).map(|tile| tile * variant.block_bytes).chain([whole]).map(|at| at as u32).collect()
             }
         };
         let Some(table) = tables.next() else { unreachable!("there are as many tables as frames") };

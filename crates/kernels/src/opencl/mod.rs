@@ -7,6 +7,8 @@
 //! they agree to the rounding of doubles, or of pairs of floats where a device has no doubles. Norms and invalid
 //! pixels' exceptions are made by the processor, and equal to the bit.
 //!
+//! Several plans share what is sent, and the kernels run once for each: what one gives does not depend on the others.
+//!
 //! Bitshuffled LZ4 is decoded by the device; all else by the processor, which sends pixels. A frame that the device
 //! finds damaged is looked at again by the processor, whose word counts.
 //!

@@ -7,8 +7,8 @@ use ocl::core::{self, CommandQueue, CommandQueueProperties, Event};
 
 use super::device::{Device, DeviceMatrix};
 use super::error::DeviceError;
-use super::launch::{Kernels, Memory, Needs, REAL, fill, invalid_bytes, status_bytes};
-use super::memory::{NO_EVENT, NO_WAIT};
+use super::launch::{Kernels, Memory, Needs, REAL, fill, status_bytes};
+use super::memory::{Buffer, NO_EVENT, NO_WAIT};
 use super::program::Variant;
 use crate::decode::DecodeError;
 use crate::decode::bitshuffle::Places;
@@ -17,12 +17,36 @@ use crate::{Pipeline, Stored};
 
 /// What all launches of a call have in common.
 pub(super) struct Job<'a> {
-    pub(super) plan: &'a Plan,
     pub(super) pipeline: &'a Pipeline,
-    /// Invalid values, as pairs of pixels, lowest and highest.
-    pub(super) ranges: &'a [u8],
+    /// At least one, for frames of one size in blocks of one size.
+    pub(super) aims: Vec<Aim<'a>>,
+}
+
+/// A plan, as a device takes it.
+pub(super) struct Aim<'a> {
+    pub(super) plan: &'a Plan,
     pub(super) variant: Variant,
     pub(super) matrix: Arc<DeviceMatrix>,
+    /// Invalid values, as pairs of pixels, lowest and highest.
+    pub(super) ranges: Arc<Buffer>,
+    pub(super) range_count: u32,
+}
+
+impl Job<'_> {
+    /// Bytes of a frame's pixels.
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.aims[0].plan.pixels() * self.aims[0].variant.dtype.size()
+    }
+
+    /// Tiles of a frame.
+    pub(super) fn tiles(&self) -> usize {
+        self.aims[0].matrix.tiles as usize
+    }
+
+    /// Bytes of one frame's bitmap of invalid pixels.
+    pub(super) fn invalid_bytes(&self) -> usize {
+        self.tiles() * (self.aims[0].variant.elements() / 8 + 1)
+    }
 }
 
 /// A frame to be integrated.
@@ -36,24 +60,27 @@ pub(super) struct Input<'a> {
 
 /// What came of a frame.
 pub(super) enum Output {
-    /// The photons' sums.
-    Photons {
-        signal: Vec<f64>,
-        excess: Vec<f64>,
-        /// Which pixels are invalid, if any: a bit each, by tile, as in [`super::layout::Layout::used`].
-        invalid: Option<Vec<u8>>,
-    },
+    /// The photons' sums by each plan.
+    Photons(Vec<Photons>),
     /// The processor could not decode it.
     Undecoded(DecodeError),
     /// The device could not.
     Damaged,
 }
 
+/// Sums over a frame's photons.
+pub(super) struct Photons {
+    pub(super) signal: Vec<f64>,
+    pub(super) excess: Vec<f64>,
+    /// Which pixels are invalid, if any: a bit each, by tile, as in [`super::layout::Layout::used`].
+    pub(super) invalid: Option<Vec<u8>>,
+}
+
 /// A queue, and the memory that its launches use.
 pub(super) struct Queue {
     device: Arc<Device>,
     queue: CommandQueue,
-    kernels: Option<Kernels>,
+    kernels: Vec<Kernels>,
     memory: Option<Memory>,
     running: Option<Running>,
     /// Bytes sent to the device.
@@ -64,17 +91,19 @@ pub(super) struct Queue {
 struct Running {
     frames: Vec<usize>,
     outputs: Vec<(usize, Output)>,
-    nbins: usize,
-    variant: Variant,
+    /// Bins and variant of each plan.
+    plans: Vec<(usize, Variant)>,
     invalid_bytes: usize,
-    events: [Event; 4],
+    written: Event,
+    /// Of each plan, what integrates, reduces, and is read last.
+    steps: Vec<[Event; 3]>,
 }
 
 impl Queue {
     pub(super) fn new(device: Arc<Device>) -> Result<Queue, DeviceError> {
         let profiled = device.settings.profile.then_some(CommandQueueProperties::PROFILING_ENABLE);
         let queue = core::create_command_queue(&device.context, device.id, profiled)?;
-        Ok(Queue { device, queue, kernels: None, memory: None, running: None, sent: 0 })
+        Ok(Queue { device, queue, kernels: Vec::new(), memory: None, running: None, sent: 0 })
     }
 
     /// Copies frames to the device and starts to integrate them; does not wait.
@@ -90,92 +119,105 @@ impl Queue {
 
     fn try_submit(&mut self, job: &Job<'_>, frames: Vec<Input<'_>>) -> Result<(), DeviceError> {
         self.prepare(job, &frames)?;
-        let (Some(kernels), Some(memory)) = (&self.kernels, &mut self.memory) else { unreachable!("prepared") };
+        let Some(memory) = &mut self.memory else { unreachable!("prepared") };
         let mut outputs = Vec::new();
         let before = status_bytes(memory.needs.frames);
         let (indices, sent) = fill(job, frames, &mut memory.upload.all()[before..], &mut outputs);
-        let (count, sent) = (indices.len(), before + sent);
-        let mut events = std::array::from_fn(|_| Event::null());
-        let [written, integrated, reduced, read] = &mut events;
+        let count = indices.len();
+        let mut written = Event::null();
+        let mut steps: Vec<[Event; 3]> = job.aims.iter().map(|_| std::array::from_fn(|_| Event::null())).collect();
         if count > 0 {
             let queue = &self.queue;
             // The status comes first: neither invalid pixels nor damage are known.
             let status = status_bytes(count);
-            let (states, input) = memory.upload.all()[..sent].split_at_mut(before);
-            states[..status / 2].fill(0);
-            states[status / 2..status].fill(0xff);
+            memory.upload.all()[..status / 2].fill(0);
+            memory.upload.all()[status / 2..status].fill(0xff);
+            let input = &memory.upload.all()[before..before + sent];
             // SAFETY: the memory is pinned, and not touched until `collect` has waited for the last command.
             unsafe {
-                core::enqueue_write_buffer(queue, &memory.status.mem, false, 0, &states[..status], NO_WAIT, NO_EVENT)?;
-                core::enqueue_write_buffer(queue, &memory.input.mem, false, 0, input, NO_WAIT, Some(written))?;
+                core::enqueue_write_buffer(queue, &memory.input.mem, false, 0, input, NO_WAIT, Some(&mut written))?;
             }
-            kernels.start(queue, job, count as u32, memory, [integrated, reduced])?;
-            let bytes = count * job.variant.quantities() * job.plan.nbins() * REAL;
-            let (sums, status) = memory.download.all().split_at_mut(bytes);
-            // SAFETY: as above.
-            unsafe {
-                core::enqueue_read_buffer(queue, &memory.sums.mem, false, 0, sums, NO_WAIT, NO_EVENT)?;
-                let status = &mut status[..status_bytes(count)];
-                core::enqueue_read_buffer(queue, &memory.status.mem, false, 0, status, NO_WAIT, Some(read))?;
+            self.sent += (sent + job.aims.len() * status) as u64;
+            for (number, (aim, [integrated, reduced, read])) in job.aims.iter().zip(&mut steps).enumerate() {
+                let kernels = self.kernels.iter().find(|kernels| kernels.variant == aim.variant).expect("prepared");
+                let results = &memory.results[number];
+                let before = &memory.upload.all()[..status];
+                // SAFETY: as above.
+                unsafe {
+                    core::enqueue_write_buffer(queue, &results.status.mem, false, 0, before, NO_WAIT, NO_EVENT)?;
+                }
+                kernels.start(queue, aim, count as u32, memory, number, [integrated, reduced])?;
+                let (sums, after) =
+                    memory.download.all()[number * memory.needs.region()..].split_at_mut(memory.needs.sums);
+                let sums = &mut sums[..count * aim.variant.quantities() * aim.plan.nbins() * REAL];
+                let after = &mut after[..status];
+                // SAFETY: as above.
+                unsafe {
+                    core::enqueue_read_buffer(queue, &results.sums.mem, false, 0, sums, NO_WAIT, NO_EVENT)?;
+                    core::enqueue_read_buffer(queue, &results.status.mem, false, 0, after, NO_WAIT, Some(read))?;
+                }
             }
             core::flush(queue)?;
-            self.sent += (sent - before + status_bytes(count)) as u64;
         }
-        let (nbins, variant, invalid_bytes) = (job.plan.nbins(), job.variant, invalid_bytes(job));
-        self.running = Some(Running { frames: indices, outputs, nbins, variant, invalid_bytes, events });
+        let plans = job.aims.iter().map(|aim| (aim.plan.nbins(), aim.variant)).collect();
+        let invalid_bytes = job.invalid_bytes();
+        self.running = Some(Running { frames: indices, outputs, plans, invalid_bytes, written, steps });
         Ok(())
     }
 
     /// Waits for what was submitted, if anything, and returns what came of each frame.
     pub(super) fn collect(&mut self) -> Result<Vec<(usize, Output)>, DeviceError> {
         let Some(running) = self.running.take() else { return Ok(Vec::new()) };
-        let Running { frames, mut outputs, nbins, variant, invalid_bytes, events } = running;
+        let Running { frames, mut outputs, plans, invalid_bytes, written, steps } = running;
         let count = frames.len();
         if count == 0 {
             return Ok(outputs);
         }
-        self.wait(&events[3])?;
-        self.device.note(&events);
+        // The last first: those before it have ended then, or failed.
+        steps.iter().flatten().rev().try_for_each(|event| self.wait(event))?;
+        self.device.note(&written, &steps);
         let Some(memory) = &mut self.memory else { unreachable!("there was a launch") };
-        let quantities = variant.quantities();
-        let row = nbins * REAL;
-        let (sums, status) = memory.download.all().split_at(count * quantities * row);
-        let words: Vec<u32> =
-            status[..status_bytes(count)].as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        let numbers = |bytes: &[u8]| bytes.as_chunks().0.iter().map(|real| variant.number(*real)).collect::<Vec<f64>>();
-        let mut found: Vec<(usize, u32, Output)> = Vec::with_capacity(count);
-        for (at, index) in frames.into_iter().enumerate() {
-            let of_frame = &sums[at * quantities * row..];
-            let output = match words[count + at] {
-                u32::MAX => Output::Photons {
-                    signal: numbers(&of_frame[..row]),
-                    excess: if variant.variance { numbers(&of_frame[row..2 * row]) } else { Vec::new() },
-                    invalid: None,
-                },
-                _ => Output::Damaged,
-            };
-            found.push((index, words[at], output));
-        }
-        for (at, (index, invalid_count, mut output)) in found.into_iter().enumerate() {
-            if let Output::Photons { invalid, .. } = &mut output
-                && invalid_count > 0
+        let (region, before_status) = (memory.needs.region(), memory.needs.sums);
+        // By frame, the photons of each plan, until one says that it is damaged.
+        let mut found: Vec<Option<Vec<Photons>>> = frames.iter().map(|_| Some(Vec::new())).collect();
+        for (results, &(nbins, variant)) in memory.download.all().chunks_exact(region).zip(&plans) {
+            let (sums, status) = results.split_at(before_status);
+            let word = |at: usize| status[4 * at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+            let numbers =
+                |bytes: &[u8]| bytes.as_chunks().0.iter().map(|real| variant.number(*real)).collect::<Vec<f64>>();
+            let row = nbins * REAL;
+            for (at, (all, of_frame)) in found.iter_mut().zip(sums.chunks_exact(variant.quantities() * row)).enumerate()
             {
-                *invalid = Some(self.read_invalid(at * invalid_bytes, invalid_bytes)?);
+                let (signal, excess) = of_frame.split_at(row);
+                let photons = Photons {
+                    signal: numbers(signal),
+                    excess: numbers(excess),
+                    // To be read.
+                    invalid: (word(at) > 0).then(Vec::new),
+                };
+                *all = all.take().filter(|_| word(count + at) == u32::MAX).map(|mut all| {
+                    all.push(photons);
+                    all
+                });
             }
-            outputs.push((index, output));
+        }
+        for (at, (index, mut all)) in frames.into_iter().zip(found).enumerate() {
+            for (plan, photons) in all.iter_mut().flatten().enumerate().filter(|(_, photons)| photons.invalid.is_some())
+            {
+                photons.invalid = Some(self.read_invalid(plan, at * invalid_bytes, invalid_bytes)?);
+            }
+            outputs.push((index, all.map_or(Output::Damaged, Output::Photons)));
         }
         Ok(outputs)
     }
 
-    /// A frame's bitmap of invalid pixels.
-    fn read_invalid(&mut self, offset: usize, len: usize) -> Result<Vec<u8>, DeviceError> {
+    /// A frame's bitmap of invalid pixels by a plan of the launch.
+    fn read_invalid(&mut self, plan: usize, offset: usize, len: usize) -> Result<Vec<u8>, DeviceError> {
         let Some(memory) = &mut self.memory else { unreachable!("there was a launch") };
         let mut read = Event::null();
-        let bitmap = &mut memory.download.all()[..len];
+        let (invalid, bitmap) = (&memory.results[plan].invalid.mem, &mut memory.download.all()[..len]);
         // SAFETY: the memory is pinned, and not touched until the command has ended.
-        unsafe {
-            core::enqueue_read_buffer(&self.queue, &memory.invalid.mem, false, offset, bitmap, NO_WAIT, Some(&mut read))
-        }?;
+        unsafe { core::enqueue_read_buffer(&self.queue, invalid, false, offset, bitmap, NO_WAIT, Some(&mut read)) }?;
         core::flush(&self.queue)?;
         self.wait(&read)?;
         Ok(self.memory.as_mut().map_or_else(Vec::new, |memory| memory.download.all()[..len].to_vec()))
@@ -206,10 +248,12 @@ impl Queue {
 }
 
 impl Queue {
-    /// Kernels for the job's variant, and memory for these frames.
+    /// Kernels for the job's variants, and memory for these frames.
     fn prepare(&mut self, job: &Job<'_>, frames: &[Input<'_>]) -> Result<(), DeviceError> {
-        if self.kernels.as_ref().is_none_or(|kernels| kernels.variant != job.variant) {
-            self.kernels = Some(Kernels::new(&self.device, job.variant)?);
+        for aim in &job.aims {
+            if self.kernels.iter().all(|kernels| kernels.variant != aim.variant) {
+                self.kernels.push(Kernels::new(&self.device, aim.variant)?);
+            }
         }
         let needs = Needs::of(job, frames);
         // Places in the input are numbers of 32 bits.
@@ -220,13 +264,6 @@ impl Queue {
             // What there is goes first: there may not be room for both.
             let before = self.memory.take().map_or(Needs::default(), |memory| memory.needs);
             self.memory = Some(Memory::new(&self.device, &self.queue, needs.or_more(&before))?);
-        }
-        let Some(memory) = &self.memory else { unreachable!("just made") };
-        if !job.ranges.is_empty() {
-            // SAFETY: the call returns when the bytes are copied.
-            unsafe {
-                core::enqueue_write_buffer(&self.queue, &memory.ranges.mem, true, 0, job.ranges, NO_WAIT, NO_EVENT)
-            }?;
         }
         Ok(())
     }
@@ -239,7 +276,7 @@ impl Drop for Queue {
         }
         if self.device.trouble().is_some() {
             // To release the objects of a device that fails may fail, too, or never end.
-            std::mem::forget((self.kernels.take(), self.memory.take(), self.running.take()));
+            std::mem::forget((std::mem::take(&mut self.kernels), self.memory.take(), self.running.take()));
         }
     }
 }
