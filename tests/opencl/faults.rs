@@ -70,6 +70,13 @@ fn without_memory_for_the_batch_a_device_takes_less_at_a_time() {
 }
 
 #[test]
+fn memory_that_turns_out_to_be_too_little_when_it_is_used_is_given_back() {
+    // Chunks of three frames take more than that, of one less.
+    let Some((ran, ..)) = with_fault("late", ("MOST", "60000"), &["--batch-frames", "64"]) else { return };
+    assert_eq!(engines(&ran), ["opencl"; 4], "{}", ran.stderr);
+}
+
+#[test]
 fn without_any_memory_the_processor_does_it() {
     let Some((ran, found, expected)) = with_fault("memory", ("MOST", "1000"), &[]) else { return };
     assert_eq!(engines(&ran), ["cpu"; 4], "{}", ran.stderr);

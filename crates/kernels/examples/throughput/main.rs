@@ -6,6 +6,7 @@
 //! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles; pixels are clipped unsplit.
 #![allow(clippy::print_stdout)]
 
+mod bounds;
 mod opencl;
 
 use std::hint::black_box;
@@ -194,8 +195,13 @@ impl Case {
         ((row - rows as f64 * 0.48).powi(2) + (column - columns as f64 * 0.51).powi(2)).sqrt()
     }
 
-    /// Bounding boxes in the radius, or their middles.
     fn matrix(&self, split: bool) -> Matrix {
+        let (starts, bins, weights) = self.entries(split);
+        Matrix::new(&starts, &bins, &weights, NBINS).expect("a good matrix")
+    }
+
+    /// Bounding boxes in the radius, or their middles: where each pixel's entries start, their bins and weights.
+    fn entries(&self, split: bool) -> (Vec<u64>, Vec<u32>, Vec<f32>) {
         let [rows, columns] = self.shape;
         let corners = [(0., 0.), (0., 1.), (1., 0.), (1., 1.)];
         let largest =
@@ -219,7 +225,7 @@ impl Case {
             }
             starts.push(bins.len() as u64);
         }
-        Matrix::new(&starts, &bins, &weights, NBINS).expect("a good matrix")
+        (starts, bins, weights)
     }
 
     fn frame(&self, seed: u64) -> Vec<u64> {

@@ -1,11 +1,13 @@
-//! The same on OpenCL devices: engines share a device, each a thread with two queues.
+//! The same on OpenCL devices: engines share a device, each a thread with two queues. Beside their rates stand those that the device
+//! would have if it did one thing alone: copy the chunks to it, decode them, or move through its memory what a frame needs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernels::Stored;
 use kernels::opencl::{Device, Queues, Settings, Stages, devices};
+use kernels::{ErrorModel, Matrix, Plan, Stored};
 
+use crate::bounds::Bounds;
 use crate::{Case, DISTINCT};
 
 /// Engines a device.
@@ -14,7 +16,14 @@ const ENGINES: [usize; 5] = [1, 2, 4, 8, 16];
 /// How long a rate is taken.
 const TIME: Duration = Duration::from_secs(3);
 
-/// A table for each device: frames a second by engines, and the stages of a frame as the device's events tell.
+/// Frames of a launch when decoding is measured alone: as many as a launch takes.
+const MANY: usize = 64;
+
+/// Bytes of an entry of the matrix on a device: a place and a weight.
+const ENTRY: usize = 6;
+
+/// A table for each device: frames a second by engines, the stages of a frame as the device's events tell, and the part of each bound
+/// that is reached.
 pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize) {
     let all = match devices() {
         Ok(all) => all,
@@ -27,26 +36,56 @@ pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize) {
             description.kind,
             description.driver
         );
+        let bounds = match Bounds::of(description) {
+            Ok(bounds) => bounds,
+            Err(why) => {
+                println!("{why}");
+                continue;
+            }
+        };
+        let giga = 1e-9;
         println!(
-            "{:<24} {:>6} {:>6} {:>7} {:>9} {:>9} {:>12} {:>9}",
-            "case", "ratio", "sent", "engines", "frames/s", "write ms", "integrate ms", "reduce ms"
+            "copy to it: {:.1} GB/s from pinned memory; its memory: {:.1} GB/s",
+            bounds.copy * giga,
+            bounds.memory * giga
+        );
+        println!(
+            "{:<24} {:>6} {:>6} {:>7} {:>9} {:>9} {:>12} {:>9} {:>7} {:>9} {:>9}",
+            "case",
+            "ratio",
+            "sent",
+            "engines",
+            "frames/s",
+            "write ms",
+            "integrate ms",
+            "reduce ms",
+            "of copy",
+            "of decode",
+            "of memory"
         );
         for case in cases.clone() {
             let settings = Settings { profile: true, ..Settings::default() };
             match Device::open(description, settings) {
-                Ok(device) => of_case(case, &Arc::new(device), batch),
+                Ok(device) => of_case(case, &Arc::new(device), batch, &bounds),
                 Err(why) => println!("{:<24} {why}", case.name),
             }
         }
     }
 }
 
-fn of_case(case: &Case, device: &Arc<Device>, batch: usize) {
+fn of_case(case: &Case, device: &Arc<Device>, batch: usize, bounds: &Bounds) {
     let (plan, pipeline, invalid, chunks) = (case.plan("sum"), case.pipeline(), case.invalid(), case.chunks());
     let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
     let frames: Vec<Stored<'_>> = stored.iter().copied().cycle().take(batch).collect();
     let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
     let ratio = (DISTINCT * plan.pixels() * pipeline.dtype().size()) as f64 / stored_bytes as f64;
+    let chunk = stored_bytes as f64 / DISTINCT as f64;
+    let matrix = (case.entries(true).1.len() * ENTRY) as f64;
+    // A chunk is written and read; each frame has need of the matrix.
+    let most = [bounds.copy / chunk, decode(case, device, &stored), bounds.memory / (2. * chunk + matrix)];
+    for (what, rate) in ["copy", "decode", "memory"].into_iter().zip(most) {
+        println!("{:<24} {ratio:>6.1} {:>14} {rate:>9.1}", case.name, what);
+    }
     for engines in ENGINES {
         let work = |queues: &mut Queues| match queues.integrate(&pipeline, &plan, &invalid, &frames) {
             Ok(sums) => sums.len(),
@@ -75,12 +114,32 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize) {
         let sent = (all.iter().map(Queues::sent_bytes).sum::<u64>() - sent) as f64;
         let a_frame = |after: f64, before: f64| (after - before) * 1e3 / done as f64;
         println!(
-            "{:<24} {ratio:>6.1} {:>6.3} {engines:>7} {rate:>9.1} {:>9.3} {:>12.3} {:>9.3}",
+            "{:<24} {ratio:>6.1} {:>6.3} {engines:>7} {rate:>9.1} {:>9.3} {:>12.3} {:>9.3} {:>6.1}% {:>8.1}% {:>8.1}%",
             case.name,
-            sent / (stored_bytes as f64 / DISTINCT as f64 * done as f64),
+            sent / (chunk * done as f64),
             a_frame(after.write, before.write),
             a_frame(after.integrate, before.integrate),
             a_frame(after.reduce, before.reduce),
+            100. * rate / most[0],
+            100. * rate / most[1],
+            100. * rate / most[2],
         );
     }
+}
+
+/// Frames a second that the device decodes, unshuffles and searches for invalid pixels: the kernel's time with a matrix of no entries.
+fn decode(case: &Case, device: &Arc<Device>, stored: &[Stored<'_>]) -> f64 {
+    let pixels = case.shape[0] * case.shape[1];
+    let matrix = Matrix::new(&vec![0; pixels + 1], &[], &[], 1).expect("a good matrix");
+    let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("one norm a pixel");
+    let frames: Vec<Stored<'_>> = stored.iter().copied().cycle().take(MANY).collect();
+    let mut queues = Queues::new(device.clone(), 1).expect("a queue");
+    let mut work = || {
+        let before = device.stages().integrate;
+        let sums = queues.integrate(&case.pipeline(), &plan, &case.invalid(), &frames).expect("a device that works");
+        sums.len() as f64 / (device.stages().integrate - before)
+    };
+    // The first is not counted.
+    work();
+    (0..3).map(|_| work()).fold(0., f64::max)
 }

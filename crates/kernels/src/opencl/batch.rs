@@ -224,7 +224,10 @@ impl Queues {
         }
         match short {
             None => return Ok(Launched { outputs, left: Vec::new() }),
-            Some(DeviceError::Memory(_)) if size > 1 => self.most = size / 2,
+            Some(DeviceError::Memory(_)) if size > 1 => {
+                self.most = size / 2;
+                self.queues.iter_mut().for_each(Queue::release);
+            }
             Some(why) => return Err(why),
         }
         let is_done = |index: usize| outputs.iter().any(|(done, _)| *done == index);

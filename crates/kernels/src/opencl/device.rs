@@ -146,7 +146,7 @@ impl Device {
 
     /// The variant of the kernels for frames of this type, in blocks of so many bytes.
     pub(super) fn variant(&self, dtype: crate::PixelType, block_bytes: usize, variance: bool) -> Variant {
-        let group = if self.description.kind == DeviceKind::Cpu { 1 } else { 64 };
+        let group = if self.description.kind == DeviceKind::Cpu { 1 } else { self.description.lanes.clamp(1, 64) };
         let doubles = self.description.has_doubles && !self.settings.without_doubles;
         Variant { dtype, block_bytes, variance, group: self.settings.group.unwrap_or(group), doubles }
     }

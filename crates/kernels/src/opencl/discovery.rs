@@ -23,6 +23,8 @@ pub struct Description {
     pub memory: u64,
     /// Bytes that a work-group has to itself.
     pub local_memory: u64,
+    /// Lanes that a work-group may have.
+    pub lanes: usize,
     /// Whether it computes in doubles.
     pub has_doubles: bool,
     /// Where it is plugged in, where the driver tells.
@@ -60,7 +62,10 @@ pub enum Unavailable {
     #[error("{0}: install an OpenCL loader (Debian: ocl-icd-libopencl1) and the GPU's driver")]
     NoLibrary(#[from] opencl_loader::NotLoaded),
     /// A library, but no driver that it knows of.
-    #[error("no driver: install the GPU's (nothing usable is listed in /etc/OpenCL/vendors)")]
+    #[error(
+        "no driver: install the GPU's (nothing usable is listed in /etc/OpenCL/vendors; where the driver is there and the list is \
+         not, as in some containers, OCL_ICD_VENDORS=libnvidia-opencl.so.1 names it, or OCL_ICD_FILENAMES to Khronos' loader)"
+    )]
     NoDriver,
     /// The library fails.
     #[error("{0}")]
@@ -133,6 +138,7 @@ impl Description {
         let number = |request| -> core::Result<u64> {
             Ok(match info(request)? {
                 DeviceInfoResult::GlobalMemSize(bytes) | DeviceInfoResult::LocalMemSize(bytes) => bytes,
+                DeviceInfoResult::MaxWorkGroupSize(lanes) => lanes as u64,
                 DeviceInfoResult::Available(yes)
                 | DeviceInfoResult::CompilerAvailable(yes)
                 | DeviceInfoResult::EndianLittle(yes) => yes.into(),
@@ -154,6 +160,7 @@ impl Description {
             driver: text(DeviceInfo::DriverVersion)?,
             memory: number(DeviceInfo::GlobalMemSize)?,
             local_memory,
+            lanes: number(DeviceInfo::MaxWorkGroupSize)? as usize,
             has_doubles: has("cl_khr_fp64"),
             pci: Pci::of(id, has),
             unusable: unusable.into_iter().find_map(|(is_so, why)| is_so.then_some(why)),

@@ -110,11 +110,27 @@ impl Queue {
     pub(super) fn submit(&mut self, job: &Job<'_>, frames: Vec<Input<'_>>) -> Result<(), DeviceError> {
         let submitted = self.try_submit(job, frames);
         if submitted.is_err() {
-            // What was queued must not use memory that is about to be used for something else.
-            let _ = core::finish(&self.queue);
-            self.running = None;
+            self.settle();
         }
         submitted
+    }
+
+    /// Waits for what has been queued: it must not use memory that is about to be used for something else. `clFinish` would wait
+    /// for ever for a device that hangs.
+    fn settle(&mut self) {
+        let mut end = Event::null();
+        let marked = core::enqueue_marker_with_wait_list(&self.queue, NO_WAIT, Some(&mut end), None);
+        match marked.and_then(|()| core::flush(&self.queue)) {
+            // Commands that failed have ended, too.
+            Ok(()) => drop(self.wait(&end)),
+            // Nobody knows what still goes on.
+            Err(_) => std::mem::forget(self.memory.take()),
+        }
+    }
+
+    /// Gives back the memory that launches use: some drivers find out that there is too little of it only when it is used.
+    pub(super) fn release(&mut self) {
+        self.memory = None;
     }
 
     fn try_submit(&mut self, job: &Job<'_>, frames: Vec<Input<'_>>) -> Result<(), DeviceError> {
