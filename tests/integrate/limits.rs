@@ -93,6 +93,23 @@ fn another_output_root_and_force_integrate_again() {
 }
 
 #[test]
+fn a_task_that_comes_again_is_found_done_and_records_keep_their_order() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=8"]);
+    let tasks: Vec<&str> = tasks.lines().filter(|line| line.contains("\"type\":\"task\"")).collect();
+    let note = r#"{"type":"note","v":1}"#;
+    let input = [tasks[0], tasks[0], tasks[1], note, tasks[2]].map(|line| format!("{line}\n")).concat();
+    let ran = run("ai-integrate", &["--threads", "1"], &input).good();
+    let kinds: Vec<String> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|record| format!("{} {}", record["type"].as_str().unwrap(), record["skipped"]))
+        .collect();
+    assert_eq!(kinds, ["result false", "result true", "result false", "note null", "result false"]);
+}
+
+#[test]
 fn times_and_threads_beyond_all_measure_are_no_bug() {
     let site = Site::new(&small());
     let tasks = site.plan("out", &["--by", "scan"]);

@@ -1,7 +1,8 @@
 //! ai-integrate: task records in, result records out, and parts below the output root.
 //!
 //! An engine takes a task at a time. Its readers make windows of frames ready, its threads decode and
-//! integrate them; rows go into the part in the order of the frames.
+//! integrate them; rows go into the part in the order of the frames. A thread of its own makes the part durable while the
+//! next task's frames are integrated.
 
 mod aboard;
 mod ahead;
@@ -16,6 +17,7 @@ mod memory;
 mod monitor;
 mod offload;
 mod pass;
+mod settle;
 mod sources;
 mod tally;
 mod task;
@@ -34,7 +36,8 @@ use records::Record;
 
 use args::Args;
 use offload::Offload;
-use task::{Progress, Runner};
+use settle::{Integrated, Progress, Settling};
+use task::Runner;
 
 /// No machine has as many cores; beyond lies what brings one down.
 const MOST_THREADS: usize = 1024;
@@ -73,8 +76,14 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     pool.map_err(|why| Stop::fatal("threads", why))?;
     let runner = Runner::new(filter, &args, &offload, threads);
     let drain = Drain::default();
+    let settle = |task: Integrated| {
+        let _bug = HaltOnPanic(filter);
+        let progress = task.settle(filter, args.strict).inspect_err(|stop| filter.halt(stop))?;
+        drain.note(progress);
+        Ok(())
+    };
     thread::scope(|scope| {
-        let engine = |number| engine(&runner, number, &input, filter, &drain).inspect_err(|stop| filter.halt(stop));
+        let engine = |number| engine(&runner, number, &input, filter, &settle).inspect_err(|stop| filter.halt(stop));
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
         let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
         let others = others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.halt(stop))?;
@@ -95,23 +104,38 @@ fn environment(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Tasks, one after the other, until there is none left, or another engine has stopped.
+/// Tasks, one after the other, until there is none left, or another engine has stopped. While a task is integrated, a thread
+/// settles the one before it.
 fn engine(
     runner: &Runner<'_>,
     number: usize,
     input: &Mutex<Input>,
     filter: &Filter,
-    drain: &Drain,
+    settle: &(impl Fn(Integrated) -> Result<(), Stop> + Sync),
 ) -> Result<(), Stop> {
     let _bug = HaltOnPanic(filter);
-    loop {
-        let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
-        match record {
-            None => return Ok(()),
-            Some(Record::Task(task)) => drain.note(runner.run(*task, number)?),
-            Some(other) => filter.emit(&other)?,
+    thread::scope(|scope| {
+        let mut before: Option<Settling<'_>> = None;
+        loop {
+            let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
+            match record {
+                Some(Record::Task(task)) => {
+                    before
+                        .take_if(|before| !runner.forces() && before.overlaps(&task))
+                        .map_or(Ok(()), Settling::wait)?;
+                    let integrated = runner.integrate(*task, number)?;
+                    before.take().map_or(Ok(()), Settling::wait)?;
+                    before = integrated.map(|task| Settling::begin(scope, task, settle)).transpose()?;
+                }
+                // Records keep their order.
+                Some(other) => {
+                    before.take().map_or(Ok(()), Settling::wait)?;
+                    filter.emit(&other)?;
+                }
+                None => return before.map_or(Ok(()), Settling::wait),
+            }
         }
-    }
+    })
 }
 
 /// Held by an engine: should it panic, the others must not go on for hours before anybody hears of it.

@@ -1,12 +1,12 @@
-//! One task, from what is done already to its result records, one a recipe.
+//! One task, from what is done already to the sums of its frames.
 
 use std::time::Instant;
 
 use integrator::PixelType;
 use integrator::opencl::DeviceError;
 use manners::{Filter, Stop};
-use patterns::part;
-use records::{Absent, Acquisition, Fail, Spans, Task, TaskResult};
+use patterns::part::{self, PartWriter};
+use records::{Acquisition, Fail, Spans, Task};
 
 use crate::aboard::Berth;
 use crate::args::Args;
@@ -16,8 +16,9 @@ use crate::job::Job;
 use crate::memory;
 use crate::offload::Offload;
 use crate::pass::Pass;
+use crate::settle::Integrated;
 use crate::sources::Sources;
-use crate::tally::{Tally, told};
+use crate::tally::Tally;
 use crate::window::assembled_at_a_time;
 use crate::work::Windows;
 
@@ -31,16 +32,6 @@ pub struct Runner<'a> {
     offload: &'a Offload,
     threads: usize,
     methods: Methods,
-    host: String,
-}
-
-/// How far a task got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Whether frames were integrated.
-    pub some: bool,
-    /// Whether the filter was asked to drain before the end.
-    pub cut_short: bool,
 }
 
 /// Why a task can't be done.
@@ -52,22 +43,25 @@ pub struct Refusal {
     pub retryable: bool,
 }
 
-/// What a task's windows came to, and the digest of each recipe's part.
-type Integrated = (Tally, Vec<Option<String>>);
+/// What a task's windows came to, and the part of each recipe, with all rows in it.
+type Summed = (Tally, Vec<Option<PartWriter>>);
 
 impl<'a> Runner<'a> {
     /// A runner whose tasks take `threads` threads each.
     pub fn new(filter: &'a Filter, args: &'a Args, offload: &'a Offload, threads: usize) -> Self {
-        let host =
-            nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
-        Self { filter, args, offload, threads, methods: Methods::default(), host }
+        Self { filter, args, offload, threads, methods: Methods::default() }
     }
 
-    /// Does a task, by the engine of this number, and emits its results, or what kept it from being done.
+    /// Whether nothing counts as done.
+    pub fn forces(&self) -> bool {
+        self.args.force
+    }
+
+    /// Integrates a task's frames, by the engine of this number. `None` where it can't be done, which is told.
     ///
     /// # Errors
     /// A part can't be written; a signal; what [`Filter::emit`] says.
-    pub fn run(&self, mut task: Task, engine: usize) -> Result<Progress, Stop> {
+    pub fn integrate(&self, mut task: Task, engine: usize) -> Result<Option<Integrated>, Stop> {
         let began = Instant::now();
         if let Some(out) = &self.args.out {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
@@ -80,51 +74,20 @@ impl<'a> Runner<'a> {
                 Err(refusal) => self.refuse(&task, refusal, is_of_several)?,
             }
         }
-        let Some(first) = jobs.first() else { return Ok(Progress::default()) };
+        let Some(first) = jobs.first() else { return Ok(None) };
         let todo: Vec<Spans> = jobs.iter().map(|job| job.todo.clone()).collect();
         let windows = Windows::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().expect(windows.frames() as u64, "frames");
         let berth = self.berth(engine, &first.task, &windows);
-        let (mut tally, digests) = match windows.count() {
-            0 => (Tally::of(jobs.len()), vec![None; jobs.len()]),
-            _ => match self.integrate(&jobs, &windows, berth.as_ref())? {
+        let (tally, parts) = match windows.count() {
+            0 => (Tally::of(jobs.len()), jobs.iter().map(|_| None).collect()),
+            _ => match self.sum(&jobs, &windows, berth.as_ref())? {
                 Some(done) => done,
-                None => self.integrate(&jobs, &windows, None)?.expect("the processor is trusted"),
+                None => self.sum(&jobs, &windows, None)?.expect("the processor is trusted"),
             },
         };
-        tally.tell(self.filter, &first.task)?;
-        if self.args.strict && !first.absent.is_empty() {
-            self.filter.mark_failed();
-        }
         let device = berth.map_or_else(String::new, |berth| berth.label);
-        let orphans = self.orphans(&first.task, windows.orphans(&todo))?;
-        let progress = Progress { some: tally.has_done(), cut_short: tally.frames() < windows.frames() };
-        tally.seconds.wall = began.elapsed().as_secs_f64();
-        let mut shares = tally.shares(|recipe| windows.frames_of(recipe).next().is_some()).into_iter();
-        for (recipe, (job, part_digest)) in jobs.into_iter().zip(digests).enumerate() {
-            let (read_bytes, seconds) = shares.next().unwrap_or_default();
-            let done: Spans = tally.done(recipe).iter().copied().collect();
-            let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
-            let (engine, sent_bytes) = tally.engine(recipe);
-            let skipped = windows.frames_of(recipe).next().is_none();
-            let missing = job.absent.into_iter().chain(tally.missing(&job.todo)).chain(within(&orphans, &job.todo));
-            let result = TaskResult {
-                task: job.task,
-                done,
-                missing: missing.collect(),
-                skipped,
-                part_digest,
-                read_bytes,
-                seconds,
-                sent_bytes,
-                device: if engine == "cpu" { engine.to_owned() } else { device.clone() },
-                engine: engine.to_owned(),
-                way: if skipped { String::new() } else { tally.way() },
-                host: self.host.clone(),
-            };
-            self.filter.emit(&result.into())?;
-        }
-        Ok(progress)
+        Ok(Some(Integrated { began, jobs, windows, tally, parts, device }))
     }
 
     /// The task can't be done, or not by one of its recipes.
@@ -132,17 +95,6 @@ impl<'a> Runner<'a> {
         let about = task.acquisition.file.display().to_string();
         let error = if is_of_several { format!("for {}: {why}", task.final_file.display()) } else { why };
         self.filter.fail(Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() })
-    }
-
-    /// Frames that no source of the task holds, though none of them is known to be absent.
-    fn orphans(&self, task: &Task, orphans: Spans) -> Result<Option<Absent>, Stop> {
-        if orphans.is_empty() {
-            return Ok(None);
-        }
-        let error = format!("frames {}: no source of the task holds them", told(&orphans));
-        let about = task.acquisition.file.display().to_string();
-        self.filter.fail(Fail { id: task.id.clone(), about, error, ..Fail::default() })?;
-        Ok(Some(Absent { range: orphans, reason: "no source".to_owned() }))
     }
 
     /// The engine's device, if it has one and there is something to do.
@@ -156,8 +108,8 @@ impl<'a> Runner<'a> {
     }
 
     /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. What they came
-    /// to, and the parts' digests; `None` where the device has turned out to be wrong, and nothing is kept.
-    fn integrate(&self, jobs: &[Job], windows: &Windows, berth: Option<&Berth>) -> Result<Option<Integrated>, Stop> {
+    /// to; `None` where the device has turned out to be wrong, and nothing is kept.
+    fn sum(&self, jobs: &[Job], windows: &Windows, berth: Option<&Berth>) -> Result<Option<Summed>, Stop> {
         let mut tally = Tally::of(jobs.len());
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(jobs.len());
@@ -207,18 +159,7 @@ impl<'a> Runner<'a> {
                 return Ok(None);
             }
         }
-        let began = Instant::now();
-        let finished = parts.into_iter().zip(jobs).enumerate().map(|(recipe, (part, job))| {
-            let (done, lost) = (tally.done(recipe), tally.lost().and(&job.todo));
-            let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else { return Ok(None) };
-            if done.len() < windows.frames_of(recipe).count() {
-                part.rename(&job.part_name(&done.iter().copied().collect(), &lost)).map_err(cannot_write)?;
-            }
-            part.finish().map(Some).map_err(cannot_write)
-        });
-        let digests = finished.collect::<Result<_, _>>()?;
-        tally.seconds.write += began.elapsed().as_secs_f64();
-        Ok(Some((tally, digests)))
+        Ok(Some((tally, parts)))
     }
 }
 
@@ -228,9 +169,4 @@ fn decoded_bytes(scan: &Acquisition, batch: usize) -> u64 {
     let frame = rows * columns * scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
     let is_whole = scan.chunk.is_empty() || scan.chunk == [1, rows, columns];
     frame * if is_whole { 1 } else { assembled_at_a_time(frame as usize, batch) as u64 }
-}
-
-fn within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
-    let Absent { range, reason } = absent.as_ref()?;
-    Some(Absent { range: range.and(todo), reason: reason.clone() }).filter(|absent| !absent.range.is_empty())
 }

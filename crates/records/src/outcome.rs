@@ -56,7 +56,7 @@ pub struct Seconds {
     pub integrate: f64,
     /// Writing, syncing and renaming the part.
     pub write: f64,
-    /// From the task's start to its end.
+    /// From the task's start to its end. The end of one task and the start of the next may overlap.
     pub wall: f64,
 }
 

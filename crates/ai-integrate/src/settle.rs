@@ -1,0 +1,163 @@
+//! What follows once a task's frames are integrated: its parts take their places, and its results are told. To make a file
+//! durable is to wait, and the next task's frames need not wait with it.
+
+use std::panic::resume_unwind;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Instant;
+
+use manners::{Filter, Stop};
+use patterns::part::PartWriter;
+use records::{Absent, Fail, Spans, Task, TaskResult};
+
+use crate::job::Job;
+use crate::tally::{Tally, told};
+use crate::work::Windows;
+
+/// A task whose frames are integrated, and whose parts are not in their places yet.
+pub struct Integrated {
+    /// When it was begun.
+    pub began: Instant,
+    /// Its recipes.
+    pub jobs: Vec<Job>,
+    /// The frames that there were to do.
+    pub windows: Windows,
+    /// What they came to.
+    pub tally: Tally,
+    /// By recipe, the part that holds its rows; none where there was nothing to do.
+    pub parts: Vec<Option<PartWriter>>,
+    /// What the results call the device, if there was one.
+    pub device: String,
+}
+
+/// How far a task got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether frames were integrated.
+    pub some: bool,
+    /// Whether the filter was asked to drain before the end.
+    pub cut_short: bool,
+}
+
+impl Integrated {
+    /// Finishes the parts, and emits what was lost and the results, one a recipe. With `strict`, frames that are known to be
+    /// absent are a failure.
+    ///
+    /// # Errors
+    /// A part can't be written; what [`Filter::emit`] says.
+    pub fn settle(mut self, filter: &Filter, strict: bool) -> Result<Progress, Stop> {
+        let digests = self.finish_parts()?;
+        let first = &self.jobs[0];
+        self.tally.tell(filter, &first.task)?;
+        if strict && !first.absent.is_empty() {
+            filter.mark_failed();
+        }
+        let todo: Vec<Spans> = self.jobs.iter().map(|job| job.todo.clone()).collect();
+        let orphans = tell_orphans(filter, &first.task, self.windows.orphans(&todo))?;
+        let progress = Progress { some: self.tally.has_done(), cut_short: self.tally.frames() < self.windows.frames() };
+        self.tally.seconds.wall = self.began.elapsed().as_secs_f64();
+        let Self { jobs, windows, tally, device, .. } = self;
+        let has_work = |recipe| windows.frames_of(recipe).next().is_some();
+        let shares = tally.shares(has_work);
+        for (recipe, ((job, part_digest), (read_bytes, seconds))) in
+            jobs.into_iter().zip(digests).zip(shares).enumerate()
+        {
+            let done: Spans = tally.done(recipe).iter().copied().collect();
+            let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
+            let (engine, sent_bytes) = tally.engine(recipe);
+            let skipped = !has_work(recipe);
+            let missing = job.absent.into_iter().chain(tally.missing(&job.todo)).chain(within(&orphans, &job.todo));
+            let result = TaskResult {
+                task: job.task,
+                done,
+                missing: missing.collect(),
+                skipped,
+                part_digest,
+                read_bytes,
+                seconds,
+                sent_bytes,
+                device: if engine == "cpu" { engine.to_owned() } else { device.clone() },
+                engine: engine.to_owned(),
+                way: if skipped { String::new() } else { tally.way() },
+                host: host(),
+            };
+            filter.emit(&result.into())?;
+        }
+        Ok(progress)
+    }
+
+    /// Makes the parts durable and puts them in their places, by the names of the frames that they hold. Their digests, by recipe.
+    fn finish_parts(&mut self) -> Result<Vec<Option<String>>, Stop> {
+        let began = Instant::now();
+        let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.jobs).enumerate();
+        let finished = parts.map(|(recipe, (part, job))| {
+            let (done, lost) = (self.tally.done(recipe), self.tally.lost().and(&job.todo));
+            let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else { return Ok(None) };
+            if done.len() < self.windows.frames_of(recipe).count() {
+                part.rename(&job.part_name(&done.iter().copied().collect(), &lost))?;
+            }
+            part.finish().map(Some)
+        });
+        let digests = finished.collect::<Result<_, _>>().map_err(|why| Stop::fatal("part", why))?;
+        self.tally.seconds.write += began.elapsed().as_secs_f64();
+        Ok(digests)
+    }
+}
+
+/// A task that a thread of its own settles.
+pub struct Settling<'a> {
+    scan: String,
+    range: Spans,
+    thread: ScopedJoinHandle<'a, Result<(), Stop>>,
+}
+
+impl<'a> Settling<'a> {
+    /// Has a new thread settle the task by `settle`.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn begin<'e>(
+        scope: &'a Scope<'a, 'e>,
+        task: Integrated,
+        settle: &'a (impl Fn(Integrated) -> Result<(), Stop> + Sync),
+    ) -> Result<Self, Stop> {
+        let Task { scan, range, .. } = task.jobs[0].task.clone();
+        let thread = Builder::new().name("settle".to_owned()).spawn_scoped(scope, move || settle(task));
+        thread.map(|thread| Self { scan, range, thread }).map_err(|why| Stop::fatal("threads", why))
+    }
+
+    /// Whether the other task has frames of this one: what is done of them is known once this is settled.
+    pub fn overlaps(&self, other: &Task) -> bool {
+        self.scan == other.scan && !self.range.and(&other.range).is_empty()
+    }
+
+    /// Waits until it is settled.
+    ///
+    /// # Errors
+    /// Those of settling.
+    ///
+    /// # Panics
+    /// Where settling did.
+    pub fn wait(self) -> Result<(), Stop> {
+        self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+/// Frames that no source of the task holds, though none of them is known to be absent.
+fn tell_orphans(filter: &Filter, task: &Task, orphans: Spans) -> Result<Option<Absent>, Stop> {
+    if orphans.is_empty() {
+        return Ok(None);
+    }
+    let error = format!("frames {}: no source of the task holds them", told(&orphans));
+    let about = task.acquisition.file.display().to_string();
+    filter.fail(Fail { id: task.id.clone(), about, error, ..Fail::default() })?;
+    Ok(Some(Absent { range: orphans, reason: "no source".to_owned() }))
+}
+
+fn within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
+    let Absent { range, reason } = absent.as_ref()?;
+    Some(Absent { range: range.and(todo), reason: reason.clone() }).filter(|absent| !absent.range.is_empty())
+}
+
+fn host() -> String {
+    nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+}
