@@ -3,6 +3,8 @@
 //! A group of lists: `frames`, rising; `starts`, where the bins of each frame begin, and after the last
 //! the end; and for each of these entries `bins`, `norm`, `norm_sq` and `count`.
 
+use std::ops::Range;
+
 use hdf5::{Dataset, Group, Result};
 
 use crate::table::{Table, read_rows};
@@ -73,12 +75,24 @@ impl ExceptionsWriter {
     }
 }
 
+/// Entries that are read at a time, about.
+const ENTRIES_AT_ONCE: u64 = 1 << 16;
+
 /// Exceptions of an open file.
 pub(crate) struct Exceptions {
     frames: Vec<u64>,
     starts: Vec<u64>,
     bins: Dataset,
     weights: [Dataset; 3],
+    read: Entries,
+}
+
+/// The entries of some neighbouring frames.
+#[derive(Default)]
+struct Entries {
+    range: Range<usize>,
+    bins: Vec<u32>,
+    weights: [Vec<f64>; 3],
 }
 
 impl Exceptions {
@@ -89,24 +103,42 @@ impl Exceptions {
         if starts.len() != frames.len() + 1 {
             return Err(format!("{} starts of {} exceptions: expected one more", starts.len(), frames.len()).into());
         }
+        if starts.windows(2).any(|pair| pair[0] > pair[1]) {
+            return Err("starts of exceptions that do not rise".into());
+        }
         let weights = [group.dataset(NORM)?, group.dataset(NORM_SQ)?, group.dataset(COUNT)?];
-        Ok(Self { frames, starts, bins: group.dataset(BINS)?, weights })
+        Ok(Self { frames, starts, bins: group.dataset(BINS)?, weights, read: Entries::default() })
     }
 
-    /// A frame's own weights, if it has any.
-    pub fn of(&self, frame: u64, shared: &Weights) -> Result<Option<Weights>> {
+    /// A frame's own weights, if it has any. Those of the frames behind it that one read may well take are read with it.
+    pub fn of(&mut self, frame: u64, shared: &Weights) -> Result<Option<Weights>> {
         let Ok(index) = self.frames.binary_search(&frame) else { return Ok(None) };
-        let entries = self.starts[index] as usize..self.starts[index + 1] as usize;
+        let wanted = self.starts[index] as usize..self.starts[index + 1] as usize;
+        if wanted.start < self.read.range.start || wanted.end > self.read.range.end {
+            let most = self.starts[index] + ENTRIES_AT_ONCE;
+            let behind = self.starts.partition_point(|&start| start <= most) - 1;
+            let end = self.starts[behind.max(index + 1)] as usize;
+            self.read = self.entries(wanted.start..end)?;
+        }
+        let values = wanted.start - self.read.range.start..wanted.end - self.read.range.start;
         let mut own = shared.clone();
-        let bins: Vec<u32> = read_rows(&self.bins, entries.clone())?;
         let Weights { norm, norm_sq, count } = &mut own;
-        for (target, dataset) in [norm, norm_sq, count].into_iter().zip(&self.weights) {
-            let values: Vec<f64> = read_rows(dataset, entries.clone())?;
-            for (&bin, value) in bins.iter().zip(values) {
-                *target.get_mut(bin as usize).ok_or("an exception in a bin that is not there")? = value;
+        for (target, weights) in [norm, norm_sq, count].into_iter().zip(&self.read.weights) {
+            for (&bin, value) in self.read.bins[values.clone()].iter().zip(&weights[values.clone()]) {
+                *target.get_mut(bin as usize).ok_or("an exception in a bin that is not there")? = *value;
             }
         }
         Ok(Some(own))
+    }
+
+    fn entries(&self, range: Range<usize>) -> Result<Entries> {
+        let [norm, norm_sq, count] = &self.weights;
+        let weights = |dataset| read_rows(dataset, range.clone());
+        Ok(Entries {
+            bins: read_rows(&self.bins, range.clone())?,
+            weights: [weights(norm)?, weights(norm_sq)?, weights(count)?],
+            range,
+        })
     }
 }
 
@@ -128,9 +160,30 @@ mod tests {
         writer.push(7, &shared, &shared).unwrap();
         writer.flush().unwrap();
         assert_eq!(h5::read_list::<u32>(&file.group(GROUP).unwrap(), BINS).unwrap(), [1]);
-        let exceptions = Exceptions::open(&file).unwrap();
+        let mut exceptions = Exceptions::open(&file).unwrap();
         assert_eq!(exceptions.of(4, &shared).unwrap(), Some(own));
         assert_eq!(exceptions.of(5, &shared).unwrap(), None);
         assert_eq!(exceptions.of(7, &shared).unwrap(), Some(shared));
+    }
+
+    #[test]
+    fn entries_are_read_many_at_a_time_in_any_order_of_the_frames() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = h5::create(&directory.path().join("a.h5"), 0).unwrap();
+        let bins = 1 << 14;
+        let shared = Weights { norm: vec![1.0; bins], norm_sq: vec![1.0; bins], count: vec![1.0; bins] };
+        // More than one read holds, of all lengths: the frame's number in its first bins.
+        let own = |frame: u64| {
+            let mut own = shared.clone();
+            own.norm[..frame as usize * 1000].fill(frame as f64 + 1.0);
+            own
+        };
+        let mut writer = ExceptionsWriter::create(&file).unwrap();
+        (0..17).for_each(|frame| writer.push(frame, &own(frame), &shared).unwrap());
+        writer.flush().unwrap();
+        let mut exceptions = Exceptions::open(&file).unwrap();
+        for frame in (0..17).chain([3, 16, 0, 15, 1]) {
+            assert!(exceptions.of(frame, &shared).unwrap() == Some(own(frame)), "{frame}");
+        }
     }
 }

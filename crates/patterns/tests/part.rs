@@ -29,7 +29,7 @@ fn what_was_put_in_comes_out() {
     assert_eq!(part.status[2], Status::Corrupt);
     let mut read = part.open().unwrap();
     for index in [4, 0, 1, 2, 3] {
-        let (read, written) = (read.row(index).unwrap(), &rows[index]);
+        let (read, written) = (&read.row(index).unwrap(), &rows[index]);
         assert!(read.agrees(written), "{read:?} is not {written:?}");
     }
     assert_eq!(read.row(0).unwrap().stored_digest, 109);

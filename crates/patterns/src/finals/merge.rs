@@ -91,7 +91,7 @@ impl<'a> Merge<'a> {
     }
 
     fn agreed(&mut self, frame: usize, part: usize, row: usize) -> Result<Row, Error> {
-        let first = self.row(part, row)?.clone();
+        let first = self.row(part, row)?;
         for &(other, row) in self.supply.repeated.get(&(frame as u64)).into_iter().flatten() {
             if !self.row(other, row)?.agrees(&first) {
                 let (one, two) = (self.parts[part].path.clone(), self.parts[other].path.clone());
@@ -101,7 +101,7 @@ impl<'a> Merge<'a> {
         Ok(first)
     }
 
-    fn row(&mut self, part: usize, row: usize) -> Result<&Row, Error> {
+    fn row(&mut self, part: usize, row: usize) -> Result<Row, Error> {
         let opened = match self.open.iter().position(|(open, _)| *open == part) {
             Some(at) => self.open.remove(at),
             None => (part, self.parts[part].open()?),

@@ -76,12 +76,12 @@ impl Rows<'_> {
     }
 
     /// The sums of a frame, where they are kept.
-    pub(super) fn sums(&self, frame: usize) -> Result<Option<Row>, Error> {
+    pub(super) fn sums(&mut self, frame: usize) -> Result<Option<Row>, Error> {
         let Some(signal) = &self.signal else { return Ok(None) };
-        let row = || -> hdf5::Result<Row> {
+        let mut row = || -> hdf5::Result<Row> {
             let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, frame..frame + 1)).transpose()?;
             let signal: Vec<f64> = read_rows(signal, frame..frame + 1)?;
-            let exceptions = self.exceptions.as_ref();
+            let exceptions = self.exceptions.as_mut();
             let own = exceptions.map(|all| all.of(frame as u64, &self.of.shared.weights)).transpose()?;
             Ok(Row {
                 frame: frame as u64,

@@ -15,9 +15,10 @@ pub struct Rows<'a> {
     signal: Dataset,
     variance: Option<Dataset>,
     exceptions: Exceptions,
-    /// Which rows were read last, and these rows.
+    /// Which rows were read last, and their sums.
     block: Range<usize>,
-    rows: Vec<Row>,
+    signals: Vec<f64>,
+    variances: Option<Vec<f64>>,
     /// Declared last: closed after its datasets.
     _file: h5::Open,
 }
@@ -39,7 +40,8 @@ impl Part {
                 variance: self.has_variance.then(|| file.dataset(row_dataset::VARIANCE)).transpose()?,
                 exceptions: Exceptions::open(&file)?,
                 block: 0..0,
-                rows: Vec::new(),
+                signals: Vec::new(),
+                variances: None,
                 _file: file,
             })
         };
@@ -48,38 +50,37 @@ impl Part {
 }
 
 impl Rows<'_> {
-    /// Row `row` of the part. Those behind it that one read may well take are read with it.
+    /// Row `row` of the part. The sums of those behind it that one read may well take are read with it.
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn row(&mut self, row: usize) -> Result<&Row, Error> {
+    pub fn row(&mut self, row: usize) -> Result<Row, Error> {
+        let hdf5 = Error::hdf5(&self.part.path);
         if !self.block.contains(&row) {
-            let end = row + table::rows_of_block::<f64>(&self.part.shared.axes.shape());
-            let block = row..end.min(self.part.frames.len());
-            self.rows = self.read(block.clone()).map_err(Error::hdf5(&self.part.path))?;
-            self.block = block;
+            self.read(row).map_err(&hdf5)?;
         }
-        Ok(&self.rows[row - self.block.start])
+        let (part, bins) = (self.part, self.part.shared.axes.bins());
+        let values = (row - self.block.start) * bins..(row - self.block.start + 1) * bins;
+        // A frame without sums is stored as NaN throughout.
+        let sums = Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
+        Ok(Row {
+            frame: part.frames[row],
+            status: part.status[row],
+            stored_digest: part.stored_digest[row],
+            monitor: part.monitor[row],
+            signal: sums.map(<[f64]>::to_vec).unwrap_or_default(),
+            variance: self.variances.as_ref().filter(|_| sums.is_some()).map(|variances| variances[values].to_vec()),
+            exception: self.exceptions.of(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
+        })
     }
 
-    fn read(&self, range: Range<usize>) -> hdf5::Result<Vec<Row>> {
-        let (part, bins) = (self.part, self.part.shared.axes.bins());
-        let signal: Vec<f64> = read_rows(&self.signal, range.clone())?;
-        let variance = self.variance.as_ref().map(|dataset| read_rows::<f64>(dataset, range.clone())).transpose()?;
-        let row = |row: usize| {
-            let values = (row - range.start) * bins..(row - range.start + 1) * bins;
-            // A frame without sums is stored as NaN throughout.
-            let sums = Some(&signal[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
-            Ok(Row {
-                frame: part.frames[row],
-                status: part.status[row],
-                stored_digest: part.stored_digest[row],
-                monitor: part.monitor[row],
-                signal: sums.map(<[f64]>::to_vec).unwrap_or_default(),
-                variance: variance.as_ref().filter(|_| sums.is_some()).map(|variance| variance[values].to_vec()),
-                exception: self.exceptions.of(part.frames[row], &part.shared.weights)?,
-            })
-        };
-        range.clone().map(row).collect()
+    fn read(&mut self, first: usize) -> hdf5::Result<()> {
+        let end = first + table::rows_of_block::<f64>(&self.part.shared.axes.shape());
+        let block = first..end.min(self.part.frames.len());
+        self.block = 0..0;
+        self.signals = read_rows(&self.signal, block.clone())?;
+        self.variances = self.variance.as_ref().map(|dataset| read_rows(dataset, block.clone())).transpose()?;
+        self.block = block;
+        Ok(())
     }
 }
