@@ -1,6 +1,7 @@
 //! Sigma clipping.
 
 use super::BinSums;
+use super::logarithm::ln;
 use super::work::Work;
 use crate::plan::ErrorModel;
 
@@ -42,5 +43,5 @@ pub(super) fn reduce(
 /// Chauvenet's criterion: how many standard deviations off one of `count` pixels may be by chance. At least three
 /// pixels are taken to be there.
 fn chauvenet(count: f64) -> f64 {
-    (2. * (count.max(3.) / std::f64::consts::TAU.sqrt()).ln()).sqrt()
+    (2. * ln(count.max(3.) / std::f64::consts::TAU.sqrt())).sqrt()
 }

@@ -15,6 +15,7 @@
 mod by_bin;
 mod clip;
 pub(crate) mod lanes;
+mod logarithm;
 mod quantile;
 pub(crate) mod work;
 
