@@ -22,13 +22,23 @@ fn faulty(folder: &Path) -> PathBuf {
 /// What came of a run on a device with this fault, which a variable says more of; the digest of its final, and that of the
 /// processor's.
 fn with_fault(fault: &str, more: (&str, &str), flags: &[&str]) -> Option<(Ran, String, String)> {
+    of_recipe_with_fault(&[], fault, more, flags)
+}
+
+/// The same by other settings than the defaults.
+fn of_recipe_with_fault(
+    recipe: &[&str],
+    fault: &str,
+    more: (&str, &str),
+    flags: &[&str],
+) -> Option<(Ran, String, String)> {
     if !driver::is_there() {
         return None;
     }
     let site = Site::new(&small());
     let library = faulty(&site.path("."));
     let variables = [("FAULT", fault), more, ("AZPIPE_OPENCL_LIBRARY", library.to_str().expect("UTF-8"))];
-    let tasks = site.plan("out", &["--by", "frames=6"]);
+    let tasks = site.plan("out", &[recipe, &["--by", "frames=6"]].concat());
     let arguments = [&["--engine", "opencl", "--device", "0", "--threads", "1"], flags].concat();
     let ran = driver::integrate(&arguments, &tasks, &variables).good();
     let digest = |results: &str| {
@@ -36,7 +46,7 @@ fn with_fault(fault: &str, more: (&str, &str), flags: &[&str]) -> Option<(Ran, S
         gathered.records("summary")[0]["data_digest"].as_str().expect("a digest").to_owned()
     };
     let found = digest(&ran.stdout);
-    let expected = digest(&driver::integrate(&["--engine", "cpu"], &site.plan("cpu", &[]), &[]).good().stdout);
+    let expected = digest(&driver::integrate(&["--engine", "cpu"], &site.plan("cpu", recipe), &[]).good().stdout);
     Some((ran, found, expected))
 }
 
@@ -60,6 +70,19 @@ fn a_device_that_is_wrong_is_found_out_and_nothing_of_it_is_kept() {
     assert!(ran.stderr.contains("wrong sums of frame"), "{}", ran.stderr);
     assert_eq!(engines(&ran), ["cpu"; 4]);
     assert_eq!(found, expected);
+}
+
+#[test]
+fn clipping_is_left_to_the_processor_where_a_device_is_lost_wrong_or_short_of_memory() {
+    let recipe = ["--sigma-clip", "4"];
+    let faults = [("lost", ("CODE", "-36"), 2), ("wrong", ("CODE", ""), 0), ("memory", ("MOST", "3000000"), 4)];
+    for (fault, more, most) in faults {
+        let flags = ["--verify", "6", "--batch-frames", "64"];
+        let Some((ran, found, expected)) = of_recipe_with_fault(&recipe, fault, more, &flags) else { return };
+        let by_device = engines(&ran).iter().filter(|engine| *engine == "opencl").count();
+        assert!(by_device <= most && (fault != "memory" || by_device == 4), "{fault}: {:?}", engines(&ran));
+        assert_eq!(found, expected, "{fault}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -109,10 +109,36 @@ fn what_is_not_for_devices_is_done_by_the_processor_which_is_said_once() {
         return;
     }
     let site = Site::new(&small());
-    let tasks = site.plan("out", &["--by", "frames=8", "--split", "no", "--sigma-clip", "3"]);
+    let tasks = site.plan("out", &["--by", "frames=8", "--split", "no", "--median", "50"]);
     let ran = driver::integrate(&["--engine", "opencl"], &tasks, &[]).good();
     assert!(ran.records("result").iter().all(|result| result["engine"] == "cpu" && result["device"] == "cpu"));
-    assert_eq!(ran.stderr.matches("not made for clipping").count(), 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("not made for medians").count(), 1, "{}", ran.stderr);
+}
+
+#[test]
+fn clipped_patterns_and_azimuthal_errors_are_the_bytes_of_the_processor() {
+    if !driver::is_there() {
+        return;
+    }
+    let site = Site::new(&small());
+    let recipes: [&[&str]; 3] = [
+        &["--split", "no", "--sigma-clip", "3", "--error-model", "azimuthal"],
+        &["--sigma-clip", "chauvenet", "--npt-azim", "12", "--split", "bbox"],
+        &["--error-model", "azimuthal"],
+    ];
+    for (number, recipe) in recipes.iter().enumerate() {
+        let plan = |out: &str| site.plan(&format!("{out}{number}"), &[recipe, &["--by", "frames=5"][..]].concat());
+        let expected = digest(driver::integrate(&["--engine", "cpu"], &plan("cpu"), &[]));
+        let flags = ["--engine", "opencl", "--threads", "1", "--batch-frames", "4", "--verify", "2"];
+        let found = driver::integrate(&flags, &plan("opencl"), &[]).good();
+        for result in found.records("result") {
+            assert_eq!(result["engine"], "opencl", "{result}");
+            let bytes = |name: &str| result[name].as_f64().expect("bytes");
+            assert!((1.0..1.1).contains(&(bytes("sent_bytes") / bytes("read_bytes"))), "{result}");
+        }
+        assert_eq!(found.stderr, "");
+        assert_eq!(digest(found), expected, "{recipe:?}");
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub fn integrate_on(device: &Arc<Device>, case: &Case) -> Pattern {
     let stored = Stored { bytes: &chunk, filter_mask: 0 };
     let mut queues = Queues::new(device.clone(), 1).unwrap();
     let together = Together::new(vec![&integrator]);
+    assert_eq!(together.not_for_devices(device).count(), 0);
     let sums = together.batch_on(&mut queues, &decoder, &[stored], &mut Scratch::default()).unwrap();
     assert_eq!(queues.disputed(), 0);
     pattern(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0))

@@ -66,9 +66,12 @@ impl<'a> Aboard<'a> {
         numbers: &[u64],
         scratch: &mut Scratch,
     ) -> Option<Result<Batch, DeviceError>> {
-        let left_out: Vec<usize> = together.not_for_devices().map(|(recipe, _)| recipe).collect();
+        let berth = self.berth.filter(|_| !frames.is_empty())?;
+        let left_out: Vec<usize> = together.not_for_devices(&berth.device).map(|(recipe, _)| recipe).collect();
         let recipes: Vec<usize> = (0..together.integrators().len()).filter(|at| !left_out.contains(at)).collect();
-        let berth = self.berth.filter(|_| !frames.is_empty() && !recipes.is_empty())?;
+        if recipes.is_empty() {
+            return None;
+        }
         let queues = match self.queues.take() {
             Some(queues) => Ok(queues),
             None => Queues::new(berth.device.clone(), berth.queues),

@@ -123,7 +123,8 @@ impl<'a> Runner<'a> {
         let passes = Pass::all(jobs, windows);
         let sources = Sources::new(scan, &passes[0].together, windows, MOST_OPEN / usize::from(self.args.engines));
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        for (_, why) in passes.iter().flat_map(|pass| pass.together.not_for_devices()).filter(|_| berth.is_some()) {
+        let left_out = |device| passes.iter().flat_map(move |pass| pass.together.not_for_devices(device));
+        for (_, why) in berth.iter().flat_map(|berth| left_out(&berth.device)) {
             self.offload.say(self.filter, "OpenCL", format_args!("not made for {why}"));
         }
         let crew = Crew { filter: self.filter, threads, batch, passes: &passes, berth, sources: &sources, windows };

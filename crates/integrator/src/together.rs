@@ -3,7 +3,7 @@
 use std::io;
 
 use frames::store::{Chunk, Coding};
-use kernels::{DecodeError, Invalid, Pipeline, Plan, Scratch, Stored, Sums, opencl};
+use kernels::{DecodeError, Pipeline, Scratch, Stored, Sums, Target, opencl};
 
 use crate::Error;
 use crate::assemble::{AssembleError, Assembler};
@@ -66,14 +66,18 @@ impl<'a> Together<'a> {
         frames: &[Stored<'_>],
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-        let rows = kernels::integrate_by_all(decoder, &self.plans(), frames, scratch);
-        self.with_by_bin(rows, decoder, frames, scratch)
+        kernels::integrate_all(decoder, &self.targets(), frames, scratch)
     }
 
-    /// Which recipes can't be left to an OpenCL device, and why.
-    pub fn not_for_devices(&self) -> impl Iterator<Item = (usize, &'static str)> {
-        let by_bin = |integrator: &Integrator| integrator.by_bin().map(|_| "clipping, quantiles and azimuthal errors");
-        self.integrators.iter().enumerate().filter_map(move |(at, integrator)| by_bin(integrator).map(|why| (at, why)))
+    /// Which recipes can't be left to this OpenCL device, and why.
+    pub fn not_for_devices(&self, device: &opencl::Device) -> impl Iterator<Item = (usize, &'static str)> {
+        let takes_by_bin = device.takes_by_bin();
+        let why = move |integrator: &&Integrator| match integrator.by_bin() {
+            Some(by_bin) if !by_bin.is_sums() => Some("medians and quantiles"),
+            Some(_) if !takes_by_bin => Some("clipping and azimuthal errors where a device lacks doubles"),
+            _ => None,
+        };
+        self.integrators.iter().enumerate().filter_map(move |(at, integrator)| Some((at, why(integrator)?)))
     }
 
     /// As [`Together::batch`], by an OpenCL device, but for what is not for devices; see [`opencl::Queues::integrate_by_all`].
@@ -87,31 +91,18 @@ impl<'a> Together<'a> {
         frames: &[Stored<'_>],
         scratch: &mut Scratch,
     ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
-        let rows = queues.integrate_by_all(decoder, &self.plans(), frames)?;
-        Ok(self.with_by_bin(rows, decoder, frames, scratch))
-    }
-
-    /// `rows`, the sums by those that sum pixels as they come, with those of the others between them.
-    fn with_by_bin(
-        &self,
-        rows: Vec<Result<Vec<Sums>, DecodeError>>,
-        decoder: &Decoder,
-        frames: &[Stored<'_>],
-        scratch: &mut Scratch,
-    ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-        let by_bin = |integrator: &&Integrator| {
-            let (plan, invalid) = (integrator.plan(), integrator.invalid());
-            integrator.by_bin().map(|by_bin| by_bin.integrate(decoder, plan, invalid, frames, scratch).into_iter())
+        let mut is_own = vec![false; self.integrators.len()];
+        self.not_for_devices(queues.device()).for_each(|(at, _)| is_own[at] = true);
+        let of = |own: bool| -> Vec<_> {
+            self.targets().into_iter().zip(&is_own).filter(|(_, is)| **is == own).map(|(target, _)| target).collect()
         };
-        let mut by_bin: Vec<_> = self.integrators.iter().map(by_bin).collect();
-        let all = |row: Result<Vec<Sums>, DecodeError>| {
-            // A frame's sums are taken from each list, also where it did not decode.
-            let own: Vec<_> = by_bin.iter_mut().map(|list| list.as_mut().and_then(Iterator::next)).collect();
-            let mut summed = row?.into_iter();
-            let sums = |own: Option<_>| own.unwrap_or_else(|| Ok(summed.next().expect("sums by each plan")));
-            own.into_iter().map(sums).collect()
+        let rows = queues.integrate_by_all(decoder, &of(false), frames)?;
+        let own = kernels::integrate_all(decoder, &of(true), frames, scratch);
+        let all = |(row, own): (Result<Vec<Sums>, _>, Result<Vec<Sums>, _>)| {
+            let (mut row, mut own) = (row?.into_iter(), own?.into_iter());
+            Ok(is_own.iter().flat_map(|is| if *is { own.next() } else { row.next() }).collect())
         };
-        rows.into_iter().map(all).collect()
+        Ok(rows.into_iter().zip(own).map(all).collect())
     }
 
     /// Puts a frame together whose chunks are no whole frames; see [`Assembler::frame`]. [`Together::native`] is then how it
@@ -141,9 +132,12 @@ impl<'a> Together<'a> {
         shape[0] * shape[1] * dtype.size()
     }
 
-    /// Those of the integrators that sum pixels as they come.
-    fn plans(&self) -> Vec<(&'a Plan, &'a Invalid)> {
-        let summing = self.integrators.iter().filter(|integrator| integrator.by_bin().is_none());
-        summing.map(|integrator| (integrator.plan(), integrator.invalid())).collect()
+    /// What the kernels integrate by.
+    fn targets(&self) -> Vec<Target<'a>> {
+        let target = |integrator: &&'a Integrator| {
+            let (plan, invalid, by_bin) = (integrator.plan(), integrator.invalid(), integrator.by_bin());
+            Target { plan, invalid, by_bin }
+        };
+        self.integrators.iter().map(target).collect()
     }
 }

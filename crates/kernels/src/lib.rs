@@ -21,6 +21,7 @@ mod robust;
 mod scalar;
 pub mod sections;
 mod sums;
+mod target;
 mod twofold;
 mod ways;
 
@@ -34,4 +35,5 @@ pub use plan::{ErrorModel, Plan, PlanError};
 pub use robust::{ByBin, Statistic};
 pub use scalar::accumulate;
 pub use sums::{Exception, Sums};
+pub use target::{Target, integrate_all};
 pub use ways::Ways;

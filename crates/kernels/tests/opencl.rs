@@ -1,27 +1,16 @@
 //! The kernels on an OpenCL device against the scalar kernel. Needs a driver: PoCL does; in CI its lack is a failure.
 
+#[path = "support/opencl.rs"]
+mod opencl;
 mod support;
 
-use std::sync::Arc;
-
-use kernels::opencl::{Device, DeviceError, Queues, Settings, devices};
-use kernels::{ErrorModel, Invalid, Pipeline, PixelType, Plan, Stored, Sums, accumulate};
+use kernels::opencl::{DeviceError, Queues, Settings};
+use kernels::{ErrorModel, Invalid, Pipeline, PixelType, Plan, Stored, Sums, Target, accumulate};
+use opencl::device;
 use support::{Csc, Frame, Photons, Random};
 
 /// Bitshuffle with LZ4, elements as long as pixels.
 const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
-
-/// The first device that there is.
-fn device(settings: Settings) -> Option<Arc<Device>> {
-    let found = devices().map(|all| all.into_iter().find(|device| device.unusable.is_none()));
-    match found {
-        Ok(Some(description)) => Some(Arc::new(Device::open(&description, settings).expect("a device that works"))),
-        why => {
-            assert!(std::env::var_os("CI").is_none(), "no OpenCL device ({why:?}): scripts/setup tests installs PoCL");
-            None
-        }
-    }
-}
 
 /// Work-groups of one lane, as on processors, and of many, as on GPUs; sums in doubles and in pairs of floats.
 fn all_settings() -> [Settings; 3] {
@@ -203,7 +192,7 @@ fn plans_together_give_the_bytes_of_each_alone() {
             let mut queues = Queues::new(device, 2).expect("queues");
             for _ in 0..2 {
                 let before = queues.sent_bytes();
-                let found = queues.integrate_by_all(&case.pipeline, &all, &case.stored()).expect("it works");
+                let found = queues.integrate_by_all(&case.pipeline, &targets(&all), &case.stored()).expect("it works");
                 assert_eq!(found.len(), case.frames.len());
                 for (frame, row) in found.iter().enumerate() {
                     let expected: Result<Vec<Sums>, _> = expected.iter().map(|sums| sums[frame].clone()).collect();
@@ -219,9 +208,13 @@ fn plans_together_give_the_bytes_of_each_alone() {
     }
 }
 
+fn targets<'a>(plans: &[(&'a Plan, &'a Invalid)]) -> Vec<Target<'a>> {
+    plans.iter().map(|&(plan, invalid)| Target { plan, invalid, by_bin: None }).collect()
+}
+
 /// Whether frame 1 has norms of its own, by plan.
 fn found_exceptions(queues: &mut Queues, case: &Case, plans: &[(&Plan, &Invalid)]) -> Vec<bool> {
-    let rows = queues.integrate_by_all(&case.pipeline, plans, &case.stored()[1..2]).expect("it works");
+    let rows = queues.integrate_by_all(&case.pipeline, &targets(plans), &case.stored()[1..2]).expect("it works");
     rows[0].as_ref().expect("a good chunk").iter().map(|sums| sums.exception.is_some()).collect()
 }
 

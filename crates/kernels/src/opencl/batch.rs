@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::device::{Device, DeviceMatrix};
 use super::error::DeviceError;
-use super::queue::{Aim, Input, Job, Output, Photons, Queue};
+use super::program::Method;
+use super::queue::{Aim, Found, Input, Job, Output, Photons, Queue};
 use crate::backend;
 use crate::bitmap::bits_of;
 use crate::decode::DecodeError;
@@ -15,7 +16,7 @@ use crate::invalid::Invalid;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::{Plan, Totals};
 use crate::sums::Sums;
-use crate::{Pipeline, Scratch, Stored, integrate_by_all};
+use crate::{Pipeline, Scratch, Stored, Target, integrate_all};
 
 /// The longest block, decoded, that fits into a work-group's memory.
 const LONGEST_BLOCK: usize = 8192;
@@ -112,26 +113,27 @@ impl Queues {
         invalid: &Invalid,
         frames: &[Stored<'_>],
     ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
-        let rows = self.integrate_by_all(pipeline, &[(plan, invalid)], frames)?;
+        let rows = self.integrate_by_all(pipeline, &[Target { plan, invalid, by_bin: None }], frames)?;
         Ok(rows.into_iter().map(|row| row.map(|mut sums| sums.remove(0))).collect())
     }
 
     /// Decodes frames of the pipeline's type and integrates them by several plans for frames of one size, each with its rule
-    /// for invalid pixels; a frame is sent once for all of them. Sums agree with those of [`crate::accumulate`] but for the
-    /// rounding of sums, and norms of invalid pixels to the bit; they are the same bytes each time on one device, however
-    /// many frames and plans come together. A frame that does not decode is an error of its own, as [`integrate_by_all`] words it.
+    /// for invalid pixels and its method; a frame is sent once for all of them. Sums agree with those of [`crate::accumulate`]
+    /// but for the rounding of sums, and norms of invalid pixels to the bit; those by methods that look at all pixels of a bin
+    /// are the bytes of [`crate::ByBin`]. They are the same each time on one device, however many frames and plans come
+    /// together. A frame that does not decode is an error of its own, as [`integrate_all`] words it.
     ///
     /// # Errors
     /// The device fails, which leaves nothing done, and gives it up unless it lacks just memory or the ability.
     pub fn integrate_by_all(
         &mut self,
         pipeline: &Pipeline,
-        plans: &[(&Plan, &Invalid)],
+        targets: &[Target<'_>],
         frames: &[Stored<'_>],
     ) -> Result<Vec<Row>, DeviceError> {
         self.device.trouble().map_or(Ok(()), |why| Err(why.clone()))?;
         // The crate `ocl` panics at error codes that it does not know.
-        let rows = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, plans, frames)));
+        let rows = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, targets, frames)));
         let rows =
             rows.unwrap_or_else(|_| Err(DeviceError::Failed("the driver's answer is not understood".to_owned())));
         if let Err(why @ DeviceError::Failed(_)) = &rows {
@@ -143,27 +145,29 @@ impl Queues {
     fn try_integrate(
         &mut self,
         pipeline: &Pipeline,
-        plans: &[(&Plan, &Invalid)],
+        targets: &[Target<'_>],
         frames: &[Stored<'_>],
     ) -> Result<Vec<Row>, DeviceError> {
-        let Some((plan, _)) = plans.first() else { return Ok(frames.iter().map(|_| Ok(Vec::new())).collect()) };
+        let Some(Target { plan, .. }) = targets.first() else {
+            return Ok(frames.iter().map(|_| Ok(Vec::new())).collect());
+        };
         let mut results: Vec<Option<Row>> = frames.iter().map(|_| None).collect();
         for Group { block_bytes, frames: mut todo } in by_block(pipeline, plan, frames) {
-            let aim = |&(plan, invalid): &(_, &Invalid)| self.aim(pipeline, block_bytes, plan, invalid);
-            let job = Job { pipeline, aims: plans.iter().map(aim).collect::<Result<_, _>>()? };
+            let aims = targets.iter().map(|target| self.aim(pipeline, block_bytes, target));
+            let job = Job { pipeline, aims: aims.collect::<Result<_, _>>()? };
             self.matrices = job.aims.iter().map(|aim| aim.matrix.clone()).collect();
             while !todo.is_empty() {
                 let Launched { outputs, left } = self.launch(&job, frames, todo)?;
                 todo = left;
                 for (index, output) in outputs {
                     results[index] = Some(match output {
-                        Output::Photons(all) => {
-                            Ok(job.aims.iter().zip(all).map(|(aim, photons)| self.complete(aim, photons)).collect())
+                        Output::Sums(all) => {
+                            Ok(job.aims.iter().zip(all).map(|(aim, sums)| self.complete(aim, sums)).collect())
                         }
                         Output::Undecoded(why) => Err(why),
                         Output::Damaged => {
                             let alone = &frames[index..=index];
-                            let found = integrate_by_all(pipeline, plans, alone, &mut self.processor).remove(0);
+                            let found = integrate_all(pipeline, targets, alone, &mut self.processor).remove(0);
                             self.disputed += u64::from(found.is_ok());
                             found
                         }
@@ -179,14 +183,17 @@ impl Queues {
         &self,
         pipeline: &Pipeline,
         block_bytes: usize,
-        plan: &'a Plan,
-        invalid: &Invalid,
+        &Target { plan, invalid, by_bin }: &Target<'a>,
     ) -> Result<Aim<'a>, DeviceError> {
-        let variant = self.device.variant(pipeline.dtype(), block_bytes, plan.counts_variance());
-        let matrix = self.device.matrix(plan, variant.elements())?;
+        if by_bin.is_some_and(|by_bin| !by_bin.is_sums()) {
+            return Err(DeviceError::Unsupported("medians and quantiles".to_owned()));
+        }
+        let method = by_bin.map_or(Method::Sums { variance: plan.counts_variance() }, |_| Method::ByBin);
+        let variant = self.device.variant(pipeline.dtype(), block_bytes, method);
+        let matrix = self.device.matrix(plan, by_bin, variant.elements())?;
         let ranges = with_pixel!(pipeline.dtype(), ranges(invalid));
         let range_count = (ranges.len() / (2 * pipeline.dtype().size())) as u32;
-        Ok(Aim { plan, variant, matrix, ranges: self.device.ranges(ranges)?, range_count })
+        Ok(Aim { plan, by_bin, variant, matrix, ranges: self.device.ranges(ranges)?, range_count })
     }
 
     /// Launches frames, as many at a time as memory allows, on all queues in turn.
@@ -235,9 +242,14 @@ impl Queues {
         Ok(Launched { outputs, left })
     }
 
-    /// A frame's sums, from those over its photons.
-    fn complete(&mut self, aim: &Aim<'_>, Photons { signal, excess, invalid }: Photons) -> Sums {
+    /// A frame's sums, from what the device found.
+    fn complete(&mut self, aim: &Aim<'_>, found: Found) -> Sums {
         let plan = aim.plan;
+        let Photons { signal, excess, invalid } = match (found, aim.by_bin) {
+            (Found::Photons(photons), _) => photons,
+            (Found::Chosen(numbers), Some(by_bin)) => return by_bin.sums(plan, &numbers),
+            (Found::Chosen(_), None) => unreachable!("pixels are chosen by methods that look at all of a bin"),
+        };
         let Some(bitmap) = invalid else { return Sums::complete(plan, signal, excess, None) };
         let last = self.last_invalid.remove(&plan.id()).filter(|last| last.bitmap == bitmap);
         let last = last.unwrap_or_else(|| {

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use ocl::core::{self, Context, DeviceId, Event, ProfilingInfo, ProfilingInfoResult, Program};
 
+use super::by_bin::{self, Bins};
 use super::discovery::{Description, DeviceKind};
 use super::error::DeviceError;
-use super::layout::Layout;
+use super::layout::{Layout, tiles};
 use super::memory::Buffer;
-use super::program::Variant;
+use super::program::{Method, Variant};
 use crate::plan::Plan;
+use crate::robust::ByBin;
 
 /// Matrices that a device keeps beside those in use: recipes take turns where tasks of several are mixed.
 const MATRICES: usize = 4;
@@ -71,9 +73,24 @@ pub struct Device {
 pub(super) struct DeviceMatrix {
     plan: u64,
     elements: usize,
+    /// Tiles of a frame.
     pub(super) tiles: u32,
-    pub(super) span: u32,
+    /// Pixels of a frame that are in blocks.
     pub(super) whole: u32,
+    pub(super) entries: Entries,
+}
+
+/// A matrix in the order in which kernels walk it.
+pub(super) enum Entries {
+    /// For pixels that are summed as they come.
+    BySlot(Slots),
+    /// For methods that look at all pixels of a bin.
+    ByBin(Bins),
+}
+
+/// A [`Layout`] in a device's memory.
+pub(super) struct Slots {
+    pub(super) span: u32,
     pub(super) slots: u32,
     pub(super) slot_starts: Buffer,
     pub(super) row_starts: Buffer,
@@ -111,6 +128,15 @@ impl Device {
         &self.description
     }
 
+    /// Whether it takes methods that look at all pixels of a bin: these need doubles, and lanes that sum a bin together.
+    pub fn takes_by_bin(&self) -> bool {
+        self.has_doubles() && self.description.lanes >= by_bin::TEAM
+    }
+
+    fn has_doubles(&self) -> bool {
+        self.description.has_doubles && !self.settings.without_doubles
+    }
+
     /// Why it is of no use any more, if so.
     pub fn trouble(&self) -> Option<&DeviceError> {
         self.trouble.get()
@@ -145,16 +171,20 @@ impl Device {
     }
 
     /// The variant of the kernels for frames of this type, in blocks of so many bytes.
-    pub(super) fn variant(&self, dtype: crate::PixelType, block_bytes: usize, variance: bool) -> Variant {
+    pub(super) fn variant(&self, dtype: crate::PixelType, block_bytes: usize, method: Method) -> Variant {
         let group = if self.description.kind == DeviceKind::Cpu { 1 } else { self.description.lanes.clamp(1, 64) };
-        let doubles = self.description.has_doubles && !self.settings.without_doubles;
-        Variant { dtype, block_bytes, variance, group: self.settings.group.unwrap_or(group), doubles }
+        let doubles = self.has_doubles();
+        Variant { dtype, block_bytes, method, group: self.settings.group.unwrap_or(group), doubles }
     }
 
     /// The compiled kernels. Each variant is compiled once; who asks in the meantime waits.
     pub(super) fn program(&self, variant: Variant) -> Result<Arc<Program>, DeviceError> {
         if variant.dtype == crate::PixelType::F64 && !variant.doubles {
             return Err(DeviceError::Unsupported("pixels of type f64: expected a device that has doubles".to_owned()));
+        }
+        if variant.method == Method::ByBin && !self.takes_by_bin() {
+            let why = "clipping and azimuthal errors: expected a device that has doubles, and work-groups of 16";
+            return Err(DeviceError::Unsupported(why.to_owned()));
         }
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = programs.get(&variant) {
@@ -168,14 +198,21 @@ impl Device {
         Ok(program)
     }
 
-    /// A plan's matrix for blocks of so many pixels. It is copied to the device once; who asks in the meantime waits.
-    pub(super) fn matrix(&self, plan: &Plan, elements: usize) -> Result<Arc<DeviceMatrix>, DeviceError> {
+    /// A plan's matrix for blocks of so many pixels, by bin where the method is of such. It is copied to the device once; who asks
+    /// in the meantime waits.
+    pub(super) fn matrix(
+        &self,
+        plan: &Plan,
+        by_bin: Option<&ByBin>,
+        elements: usize,
+    ) -> Result<Arc<DeviceMatrix>, DeviceError> {
         let mut matrices = self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = matrices.iter().position(|matrix| (matrix.plan, matrix.elements) == (plan.id(), elements));
+        let is = |matrix: &DeviceMatrix| matches!(matrix.entries, Entries::ByBin(_)) == by_bin.is_some();
+        let known = matrices.iter().position(|one| (one.plan, one.elements) == (plan.id(), elements) && is(one));
         let matrix = match known {
             Some(at) => matrices.remove(at),
             None => {
-                let make = || DeviceMatrix::new(&self.context, plan, elements).map(Arc::new);
+                let make = || DeviceMatrix::new(&self.context, plan, by_bin, elements).map(Arc::new);
                 keep(&mut matrices, MATRICES - 1);
                 make().or_else(|why| match why {
                     DeviceError::Memory(_) if keep(&mut matrices, 0) => make(),
@@ -212,15 +249,27 @@ fn keep(matrices: &mut Vec<Arc<DeviceMatrix>>, most: usize) -> bool {
 }
 
 impl DeviceMatrix {
-    fn new(context: &Context, plan: &Plan, elements: usize) -> Result<DeviceMatrix, DeviceError> {
-        let layout = Layout::new(plan, elements)
-            .ok_or_else(|| DeviceError::Unsupported("a matrix of 2^32 entries or more".to_owned()))?;
-        Ok(DeviceMatrix {
-            plan: plan.id(),
-            elements,
-            tiles: layout.tiles,
+    fn new(
+        context: &Context,
+        plan: &Plan,
+        by_bin: Option<&ByBin>,
+        elements: usize,
+    ) -> Result<DeviceMatrix, DeviceError> {
+        let too_large = || DeviceError::Unsupported("a matrix of 2^32 entries or more".to_owned());
+        let [tiles, whole] = tiles(plan.pixels(), elements).ok_or_else(too_large)?;
+        let entries = match by_bin {
+            None => Entries::BySlot(Slots::new(context, &Layout::new(plan, elements).ok_or_else(too_large)?)?),
+            Some(by_bin) if u32::try_from(by_bin.norm.len()).is_err() => return Err(too_large()),
+            Some(by_bin) => Entries::ByBin(Bins::new(context, plan, by_bin)?),
+        };
+        Ok(DeviceMatrix { plan: plan.id(), elements, tiles, whole, entries })
+    }
+}
+
+impl Slots {
+    fn new(context: &Context, layout: &Layout) -> Result<Slots, DeviceError> {
+        Ok(Slots {
             span: layout.span,
-            whole: layout.whole,
             slots: layout.slots(),
             slot_starts: Buffer::of(context, &layout.slot_starts)?,
             row_starts: Buffer::of(context, &layout.row_starts)?,

@@ -2,7 +2,7 @@
 
 use ocl::core::{self, ArgVal, CommandQueue, Event, Kernel};
 
-use super::device::Device;
+use super::device::{Device, Entries};
 use super::error::DeviceError;
 use super::memory::{Buffer, NO_WAIT, Pinned};
 use super::program::Variant;
@@ -11,8 +11,8 @@ use super::queue::{Aim, Input, Job, Output};
 /// The kernels of one variant.
 pub(super) struct Kernels {
     pub(super) variant: Variant,
-    integrate: Kernel,
-    reduce: Kernel,
+    first: Kernel,
+    second: Kernel,
 }
 
 /// Buffers for launches of up to `needs`.
@@ -60,7 +60,10 @@ impl Needs {
             frames: frames.len(),
             plans: job.aims.len(),
             input: table_bytes(job, frames.len()) + frames.iter().map(bytes).sum::<usize>(),
-            partial: most(&|aim| sums(aim.matrix.slots as usize, aim)),
+            partial: most(&|aim| match &aim.matrix.entries {
+                Entries::BySlot(slots) => sums(slots.slots as usize, aim),
+                Entries::ByBin(bins) => frames.len() * bins.room(frame_bytes),
+            }),
             sums: most(&|aim| sums(aim.plan.nbins(), aim)),
             invalid: job.invalid_bytes(),
         }
@@ -123,11 +126,8 @@ impl Memory {
 impl Kernels {
     pub(super) fn new(device: &Device, variant: Variant) -> Result<Kernels, DeviceError> {
         let program = device.program(variant)?;
-        Ok(Kernels {
-            variant,
-            integrate: core::create_kernel(&program, "integrate")?,
-            reduce: core::create_kernel(&program, "reduce")?,
-        })
+        let [first, second] = variant.kernels().map(|name| core::create_kernel(&program, name));
+        Ok(Kernels { variant, first: first?, second: second? })
     }
 
     /// Queues both kernels for `count` frames and the launch's plan of this `number`.
@@ -138,25 +138,31 @@ impl Kernels {
         count: u32,
         memory: &Memory,
         number: usize,
-        [integrated, reduced]: [&mut Event; 2],
+        events: [&mut Event; 2],
     ) -> Result<(), DeviceError> {
-        let (matrix, results) = (&aim.matrix, &memory.results[number]);
+        let slots = match &aim.matrix.entries {
+            Entries::BySlot(slots) => slots,
+            Entries::ByBin(bins) => {
+                return bins.start([&self.first, &self.second], queue, aim, count, (memory, number), events);
+            }
+        };
+        let (matrix, results, [integrated, reduced]) = (&aim.matrix, &memory.results[number], events);
         let (pixels, bins) = (aim.plan.pixels() as u32, aim.plan.nbins() as u32);
         arguments(
-            &self.integrate,
+            &self.first,
             &[
                 Mem(&memory.input),
                 Word(count),
                 Word(matrix.tiles),
-                Word(matrix.span),
+                Word(slots.span),
                 Word(matrix.whole),
                 Word(pixels),
-                Mem(&matrix.slot_starts),
-                Mem(&matrix.row_starts),
-                Mem(&matrix.entry_starts),
-                Mem(&matrix.places),
-                Mem(&matrix.weights),
-                Mem(&matrix.used),
+                Mem(&slots.slot_starts),
+                Mem(&slots.row_starts),
+                Mem(&slots.entry_starts),
+                Mem(&slots.places),
+                Mem(&slots.weights),
+                Mem(&slots.used),
                 Mem(&aim.ranges),
                 Word(aim.range_count),
                 Mem(&memory.partial),
@@ -168,46 +174,39 @@ impl Kernels {
             Mem(&memory.partial),
             Word(count),
             Word(bins),
-            Word(matrix.slots),
-            Mem(&matrix.bin_starts),
-            Mem(&matrix.bin_slots),
+            Word(slots.slots),
+            Mem(&slots.bin_starts),
+            Mem(&slots.bin_slots),
             Mem(&results.sums),
         ];
-        arguments(&self.reduce, &reduce)?;
+        arguments(&self.second, &reduce)?;
         let group = self.variant.group;
-        let groups = matrix.tiles.div_ceil(matrix.span) as usize * count as usize;
+        let groups = matrix.tiles.div_ceil(slots.span) as usize * count as usize;
         let (lanes, sums) = ([groups * group, 1, 1], [(bins as usize).next_multiple_of(group), count as usize, 1]);
         // SAFETY: the arguments are those of the kernels, which keep within them whatever the frames hold; see the sources.
         unsafe {
-            core::enqueue_kernel(
-                queue,
-                &self.integrate,
-                1,
-                None,
-                &lanes,
-                Some([group, 1, 1]),
-                NO_WAIT,
-                Some(integrated),
-            )?;
-            core::enqueue_kernel(queue, &self.reduce, 2, None, &sums, Some([group, 1, 1]), NO_WAIT, Some(reduced))?;
+            core::enqueue_kernel(queue, &self.first, 1, None, &lanes, Some([group, 1, 1]), NO_WAIT, Some(integrated))?;
+            core::enqueue_kernel(queue, &self.second, 2, None, &sums, Some([group, 1, 1]), NO_WAIT, Some(reduced))?;
         }
         Ok(())
     }
 }
 
 /// An argument of a kernel.
-enum Argument<'a> {
+pub(super) enum Argument<'a> {
     Mem(&'a Buffer),
     Word(u32),
+    Double(f64),
 }
 
-use Argument::{Mem, Word};
+use Argument::{Double, Mem, Word};
 
-fn arguments(kernel: &Kernel, arguments: &[Argument<'_>]) -> Result<(), DeviceError> {
+pub(super) fn arguments(kernel: &Kernel, arguments: &[Argument<'_>]) -> Result<(), DeviceError> {
     for (index, argument) in (0..).zip(arguments) {
         let value = match argument {
             Mem(buffer) => ArgVal::mem(&buffer.mem),
             Word(word) => ArgVal::scalar(word),
+            Double(double) => ArgVal::scalar(double),
         };
         core::set_kernel_arg(kernel, index, value)?;
     }

@@ -9,6 +9,13 @@ const LONGEST_ROW: usize = 16;
 /// Pixels of a span, at least: tiles that follow one another share most bins, and with them slots.
 const SPAN: usize = 16 << 10;
 
+/// The tiles of a frame in blocks of `elements` pixels, and its pixels that are in blocks. `None` where they can't be numbered in 32
+/// bits.
+pub(super) fn tiles(pixels: usize, elements: usize) -> Option<[u32; 2]> {
+    let whole = pixels / 8 * 8;
+    Some([u32::try_from(whole.div_ceil(elements).max(1)).ok()?, u32::try_from(whole).ok()?])
+}
+
 /// The entries of a plan's matrix by tile and slot. Tiles are the blocks of `elements` pixels that frames are stored in;
 /// the pixels behind the last block are in the last tile.
 #[derive(Debug, Default)]
@@ -50,14 +57,12 @@ impl Layout {
     /// For blocks of `elements` pixels, a multiple of 8 below 2^16. `None` where the matrix is too large to be numbered in 32
     /// bits.
     pub(super) fn new(plan: &Plan, elements: usize) -> Option<Layout> {
-        let pixels = plan.pixels();
-        let whole = pixels / 8 * 8;
-        let tiles = whole.div_ceil(elements).max(1);
-        let span = (SPAN / elements).max(1);
+        let [count, whole] = tiles(plan.pixels(), elements)?;
+        let (tiles, span) = (count as usize, (SPAN / elements).max(1));
         let mut layout = Layout {
-            tiles: u32::try_from(tiles).ok()?,
+            tiles: count,
             span: span as u32,
-            whole: u32::try_from(whole).ok()?,
+            whole,
             slot_starts: vec![0],
             used: vec![0; tiles * (elements / 8 + 1)],
             ..Layout::default()

@@ -9,6 +9,9 @@
 //!
 //! Several plans share what is sent, and the kernels run once for each: what one gives does not depend on the others.
 //!
+//! Methods that look at all pixels of a bin are given whole frames in the device's memory (`by_bin.cl`), and keep the order of
+//! [`crate::ByBin`]: their results are its bytes.
+//!
 //! Bitshuffled LZ4 is decoded by the device; all else by the processor, which sends pixels. A frame that the device
 //! finds damaged is looked at again by the processor, whose word counts.
 //!
@@ -17,6 +20,7 @@
 #![allow(unsafe_code)] // OpenCL is a C interface; each use says why it is sound.
 
 mod batch;
+mod by_bin;
 mod device;
 mod discovery;
 mod error;

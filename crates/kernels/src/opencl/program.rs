@@ -9,15 +9,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::by_bin;
 use super::error::DeviceError;
 use crate::PixelType;
 
 /// What comes before the sources: a pixel may be a double.
 const PROLOGUE: &str = "#if DOUBLES\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n";
 
-/// The sources, in their order.
-const SOURCES: [&str; 5] =
-    [PROLOGUE, include_str!("lz4.cl"), include_str!("frame.cl"), include_str!("sums.cl"), include_str!("integrate.cl")];
+/// What becomes of the pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Method {
+    /// They are summed as they come: signals and, with errors of each pixel's own counts, the variances' excesses.
+    Sums {
+        /// Whether there are such errors.
+        variance: bool,
+    },
+    /// They are chosen by a look at all of a bin.
+    ByBin,
+}
 
 /// What kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +34,7 @@ pub(super) struct Variant {
     pub(super) dtype: PixelType,
     /// Bytes of a decoded block.
     pub(super) block_bytes: usize,
-    pub(super) variance: bool,
+    pub(super) method: Method,
     /// Lanes of a work-group.
     pub(super) group: usize,
     /// Whether sums are doubles, not pairs of floats: the same size in either case.
@@ -38,9 +47,33 @@ impl Variant {
         self.block_bytes / self.dtype.size()
     }
 
-    /// Sums by bin: signals, and with an error model the variances' excesses.
+    /// Sums by bin.
     pub(super) fn quantities(&self) -> usize {
-        if self.variance { 2 } else { 1 }
+        match self.method {
+            Method::Sums { variance } => 1 + usize::from(variance),
+            Method::ByBin => by_bin::QUANTITIES,
+        }
+    }
+
+    /// The two kernels that follow one another.
+    pub(super) fn kernels(&self) -> [&'static str; 2] {
+        match self.method {
+            Method::Sums { .. } => ["integrate", "reduce"],
+            Method::ByBin => ["decode", "choose"],
+        }
+    }
+
+    /// Frames whose pixels of one bin a work-group looks at side by side.
+    pub(super) fn teams(&self) -> usize {
+        (self.group / by_bin::TEAM).max(1)
+    }
+
+    fn sources(&self) -> String {
+        let own = match self.method {
+            Method::Sums { .. } => [include_str!("sums.cl"), include_str!("integrate.cl")].concat(),
+            Method::ByBin => include_str!("by_bin.cl").to_owned(),
+        };
+        [PROLOGUE, include_str!("lz4.cl"), include_str!("frame.cl"), &own].concat()
     }
 
     /// A sum as the kernels leave it.
@@ -68,11 +101,12 @@ impl Variant {
         let is_real = u8::from(matches!(self.dtype, PixelType::F32 | PixelType::F64));
         format!(
             "-cl-std=CL1.2 -DPIXEL={pixel} -DAS_PIXEL=as_{pixel} -DREAL_PIXEL={is_real} -DSIZE={} -DBLOCK_BYTES={} \
-             -DQUANTITIES={} -DGROUP={} -DDOUBLES={}",
+             -DQUANTITIES={} -DGROUP={} -DTEAMS={} -DDOUBLES={}",
             self.dtype.size(),
             self.block_bytes,
             self.quantities(),
             self.group,
+            self.teams(),
             u8::from(self.doubles)
         )
     }
@@ -86,8 +120,8 @@ impl Variant {
         driver: &str,
         cache: Option<&Path>,
     ) -> Result<Program, DeviceError> {
-        let options = self.options();
-        let key = format!("{driver}\n{options}\n{}", SOURCES.concat());
+        let (options, sources) = (self.options(), self.sources());
+        let key = format!("{driver}\n{options}\n{sources}");
         let file = cache.map(|cache| cache.join(format!("{:016x}.bin", xxh3_64(key.as_bytes()))));
         let options = CString::new(options).map_err(|why| DeviceError::Failed(why.to_string()))?;
         let build = |program: &Program| core::build_program(program, Some(&[device]), &options, None, None);
@@ -97,7 +131,7 @@ impl Variant {
         {
             return Ok(program);
         }
-        let sources = CString::new(SOURCES.concat()).map_err(|why| DeviceError::Failed(why.to_string()))?;
+        let sources = CString::new(sources).map_err(|why| DeviceError::Failed(why.to_string()))?;
         let program = core::create_program_with_source(context, &[sources])?;
         build(&program).map_err(|why| {
             let log = core::get_program_build_info(&program, device, ProgramBuildInfo::BuildLog);

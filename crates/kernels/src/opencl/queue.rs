@@ -9,11 +9,11 @@ use super::device::{Device, DeviceMatrix};
 use super::error::DeviceError;
 use super::launch::{Kernels, Memory, Needs, REAL, fill, status_bytes};
 use super::memory::{Buffer, NO_EVENT, NO_WAIT};
-use super::program::Variant;
+use super::program::{Method, Variant};
 use crate::decode::DecodeError;
 use crate::decode::bitshuffle::Places;
 use crate::plan::Plan;
-use crate::{Pipeline, Stored};
+use crate::{ByBin, Pipeline, Stored};
 
 /// What all launches of a call have in common.
 pub(super) struct Job<'a> {
@@ -25,6 +25,8 @@ pub(super) struct Job<'a> {
 /// A plan, as a device takes it.
 pub(super) struct Aim<'a> {
     pub(super) plan: &'a Plan,
+    /// Set for methods that look at all pixels of a bin.
+    pub(super) by_bin: Option<&'a ByBin>,
     pub(super) variant: Variant,
     pub(super) matrix: Arc<DeviceMatrix>,
     /// Invalid values, as pairs of pixels, lowest and highest.
@@ -60,12 +62,20 @@ pub(super) struct Input<'a> {
 
 /// What came of a frame.
 pub(super) enum Output {
-    /// The photons' sums by each plan.
-    Photons(Vec<Photons>),
+    /// Sums by each plan.
+    Sums(Vec<Found>),
     /// The processor could not decode it.
     Undecoded(DecodeError),
     /// The device could not.
     Damaged,
+}
+
+/// A frame's sums by a plan.
+pub(super) enum Found {
+    /// Over its photons.
+    Photons(Photons),
+    /// As [`ByBin::sums`] takes them.
+    Chosen(Vec<f64>),
 }
 
 /// Sums over a frame's photons.
@@ -195,7 +205,7 @@ impl Queue {
         let Some(memory) = &mut self.memory else { unreachable!("there was a launch") };
         let (region, before_status) = (memory.needs.region(), memory.needs.sums);
         // By frame, the photons of each plan, until one says that it is damaged.
-        let mut found: Vec<Option<Vec<Photons>>> = frames.iter().map(|_| Some(Vec::new())).collect();
+        let mut found: Vec<Option<Vec<Found>>> = frames.iter().map(|_| Some(Vec::new())).collect();
         for (results, &(nbins, variant)) in memory.download.all().chunks_exact(region).zip(&plans) {
             let (sums, status) = results.split_at(before_status);
             let word = |at: usize| status[4 * at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
@@ -205,24 +215,28 @@ impl Queue {
             for (at, (all, of_frame)) in found.iter_mut().zip(sums.chunks_exact(variant.quantities() * row)).enumerate()
             {
                 let (signal, excess) = of_frame.split_at(row);
-                let photons = Photons {
-                    signal: numbers(signal),
-                    excess: numbers(excess),
-                    // To be read.
-                    invalid: (word(at) > 0).then(Vec::new),
+                let sums = match variant.method {
+                    Method::ByBin => Found::Chosen(numbers(of_frame)),
+                    Method::Sums { .. } => Found::Photons(Photons {
+                        signal: numbers(signal),
+                        excess: numbers(excess),
+                        // To be read.
+                        invalid: (word(at) > 0).then(Vec::new),
+                    }),
                 };
                 *all = all.take().filter(|_| word(count + at) == u32::MAX).map(|mut all| {
-                    all.push(photons);
+                    all.push(sums);
                     all
                 });
             }
         }
         for (at, (index, mut all)) in frames.into_iter().zip(found).enumerate() {
-            for (plan, photons) in all.iter_mut().flatten().enumerate().filter(|(_, photons)| photons.invalid.is_some())
-            {
-                photons.invalid = Some(self.read_invalid(plan, at * invalid_bytes, invalid_bytes)?);
+            for (plan, sums) in all.iter_mut().flatten().enumerate() {
+                if let Found::Photons(Photons { invalid: Some(invalid), .. }) = sums {
+                    *invalid = self.read_invalid(plan, at * invalid_bytes, invalid_bytes)?;
+                }
             }
-            outputs.push((index, all.map_or(Output::Damaged, Output::Photons)));
+            outputs.push((index, all.map_or(Output::Damaged, Output::Sums)));
         }
         Ok(outputs)
     }

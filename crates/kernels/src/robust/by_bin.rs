@@ -20,23 +20,23 @@ const GROUP: usize = 4;
 /// A plan's entries by bin, and what is done to the pixels of each: 12 bytes a pixel that is not split, 32 for one in
 /// two bins.
 pub struct ByBin {
-    reduction: Reduction,
+    pub(crate) reduction: Reduction,
     /// Where the entries of each bin begin, and the end of the last.
-    starts: Vec<usize>,
+    pub(crate) starts: Vec<usize>,
     /// The place of each pixel's first entry; that behind the last for a pixel without.
-    first: Vec<u32>,
+    pub(crate) first: Vec<u32>,
     /// The same of the second entry; empty where no pixel has two.
-    second: Vec<u32>,
+    pub(crate) second: Vec<u32>,
     /// Pixels with more entries, and the places of these.
-    rest: Vec<(u32, u32)>,
+    pub(crate) rest: Vec<(u32, u32)>,
     /// w of each entry; empty where all are 1.
-    weight: Vec<f32>,
+    pub(crate) weight: Vec<f32>,
     /// n of its pixel.
-    norm: Vec<f64>,
+    pub(crate) norm: Vec<f64>,
     /// The dark counts of its pixel; empty without a dark.
-    dark: Vec<f64>,
+    pub(crate) dark: Vec<f64>,
     /// w² v; empty where variances are not given.
-    variance: Vec<f64>,
+    pub(crate) variance: Vec<f64>,
 }
 
 /// Memory of a thread.
@@ -125,6 +125,33 @@ impl ByBin {
         }
         scratch.ways.by_bin += frames.len() as u64;
         sums
+    }
+
+    /// Whether it needs no order of the pixels' intensities: devices have sums alone.
+    pub fn is_sums(&self) -> bool {
+        !matches!(self.reduction.statistic, Statistic::Between { .. })
+    }
+
+    /// The pixel of each entry.
+    pub(crate) fn pixels(&self) -> Vec<u32> {
+        let entries = self.norm.len();
+        // One more, where pixels without entries go.
+        let mut pixels = vec![0; entries + 1];
+        for list in [&self.first, &self.second] {
+            (0..).zip(list).for_each(|(pixel, &place)| pixels[place as usize] = pixel);
+        }
+        self.rest.iter().for_each(|&(pixel, place)| pixels[place as usize] = pixel);
+        pixels.truncate(entries);
+        pixels
+    }
+
+    /// A frame's sums, of numbers by bin: signals, then variances, norms, squares of norms, counts.
+    pub(crate) fn sums(&self, plan: &Plan, numbers: &[f64]) -> Sums {
+        let mut lists = numbers.chunks_exact(plan.nbins().max(1)).map(<[f64]>::to_vec);
+        let mut next = || lists.next().unwrap_or_default();
+        let (signal, variance) = (next(), next());
+        let weights = Exception { norm: next(), norm_sq: next(), count: next() };
+        Totals { signal, variance, weights }.finish(plan, self.reduction.errors != ErrorModel::No)
     }
 
     /// Puts the frame's pixels to the places of their entries.

@@ -1,5 +1,6 @@
 //! Sums in an order that vector registers of any width keep: term `i` is added to partial sum `i % 16`, and at the end
-//! partial sum `i` takes that of `i + 8`, then of `i + 4`, `i + 2`, `i + 1`.
+//! partial sum `i` takes that of `i + 8`, then of `i + 4`, `i + 2`, `i + 1`. On OpenCL devices a partial sum is a lane's
+//! (`opencl/by_bin.cl`).
 
 const LANES: usize = 16;
 

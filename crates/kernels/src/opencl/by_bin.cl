@@ -1,0 +1,313 @@
+// Frames by methods that look at all pixels of a bin before they sum those that count, in two steps; see `robust`.
+//
+// `decode`: a work-group decodes a tile of one frame to local memory, and puts its pixels into the frame's room.
+// `choose`: sixteen lanes, a team, go through the pixels of one bin of one frame as often as the method asks for. A team keeps
+// the order of `robust::lanes`, and each step is rounded as there, so sums are the processor's bytes.
+//
+// A frame's room holds its pixels, then by bin the numbers of the entries that are left in it, once some are dropped.
+
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL FP_CONTRACT OFF
+
+#define TEAM 16
+#define TEAM_LANE (get_local_id(0) % TEAM)
+#define TEAM_NUMBER (get_local_id(0) / TEAM)
+
+// What `errors` may be.
+#define ERRORS_NO 0
+#define ERRORS_COUNTS 1
+#define ERRORS_SPREAD 2
+#define ERRORS_HYBRID 3
+#define ERRORS_GIVEN 4
+
+// A share of the mean that rounding may put a pixel away from it.
+#define ROUNDING 1e-12
+
+// Bytes of a frame's pixels, and of its room, both in eights.
+static ulong pixel_bytes(uint pixels) { return ((ulong)pixels * SIZE + 7) / 8 * 8; }
+static ulong room_bytes(uint pixels, uint entries) { return pixel_bytes(pixels) + ((ulong)entries * 4 + 7) / 8 * 8; }
+
+// `input` and `status` are those of `integrate`.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+void decode(__global const uchar *input, uint frames, uint tiles, uint whole, uint pixels_of_frame, uint entries,
+            __global uchar *rooms, __global uint *status)
+{
+    __local uint planes[BLOCK_BYTES / 4];
+
+    uint frame = get_group_id(0) % frames;
+    uint tile = get_group_id(0) / frames;
+    __global const uint *table = (__global const uint *)input + (ulong)frame * (tiles + 2);
+    bool native = table[0] == 1;
+    table += 1;
+    __global BITS *pixels = (__global BITS *)(rooms + frame * room_bytes(pixels_of_frame, entries));
+
+    uint first = tile * 8 * COLUMNS;
+    uint length = min(8u * COLUMNS, whole - first);
+    uint columns = length / 8;
+    __global const uchar *stored = input + table[tile];
+    bool sound = true;
+    if (!native && length) {
+        uint stored_length = table[tile + 1] - table[tile] - (tile + 1 == tiles ? 0 : 4);
+        sound = expand(stored, stored_length, (__local uchar *)planes, length * SIZE);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (!sound) {
+        if (LANE == 0)
+            atomic_min(&status[frames + frame], tile);
+        return;
+    }
+    for (uint column = LANE; column < columns; column += GROUP) {
+        BITS bits[8];
+        if (native) {
+            for (uint k = 0; k < 8; k++)
+                bits[k] = read_bits(stored + (8 * column + k) * SIZE);
+        } else {
+            unshuffle((__local const uchar *)planes, columns, column, bits);
+        }
+        for (uint k = 0; k < 8; k++)
+            pixels[first + 8 * column + k] = bits[k];
+    }
+    // The pixels behind the last block.
+    if (tile + 1 == tiles)
+        for (uint k = LANE; k < pixels_of_frame - whole; k += GROUP)
+            pixels[whole + k] = read_bits(input + table[tiles] + k * SIZE);
+}
+
+// A bin of one frame.
+typedef struct {
+    __global const PIXEL *frame;
+    // Of its entries: the pixel, w, n, the dark counts, w² v.
+    __global const uint *pixels;
+    __global const float *weights;
+    __global const double *norms;
+    __global const double *darks;
+    __global const double *variances;
+    bool has_weights, has_darks;
+    uint errors;
+    // Which values are invalid.
+    __global const PIXEL *ranges;
+    uint range_count;
+} Bin;
+
+// w s.
+static double signal_of(const Bin *bin, uint entry)
+{
+    double signal = (double)bin->frame[bin->pixels[entry]];
+    if (bin->has_darks)
+        signal = signal - bin->darks[entry];
+    return bin->has_weights ? (double)bin->weights[entry] * signal : signal;
+}
+
+// w n.
+static double norm_of(const Bin *bin, uint entry)
+{
+    double norm = bin->norms[entry];
+    return bin->has_weights ? (double)bin->weights[entry] * norm : norm;
+}
+
+// w² v.
+static double variance_of(const Bin *bin, uint entry)
+{
+    if (bin->errors == ERRORS_GIVEN)
+        return bin->variances[entry];
+    if (bin->errors != ERRORS_COUNTS && bin->errors != ERRORS_HYBRID)
+        return 0.0;
+    double counts = (double)bin->frame[bin->pixels[entry]];
+    counts = counts > 1.0 ? counts : 1.0;
+    double w = bin->has_weights ? (double)bin->weights[entry] : 1.0;
+    return bin->has_weights ? w * w * counts : counts;
+}
+
+// The sum of a team's partial sums.
+static double tree(__local const double *p)
+{
+    return (((p[0] + p[8]) + (p[4] + p[12])) + ((p[2] + p[10]) + (p[6] + p[14]))) +
+           (((p[1] + p[9]) + (p[5] + p[13])) + ((p[3] + p[11]) + (p[7] + p[15])));
+}
+
+// The natural logarithm as `robust::logarithm` has it.
+static double logarithm(double x)
+{
+    ulong bits = as_ulong(x);
+    int exponent = (int)(bits >> 52) - 1023;
+    double m = as_double((bits & 0x000ffffffffffffful) | 0x3ff0000000000000ul);
+    if (m > 1.4142135623730951) {
+        m = m * 0.5;
+        exponent += 1;
+    }
+    double f = (m - 1.0) / (m + 1.0);
+    double square = f * f;
+    double series = 0.0;
+    for (int term = 10; term >= 0; term--)
+        series = series * square + 1.0 / (double)(2 * term + 1);
+    return (double)exponent * 0.6931471805599453 + 2.0 * f * series;
+}
+
+// Chauvenet's criterion: see `robust::clip`.
+static double chauvenet(double count)
+{
+    return sqrt(2.0 * logarithm((count > 3.0 ? count : 3.0) / sqrt(6.283185307179586)));
+}
+
+// Whether an entry is of a valid pixel, in round 0, or else of one near the mean.
+static bool passes(const Bin *bin, uint entry, uint round, double mean, double limit)
+{
+    if (round == 0)
+        return !is_invalid(bin->frame[bin->pixels[entry]], bin->ranges, bin->range_count);
+    double norm = norm_of(bin, entry);
+    return fabs(signal_of(bin, entry) - mean * norm) <= limit * fabs(norm);
+}
+
+// `whole_*`: by bin, the weights where all pixels are valid. `sums`: for each frame signals by bin, then variances, norms, squares
+// of norms, counts. All lanes of a group take every step, for barriers are among them; a team that has nothing to do goes through
+// no entries.
+__kernel __attribute__((reqd_work_group_size(TEAM * TEAMS, 1, 1)))
+void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins, uint entries,
+            __global const uint *starts, __global const uint *pixels,
+            uint has_weights, __global const float *weights, __global const double *norms,
+            uint has_darks, __global const double *darks, uint errors, __global const double *variances,
+            __global const double *whole_norm, __global const double *whole_norm_sq, __global const double *whole_count,
+            __global const PIXEL *ranges, uint range_count, double threshold, uint rounds,
+            __global const uint *status, __global double *sums)
+{
+    // Partial sums, five times those of all lanes; for each team which lanes' entries pass; whether any team drops some. What a lane
+    // writes there only on some condition must be volatile: compilers that run lanes side by side would have all of them write.
+    __local double partial[5 * TEAM * TEAMS];
+    __local volatile uint masks[3 * TEAMS];
+    __local volatile uint votes[1];
+    __local double *of_lane = partial + get_local_id(0);
+    __local double *of_team = partial + TEAM * TEAM_NUMBER;
+    __local volatile uint *mask = masks + 3 * TEAM_NUMBER;
+
+    uint number = get_group_id(0);
+    uint frame = get_group_id(1) * TEAMS + TEAM_NUMBER;
+    // What is damaged has no pixels worth a look.
+    bool is_there = frame < frames && status[frames + frame] == 0xffffffffu;
+    bool is_spread = errors == ERRORS_SPREAD || errors == ERRORS_HYBRID;
+    uint first = starts[number];
+    uint longest = starts[number + 1] - first;
+
+    __global uchar *room = rooms + (is_there ? frame : 0) * room_bytes(pixels_of_frame, entries);
+    const Bin bin = {
+        (__global const PIXEL *)room,
+        pixels + first,
+        weights + (has_weights ? first : 0),
+        norms + first,
+        darks + (has_darks ? first : 0),
+        variances + (errors == ERRORS_GIVEN ? first : 0),
+        has_weights != 0,
+        has_darks != 0,
+        errors,
+        ranges,
+        range_count,
+    };
+    // The entries that are left, and their numbers if they are not all.
+    uint count = is_there ? longest : 0;
+    __global uint *left = (__global uint *)(room + pixel_bytes(pixels_of_frame)) + first;
+    bool is_listed = false;
+
+    double signal = 0.0, variance = 0.0, norm = 0.0, norm_sq = 0.0, weight = 0.0;
+    // What outliers are measured by.
+    double mean = 0.0, limit = 0.0;
+    bool is_whole = true, goes_on = true, more = true;
+    // First invalid pixels are dropped, then outliers, `rounds` times at the most.
+    for (uint round = 0; more; round++) {
+        double failing = 0.0;
+        for (uint i = TEAM_LANE; goes_on && i < count; i += TEAM)
+            failing += passes(&bin, is_listed ? left[i] : i, round, mean, limit) ? 0.0 : 1.0;
+        *of_lane = failing;
+        mask[0] = 0;
+        mask[1] = 0;
+        mask[2] = 0;
+        votes[0] = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        bool drops = tree(of_team) != 0.0;
+        if (drops)
+            votes[0] = 1;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        bool any_drops = votes[0] != 0;
+        goes_on = goes_on && (drops || round == 0);
+        is_whole = is_whole && !drops;
+
+        // The numbers of those that pass move up, sixteen at a time: by a mask each lane learns which of its team's pass. Three
+        // masks take turns, so that one is read and one made ready while the next one is written.
+        uint kept = 0, turn = 0;
+        uint end = any_drops ? longest : 0;
+        for (uint from = 0; from < end; from += TEAM) {
+            uint i = from + TEAM_LANE, entry = 0;
+            bool stays = drops && i < count;
+            if (stays) {
+                entry = is_listed ? left[i] : i;
+                stays = passes(&bin, entry, round, mean, limit);
+            }
+            if (stays)
+                atomic_or(&mask[turn], 1u << TEAM_LANE);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            uint all = mask[turn];
+            if (TEAM_LANE == 0)
+                mask[turn == 0 ? 2 : turn - 1] = 0;
+            // Places up to here have been read by all lanes.
+            if (stays)
+                left[kept + popcount(all & ((1u << TEAM_LANE) - 1))] = entry;
+            kept += popcount(all);
+            turn = turn == 2 ? 0 : turn + 1;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        count = drops ? kept : count;
+        is_listed = is_listed || drops;
+
+        double s = 0.0, v = 0.0, n = 0.0, n_sq = 0.0, w = 0.0;
+        for (uint i = TEAM_LANE; goes_on && i < count; i += TEAM) {
+            uint entry = is_listed ? left[i] : i;
+            double norm_of_entry = norm_of(&bin, entry);
+            s += signal_of(&bin, entry);
+            v += variance_of(&bin, entry);
+            n += norm_of_entry;
+            n_sq += norm_of_entry * norm_of_entry;
+            w += has_weights ? (double)bin.weights[entry] : 0.0;
+        }
+        of_lane[0] = s;
+        of_lane[TEAM * TEAMS] = v;
+        of_lane[2 * TEAM * TEAMS] = n;
+        of_lane[3 * TEAM * TEAMS] = n_sq;
+        of_lane[4 * TEAM * TEAMS] = w;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        s = tree(of_team);
+        v = tree(of_team + TEAM * TEAMS);
+        n = is_whole ? whole_norm[number] : tree(of_team + 2 * TEAM * TEAMS);
+        n_sq = is_whole ? whole_norm_sq[number] : tree(of_team + 3 * TEAM * TEAMS);
+        w = is_whole ? whole_count[number] : has_weights ? tree(of_team + 4 * TEAM * TEAMS) : (double)count;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        double spread = 0.0;
+        for (uint i = TEAM_LANE; goes_on && is_spread && i < count; i += TEAM) {
+            uint entry = is_listed ? left[i] : i;
+            double distance = signal_of(&bin, entry) - s / n * norm_of(&bin, entry);
+            spread += distance * distance;
+        }
+        *of_lane = spread;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        spread = tree(of_team);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (goes_on) {
+            signal = s;
+            variance = errors == ERRORS_SPREAD ? spread : v;
+            norm = n;
+            norm_sq = n_sq;
+            weight = w;
+            mean = s / n;
+            double criterion = chauvenet(w);
+            limit = (threshold > criterion ? threshold : criterion) * sqrt((is_spread ? spread : v) / n_sq);
+            limit = limit + ROUNDING * fabs(mean);
+        }
+        more = round < rounds && (any_drops || round == 0);
+    }
+    if (is_there && TEAM_LANE == 0) {
+        bool is_empty = count == 0;
+        __global double *of_frame = sums + (ulong)frame * 5 * bins + number;
+        of_frame[0] = is_empty ? 0.0 : signal;
+        of_frame[(ulong)bins] = is_empty ? 0.0 : variance;
+        of_frame[2 * (ulong)bins] = is_empty ? 0.0 : norm;
+        of_frame[3 * (ulong)bins] = is_empty ? 0.0 : norm_sq;
+        of_frame[4 * (ulong)bins] = is_empty ? 0.0 : weight;
+    }
+}

@@ -1,0 +1,252 @@
+//! Clipping and azimuthal errors on an OpenCL device: the bytes of the processor. Needs a driver: PoCL does; in CI its lack is a
+//! failure.
+
+#[path = "support/opencl.rs"]
+mod opencl;
+mod support;
+
+use std::sync::Arc;
+
+use kernels::opencl::{Device, DeviceError, Queues, Settings};
+use kernels::{
+    ByBin, ErrorModel, Invalid, Pipeline, PixelType, Plan, Scratch, Statistic, Stored, Sums, Target, integrate_all,
+};
+use opencl::device;
+use support::{Csc, Frame, Photons, Random};
+
+/// Bitshuffle with LZ4, elements as long as pixels.
+const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
+
+const CLIP: Statistic = Statistic::Clipped { threshold: 1.5, rounds: 5 };
+
+/// One frame a work-group, and four.
+fn all_settings() -> [Settings; 2] {
+    [1, 64].map(|group| Settings { group: Some(group), ..Settings::default() })
+}
+
+/// Every method that a device has.
+const METHODS: [(Statistic, ErrorModel); 7] = [
+    (Statistic::Mean, ErrorModel::Azimuthal),
+    (CLIP, ErrorModel::Poisson),
+    (CLIP, ErrorModel::Azimuthal),
+    (CLIP, ErrorModel::Hybrid),
+    (CLIP, ErrorModel::Given),
+    (Statistic::Clipped { threshold: 0., rounds: 20 }, ErrorModel::Azimuthal),
+    (Statistic::Clipped { threshold: 2., rounds: 0 }, ErrorModel::Hybrid),
+];
+
+/// Frames of one kind, and what they are integrated by.
+struct Case {
+    plan: Plan,
+    by_bin: ByBin,
+    invalid: Invalid,
+    pipeline: Pipeline,
+    chunks: Vec<(Vec<u8>, u32)>,
+}
+
+impl Case {
+    fn new(csc: &Csc, dtype: PixelType, (statistic, errors): (Statistic, ErrorModel), random: &mut Random) -> Case {
+        let pixels = csc.starts.len() - 1;
+        let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
+        let dark: Option<Vec<f64>> =
+            (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(100) as f64 / 7.).collect());
+        let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 3.).collect();
+        let plan = match errors {
+            ErrorModel::Given => Plan::with_variance(csc.matrix(), &n, &given, dark.as_deref()),
+            _ => Plan::new(csc.matrix(), &n, errors, dark.as_deref()),
+        };
+        let plan = plan.expect("arrays of the matrix's size");
+        let (by_bin, rule) = (ByBin::new(&plan, statistic), support::gaps(dtype));
+        let frame = |random: &mut Random| {
+            let photons = [Photons::Sparse(50), Photons::Below(6), Photons::Below(70000), Photons::Noise];
+            let one_in = [0, 0, 1000, 2][random.below(4) as usize];
+            Frame::random(dtype, pixels, photons[random.below(4) as usize], one_in, &rule, random).bytes
+        };
+        let chunk = |frame: Vec<u8>, random: &mut Random| match random.below(6) {
+            0 => (frame, 1),
+            _ => (support::bslz4(&frame, dtype.size(), 8192 / dtype.size()), 0),
+        };
+        let chunks = (0..6).map(|_| chunk(frame(random), random)).collect();
+        let pipeline = Pipeline::from_hdf5(&[BSLZ4], dtype, false).expect("known filter");
+        Case { plan, by_bin, invalid: Invalid::integers(rule), pipeline, chunks }
+    }
+
+    fn stored(&self) -> Vec<Stored<'_>> {
+        self.chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect()
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target { plan: &self.plan, invalid: &self.invalid, by_bin: Some(&self.by_bin) }
+    }
+
+    /// The processor's sums.
+    fn expected(&self) -> Vec<Sums> {
+        let rows =
+            self.by_bin.integrate(&self.pipeline, &self.plan, &self.invalid, &self.stored(), &mut Scratch::default());
+        rows.into_iter().map(|sums| sums.expect("a good chunk")).collect()
+    }
+
+    fn found(&self, queues: &mut Queues, frames: &[Stored<'_>]) -> Vec<Sums> {
+        let rows = queues.integrate_by_all(&self.pipeline, &[self.target()], frames).expect("a device that works");
+        rows.into_iter().map(|row| row.expect("a good chunk").remove(0)).collect()
+    }
+
+    /// The device's sums are the processor's.
+    fn check(&self, device: &Arc<Device>, what: &str) {
+        let mut queues = Queues::new(device.clone(), 2).expect("queues");
+        assert_same(&self.found(&mut queues, &self.stored()), &self.expected(), what);
+        assert_eq!(queues.disputed(), 0, "{what}");
+    }
+}
+
+/// To the bit.
+fn assert_same(found: &[Sums], expected: &[Sums], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (frame, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let lists = |sums: &Sums| {
+            let own = sums.exception.clone().unwrap_or_default();
+            [sums.signal.clone(), sums.variance.clone().unwrap_or_default(), own.norm, own.norm_sq, own.count]
+        };
+        for (name, (found, expected)) in
+            ["signal", "variance", "norm", "norm²", "count"].iter().zip(lists(found).iter().zip(lists(expected)))
+        {
+            assert_eq!(found.len(), expected.len(), "{what}: frame {frame}: {name}");
+            for (bin, (f, e)) in found.iter().zip(expected).enumerate() {
+                assert!(f.to_bits() == e.to_bits(), "{what}: frame {frame}, bin {bin}: {name} {f:e}, expected {e:e}");
+            }
+        }
+    }
+}
+
+/// Pixels that are not split, into bins by `bin`; those beyond the last bin are in none.
+fn unsplit(pixels: usize, nbins: usize, bin: impl Fn(usize) -> usize) -> Csc {
+    let mut csc = Csc { starts: vec![0], nbins, ..Csc::default() };
+    for bin in (0..pixels).map(bin) {
+        if bin < nbins {
+            csc.bins.push(bin as u32);
+            csc.weights.push(1.);
+        }
+        csc.starts.push(csc.bins.len() as u64);
+    }
+    csc
+}
+
+#[test]
+fn sums_are_the_processor_s_to_the_bit() {
+    let random = &mut Random::new(31);
+    for settings in all_settings() {
+        let Some(device) = device(settings.clone()) else { return };
+        for dtype in PixelType::ALL {
+            use PixelType::{F32, I32, U16};
+            // To compile takes longest: all types once, those that differ in kind also four frames at a time.
+            if settings.group != Some(1) && ![U16, I32, F32].contains(&dtype) {
+                continue;
+            }
+            for (number, method) in METHODS.into_iter().enumerate() {
+                let pixels = [5, 40, 9003, 2 * 8192, 6001][random.below(5) as usize];
+                let nbins = [1, 3, 400][random.below(3) as usize];
+                let csc = match number % 2 {
+                    0 => Csc::random(pixels, nbins, random),
+                    _ => unsplit(pixels, nbins, |pixel| pixel / 3 % (nbins + nbins / 4)),
+                };
+                let what = format!("{dtype}, {pixels} pixels, {nbins} bins, {method:?}, {:?}", settings.group);
+                Case::new(&csc, dtype, method, random).check(&device, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn bins_of_no_pixel_of_one_and_of_a_hundred_thousand() {
+    let random = &mut Random::new(32);
+    for settings in all_settings() {
+        let Some(device) = device(settings) else { return };
+        // Of bins 0 to 99 every other one has one pixel, and the next two have the rest.
+        let csc = unsplit(205_003, 103, |pixel| if pixel < 50 { 2 * pixel } else { 100 + pixel % 2 });
+        for method in METHODS {
+            Case::new(&csc, PixelType::I32, method, random).check(&device, &format!("{method:?}"));
+        }
+    }
+}
+
+#[test]
+fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
+    let random = &mut Random::new(33);
+    let csc = Csc::random(1679 * 49, 300, random);
+    let case = Case::new(&csc, PixelType::U32, (CLIP, ErrorModel::Azimuthal), random);
+    let expected = case.expected();
+    for settings in all_settings() {
+        let Some(device) = device(settings.clone()) else { return };
+        let mut queues = Queues::new(device.clone(), 3).expect("queues");
+        assert_same(&case.found(&mut queues, &case.stored()), &expected, "three queues");
+        let one_by_one: Vec<Sums> = case.stored().iter().flat_map(|one| case.found(&mut queues, &[*one])).collect();
+        assert_same(&one_by_one, &expected, "one by one");
+        let plan = Plan::new(csc.matrix(), &vec![1.; 1679 * 49], ErrorModel::Poisson, None).expect("norms");
+        let none = Invalid::none();
+        let targets = [Target { plan: &plan, invalid: &none, by_bin: None }, case.target()];
+        let rows = queues.integrate_by_all(&case.pipeline, &targets, &case.stored()).expect("a device that works");
+        let rows: Vec<Vec<Sums>> = rows.into_iter().map(|row| row.expect("a good chunk")).collect();
+        let summed = queues.integrate(&case.pipeline, &plan, &none, &case.stored()).expect("a device that works");
+        for (row, alone) in rows.iter().zip(summed) {
+            assert_eq!(row[0], alone.expect("a good chunk"), "beside another recipe");
+        }
+        let found: Vec<Sums> = rows.into_iter().map(|mut row| row.remove(1)).collect();
+        assert_same(&found, &expected, "beside another recipe");
+        let Some(device) = self::device(Settings { queue_memory: 3 << 20, ..settings }) else { return };
+        let mut queues = Queues::new(device, 1).expect("queues");
+        assert_same(&case.found(&mut queues, &case.stored()), &expected, "little memory");
+        assert!(queues.frames_a_launch() < 6, "{} frames a launch", queues.frames_a_launch());
+    }
+}
+
+#[test]
+fn damaged_frames_are_what_the_processor_says_they_are() {
+    let random = &mut Random::new(34);
+    let csc = Csc::random(6003, 200, random);
+    let mut case = Case::new(&csc, PixelType::U32, (CLIP, ErrorModel::Poisson), random);
+    case.chunks.retain(|(_, mask)| *mask == 0);
+    for settings in all_settings() {
+        let Some(device) = device(settings) else { return };
+        let mut queues = Queues::new(device, 2).expect("queues");
+        for _ in 0..25 {
+            let mut chunks = case.chunks.clone();
+            for (i, (chunk, _)) in chunks.iter_mut().enumerate().filter(|(i, _)| i % 3 != 0) {
+                let at = 12 + random.below(chunk.len() as u64 - 12) as usize;
+                match random.below(3) {
+                    0 => chunk.truncate(at),
+                    _ => chunk[at] ^= [0xff, 1 << random.below(8)][i % 2],
+                }
+            }
+            let stored: Vec<_> = chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect();
+            let targets = [case.target()];
+            let found = queues.integrate_by_all(&case.pipeline, &targets, &stored).expect("it goes on");
+            let expected = integrate_all(&case.pipeline, &targets, &stored, &mut Scratch::default());
+            for (frame, (found, expected)) in found.into_iter().zip(expected).enumerate() {
+                match (found, expected) {
+                    (Ok(found), Ok(expected)) => assert_same(&found, &expected, &format!("frame {frame}")),
+                    (found, expected) => assert_eq!(found, expected, "frame {frame}"),
+                }
+            }
+        }
+        assert_eq!(queues.disputed(), 0, "the device decodes what the processor does");
+    }
+}
+
+#[test]
+fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
+    let random = &mut Random::new(35);
+    let csc = Csc::random(9000, 30, random);
+    let case = Case::new(&csc, PixelType::U16, (CLIP, ErrorModel::Azimuthal), random);
+    let of = |settings| -> Option<(DeviceError, Option<DeviceError>)> {
+        let device = device(settings)?;
+        let mut queues = Queues::new(device.clone(), 1).expect("a queue");
+        let why = queues.integrate_by_all(&case.pipeline, &[case.target()], &case.stored());
+        Some((why.expect_err("it can't"), device.trouble().cloned()))
+    };
+    let Some((why, trouble)) = of(Settings { without_doubles: true, ..Settings::default() }) else { return };
+    assert!(matches!(why, DeviceError::Unsupported(_)) && why.to_string().contains("doubles"), "{why}");
+    assert_eq!(trouble, None);
+    let Some((why, trouble)) = of(Settings { queue_memory: 1000, ..Settings::default() }) else { return };
+    assert!(matches!(why, DeviceError::Memory(_)), "{why}");
+    assert_eq!(trouble, None);
+}
