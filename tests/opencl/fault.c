@@ -63,3 +63,15 @@ int clEnqueueWriteBuffer(void *queue, void *buffer, unsigned blocking, size_t of
         return -4;
     return real(queue, buffer, blocking, offset, size, data, waits, wait, event);
 }
+
+// Commands that are accepted, and found later to have failed.
+int clGetEventInfo(void *event, unsigned name, size_t size, void *value, size_t *written)
+{
+    info_fn real = (info_fn)dlsym(RTLD_NEXT, "clGetEventInfo");
+    const unsigned CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11d3;
+    const char *code = getenv("CODE");
+    int status = real(event, name, size, value, written);
+    if (is("ended") && name == CL_EVENT_COMMAND_EXECUTION_STATUS && *(int *)value == 0 && calls() > 6)
+        *(int *)value = code ? atoi(code) : -14;
+    return status;
+}

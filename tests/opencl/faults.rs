@@ -65,6 +65,17 @@ fn a_device_that_is_lost_leaves_its_work_to_the_processor() {
 }
 
 #[test]
+fn commands_that_fail_after_they_were_accepted_leave_their_frames_to_the_processor() {
+    // Too little memory, and what NVIDIA says of a kernel that went astray.
+    for code in ["-4", "-9999"] {
+        let Some((ran, ..)) = with_fault("ended", ("CODE", code), &[]) else { return };
+        let said = ran.stderr.matches("the processor integrates instead").count();
+        assert!(said == 1 && ran.stderr.contains(&format!("ended with {code}")), "{}", ran.stderr);
+        assert_eq!(engines(&ran).last().map(String::as_str), Some("cpu"), "{:?}", engines(&ran));
+    }
+}
+
+#[test]
 fn a_device_that_is_wrong_is_found_out_and_nothing_of_it_is_kept() {
     let Some((ran, found, expected)) = with_fault("wrong", ("CODE", ""), &["--verify", "6"]) else { return };
     assert!(ran.stderr.contains("wrong sums of frame"), "{}", ran.stderr);

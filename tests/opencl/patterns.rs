@@ -199,3 +199,21 @@ fn kernels_are_compiled_once_for_an_output_root() {
     assert_eq!(digest(driver::integrate(&flags, &tasks, &[])), first);
     assert_eq!(std::fs::read_dir(elsewhere.join("opencl")).expect("a cache").count(), 1);
 }
+
+#[test]
+fn processes_that_start_at_once_share_a_cache_of_kernels() {
+    if !driver::is_there() {
+        return;
+    }
+    let site = Site::new(&small());
+    let kept = site.path("kept");
+    let flags = ["--engine", "opencl", "--device", "0", "--threads", "1", "--cache", kept.to_str().expect("UTF-8")];
+    let digests: BTreeSet<String> = std::thread::scope(|scope| {
+        let plans = [1, 2, 3].map(|number| site.plan(&format!("out{number}"), &["--by", "scan"]));
+        let runs = plans.map(|tasks| scope.spawn(move || digest(driver::integrate(&flags, &tasks, &[]))));
+        runs.into_iter().map(|run| run.join().expect("a good run")).collect()
+    });
+    assert_eq!(digests.len(), 1, "{digests:?}");
+    let left: Vec<_> = std::fs::read_dir(kept.join("opencl")).expect("a cache").collect();
+    assert_eq!(left.len(), 1, "one file, and nothing unfinished: {left:?}");
+}

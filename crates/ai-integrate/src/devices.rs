@@ -209,6 +209,21 @@ mod tests {
     }
 
     #[test]
+    fn a_list_hides_the_gpus_of_its_vendor_alone() {
+        let hidden = |platform: &str, variable: &'static str, list: &'static str| {
+            let mut device = Description::default();
+            platform.clone_into(&mut device.platform);
+            is_hidden(&device, &|name: &str| (name == variable).then(|| list.to_owned()))
+        };
+        let [nvidia, amd] = ["NVIDIA CUDA", "AMD Accelerated Parallel Processing"];
+        assert!(hidden(nvidia, "CUDA_VISIBLE_DEVICES", "") && !hidden(amd, "CUDA_VISIBLE_DEVICES", ""));
+        for variable in ["ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"] {
+            assert!(hidden(amd, variable, "NoDevFiles") && !hidden(nvidia, variable, "NoDevFiles"));
+        }
+        assert!(!hidden(nvidia, "CUDA_VISIBLE_DEVICES", "2"), "its driver knows which, and calls it 0");
+    }
+
+    #[test]
     fn an_empty_list_of_gpus_means_none() {
         let processor = &listed()[2..];
         for list in ["", "NoDevFiles", "-1"] {

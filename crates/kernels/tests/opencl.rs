@@ -126,7 +126,8 @@ fn sums_are_those_of_the_scalar_kernel() {
             let default = 8192 / dtype.size();
             // Less than a column, one short block, blocks that end with the frame, odd ends, and another block size.
             let mut shapes = vec![(5, default), (40, default), (2 * default, default), (9003, default)];
-            shapes.extend((is_plain && dtype == U32).then_some((9003, 256)));
+            // Too small and too large for the device's decoder, too.
+            shapes.extend([256, 64, 4096].into_iter().filter(|_| is_plain && dtype == U32).map(|block| (9003, block)));
             for (pixels, block) in shapes {
                 let nbins = [1, 3, 400][random.below(3) as usize];
                 let case = Case::random(dtype, pixels, nbins, block, 4, random);
@@ -137,6 +138,60 @@ fn sums_are_those_of_the_scalar_kernel() {
             }
         }
     }
+}
+
+#[test]
+fn a_pilatus_2m_whose_chunks_end_in_odd_pixels_is_integrated_whole() {
+    let random = &mut Random::new(18);
+    let Some(device) = device(Settings::default()) else { return };
+    let mut case = Case::random(PixelType::I32, 1679 * 1475, 500, 2048, 1, random);
+    // A block size of 0 is the default one.
+    let mut chunk = support::bslz4(&case.frames[0].bytes, 4, 2048);
+    chunk[8..12].fill(0);
+    case.chunks = vec![(chunk, 0)];
+    let mut queues = Queues::new(device, 1).expect("a queue");
+    case.check(&case.sums(&mut queues), "Pilatus 2M");
+    assert_eq!(queues.disputed(), 0);
+    let sent = queues.sent_bytes() as f64 / case.chunks[0].0.len() as f64;
+    assert!(sent < 1.1, "{sent}: not decoded by the device");
+}
+
+/// What [`kernels_are_sound_to_a_simulator`] runs: work-groups of many lanes, sound and damaged blocks, two plans.
+#[test]
+fn few_frames_that_a_simulator_has_time_for() {
+    let random = &mut Random::new(19);
+    let (dtype, pixels) = (PixelType::U32, 4213);
+    let mut case = Case::random(dtype, pixels, 40, 2048, 3, random);
+    for (frame, photons) in [Photons::Below(6), Photons::Sparse(40), Photons::Noise].into_iter().enumerate() {
+        case.frames[frame] = Frame::random(dtype, pixels, photons, 50, &vec![], random);
+        case.chunks[frame] = (support::bslz4(&case.frames[frame].bytes, 4, 2048), 0);
+    }
+    // The first sequence of the first block.
+    case.chunks[0].0[16..56].fill(0xff);
+    let (other, invalid) = (plan(pixels, 9, ErrorModel::No, random), Invalid::integers(support::gaps(dtype)));
+    for settings in &all_settings()[1..] {
+        let Some(device) = device(settings.clone()) else { return };
+        let mut queues = Queues::new(device, 2).expect("queues");
+        let plans = [(&case.plan, &case.invalid), (&other, &invalid)];
+        let targets = plans.map(|(plan, invalid)| Target { plan, invalid, by_bin: None });
+        let found = queues.integrate_by_all(&case.pipeline, &targets, &case.stored()).expect("it works");
+        assert_eq!((found[0].is_ok(), queues.disputed()), (false, 0));
+        for (frame, row) in found.iter().enumerate().skip(1) {
+            let row = row.as_ref().expect("a good chunk");
+            for ((plan, invalid), found) in plans.iter().zip(row) {
+                let mut expected = Sums::default();
+                accumulate(&case.frames[frame].bytes, dtype, plan, invalid, &mut expected);
+                let close = |(f, e): (&f64, &f64)| (f - e).abs() <= 1e-9 * e.abs() + 1e-3;
+                assert!(found.signal.iter().zip(&expected.signal).all(close), "frame {frame}");
+                assert_eq!(found.exception, expected.exception, "frame {frame}");
+            }
+        }
+    }
+}
+
+#[test]
+fn kernels_are_sound_to_a_simulator() {
+    opencl::simulate("few_frames_that_a_simulator_has_time_for");
 }
 
 #[test]

@@ -250,3 +250,21 @@ fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
     assert!(matches!(why, DeviceError::Memory(_)), "{why}");
     assert_eq!(trouble, None);
 }
+
+/// What [`kernels_are_sound_to_a_simulator`] runs.
+#[test]
+fn few_frames_that_a_simulator_has_time_for() {
+    let random = &mut Random::new(31);
+    let csc = Csc::random(2100, 12, random);
+    for settings in all_settings() {
+        let Some(device) = device(settings) else { return };
+        for method in [METHODS[0], METHODS[2]] {
+            Case::new(&csc, PixelType::U32, method, random).check(&device, &format!("{method:?}"));
+        }
+    }
+}
+
+#[test]
+fn kernels_are_sound_to_a_simulator() {
+    opencl::simulate("few_frames_that_a_simulator_has_time_for");
+}

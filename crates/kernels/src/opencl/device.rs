@@ -282,3 +282,36 @@ impl Slots {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opencl::devices;
+    use crate::{ErrorModel, Matrix};
+
+    fn plan() -> Plan {
+        let matrix = Matrix::new(&[0; 17], &[], &[], 1).expect("a good matrix");
+        Plan::new(matrix, &[1.; 16], ErrorModel::No, None).expect("norms")
+    }
+
+    #[test]
+    fn engines_share_a_matrix_and_those_in_use_stay() {
+        let found = devices().ok().and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
+        let Some(description) = found else { return };
+        let device = Device::open(&description, Settings::default()).expect("a device that works");
+        let plans: Vec<Plan> = (0..3 * MATRICES).map(|_| plan()).collect();
+        let matrix = |plan: &Plan| device.matrix(plan, None, 2048).expect("memory");
+        let held: Vec<Arc<DeviceMatrix>> = std::thread::scope(|scope| {
+            let twice = plans[..=MATRICES].iter().chain(&plans[..=MATRICES]);
+            let engines: Vec<_> = twice.map(|plan| scope.spawn(|| matrix(plan))).collect();
+            engines.into_iter().map(|engine| engine.join().expect("no panic")).collect()
+        });
+        let (ours, theirs) = held.split_at(MATRICES + 1);
+        assert!(ours.iter().zip(theirs).all(|(one, other)| Arc::ptr_eq(one, other)), "made once each");
+        // Many more, which nobody keeps.
+        plans[MATRICES + 1..].iter().for_each(|plan| drop(matrix(plan)));
+        assert!(plans.iter().zip(ours).all(|(plan, held)| Arc::ptr_eq(&matrix(plan), held)), "those in use stay");
+        let kept = device.matrices.lock().expect("no panic").len();
+        assert!(kept <= ours.len() + MATRICES, "{kept} matrices: the others go");
+    }
+}
