@@ -170,6 +170,36 @@ fn bins_of_no_pixel_of_one_and_of_a_hundred_thousand() {
 }
 
 #[test]
+fn the_last_place_of_a_limit_decides_as_on_the_processor() {
+    // Bins of 3 to 300 pixels of variance 1 that are 0 but for x and -x: their mean is 0, and outliers are beyond what Chauvenet's
+    // criterion says for so many.
+    let sizes = 3..=300;
+    let bins: Vec<usize> = sizes.clone().flat_map(|size| vec![size - 3; size]).collect();
+    let csc = unsplit(bins.len(), sizes.clone().count(), |pixel| bins[pixel]);
+    let ones = vec![1.; bins.len()];
+    let plan = Plan::with_variance(csc.matrix(), &ones, &ones, None).expect("arrays of the matrix's size");
+    let by_bin = ByBin::new(&plan, Statistic::Clipped { threshold: 0., rounds: 1 });
+    let chauvenet = |size: usize| (2. * (size as f64 / std::f64::consts::TAU.sqrt()).ln()).sqrt();
+    let frame = |places: i64| -> Vec<u8> {
+        let values = sizes.clone().flat_map(|size| {
+            let x = f64::from_bits((chauvenet(size).to_bits() as i64 + places) as u64);
+            [x, -x].into_iter().chain(vec![0.; size - 2])
+        });
+        values.flat_map(f64::to_ne_bytes).collect()
+    };
+    let chunks = (-8..=8).map(|places| (support::bslz4(&frame(places), 8, 1024), 0)).collect();
+    let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::F64, false).expect("known filter");
+    let case = Case { plan, by_bin, invalid: Invalid::none(), pipeline, chunks };
+    let counts: Vec<f64> =
+        case.expected().iter().map(|sums| sums.exception.clone().unwrap_or_default().count.iter().sum()).collect();
+    assert!(counts[0] == 0. && counts.is_sorted_by(|a, b| *a == 0. || a >= b), "{counts:?}");
+    for settings in all_settings() {
+        let Some(device) = device(settings.clone()) else { return };
+        case.check(&device, &format!("{:?}", settings.group));
+    }
+}
+
+#[test]
 fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
     let random = &mut Random::new(33);
     let csc = Csc::random(1679 * 49, 300, random);

@@ -100,12 +100,12 @@ fn main() {
     let wanted = arguments.next().unwrap_or_default();
     let batch: usize = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(16);
     let isa = arguments.next().unwrap_or_default();
+    let method = arguments.next().unwrap_or_else(|| "sum".to_owned());
     if isa == "opencl" {
-        return opencl::run(CASES.iter().filter(|case| case.name.contains(&wanted)), batch);
+        return opencl::run(CASES.iter().filter(|case| case.name.contains(&wanted)), batch, &method);
     }
     let isa = Isa::available().into_iter().find(|i| format!("{i:?}").to_lowercase().contains(&isa));
     let isa = isa.unwrap_or(Isa::Portable);
-    let method = arguments.next().unwrap_or_else(|| "sum".to_owned());
     println!("{isa:?}, {batch} frames a batch, {method}");
     println!("{:<24} {:>6} {:>9} {:>9} {:>9} {:>9}", "case", "ratio", "decode ms", "ms", "spread", "frames/s");
     for case in CASES.iter().filter(|case| case.name.contains(&wanted)) {
@@ -113,18 +113,23 @@ fn main() {
     }
 }
 
+/// What the method needs beside the plan.
+fn by_bin(method: &str, plan: &Plan) -> Option<ByBin> {
+    let statistic = match method {
+        "sum" => return None,
+        "azimuthal" => Statistic::Mean,
+        "median" => Statistic::Between { low: 0.5, high: 0.5 },
+        "quartiles" => Statistic::Between { low: 0.25, high: 0.75 },
+        _ => Statistic::Clipped { threshold: 5., rounds: 5 },
+    };
+    Some(ByBin::new(plan, statistic))
+}
+
 impl Case {
     fn run(&self, batch: usize, isa: Isa, method: &str) {
         let pixels = self.shape[0] * self.shape[1];
         let plan = self.plan(method);
-        let statistic = match method {
-            "sum" => None,
-            "azimuthal" => Some(Statistic::Mean),
-            "median" => Some(Statistic::Between { low: 0.5, high: 0.5 }),
-            "quartiles" => Some(Statistic::Between { low: 0.25, high: 0.75 }),
-            _ => Some(Statistic::Clipped { threshold: 5., rounds: 5 }),
-        };
-        let by_bin = statistic.map(|statistic| ByBin::new(&plan, statistic));
+        let by_bin = by_bin(method, &plan);
         let (pipeline, invalid, chunks) = (self.pipeline(), self.invalid(), self.chunks());
         let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernels::opencl::{Device, Queues, Settings, Stages, devices};
-use kernels::{ErrorModel, Matrix, Plan, Stored};
+use kernels::{ErrorModel, Matrix, Plan, Stored, Target};
 
 use crate::bounds::Bounds;
-use crate::{Case, DISTINCT};
+use crate::{Case, DISTINCT, by_bin};
 
 /// Engines a device.
 const ENGINES: [usize; 5] = [1, 2, 4, 8, 16];
@@ -24,14 +24,14 @@ const ENTRY: usize = 6;
 
 /// A table for each device: frames a second by engines, the stages of a frame as the device's events tell, and the part of each bound
 /// that is reached.
-pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize) {
+pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, method: &str) {
     let all = match devices() {
         Ok(all) => all,
         Err(why) => return println!("OpenCL: {why}"),
     };
     for description in all.iter().filter(|device| device.unusable.is_none()) {
         println!(
-            "{} ({}), driver {}, {batch} frames a batch",
+            "{} ({}), driver {}, {batch} frames a batch, {method}",
             description.label(),
             description.kind,
             description.driver
@@ -66,15 +66,17 @@ pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize) {
         for case in cases.clone() {
             let settings = Settings { profile: true, ..Settings::default() };
             match Device::open(description, settings) {
-                Ok(device) => of_case(case, &Arc::new(device), batch, &bounds),
+                Ok(device) => of_case(case, &Arc::new(device), batch, method, &bounds),
                 Err(why) => println!("{:<24} {why}", case.name),
             }
         }
     }
 }
 
-fn of_case(case: &Case, device: &Arc<Device>, batch: usize, bounds: &Bounds) {
-    let (plan, pipeline, invalid, chunks) = (case.plan("sum"), case.pipeline(), case.invalid(), case.chunks());
+fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds: &Bounds) {
+    let (plan, pipeline, invalid, chunks) = (case.plan(method), case.pipeline(), case.invalid(), case.chunks());
+    let by_bin = by_bin(method, &plan);
+    let targets = [Target { plan: &plan, invalid: &invalid, by_bin: by_bin.as_ref() }];
     let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
     let frames: Vec<Stored<'_>> = stored.iter().copied().cycle().take(batch).collect();
     let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
@@ -87,7 +89,7 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, bounds: &Bounds) {
         println!("{:<24} {ratio:>6.1} {:>14} {rate:>9.1}", case.name, what);
     }
     for engines in ENGINES {
-        let work = |queues: &mut Queues| match queues.integrate(&pipeline, &plan, &invalid, &frames) {
+        let work = |queues: &mut Queues| match queues.integrate_by_all(&pipeline, &targets, &frames) {
             Ok(sums) => sums.len(),
             Err(why) => panic!("{}: {why}", case.name),
         };
