@@ -55,6 +55,7 @@ impl Bitmap {
         self.0.iter().fold(0, |all, word| all | word) == 0
     }
 
+    #[inline(always)]
     pub(crate) fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }

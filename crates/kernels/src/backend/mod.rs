@@ -70,6 +70,9 @@ pub(crate) trait Backend<const L: usize>: Steps {
     /// The same for reals.
     fn interleave_reals(self, lanes: [&[f64; TILE]; L], out: &mut [[f64; L]; TILE]);
 
+    /// The pixels but for `unused` ones that are set in any of the bitmaps, and how many.
+    fn any(self, bitmaps: [&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32);
+
     /// See [`crate::fused::kernel`].
     fn accumulate<C: Column<L>>(self, table: &mut Table<L>, tile: Tile<'_>, column: &C, selection: Selection<'_>);
 }

@@ -76,6 +76,10 @@ impl<const L: usize> Backend<L> for Portable {
         interleave(&lanes, out);
     }
 
+    fn any(self, bitmaps: [&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32) {
+        any(&bitmaps, unused)
+    }
+
     fn accumulate<C: Column<L>>(self, table: &mut Table<L>, tile: Tile<'_>, column: &C, selection: Selection<'_>) {
         kernel::accumulate::<L, false, C>(table, tile, column, selection);
     }
@@ -93,6 +97,16 @@ pub(super) fn union(planes: &[u8], stride: usize, from: usize, unused: &Bitmap) 
 #[inline(always)]
 pub(super) fn intersection(planes: &[u8], stride: usize, from: usize) -> Bitmap {
     planes.chunks_exact(stride).fold(Bitmap::FULL, |all, plane| all.zip(&tile_of(plane, from), |a, b| a & b))
+}
+
+/// OR over bitmaps, without some pixels, and how many are set.
+#[inline(always)]
+pub(super) fn any<const L: usize>(bitmaps: &[&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32) {
+    let mut any = Bitmap::EMPTY;
+    for (i, word) in any.0.iter_mut().enumerate() {
+        *word = bitmaps.iter().fold(0, |all, bitmap| all | bitmap.0[i]) & !unused.0[i];
+    }
+    (any, any.count())
 }
 
 /// A tile's bits of a plane.

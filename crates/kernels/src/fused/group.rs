@@ -93,12 +93,17 @@ impl<const L: usize> Workspace<L> {
         }
         for (number, unused) in first.unused.iter().enumerate() {
             let unused = others.iter().fold(*unused, |all, plan| all.zip(&plan.unused[number], |a, b| a & b));
-            let place = Place { number, pixels: first.pixels(), unused: &unused, used: &OnceCell::new() };
-            for (source, (lane, buffers)) in sources.iter_mut().zip(self.lanes.iter_mut().zip(&mut self.buffers)) {
+            let mut place =
+                Place { number, pixels: first.pixels(), unused: &unused, dense: false, used: &OnceCell::new() };
+            let lanes = self.lanes.iter_mut().zip(&mut self.buffers).enumerate();
+            for (source, (index, (lane, buffers))) in sources.iter_mut().zip(lanes) {
                 let Ok(opened) = source else { continue };
                 if let Err(error) = opened.read(backend, place, rules, buffers, lane) {
                     lane.width = Width::Zero;
                     *source = Err(error);
+                }
+                if index == 0 {
+                    place.dense = is_dense(lane);
                 }
             }
             self.accumulate(backend, plans, number);
@@ -109,11 +114,6 @@ impl<const L: usize> Workspace<L> {
         let sums =
             |(lane, source): (usize, Result<Source<'_>, DecodeError>)| source.map(|_| self.sums(backend, lane, plans));
         sources.into_iter().enumerate().map(sums).collect()
-    }
-
-    /// The pixels that are set in any lane.
-    fn any(&self, of: impl Fn(&Lane) -> &Bitmap) -> Bitmap {
-        self.lanes.iter().fold(Bitmap::EMPTY, |all, lane| all.zip(of(lane), |a, b| a | b))
     }
 
     /// The sums of the frame in a lane, by each plan.
@@ -140,9 +140,9 @@ impl<const L: usize> Workspace<L> {
         for lane in &mut self.lanes {
             lane.widen(width);
         }
-        let (lit, bright) = match width {
-            Width::Narrow => (self.any(|lane| &lane.lit), self.any(|lane| &lane.bright)),
-            _ => (Bitmap::FULL, Bitmap::FULL),
+        let [lit, bright] = match width {
+            Width::Narrow => [each(&self.lanes, |lane| &lane.lit), each(&self.lanes, |lane| &lane.bright)],
+            _ => [[&Bitmap::FULL; L]; 2],
         };
         if width <= Width::Middle {
             backend.interleave(each(&self.lanes, |lane| &lane.low), &mut self.low);
@@ -156,11 +156,11 @@ impl<const L: usize> Workspace<L> {
         }
         for (Share { table, .. }, plan) in self.shares.iter_mut().zip(plans) {
             let (columns, unused) = (plan.matrix.tile(number), &plan.unused[number]);
-            let (lit, bright) = (lit.without(unused), bright.without(unused));
-            let selection = match (lit.count(), bright.count()) {
+            let (lit, bright) = (backend.any(lit, unused), backend.any(bright, unused));
+            let selection = match (lit.1, bright.1) {
                 (0, _) => continue,
-                (..FEW_LIT, _) => Selection::Lit(&lit),
-                (_, ..FEW_BRIGHT) => Selection::Bright(&bright),
+                (..FEW_LIT, _) => Selection::Lit(&lit.0),
+                (_, ..FEW_BRIGHT) => Selection::Bright(&bright.0),
                 _ => Selection::All,
             };
             match width {
@@ -191,6 +191,11 @@ impl<const L: usize> Share<L> {
     }
 }
 
-fn each<'a, const L: usize>(lanes: &'a [Lane], field: impl Fn(&'a Lane) -> &'a [u8; TILE]) -> [&'a [u8; TILE]; L] {
+/// Whether this one's pixels alone are enough for all to be summed.
+fn is_dense(lane: &Lane) -> bool {
+    lane.width == Width::Narrow && lane.lit.count() >= FEW_LIT && lane.bright.count() >= FEW_BRIGHT
+}
+
+fn each<'a, F, const L: usize>(lanes: &'a [Lane], field: impl Fn(&'a Lane) -> &'a F) -> [&'a F; L] {
     std::array::from_fn(|lane| field(&lanes[lane]))
 }

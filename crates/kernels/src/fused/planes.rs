@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::lane::{Lane, Width};
 use super::rule::{PlaneRange, PlaneRule};
+use super::source::Place;
 use crate::backend::Steps;
 use crate::bitmap::Bitmap;
 use crate::lz4::{Decoded, Room};
@@ -76,9 +77,8 @@ impl Planes {
         self.of(first..first + 8)
     }
 
-    /// Reads a whole tile, which starts at pixel `start` of the block and is number `number` of the frame, into a
-    /// lane: finds the invalid pixels and takes them out, and unshuffles as many bits as the others need. `unused` are
-    /// the tile's pixels without entries, which gaps fill with ones; they must not force the slow width.
+    /// Reads a whole tile, which starts at pixel `start` of the block, into a lane: finds the invalid pixels and takes them out, and unshuffles as many bits as the others need. Gaps
+    /// fill pixels without entries with ones; they must not force the slow width.
     ///
     /// False where pixels are negative or do not fit in 16 bits; then the lane is still to be filled, without the invalid ones,
     /// which are zero now.
@@ -86,11 +86,11 @@ impl Planes {
         &mut self,
         backend: B,
         start: usize,
-        number: usize,
-        unused: &Bitmap,
+        place: Place<'_>,
         rule: &PlaneRule,
         lane: &mut Lane,
     ) -> bool {
+        let Place { number, unused, dense, .. } = place;
         let (from, total, occupied) = (start / 8, self.len / self.stride, self.occupied);
         let has_any =
             |planes: &Planes, range: Range<usize>| backend.has_any(planes.of(range), planes.stride, from, unused);
@@ -113,6 +113,8 @@ impl Planes {
         if middle {
             let stride = self.stride;
             backend.unshuffle(self.eight(8), stride, from, &mut lane.high);
+        } else if dense {
+            (lane.lit, lane.bright) = (Bitmap::FULL, Bitmap::FULL);
         } else {
             let union =
                 |planes: &Planes, range: Range<usize>| backend.union(planes.of(range), planes.stride, from, unused);

@@ -23,6 +23,8 @@ pub(crate) struct Place<'a> {
     pub(crate) pixels: usize,
     /// The pixels without entries.
     pub(crate) unused: &'a Bitmap,
+    /// Whether so many pixels of the first frame are bright that all are summed: which are in the others needs not be found.
+    pub(crate) dense: bool,
     /// 0 for pixels without entries; made where pixels come as they are.
     pub(crate) used: &'a OnceCell<[u8; TILE]>,
 }
@@ -144,7 +146,7 @@ impl BlockSource<'_> {
             self.next(backend, &mut buffers.planes, T::SIZE)?;
         }
         let in_planes = in_block + TILE <= buffers.planes.pixels() && tile_start + TILE <= self.decoded / T::SIZE;
-        if in_planes && buffers.planes.read_tile(backend, in_block, place.number, place.unused, rule, lane) {
+        if in_planes && buffers.planes.read_tile(backend, in_block, place, rule, lane) {
             return Ok(());
         }
         let staged = &mut buffers.staged;

@@ -121,6 +121,11 @@ macro_rules! steps {
             }
 
             #[target_feature(enable = $features)]
+            pub(super) fn any<const L: usize>(bitmaps: &[&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32) {
+                portable::any(bitmaps, unused)
+            }
+
+            #[target_feature(enable = $features)]
             pub(super) fn accumulate<const L: usize, C: Column<L>>(
                 table: &mut Table<L>,
                 tile: Tile<'_>,
@@ -220,6 +225,11 @@ macro_rules! lanes {
             fn interleave_reals(self, lanes: [&[f64; TILE]; $lanes], out: &mut [[f64; $lanes]; TILE]) {
                 // SAFETY: `self` proves that the processor has the features.
                 unsafe { $module::interleave_reals(&lanes, out) }
+            }
+
+            fn any(self, bitmaps: [&Bitmap; $lanes], unused: &Bitmap) -> (Bitmap, u32) {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::any(&bitmaps, unused) }
             }
 
             fn accumulate<C: Column<$lanes>>(
