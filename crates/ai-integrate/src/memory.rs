@@ -12,13 +12,15 @@ const THREAD: u64 = 4 << 20;
 
 /// Bytes that the process has at the most while a task of these recipes is worked on, with frames of so many `stored` bytes:
 /// the matrices; for each reader and each thread the stored bytes of a window; for each thread the accumulators and the
-/// sums of a batch, what it has of `decoded` frames, and what rows wait to be written.
+/// sums of a batch, what it has of `decoded` frames or of frames side by side, and what rows wait to be written.
 pub fn expected(jobs: &[Job], crew: &Crew<'_>, stored: u64, decoded: u64) -> u64 {
-    let matrices = jobs.iter().filter_map(|job| job.means.as_ref()).map(|means| means.integrator.bytes() as u64);
+    let integrators = || jobs.iter().filter_map(|job| job.means.as_ref()).map(|means| &means.integrator);
+    let matrices = integrators().map(|integrator| integrator.bytes() as u64);
+    let beside = integrators().map(|integrator| integrator.bytes_a_thread() as u64).max().unwrap_or(0);
     let sums = 2 * size_of::<f64>() as u64 * crew.bins() as u64;
     let batch = crew.batch as u64;
     let window = (crew.windows.longest() as u64 * stored).clamp(batch * stored, SHARE.max(batch * stored));
-    let thread = THREAD + window + 2 * batch.clamp(8, 16) * sums + decoded;
+    let thread = THREAD + window + 2 * batch.clamp(8, 16) * sums + decoded + beside;
     let waiting = crew.ahead() as u64 * crew.windows.longest() as u64 * sums;
     let ahead = readers(crew.threads) as u64 * window.min(SHARE);
     PROCESS + ahead + matrices.sum::<u64>() + crew.threads as u64 * thread + waiting

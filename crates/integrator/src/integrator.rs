@@ -89,6 +89,11 @@ impl Integrator {
         self.plan.bytes() + self.by_bin.as_ref().map_or(0, ByBin::bytes)
     }
 
+    /// Bytes that each thread needs besides for a method that looks at all pixels of a bin; 0 for others.
+    pub fn bytes_a_thread(&self) -> usize {
+        self.by_bin.as_ref().map_or(0, |by_bin| by_bin.bytes_a_thread(&self.plan))
+    }
+
     /// How chunks of this coding are decoded.
     ///
     /// # Errors

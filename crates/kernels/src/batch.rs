@@ -142,11 +142,7 @@ fn integrate<T: Pixel>(
     let Some((plan, _)) = plans.first() else { return frames.iter().map(|_| Ok(Vec::new())).collect() };
     let frame_bytes = plan.pixels() * T::SIZE;
     let mut rows: Vec<Row> = frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
-    let is_direct = |stored: &Stored<'_>| {
-        pipeline.is_native(stored.filter_mask)
-            || pipeline.bitshuffle_alone(stored.filter_mask).is_some() && cfg!(target_endian = "little")
-    };
-    let (direct, decoded): (Vec<usize>, Vec<usize>) = (0..frames.len()).partition(|&i| is_direct(&frames[i]));
+    let (direct, decoded): (Vec<usize>, Vec<usize>) = (0..frames.len()).partition(|&i| is_direct(pipeline, &frames[i]));
 
     for batch in direct.chunks(scratch.lanes()) {
         for (group, alike) in groups.iter().enumerate() {
@@ -179,8 +175,18 @@ fn integrate<T: Pixel>(
     rows
 }
 
+/// Whether a frame can be summed as it comes.
+pub(crate) fn is_direct(pipeline: &Pipeline, stored: &Stored<'_>) -> bool {
+    pipeline.is_native(stored.filter_mask)
+        || pipeline.bitshuffle_alone(stored.filter_mask).is_some() && cfg!(target_endian = "little")
+}
+
 /// A frame that is summed as it comes.
-fn open_direct<'a>(pipeline: &Pipeline, stored: &Stored<'a>, frame_bytes: usize) -> Result<Source<'a>, DecodeError> {
+pub(crate) fn open_direct<'a>(
+    pipeline: &Pipeline,
+    stored: &Stored<'a>,
+    frame_bytes: usize,
+) -> Result<Source<'a>, DecodeError> {
     match pipeline.bitshuffle_alone(stored.filter_mask) {
         Some(bitshuffle) => BlockSource::open(bitshuffle, stored.bytes, frame_bytes).map(Source::Blocks),
         None if stored.bytes.len() == frame_bytes => Ok(Source::Native(stored.bytes)),

@@ -49,7 +49,7 @@ impl Invalid {
 }
 
 /// [`Invalid`] for one pixel type.
-#[derive(PartialEq)]
+#[derive(Default, PartialEq)]
 pub(crate) struct InvalidOf<T> {
     /// Inclusive; seldom more than one.
     ranges: Vec<(T, T)>,

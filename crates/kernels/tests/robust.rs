@@ -92,6 +92,7 @@ fn check(case: &Case) {
     let csc = Csc::random(pixels, nbins, random);
     let rule = support::gaps(dtype);
     let frame = Frame::random(dtype, pixels, case.photons, case.invalid, &rule, random);
+    let other = Frame::random(dtype, pixels, case.photons, case.invalid, &rule, random);
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
     let dark: Option<Vec<f64>> = case.dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
     let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 4.).collect();
@@ -107,13 +108,17 @@ fn check(case: &Case) {
         .flat_map(|isa| {
             let scratch = &mut Scratch::new(isa);
             let stored = Stored { bytes: &frame.bytes, filter_mask: 0 };
+            let other = Stored { bytes: &other.bytes, filter_mask: 0 };
             let short = Stored { bytes: &frame.bytes[1..], filter_mask: 0 };
             // In groups, beside frames that do not decode, or alone: a frame's sums are its own.
             let several =
                 by_bin.integrate(&raw, &plan, &invalid, &[stored, short, stored, stored, stored, stored], scratch);
             assert_eq!(several.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true, true, true]);
             let alone = by_bin.integrate(&raw, &plan, &invalid, &[stored], scratch);
-            several.into_iter().chain(alone).filter_map(Result::ok)
+            // Pixels that are invalid in all frames of a group, and in this one alone.
+            let alike = by_bin.integrate(&raw, &plan, &invalid, &[stored; 2], scratch);
+            let among = by_bin.integrate(&raw, &plan, &invalid, &[other, stored, other], scratch).into_iter().nth(1);
+            several.into_iter().chain(alone).chain(alike).chain(among).filter_map(Result::ok)
         })
         .collect();
     assert!(found.iter().all(|sums| *sums == found[0]), "instruction sets differ");
@@ -177,7 +182,13 @@ proptest! {
         dtype in prop::sample::select(PixelType::ALL.to_vec()),
         pixels in prop_oneof![1usize..70, 2000usize..6500],
         nbins in prop_oneof![1usize..4, 50usize..900],
-        photons in prop_oneof![Just(Photons::Sparse(50)), Just(Photons::Below(4)), Just(Photons::Below(70000))],
+        photons in prop_oneof![
+            Just(Photons::Sparse(50)),
+            Just(Photons::Below(4)),
+            // Few beyond 16 bits, and many.
+            Just(Photons::Below(65600)),
+            Just(Photons::Below(70000)),
+        ],
         invalid in prop_oneof![Just(0u64), Just(1), Just(2), Just(300)],
         dark in any::<bool>(),
         (statistic, errors) in statistics().prop_flat_map(error_models),

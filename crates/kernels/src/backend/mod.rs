@@ -16,8 +16,9 @@ use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Totals};
-use crate::robust::work::{Entries, Work};
-use crate::robust::{BinSums, Reduction};
+use crate::robust::{Alone, Beside};
+#[allow(unused_imports, reason = "for the documentation")]
+use crate::robust::{lanes, quantile};
 
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
@@ -55,11 +56,20 @@ pub(crate) trait Steps: Copy {
     /// See [`Plan::totals_without`].
     fn totals_without(self, plan: &Plan, invalid: &[u32]) -> Totals;
 
-    /// See [`Work::load`].
-    fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool;
+    /// See [`Alone::reduce`].
+    fn reduce_alone<T: Pixel>(self, frames: Alone<'_, T>);
 
-    /// See [`Reduction::reduce`].
-    fn reduce_bin(self, reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums;
+    /// See [`Beside::reduce`].
+    fn reduce_beside(self, frames: Beside<'_>);
+
+    /// The sum of some numbers, in the order of [`lanes`].
+    fn sum(self, numbers: &[f64]) -> f64;
+
+    /// See [`quantile::sum_below`].
+    fn sum_below(self, intensity: &[f64], norm: &[f64], low: f64) -> f64;
+
+    /// See [`quantile::places_within`].
+    fn places_within(self, intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>);
 }
 
 /// The steps that treat `L` frames side by side.
@@ -89,6 +99,20 @@ pub(crate) fn prefetch(bytes: &[u8]) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;
+}
+
+/// The same for the line that a value starts in, close by.
+#[allow(unsafe_code)]
+#[inline(always)]
+pub(crate) fn prefetch_one<T>(value: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: nothing is read but a hint.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
 }
 
 /// An instruction set.
@@ -140,7 +164,12 @@ macro_rules! with_isa {
     ($isa:expr, |$steps:ident| $call:expr) => {
         match $isa {
             #[cfg(target_arch = "x86_64")]
-            $crate::Isa::Avx512 | $crate::Isa::Avx512Gfni if $crate::backend::Avx512::detect().is_some() => {
+            $crate::Isa::Avx512Gfni if $crate::backend::Avx512Gfni::detect().is_some() => {
+                let $steps = $crate::backend::Avx512Gfni::detect().expect("it was just detected");
+                $call
+            }
+            #[cfg(target_arch = "x86_64")]
+            $crate::Isa::Avx512 if $crate::backend::Avx512::detect().is_some() => {
                 let $steps = $crate::backend::Avx512::detect().expect("it was just detected");
                 $call
             }

@@ -14,8 +14,7 @@ use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Totals};
-use crate::robust::work::{Entries, Work};
-use crate::robust::{BinSums, Reduction};
+use crate::robust::{Alone, Beside, lanes, quantile};
 
 /// Any processor.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +57,24 @@ impl Steps for Portable {
         plan.totals_without(invalid)
     }
 
-    fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {
-        work.load(bin, rule)
+    fn reduce_alone<T: Pixel>(self, frames: Alone<'_, T>) {
+        frames.reduce(self);
     }
 
-    fn reduce_bin(self, reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums {
-        reduction.reduce(work, whole)
+    fn reduce_beside(self, frames: Beside<'_>) {
+        frames.reduce(self);
+    }
+
+    fn sum(self, numbers: &[f64]) -> f64 {
+        lanes::sum(numbers, |number| number)
+    }
+
+    fn sum_below(self, intensity: &[f64], norm: &[f64], low: f64) -> f64 {
+        quantile::sum_below(intensity, norm, low)
+    }
+
+    fn places_within(self, intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
+        quantile::places_within(intensity, low, high, places);
     }
 }
 

@@ -40,7 +40,7 @@ impl Bins {
             has_weights: !by_bin.weight.is_empty(),
             has_darks: !by_bin.dark.is_empty(),
             starts: Buffer::of(context, &starts)?,
-            pixels: Buffer::of(context, &by_bin.pixels())?,
+            pixels: Buffer::of(context, &by_bin.pixel)?,
             weights: Buffer::of(context, &by_bin.weight)?,
             norms: Buffer::of(context, &by_bin.norm)?,
             darks: Buffer::of(context, &by_bin.dark)?,

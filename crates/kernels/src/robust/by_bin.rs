@@ -1,21 +1,24 @@
-//! The sparse matrix by bin, and frames put in its order.
+//! The sparse matrix by bin, and the ways that frames take through it.
 
-use std::any::Any;
-
-use super::work::{Entries, Variance, Work};
+use super::alone::Alone;
+use super::beside::{self, Beside};
+use super::bin::{Bin, Variance};
+use super::columns::{Columns, LANES};
+use super::work::Work;
 use super::{BinSums, Reduction, Statistic};
-use crate::backend::Steps;
+use crate::backend::{Backend, with_isa};
+use crate::batch::{is_direct, open_direct};
 use crate::decode::{DecodeError, Pipeline};
-use crate::invalid::{Invalid, InvalidOf};
+use crate::fused::{PlaneRule, Rules};
+use crate::invalid::Invalid;
 use crate::lz4::SLACK;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::{ErrorModel, Plan};
 use crate::sums::{Exception, Sums};
 use crate::{Scratch, Stored};
 
-/// Frames that are put in the order of the bins before these are summed: what the entries of a bin are is then read
-/// once for all of them.
-const GROUP: usize = 4;
+/// Frames that are decoded whole, at a time: what the entries of a bin are is then read once for both.
+const DECODED: usize = 2;
 
 /// A plan's entries by bin, and what is done to the pixels of each: 12 bytes a pixel that is not split, 32 for one in
 /// two bins.
@@ -23,12 +26,8 @@ pub struct ByBin {
     pub(crate) reduction: Reduction,
     /// Where the entries of each bin begin, and the end of the last.
     pub(crate) starts: Vec<usize>,
-    /// The place of each pixel's first entry; that behind the last for a pixel without.
-    pub(crate) first: Vec<u32>,
-    /// The same of the second entry; empty where no pixel has two.
-    pub(crate) second: Vec<u32>,
-    /// Pixels with more entries, and the places of these.
-    pub(crate) rest: Vec<(u32, u32)>,
+    /// The pixel of each entry; they rise in a bin.
+    pub(crate) pixel: Vec<u32>,
     /// w of each entry; empty where all are 1.
     pub(crate) weight: Vec<f32>,
     /// n of its pixel.
@@ -42,9 +41,10 @@ pub struct ByBin {
 /// Memory of a thread.
 #[derive(Default)]
 pub(crate) struct Memory {
-    frame: Vec<u8>,
-    /// A `Vec` of `Vec`s of pixels in the order of the entries, of the type that came last.
-    raw: Option<Box<dyn Any + Send>>,
+    /// Whole frames.
+    frames: Vec<Vec<u8>>,
+    columns: Option<Box<Columns>>,
+    beside: beside::Room,
     work: Work,
 }
 
@@ -64,9 +64,7 @@ impl ByBin {
         let given = plan.variance();
         let mut by_bin = ByBin {
             reduction: Reduction { statistic, errors: plan.errors() },
-            first: vec![entries as u32; pixels],
-            second: vec![entries as u32; pixels],
-            rest: Vec::new(),
+            pixel: vec![0; entries],
             weight: vec![0.; entries],
             norm: vec![0.; entries],
             dark: vec![0.; if plan.dark().is_some() { entries } else { 0 }],
@@ -75,14 +73,10 @@ impl ByBin {
         };
         let mut next = by_bin.starts.clone();
         for pixel in 0..pixels {
-            for (nth, (bin, weight)) in matrix.entries(pixel).enumerate() {
+            for (bin, weight) in matrix.entries(pixel) {
                 let (place, w) = (next[bin], f64::from(weight));
                 next[bin] += 1;
-                match nth {
-                    0 => by_bin.first[pixel] = place as u32,
-                    1 => by_bin.second[pixel] = place as u32,
-                    _ => by_bin.rest.push((pixel as u32, place as u32)),
-                }
+                by_bin.pixel[place] = pixel as u32;
                 by_bin.weight[place] = weight;
                 by_bin.norm[place] = plan.normalization()[pixel];
                 if let Some(dark) = plan.dark() {
@@ -93,9 +87,6 @@ impl ByBin {
                 }
             }
         }
-        if by_bin.second.iter().all(|&place| place as usize == entries) {
-            by_bin.second = Vec::new();
-        }
         if by_bin.weight.iter().all(|&weight| weight == 1.) {
             by_bin.weight = Vec::new();
         }
@@ -104,9 +95,13 @@ impl ByBin {
 
     /// Bytes of its arrays.
     pub fn bytes(&self) -> usize {
-        let of_entries = size_of_val(&*self.weight) + size_of_val(&*self.norm) + size_of_val(&*self.dark);
-        let of_pixels = size_of_val(&*self.first) + size_of_val(&*self.second) + size_of_val(&*self.rest);
-        of_entries + size_of_val(&*self.variance) + of_pixels + size_of_val(&*self.starts)
+        let reals = size_of_val(&*self.norm) + size_of_val(&*self.dark) + size_of_val(&*self.variance);
+        reals + size_of_val(&*self.weight) + size_of_val(&*self.pixel) + size_of_val(&*self.starts)
+    }
+
+    /// Bytes that each thread has besides, for frames side by side.
+    pub fn bytes_a_thread(&self, plan: &Plan) -> usize {
+        Columns::bytes(plan)
     }
 
     /// Decodes frames and sums their bins; `plan` is the one that this was made of. A frame that does not decode is
@@ -120,7 +115,7 @@ impl ByBin {
         scratch: &mut Scratch,
     ) -> Vec<Result<Sums, DecodeError>> {
         let mut sums = Vec::with_capacity(frames.len());
-        for group in frames.chunks(GROUP) {
+        for group in frames.chunks(LANES) {
             with_pixel!(pipeline.dtype(), integrate(self, pipeline, plan, invalid, group, scratch, &mut sums));
         }
         scratch.ways.by_bin += frames.len() as u64;
@@ -132,45 +127,25 @@ impl ByBin {
         !matches!(self.reduction.statistic, Statistic::Between { .. })
     }
 
-    /// The pixel of each entry.
-    pub(crate) fn pixels(&self) -> Vec<u32> {
-        let entries = self.norm.len();
-        // One more, where pixels without entries go.
-        let mut pixels = vec![0; entries + 1];
-        for list in [&self.first, &self.second] {
-            (0..).zip(list).for_each(|(pixel, &place)| pixels[place as usize] = pixel);
-        }
-        self.rest.iter().for_each(|&(pixel, place)| pixels[place as usize] = pixel);
-        pixels.truncate(entries);
-        pixels
-    }
-
     /// A frame's sums, of numbers by bin: signals, then variances, norms, squares of norms, counts.
     pub(crate) fn sums(&self, plan: &Plan, numbers: &[f64]) -> Sums {
         let mut lists = numbers.chunks_exact(plan.nbins().max(1)).map(<[f64]>::to_vec);
         let mut next = || lists.next().unwrap_or_default();
         let (signal, variance) = (next(), next());
         let weights = Exception { norm: next(), norm_sq: next(), count: next() };
-        Totals { signal, variance, weights }.finish(plan, self.reduction.errors != ErrorModel::No)
+        Totals { signal, variance, weights }.finish(self, plan)
     }
 
-    /// Puts the frame's pixels to the places of their entries.
-    fn scatter<T: Pixel>(&self, frame: &[u8], raw: &mut [T]) {
-        for (bytes, &place) in frame.chunks_exact(T::SIZE).zip(&self.first) {
-            raw[place as usize] = T::read(bytes);
-        }
-        for (bytes, &place) in frame.chunks_exact(T::SIZE).zip(&self.second) {
-            raw[place as usize] = T::read(bytes);
-        }
-        for &(pixel, place) in &self.rest {
-            raw[place as usize] = T::read(&frame[pixel as usize * T::SIZE..]);
-        }
+    /// The pixels of the entries of a bin, and of those behind it.
+    pub(super) fn pixels_from(&self, bin: usize) -> &[u32] {
+        &self.pixel[self.starts[bin]..]
     }
 
-    fn entries<'a, T>(&'a self, bin: usize, raw: &'a [T]) -> Entries<'a, T> {
+    /// A bin of the plan.
+    pub(super) fn bin(&self, bin: usize, plan: &Plan) -> Bin<'_> {
         let range = self.starts[bin]..self.starts[bin + 1];
-        Entries {
-            raw: &raw[range.clone()],
+        Bin {
+            pixel: &self.pixel[range.clone()],
             weight: (!self.weight.is_empty()).then(|| &self.weight[range.clone()]),
             norm: &self.norm[range.clone()],
             dark: (!self.dark.is_empty()).then(|| &self.dark[range.clone()]),
@@ -179,53 +154,32 @@ impl ByBin {
                 ErrorModel::Poisson | ErrorModel::Hybrid => Variance::Counts,
                 ErrorModel::Given => Variance::Given(&self.variance[range]),
             },
-            sorts: matches!(self.reduction.statistic, Statistic::Between { .. }),
-        }
-    }
-
-    /// The sums of all bins, of the raw pixels of some frames in the order of the entries.
-    fn reduce<T: Pixel, S: Steps>(
-        &self,
-        steps: S,
-        frames: &[&[T]],
-        rule: &InvalidOf<T>,
-        plan: &Plan,
-        work: &mut Work,
-    ) -> Vec<Sums> {
-        let mut totals: Vec<Totals> = frames.iter().map(|_| Totals::of(plan)).collect();
-        for bin in 0..plan.nbins() {
-            let whole = BinSums {
+            whole: BinSums {
                 signal: 0.,
                 variance: 0.,
                 norm: plan.norm()[bin],
                 norm_sq: plan.norm_sq()[bin],
                 count: plan.count()[bin],
-            };
-            for (raw, totals) in frames.iter().zip(&mut totals) {
-                let is_whole = steps.load_bin(self.entries(bin, raw), rule, work);
-                totals.set(bin, steps.reduce_bin(&self.reduction, work, is_whole.then_some(whole)));
-            }
+            },
         }
-        let has_variance = self.reduction.errors != ErrorModel::No;
-        totals.into_iter().map(|totals| totals.finish(plan, has_variance)).collect()
     }
 }
 
 /// The sums of all bins.
-struct Totals {
+pub(crate) struct Totals {
     signal: Vec<f64>,
     variance: Vec<f64>,
     weights: Exception,
 }
 
 impl Totals {
-    fn of(plan: &Plan) -> Totals {
+    pub(super) fn of(plan: &Plan) -> Totals {
         let zeros = || vec![0.; plan.nbins()];
         let weights = Exception { norm: zeros(), norm_sq: zeros(), count: zeros() };
         Totals { signal: zeros(), variance: zeros(), weights }
     }
 
-    fn set(&mut self, bin: usize, sums: BinSums) {
+    pub(super) fn set(&mut self, bin: usize, sums: BinSums) {
         self.signal[bin] = sums.signal;
         self.variance[bin] = sums.variance;
         self.weights.norm[bin] = sums.norm;
@@ -233,7 +187,8 @@ impl Totals {
         self.weights.count[bin] = sums.count;
     }
 
-    fn finish(self, plan: &Plan, has_variance: bool) -> Sums {
+    fn finish(self, by_bin: &ByBin, plan: &Plan) -> Sums {
+        let has_variance = by_bin.reduction.errors != ErrorModel::No;
         let weights = &self.weights;
         let is_plan = weights.norm == plan.norm() && weights.norm_sq == plan.norm_sq() && weights.count == plan.count();
         Sums {
@@ -244,7 +199,7 @@ impl Totals {
     }
 }
 
-/// Integrates as many as [`GROUP`] frames.
+/// Integrates as many as [`LANES`] frames.
 fn integrate<T: Pixel>(
     by_bin: &ByBin,
     pipeline: &Pipeline,
@@ -255,26 +210,71 @@ fn integrate<T: Pixel>(
     results: &mut Vec<Result<Sums, DecodeError>>,
 ) {
     let isa = scratch.isa();
-    let Memory { frame: pixels, raw: kept, work } = &mut scratch.by_bin;
-    let raw = kept.take().and_then(|raw| raw.downcast::<Vec<Vec<T>>>().ok());
-    let mut raw = raw.unwrap_or_default();
-    raw.resize_with(raw.len().max(frames.len()), Vec::new);
-    let len = plan.pixels() * T::SIZE;
-    pixels.resize(len + SLACK, 0);
-    let mut decoded = Vec::with_capacity(frames.len());
-    for (frame, raw) in frames.iter().zip(raw.iter_mut()) {
-        let result = pipeline.decode_over(frame.filter_mask, frame.bytes, pixels, len);
-        if result.is_ok() {
-            raw.resize(by_bin.norm.len() + 1, T::read(&[0; 8]));
-            by_bin.scatter(&pixels[..len], raw);
+    let memory = &mut scratch.by_bin;
+    let task = Task { by_bin, pipeline, plan, invalid, frames };
+    let sums = with_isa!(isa, |steps| {
+        task.beside::<T, _>(steps, memory).unwrap_or_else(|| task.alone::<T, _>(steps, memory))
+    });
+    results.extend(sums);
+}
+
+/// Frames, and what is to be done with them.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    by_bin: &'a ByBin,
+    pipeline: &'a Pipeline,
+    plan: &'a Plan,
+    invalid: &'a Invalid,
+    frames: &'a [Stored<'a>],
+}
+
+impl<'a> Task<'a> {
+    /// Integrates as many as [`LANES`] frames side by side; `None` where they are not for that.
+    fn beside<T: Pixel, B: Backend<LANES>>(
+        self,
+        backend: B,
+        memory: &mut Memory,
+    ) -> Option<Vec<Result<Sums, DecodeError>>> {
+        let Task { by_bin, pipeline, plan, invalid, frames } = self;
+        if !T::INTEGER || frames.len() < 2 || !frames.iter().all(|stored| is_direct(pipeline, stored)) {
+            return None;
         }
-        decoded.push(result);
+        let native = invalid.of::<T>();
+        let rules = Rules { planes: PlaneRule::of(&native), native };
+        let open = |stored: &Stored<'a>| open_direct(pipeline, stored, plan.pixels() * T::SIZE);
+        let mut sources: Vec<_> = frames.iter().map(open).collect();
+        let Memory { columns, beside: room, work, .. } = memory;
+        let columns = columns.get_or_insert_default();
+        if !columns.read(backend, plan, &rules, &mut sources) {
+            return None;
+        }
+        let mut totals: Vec<Totals> = frames.iter().map(|_| Totals::of(plan)).collect();
+        backend.reduce_beside(Beside { by_bin, plan, columns, room, work, totals: &mut totals });
+        let sums = sources.into_iter().zip(totals).map(|(source, totals)| source.map(|_| totals.finish(by_bin, plan)));
+        Some(sums.collect())
     }
-    let good: Vec<&[T]> =
-        raw.iter().zip(&decoded).filter(|(_, result)| result.is_ok()).map(|(raw, _)| &raw[..]).collect();
-    let rule = invalid.of::<T>();
-    let sums = crate::backend::with_isa!(isa, |steps| by_bin.reduce(steps, &good, &rule, plan, work));
-    let mut sums = sums.into_iter();
-    results.extend(decoded.into_iter().map(|result| result.map(|()| sums.next().expect("sums of each good frame"))));
-    *kept = Some(raw);
+
+    /// Decodes frames whole, and integrates a few at a time.
+    fn alone<T: Pixel, B: Backend<LANES>>(self, backend: B, memory: &mut Memory) -> Vec<Result<Sums, DecodeError>> {
+        let Task { by_bin, pipeline, plan, invalid, frames } = self;
+        let Memory { frames: decoded, work, .. } = memory;
+        let (rule, len) = (invalid.of::<T>(), plan.pixels() * T::SIZE);
+        let mut sums = Vec::with_capacity(frames.len());
+        decoded.resize_with(DECODED, Vec::new);
+        for few in frames.chunks(DECODED) {
+            let decode = |(stored, pixels): (&Stored<'_>, &mut Vec<u8>)| {
+                pixels.resize(len + SLACK, 0);
+                pipeline.decode_over(stored.filter_mask, stored.bytes, pixels, len)
+            };
+            let sound: Vec<Result<(), DecodeError>> = few.iter().zip(&mut *decoded).map(decode).collect();
+            let good = decoded.iter().zip(&sound).filter(|(_, sound)| sound.is_ok());
+            let good: Vec<&[u8]> = good.map(|(pixels, _)| &pixels[..len]).collect();
+            let mut totals: Vec<Totals> = good.iter().map(|_| Totals::of(plan)).collect();
+            backend.reduce_alone(Alone { by_bin, plan, rule: &rule, frames: &good, work, totals: &mut totals });
+            let mut totals = totals.into_iter();
+            let mut finish = |()| totals.next().expect("sums of each good frame").finish(by_bin, plan);
+            sums.extend(sound.into_iter().map(|sound| sound.map(&mut finish)));
+        }
+        sums
+    }
 }

@@ -18,26 +18,33 @@ pub(super) fn reduce(
     rounds: u32,
 ) -> BinSums {
     let is_spread = matches!(errors, ErrorModel::Azimuthal | ErrorModel::Hybrid);
-    let with_variance = |work: &Work, sums: BinSums| {
-        let variance = if is_spread { work.spread(sums.signal / sums.norm) } else { work.variance() };
-        BinSums { variance, ..sums }
-    };
-    let mut sums = with_variance(work, work.sums(whole));
+    let mut sums = with_variance(work, work.sums(whole), is_spread);
     for _ in 0..rounds {
-        let std = (sums.variance / sums.norm_sq).sqrt();
-        let limit = threshold.max(chauvenet(sums.count)) * std;
-        if !work.drop_outliers(sums.signal / sums.norm, limit) {
+        if !work.drop_outliers(sums.signal / sums.norm, limit(&sums, threshold)) {
             break;
         }
         if work.is_empty() {
             return BinSums::default();
         }
-        sums = with_variance(work, work.sums(None));
+        sums = with_variance(work, work.sums(None), is_spread);
     }
     if errors == ErrorModel::Hybrid {
         sums.variance = work.variance();
     }
     sums
+}
+
+#[inline(always)]
+fn with_variance(work: &Work, sums: BinSums, is_spread: bool) -> BinSums {
+    let variance = if is_spread { work.spread(sums.signal / sums.norm) } else { work.variance() };
+    BinSums { variance, ..sums }
+}
+
+/// How far off the mean makes an outlier.
+#[inline(always)]
+pub(super) fn limit(sums: &BinSums, threshold: f64) -> f64 {
+    let std = (sums.variance / sums.norm_sq).sqrt();
+    threshold.max(chauvenet(sums.count)) * std
 }
 
 /// Chauvenet's criterion: how many standard deviations off one of `count` pixels may be by chance. At least three

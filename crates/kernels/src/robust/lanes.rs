@@ -43,7 +43,7 @@ pub(crate) fn sum_of_both(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> 
 }
 
 #[inline(always)]
-fn total(mut sums: [f64; LANES]) -> f64 {
+pub(super) fn total(mut sums: [f64; LANES]) -> f64 {
     for half in [8, 4, 2, 1] {
         for lane in 0..half {
             sums[lane] += sums[lane + half];

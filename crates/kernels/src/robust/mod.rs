@@ -1,26 +1,38 @@
 //! Sums of the pixels of a bin that are chosen by looking at all of them: sigma clipping, the mean between two
 //! quantiles; and errors from the spread within a bin, which take two passes over it.
 //!
-//! A frame's pixels are put in the order of the bins ([`ByBin`]), once a frame, by a scatter into as many streams as
-//! there are bins; then each bin lies in the cache and may be looked at as often as a method asks for. What comes out is
-//! [`crate::Sums`] whose weights are those of the chosen pixels, so that they merge as all others do.
+//! [`ByBin`] has a plan's entries by bin. Frames go through it side by side, lanes being frames (`columns`, `beside`), or one
+//! after another (`alone`, `work`): the plain way, and what the other gives to the bit. What comes out is [`crate::Sums`]
+//! whose weights are those of the chosen pixels, so that they merge as all others do.
 //!
 //! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin:
 //! mean m = Σ w s / Σ w n, V = Σ w² v or, azimuthal, Σ w² (s - m n)², std = √(V / Σ w² n²). The definitions are those of
 //! pyFAI 2026.9 (`sigma_clip_ng`, `medfilt1d_ng` of its python engine), but where pixels are split: there each share of
 //! a pixel is judged by its own bin.
 //!
-//! Each bin's sums are f64 in an order of their own ([`lanes`]), which depends on the bin's pixels alone.
+//! Each bin's sums are f64 in an order of their own ([`lanes`]) over those pixels, in the order of the frame, that are valid and
+//! left; it depends on these alone.
 
+mod alone;
+mod beside;
+mod bin;
 mod by_bin;
 mod clip;
+mod columns;
 pub(crate) mod lanes;
 mod logarithm;
-mod quantile;
-pub(crate) mod work;
+pub(crate) mod quantile;
+mod without;
+mod work;
 
+use crate::backend::Steps;
+use crate::invalid::InvalidOf;
+use crate::pixel::Pixel;
 use crate::plan::ErrorModel;
 
+pub(crate) use alone::Alone;
+pub(crate) use beside::Beside;
+use bin::Bin;
 pub use by_bin::ByBin;
 pub(crate) use by_bin::Memory;
 use work::Work;
@@ -69,10 +81,25 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
+    /// The sums of those raw pixels of a bin that are valid and count.
+    #[inline(always)]
+    fn reduce_raw<T: Pixel, S: Steps>(
+        &self,
+        steps: S,
+        bin: &Bin<'_>,
+        raw: &[T],
+        rule: &InvalidOf<T>,
+        work: &mut Work,
+    ) -> BinSums {
+        let sorts = matches!(self.statistic, Statistic::Between { .. });
+        let is_whole = work.load(bin, raw, rule, sorts);
+        self.reduce(steps, work, is_whole.then_some(bin.whole))
+    }
+
     /// The sums of the pixels in `work` that count. `whole` has the weights of the bin where all its pixels are valid:
     /// they are more exact than sums made here, and those that other frames have.
     #[inline(always)]
-    pub(crate) fn reduce(&self, work: &mut Work, whole: Option<BinSums>) -> BinSums {
+    fn reduce<S: Steps>(&self, steps: S, work: &mut Work, whole: Option<BinSums>) -> BinSums {
         match self.statistic {
             _ if work.is_empty() => BinSums::default(),
             Statistic::Mean => {
@@ -80,10 +107,11 @@ impl Reduction {
                 BinSums { variance: self.variance(work, &sums), ..sums }
             }
             Statistic::Clipped { threshold, rounds } => clip::reduce(work, whole, self.errors, threshold, rounds),
-            Statistic::Between { low, high } => quantile::reduce(work, whole, low, high),
+            Statistic::Between { low, high } => work.between(steps, whole, low, high),
         }
     }
 
+    #[inline(always)]
     fn variance(&self, work: &Work, sums: &BinSums) -> f64 {
         match self.errors {
             ErrorModel::No => 0.,

@@ -1,8 +1,8 @@
 //! The mean between two quantiles.
 
 use super::BinSums;
-use super::lanes::{sum_of_all, sum_of_both};
-use super::work::Work;
+use super::lanes::{sum, sum_of_all, sum_of_both};
+use crate::backend::Steps;
 
 /// A share of a bin's norm that rounding may put a quantile off: a pixel so near to it is one that it falls on.
 const ROUNDING: f64 = 1e-12;
@@ -16,10 +16,24 @@ const MARGIN: usize = 17;
 /// Memory of a thread.
 #[derive(Default)]
 pub(crate) struct Room {
+    /// The pixels that the quantile may fall on.
+    near: List,
+    nearer: List,
     entries: Vec<Entry>,
     lower: Cut,
     upper: Cut,
-    chosen: Vec<bool>,
+    chosen: Vec<u32>,
+    terms: Vec<Term>,
+}
+
+/// Pixels side by side.
+#[derive(Default)]
+struct List {
+    intensity: Vec<f64>,
+    /// w n.
+    norm: Vec<f64>,
+    /// Their places in the bin.
+    place: Vec<u32>,
 }
 
 /// A pixel of the bin, by what it is ordered.
@@ -28,8 +42,21 @@ struct Entry {
     key: f64,
     /// w n.
     norm: f64,
-    /// Its place in the lists.
+    /// Its place in the bin.
     place: u32,
+}
+
+/// What a pixel adds to the sums.
+#[derive(Clone, Copy)]
+pub(super) struct Term {
+    /// w s.
+    pub(super) signal: f64,
+    /// w² v.
+    pub(super) variance: f64,
+    /// w n.
+    pub(super) norm: f64,
+    /// w.
+    pub(super) weight: f64,
 }
 
 /// Where the pixels of a bin are cut in two, in the order of their intensities.
@@ -43,63 +70,207 @@ struct Cut {
     upto: f64,
 }
 
+/// What the pixels of a bin add to the sums.
+pub(super) trait Terms {
+    fn term(&self, place: usize) -> Term;
+}
+
+/// The pixels of a bin: s / n, w n, and what each adds to the sums.
+pub(super) struct Pixels<'a, B> {
+    pub(super) intensity: &'a [f64],
+    pub(super) norm: &'a [f64],
+    pub(super) bin: &'a B,
+}
+
 /// Sums the pixels from that which the lower quantile falls on to that which the higher one falls on. Pixels of one
-/// intensity are ordered by w s, w² v and w n, as pyFAI's records sort.
-#[inline(always)]
-pub(super) fn reduce(work: &mut Work, whole: Option<BinSums>, low: f64, high: f64) -> BinSums {
-    let norm = whole.map_or_else(|| work.sums(None).norm, |whole| whole.norm);
+/// intensity are ordered by w s, w² v and w n, as pyFAI's records sort. `whole` has the weights of all, where they are
+/// known.
+pub(super) fn reduce<S: Steps, B: Terms>(
+    steps: S,
+    pixels: &Pixels<'_, B>,
+    whole: Option<BinSums>,
+    low: f64,
+    high: f64,
+    room: &mut Room,
+) -> BinSums {
+    let norm = whole.map_or_else(|| sum(pixels.norm, |norm| norm), |whole| whole.norm);
     let slack = ROUNDING * norm.abs();
-    let mut room = std::mem::take(&mut work.room);
-    let Room { entries, lower, upper, chosen } = &mut room;
     let is_low = |upto: f64| upto >= low * norm - slack;
     let is_high = |upto: f64| upto > high * norm + slack;
-    chosen.clear();
-    chosen.resize(work.norm.len(), true);
+    let Room { near, nearer, entries, lower, upper, chosen, terms } = room;
+    let mut find = |cut: &mut Cut, enough: &dyn Fn(f64) -> bool| {
+        let below = near.take_near(steps, nearer, pixels, norm, enough);
+        near.put(entries);
+        cut.find(pixels, entries, below, enough);
+    };
+    let (mut least, mut most) = (None, None);
     if low > 0. {
-        lower.find(work, entries, norm, is_low);
-        let pairs = work.intensity.iter().zip(&lower.side);
-        for (chosen, (&intensity, &side)) in chosen.iter_mut().zip(pairs) {
-            *chosen &= (intensity > lower.intensity) | ((intensity == lower.intensity) & (side >= 0));
-        }
+        find(lower, &is_low);
+        least = Some(&*lower);
     }
     if high < 1. {
         // Mostly both quantiles of a median fall on one pixel.
-        let cut = if low == high && is_high(lower.upto) {
-            &*lower
-        } else {
-            upper.find(work, entries, norm, is_high);
-            &*upper
+        most = match least {
+            Some(lower) if low == high && is_high(lower.upto) => least,
+            _ => {
+                find(upper, &is_high);
+                Some(&*upper)
+            }
         };
-        let pairs = work.intensity.iter().zip(&cut.side);
-        for (chosen, (&intensity, &side)) in chosen.iter_mut().zip(pairs) {
-            *chosen &= (intensity < cut.intensity) | ((intensity == cut.intensity) & (side <= 0));
+    }
+    let bound = |cut: Option<&Cut>, none: f64| cut.map_or(none, |cut| cut.intensity);
+    let (from, to) = (bound(least, f64::NEG_INFINITY), bound(most, f64::INFINITY));
+    steps.places_within(pixels.intensity, from, to, chosen);
+    chosen.retain(|&place| {
+        let (place, intensity) = (place as usize, pixels.intensity[place as usize]);
+        least.is_none_or(|cut| intensity > cut.intensity || cut.side[place] >= 0)
+            && most.is_none_or(|cut| intensity < cut.intensity || cut.side[place] <= 0)
+    });
+    terms.clear();
+    terms.extend(chosen.iter().map(|&place| pixels.bin.term(place as usize)));
+    let sums = BinSums {
+        signal: sum_of_all(terms, |term| term.signal),
+        variance: sum_of_all(terms, |term| term.variance),
+        norm: sum_of_all(terms, |term| term.norm),
+        norm_sq: sum_of_all(terms, |term| term.norm * term.norm),
+        count: sum_of_all(terms, |term| term.weight),
+    };
+    match whole {
+        Some(whole) if least.is_none() && most.is_none() => {
+            BinSums { signal: sums.signal, variance: sums.variance, ..whole }
         }
+        _ => sums,
     }
-    let is_all = low == 0. && high == 1.;
-    if !is_all {
-        work.keep(|entry, _, _| chosen[entry]);
+}
+
+impl List {
+    /// Takes the pixels that the quantile may fall on, the first up to which the norms come to a sum that is `enough`, and
+    /// returns the norms of those below them. `other` is overwritten.
+    fn take_near<S: Steps, B>(
+        &mut self,
+        steps: S,
+        other: &mut List,
+        pixels: &Pixels<'_, B>,
+        norm: f64,
+        enough: &dyn Fn(f64) -> bool,
+    ) -> f64 {
+        let mut below = match pixels.norm.len() {
+            MANY.. => self.take_within(steps, pixels.intensity, pixels.norm, (0., norm), enough),
+            _ => None,
+        };
+        if below.is_none() {
+            self.intensity.clear();
+            self.intensity.extend_from_slice(pixels.intensity);
+            self.norm.clear();
+            self.norm.extend_from_slice(pixels.norm);
+            self.place.clear();
+            self.place.extend(0..pixels.norm.len() as u32);
+        }
+        while self.norm.len() >= MANY {
+            let start = below.unwrap_or(0.);
+            let end = start + steps.sum(&self.norm);
+            let found = other.take_within(steps, &self.intensity, &self.norm, (start, end), enough);
+            // Where most are alike, a sample parts nothing.
+            if found.is_none() || other.norm.len() > self.norm.len() / 2 {
+                break;
+            }
+            for place in &mut other.place {
+                *place = self.place[*place as usize];
+            }
+            std::mem::swap(self, other);
+            below = found;
+        }
+        below.unwrap_or(0.)
     }
-    let sums = work.sums(whole.filter(|_| is_all));
-    work.room = room;
-    BinSums { variance: work.variance(), ..sums }
+
+    /// Takes those of some pixels that a sample says the quantile is among, given the norms below all and up to the last; the
+    /// norms below them. `None` where the sample was wrong.
+    fn take_within<S: Steps>(
+        &mut self,
+        steps: S,
+        intensity: &[f64],
+        norm: &[f64],
+        (start, end): (f64, f64),
+        enough: &dyn Fn(f64) -> bool,
+    ) -> Option<f64> {
+        let (low, high) = bracket(intensity, norm, (start, end), enough);
+        let below = start + steps.sum_below(intensity, norm, low);
+        steps.places_within(intensity, low, high, &mut self.place);
+        self.intensity.clear();
+        self.intensity.extend(self.place.iter().map(|&place| intensity[place as usize]));
+        self.norm.clear();
+        self.norm.extend(self.place.iter().map(|&place| norm[place as usize]));
+        let is_below = self.place.is_empty() || low > f64::NEG_INFINITY && enough(below);
+        let is_within = high == f64::INFINITY || enough(below + steps.sum(&self.norm));
+        (!is_below && is_within).then_some(below)
+    }
+
+    fn put(&self, entries: &mut Vec<Entry>) {
+        entries.clear();
+        let pixels = self.intensity.iter().zip(&self.norm).zip(&self.place);
+        entries.extend(pixels.map(|((&key, &norm), &place)| Entry { key, norm, place }));
+    }
+}
+
+/// Σ w n of the pixels below an intensity.
+#[inline(always)]
+pub(crate) fn sum_below(intensity: &[f64], norm: &[f64], low: f64) -> f64 {
+    sum_of_both(intensity, norm, |x, norm| if x < low { norm } else { 0. })
+}
+
+/// The places of the intensities between two, with these, in order.
+#[inline(always)]
+pub(crate) fn places_within(intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
+    places.resize(intensity.len(), 0);
+    let mut count = 0;
+    for (place, &intensity) in (0..).zip(intensity) {
+        places[count] = place;
+        count += usize::from((low <= intensity) & (intensity <= high));
+    }
+    places.truncate(count);
+}
+
+/// Two intensities that the quantile is between, as a sample of the pixels says, given the norms below all and up to
+/// the last.
+#[inline(always)]
+fn bracket(intensity: &[f64], norm: &[f64], (start, end): (f64, f64), enough: impl Fn(f64) -> bool) -> (f64, f64) {
+    let place = |i: usize| (2 * i + 1) * norm.len() / (2 * SAMPLE);
+    // Integers that order as the numbers do, but for the last bits, which are their places'.
+    let mut sample: [i64; SAMPLE] = std::array::from_fn(|i| {
+        let bits = intensity[place(i)].to_bits() as i64;
+        let ordered = bits ^ ((bits >> 63) as u64 >> 1) as i64;
+        ordered & !(SAMPLE as i64 - 1) | i as i64
+    });
+    sample.sort_unstable();
+    let sample = sample.map(|key| place((key & (SAMPLE as i64 - 1)) as usize));
+    let scale = (end - start) / sample.iter().map(|&place| norm[place]).sum::<f64>();
+    let mut upto = start;
+    let found = sample.iter().position(|&place| {
+        upto += norm[place] * scale;
+        enough(upto)
+    });
+    let middle = found.unwrap_or(SAMPLE);
+    let low = middle.checked_sub(MARGIN).map_or(f64::NEG_INFINITY, |i| intensity[sample[i]]);
+    (low, sample.get(middle + MARGIN).map_or(f64::INFINITY, |&place| intensity[place]))
 }
 
 impl Cut {
-    /// Finds the first pixel up to which the norms come to a sum that is `enough`; the last, where none is.
-    #[inline(always)]
-    fn find(&mut self, work: &Work, entries: &mut Vec<Entry>, norm: f64, enough: impl Fn(f64) -> bool + Copy) {
-        self.side.resize(work.norm.len(), 0);
-        let mut below = collect(work, entries, norm, enough);
-        let mut tied = &mut entries[..];
+    /// Finds the first of the entries up to which the norms come to a sum that is `enough`, those below them being known; the
+    /// last, where none is.
+    fn find<B: Terms>(
+        &mut self,
+        pixels: &Pixels<'_, B>,
+        entries: &mut [Entry],
+        mut below: f64,
+        enough: &dyn Fn(f64) -> bool,
+    ) {
+        self.side.resize(self.side.len().max(pixels.norm.len()), 0);
+        let mut tied = entries;
         for level in 0..4 {
             if level > 0 {
                 for entry in &mut *tied {
-                    let place = entry.place as usize;
-                    entry.key = match level {
-                        1 => work.signal[place],
-                        2 => work.variance.get(place).copied().unwrap_or(0.),
-                        _ => work.norm[place],
-                    };
+                    let term = pixels.bin.term(entry.place as usize);
+                    entry.key = [term.signal, term.variance, term.norm][level - 1];
                 }
             }
             let (start, end, before) = group(tied, below, enough);
@@ -130,53 +301,6 @@ impl Cut {
     fn put(&mut self, entries: &[Entry], side: i8) {
         entries.iter().for_each(|entry| self.side[entry.place as usize] = side);
     }
-}
-
-/// Fills the list with the pixels that the quantile may fall on, and returns the norms of those below them.
-#[inline(always)]
-fn collect(work: &Work, entries: &mut Vec<Entry>, norm: f64, enough: impl Fn(f64) -> bool) -> f64 {
-    let (low, high) = match work.norm.len() {
-        ..MANY => (f64::NEG_INFINITY, f64::INFINITY),
-        _ => bracket(work, norm, &enough),
-    };
-    let below = sum_of_both(&work.intensity, &work.norm, |x, norm| if x < low { norm } else { 0. });
-    let fill = |entries: &mut Vec<Entry>, low: f64, high: f64| {
-        let mut count = 0;
-        entries.resize(work.norm.len(), Entry { key: 0., norm: 0., place: 0 });
-        for ((place, &key), &norm) in (0..).zip(&work.intensity).zip(&work.norm) {
-            entries[count] = Entry { key, norm, place };
-            count += usize::from((low <= key) & (key <= high));
-        }
-        entries.truncate(count);
-    };
-    fill(entries, low, high);
-    let within = norms(entries);
-    let is_below = entries.is_empty() || low > f64::NEG_INFINITY && enough(below);
-    if !is_below && (high == f64::INFINITY || enough(below + within)) {
-        return below;
-    }
-    fill(entries, f64::NEG_INFINITY, f64::INFINITY);
-    0.
-}
-
-/// Two intensities that the quantile is between, as a sample of the pixels says.
-#[inline(always)]
-fn bracket(work: &Work, norm: f64, enough: impl Fn(f64) -> bool) -> (f64, f64) {
-    let count = work.norm.len();
-    let mut sample: [(f64, f64); SAMPLE] = std::array::from_fn(|i| {
-        let place = (2 * i + 1) * count / (2 * SAMPLE);
-        (work.intensity[place], work.norm[place])
-    });
-    sample.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let scale = norm / sample.iter().map(|(_, norm)| norm).sum::<f64>();
-    let mut upto = 0.;
-    let found = sample.iter().position(|(_, norm)| {
-        upto += norm * scale;
-        enough(upto)
-    });
-    let middle = found.unwrap_or(SAMPLE);
-    let low = middle.checked_sub(MARGIN).map_or(f64::NEG_INFINITY, |i| sample[i].0);
-    (low, sample.get(middle + MARGIN).map_or(f64::INFINITY, |(x, _)| *x))
 }
 
 /// Puts entries of equal keys, among which the norms and `below` come to a sum that is `enough`, behind those of

@@ -1,7 +1,10 @@
 //! The pixels of one bin, side by side.
 
-use super::BinSums;
+use super::bin::{Bin, Variance};
 use super::lanes::{sum, sum_of_both};
+use super::quantile::{Pixels, Term, Terms};
+use super::{BinSums, quantile};
+use crate::backend::Steps;
 use crate::invalid::InvalidOf;
 use crate::pixel::Pixel;
 
@@ -22,52 +25,22 @@ pub(crate) struct Work {
     /// s / n, for methods that sort: not of the products above, whose rounding would part equal ones.
     pub(super) intensity: Vec<f64>,
     /// Of the method that sorts.
-    pub(super) room: super::quantile::Room,
-}
-
-/// The entries of one bin, as they are for all frames, and its raw pixels.
-#[derive(Clone, Copy)]
-pub(crate) struct Entries<'a, T> {
-    pub(crate) raw: &'a [T],
-    /// w, unless all are 1.
-    pub(crate) weight: Option<&'a [f32]>,
-    /// n.
-    pub(crate) norm: &'a [f64],
-    /// The dark counts, where there are any.
-    pub(crate) dark: Option<&'a [f64]>,
-    pub(crate) variance: Variance<'a>,
-    /// Whether intensities are asked for.
-    pub(crate) sorts: bool,
-}
-
-/// The pixels' own variances.
-#[derive(Clone, Copy)]
-pub(crate) enum Variance<'a> {
-    /// None.
-    No,
-    /// max(raw, 1).
-    Counts,
-    /// w² v of each entry.
-    Given(&'a [f64]),
+    pub(super) room: quantile::Room,
 }
 
 impl Work {
-    /// Takes the valid pixels of a bin; whether those are all.
+    /// Takes the valid pixels of a bin, with intensities for methods that sort; whether those are all.
     #[inline(always)]
-    pub(crate) fn load<T: Pixel>(&mut self, bin: Entries<'_, T>, rule: &InvalidOf<T>) -> bool {
-        let Entries { raw, weight, norm, dark, variance, sorts } = bin;
+    pub(super) fn load<T: Pixel>(&mut self, bin: &Bin<'_>, raw: &[T], rule: &InvalidOf<T>, sorts: bool) -> bool {
+        let Bin { weight, norm, dark, variance, .. } = *bin;
         self.weight.clear();
         self.norm.clear();
         self.signal.clear();
         let values = raw.iter().map(|raw| raw.value());
         match (weight, dark) {
             (None, None) => self.signal.extend(values),
-            (None, Some(dark)) => self.signal.extend(values.zip(dark).map(|(raw, dark)| raw - dark)),
             (Some(weight), None) => self.signal.extend(values.zip(weight).map(|(raw, &w)| f64::from(w) * raw)),
-            (Some(weight), Some(dark)) => {
-                let signals = values.zip(dark).map(|(raw, dark)| raw - dark);
-                self.signal.extend(signals.zip(weight).map(|(signal, &w)| f64::from(w) * signal));
-            }
+            (_, Some(_)) => self.signal.extend(values.enumerate().map(|(entry, raw)| bin.signal(entry, raw))),
         }
         match weight {
             None => self.norm.extend_from_slice(norm),
@@ -78,22 +51,15 @@ impl Work {
         }
         self.intensity.clear();
         if sorts {
-            let dark = |entry: usize| dark.map_or(0., |dark| dark[entry]);
-            let signals = raw.iter().enumerate().map(|(entry, raw)| raw.value() - dark(entry));
+            let signals = raw.iter().enumerate().map(|(entry, raw)| bin.count(entry, raw.value()));
             self.intensity.extend(signals.zip(norm).map(|(signal, norm)| signal / norm));
         }
         self.variance.clear();
         match variance {
             Variance::No => {}
             Variance::Counts => {
-                let counts = raw.iter().map(|raw| raw.value().max(1.));
-                match weight {
-                    None => self.variance.extend(counts),
-                    Some(weight) => {
-                        let squares = weight.iter().map(|&w| f64::from(w) * f64::from(w));
-                        self.variance.extend(counts.zip(squares).map(|(counts, square)| square * counts));
-                    }
-                }
+                let counts = raw.iter().map(|raw| raw.value()).enumerate();
+                self.variance.extend(counts.map(|(entry, raw)| bin.variance(entry, raw)));
             }
             Variance::Given(given) => self.variance.extend_from_slice(given),
         }
@@ -102,6 +68,15 @@ impl Work {
         }
         self.keep(|entry, _, _| !rule.contains(raw[entry]));
         false
+    }
+
+    /// The sums of the pixels between two quantiles.
+    pub(super) fn between<S: Steps>(&mut self, steps: S, whole: Option<BinSums>, low: f64, high: f64) -> BinSums {
+        let mut room = std::mem::take(&mut self.room);
+        let pixels = Pixels { intensity: &self.intensity, norm: &self.norm, bin: self };
+        let sums = quantile::reduce(steps, &pixels, whole, low, high, &mut room);
+        self.room = room;
+        sums
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -170,7 +145,7 @@ impl Work {
     /// Drops the pixels whose s / n is farther than `limit` from the mean; whether there are such.
     #[inline(always)]
     pub(super) fn drop_outliers(&mut self, mean: f64, limit: f64) -> bool {
-        let limit = limit + ROUNDING * mean.abs();
+        let limit = limit_with_rounding(mean, limit);
         let is_near = |signal: f64, norm: f64| (signal - mean * norm).abs() <= limit * norm.abs();
         let far = sum_of_both(&self.signal, &self.norm, |signal, norm| f64::from(!is_near(signal, norm)));
         if far == 0. {
@@ -179,4 +154,21 @@ impl Work {
         self.keep(|_, signal, norm| is_near(signal, norm));
         true
     }
+}
+
+impl Terms for Work {
+    fn term(&self, place: usize) -> Term {
+        Term {
+            signal: self.signal[place],
+            variance: self.variance.get(place).copied().unwrap_or(0.),
+            norm: self.norm[place],
+            weight: self.weight.get(place).copied().unwrap_or(1.),
+        }
+    }
+}
+
+/// How far off the mean a pixel may be, where more than `limit` makes an outlier.
+#[inline(always)]
+pub(super) fn limit_with_rounding(mean: f64, limit: f64) -> f64 {
+    limit + ROUNDING * mean.abs()
 }

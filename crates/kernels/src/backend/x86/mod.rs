@@ -21,8 +21,7 @@ use crate::matrix::Tile;
 use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Totals};
-use crate::robust::work::{Entries, Work};
-use crate::robust::{BinSums, Reduction};
+use crate::robust::{Alone, Beside, lanes, quantile};
 
 /// Proof that the processor has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -106,13 +105,23 @@ macro_rules! steps {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn load_bin<T: Pixel>(bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {
-                work.load(bin, rule)
+            pub(super) fn reduce_alone<T: Pixel>(steps: $token, frames: Alone<'_, T>) {
+                frames.reduce(steps);
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn reduce_bin(reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums {
-                reduction.reduce(work, whole)
+            pub(super) fn reduce_beside(steps: $token, frames: Beside<'_>) {
+                frames.reduce(steps);
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn sum(numbers: &[f64]) -> f64 {
+                lanes::sum(numbers, |number| number)
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn sum_below(intensity: &[f64], norm: &[f64], low: f64) -> f64 {
+                quantile::sum_below(intensity, norm, low)
             }
 
             #[target_feature(enable = $features)]
@@ -200,14 +209,29 @@ macro_rules! steps {
                 unsafe { $module::totals_without(plan, invalid) }
             }
 
-            fn load_bin<T: Pixel>(self, bin: Entries<'_, T>, rule: &InvalidOf<T>, work: &mut Work) -> bool {
+            fn reduce_alone<T: Pixel>(self, frames: Alone<'_, T>) {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::load_bin(bin, rule, work) }
+                unsafe { $module::reduce_alone(self, frames) }
             }
 
-            fn reduce_bin(self, reduction: &Reduction, work: &mut Work, whole: Option<BinSums>) -> BinSums {
+            fn reduce_beside(self, frames: Beside<'_>) {
                 // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::reduce_bin(reduction, work, whole) }
+                unsafe { $module::reduce_beside(self, frames) }
+            }
+
+            fn sum(self, numbers: &[f64]) -> f64 {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::sum(numbers) }
+            }
+
+            fn sum_below(self, intensity: &[f64], norm: &[f64], low: f64) -> f64 {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $module::sum_below(intensity, norm, low) }
+            }
+
+            fn places_within(self, intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
+                // SAFETY: `self` proves that the processor has the features.
+                unsafe { $shuffle::places_within(intensity, low, high, places) }
             }
         }
     };

@@ -115,3 +115,46 @@ pub(super) fn merge(bytes: &[[u8; TILE]], out: &mut [u8]) {
         }
     }
 }
+
+/// See [`crate::robust::quantile::places_within`].
+#[target_feature(enable = "avx2")]
+pub(super) fn places_within(intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
+    const STEP: usize = 4;
+    /// By the bits of a mask: where the words whose bit is set are brought together.
+    const TOGETHER: [[u8; 16]; 16] = {
+        let (mut table, mut mask) = ([[0; 16]; 16], 0);
+        while mask < 16 {
+            let (mut byte, mut to) = (0, 0);
+            while byte < 16 {
+                if mask >> (byte / 4) & 1 == 1 {
+                    table[mask][to] = byte as u8;
+                    to += 1;
+                }
+                byte += 1;
+            }
+            mask += 1;
+        }
+        table
+    };
+    places.resize(intensity.len() + STEP, 0);
+    let (low, high) = (_mm256_set1_pd(low), _mm256_set1_pd(high));
+    let (whole, rest) = intensity.as_chunks::<STEP>();
+    let mut last = [f64::NAN; STEP];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut numbers = _mm_setr_epi32(0, 1, 2, 3);
+    let mut count = 0;
+    for four in whole.iter().chain([&last]) {
+        // SAFETY: four doubles may be read.
+        let x = unsafe { _mm256_loadu_pd(four.as_ptr()) };
+        let within = _mm256_and_pd(_mm256_cmp_pd::<_CMP_LE_OQ>(low, x), _mm256_cmp_pd::<_CMP_LE_OQ>(x, high));
+        let mask = _mm256_movemask_pd(within) as usize;
+        // SAFETY: sixteen bytes may be read.
+        let together = unsafe { _mm_loadu_si128(TOGETHER[mask].as_ptr().cast()) };
+        let out: &mut [u32; STEP] = places[count..].first_chunk_mut().expect("no more than were looked at, and room");
+        // SAFETY: four words may be written.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_shuffle_epi8(numbers, together)) };
+        count += mask.count_ones() as usize;
+        numbers = _mm_add_epi32(numbers, _mm_set1_epi32(STEP as i32));
+    }
+    places.truncate(count);
+}

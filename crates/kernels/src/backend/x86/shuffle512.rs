@@ -177,3 +177,28 @@ pub(super) fn merge(bytes: &[[u8; TILE]], out: &mut [u8]) {
         }
     }
 }
+
+/// See [`crate::robust::quantile::places_within`].
+#[target_feature(enable = "avx512f,avx512vl")]
+pub(super) fn places_within(intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
+    const STEP: usize = 8;
+    places.resize(intensity.len() + STEP, 0);
+    let (low, high) = (_mm512_set1_pd(low), _mm512_set1_pd(high));
+    let (whole, rest) = intensity.as_chunks::<STEP>();
+    let mut numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    let mut last = [0.; STEP];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut count = 0;
+    for (eight, among) in whole.iter().map(|eight| (eight, u8::MAX)).chain([(&last, (1 << rest.len()) - 1)]) {
+        // SAFETY: eight doubles may be read.
+        let x = unsafe { _mm512_loadu_pd(eight.as_ptr()) };
+        let above = _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(among, low, x);
+        let within = _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(above, x, high);
+        let out: &mut [u32; STEP] = places[count..].first_chunk_mut().expect("no more than were looked at, and room");
+        // SAFETY: eight words may be written.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_maskz_compress_epi32(within, numbers)) };
+        count += within.count_ones() as usize;
+        numbers = _mm256_add_epi32(numbers, _mm256_set1_epi32(STEP as i32));
+    }
+    places.truncate(count);
+}
