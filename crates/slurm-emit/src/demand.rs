@@ -26,13 +26,16 @@ const BYTES_A_PIXEL: u64 = 300;
 /// Bytes a pixel that stay of a recipe: its matrix, normalization and mask.
 const BYTES_KEPT_A_PIXEL: u64 = 40;
 
+/// Bytes a pixel that a thread has of frames side by side, by methods that look at all pixels of a bin.
+const BESIDE_A_PIXEL: u64 = 16;
+
 /// The program, HDF5 and its caches.
 const BYTES_A_PROCESS: u64 = 1 << 30;
 
 /// Memory for the jobs of a plan, half as much again as ai-integrate is expected to use, in whole GiB.
 ///
 /// A process has the matrix and the corrections of each recipe once, each thread the stored bytes of
-/// its frames, a frame being decoded, and the patterns of the frames, of all recipes of the task, and each reader the stored
+/// its frames, those being decoded, and the patterns of the frames, of all recipes of the task, and each reader the stored
 /// bytes of the frames that come next.
 ///
 /// # Errors
@@ -48,7 +51,7 @@ pub fn memory(plan: &Plan, size: &Size) -> Result<Memory, Error> {
     let kept = BYTES_KEPT_A_PIXEL * (bins_of.len() as u64).saturating_sub(1);
     let Largest { pixels, frame, stored } = plan.largest();
     let patterns = 2 * bins * size_of::<f64>() as u64;
-    let thread = BATCH_FRAMES * (stored + patterns) + 4 * frame;
+    let thread = BATCH_FRAMES * (stored + patterns) + frame.max(BESIDE_A_PIXEL * pixels);
     let readers = size.engines * size.threads.clamp(READERS[0], READERS[1]);
     let ahead = readers * (BATCH_FRAMES * stored).min(BYTES_READ_AHEAD);
     let all = BYTES_A_PROCESS + pixels * (BYTES_A_PIXEL + kept) + size.cpus() * thread + ahead;
