@@ -17,6 +17,9 @@ pub const NAN32: f32 = f32::from_bits(0x7fc0_0000);
 /// The one NaN of f64 datasets.
 pub const NAN64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
 
+/// Intensity and, with an error model, error of each bin.
+pub type Pattern = (Vec<f32>, Option<Vec<f32>>);
+
 /// `value`, or the one NaN.
 pub fn canonical(value: f64) -> f64 {
     if value.is_nan() { NAN64 } else { value }
@@ -106,7 +109,7 @@ impl Finish {
 
     /// Intensity and, with an error model, error of a frame with these weights; `None` where it has
     /// no pattern, or a monitor that gives it none.
-    pub fn pattern(&self, row: &Row, weights: &Weights, reference: f64) -> Option<(Vec<f32>, Option<Vec<f32>>)> {
+    pub fn pattern(&self, row: &Row, weights: &Weights, reference: f64) -> Option<Pattern> {
         let scale = self.scale(row.monitor, reference).filter(|_| row.status == Status::Ok && row.has_sums())?;
         let single = |values: Vec<f64>| values.into_iter().map(to_f32).collect();
         let intensity = single(self.quotients(&row.signal, &weights.norm, scale, |sum| sum));

@@ -16,6 +16,7 @@ pub mod plot;
 pub mod report;
 mod stamp;
 mod status;
+mod stored;
 mod sums;
 mod table;
 

@@ -207,7 +207,8 @@ impl<'a> Attempt<'a> {
             keep_sums: self.options.keep_sums,
             average: self.options.average,
         };
-        let mut merge = Merge::new(supply, &self.parts, self.existing.as_ref(), shared, &finish)?;
+        let needs_sums = content.has_sums() || content.average.is_some();
+        let mut merge = Merge::new(supply, &self.parts, self.existing.as_ref(), shared, &finish, needs_sums)?;
         store(&content, &mut merge, self.watch, |_| register::note(&self.target))
     }
 

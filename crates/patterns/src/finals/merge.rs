@@ -2,6 +2,7 @@
 
 use super::supply::{Origin, Supply};
 use super::{Error, Final, Rows as FinalRows};
+use crate::finish::Pattern;
 use crate::part::{Part, Rows};
 use crate::{Finish, Row, Shared, Status, Weights};
 
@@ -12,8 +13,8 @@ const OPEN_PARTS: usize = 16;
 pub(super) struct Merged {
     pub status: Status,
     /// Intensity and errors; `None` without a pattern.
-    pub pattern: Option<(Vec<f32>, Option<Vec<f32>>)>,
-    /// The sums, where they are known.
+    pub pattern: Option<Pattern>,
+    /// The sums, where they are known and needed.
     pub sums: Option<Row>,
     /// What the weights are multiplied by, where there is a pattern.
     pub scale: f64,
@@ -43,6 +44,7 @@ pub(super) struct Merge<'a> {
     shared: &'a Shared,
     finish: &'a Finish,
     existing: Option<FinalRows<'a>>,
+    needs_sums: bool,
     /// The parts that are open, the one used last at the end.
     open: Vec<(usize, Rows<'a>)>,
 }
@@ -52,7 +54,10 @@ impl Frames for Merge<'_> {
         let status = self.supply.status[frame];
         let (kept, sums) = match self.supply.origins[frame] {
             Origin::Nothing => (None, None),
-            Origin::Part { part, row } => (None, Some(self.agreed(frame, part, row)?)),
+            Origin::Part { part, row } => match self.pattern(frame, part, row)? {
+                Some(pattern) => (Some(pattern), None),
+                None => (None, Some(self.agreed(frame, part, row)?)),
+            },
             Origin::Final => {
                 let rows = self.existing.as_mut().expect("a final that gives rows is open");
                 (Some(rows.pattern(frame)?), rows.sums(frame)?)
@@ -76,24 +81,35 @@ impl Frames for Merge<'_> {
 }
 
 impl<'a> Merge<'a> {
+    /// Frames come without sums where nobody needs them and their patterns are at hand.
     pub fn new(
         supply: &'a Supply,
         parts: &'a [Part],
         existing: Option<&'a Final>,
         shared: &'a Shared,
         finish: &'a Finish,
+        needs_sums: bool,
     ) -> Result<Self, Error> {
         let existing = match supply.origins.contains(&Origin::Final) {
             true => existing.map(Final::rows).transpose()?,
             false => None,
         };
-        Ok(Self { supply, parts, shared, finish, existing, open: Vec::new() })
+        Ok(Self { supply, parts, shared, finish, existing, needs_sums, open: Vec::new() })
+    }
+
+    /// The pattern as the part has it, where that is all that is asked for.
+    fn pattern(&mut self, frame: usize, part: usize, row: usize) -> Result<Option<Pattern>, Error> {
+        let is_single = !self.supply.repeated.contains_key(&(frame as u64));
+        match !self.needs_sums && is_single && self.supply.status[frame] == Status::Ok {
+            true => Ok(self.rows(part)?.pattern(row)?),
+            false => Ok(None),
+        }
     }
 
     fn agreed(&mut self, frame: usize, part: usize, row: usize) -> Result<Row, Error> {
-        let first = self.row(part, row)?;
+        let first = self.rows(part)?.row(row)?;
         for &(other, row) in self.supply.repeated.get(&(frame as u64)).into_iter().flatten() {
-            if !self.row(other, row)?.agrees(&first) {
+            if !self.rows(other)?.row(row)?.agrees(&first) {
                 let (one, two) = (self.parts[part].path.clone(), self.parts[other].path.clone());
                 return Err(Error::Disagree { frame: frame as u64, one, two });
             }
@@ -101,7 +117,7 @@ impl<'a> Merge<'a> {
         Ok(first)
     }
 
-    fn row(&mut self, part: usize, row: usize) -> Result<Row, Error> {
+    fn rows(&mut self, part: usize) -> Result<&mut Rows<'a>, Error> {
         let opened = match self.open.iter().position(|(open, _)| *open == part) {
             Some(at) => self.open.remove(at),
             None => (part, self.parts[part].open()?),
@@ -111,6 +127,6 @@ impl<'a> Merge<'a> {
         }
         self.open.push(opened);
         let (_, rows) = self.open.last_mut().expect("one was pushed just now");
-        Ok(rows.row(row)?)
+        Ok(rows)
     }
 }

@@ -1,14 +1,14 @@
 //! The rows of a final.
 
-use std::ops::Range;
-
 use hdf5::Dataset;
 
 use super::tree::name;
 use super::{Error, Final};
 use crate::Row;
 use crate::exceptions::Exceptions;
-use crate::table::{self, read_rows};
+use crate::finish::Pattern;
+use crate::stored::Patterns;
+use crate::table::read_rows;
 
 impl Final {
     /// Begins to read rows.
@@ -20,14 +20,10 @@ impl Final {
             let optional = |name| self.integrated.link_exists(name).then(|| self.integrated.dataset(name)).transpose();
             Ok(Rows {
                 of: self,
-                intensity: self.integrated.dataset(name::INTENSITY)?,
-                errors: optional(name::ERRORS)?,
+                patterns: Patterns::new(self.integrated.dataset(name::INTENSITY)?, optional(name::ERRORS)?),
                 signal: if self.has_sums { optional(name::SIGNAL)? } else { None },
                 variance: if self.has_sums { optional(name::VARIANCE)? } else { None },
                 exceptions: self.has_sums.then(|| Exceptions::open(&self.integrated)).transpose()?,
-                block: 0..0,
-                intensities: Vec::new(),
-                error_values: Vec::new(),
             })
         };
         begin().map_err(Error::hdf5(&self.path))
@@ -37,15 +33,10 @@ impl Final {
 /// The rows of a final.
 pub struct Rows<'a> {
     of: &'a Final,
-    intensity: Dataset,
-    errors: Option<Dataset>,
+    patterns: Patterns,
     signal: Option<Dataset>,
     variance: Option<Dataset>,
     exceptions: Option<Exceptions>,
-    /// Which rows were read last, and these rows.
-    block: Range<usize>,
-    intensities: Vec<f32>,
-    error_values: Vec<f32>,
 }
 
 impl Rows<'_> {
@@ -53,26 +44,14 @@ impl Rows<'_> {
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn pattern(&mut self, frame: usize) -> Result<(Vec<f32>, Option<Vec<f32>>), Error> {
+    pub fn pattern(&mut self, frame: usize) -> Result<Pattern, Error> {
         let hdf5 = Error::hdf5(&self.of.path);
         let (intensity, errors) = self.stored(frame).map_err(hdf5)?;
         Ok((intensity.to_vec(), errors.map(<[f32]>::to_vec)))
     }
 
     pub(super) fn stored(&mut self, frame: usize) -> hdf5::Result<(&[f32], Option<&[f32]>)> {
-        if !self.block.contains(&frame) {
-            let end = frame + table::rows_of_block::<f32>(&self.of.shared.axes.shape());
-            let block = frame..end.min(self.of.status.len());
-            self.block = 0..0;
-            self.intensities = read_rows(&self.intensity, block.clone())?;
-            self.error_values =
-                self.errors.as_ref().map(|dataset| read_rows(dataset, block.clone())).transpose()?.unwrap_or_default();
-            self.block = block;
-        }
-        let bins = self.of.shared.axes.bins();
-        let values = (frame - self.block.start) * bins..(frame - self.block.start + 1) * bins;
-        let errors = self.errors.as_ref().map(|_| &self.error_values[values.clone()]);
-        Ok((&self.intensities[values], errors))
+        self.patterns.row(frame)
     }
 
     /// The sums of a frame, where they are kept.

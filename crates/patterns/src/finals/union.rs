@@ -292,7 +292,7 @@ impl<'a> Union<'a> {
     fn frames(&'a self) -> Result<United<'a>, Error> {
         let merge = |member: &'a Member| {
             let Member { attempt, supply, shared, finish, .. } = member;
-            Merge::new(supply, &attempt.parts, attempt.existing.as_ref(), shared, finish)
+            Merge::new(supply, &attempt.parts, attempt.existing.as_ref(), shared, finish, true)
         };
         Ok(United { union: self, merges: self.members.iter().map(merge).collect::<Result<_, _>>()? })
     }

@@ -36,6 +36,13 @@ pub(super) struct Content<'a> {
     pub average: Option<Average>,
 }
 
+impl Content<'_> {
+    /// Whether the final is to have the frames' sums.
+    pub fn has_sums(&self) -> bool {
+        self.layout == Layout::Virtual || self.keep_sums
+    }
+}
+
 /// Writes a final into a new file, and returns the digest of its data.
 ///
 /// # Errors
@@ -87,7 +94,7 @@ impl<'a> Body<'a> {
         let is_virtual = content.layout == Layout::Virtual;
         // What depends on a frame alone is mapped, what depends on the whole scan is stored.
         let map_patterns = is_virtual && finish.is_framewise();
-        let has_sums = is_virtual || content.keep_sums;
+        let has_sums = content.has_sums();
         let patterns =
             [(true, name::INTENSITY, row_dataset::INTENSITY), (finish.has_errors(), name::ERRORS, row_dataset::ERRORS)];
         let sums = [

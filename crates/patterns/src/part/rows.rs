@@ -6,6 +6,8 @@ use hdf5::Dataset;
 
 use super::{Error, Part, peek, row_dataset};
 use crate::exceptions::Exceptions;
+use crate::finish::Pattern;
+use crate::stored::Patterns;
 use crate::table::{self, read_rows};
 use crate::{Row, h5};
 
@@ -15,6 +17,8 @@ pub struct Rows<'a> {
     signal: Dataset,
     variance: Option<Dataset>,
     exceptions: Exceptions,
+    /// Where a pattern depends on nothing but its frame.
+    patterns: Option<Patterns>,
     /// Which rows were read last, and their sums.
     block: Range<usize>,
     signals: Vec<f64>,
@@ -34,11 +38,15 @@ impl Part {
         }
         let begin = || -> hdf5::Result<Rows<'_>> {
             let file = h5::open(&self.path)?;
+            let optional = |name| file.link_exists(name).then(|| file.dataset(name)).transpose();
+            let errors = optional(row_dataset::ERRORS)?;
+            let patterns = optional(row_dataset::INTENSITY)?.map(|intensity| Patterns::new(intensity, errors));
             Ok(Rows {
                 part: self,
                 signal: file.dataset(row_dataset::SIGNAL)?,
                 variance: self.has_variance.then(|| file.dataset(row_dataset::VARIANCE)).transpose()?,
                 exceptions: Exceptions::open(&file)?,
+                patterns,
                 block: 0..0,
                 signals: Vec::new(),
                 variances: None,
@@ -72,6 +80,17 @@ impl Rows<'_> {
             variance: self.variances.as_ref().filter(|_| sums.is_some()).map(|variances| variances[values].to_vec()),
             exception: self.exceptions.of(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
         })
+    }
+
+    /// The pattern of a row that has one, as it was written: where there is no errors' model, without errors. `None` where patterns
+    /// depend on more than their frame, and are not in the part.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn pattern(&mut self, row: usize) -> Result<Option<Pattern>, Error> {
+        let Some(patterns) = &mut self.patterns else { return Ok(None) };
+        let (intensity, errors) = patterns.row(row).map_err(Error::hdf5(&self.part.path))?;
+        Ok(Some((intensity.to_vec(), errors.map(<[f32]>::to_vec))))
     }
 
     fn read(&mut self, first: usize) -> hdf5::Result<()> {

@@ -1,0 +1,47 @@
+//! Patterns as parts and finals hold them, read block by block.
+
+use std::ops::Range;
+
+use hdf5::{Dataset, Result};
+
+use crate::table::{self, read_rows};
+
+/// Intensity, its errors where there are some, and the rows that were read last.
+pub(crate) struct Patterns {
+    intensity: Dataset,
+    errors: Option<Dataset>,
+    block: Range<usize>,
+    intensities: Vec<f32>,
+    error_values: Vec<f32>,
+}
+
+impl Patterns {
+    /// Those of two datasets of one row a frame.
+    pub fn new(intensity: Dataset, errors: Option<Dataset>) -> Self {
+        Self { intensity, errors, block: 0..0, intensities: Vec::new(), error_values: Vec::new() }
+    }
+
+    /// A row's intensity and errors. Those behind it that one read may well take are read with it.
+    pub fn row(&mut self, row: usize) -> Result<(&[f32], Option<&[f32]>)> {
+        if !self.block.contains(&row) {
+            self.read(row)?;
+        }
+        let bins = self.intensities.len() / self.block.len();
+        let values = (row - self.block.start) * bins..(row - self.block.start + 1) * bins;
+        let errors = self.errors.as_ref().map(|_| &self.error_values[values.clone()]);
+        Ok((&self.intensities[values], errors))
+    }
+
+    fn read(&mut self, first: usize) -> Result<()> {
+        let shape = self.intensity.shape();
+        let end = first + table::rows_of_block::<f32>(&shape[1..]);
+        let block = first..end.min(shape[0]);
+        self.block = 0..0;
+        self.intensities = read_rows(&self.intensity, block.clone())?;
+        if let Some(errors) = &self.errors {
+            self.error_values = read_rows(errors, block.clone())?;
+        }
+        self.block = block;
+        Ok(())
+    }
+}
