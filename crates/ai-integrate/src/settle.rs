@@ -120,7 +120,8 @@ impl<'a> Settling<'a> {
         task: Integrated,
         settle: &'a (impl Fn(Integrated) -> Result<(), Stop> + Sync),
     ) -> Result<Self, Stop> {
-        let Task { scan, range, .. } = task.jobs[0].task.clone();
+        let Task { scan, range, .. } = &task.jobs[0].task;
+        let (scan, range) = (scan.clone(), range.clone());
         let thread = Builder::new().name("settle".to_owned()).spawn_scoped(scope, move || settle(task));
         thread.map(|thread| Self { scan, range, thread }).map_err(|why| Stop::fatal("threads", why))
     }

@@ -51,7 +51,7 @@ pub fn memory(plan: &Plan, size: &Size) -> Result<Memory, Error> {
     let kept = BYTES_KEPT_A_PIXEL * (bins_of.len() as u64).saturating_sub(1);
     let Largest { pixels, frame, stored } = plan.largest();
     let patterns = 2 * bins * size_of::<f64>() as u64;
-    let thread = BATCH_FRAMES * (stored + patterns) + frame.max(BESIDE_A_PIXEL * pixels);
+    let thread = BATCH_FRAMES * (stored + patterns) + (4 * frame).max(BESIDE_A_PIXEL * pixels);
     let readers = size.engines * size.threads.clamp(READERS[0], READERS[1]);
     let ahead = readers * (BATCH_FRAMES * stored).min(BYTES_READ_AHEAD);
     let all = BYTES_A_PROCESS + pixels * (BYTES_A_PIXEL + kept) + size.cpus() * thread + ahead;

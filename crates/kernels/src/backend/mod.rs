@@ -17,8 +17,6 @@ use crate::order::TILE;
 use crate::pixel::Pixel;
 use crate::plan::{Plan, Totals};
 use crate::robust::{Alone, Beside};
-#[allow(unused_imports, reason = "for the documentation")]
-use crate::robust::{lanes, quantile};
 
 pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
@@ -62,13 +60,13 @@ pub(crate) trait Steps: Copy {
     /// See [`Beside::reduce`].
     fn reduce_beside(self, frames: Beside<'_>);
 
-    /// The sum of some numbers, in the order of [`lanes`].
+    /// The sum of some numbers, in the order of [`crate::robust::lanes`].
     fn sum(self, numbers: &[f64]) -> f64;
 
-    /// See [`quantile::sum_below`].
+    /// See [`crate::robust::quantile::sum_below`].
     fn sum_below(self, intensity: &[f64], norm: &[f64], low: f64) -> f64;
 
-    /// See [`quantile::places_within`].
+    /// See [`crate::robust::quantile::places_within`].
     fn places_within(self, intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>);
 }
 

@@ -58,12 +58,7 @@ void decode(__global const uchar *input, uint frames, uint tiles, uint whole, ui
     }
     for (uint column = LANE; column < columns; column += GROUP) {
         BITS bits[8];
-        if (native) {
-            for (uint k = 0; k < 8; k++)
-                bits[k] = read_bits(stored + (8 * column + k) * SIZE);
-        } else {
-            unshuffle((__local const uchar *)planes, columns, column, bits);
-        }
+        read_column(native, stored, (__local const uchar *)planes, columns, column, bits);
         for (uint k = 0; k < 8; k++)
             pixels[first + 8 * column + k] = bits[k];
     }

@@ -99,3 +99,15 @@ static uchar put(__local PIXEL *pixels, uint place, uint step, uint count, const
         *lit = 1;
     return bad & used;
 }
+
+// The eight pixels of a column of a tile, of which all pixels, or the planes, are at hand.
+static void read_column(bool native, __global const uchar *stored, __local const uchar *planes, uint columns, uint column,
+    BITS *bits)
+{
+    if (native) {
+        for (uint k = 0; k < 8; k++)
+            bits[k] = read_bits(stored + (8 * column + k) * SIZE);
+    } else {
+        unshuffle(planes, columns, column, bits);
+    }
+}

@@ -58,12 +58,7 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
             __global uchar *tile_invalid = invalid + ((ulong)frame * tiles + tile) * (COLUMNS + 1);
             for (uint column = LANE; column < columns; column += GROUP) {
                 BITS bits[8];
-                if (native) {
-                    for (uint k = 0; k < 8; k++)
-                        bits[k] = read_bits(stored + (8 * column + k) * SIZE);
-                } else {
-                    unshuffle((__local const uchar *)planes, columns, column, bits);
-                }
+                read_column(native, stored, (__local const uchar *)planes, columns, column, bits);
                 uchar bad = put(pixels, column, COLUMNS, 8, bits, tile_used[column], ranges, range_count, lit);
                 tile_invalid[column] = bad;
                 if (bad)
