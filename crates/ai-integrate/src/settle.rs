@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use manners::{Filter, Stop};
 use patterns::part::PartWriter;
-use records::{Absent, Fail, Spans, Task, TaskResult};
+use records::{Absent, AbsentKind, Fail, Spans, Task, TaskResult};
 
 use crate::job::Job;
 use crate::tally::{Tally, told};
@@ -151,12 +151,12 @@ fn tell_orphans(filter: &Filter, task: &Task, orphans: Spans) -> Result<Option<A
     let error = format!("frames {}: no source of the task holds them", told(&orphans));
     let about = task.acquisition.file.display().to_string();
     filter.fail(Fail { id: task.id.clone(), about, error, ..Fail::default() })?;
-    Ok(Some(Absent { range: orphans, reason: "no source".to_owned() }))
+    Ok(Some(Absent { range: orphans, kind: AbsentKind::Missing, reason: "no source".to_owned() }))
 }
 
 fn within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
-    let Absent { range, reason } = absent.as_ref()?;
-    Some(Absent { range: range.and(todo), reason: reason.clone() }).filter(|absent| !absent.range.is_empty())
+    let absent = absent.as_ref()?;
+    Some(Absent { range: absent.range.and(todo), ..absent.clone() }).filter(|absent| !absent.range.is_empty())
 }
 
 fn host() -> String {

@@ -159,7 +159,7 @@ impl Tally {
         }
         let absent = |(status, frames): (Status, Vec<u64>)| {
             let range = frames.into_iter().collect::<Spans>().sorted().and(todo);
-            Absent { range, reason: status.reason().to_owned() }
+            status.absent(range)
         };
         by_status.into_iter().map(absent).filter(|absent| !absent.range.is_empty()).collect()
     }

@@ -235,6 +235,8 @@ fn summary(group: &Group, built: Built, extra: Extra) -> Summary {
         integrated: built.integrated.count(),
         missing: built.missing,
         complete: built.complete,
+        up_to_date: built.complete,
+        scan_state: scan.scan_state(),
         data_digest: built.data_digest,
         seconds: group.seconds,
         extra,

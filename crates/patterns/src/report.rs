@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn a_name_is_text_and_a_loss_has_its_reason() {
         let mut report = Report::default();
-        let missing = vec![Absent { range: Span::new(3, 5).into(), reason: "file <missing>".to_owned() }];
+        let missing =
+            vec![Absent { range: Span::new(3, 5).into(), reason: "file <missing>".to_owned(), ..Absent::default() }];
         let summary = Summary {
             final_file: "/out/a<script>&\"'.h5".into(),
             frames: 10,

@@ -1,5 +1,7 @@
 //! What became of a frame.
 
+use records::{Absent, AbsentKind, Spans};
+
 /// The entry of a frame in `frame_status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -21,11 +23,15 @@ pub enum Status {
     SourceChanged = 6,
     /// Its monitor is zero, not a number, or missing, and the scan had not ended when it was read.
     MonitorPending = 7,
+    /// Its file is there and could not be opened or read: trying again may help.
+    Unreadable = 8,
+    /// The scan was aborted before it, or has not reached it yet.
+    NeverTaken = 9,
 }
 
 impl Status {
     /// Every status, in the order of its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Ok,
         Self::NotIntegrated,
         Self::Absent,
@@ -34,6 +40,8 @@ impl Status {
         Self::Monitor,
         Self::SourceChanged,
         Self::MonitorPending,
+        Self::Unreadable,
+        Self::NeverTaken,
     ];
 
     /// Reads its number.
@@ -52,6 +60,8 @@ impl Status {
             Self::Monitor => "monitor",
             Self::SourceChanged => "source_changed",
             Self::MonitorPending => "monitor_pending",
+            Self::Unreadable => "unreadable",
+            Self::NeverTaken => "never_taken",
         }
     }
 
@@ -66,13 +76,38 @@ impl Status {
             Self::Monitor => "monitor zero, not a number, or missing",
             Self::SourceChanged => "source file changed",
             Self::MonitorPending => "monitor zero, not a number, or missing in a scan that had not ended",
+            Self::Unreadable => "file unreadable",
+            Self::NeverTaken => "never taken",
+        }
+    }
+
+    /// Returns the record of frames without a pattern for this reason.
+    pub fn absent(self, range: Spans) -> Absent {
+        let kind = match self {
+            Self::Ok | Self::NotIntegrated => AbsentKind::NotIntegrated,
+            Self::Absent | Self::FileMissing => AbsentKind::Missing,
+            Self::Corrupt => AbsentKind::Corrupt,
+            Self::Monitor | Self::MonitorPending => AbsentKind::NoMonitor,
+            Self::SourceChanged => AbsentKind::SourceChanged,
+            Self::Unreadable => AbsentKind::Unreadable,
+            Self::NeverTaken => AbsentKind::NeverTaken,
+        };
+        Absent { range, kind, reason: self.reason().to_owned() }
+    }
+
+    /// Returns the status of a frame that scan-find says is absent.
+    pub fn from_absent_kind(kind: AbsentKind) -> Self {
+        match kind {
+            AbsentKind::Unreadable => Self::Unreadable,
+            AbsentKind::NeverTaken => Self::NeverTaken,
+            _ => Self::Absent,
         }
     }
 
     /// Whether the frame is dealt with for good: integrating it again from the same file would give
     /// the same. What was lost on the way, or had no monitor yet, is tried again by a rerun.
     pub fn is_settled(self) -> bool {
-        matches!(self, Self::Ok | Self::Absent | Self::Monitor)
+        matches!(self, Self::Ok | Self::Absent | Self::Monitor | Self::NeverTaken)
     }
 }
 
@@ -85,6 +120,6 @@ mod tests {
         for (number, status) in (0u8..).zip(Status::ALL) {
             assert_eq!((status as u8, Status::from_number(number)), (number, Some(status)));
         }
-        assert_eq!(Status::from_number(8), None);
+        assert_eq!(Status::from_number(10), None);
     }
 }

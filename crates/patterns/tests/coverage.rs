@@ -45,15 +45,15 @@ fn a_touched_source_makes_its_own_frames_stale() {
 #[test]
 fn what_was_lost_on_the_way_is_tried_again() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, acquisition) = (recipe(), acquisition(8, |_| 7));
-    let task = task(&acquisition, &recipe, &Spans::all(8));
-    let rows = (0..8).zip(Status::ALL).map(|(frame, status)| match status {
+    let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
+    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let rows = (0..10).zip(Status::ALL).map(|(frame, status)| match status {
         Status::Ok | Status::Monitor | Status::MonitorPending => Row { status, ..row(frame) },
         lost => Row::lost(frame, lost, 1.0),
     });
     write_part(out.path(), &task, &recipe, rows);
     let done: Vec<u64> = coverage::find(out.path(), &task).done().iter().collect();
-    assert_eq!(done, [Status::Ok, Status::Absent, Status::Monitor].map(|status| status as u64));
+    assert_eq!(done, [Status::Ok, Status::Absent, Status::Monitor, Status::NeverTaken].map(|status| status as u64));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use made::*;
 use patterns::finals::{self, Average, Final, Layout, Method, Options, Target, Want};
 use patterns::{Row, Status, coverage};
 use recipe::{Empty, Recipe, Reference};
-use records::{Absent, Acquisition, Span, Spans};
+use records::{Absent, AbsentKind, Acquisition, Span, Spans};
 
 fn intensity(there: &Final, frame: usize) -> Vec<f32> {
     there.rows().unwrap().pattern(frame).unwrap().0
@@ -74,7 +74,11 @@ fn what_is_missing_is_nan_and_says_why() {
     let out = tempfile::tempdir().unwrap();
     let recipe = Recipe { empty: Empty::Zero, ..monitored(Reference::Value(50.0)) };
     let mut scan = acquisition(30, |_| 7);
-    scan.absent = vec![Absent { range: Span::new(28, 30).into(), reason: "not written".to_owned() }];
+    scan.absent = vec![Absent {
+        range: Span::new(28, 30).into(),
+        kind: AbsentKind::NotWritten,
+        reason: "not written".to_owned(),
+    }];
     let task = task(&scan, &recipe, &Span::new(0, 20).into());
     let rows = (0..20).map(|frame| match frame {
         3 => Row { monitor: 0.0, ..row(3) },
@@ -307,7 +311,11 @@ fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
     let scan = |there: u64, complete: bool, end_time: Option<String>| {
         let mut scan = Acquisition { complete, end_time, ..acquisition(30, |_| 7) };
         scan.sources = scan.sources.iter().filter_map(|source| source.within(&Spans::all(there))).collect();
-        scan.absent = vec![Absent { range: Span::new(there, 30).into(), reason: "not written".to_owned() }];
+        scan.absent = vec![Absent {
+            range: Span::new(there, 30).into(),
+            kind: AbsentKind::NotWritten,
+            reason: "not written".to_owned(),
+        }];
         scan.absent.retain(|absent| !absent.range.is_empty());
         scan
     };

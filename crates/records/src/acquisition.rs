@@ -75,6 +75,21 @@ pub struct Acquisition {
     pub extra: Extra,
 }
 
+/// How far a scan got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScanState {
+    /// The file does not say: images and bare datasets, which are taken for whole.
+    #[default]
+    Unknown,
+    /// It has begun and not ended. A scan whose program was killed reads so for ever.
+    Running,
+    /// It was ended before its last frame: by the user, by a failure, or by deletion.
+    Aborted,
+    /// It ended as it was meant to.
+    Ended,
+}
+
 /// The most pixels that a frame may have: larger ones take more memory than a node has.
 const MOST_PIXELS: u64 = 1 << 27;
 
@@ -89,6 +104,16 @@ impl Acquisition {
             .text(self.start_time.as_deref().unwrap_or(""))
             .text(&self.detector)
             .short()
+    }
+
+    /// Returns how far the scan got, as its end time and end reason say.
+    pub fn scan_state(&self) -> ScanState {
+        match (self.end_reason.as_deref(), &self.start_time, &self.end_time) {
+            (Some("SUCCESS"), ..) | (None, _, Some(_)) => ScanState::Ended,
+            (Some(_), ..) => ScanState::Aborted,
+            (None, Some(_), None) => ScanState::Running,
+            (None, None, None) => ScanState::Unknown,
+        }
     }
 
     /// Rows and columns of the frames, and which part of the detector they show, and how.
@@ -111,7 +136,7 @@ impl Acquisition {
 
     /// The frames of `range` that are known to be absent, and why.
     pub fn absent_in(&self, range: &Spans) -> Vec<Absent> {
-        let within = |absent: &Absent| Absent { range: absent.range.and(range), reason: absent.reason.clone() };
+        let within = |absent: &Absent| Absent { range: absent.range.and(range), ..absent.clone() };
         self.absent.iter().map(within).filter(|absent| !absent.range.is_empty()).collect()
     }
 }
@@ -199,12 +224,46 @@ impl Source {
     }
 }
 
-/// Frames that can't be had, and why.
+/// Why frames have no pattern. Three things that look alike are told apart from the system call up to the summary: a
+/// frame that is missing, one that could not be looked at, and one that was never taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AbsentKind {
+    /// Its file is not there.
+    #[default]
+    Missing,
+    /// Its file is there, and holds no data for it.
+    NotWritten,
+    /// Its file could not be opened or read (EIO, ESTALE, EACCES, EMFILE): trying again may help.
+    Unreadable,
+    /// The scan was aborted before it, or has not reached it yet.
+    NeverTaken,
+    /// Its bytes are not what they should be.
+    Corrupt,
+    /// Its file has changed since scan-find saw it: run scan-find again.
+    SourceChanged,
+    /// Its monitor has no usable value.
+    NoMonitor,
+    /// Nobody has integrated it yet.
+    NotIntegrated,
+}
+
+impl AbsentKind {
+    /// Returns whether the frame should have a pattern: all but frames that were never taken.
+    pub fn is_loss(self) -> bool {
+        self != Self::NeverTaken
+    }
+}
+
+/// Frames that have no pattern or can't have one, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
     /// Which of the scan's frames.
     pub range: Spans,
-    /// Why: `file missing`, `not written`, ….
+    /// What kind of reason it is, for programs. Lines of azpipe before this field was added read as `missing`.
+    #[serde(default)]
+    pub kind: AbsentKind,
+    /// Why, for people: `file missing: p3_0003.h5`, `not written`, ….
     pub reason: String,
 }
 

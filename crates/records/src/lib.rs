@@ -31,7 +31,7 @@ mod span;
 mod task;
 mod wire;
 
-pub use acquisition::{Absent, Acquisition, Scan, Source};
+pub use acquisition::{Absent, AbsentKind, Acquisition, Scan, ScanState, Source};
 pub use fail::Fail;
 pub use id::Digest;
 pub use operation::{Framing, Operation};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Absent, Extra, RawPath, Spans, Task};
+use crate::{Absent, Extra, RawPath, ScanState, Spans, Task};
 
 /// What came of one recipe of a task that was worked on, or found done. `type` is `result`; `id` is the
 /// task's, and a task of several recipes has a result for each. What they have in common (bytes read,
@@ -98,9 +98,15 @@ pub struct Summary {
     /// Frames without a pattern, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Absent>,
-    /// Whether every frame that exists is integrated: frames that scan-find knew to be absent do
-    /// not count against it, frames that were lost or never integrated do.
+    /// Whether every frame that the scan has, or while it runs is to have, has a pattern.
     pub complete: bool,
+    /// Whether every frame that was there to be integrated has a pattern: frames whose data is missing or was never
+    /// taken do not count against it; running the pipe again would add nothing.
+    #[serde(default)]
+    pub up_to_date: bool,
+    /// How far the scan itself got.
+    #[serde(default)]
+    pub scan_state: ScanState,
     /// Digest of the final's data: equal for equal patterns, however the work was cut.
     pub data_digest: String,
     /// Seconds of each stage, summed over the parts.

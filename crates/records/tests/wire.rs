@@ -34,7 +34,7 @@ mod strict {
         done, skipped, read_bytes, seconds, device, engine, host; optional: file, file_b64, missing, part_digest, sent_bytes,
             way);
     record!(Summary: r#type("type"), v, id, scan, file, entry, detector, recipe_digest, last("final"), frames,
-        integrated, complete, data_digest, seconds; optional: missing);
+        integrated, complete, up_to_date, scan_state, data_digest, seconds; optional: missing);
     record!(Fail: r#type("type"), v, id, stage, about, error, retryable);
     record!(Source: dataset, size, mtime, frames, rows, bytes; optional: file, file_b64);
 }

@@ -13,7 +13,7 @@ use crate::ffi::Target;
 
 /// The reason of a frame whose file has not been closed: its size and date will still change, and so the
 /// record would not hold.
-const BEING_WRITTEN: &str = "being written";
+pub(super) const BEING_WRITTEN: &str = "being written";
 
 /// The Lima files of a detector, by number: `scan0012/p3_0003.h5`, or wherever the master says that the
 /// images go.

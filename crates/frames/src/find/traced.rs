@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use records::{Absent, Acquisition, Source, Spans};
+use records::{Absent, AbsentKind, Acquisition, Source, Spans};
 
+use super::catalog::{FILE_MISSING, FILE_UNREADABLE};
+use super::lima::BEING_WRITTEN;
 use crate::coding::Coding;
 use crate::stack::{dimensions, shown};
 use crate::store::NOT_WRITTEN;
@@ -72,7 +74,7 @@ impl Traced {
     pub(crate) fn lose(&mut self, range: &Spans, reason: &str) -> Result<(), String> {
         self.settle(range)?;
         if range.count() > 0 {
-            self.absent.push(Absent { range: range.clone(), reason: reason.to_owned() });
+            self.absent.push(absent(range.clone(), reason));
         }
         Ok(())
     }
@@ -101,7 +103,7 @@ impl Traced {
     pub(crate) fn finish(mut self) -> Self {
         let left: Spans = (0..).zip(&self.settled).filter(|(_, settled)| !**settled).map(|(frame, _)| frame).collect();
         if left.count() > 0 {
-            self.absent.push(Absent { range: left, reason: NOT_WRITTEN.to_owned() });
+            self.absent.push(absent(left, NOT_WRITTEN));
         }
         self.settled = Vec::new();
         self.sources.sort_by_key(|source| first(&source.frames));
@@ -186,6 +188,17 @@ impl Traced {
 fn reason_of(other: &Traced, frame: Option<u64>) -> usize {
     let holds = |absent: &Absent| frame.is_some_and(|frame| absent.range.iter().any(|lost| lost == frame));
     other.absent.iter().position(holds).unwrap_or(other.absent.len())
+}
+
+/// Absent frames; the kind is told by how the reason begins.
+fn absent(range: Spans, reason: &str) -> Absent {
+    let kind = match reason {
+        reason if reason.starts_with(FILE_MISSING) => AbsentKind::Missing,
+        reason if reason.starts_with(FILE_UNREADABLE) => AbsentKind::Unreadable,
+        BEING_WRITTEN => AbsentKind::NeverTaken,
+        _ => AbsentKind::NotWritten,
+    };
+    Absent { range, kind, reason: reason.to_owned() }
 }
 
 fn first(frames: &Spans) -> u64 {

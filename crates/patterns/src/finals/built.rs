@@ -47,16 +47,16 @@ impl Built {
 fn missing(target: &Target, supply: &Supply) -> Vec<Absent> {
     let mut missing = Vec::new();
     let mut unexplained = supply.frames_of(Status::Absent);
-    for Absent { range, reason } in target.absent() {
+    for Absent { range, kind, reason } in target.absent() {
         let range = range.and(&unexplained);
         if !range.is_empty() {
             unexplained = unexplained.minus(&range);
-            missing.push(Absent { range, reason });
+            missing.push(Absent { range, kind, reason });
         }
     }
-    missing.push(Absent { range: unexplained, reason: Status::Absent.reason().to_owned() });
+    missing.push(Status::Absent.absent(unexplained));
     for status in Status::ALL.into_iter().filter(|status| !matches!(status, Status::Ok | Status::Absent)) {
-        missing.push(Absent { range: supply.frames_of(status), reason: status.reason().to_owned() });
+        missing.push(status.absent(supply.frames_of(status)));
     }
     missing.retain(|absent| !absent.range.is_empty());
     missing

@@ -64,9 +64,11 @@ impl Supply {
         if let Some(existing) = existing {
             supply.add_final(existing);
         }
-        for frame in target.absent().iter().flat_map(|absent| absent.range.iter()) {
-            if let Some(status @ Status::NotIntegrated) = supply.status.get_mut(frame as usize) {
-                *status = Status::Absent;
+        for absent in target.absent() {
+            for frame in absent.range.iter() {
+                if let Some(status @ Status::NotIntegrated) = supply.status.get_mut(frame as usize) {
+                    *status = Status::from_absent_kind(absent.kind);
+                }
             }
         }
         supply.judge_monitors(finish);
@@ -141,6 +143,8 @@ fn rank(status: Status) -> u8 {
         Status::SourceChanged => 4,
         Status::Corrupt => 5,
         Status::FileMissing => 6,
-        Status::NotIntegrated => 7,
+        Status::Unreadable => 7,
+        Status::NeverTaken => 8,
+        Status::NotIntegrated => 9,
     }
 }

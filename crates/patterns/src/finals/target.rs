@@ -99,11 +99,11 @@ impl Target {
     pub fn absent(&self) -> Vec<Absent> {
         let mut seen = Spans::default();
         let mut absent = Vec::new();
-        for Absent { range, reason } in &self.absent {
+        for Absent { range, kind, reason } in &self.absent {
             let range = range.and(&Spans::all(self.frames())).minus(&seen);
             if !range.is_empty() {
                 seen = seen.as_slice().iter().chain(range.as_slice()).copied().collect::<Spans>().sorted();
-                absent.push(Absent { range, reason: reason.clone() });
+                absent.push(Absent { range, kind: *kind, reason: reason.clone() });
             }
         }
         absent
