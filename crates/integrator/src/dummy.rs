@@ -9,14 +9,15 @@ use recipe::{Dummy, Recipe};
 /// The rule for frames of `dtype`: the recipe's own, or what the detector is known to write, and all
 /// ones of unsigned 32 and 64 bits, which no detector counts to; and what lies beyond the valid values.
 pub fn rule(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> Invalid {
-    let [below, above] = [
-        recipe
-            .valid_min
-            .map(|least| Span { integers: i128::MIN..=least.ceil() as i128 - 1, reals: f64::MIN..=least.next_down() }),
-        recipe
-            .valid_max
-            .map(|most| Span { integers: most.floor() as i128 + 1..=i128::MAX, reals: most.next_up()..=f64::MAX }),
-    ];
+    let below = |least: f64| Span {
+        integers: i128::MIN..=(least.ceil() as i128).saturating_sub(1),
+        reals: f64::MIN..=nearest(least, dtype).next_down(),
+    };
+    let above = |most: f64| Span {
+        integers: (most.floor() as i128).saturating_add(1)..=i128::MAX,
+        reals: nearest(most, dtype).next_up()..=f64::MAX,
+    };
+    let [below, above] = [recipe.valid_min.map(below), recipe.valid_max.map(above)];
     [below, above].into_iter().flatten().fold(marks(recipe.dummy, detector, dtype), |rule, span| {
         rule.and(Invalid::integers([span.integers])).and(Invalid::reals([span.reals]))
     })
@@ -34,7 +35,8 @@ fn marks(dummy: Dummy, detector: &DummyRule, dtype: PixelType) -> Invalid {
         Dummy::Auto => known(detector, dtype),
         Dummy::Value { value, delta } => {
             let (low, high) = (value - delta, value + delta);
-            Invalid::integers([low.ceil() as i128..=high.floor() as i128]).and(Invalid::reals([low..=high]))
+            Invalid::integers([low.ceil() as i128..=high.floor() as i128])
+                .and(Invalid::reals([around(value, delta, dtype)]))
         }
     }
 }
@@ -44,11 +46,20 @@ fn known(detector: &DummyRule, dtype: PixelType) -> Invalid {
         let all_ones = (!signed && bits >= 32).then(|| (1i128 << bits) - 1).map(|ones| ones..=ones);
         return Invalid::integers(all_ones.into_iter().chain(detector.invalid(bits, signed)));
     }
-    Invalid::reals(detector.dummy.map(|dummy| around(dummy, detector.delta.unwrap_or(0.0))))
+    Invalid::reals(detector.dummy.map(|dummy| around(dummy, detector.delta.unwrap_or(0.0), dtype)))
 }
 
-fn around(dummy: f64, delta: f64) -> RangeInclusive<f64> {
-    dummy - delta..=dummy + delta
+/// Returns the reals that are `dummy` or no further from it than `delta`, of the numbers that the pixels can hold.
+fn around(dummy: f64, delta: f64, dtype: PixelType) -> RangeInclusive<f64> {
+    let dummy = nearest(dummy, dtype);
+    nearest(dummy - delta, dtype)..=nearest(dummy + delta, dtype)
+}
+
+/// Returns the number that a pixel holds where `value` was written into it: -9999.9 in single precision is -9999.900390625,
+/// and a comparison with the decimal number would never find it.
+fn nearest(value: f64, dtype: PixelType) -> f64 {
+    let single = value as f32;
+    if dtype == PixelType::F32 && single.is_finite() { f64::from(single) } else { value }
 }
 
 /// The bits of an integer type, and whether it has a sign.
@@ -88,19 +99,44 @@ mod tests {
         assert_eq!(marks(Dummy::Auto, &EIGER, PixelType::F32), Invalid::reals([-3.5..=-0.5]));
     }
 
+    fn recipe(valid_min: Option<f64>, valid_max: Option<f64>) -> Recipe {
+        let (geometry, dummy) = (Some("Distance: 1".to_owned()), Some(Dummy::None));
+        Recipe::resolve(&Settings { geometry, dummy, valid_min, valid_max, ..Settings::default() }).unwrap()
+    }
+
     #[test]
     fn values_beyond_the_valid_ones_are_no_measurement() {
-        let recipe = |valid_min, valid_max| {
-            let geometry = Some("Distance: 1".to_owned());
-            let dummy = Some(Dummy::None);
-            Recipe::resolve(&Settings { geometry, dummy, valid_min, valid_max, ..Settings::default() }).unwrap()
-        };
         let rule = |min, max| rule(&recipe(min, max), &EIGER, PixelType::I32);
         assert_eq!(rule(None, None), Invalid::none());
         let above = Invalid::integers([61..=i128::MAX]).and(Invalid::reals([60.5f64.next_up()..=f64::MAX]));
         assert_eq!(rule(None, Some(60.5)), above);
         let below = Invalid::integers([i128::MIN..=-1]).and(Invalid::reals([f64::MIN..=-5e-324]));
         assert_eq!(rule(Some(0.0), None), below);
+    }
+
+    #[test]
+    fn a_value_is_compared_as_the_pixels_hold_it() {
+        // Decimal numbers that single precision rounds up, down and not at all.
+        for value in [-9999.9, 0.1, 0.7, -0.3, 1e-7, 65504.1, -2.0, 3.4e38] {
+            let marks = |dtype| marks(Dummy::Value { value, delta: 0.0 }, &EIGER, dtype);
+            let stored = f64::from(value as f32);
+            assert_eq!(marks(PixelType::F64), integers(value).and(Invalid::reals([value..=value])));
+            assert_eq!(marks(PixelType::F32), integers(value).and(Invalid::reals([stored..=stored])));
+            let recipe = recipe(Some(value), Some(value));
+            let limits = |dtype| rule(&recipe, &EIGER, dtype);
+            let valid = |value: f64| [f64::MIN..=value.next_down(), value.next_up()..=f64::MAX];
+            for (dtype, held) in [(PixelType::F64, value), (PixelType::F32, stored)] {
+                let [below, above] = valid(held);
+                let (low, high) = ((value.ceil() as i128).saturating_sub(1), (value.floor() as i128).saturating_add(1));
+                let expected = Invalid::integers([i128::MIN..=low]).and(Invalid::reals([below]));
+                let expected = expected.and(Invalid::integers([high..=i128::MAX])).and(Invalid::reals([above]));
+                assert_eq!(limits(dtype), expected, "{value} {dtype}");
+            }
+        }
+    }
+
+    fn integers(value: f64) -> Invalid {
+        Invalid::integers([value.ceil() as i128..=value.floor() as i128])
     }
 
     #[test]
