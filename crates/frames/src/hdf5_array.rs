@@ -64,7 +64,7 @@ pub fn read_array(file: &Path, dataset: &str) -> Result<Array, ArrayError> {
         if let Layout::Chunked(_, filters) = object.layout()?
             && let Some(filter) = filters.iter().find(|filter| !(1..=3).contains(&filter.id))
         {
-            return Err(Flaw(format!("compressed with filter {}: expected deflate, shuffle or none", filter.id)));
+            return Err(Flaw::new(format!("compressed with filter {}: expected deflate, shuffle or none", filter.id)));
         }
         Ok(Array { shape: object.extents()?, values: object.numbers()? })
     })
@@ -102,11 +102,11 @@ fn with<T>(
 ) -> Result<T, ArrayError> {
     std::fs::File::open(file).map_err(|why| ArrayError::Io { file: file.to_owned(), why })?;
     let opened = Object::open_file(file);
-    let opened = opened.map_err(|Flaw(why)| ArrayError::NotHdf5 { file: file.to_owned(), why })?;
+    let opened = opened.map_err(|flaw| ArrayError::NotHdf5 { file: file.to_owned(), why: flaw.why })?;
     let wrong = |why| ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
     let object = opened.open(path).map_err(|_| wrong("no such object".to_owned()))?;
     if kind != Kind::Other && object.kind() != kind {
         return Err(wrong(format!("expected a {}", if kind == Kind::Group { "group" } else { "dataset" })));
     }
-    take(&object).map_err(|Flaw(why)| wrong(why))
+    take(&object).map_err(|flaw| wrong(flaw.why))
 }

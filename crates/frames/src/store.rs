@@ -271,7 +271,7 @@ impl Store {
         // The system's word on why a file can't be had is clearer than the library's.
         let file = File::open(path).map_err(|why| StoreError::Io { file: path.to_owned(), why })?;
         let opened = Object::open_file(path);
-        let opened = opened.map_err(|why| StoreError::Hdf5 { file: path.to_owned(), why: why.0 })?;
+        let opened = opened.map_err(|why| StoreError::Hdf5 { file: path.to_owned(), why: why.why })?;
         let wrong = |why| StoreError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
         let object = opened.open(dataset).map_err(|_| wrong("no such dataset".to_owned()))?;
         if object.kind() != Kind::Dataset {
@@ -281,7 +281,7 @@ impl Store {
     }
 
     fn of_dataset(object: &Object, file: File, shape: [u64; 2]) -> Result<Self, String> {
-        let said = |flaw: Flaw| flaw.0;
+        let said = |flaw: Flaw| flaw.why;
         let [frames, rows, columns] = dimensions(&object.extents().map_err(said)?)?;
         if [rows, columns] != shape {
             return Err(format!("frames of {}: expected {}", shown(&[rows, columns]), shown(&shape)));

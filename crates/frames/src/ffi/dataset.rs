@@ -121,7 +121,7 @@ impl Object {
                 },
                 segments => Ok(Layout::External(segments)),
             },
-            _ => Err(Flaw("a storage layout of no known kind".to_owned())),
+            _ => Err(Flaw::new("a storage layout of no known kind")),
         }
     }
 
@@ -229,6 +229,6 @@ fn segment(creation: hid_t, index: c_uint) -> Result<Segment, Flaw> {
         H5Pget_external(creation, index, name.len(), text, &raw mut offset, &raw mut size)
     })?;
     name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
-    let offset = u64::try_from(offset).map_err(|_| Flaw("a segment before its file's first byte".to_owned()))?;
+    let offset = u64::try_from(offset).map_err(|_| Flaw::new("a segment before its file's first byte"))?;
     Ok(Segment { file: OsString::from_vec(name).into(), offset, size })
 }

@@ -17,14 +17,14 @@ impl Object {
     /// block, and the library refuses it. It is then opened as SWMR readers do, and if its writer
     /// does not write that way, as `h5clear` does, though the mark is cleared in memory alone.
     pub(crate) fn open_file(path: &Path) -> Result<Self, Flaw> {
-        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Flaw("a path holds a NUL byte".to_owned()))?;
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Flaw::new("a path holds a NUL byte"))?;
         let open = |flags, access: &Handle| {
             // SAFETY: the name ends in NUL and the property list is valid.
             handle(|| unsafe { H5Fopen(name.as_ptr(), flags, access.0) })
         };
         let [plain, clearing] = access()?;
         let first = match open(H5F_ACC_RDONLY, plain) {
-            Err(flaw) if flaw.0.contains("already open for") => flaw,
+            Err(flaw) if flaw.why.contains("already open for") => flaw,
             opened => return opened.map(Self),
         };
         open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, plain)

@@ -20,10 +20,23 @@ pub(crate) use dataset::{Filter, Layout, PixelType, Segment, StoredChunk};
 pub(crate) use object::{Kind, Link, Object, Target};
 pub(crate) use selection::{Comb, Mapping, Selected};
 
-/// What the library says went wrong, from the call that noticed it first.
+/// What went wrong in a call of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Flaw(pub String);
+#[error("{why}")]
+pub(crate) struct Flaw {
+    /// The reason in one line: the system's, where a system call failed, or else what the library noticed first.
+    pub why: String,
+    /// The number of the system's error where a system call failed: the file could not be looked at, which says nothing
+    /// about what is in it.
+    pub errno: Option<i32>,
+}
+
+impl Flaw {
+    /// Makes a flaw that is no failure of a system call.
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), errno: None }
+    }
+}
 
 /// An identifier of the library, given back when dropped.
 #[derive(Debug)]
@@ -54,15 +67,25 @@ fn status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Flaw> {
     locked(|| u64::try_from(call().into()).map_err(|_| flaw()))
 }
 
-/// The innermost entry of the library's error stack: it says what is wrong, those above it say who asked.
+/// Reads the library's error stack. Its innermost entry says what is wrong, those above it say who asked. The file driver
+/// puts the number of a system call's error into its entry, in a form that the library promises to keep.
 fn flaw() -> Flaw {
     let stack = hdf5::Error::query().ok().and_then(|error| error.stack());
-    let inner = stack.as_ref().and_then(|stack| stack.last());
-    Flaw(inner.map_or_else(|| "HDF5 gives no reason".to_owned(), |frame| frame.desc().to_owned()))
+    let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else { return Flaw::new("HDF5 gives no reason") };
+    match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| errno(entry.desc())) {
+        Some(errno) => Flaw { why: std::io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
+        None => Flaw::new(inner.desc()),
+    }
+}
+
+/// The number in `unable to open file, errno = 24, error message = ...`.
+fn errno(description: &str) -> Option<i32> {
+    let (_, behind) = description.rsplit_once(", errno = ")?;
+    behind.split_once(',')?.0.parse().ok()
 }
 
 fn c_string(text: &str) -> Result<CString, Flaw> {
-    CString::new(text).map_err(|_| Flaw("a name holds a NUL byte".to_owned()))
+    CString::new(text).map_err(|_| Flaw::new("a name holds a NUL byte"))
 }
 
 /// Reads a text that the library writes into a buffer and whose length it returns.
@@ -71,7 +94,7 @@ fn text_of<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<Vec<u
         let length = status(|| call(std::ptr::null_mut(), 0))? as usize;
         let mut bytes = vec![0_u8; length + 1];
         status(|| call(bytes.as_mut_ptr().cast(), bytes.len()))?;
-        let text = CStr::from_bytes_until_nul(&bytes).map_err(|_| Flaw("a name without an end".to_owned()))?;
+        let text = CStr::from_bytes_until_nul(&bytes).map_err(|_| Flaw::new("a name without an end"))?;
         Ok(text.to_bytes().to_vec())
     })
 }

@@ -168,5 +168,5 @@ fn target(group: hid_t, name: &CStr, kind: i32) -> Result<Target, Flaw> {
 }
 
 fn utf8(bytes: Vec<u8>) -> Result<String, Flaw> {
-    String::from_utf8(bytes).map_err(|_| Flaw("a name is not UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| Flaw::new("a name is not UTF-8"))
 }

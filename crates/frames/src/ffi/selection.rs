@@ -69,7 +69,7 @@ fn mapping(creation: &Handle, index: usize) -> Result<Mapping, Flaw> {
         let there = handle(|| H5Pget_virtual_srcspace(creation.0, index))?;
         Ok(Mapping {
             file: OsString::from_vec(file).into(),
-            dataset: String::from_utf8(dataset).map_err(|_| Flaw("a name is not UTF-8".to_owned()))?,
+            dataset: String::from_utf8(dataset).map_err(|_| Flaw::new("a name is not UTF-8"))?,
             here: selected(&here)?,
             there: selected(&there)?,
         })

@@ -79,7 +79,7 @@ impl Holder<'_> {
     fn numbers(&self) -> Result<Vec<f64>, Flaw> {
         match self.class() {
             H5T_class_t::H5T_INTEGER | H5T_class_t::H5T_FLOAT | H5T_class_t::H5T_ENUM => (),
-            _ => return Err(Flaw("not numbers".to_owned())),
+            _ => return Err(Flaw::new("not numbers")),
         }
         let mut numbers = vec![0.0; self.count()?];
         status(|| (self.read)(*H5T_NATIVE_DOUBLE, numbers.as_mut_ptr().cast()))?;
@@ -89,7 +89,7 @@ impl Holder<'_> {
     fn text(&self) -> Result<String, Flaw> {
         let count = self.count()?;
         if self.class() != H5T_class_t::H5T_STRING || count == 0 {
-            return Err(Flaw("not a text".to_owned()));
+            return Err(Flaw::new("not a text"));
         }
         // SAFETY: the type is valid.
         let bytes = match status(|| unsafe { H5Tis_variable_str(self.kind.0) })? {

@@ -46,7 +46,7 @@ impl Catalog {
         {
             return Ok(Rc::clone(object));
         }
-        let object = Rc::new(Object::open_file(path).map_err(|Flaw(why)| why)?);
+        let object = Rc::new(Object::open_file(path).map_err(|flaw| flaw.why)?);
         self.last = Some((path.to_owned(), Rc::clone(&object)));
         Ok(object)
     }
@@ -58,7 +58,7 @@ impl Catalog {
 
     /// The files that a dataset names, and those that they name, without a look at their frames.
     pub(crate) fn mentions(&mut self, file: &Path, dataset: &str) -> Vec<PathBuf> {
-        let Ok(object) = self.open(file).and_then(|opened| opened.open(dataset).map_err(|Flaw(why)| why)) else {
+        let Ok(object) = self.open(file).and_then(|opened| opened.open(dataset).map_err(|flaw| flaw.why)) else {
             return Vec::new();
         };
         let holder = object.file_name().unwrap_or_else(|_| file.to_owned());
@@ -89,7 +89,7 @@ impl Catalog {
         let opened = self.open(file)?;
         let object = opened.open(dataset).map_err(|_| why_not(file, &opened, dataset))?;
         check_kind(&object)?;
-        let said = |Flaw(why)| why;
+        let said = |flaw: Flaw| flaw.why;
         let real = object.file_name().map_err(said)?;
         if real != file {
             // An external link lay on the way.

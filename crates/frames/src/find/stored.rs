@@ -25,7 +25,7 @@ pub(super) fn in_file(
     dataset: &str,
     metadata: &Metadata,
 ) -> Result<(), String> {
-    let said = |Flaw(why)| why;
+    let said = |flaw: Flaw| flaw.why;
     let all = Spans::all(traced.frames);
     let (rows, bytes) = match layout {
         Layout::Contiguous(None) => (Spans::default(), 0),

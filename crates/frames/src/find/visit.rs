@@ -52,7 +52,7 @@ impl<'a, E> Visit<'a, E> {
     fn links(&mut self, file: &Path, root: &Rc<Object>, depth: usize) -> Result<(), E> {
         let mut links = match root.links() {
             Ok(links) => links,
-            Err(flaw) => return (self.each)(Found::unreadable(file, &flaw.0)),
+            Err(flaw) => return (self.each)(Found::unreadable(file, &flaw.why)),
         };
         links.sort_by_cached_key(|link| natural(&link.name));
         for Link { name, target } in links {
