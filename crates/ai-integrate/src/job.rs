@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use integrator::Integrator;
 use manners::Filter;
+use patterns::coverage::Index;
 use patterns::part::{self, PartHead, PartWriter};
-use patterns::{Axes, Axis, Shared, Weights, coverage};
+use patterns::{Axes, Axis, Shared, Weights};
 use records::{Absent, RawPath, Spans, Task};
 
 use crate::args::Args;
@@ -39,18 +40,19 @@ pub struct Means {
 }
 
 impl Job {
-    /// What there is to do of a task of one recipe, made ready. With `--force`, nothing counts as done.
+    /// What there is to do of a task of one recipe, made ready. What is done is looked up in `index`; with `--force`, nothing
+    /// counts as done.
     ///
     /// # Errors
     /// The recipe or a file of it can't be read, or has changed; it can't be applied to the frames; a monitor
     /// that the scan does not have.
-    pub fn of(task: &Task, methods: &Methods, args: &Args, filter: &Filter) -> Result<Self, Refusal> {
+    pub fn of(task: &Task, methods: &Methods, index: &Index, args: &Args, filter: &Filter) -> Result<Self, Refusal> {
         let method = methods.of(task)?;
         let absent = task.acquisition.absent_in(&task.range);
         let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
         let covered = match args.force {
             true => Spans::default(),
-            false => covered(task, filter).and(&there),
+            false => covered(task, index, filter).and(&there),
         };
         let todo = there.minus(&covered);
         let means = match todo.is_empty() {
@@ -92,8 +94,8 @@ impl Job {
 }
 
 /// The frames of the task that earlier runs have integrated.
-fn covered(task: &Task, filter: &Filter) -> Spans {
-    let found = coverage::find(&task.out, task);
+fn covered(task: &Task, index: &Index, filter: &Filter) -> Spans {
+    let found = index.find(&task.out, task);
     found.unusable.iter().for_each(|why| filter.warn(why));
     found.done()
 }

@@ -78,7 +78,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let drain = Drain::default();
     let settle = |task: Integrated| {
         let _bug = HaltOnPanic(filter);
-        let progress = task.settle(filter, args.strict).inspect_err(|stop| filter.halt(stop))?;
+        let progress = task.settle(filter, runner.index(), args.strict).inspect_err(|stop| filter.halt(stop))?;
         drain.note(progress);
         Ok(())
     };
@@ -125,7 +125,12 @@ fn engine(
                         .map_or(Ok(()), Settling::wait)?;
                     let integrated = runner.integrate(*task, number)?;
                     before.take().map_or(Ok(()), Settling::wait)?;
-                    before = integrated.map(|task| Settling::begin(scope, task, settle)).transpose()?;
+                    before = match integrated {
+                        // All was done before: there is nothing to wait for.
+                        Some(task) if !task.has_parts() => settle(task).map(|()| None)?,
+                        Some(task) => Some(Settling::begin(scope, task, settle)?),
+                        None => None,
+                    };
                 }
                 // Records keep their order.
                 Some(other) => {

@@ -6,6 +6,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use manners::{Filter, Stop};
+use patterns::coverage::Index;
 use patterns::part::PartWriter;
 use records::{Absent, AbsentKind, Fail, Spans, Task, TaskResult};
 
@@ -39,13 +40,18 @@ pub struct Progress {
 }
 
 impl Integrated {
-    /// Finishes the parts, and emits what was lost and the results, one a recipe. With `strict`, frames that are known to be
+    /// Whether a part waits to be made durable, which takes time.
+    pub fn has_parts(&self) -> bool {
+        self.parts.iter().any(Option::is_some)
+    }
+
+    /// Finishes the parts, tells `index` of them, and emits what was lost and the results, one a recipe. With `strict`, frames that are known to be
     /// absent are a failure.
     ///
     /// # Errors
     /// A part can't be written; what [`Filter::emit`] says.
-    pub fn settle(mut self, filter: &Filter, strict: bool) -> Result<Progress, Stop> {
-        let digests = self.finish_parts()?;
+    pub fn settle(mut self, filter: &Filter, index: &Index, strict: bool) -> Result<Progress, Stop> {
+        let digests = self.finish_parts(index)?;
         let first = &self.jobs[0];
         self.tally.tell(filter, &first.task)?;
         if strict && !first.absent.is_empty() {
@@ -86,7 +92,7 @@ impl Integrated {
     }
 
     /// Makes the parts durable and puts them in their places, by the names of the frames that they hold. Their digests, by recipe.
-    fn finish_parts(&mut self) -> Result<Vec<Option<String>>, Stop> {
+    fn finish_parts(&mut self, index: &Index) -> Result<Vec<Option<String>>, Stop> {
         let began = Instant::now();
         let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.jobs).enumerate();
         let finished = parts.map(|(recipe, (part, job))| {
@@ -95,7 +101,8 @@ impl Integrated {
             if done.len() < self.windows.frames_of(recipe).count() {
                 part.rename(&job.part_name(&done.iter().copied().collect(), &lost))?;
             }
-            part.finish().map(Some)
+            let path = part.target().to_path_buf();
+            part.finish().inspect(|_| index.add(&path)).map(Some)
         });
         let digests = finished.collect::<Result<_, _>>().map_err(|why| Stop::fatal("part", why))?;
         self.tally.seconds.write += began.elapsed().as_secs_f64();

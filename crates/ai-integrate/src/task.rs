@@ -5,6 +5,7 @@ use std::time::Instant;
 use integrator::PixelType;
 use integrator::opencl::DeviceError;
 use manners::{Filter, Stop};
+use patterns::coverage::Index;
 use patterns::part::{self, PartWriter};
 use records::{Acquisition, Fail, Spans, Task};
 
@@ -32,6 +33,8 @@ pub struct Runner<'a> {
     offload: &'a Offload,
     threads: usize,
     methods: Methods,
+    /// Which frames are done.
+    index: Index,
 }
 
 /// Why a task can't be done.
@@ -49,7 +52,12 @@ type Summed = (Tally, Vec<Option<PartWriter>>);
 impl<'a> Runner<'a> {
     /// A runner whose tasks take `threads` threads each.
     pub fn new(filter: &'a Filter, args: &'a Args, offload: &'a Offload, threads: usize) -> Self {
-        Self { filter, args, offload, threads, methods: Methods::default() }
+        Self { filter, args, offload, threads, methods: Methods::default(), index: Index::default() }
+    }
+
+    /// Returns the index of the frames that are done.
+    pub fn index(&self) -> &Index {
+        &self.index
     }
 
     /// Whether nothing counts as done.
@@ -69,7 +77,7 @@ impl<'a> Runner<'a> {
         let is_of_several = !task.more.is_empty();
         let mut jobs = Vec::new();
         for task in task.by_recipe() {
-            match Job::of(&task, &self.methods, self.args, self.filter) {
+            match Job::of(&task, &self.methods, &self.index, self.args, self.filter) {
                 Ok(job) => jobs.push(job),
                 Err(refusal) => self.refuse(&task, refusal, is_of_several)?,
             }

@@ -6,14 +6,19 @@
 //! covered, so that a rerun tries again. A copied final covers in the same way, row by row, each with
 //! a checksum of its own; for a virtual final its parts answer.
 
-use std::ops::Range;
+mod finished;
+mod listing;
+
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use records::{Spans, Task};
 
-use crate::finals::{self, Final};
-use crate::part::{self, Part};
+use crate::finals;
+use crate::part;
 use crate::stamp::Stamps;
+use finished::Finished;
+use listing::Listing;
 
 /// What is done of a task's frames.
 #[derive(Debug, Default)]
@@ -34,44 +39,94 @@ impl Coverage {
     }
 }
 
-/// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the
-/// final. A part whose first line says that it has none of them is not read.
+/// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the final, as
+/// [`Index::find`] of an index that is new.
 pub fn find(out_root: &Path, task: &Task) -> Coverage {
-    let wanted: Vec<u64> = task.range.sorted().iter().collect();
-    let mut coverage = Coverage::default();
-    let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
-    let stamps = Stamps::of(&task.acquisition.sources);
-    for path in parts_of(out_root, &task.scan, &task.recipe_digest) {
-        let part = part::peek(&path).and_then(|head| {
-            if head.scan != task.scan || head.recipe != task.recipe_digest {
-                return Err(part::Error::content(&path, "damaged: its first line is about another scan or recipe"));
+    Index::default().find(out_root, task)
+}
+
+/// How many scans and recipes an index remembers: more than engines of one process work on at a time, and few enough to
+/// keep each one's final open.
+const MOST_SCANS: usize = 64;
+
+/// Answers which frames are done, for all tasks of a run: the parts of a scan and recipe are listed once, and their final
+/// is opened once.
+///
+/// What this run writes is to be told by [`Index::add`]. What others write meanwhile is noticed where it has the frames of
+/// the task that is asked for, or is a new final; other parts of theirs are overlooked, so that work may be done
+/// twice, but never missed.
+#[derive(Default)]
+pub struct Index(Mutex<Vec<Known>>);
+
+/// What is known of one directory of parts, and of the final of their scan and recipe.
+struct Known {
+    directory: PathBuf,
+    listing: Listing,
+    finished: Finished,
+}
+
+impl Index {
+    /// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the final. Parts that
+    /// have none of them are not opened.
+    pub fn find(&self, out_root: &Path, task: &Task) -> Coverage {
+        let wanted: Vec<u64> = task.range.sorted().iter().collect();
+        let mut coverage = Coverage::default();
+        let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
+        let Some(directory) = directory(out_root, &task.scan, &task.recipe_digest) else { return coverage };
+        let stamps = Stamps::of(&task.acquisition.sources);
+        let listed = self.with(&directory, &mut coverage.unusable, |known| known.listing.parts_between(first, last));
+        add_parts(&listed, task, &wanted, &stamps, &mut coverage);
+        let same_name = out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &task.range).as_path());
+        if !listed.contains(&same_name) && coverage.done().count() < wanted.len() as u64 && same_name.exists() {
+            self.add(&same_name);
+            add_parts(&[same_name], task, &wanted, &stamps, &mut coverage);
+        }
+        // After the parts, for a final is in its place before its parts go.
+        let left: Vec<u64> = task.range.minus(&coverage.done()).iter().collect();
+        if !left.is_empty() && task.final_file.stays_below() {
+            let path = out_root.join(task.final_file.as_path());
+            let mut unread = Vec::new();
+            match self.with(&directory, &mut unread, |known| known.finished.frames(&path, task, &stamps, &left)) {
+                Ok(frames) => coverage.finished = frames,
+                Err(finals::Error::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => (),
+                Err(error) => coverage.unusable.push(error.to_string()),
             }
-            head.meets(first, last).then(|| part::read(&path)).transpose()
-        });
-        match part {
-            Ok(Some(part)) => {
-                let covered = covered_by(&part, &wanted, &stamps);
-                if !covered.is_empty() {
-                    coverage.parts.push((path, covered));
-                }
-            }
-            Ok(None) => (),
-            // Gather may have taken it in and removed it since it was listed.
-            Err(error) if error.has_gone() => (),
-            Err(error) => coverage.unusable.push(error.to_string()),
+            coverage.unusable.extend(unread);
+        }
+        coverage
+    }
+
+    /// Adds a part that this run has written.
+    pub fn add(&self, part: &Path) {
+        let mut known = self.lock();
+        if let Some(known) = known.iter_mut().find(|known| part.parent() == Some(&known.directory)) {
+            // Who can't read it now will be told when its frames are asked for.
+            known.listing.add(part, &mut Vec::new());
         }
     }
-    // After the parts, for a final is in its place before its parts go.
-    let left: Vec<u64> = task.range.minus(&coverage.done()).iter().collect();
-    if let (Some(&first), Some(&last), true) = (left.first(), left.last(), task.final_file.stays_below()) {
-        let path = out_root.join(task.final_file.as_path());
-        match finished(&path, task, &stamps, &left, first..last + 1) {
-            Ok(frames) => coverage.finished = frames,
-            Err(finals::Error::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => (),
-            Err(error) => coverage.unusable.push(error.to_string()),
+
+    /// Has `ask` look at what is known of a directory, which is listed where nothing is known. Files that can't be read are
+    /// described in `unusable`.
+    fn with<T>(&self, directory: &Path, unusable: &mut Vec<String>, ask: impl FnOnce(&mut Known) -> T) -> T {
+        let mut all = self.lock();
+        let known = match all.iter().position(|known| known.directory == directory) {
+            Some(place) => all.remove(place),
+            None => {
+                let listing = Listing::read(directory, unusable);
+                Known { directory: directory.to_owned(), listing, finished: Finished::default() }
+            }
+        };
+        if all.len() == MOST_SCANS {
+            // The one that was not asked for the longest time.
+            all.remove(0);
         }
+        all.push(known);
+        ask(all.last_mut().expect("one was just added"))
     }
-    coverage
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The directory of the parts of a scan and a recipe.
@@ -85,30 +140,41 @@ pub fn parts_of(out_root: &Path, scan: &str, recipe_digest: &str) -> Vec<PathBuf
     directory(out_root, scan, recipe_digest).map(|directory| part::files(&directory)).unwrap_or_default()
 }
 
-fn finished(
-    path: &Path,
-    task: &Task,
-    stamps: &Stamps,
-    wanted: &[u64],
-    range: Range<u64>,
-) -> Result<Spans, finals::Error> {
-    let mut there = Final::open(path)?;
-    if there.task.scan != task.scan || there.task.recipe_digest != task.recipe_digest {
-        return Ok(Spans::default());
+/// Adds what these parts cover of the task.
+fn add_parts(paths: &[PathBuf], task: &Task, wanted: &[u64], stamps: &Stamps, coverage: &mut Coverage) {
+    for path in paths {
+        match covered_by(path, task, wanted, stamps) {
+            Ok(covered) if covered.is_empty() => (),
+            Ok(covered) => coverage.parts.push((path.clone(), covered)),
+            // Gather may have taken it in and removed it since it was listed.
+            Err(error) if error.has_gone() => (),
+            Err(error) => coverage.unusable.push(error.to_string()),
+        }
     }
-    let frames = there.status.len();
-    there.verify((range.start as usize).min(frames)..(range.end as usize).min(frames))?;
-    let then = Stamps::of(&there.task.acquisition.sources);
-    let covered = |frame: &u64| {
-        let settled = there.status.get(*frame as usize).is_some_and(|status| status.is_settled());
-        settled && there.is_intact_at(*frame) && then.get(*frame) == stamps.get(*frame)
-    };
-    Ok(wanted.iter().copied().filter(covered).collect())
 }
 
-fn covered_by(part: &Part, wanted: &[u64], stamps: &Stamps) -> Spans {
+/// Returns which of the wanted frames a part covers. Its checksum is verified.
+fn covered_by(path: &Path, task: &Task, wanted: &[u64], stamps: &Stamps) -> Result<Spans, part::Error> {
+    let (head, mut rest) = part::open(path)?;
+    if head.scan != task.scan || head.recipe != task.recipe_digest {
+        return Err(part::Error::content(path, "damaged: its first line is about another scan or recipe"));
+    }
+    if head.count == 0 {
+        return Ok(Spans::default());
+    }
+    let place = |frame: u64| wanted.partition_point(|wanted| *wanted < frame);
+    let meant = &wanted[place(head.first)..place(head.last.saturating_add(1))];
+    if meant.is_empty() {
+        return Ok(Spans::default());
+    }
+    // Equal digests say that it has all these frames and no others, each settled and of the same raw data: there is no
+    // need to open it as HDF5.
+    if head.sources.is_some_and(|sources| sources == stamps.digest(meant)) {
+        return rest.verify().map(|()| meant.iter().copied().collect());
+    }
+    let part = part::read(path)?;
     let then = Stamps::of(&part.head.task.acquisition.sources);
     let settled = part.frames.iter().zip(&part.status).filter(|(_, status)| status.is_settled());
     let same = |frame: &u64| wanted.binary_search(frame).is_ok() && then.get(*frame) == stamps.get(*frame);
-    settled.map(|(frame, _)| *frame).filter(same).collect()
+    Ok(settled.map(|(frame, _)| *frame).filter(same).collect())
 }

@@ -52,6 +52,22 @@ impl Stamps {
         self.frames.get(&frame).copied()
     }
 
+    /// Returns XXH3-64 over these frames and what the raw data of each is known by.
+    pub fn digest(&self, frames: &[u64]) -> u64 {
+        let mut hash = Xxh3::new();
+        for &frame in frames {
+            hash.update(&frame.to_le_bytes());
+            match self.get(frame) {
+                None => hash.update(&[0]),
+                Some(Stamp { file, row, mtime }) => {
+                    hash.update(&[1]);
+                    [file, row, mtime as u64].iter().for_each(|number| hash.update(&number.to_le_bytes()));
+                }
+            }
+        }
+        hash.digest()
+    }
+
     /// These stamps, and those of `others` for frames that have none here.
     pub fn or(mut self, others: &Self) -> Self {
         for (frame, stamp) in &others.frames {

@@ -67,3 +67,90 @@ fn a_damaged_part_covers_nothing_and_says_so() {
     assert_eq!(coverage.done(), Span::new(10, 20).into());
     assert!(coverage.unusable[0].contains(damaged.to_str().unwrap()));
 }
+
+#[test]
+fn a_run_lists_parts_once_and_reads_those_that_it_asks_for_alone() {
+    /// How often this thread has called read(2) and its like.
+    fn reads() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()
+    }
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(300, |_| 7));
+    for frame in 0..300 {
+        write_range(out.path(), &acquisition, &recipe, frame, frame + 1);
+    }
+    let index = coverage::Index::default();
+    let before = reads();
+    for frame in 0..300 {
+        let task = task(&acquisition, &recipe, &Span::new(frame, frame + 1).into());
+        assert_eq!(index.find(out.path(), &task).done(), task.range);
+    }
+    // The first line, the rest, and the end of each.
+    assert!(reads() - before <= 4 * 300, "{} reads", reads() - before);
+}
+
+#[test]
+fn a_run_knows_what_it_has_written_and_what_others_have_of_a_task() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(100, |_| 7));
+    let index = coverage::Index::default();
+    let ask = |from, to| index.find(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).done();
+    assert!(ask(0, 10).is_empty());
+    index.add(&write_range(out.path(), &acquisition, &recipe, 0, 7));
+    assert_eq!(ask(5, 10), Span::new(5, 7).into());
+    let other = write_range(out.path(), &acquisition, &recipe, 20, 30);
+    assert_eq!(ask(20, 30), Span::new(20, 30).into());
+    std::fs::remove_file(other).unwrap();
+    assert!(ask(20, 30).is_empty());
+}
+
+#[test]
+fn a_run_sees_the_final_that_takes_the_place_of_parts_and_the_next_one() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(40, |_| 7));
+    let index = coverage::Index::default();
+    let ask = |from, to| index.find(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).done();
+    for (from, to) in [(0, 20), (20, 40)] {
+        write_range(out.path(), &acquisition, &recipe, from, to);
+        assert_eq!(ask(from, to), Span::new(from, to).into());
+        build(out.path(), &acquisition, &recipe, patterns::finals::Options::default());
+        assert_eq!(ask(from, to), Span::new(from, to).into());
+        assert_eq!(ask(0, 40), Spans::all(to));
+    }
+    assert_eq!(
+        coverage::parts_of(out.path(), &acquisition.identity(), &recipe.digest()),
+        [] as [std::path::PathBuf; 0]
+    );
+}
+
+#[test]
+fn parts_that_interleave_or_bear_other_names_are_found_by_their_first_lines() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(40, |_| 7));
+    for start in 0..2 {
+        let task = task(&acquisition, &recipe, &Span::strided(start, 20, 2).into());
+        write_part(out.path(), &task, &recipe, task.range.iter().map(row));
+    }
+    let moved = write_range(out.path(), &acquisition, &recipe, 30, 35);
+    std::fs::rename(&moved, moved.with_file_name("copy of a part.h5")).unwrap();
+    let index = coverage::Index::default();
+    let find = |spans: Spans| index.find(out.path(), &task(&acquisition, &recipe, &spans));
+    assert_eq!(find(Span::strided(0, 20, 2).into()).done(), Span::strided(0, 20, 2).into());
+    assert_eq!(find(Spans::all(40)).done(), Spans::all(40));
+    assert_eq!(find(Span::new(30, 35).into()).parts.len(), 3);
+}
+
+#[test]
+fn a_digest_of_sources_does_not_hide_a_touched_file_or_a_damaged_part() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, then) = (recipe(), acquisition(20, |_| 7));
+    let paths = [write_range(out.path(), &then, &recipe, 0, 10), write_range(out.path(), &then, &recipe, 10, 20)];
+    let now = acquisition(20, |file| 7 + file as i64);
+    let ask = |from, to| coverage::find(out.path(), &task(&now, &recipe, &Span::new(from, to).into()));
+    assert_eq!(ask(0, 10).done(), Spans::all(10));
+    assert!(ask(10, 20).done().is_empty(), "its file was touched");
+    flip(&paths[0], 3000);
+    assert!(ask(0, 10).done().is_empty());
+    assert_eq!(ask(0, 10).unusable.len(), 1);
+}

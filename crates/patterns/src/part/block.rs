@@ -1,11 +1,13 @@
 //! The 512 bytes before a part's HDF5: one JSON line that says what it is, and its checksum.
 //!
 //! ```text
-//! {"azpipe":"part","v":1,"scan":"…","recipe":"…","first":0,"last":499,"count":500,"xxh3":"…"}
+//! {"azpipe":"part","v":2,"scan":"…","recipe":"…","first":0,"last":499,"count":500,"xxh3":"…","sources":"…"}
 //! ```
 //!
 //! then a line break and spaces up to byte 511, which is a line break again. `xxh3` is XXH3-128 over
-//! every byte behind the block. The block has one form only, so that a flipped byte in it shows too.
+//! every byte behind the block. `sources` is XXH3-64 over the frames and the fingerprints of their raw data, so that a rerun
+//! need not open the part as HDF5; parts of version 1, and those with a frame to be tried again, have none. The block
+//! has one form only, so that a flipped byte in it shows too.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -33,6 +35,24 @@ pub struct Head {
     pub count: u64,
     /// XXH3-128 of every byte behind the block, in 32 hexadecimal digits.
     pub xxh3: String,
+    /// XXH3-64 over its frames and the fingerprints of their raw data, where each frame is dealt with for good.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hexadecimal")]
+    pub sources: Option<u64>,
+}
+
+/// A number of 64 bits as 16 hexadecimal digits: as a JSON number, many readers would round it.
+mod hexadecimal {
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(number: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        number.map(|number| format!("{number:016x}")).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        u64::from_str_radix(&digits, 16).map(Some).map_err(D::Error::custom)
+    }
 }
 
 /// Why the first bytes of a file are not a part's.
@@ -45,7 +65,7 @@ pub enum Error {
     #[error("not a part: expected a JSON line that says \"azpipe\":\"part\"")]
     NotAPart,
     /// Written by a newer azpipe.
-    #[error("a part of version {0}: this azpipe reads version 1; update it")]
+    #[error("a part of version {0}: this azpipe reads versions 1 and 2; update it")]
     Newer(u64),
     /// A known line with changes.
     #[error("damaged: its first 512 bytes are not as they were written")]
@@ -54,10 +74,11 @@ pub enum Error {
 
 impl Head {
     /// That of a part with these frames, rising.
-    pub(super) fn new(scan: &str, recipe: &str, frames: &[u64], xxh3: String) -> Self {
+    pub(super) fn new(scan: &str, recipe: &str, frames: &[u64], xxh3: String, sources: Option<u64>) -> Self {
         let (first, last) = (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
         let (scan, recipe, count) = (scan.to_owned(), recipe.to_owned(), frames.len() as u64);
-        Self { azpipe: "part".to_owned(), v: 1, scan, recipe, first, last, count, xxh3 }
+        let v = if sources.is_some() { 2 } else { 1 };
+        Self { azpipe: "part".to_owned(), v, scan, recipe, first, last, count, xxh3, sources }
     }
 
     /// Reads the block of an open file, from its start.
@@ -67,8 +88,8 @@ impl Head {
         let line = block.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head: Self = serde_json::from_slice(line).map_err(|_| Error::NotAPart)?;
         match (head.azpipe.as_str(), head.v) {
-            ("part", 1) if head.to_block().as_ref() == Some(&block) => Ok(head),
-            ("part", 1) => Err(Error::Damaged),
+            ("part", 1 | 2) if head.to_block().as_ref() == Some(&block) => Ok(head),
+            ("part", 1 | 2) => Err(Error::Damaged),
             ("part", newer) => Err(Error::Newer(newer)),
             _ => Err(Error::NotAPart),
         }
@@ -82,11 +103,6 @@ impl Head {
         *block.get_mut(line.len())? = b'\n';
         block[SIZE - 1] = b'\n';
         Some(block)
-    }
-
-    /// Whether some of its frames may be in `first..=last`.
-    pub fn meets(&self, first: u64, last: u64) -> bool {
-        self.count > 0 && self.first <= last && first <= self.last
     }
 }
 

@@ -31,6 +31,7 @@ use records::Task;
 
 pub use block::Head;
 pub use error::Error;
+pub(crate) use read::open;
 pub use read::{Part, peek, read};
 pub use rows::Rows;
 pub use write::PartWriter;

@@ -9,6 +9,7 @@ use recipe::Recipe;
 use records::Record;
 
 use super::{Error, Head, PartHead, block, name, row_dataset};
+use crate::stamp::Stamps;
 use crate::{Axes, Axis, Shared, Status, Weights, h5};
 
 /// A part whose bytes are as they were written.
@@ -37,8 +38,39 @@ pub struct Part {
 /// # Errors
 /// Not a part, or one whose first 512 bytes are damaged.
 pub fn peek(path: &Path) -> Result<Head, Error> {
+    open(path).map(|(head, _)| head)
+}
+
+/// The bytes behind the first line of a part, which have not been read.
+pub(crate) struct Unread {
+    path: PathBuf,
+    file: File,
+    expected: String,
+}
+
+impl Unread {
+    /// Reads them all, and compares them with the checksum in the first line.
+    ///
+    /// # Errors
+    /// They can't be read, or are not as they were written.
+    pub fn verify(&mut self) -> Result<(), Error> {
+        let found = block::digest(&mut self.file).map_err(Error::io(&self.path))?;
+        match found == self.expected {
+            true => Ok(()),
+            false => Err(Error::Damaged { path: self.path.clone(), expected: self.expected.clone(), found }),
+        }
+    }
+}
+
+/// Opens a part, and reads its first line.
+///
+/// # Errors
+/// As [`peek`].
+pub(crate) fn open(path: &Path) -> Result<(Head, Unread), Error> {
     let mut file = File::open(path).map_err(Error::io(path))?;
-    Head::read(&mut file).map_err(|why| Error::Head { path: path.to_path_buf(), why })
+    let head = Head::read(&mut file).map_err(|why| Error::Head { path: path.to_path_buf(), why })?;
+    let unread = Unread { path: path.to_path_buf(), file, expected: head.xxh3.clone() };
+    Ok((head, unread))
 }
 
 /// Reads and verifies a part, but for its rows, which are read where they are needed.
@@ -46,16 +78,12 @@ pub fn peek(path: &Path) -> Result<Head, Error> {
 /// # Errors
 /// Not a part; damaged; contents that do not fit together.
 pub fn read(path: &Path) -> Result<Part, Error> {
-    let mut bytes = File::open(path).map_err(Error::io(path))?;
-    let head = Head::read(&mut bytes).map_err(|why| Error::Head { path: path.to_path_buf(), why })?;
-    let found = block::digest(&mut bytes).map_err(Error::io(path))?;
-    if found != head.xxh3 {
-        return Err(Error::Damaged { path: path.to_path_buf(), expected: head.xxh3, found });
-    }
+    let (head, mut bytes) = open(path)?;
+    bytes.verify()?;
     let file = h5::open(path).map_err(Error::hdf5(path))?;
     let part = Part {
         path: path.to_path_buf(),
-        digest: found,
+        digest: head.xxh3.clone(),
         head: read_head(&file).map_err(|why| Error::content(path, why))?,
         shared: Arc::new(read_shared(&file).map_err(Error::hdf5(path))?),
         frames: h5::read_list(&file, name::FRAMES).map_err(Error::hdf5(path))?,
@@ -84,7 +112,9 @@ impl Part {
             return Err("frames that do not rise".to_owned());
         }
         let (task, bins) = (&self.head.task, self.shared.axes.bins());
-        if Head::new(&task.scan, &task.recipe_digest, &self.frames, self.digest.clone()) != *head {
+        let sources = || Stamps::of(&task.acquisition.sources).digest(&self.frames);
+        let (digest, sources) = (self.digest.clone(), head.sources.is_some().then(sources));
+        if Head::new(&task.scan, &task.recipe_digest, &self.frames, digest, sources) != *head {
             return Err("its first line and its content do not agree".to_owned());
         }
         let weights = &self.shared.weights;

@@ -13,6 +13,7 @@ use records::{RawPath, Record};
 use super::{Error, Head, PartHead, block, name, row_dataset};
 use crate::exceptions::ExceptionsWriter;
 use crate::finish::{NAN32, NAN64, canonical};
+use crate::stamp::Stamps;
 use crate::table::Table;
 use crate::{Axis, Finish, Row, Shared, Status, Weights, h5};
 
@@ -25,6 +26,7 @@ pub struct PartWriter {
     recipe: String,
     /// The task's frames, rising.
     range: Vec<u64>,
+    stamps: Stamps,
     weights: Weights,
     finish: Finish,
     rows: Rows,
@@ -85,6 +87,7 @@ impl PartWriter {
             scan: head.task.scan.clone(),
             recipe: head.task.recipe_digest.clone(),
             range,
+            stamps: Stamps::of(&head.task.acquisition.sources),
             weights: weights.clone(),
             finish,
             rows,
@@ -113,6 +116,11 @@ impl PartWriter {
         Ok(())
     }
 
+    /// Returns where the part will be.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// Gives the part another name in the same directory, for one that has other frames than planned.
     ///
     /// # Errors
@@ -137,14 +145,15 @@ impl PartWriter {
         self.per_frame.write(&self.file).map_err(&hdf5)?;
         self.exceptions.flush().map_err(&hdf5)?;
         // Every object is closed before the file, whose bytes are then complete.
-        let Self { target, file, temporary, scan, recipe, rows, per_frame, exceptions, .. } = self;
+        let Self { target, file, temporary, scan, recipe, stamps, rows, per_frame, exceptions, .. } = self;
         drop((rows, exceptions));
         file.close().map_err(&hdf5)?;
         let seal = |path: &Path| {
             let mut file = OpenOptions::new().read(true).write(true).open(path)?;
             file.seek(SeekFrom::Start(block::SIZE as u64))?;
             let digest = block::digest(&mut file)?;
-            let head = Head::new(&scan, &recipe, &per_frame.frames, digest.clone());
+            let sources = per_frame.are_settled().then(|| stamps.digest(&per_frame.frames));
+            let head = Head::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
             let block = head.to_block().ok_or_else(|| std::io::Error::other("ids too long for a part's first line"))?;
             write_at_start(&mut file, &block)?;
             Ok(digest)
@@ -222,6 +231,11 @@ impl Rows {
 }
 
 impl PerFrame {
+    /// Whether all frames are dealt with for good.
+    fn are_settled(&self) -> bool {
+        self.status.iter().all(|status| Status::from_number(*status).is_some_and(Status::is_settled))
+    }
+
     fn write(&self, group: &Group) -> hdf5::Result<()> {
         h5::write_list(group, name::FRAMES, &self.frames)?;
         h5::write_list(group, name::STATUS, &self.status)?;

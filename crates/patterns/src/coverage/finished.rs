@@ -1,0 +1,69 @@
+//! The frames that a final covers.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use records::{Spans, Task};
+
+use crate::finals::{Error, Final};
+use crate::stamp::Stamps;
+
+/// A final that stays open from task to task, as long as the same file is in its place.
+#[derive(Default)]
+pub(super) struct Finished(Option<(Identity, Open)>);
+
+/// Path, device, inode, bytes, and time of last change in seconds and nanoseconds.
+type Identity = (PathBuf, u64, u64, u64, i64, i64);
+
+struct Open {
+    file: Final,
+    stamps: Stamps,
+    /// Rows that have been read and compared with their checksums.
+    verified: Vec<bool>,
+}
+
+impl Finished {
+    /// Returns which of the wanted frames (rising, one at least) the final at `path` covers.
+    ///
+    /// # Errors
+    /// No final of azpipe, or a damaged one.
+    pub fn frames(&mut self, path: &Path, task: &Task, stamps: &Stamps, wanted: &[u64]) -> Result<Spans, Error> {
+        let identity = identity(path)?;
+        if self.0.as_ref().is_none_or(|(known, _)| *known != identity) {
+            self.0 = None;
+            let file = Final::open(path)?;
+            let (stamps, verified) = (Stamps::of(&file.task.acquisition.sources), vec![false; file.status.len()]);
+            self.0 = Some((identity, Open { file, stamps, verified }));
+        }
+        let (_, there) = self.0.as_mut().expect("it was just opened");
+        if there.file.task.scan != task.scan || there.file.task.recipe_digest != task.recipe_digest {
+            return Ok(Spans::default());
+        }
+        there.verify(wanted)?;
+        let covered = |frame: &u64| {
+            let settled = there.file.status.get(*frame as usize).is_some_and(|status| status.is_settled());
+            settled && there.file.is_intact_at(*frame) && there.stamps.get(*frame) == stamps.get(*frame)
+        };
+        Ok(wanted.iter().copied().filter(covered).collect())
+    }
+}
+
+impl Open {
+    /// Verifies the rows of all frames between the first and the last that are wanted, unless that was done before.
+    fn verify(&mut self, wanted: &[u64]) -> Result<(), Error> {
+        let rows = self.verified.len();
+        let place = |frame: Option<&u64>, beyond: u64| frame.map_or(0, |frame| ((frame + beyond) as usize).min(rows));
+        let range = place(wanted.first(), 0)..place(wanted.last(), 1);
+        if self.verified[range.clone()].contains(&false) {
+            self.file.verify(range.clone())?;
+            self.verified[range].fill(true);
+        }
+        Ok(())
+    }
+}
+
+fn identity(path: &Path) -> Result<Identity, Error> {
+    let metadata = path.metadata().map_err(|why| Error::Io { path: path.to_path_buf(), why })?;
+    let path = path.to_path_buf();
+    Ok((path, metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
+}
