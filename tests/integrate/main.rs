@@ -4,6 +4,7 @@
 mod cache;
 mod corrections;
 mod edges;
+mod foreign;
 mod hostile;
 mod layouts;
 mod limits;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::path::Path;
 
+use manners::foreign;
 use rustix::io::{ReadWriteFlags, preadv2};
 
 /// Of this many bytes or fewer, only the last is looked at.
@@ -30,7 +31,7 @@ fn is_byte_cached(file: &File, offset: u64) -> bool {
 /// # Errors
 /// It can't be read.
 pub(crate) fn bring(path: &Path) -> io::Result<()> {
-    let mut file = File::open(path)?;
+    let mut file = foreign::open(path)?;
     let len = file.metadata()?.len();
     if len <= LONGEST && !is_cached(&file, 0, len) {
         io::copy(&mut file, &mut io::sink())?;

@@ -100,9 +100,11 @@ fn with<T>(
     kind: Kind,
     take: impl FnOnce(&Object) -> Result<T, Flaw>,
 ) -> Result<T, ArrayError> {
-    std::fs::File::open(file).map_err(|why| ArrayError::Io { file: file.to_owned(), why })?;
     let opened = Object::open_file(file);
-    let opened = opened.map_err(|flaw| ArrayError::NotHdf5 { file: file.to_owned(), why: flaw.why })?;
+    let opened = opened.map_err(|flaw| match flaw.into_io() {
+        Ok(why) => ArrayError::Io { file: file.to_owned(), why },
+        Err(Flaw { why, .. }) => ArrayError::NotHdf5 { file: file.to_owned(), why },
+    })?;
     let wrong = |why| ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
     let object = opened.open(path).map_err(|_| wrong("no such object".to_owned()))?;
     if kind != Kind::Other && object.kind() != kind {

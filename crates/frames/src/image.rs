@@ -25,6 +25,7 @@ use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use file::{Content, Flaw};
+use manners::foreign;
 pub use pixels::{PixelKind, Pixels};
 
 /// A frame as its file holds it.
@@ -153,7 +154,7 @@ pub fn probe(path: &Path) -> Result<Header, ImageError> {
 
 fn open(path: &Path) -> Result<(Format, Content<BufReader<File>>), ImageError> {
     let io = |why| ImageError::Io { path: path.to_owned(), why };
-    let mut content = Content::new(BufReader::new(File::open(path).map_err(io)?)).map_err(io)?;
+    let mut content = Content::new(BufReader::new(foreign::open(path).map_err(io)?)).map_err(io)?;
     let start = content.start().map_err(io)?;
     let unknown = || ImageError::Unknown { path: path.to_owned(), found: describe(&start) };
     Ok((recognize(&start).ok_or_else(unknown)?, content))

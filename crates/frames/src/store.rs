@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use manners::foreign;
 use records::Source;
 
 use crate::cached::{self, is_cached};
@@ -269,9 +270,13 @@ impl Store {
 
     fn hdf5(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Self, StoreError> {
         // The system's word on why a file can't be had is clearer than the library's.
-        let file = File::open(path).map_err(|why| StoreError::Io { file: path.to_owned(), why })?;
+        let io = |why| StoreError::Io { file: path.to_owned(), why };
+        let file = foreign::open(path).map_err(io)?;
         let opened = Object::open_file(path);
-        let opened = opened.map_err(|why| StoreError::Hdf5 { file: path.to_owned(), why: why.why })?;
+        let opened = opened.map_err(|flaw| match flaw.into_io() {
+            Ok(why) => io(why),
+            Err(Flaw { why, .. }) => StoreError::Hdf5 { file: path.to_owned(), why },
+        })?;
         let wrong = |why| StoreError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
         let object = opened.open(dataset).map_err(|_| wrong("no such dataset".to_owned()))?;
         if object.kind() != Kind::Dataset {

@@ -41,6 +41,7 @@
 
 pub mod atomic;
 pub mod cpu;
+pub mod foreign;
 pub mod mapped;
 pub mod quote;
 pub mod status;

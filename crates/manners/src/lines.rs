@@ -17,6 +17,10 @@ const BLOCK: usize = 64 * 1024;
 /// No record is longer: a scan of 10^5 files, each with a path of 1000 bytes, is 10^8 bytes.
 const LONGEST: usize = 256 << 20;
 
+/// What has no separator in this many times the longest line is no stream of lines, and is not read to an end that it may
+/// not have.
+const GIVE_UP: usize = 4;
+
 /// A stream of lines, or of pieces between other separators.
 pub(crate) struct Lines {
     stream: File,
@@ -64,9 +68,10 @@ impl Lines {
     /// The next line, as soon as it is there.
     ///
     /// # Errors
-    /// The stream's own; the `Stop` of [`Filter::wait`].
+    /// The stream's own, and that it has no separators; the `Stop` of [`Filter::wait`].
     pub(crate) fn next(&mut self, filter: &Filter) -> Result<io::Result<Piece<'_>>, Stop> {
         let mut too_long = false;
+        let mut skipped = 0_usize;
         loop {
             let found = self.bytes[self.searched..].iter().position(|&byte| byte == self.separator);
             if let Some(at) = found {
@@ -82,7 +87,13 @@ impl Lines {
             }
             if self.searched - self.start > self.longest {
                 too_long = true;
+                skipped = skipped.saturating_add(self.searched - self.start);
                 self.start = self.searched;
+                if skipped / GIVE_UP >= self.longest {
+                    self.ended = true;
+                    let why = format!("no end of a line in {skipped} bytes: these are no records, and no more is read");
+                    return Ok(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
+                }
             }
             if !self.wait(filter)? {
                 return Ok(Ok(Piece::Unread));
@@ -191,5 +202,15 @@ mod tests {
         let long = [b'x'; 3 * BLOCK];
         assert_eq!(pieces(b'\n', BLOCK, &[b"a\n", &long, b"\nb\n"]), (vec![some(b"a"), None, some(b"b")], 3));
         assert_eq!(pieces(b'\n', BLOCK, &[&long]), (vec![None], 1));
+    }
+
+    #[test]
+    fn a_stream_without_lines_is_not_read_to_its_end() {
+        let (_unread, stdout) = nix::unistd::pipe().expect("a pipe");
+        let filter = Filter::new("test", &Common::default(), stdout).expect("a filter");
+        let mut lines = Lines { longest: BLOCK, ..Lines::open(Path::new("/dev/zero"), b'\n').expect("a device") };
+        let why = lines.next(&filter).expect("nothing stops it").expect_err("it has no end").to_string();
+        assert!(why.starts_with("no end of a line in "), "{why}");
+        assert!(matches!(lines.next(&filter), Ok(Ok(Piece::End))));
     }
 }

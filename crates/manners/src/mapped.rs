@@ -11,6 +11,8 @@ use std::path::Path;
 
 use memmap2::{Mmap, MmapOptions};
 
+use crate::foreign;
+
 /// A file in memory, read-only, from a page border on. As long as it is there, [`is_in_use`] says so.
 pub struct Mapped {
     map: Mmap,
@@ -24,7 +26,7 @@ impl Mapped {
     /// # Errors
     /// It can't be opened, or mapped.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = foreign::open(path)?;
         // Where the file system knows no locks, it is in use by nobody that can be told.
         let _ = file.try_lock_shared();
         // SAFETY: the file was renamed into place when it was whole, and whoever makes it anew renames another one
@@ -50,7 +52,7 @@ impl AsRef<[u8]> for Mapped {
 /// # Errors
 /// It can't be opened.
 pub fn is_in_use(path: &Path) -> io::Result<bool> {
-    Ok(File::open(path)?.try_lock().is_err())
+    Ok(foreign::open(path)?.try_lock().is_err())
 }
 
 #[cfg(test)]

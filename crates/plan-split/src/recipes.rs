@@ -205,7 +205,7 @@ fn spelt(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
 
 /// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    if std::fs::read_to_string(path).is_ok_and(|there| there == text) {
+    if manners::foreign::read_text(path).is_ok_and(|there| there == text) {
         return Ok(());
     }
     std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use manners::foreign::{self, LONGEST_CONTENT};
 use records::{Digest, RawPath};
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +55,7 @@ impl FileRef {
 }
 
 fn digest(path: &Path) -> Result<String, Error> {
-    let bytes = std::fs::read(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+    let bytes = foreign::read(path, LONGEST_CONTENT).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
     Ok(Digest::of_content(&bytes))
 }
 

@@ -299,7 +299,7 @@ impl Recipe {
     /// # Errors
     /// A file can't be read, or something has changed since the recipe was made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+        let text = manners::foreign::read_text(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
         let toml_error =
             |why: toml::de::Error| Error::Toml { path: path.to_path_buf(), why: why.to_string().trim().to_owned() };
         let Version { version } = toml::from_str(&text).map_err(toml_error)?;
@@ -357,7 +357,8 @@ fn geometry(settings: &Settings) -> Result<(String, RawPath), Error> {
         (None, None) => Err(wrong("missing; expected a PONI file (--poni lab6.poni)")),
         (None, Some(text)) => Ok((text.clone(), RawPath::default())),
         (Some(file), _) => {
-            let text = std::fs::read_to_string(file).map_err(|why| Error::File { path: file.to_path_buf(), why })?;
+            let text =
+                manners::foreign::read_text(file).map_err(|why| Error::File { path: file.to_path_buf(), why })?;
             Ok((text, absolute(file)?))
         }
     }

@@ -26,7 +26,7 @@ impl RecipeFile {
     /// The file can't be read, is not of its format, has a key that is not known or can't be taken over, or a value of
     /// the wrong kind.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+        let text = manners::foreign::read_text(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
         let path = path.to_path_buf();
         let format = Format::of(&path, &text);
         if format != Format::Toml {

@@ -2,10 +2,10 @@
 //! stand before those of the command line, so that the latter win.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
+use manners::foreign;
 use toml::{Table, Value};
 
 use crate::args::Args;
@@ -37,7 +37,7 @@ pub fn with_files(args: Args) -> Result<Args, Error> {
 /// A site's profile: TOML, whose keys are the names of flags. A list is a flag given several times, and
 /// `true` one without a value.
 fn of_profile(path: &Path) -> Result<Vec<OsString>, Error> {
-    let text = fs::read_to_string(path).map_err(Error::at(path))?;
+    let text = foreign::read_text(path).map_err(Error::at(path))?;
     let wrong = |why: String| Error::Profile { path: path.to_owned(), why };
     let table: Table = text.parse().map_err(|why: toml::de::Error| wrong(why.message().to_owned()))?;
     let known = settings();
@@ -90,7 +90,7 @@ const INTEGRATOR: [(&str, &str); 6] = [
 
 /// What the integrator's configuration says of its jobs.
 fn of_integrator(path: &Path) -> Result<Vec<OsString>, Error> {
-    let text = fs::read_to_string(path).map_err(Error::at(path))?;
+    let text = foreign::read_text(path).map_err(Error::at(path))?;
     let flags: Vec<OsString> = distribution(&text)
         .filter_map(|(key, value)| {
             let (_, flag) = INTEGRATOR.iter().find(|(name, _)| *name == key)?;
@@ -127,7 +127,7 @@ mod tests {
 
     fn written(text: &str) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), text).unwrap();
+        std::fs::write(file.path(), text).unwrap();
         file
     }
 

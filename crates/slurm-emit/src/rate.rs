@@ -1,9 +1,9 @@
 //! How fast earlier work went.
 
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
+use manners::foreign;
 use records::Record;
 
 use crate::error::Error;
@@ -14,7 +14,7 @@ use crate::error::Error;
 /// # Errors
 /// The file can't be read, or no record in it tells a rate.
 pub fn of_results(path: &Path, engines: u64) -> Result<f64, Error> {
-    let file = File::open(path).map_err(Error::at(path))?;
+    let file = foreign::open(path).map_err(Error::at(path))?;
     let (mut bytes, mut seconds) = (0, 0.0);
     for line in BufReader::new(file).lines() {
         // An engine works on one task at a time, so that `wall` is time of one engine.

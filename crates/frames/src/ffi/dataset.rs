@@ -16,7 +16,7 @@ use hdf5_sys::h5s::{H5S_ALL, H5Sget_simple_extent_dims, H5Sget_simple_extent_ndi
 use hdf5_sys::h5t::{H5T_class_t, H5T_order_t, H5T_sign_t, H5Tget_class, H5Tget_order, H5Tget_sign, H5Tget_size};
 
 use super::selection::{Mapping, mappings};
-use super::{Flaw, Handle, Object, handle, locked, status};
+use super::{Flaw, Handle, Object, handle, links, locked, status};
 
 /// The library's limit on the number of dimensions.
 const MAX_RANK: usize = 32;
@@ -123,6 +123,20 @@ impl Object {
             },
             _ => Err(Flaw::new("a storage layout of no known kind")),
         }
+    }
+
+    /// Refuses a dataset whose elements the library would get from something that is no regular file.
+    pub(super) fn check_files(&self) -> Result<(), Flaw> {
+        let names: Vec<PathBuf> = match self.layout()? {
+            Layout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
+            Layout::External(segments) => segments.into_iter().map(|segment| segment.file).collect(),
+            _ => return Ok(()),
+        };
+        let holder = self.file_name()?;
+        names
+            .iter()
+            .flat_map(|name| links::candidates(&holder, name))
+            .try_for_each(|path| links::check(&path).map_err(|why| Flaw::new(format!("{}: {why}", path.display()))))
     }
 
     /// The chunks that have been written, in the order of the index.

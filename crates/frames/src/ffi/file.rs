@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
 use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pset, H5Pset_file_locking};
 
+use manners::foreign;
+
 use super::{Flaw, Handle, Object, handle, status};
 
 impl Object {
@@ -17,6 +19,8 @@ impl Object {
     /// block, and the library refuses it. It is then opened as SWMR readers do, and if its writer
     /// does not write that way, as `h5clear` does, though the mark is cleared in memory alone.
     pub(crate) fn open_file(path: &Path) -> Result<Self, Flaw> {
+        // The library would wait for the writer of a FIFO.
+        foreign::check(path)?;
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Flaw::new("a path holds a NUL byte"))?;
         let open = |flags, access: &Handle| {
             // SAFETY: the name ends in NUL and the property list is valid.

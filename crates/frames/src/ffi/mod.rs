@@ -7,11 +7,13 @@
 mod chunk;
 mod dataset;
 mod file;
+mod links;
 mod object;
 mod selection;
 mod values;
 
 use std::ffi::{CStr, CString, c_char};
+use std::io;
 
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
@@ -35,6 +37,20 @@ impl Flaw {
     /// Makes a flaw that is no failure of a system call.
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), errno: None }
+    }
+
+    /// Returns the system's own error where a system call failed, of which the file is innocent.
+    ///
+    /// # Errors
+    /// Gives the flaw back where the file is what is wrong.
+    pub(crate) fn into_io(self) -> Result<io::Error, Self> {
+        self.errno.map(io::Error::from_raw_os_error).ok_or(self)
+    }
+}
+
+impl From<io::Error> for Flaw {
+    fn from(why: io::Error) -> Self {
+        Self { why: why.to_string(), errno: why.raw_os_error() }
     }
 }
 
@@ -73,7 +89,7 @@ fn flaw() -> Flaw {
     let stack = hdf5::Error::query().ok().and_then(|error| error.stack());
     let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else { return Flaw::new("HDF5 gives no reason") };
     match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| errno(entry.desc())) {
-        Some(errno) => Flaw { why: std::io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
+        Some(errno) => Flaw { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
         None => Flaw::new(inner.desc()),
     }
 }

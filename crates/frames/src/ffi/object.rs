@@ -12,6 +12,7 @@ use hdf5_sys::h5l::{H5L_info2_t, H5Lget_info2, H5Lget_val, H5Literate2, H5Lunpac
 use hdf5_sys::h5o::H5Oopen;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
+use super::links::link_access;
 use super::{Flaw, Handle, c_string, handle, locked, status, text_of};
 
 /// An open file, group or dataset. A file stands for its root group.
@@ -54,8 +55,9 @@ impl Object {
     /// Opens what is at a path below this object, through whatever links lie on the way.
     pub(crate) fn open(&self, path: &str) -> Result<Self, Flaw> {
         let path = c_string(path)?;
+        let access = link_access()?;
         // SAFETY: the identifier is valid and the path ends in NUL.
-        handle(|| unsafe { H5Oopen(self.0.0, path.as_ptr(), H5P_DEFAULT) }).map(Self)
+        handle(|| unsafe { H5Oopen(self.0.0, path.as_ptr(), access) }).map(Self)
     }
 
     /// As [`Object::open`], where it may well not be there.
@@ -90,10 +92,11 @@ impl Object {
     /// Where a link of this group leads; `None` where there is no such link.
     pub(crate) fn link(&self, name: &str) -> Option<Target> {
         let name = c_string(name).ok()?;
+        let access = link_access().ok()?;
         locked(|| {
             let mut info = H5L_info2_t::default();
             // SAFETY: the name ends in NUL; the library fills in the structure.
-            status(|| unsafe { H5Lget_info2(self.0.0, name.as_ptr(), &raw mut info, H5P_DEFAULT) }).ok()?;
+            status(|| unsafe { H5Lget_info2(self.0.0, name.as_ptr(), &raw mut info, access) }).ok()?;
             // SAFETY: the structure is filled in.
             target(self.0.0, &name, unsafe { link_type(&raw const info) }).ok()
         })

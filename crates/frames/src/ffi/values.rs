@@ -41,6 +41,7 @@ impl Object {
 
     fn hold<T>(&self, take: impl FnOnce(&Holder<'_>) -> Result<T, Flaw>) -> Result<T, Flaw> {
         let id = self.0.0;
+        self.check_files()?;
         // SAFETY: the identifier is valid. `Holder` gives buffers that hold all elements.
         unsafe {
             let read = |kind, buffer| H5Dread(id, kind, H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer);

@@ -36,7 +36,7 @@ impl File<'_> {
                     settings.poni = Some(file);
                     return Ok(());
                 }
-                let text = std::fs::read_to_string(&file);
+                let text = manners::foreign::read_text(&file);
                 let text = text.map_err(|why| Error::File { path: file.to_path_buf(), why })?;
                 settings.geometry = Some(format!("{}\n{}", text.trim_end(), self.text_of(&own)?));
             }

@@ -1,0 +1,65 @@
+//! How links to other files are followed: never into something that is no regular file, whose opening might wait for ever.
+
+use std::ffi::{CStr, OsStr, c_char, c_uint, c_void};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+use hdf5_sys::h5::herr_t;
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5p::{H5P_CLS_LINK_ACCESS, H5Pcreate, H5Pset_elink_cb};
+use manners::foreign;
+
+use super::{Flaw, Handle, handle, status};
+
+/// The property list to open objects with.
+pub(super) fn link_access() -> Result<hid_t, Flaw> {
+    static ACCESS: OnceLock<Result<Handle, Flaw>> = OnceLock::new();
+    let made = ACCESS.get_or_init(|| {
+        // SAFETY: the class is a constant that the library sets when it starts, which the lock sees to.
+        let access = handle(|| unsafe { H5Pcreate(*H5P_CLS_LINK_ACCESS) })?;
+        // SAFETY: the property list is valid; the function lives as long as the program and takes no data.
+        status(|| unsafe { H5Pset_elink_cb(access.0, Some(check_link), null_mut()) })?;
+        Ok(access)
+    });
+    made.as_ref().map(|access| access.0).map_err(Clone::clone)
+}
+
+/// Asked by the library before it opens the file that an external link names: negative refuses.
+extern "C" fn check_link(
+    holder: *const c_char,
+    _group: *const c_char,
+    name: *const c_char,
+    _object: *const c_char,
+    _flags: *mut c_uint,
+    _access: hid_t,
+    _data: *mut c_void,
+) -> herr_t {
+    // SAFETY: the library gives texts that end in NUL, or NULL, and keeps them for as long as this runs.
+    let path = |text: *const c_char| unsafe {
+        (!text.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(text).to_bytes())))
+    };
+    let (Some(holder), Some(name)) = (path(holder), path(name)) else { return -1 };
+    if candidates(&holder, &name).iter().all(|path| check(path).is_ok()) { 0 } else { -1 }
+}
+
+/// Refuses what the library must not try to open: all but regular files, and directories, which the system refuses at once.
+pub(super) fn check(path: &Path) -> io::Result<()> {
+    match foreign::check_kind_of(path) {
+        Err(why) if why.kind() != io::ErrorKind::IsADirectory => Err(why),
+        _ => Ok(()),
+    }
+}
+
+/// All files that the library may take `name` in the file `holder` for: as it stands, from the current directory on; beside the
+/// holder; beside what the holder is a symbolic link to.
+pub(super) fn candidates(holder: &Path, name: &Path) -> Vec<PathBuf> {
+    let real = holder.canonicalize().ok();
+    let directories = [Some(holder), real.as_deref()].into_iter().flatten().filter_map(Path::parent);
+    let beside = directories.flat_map(|directory| {
+        [Some(directory.join(name)), name.file_name().map(|last| directory.join(last))].into_iter().flatten()
+    });
+    beside.chain([name.to_owned()]).collect()
+}
