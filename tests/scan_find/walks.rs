@@ -46,17 +46,21 @@ fn defects_are_told_frame_by_frame_and_are_no_failure() {
     let data = field.dataset("x", &defects);
     let ran = find(&[&data.raw]).good();
     let expected = [
-        r#"1.1 false [{"range":[[5,10]],"reason":"file missing: scan0001/DET_0001.h5"}]"#,
-        r#"2.1 false [{"range":[[6,7]],"reason":"not written"}]"#,
-        r#"3.1 false [{"range":[[6,10]],"reason":"not written"},{"range":[[10,12]],"reason":"file missing: scan0003/DET_0002.h5"}]"#,
-        r#"4.1 false [{"range":[[5,10]],"reason":"being written"},{"range":[[10,12]],"reason":"not written"}]"#,
+        r#"1.1 false [{"range":[[5,10]],"kind":"missing","reason":"file missing: scan0001/DET_0001.h5"}]"#,
+        r#"2.1 false [{"range":[[6,7]],"kind":"not_written","reason":"not written"}]"#,
+        r#"3.1 false [{"range":[[6,12]],"kind":"never_taken","reason":"never taken: the scan ended by USER_ABORT"}]"#,
+        r#"4.1 false [{"range":[[5,10]],"kind":"never_taken","reason":"being written"},{"range":[[10,12]],"kind":"never_taken","reason":"never taken: the scan has not got there yet"}]"#,
     ];
     let detector = ran.records("scan")[0]["detector"].as_str().unwrap().to_owned();
     let expected = expected.map(|line| line.replace("DET", &detector));
     assert_eq!(ran.fields(&["entry", "complete", "absent"]), expected);
     let warnings: Vec<_> = ran.stderr.lines().collect();
     assert_eq!(warnings.len(), 4, "{warnings:?}");
-    assert!(warnings[2].contains("6 of 12 frames absent: not written, and other reasons"), "{}", warnings[2]);
+    assert!(
+        warnings[2].contains("6 of 12 frames absent: never taken: the scan ended by USER_ABORT"),
+        "{}",
+        warnings[2]
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod entry;
 mod images;
 mod lima;
 mod mapped;
+mod never_taken;
 mod operation;
 mod place;
 mod stored;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use records::Acquisition;
+use records::{Acquisition, Span};
 
 use super::detector::Detector;
+use super::never_taken;
 use super::traced::Traced;
 use super::visit::is_bliss;
 use crate::ffi::{Kind, Object, Target};
@@ -70,7 +71,7 @@ impl Entry {
     /// The scan as records tell of it.
     pub(super) fn acquisition(&self, detector: &Detector, traced: &Traced) -> Acquisition {
         let as_planned = self.end_reason.as_deref().is_none_or(|reason| reason.eq_ignore_ascii_case("SUCCESS"));
-        Acquisition {
+        let mut acquisition = Acquisition {
             file: self.file.clone().into(),
             below: self.file.file_name().unwrap_or_default().into(),
             entry: self.name.clone(),
@@ -84,7 +85,20 @@ impl Entry {
             exposure_time: self.exposure_time(&detector.group),
             counters: self.counters(),
             ..traced.acquisition()
+        };
+        if !self.has_ended() {
+            never_taken::mark(&mut acquisition.absent, frames_held(traced), "the scan has not got there yet");
+        } else if let (false, Some(reason)) = (as_planned, &self.end_reason) {
+            let taken = frames_held(traced).max(self.frames_counted(&acquisition.counters));
+            never_taken::mark(&mut acquisition.absent, taken, &format!("the scan ended by {reason}"));
         }
+        acquisition
+    }
+
+    /// How many frames were taken for certain, by the counters: Bliss begins a point before it takes its frame.
+    fn frames_counted(&self, counters: &BTreeMap<String, String>) -> u64 {
+        let points = |name: &String| self.group.find(&format!("measurement/{name}"))?.extents().ok()?.first().copied();
+        counters.keys().filter_map(points).min().unwrap_or(0).saturating_sub(1)
     }
 
     /// Seconds a frame, wherever the writer puts them: Bliss with Lima 1 or Lima 2, Lima 1, Dectris.
@@ -120,4 +134,9 @@ impl Entry {
             _ => None,
         }
     }
+}
+
+/// The number of frames up to the last one that a source holds.
+fn frames_held(traced: &Traced) -> u64 {
+    traced.sources.iter().flat_map(|source| source.frames.as_slice()).map(Span::end).max().unwrap_or(0)
 }

@@ -86,7 +86,7 @@ fn a_number_that_is_left_out_is_a_missing_file() {
     let place = Place::new();
     let files = written(&place, &["fe_10.npy", "fe_20.npy", "fe_40.npy"]);
     let What::Scan(scan) = image_series(&files, &All).what else { panic!() };
-    assert_eq!(json(&scan.absent), r#"[{"range":[[2,3]],"reason":"file missing: fe_30.npy"}]"#);
+    assert_eq!(json(&scan.absent), r#"[{"range":[[2,3]],"kind":"missing","reason":"file missing: fe_30.npy"}]"#);
     assert_eq!((scan.frames, scan.complete), (4, false));
     // Dates and the like are no count of frames.
     let files = written(&place, &["fe_1.npy", "fe_2.npy", "fe_20260304.npy"]);

@@ -5,7 +5,6 @@
 mod build;
 mod dectris;
 mod ffi;
-mod hostile;
 mod images;
 mod layouts;
 mod masters;

@@ -314,8 +314,26 @@ fn scans_that_lack_something_say_what() {
     assert_eq!(said(Some(Defect::UnwrittenChunk)), (false, vec![not_written("[[6,7]]")]));
     // A chunk that ends too early has its place in the index: only decoding it shows that.
     assert_eq!(said(Some(Defect::TruncatedChunk)), (true, vec![]));
-    let aborted = vec![not_written("[[6,10]]"), missing("[[10,12]]", 2)];
+    let aborted = vec![("[[6,12]]".to_owned(), "never taken: the scan ended by USER_ABORT".to_owned())];
     assert_eq!(said(Some(Defect::Aborted)), (false, aborted));
+}
+
+#[test]
+fn a_file_that_an_aborted_scan_had_written_is_missing_and_not_never_taken() {
+    let absent_without = |file: &str| {
+        let (_place, found) = sampled(Some(Defect::Aborted));
+        let What::Scan(scan) = &found[0].what else { panic!("{found:?}") };
+        let name = format!("scan0001/{}_{file}.h5", Options::default().detector.device);
+        std::fs::remove_file(scan.file.with_file_name(name)).unwrap();
+        absences(&scans(&scan.file, &All))
+            .1
+            .into_iter()
+            .map(|(range, reason)| (range, reason.starts_with("never")))
+            .collect::<Vec<_>>()
+    };
+    // Frames 0 to 5 were taken: file 0 has five of them, file 1 one, and the counters tell of both.
+    assert_eq!(absent_without("0000"), [("[[0,5]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]);
+    assert_eq!(absent_without("0001"), [("[[5,6]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]);
 }
 
 #[test]
@@ -324,7 +342,10 @@ fn a_running_scan_shows_the_frames_of_the_files_that_are_closed() {
     let (complete, absent) = absences(&found);
     assert!(!complete);
     let of = |range: &str, reason: &str| (range.to_owned(), reason.to_owned());
-    assert_eq!(absent, [of("[[5,10]]", "being written"), of("[[10,12]]", "not written")]);
+    assert_eq!(
+        absent,
+        [of("[[5,10]]", "being written"), of("[[10,12]]", "never taken: the scan has not got there yet")]
+    );
     let What::Scan(scan) = &found[0].what else { panic!() };
     assert_eq!((json(&scan.sources[0].frames), scan.sources.len()), ("[[0,5]]".to_owned(), 1));
     assert!(scan.sources[0].dataset.starts_with("/entry_0000/ESRF-ID31/"), "{}", scan.sources[0].dataset);

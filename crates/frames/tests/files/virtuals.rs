@@ -151,7 +151,7 @@ fn all_sources_missing_is_still_a_scan() {
     create_virtual(&place.create("master.h5"), "v", shape(4), &[mapping(&[(0, 4, 1)], "gone.h5", 4, &[(0, 4, 1)])]);
     let scan = acquisition(&virtual_dataset(&place));
     assert_eq!((scan.frames, scan.shape, scan.dtype.as_str(), scan.sources.len()), (4, [6, 7], "u16", 0));
-    assert_eq!(json(&scan.absent), r#"[{"range":[[0,4]],"reason":"file missing: gone.h5"}]"#);
+    assert_eq!(json(&scan.absent), r#"[{"range":[[0,4]],"kind":"missing","reason":"file missing: gone.h5"}]"#);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_source_that_shrank_has_not_written_the_rest() {
     plain(&place.create("a.h5"), "d", [2, 6, 7]);
     create_virtual(&place.create("master.h5"), "v", shape(4), &[mapping(&[(0, 4, 1)], "a.h5", 4, &[(0, 4, 1)])]);
     let scan = acquisition(&virtual_dataset(&place));
-    assert_eq!(json(&scan.absent), r#"[{"range":[[2,4]],"reason":"not written"}]"#);
+    assert_eq!(json(&scan.absent), r#"[{"range":[[2,4]],"kind":"not_written","reason":"not written"}]"#);
     assert_eq!(all_pixels(&scan)[1].as_deref(), Some(&frame(1, FRAME)[..]));
 }
 
