@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::tool::{NOTE, READERS, json, lines, workplace};
+use crate::tool::{GATHER, NOTE, READERS, json, lines, workplace};
 
 const KNOWN_TYPES: [&str; 5] = ["scan", "task", "result", "summary", "fail"];
 
@@ -31,7 +31,8 @@ fn a_bad_line_is_one_failure_and_the_rest_goes_on() {
             assert_eq!(fail["about"], "stdin:2");
             assert_eq!(fail["retryable"], false);
             let complaint = format!("{}: stdin:2: {}", tool.name, fail["error"].as_str().expect("a text"));
-            assert_eq!(lines(&done.stderr), [complaint]);
+            // And that nothing came which it works on.
+            assert!(lines(&done.stderr)[0] == complaint && lines(&done.stderr).len() == 2, "{done:?}");
         }
     }
 }
@@ -58,10 +59,58 @@ fn failures_of_others_pass_with_all_their_fields() {
     let fail = r#"{"type":"fail","v":1,"id":"0a","stage":"scan-find","about":"/x.h5","error":"no frames","retryable":true,"beamline":"id31"}"#;
     for tool in READERS {
         let place = workplace();
-        let done = tool.run(place.path(), &[], fail);
+        let done = tool.run(place.path(), &["-q"], fail);
         assert_eq!(lines(&done.stdout), [fail], "{tool:?}");
-        assert_eq!(done.status.code(), Some(0), "what failed elsewhere is not ours: {tool:?}");
+        assert_eq!(done.status.code(), Some(1), "what failed elsewhere failed: {tool:?}");
+        assert_eq!(lines(&done.stderr), [""; 0], "and was told there: {tool:?}");
     }
+}
+
+/// A line of each type, from the tests of the wire format.
+fn line_of(kind: &str) -> &'static str {
+    let wire = include_str!("../../crates/records/tests/wire.jsonl");
+    let mut lines = wire.lines().filter(|line| !line.is_empty());
+    lines.find(|line| json(line)["type"] == kind).expect("a line of each type")
+}
+
+#[test]
+fn records_for_another_filter_are_a_failure_that_says_what_was_expected() {
+    for tool in READERS {
+        let (works_on, maker) = match tool.name {
+            "plan-split" => ("scan", "scan-find"),
+            "gather" => ("result", "ai-integrate"),
+            _ => ("task", "plan-split"),
+        };
+        for kind in ["scan", "task", "result", "summary", "note"].into_iter().filter(|kind| *kind != works_on) {
+            let line = if kind == "note" { NOTE } else { line_of(kind) };
+            let place = workplace();
+            let done = tool.run(place.path(), &["-q"], format!("{line}\n{line}\n"));
+            assert_eq!(done.status.code(), Some(1), "{kind}: {done:?}");
+            assert_eq!(lines(&done.stdout), [line; 2], "{kind}: {done:?}");
+            let what = if kind == "note" { "2 of unknown type".to_owned() } else { format!("2 {kind} records") };
+            let expected = format!("expected {works_on} records, as {maker} writes them");
+            let complaint = format!("{}: stdin: no {works_on} record, but {what}: {expected}", tool.name);
+            assert_eq!(lines(&done.stderr), [complaint], "{kind}");
+            // Without -q, the first of them is warned of when it comes: the end may be hours away.
+            let done = tool.run(place.path(), &[], line);
+            let warning =
+                format!("{}: warning: stdin:1: a {kind} record, which is left as it is: {expected}", tool.name);
+            assert_eq!(lines(&done.stderr)[0] == warning, kind != "note", "{kind}: {done:?}");
+        }
+        let empty = tool.run(workplace().path(), &[], "");
+        assert_eq!((empty.status.code(), lines(&empty.stdout)), (Some(0), vec![]), "{tool:?}");
+    }
+}
+
+#[test]
+fn a_plan_without_tasks_is_told_from_an_empty_one() {
+    let place = workplace();
+    std::fs::write(place.path().join("results.jsonl"), format!("{}\n", line_of("result"))).expect("a file");
+    std::fs::write(place.path().join("empty.jsonl"), "").expect("a file");
+    let wrong = GATHER.run(place.path(), &["--plan", "results.jsonl", "--missing"], "");
+    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("no task record, but 1 result record"), "{wrong:?}");
+    assert_eq!(GATHER.run(place.path(), &["--plan", "empty.jsonl", "--missing"], "").status.code(), Some(0));
 }
 
 #[test]
@@ -70,7 +119,8 @@ fn blank_lines_mean_nothing() {
         let place = workplace();
         let done = tool.run(place.path(), &[], format!("\n{NOTE}\n\n  \n{NOTE}\n\n"));
         assert_eq!(lines(&done.stdout), [NOTE; 2], "{tool:?}");
-        assert_eq!(done.status.code(), Some(0), "{tool:?}");
+        assert_eq!(done.status.code(), Some(tool.status), "{tool:?}");
+        assert_eq!(tool.run(place.path(), &[], "\n \n").status.code(), Some(0), "{tool:?}");
     }
 }
 

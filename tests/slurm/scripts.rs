@@ -78,9 +78,11 @@ fn scripts_for_one_machine_are_clean_whatever_the_names() {
     let top = tempfile::tempdir().unwrap();
     for (target, scripts) in [("local", &["worker"][..]), ("parallel", &["worker"]), ("make", &[])] {
         let dir = top.path().join(format!("it's \"50%\" $HOME `id` #\n{target}"));
-        let output = emit(&dir, &["--target", target], &task::line(1));
-        assert!(output.status.success(), "{}", stderr(&output));
-        assert_clean(&dir, &[&HERE[..], scripts].concat());
+        for flags in [&["--target", target][..], &["--target", target, "--allow-missing"]] {
+            let output = emit(&dir, flags, &task::line(1));
+            assert!(output.status.success(), "{}", stderr(&output));
+            assert_clean(&dir, &[&HERE[..], scripts].concat());
+        }
     }
 }
 
@@ -236,6 +238,63 @@ fn devices_are_handed_on_by_every_engine() {
 }
 
 #[test]
+fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
+    let top = tempfile::tempdir().unwrap();
+    // What the scripts hold of it, each as often as it is said there; nothing where it was not asked for.
+    for (target, expected) in [
+        (
+            "slurm",
+            &[
+                ("job.sbatch", "--engines 8 --threads 4 --allow-missing)"),
+                ("job.sbatch", "allow_missing=--allow-missing\n"),
+                ("gather.sbatch", "allow_missing=--allow-missing\n"),
+            ][..],
+        ),
+        (
+            "local",
+            &[
+                ("worker", "--engines 8 --allow-missing)"),
+                ("worker", "allow_missing=--allow-missing\n"),
+                ("submit", "allow_missing=--allow-missing\n"),
+            ],
+        ),
+        ("parallel", &[("worker", "--engines 8 --allow-missing)"), ("submit", "allow_missing=--allow-missing\n")]),
+        (
+            "make",
+            &[
+                ("Makefile", "--threads 4 --allow-missing <"),
+                ("Makefile", "gather --allow-missing >"),
+                ("submit", "allow_missing=--allow-missing\n"),
+            ],
+        ),
+        (
+            "dask",
+            &[("plan.py", r#""4", "--allow-missing"]"#), ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#)],
+        ),
+        ("ray", &[("plan.py", r#""4", "--allow-missing"]"#), ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#)]),
+    ] {
+        for asked in [true, false] {
+            let dir = top.path().join(format!("{target}{asked}"));
+            let flags = ["--target", target, "--node-cpus", "32", "--allow-missing"];
+            let flags = if asked { &flags[..] } else { &flags[..4] };
+            assert!(emit(&dir, flags, &task::line(1)).status.success(), "{target}");
+            for (script, text) in expected {
+                let content = fs::read_to_string(dir.join(script)).unwrap();
+                assert_eq!(content.contains(text), asked, "{target}: {script}: {text}\n{content}");
+            }
+            if !asked {
+                assert!(
+                    content(&dir).iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("--allow-missing"))
+                );
+            }
+        }
+        let explained =
+            emit(&top.path().join("explain"), &["--target", target, "--explain", "--allow-missing"], &task::line(1));
+        assert!(String::from_utf8_lossy(&explained.stdout).contains("frames without data are no failure"), "{target}");
+    }
+}
+
+#[test]
 fn what_slurm_can_not_write_a_log_to_is_refused() {
     let top = tempfile::tempdir().unwrap();
     for (name, expected) in [("two\nlines", "line break"), ("back\\slash", "backslash")] {
@@ -268,7 +327,7 @@ fn other_records_go_on_and_tasks_stay() {
     let top = tempfile::tempdir().unwrap();
     let fail = Record::from(Fail { about: "/x.h5".to_owned(), ..Fail::default() }).to_line() + "\n";
     let output = emit(top.path(), &[], &(task::line(1) + &fail + &task::line(2) + &task::line(1)));
-    assert!(output.status.success());
+    assert_eq!(output.status.code(), Some(1), "what failed before is not in the plan");
     assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), fail);
     assert!(stderr(&output).contains("1 tasks came more than once"), "{}", stderr(&output));
     assert_eq!(fs::read_to_string(top.path().join("plan.jsonl")).unwrap(), task::line(1) + &task::line(2));

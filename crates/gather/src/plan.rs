@@ -16,7 +16,7 @@ impl Plan {
     /// # Errors
     /// A file that can't be read; a signal.
     pub fn read(path: &Path, root: Option<&Path>, filter: &Filter) -> Result<Self, Stop> {
-        let mut input = Input::open(&[path.to_path_buf()])?;
+        let mut input = Input::open(&[path.to_path_buf()])?.expecting("task");
         let mut tasks = Vec::new();
         while let Some(record) = input.next(filter)? {
             if let Record::Task(mut task) = record {

@@ -6,6 +6,14 @@ use clap::{ArgAction, Args, ValueEnum};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Common options")]
 pub struct Common {
+    /// Leave the exit status at 0 for frames without data
+    ///
+    /// For those who know that files are missing or were never written, or that a monitor has no value: such frames
+    /// are NaN and stand in the records as ever. Frames whose data can't be read, is damaged or has changed give
+    /// status 1 all the same. It concerns ai-integrate and gather; slurm-emit hands it on to its jobs.
+    #[arg(long)]
+    pub allow_missing: bool,
+
     /// Stop at the first input that fails
     #[arg(long)]
     pub fail_fast: bool,

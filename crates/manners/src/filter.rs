@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use records::{Fail, Record};
+use records::{AbsentKind, Fail, Record};
 
 use crate::console::Console;
 use crate::output::Output;
@@ -22,6 +22,7 @@ use crate::{Common, Progress, Stop, When, signal};
 pub struct Filter {
     name: &'static str,
     fail_fast: bool,
+    allows_missing: bool,
     quiet: bool,
     verbose: u8,
     shows_progress: bool,
@@ -50,6 +51,7 @@ impl Filter {
         Ok(Self {
             name,
             fail_fast: common.fail_fast,
+            allows_missing: common.allow_missing,
             quiet: common.quiet,
             verbose: common.verbose,
             shows_progress,
@@ -95,6 +97,13 @@ impl Filter {
     /// Status 1 at the end, for a failure that is told elsewhere, such as in a result's `missing`.
     pub fn mark_failed(&self) {
         self.failed.store(true, SeqCst);
+    }
+
+    /// Status 1 at the end where frames without a pattern are a failure: see [`AbsentKind::is_failure`].
+    pub fn mark_losses(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
+        if kinds.into_iter().any(|kind| kind.is_failure(self.allows_missing)) {
+            self.mark_failed();
+        }
     }
 
     /// Whether anything failed.

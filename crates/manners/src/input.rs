@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access};
 use records::{Fail, Record};
 
+use crate::expected::Expected;
 use crate::lines::{Lines, Piece};
 use crate::{Filter, Stop, signal};
 
@@ -19,6 +20,10 @@ pub struct Input {
     waiting: VecDeque<PathBuf>,
     current: Option<(String, Lines)>,
     separator: u8,
+    /// The type of record that the filter works on.
+    expected: Option<Expected>,
+    /// What the input is called in messages.
+    name: String,
 }
 
 impl Input {
@@ -39,7 +44,14 @@ impl Input {
         for path in &waiting {
             check(path).map_err(|error| Stop::fatal(name(path), error))?;
         }
-        Ok(Self { waiting, current: None, separator: b'\n' })
+        let name = if waiting.len() == 1 { name(&waiting[0]) } else { format!("{} files", waiting.len()) };
+        Ok(Self { waiting, current: None, separator: b'\n', expected: None, name })
+    }
+
+    /// The same input, of which the filter works on records of type `kind`: it is warned of other types of azpipe, and
+    /// fails where records came at the end, and none of this type. An empty input is no failure.
+    pub fn expecting(self, kind: &'static str) -> Self {
+        Self { expected: Some(Expected::new(kind)), ..self }
     }
 
     /// The same input, cut at another byte than the line break: at NUL for `find -print0`.
@@ -48,7 +60,8 @@ impl Input {
     }
 
     /// The next record. A line that is none, or of a newer version, is a failed input: told by
-    /// [`Filter::fail`] and passed over. Where the filter drains, there is no more.
+    /// [`Filter::fail`] and passed over. A `fail` record of another filter gives status 1 at the end, too. Where the
+    /// filter drains, there is no more.
     ///
     /// # Errors
     /// As [`Filter::fail`]; [`Stop::Signal`] while it waits.
@@ -62,9 +75,20 @@ impl Input {
                 Err(_) => Err("not a record: expected UTF-8".to_owned()),
             };
             match record {
-                Ok(record) => return Ok(Some(record)),
+                Ok(record) => {
+                    if matches!(record, Record::Fail(_)) {
+                        filter.mark_failed();
+                    }
+                    if let Some(expected) = &mut self.expected {
+                        expected.count(&record, &about, filter);
+                    }
+                    return Ok(Some(record));
+                }
                 Err(error) => filter.fail(Fail { about, error, ..Fail::default() })?,
             }
+        }
+        if let Some(expected) = self.expected.as_mut().filter(|_| self.current.is_none() && self.waiting.is_empty()) {
+            expected.judge(filter, &self.name);
         }
         Ok(None)
     }

@@ -48,6 +48,7 @@ pub mod status;
 
 mod args;
 mod console;
+mod expected;
 mod filter;
 mod input;
 mod lines;

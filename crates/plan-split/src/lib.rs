@@ -35,7 +35,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         let text = file.to_toml(&Settings::from(args.flags));
         return text.lines().try_for_each(|line| filter.emit(&Record::Other(line.to_owned())));
     }
-    let mut input = Input::open(&args.inputs)?;
+    let mut input = Input::open(&args.inputs)?.expecting("scan");
     let mut planner = Planner::new(args, |said| filter.warn(said)).map_err(no_plan)?;
     while let Some(record) = input.next(filter)? {
         match record {

@@ -106,12 +106,14 @@ impl Acquisition {
             .short()
     }
 
-    /// Returns how far the scan got, as its end time and end reason say.
+    /// Returns how far the scan got, as its end time and end reason say, or where a file has no times, whether it is whole.
     pub fn scan_state(&self) -> ScanState {
         match (self.end_reason.as_deref(), &self.start_time, &self.end_time) {
             (Some("SUCCESS"), ..) | (None, _, Some(_)) => ScanState::Ended,
             (Some(_), ..) => ScanState::Aborted,
             (None, Some(_), None) => ScanState::Running,
+            // Not whole, though nothing lacks: its writer has not closed the file.
+            (None, None, None) if !self.complete && self.absent.is_empty() => ScanState::Running,
             (None, None, None) => ScanState::Unknown,
         }
     }
@@ -252,6 +254,17 @@ impl AbsentKind {
     /// Returns whether the frame should have a pattern: all but frames that were never taken.
     pub fn is_loss(self) -> bool {
         self != Self::NeverTaken
+    }
+
+    /// Returns whether such a frame makes a filter end with status 1: every loss does. With `--allow-missing`, a frame
+    /// that has no data or no monitor does not, for no rerun would give it a pattern; a frame whose data could not be
+    /// read, is damaged, or is there and waits to be integrated does in any case.
+    pub fn is_failure(self, allows_missing: bool) -> bool {
+        match self {
+            Self::NeverTaken => false,
+            Self::Missing | Self::NotWritten | Self::NoMonitor => !allows_missing,
+            Self::Unreadable | Self::Corrupt | Self::SourceChanged | Self::NotIntegrated => true,
+        }
     }
 }
 

@@ -95,14 +95,26 @@ impl Record {
         }
     }
 
+    /// Returns the record's type, as `type` has it on the wire; `unknown` for a type that this version does not know.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Scan(_) => "scan",
+            Self::Task(_) => "task",
+            Self::Result(_) => "result",
+            Self::Summary(_) => "summary",
+            Self::Fail(_) => "fail",
+            Self::Other(_) => "unknown",
+        }
+    }
+
     /// The line of this record, without a line break at its end.
     pub fn to_line(&self) -> String {
         match self {
-            Self::Scan(scan) => line("scan", scan),
-            Self::Task(task) => line("task", task),
-            Self::Result(result) => line("result", result),
-            Self::Summary(summary) => line("summary", summary),
-            Self::Fail(fail) => line("fail", fail),
+            Self::Scan(scan) => line(self.kind(), scan),
+            Self::Task(task) => line(self.kind(), task),
+            Self::Result(result) => line(self.kind(), result),
+            Self::Summary(summary) => line(self.kind(), summary),
+            Self::Fail(fail) => line(self.kind(), fail),
             Self::Other(line) => line.clone(),
         }
     }

@@ -95,6 +95,7 @@ fn argument(pair: &[String]) -> Row {
         "--engines" if pair[1] == "1" => ("--target", "a process runs a task at a time"),
         "--engines" => ("--ai-engines-per-worker", "tasks at a time, which share the GPU and the matrix"),
         "--threads" => ("--cores-per-worker", "threads of an engine"),
+        "--allow-missing" => ("--allow-missing", "frames without data are no failure; gather is told so, too"),
         "--device" => ("--device", "which of the OpenCL devices that the job sees"),
         _ => ("--engine", "what computes"),
     };

@@ -43,6 +43,8 @@ pub struct Job {
     pub engine: Option<String>,
     /// `ai-integrate --device`.
     pub device: Option<String>,
+    /// Whether frames without data leave the status of ai-integrate and gather at 0.
+    pub allow_missing: bool,
     /// The Python that has dask or Ray.
     pub python: OsString,
     /// What sbatch is told.
@@ -108,6 +110,7 @@ impl Job {
             max_array_size: args.size.max_array_size,
             engine: args.size.engine.clone(),
             device: args.size.device.clone(),
+            allow_missing: args.common.allow_missing,
             python: args.python.clone(),
             site: site.clone(),
         })
@@ -120,25 +123,30 @@ impl Job {
 
     /// ai-integrate's arguments.
     pub fn arguments(&self) -> Vec<String> {
-        let threads = ["--threads".to_owned(), self.size.threads.to_string()];
-        self.engine_arguments().into_iter().chain(threads).collect()
+        self.with_kind(&["--engines", &self.size.engines.to_string(), "--threads", &self.size.threads.to_string()])
     }
 
     /// The same without `--threads`.
     pub fn engine_arguments(&self) -> Vec<String> {
-        self.kind_arguments().into_iter().chain(["--engines".to_owned(), self.size.engines.to_string()]).collect()
+        self.with_kind(&["--engines", &self.size.engines.to_string()])
     }
 
     /// The same for a process that is one engine, of which as many run as there are engines.
     pub fn arguments_of_one(&self) -> Vec<String> {
-        let one = ["--engines", "1", "--threads", &self.size.threads.to_string()].map(str::to_owned);
-        self.kind_arguments().into_iter().chain(one).collect()
+        self.with_kind(&["--engines", "1", "--threads", &self.size.threads.to_string()])
     }
 
-    /// Those that say what computes.
-    fn kind_arguments(&self) -> Vec<String> {
+    /// Returns `--allow-missing` where ai-integrate and gather are to be given it.
+    pub fn allow_missing_argument(&self) -> Option<&'static str> {
+        self.allow_missing.then_some("--allow-missing")
+    }
+
+    /// Returns these arguments after those that say what computes, and before `--allow-missing`.
+    fn with_kind(&self, sizes: &[&str]) -> Vec<String> {
         let said = [("--engine", &self.engine), ("--device", &self.device)];
-        said.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?])).flatten().collect()
+        let kind = said.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?])).flatten();
+        let sizes = sizes.iter().copied().chain(self.allow_missing_argument());
+        kind.chain(sizes.map(str::to_owned)).collect()
     }
 }
 

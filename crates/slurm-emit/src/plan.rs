@@ -28,7 +28,7 @@ impl Plan {
     /// # Errors
     /// As [`Input::next`].
     pub fn read(files: &[PathBuf], filter: &Filter) -> Result<Self, Stop> {
-        let mut input = Input::open(files)?;
+        let mut input = Input::open(files)?.expecting("task");
         let mut plan = Self::default();
         let mut again = 0;
         while let Some(record) = input.next(filter)? {

@@ -83,6 +83,12 @@ pub fn assign_list(name: &str, values: &[String]) -> OsString {
     concat(&[name.as_ref(), "=(".as_ref(), &words.join(" ".as_ref()), ")\n".as_ref()])
 }
 
+/// The lines of bash that say where the programs are, and what gather is told besides.
+pub fn assign_programs(job: &Job) -> OsString {
+    let allow_missing = assign("allow_missing", job.allow_missing_argument().unwrap_or_default());
+    concat(&[&assign("bin", &job.bin), &allow_missing])
+}
+
 /// The line that goes to the directory of the job.
 pub fn enter(job: &Job) -> OsString {
     concat(&["cd -- ".as_ref(), &quote::shell(job.dir.as_os_str()), " || exit\n".as_ref()])

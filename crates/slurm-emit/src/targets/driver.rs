@@ -22,11 +22,12 @@ pub fn plan(job: &Job, place: Place) -> Script {
     let has_no_gpu = place == Place::Cluster && job.gpus == Gpus::None;
     let bins = job.partition_bins.iter().map(|(name, dir)| format!("{}: {}", python::text(name), python::text(dir)));
     let settings = format!(
-        "\nDIR = {}\nBIN = {}\nBINS = {{{}}}  # of partitions with another architecture\nARGUMENTS = {}\nENVIRONMENT = {}\n",
+        "\nDIR = {}\nBIN = {}\nBINS = {{{}}}  # of partitions with another architecture\nARGUMENTS = {}\nGATHER_ARGUMENTS = {}\nENVIRONMENT = {}\n",
         python::text(&job.dir),
         python::text(&job.bin),
         bins.collect::<Vec<_>>().join(", "),
         python::list(job.arguments_of_one()),
+        python::list(job.allow_missing_argument()),
         if has_no_gpu { "{\"CUDA_VISIBLE_DEVICES\": \"\"}  # those of a node are others'" } else { "{}" }
     );
     Script::read("plan.py", fill(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::job::Job;
-use crate::scripts::{SETTINGS, Script, assign, assign_list, concat, enter, fill};
+use crate::scripts::{SETTINGS, Script, assign, assign_list, assign_programs, concat, enter, fill};
 
 /// The scripts for this machine alone.
 pub fn scripts(job: &Job) -> Vec<Script> {
@@ -34,7 +34,7 @@ pub fn with_commands(job: &Job, workers: u64, mut scripts: Vec<Script>) -> Vec<S
 fn worker(job: &Job) -> Script {
     let settings = concat(&[
         &enter(job),
-        &assign("bin", &job.bin),
+        &assign_programs(job),
         &assign("workers", job.size.workers.to_string()),
         &assign("engines", job.size.engines.to_string()),
         &assign("threads", job.size.threads.to_string()),
@@ -47,6 +47,6 @@ fn worker(job: &Job) -> Script {
 /// The script that starts it all, so many processes at a time.
 pub fn submit(job: &Job, workers: u64, template: &str) -> Script {
     let workers = assign("workers", workers.to_string());
-    let settings = concat(&[&enter(job), &assign("bin", &job.bin), &workers]);
+    let settings = concat(&[&enter(job), &assign_programs(job), &workers]);
     Script::called("submit", fill(template, &[(SETTINGS, &settings)]))
 }

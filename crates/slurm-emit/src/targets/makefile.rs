@@ -48,6 +48,7 @@ pub fn scripts(job: &Job, plan: &Plan) -> Vec<Script> {
          # line holds.\nsummaries/%.jsonl:\n\t$(file >summaries/$*.list,$^)xargs cat < summaries/$*.list | "
             .as_ref(),
         &program("gather"),
+        job.allow_missing_argument().map_or("", |_| " --allow-missing").as_ref(),
         " > $@ 2>> logs/$*.log\n\n".as_ref(),
     ]);
     for (scan, ids) in &scans {

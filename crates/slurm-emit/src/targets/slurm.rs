@@ -11,7 +11,7 @@ use crate::directive;
 use crate::gpus::Gpus;
 use crate::header;
 use crate::job::Job;
-use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, concat, enter, fill};
+use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, concat, enter, fill};
 
 /// The scripts for a plan of so many batches. The last one is `submit`: where it is, all is.
 ///
@@ -21,7 +21,7 @@ pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
     let extra = &job.site.directive;
     let array = directive::lines(&header::of_array(job, batches)?, extra)?;
     let gather = directive::lines(&header::of_gather(job)?, extra)?;
-    let bin = assign("bin", &job.bin);
+    let bin = assign_programs(job);
     let node_bin = concat(&[&bin, &bins_by_partition(job)]);
     let setup = job.setup_lines();
     let programs = concat(&[

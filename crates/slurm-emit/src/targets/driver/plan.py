@@ -41,7 +41,7 @@ class Results:
         name = f"driver.{os.environ.get('JOB', os.getpid())}.{int(time.time())}.jsonl"
         self.out = open("results/" + name, "wb")
         with open("summaries/" + name, "wb") as finals:
-            self.gather = subprocess.Popen([BIN + "/gather", "--complete-only"], stdin=subprocess.PIPE, stdout=finals)
+            self.gather = subprocess.Popen([BIN + "/gather", *GATHER_ARGUMENTS, "--complete-only"], stdin=subprocess.PIPE, stdout=finals)
         return self
 
     def add(self, lines):
@@ -62,6 +62,7 @@ class Results:
 def judge():
     """Puts together what is integrated, and judges the whole: the status of the driver."""
     with open(".summary.jsonl", "wb") as out:
-        judged = subprocess.run([BIN + "/gather", "--plan", "plan.jsonl"], stdin=subprocess.DEVNULL, stdout=out)
+        command = [BIN + "/gather", *GATHER_ARGUMENTS, "--plan", "plan.jsonl"]
+        judged = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out)
     os.replace(".summary.jsonl", "summary.jsonl")
     return judged.returncode
