@@ -8,5 +8,6 @@ mod crowd;
 #[allow(dead_code, reason = "the pipe's tests use the rest of it")]
 #[path = "../pipe/site.rs"]
 mod site;
+mod statuses;
 mod unions;
 mod viewers;

@@ -40,7 +40,10 @@ fn a_missing_lima_file_is_nan_rows_that_were_known_before() {
     let expected: Vec<bool> = (0..24).map(|frame| (7..14).contains(&frame)).collect();
     assert_eq!(nan, expected);
     assert!(status.iter().zip(&expected).all(|(&status, &lost)| status == if lost { 2 } else { 0 }), "{status:?}");
-    assert_eq!(gathered.status, 0, "what scan-find knew is no failure: {}", gathered.stderr);
+    assert_eq!(gathered.status, 1, "what scan-find knew is a loss all the same: {}", gathered.stderr);
+    let summary = &gathered.records("summary")[0];
+    assert_eq!((&summary["complete"], &summary["up_to_date"]), (&false.into(), &true.into()), "{summary}");
+    assert!(site.parts("out").is_empty(), "no rerun adds anything: the final answers for all frames");
 }
 
 #[test]
@@ -76,12 +79,21 @@ fn an_aborted_scan_keeps_its_frames() {
     let summary = &gathered.records("summary")[0];
     let integrated = summary["integrated"].as_u64().unwrap();
     assert!(integrated == 12 && gathered.status == 0, "{summary} {}", gathered.stderr);
+    let words = ["complete", "up_to_date", "scan_state"].map(|word| summary[word].to_string());
+    assert_eq!(words, ["false", "true", "\"aborted\""]);
+    let never_taken = summary["missing"][0].to_string();
+    assert_eq!(
+        never_taken,
+        r#"{"range":[[12,24]],"kind":"never_taken","reason":"never taken: the scan ended by USER_ABORT"}"#
+    );
 }
 
 #[test]
-fn strict_makes_a_known_absence_a_failure() {
+fn a_known_absence_is_a_failure_unless_it_is_allowed() {
     let site = with(Defect::MissingFile);
-    assert_eq!(run("ai-integrate", &["--strict"], &site.plan("out", &[])).status, 1);
+    let status = |flags: &[&str]| run("ai-integrate", flags, &site.plan("out", &[])).status;
+    assert_eq!([status(&[]), status(&["--strict"]), status(&["--allow-missing", "--strict"])], [1; 3]);
+    assert_eq!([status(&["--allow-missing"]), status(&["--strict", "--allow-missing"])], [0; 2]);
 }
 
 #[test]
@@ -156,7 +168,10 @@ fn a_monitor_that_is_zero_or_missing_is_nan_with_that_reason() {
     (values[3], values[5]) = (0.0, f64::NAN);
     counter.write_raw(&values).unwrap();
     drop((counter, master));
-    let gathered = site.process("out", &["--monitor", "monitor", "--monitor-reference", "mean"], &[]);
+    let flags = ["--monitor", "monitor", "--monitor-reference", "mean"];
+    let integrated = run("ai-integrate", NOTHING, &site.plan("out", &flags));
+    let gathered = run("gather", NOTHING, &integrated.stdout);
+    assert_eq!((integrated.status, gathered.status), (1, 1), "frames that should have a pattern have none");
     let (nan, status) = rows(&gathered);
     for frame in 0..24 {
         assert_eq!(
@@ -165,8 +180,8 @@ fn a_monitor_that_is_zero_or_missing_is_nan_with_that_reason() {
             "{frame}"
         );
     }
-    let rerun =
-        run("ai-integrate", NOTHING, &site.plan("out", &["--monitor", "monitor", "--monitor-reference", "mean"]));
+    assert_eq!(run("gather", &["--allow-missing"], &integrated.stdout).status, 0);
+    let rerun = run("ai-integrate", NOTHING, &site.plan("out", &flags));
     assert_eq!(rerun.good().records("result")[0]["skipped"], true, "the scan has ended: it will have no other monitor");
     let unknown = run("ai-integrate", NOTHING, &site.plan("other", &["--monitor", "mondio"]));
     assert_eq!(unknown.status, 1);

@@ -55,9 +55,9 @@ pub struct Args {
     #[arg(long)]
     pub force: bool,
 
-    /// Status 1 for frames that scan-find knew to be absent, too
-    #[arg(long)]
-    pub strict: bool,
+    /// Status 1 for frames that scan-find knew to be absent: the default, and the contrary of --allow-missing
+    #[arg(long, overrides_with = "allow_missing")]
+    strict: bool,
 
     /// Integrate N frames of each task on the processor, too; a device that differs is used no more
     #[arg(long, value_name = "N", default_value = "0")]

@@ -58,7 +58,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     filter.drain_on_term();
     filter.flush_each();
-    let input = Mutex::new(Input::open(&args.inputs)?);
+    let input = Mutex::new(Input::open(&args.inputs)?.expecting("task"));
     // One beyond the end of the clock never comes.
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
@@ -78,7 +78,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let drain = Drain::default();
     let settle = |task: Integrated| {
         let _bug = HaltOnPanic(filter);
-        let progress = task.settle(filter, runner.index(), args.strict).inspect_err(|stop| filter.halt(stop))?;
+        let progress = task.settle(filter, runner.index()).inspect_err(|stop| filter.halt(stop))?;
         drain.note(progress);
         Ok(())
     };

@@ -45,18 +45,17 @@ impl Integrated {
         self.parts.iter().any(Option::is_some)
     }
 
-    /// Finishes the parts, tells `index` of them, and emits what was lost and the results, one a recipe. With `strict`, frames that are known to be
-    /// absent are a failure.
+    /// Finishes the parts, tells `index` of them, and emits what was lost and the results, one a recipe. Frames that should
+    /// have a pattern and have none are a failure, whoever noticed it first.
     ///
     /// # Errors
     /// A part can't be written; what [`Filter::emit`] says.
-    pub fn settle(mut self, filter: &Filter, index: &Index, strict: bool) -> Result<Progress, Stop> {
+    pub fn settle(mut self, filter: &Filter, index: &Index) -> Result<Progress, Stop> {
         let digests = self.finish_parts(index)?;
         let first = &self.jobs[0];
         self.tally.tell(filter, &first.task)?;
-        if strict && !first.absent.is_empty() {
-            filter.mark_failed();
-        }
+        let without_monitor = self.tally.lacks_monitors().then_some(AbsentKind::NoMonitor);
+        filter.mark_losses(first.absent.iter().map(|absent| absent.kind).chain(without_monitor));
         let todo: Vec<Spans> = self.jobs.iter().map(|job| job.todo.clone()).collect();
         let orphans = tell_orphans(filter, &first.task, self.windows.orphans(&todo))?;
         let progress = Progress { some: self.tally.has_done(), cut_short: self.tally.frames() < self.windows.frames() };

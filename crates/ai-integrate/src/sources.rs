@@ -37,13 +37,15 @@ impl Loss {
         Self { status: Status::Corrupt, why: why.to_string(), retryable: false }
     }
 
-    /// Bytes that can't be had. Where it was the system that did not give them, it may do so later; the
-    /// rest is of the file.
+    /// Bytes that can't be had. Where it was the system that did not give them, it may do so later: the file is not there
+    /// any more, or could not be looked at. The rest is of the file.
     pub fn unread(reason: &io::Error, why: &impl Display) -> Self {
-        match reason.raw_os_error() {
-            Some(_) => Self { status: Status::FileMissing, why: why.to_string(), retryable: true },
-            None => Self::corrupt(why),
-        }
+        let status = match (reason.raw_os_error(), reason.kind()) {
+            (None, _) => return Self::corrupt(why),
+            (_, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Status::FileMissing,
+            _ => Status::Unreadable,
+        };
+        Self { status, why: why.to_string(), retryable: true }
     }
 }
 

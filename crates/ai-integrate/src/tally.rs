@@ -31,6 +31,8 @@ pub struct Tally {
     pub ahead_bytes: u64,
     /// By recipe, frames that a device integrated, and bytes that were sent to it.
     by_device: Vec<(usize, u64)>,
+    /// Whether a frame has sums, and a monitor that gives it no pattern.
+    lacks_monitors: bool,
     /// Why the device was left.
     pub trouble: Option<DeviceError>,
     /// Where the time went.
@@ -69,6 +71,7 @@ impl Tally {
         self.trouble = self.trouble.take().or(window.trouble);
         for (recipe, row) in window.rows.iter().filter(|(_, row)| row.has_sums()) {
             self.done[*recipe].push(row.frame);
+            self.lacks_monitors |= row.status != Status::Ok;
         }
         for (frame, source, Loss { status, why, retryable }) in window.losses {
             let lost = self.losses.entry((source, status)).or_insert(Lost { frames: Vec::new(), why, retryable });
@@ -107,6 +110,11 @@ impl Tally {
             frames => format!(", {frames} of them put together from pieces (slower: a chunk is no frame)"),
         };
         format!("{isa}: {}{pieces}", self.ways)
+    }
+
+    /// Returns whether a frame has sums, and a monitor that gives it no pattern.
+    pub fn lacks_monitors(&self) -> bool {
+        self.lacks_monitors
     }
 
     /// Whether any frame has sums.

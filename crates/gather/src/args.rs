@@ -37,7 +37,8 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
     pub task_bytes: Option<u64>,
 
-    /// Leave scans that are not complete alone, without a summary and without status 1
+    /// Leave a scan alone, without a summary and without status 1, until it is over and all of its frames that are there
+    /// are integrated
     #[arg(long)]
     pub complete_only: bool,
 
@@ -59,7 +60,7 @@ pub struct Form {
     #[arg(long, value_name = "HOW", default_value = "copy")]
     pub layout: Layout,
 
-    /// Keep the parts of complete finals
+    /// Keep the parts of finals that no longer need them
     #[arg(long)]
     pub keep_parts: bool,
 

@@ -44,7 +44,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     let mut worker = Worker::new(&args, filter);
     if reads_results(&args) {
-        let mut input = Input::open(&args.inputs)?;
+        let mut input = Input::open(&args.inputs)?.expecting("result");
         if args.inputs.iter().all(|path| path == Path::new("-")) {
             filter.leave_line_to_stdin();
         }

@@ -8,7 +8,7 @@ use manners::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Scope, Target, Watch};
 use patterns::report::Report;
 use patterns::{export, part, plot};
-use records::{Extra, Fail, RawPath, Record, Summary};
+use records::{Extra, Fail, RawPath, Record, Spans, Summary};
 use serde_json::Value;
 
 use crate::args::Args;
@@ -90,7 +90,7 @@ impl<'a> Worker<'a> {
     fn unite(&mut self, members: &[Target], name: &str, scope: Scope) -> Result<bool, Stop> {
         match finals::unite(members, name, scope, &self.args.options(), &Progress(self.filter)) {
             Ok((target, built)) => {
-                let is_done = built.layout.is_some() && built.complete;
+                let is_done = built.layout.is_some() && built.up_to_date;
                 self.answer(&Group::of(target), built).map(|()| is_done)
             }
             Err(error) => self.refuse(&Group::of(members[0].clone()), &error).map(|()| false),
@@ -102,12 +102,14 @@ impl<'a> Worker<'a> {
         let (target, filter) = (&group.target, self.filter);
         built.warnings.iter().for_each(|why| filter.warn(why));
         if built.layout.is_none() && self.args.complete_only {
-            filter.note(1, || format!("{}: not complete yet, left alone", target.path().display()));
+            filter.note(1, || {
+                format!("{}: not all integrated yet, or the scan is running: left alone", target.path().display())
+            });
             return Ok(());
         }
-        let unsettled =
-            group.required.as_ref().map_or(built.unsettled.clone(), |required| built.unsettled.and(required));
-        if !unsettled.is_empty() {
+        let all = Spans::all(built.frames);
+        let required = group.required.as_ref().unwrap_or(&all);
+        if !built.failures(required, self.args.common.allow_missing).is_empty() {
             filter.mark_failed();
         }
         self.tell(target.path().as_path(), &built);
@@ -231,12 +233,12 @@ fn summary(group: &Group, built: Built, extra: Extra) -> Summary {
         detector: scan.detector.clone(),
         recipe_digest: target.task().recipe_digest.clone(),
         final_file: target.path().into(),
-        frames: target.frames(),
+        frames: built.frames,
         integrated: built.integrated.count(),
         missing: built.missing,
         complete: built.complete,
-        up_to_date: built.complete,
-        scan_state: scan.scan_state(),
+        up_to_date: built.up_to_date,
+        scan_state: built.scan_state,
         data_digest: built.data_digest,
         seconds: group.seconds,
         extra,

@@ -9,7 +9,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use manners::atomic;
-use records::{Spans, Summary};
+use records::{ScanState, Spans, Summary};
 
 use crate::finals::{Final, iso8601};
 use crate::plot;
@@ -32,7 +32,10 @@ pub struct Report {
     scans: usize,
     frames: u64,
     integrated: u64,
+    /// Finals to which integrating again may add something.
     unsettled: usize,
+    /// Other finals that lack frames which they should have.
+    lossy: usize,
 }
 
 impl Report {
@@ -41,10 +44,19 @@ impl Report {
         self.scans += 1;
         self.frames += summary.frames;
         self.integrated += summary.integrated;
-        self.unsettled += usize::from(!summary.complete);
+        let lost: u64 =
+            summary.missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| absent.range.count()).sum();
+        self.unsettled += usize::from(!summary.up_to_date);
+        self.lossy += usize::from(summary.up_to_date && lost > 0);
         let name = escape(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
         let missing = summary.frames - summary.integrated;
-        let verdict = if summary.complete { "<td class=good>complete" } else { "<td class=bad>incomplete" };
+        let verdict = match (summary.complete, summary.up_to_date, summary.scan_state) {
+            (true, ..) => "<td class=good>complete".to_owned(),
+            (_, false, _) => "<td class=bad>incomplete".to_owned(),
+            _ if lost > 0 => format!("<td class=bad>{lost} lost"),
+            (.., ScanState::Running) => "<td>running, up to date".to_owned(),
+            _ => "<td>ended early, up to date".to_owned(),
+        };
         let number = self.scans;
         let _ = writeln!(
             self.rows,
@@ -64,7 +76,7 @@ impl Report {
         }
     }
 
-    /// Adds what could not be gathered.
+    /// Adds what failed, here or in a filter before.
     pub fn add_failure(&mut self, about: &str, why: &str) {
         let _ = writeln!(self.failures, "<tr><td><code>{}</code></td><td>{}</td></tr>", escape(about), escape(why));
     }
@@ -80,10 +92,15 @@ impl Report {
 
     fn page(&self) -> String {
         let (scans, frames, integrated) = (self.scans, self.frames, self.integrated);
-        let lost = match (self.unsettled, self.failures.is_empty()) {
-            (0, true) => "<span class=good>Nothing is left to do.</span>".to_owned(),
-            (0, false) => "<span class=bad>Some could not be gathered.</span>".to_owned(),
-            (some, _) => format!("<span class=bad>{some} incomplete.</span>"),
+        let troubles = [
+            (self.unsettled > 0).then(|| format!("{} incomplete.", self.unsettled)),
+            (self.lossy > 0).then(|| format!("{} with frames that are lost.", self.lossy)),
+            (!self.failures.is_empty()).then(|| "Some inputs failed.".to_owned()),
+        ];
+        let troubles: Vec<String> = troubles.into_iter().flatten().collect();
+        let lost = match troubles.is_empty() {
+            true => "<span class=good>Nothing is left to do.</span>".to_owned(),
+            false => format!("<span class=bad>{}</span>", troubles.join(" ")),
         };
         let time = iso8601(std::time::SystemTime::now());
         let failures = match self.failures.as_str() {
@@ -202,7 +219,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::{Absent, Span};
+    use records::{Absent, AbsentKind, Span};
 
     #[test]
     fn frames_are_told_as_a_person_would() {
@@ -230,5 +247,43 @@ mod tests {
         assert!(page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("<script"), "{page}");
         assert!(page.contains("<td class=n>2</td><td>file &lt;missing&gt;</td><td>3 to 4</td>"), "{page}");
         assert!(page.contains("1 incomplete.") && page.contains("not &lt;a&gt; file"), "{page}");
+    }
+
+    #[test]
+    fn only_what_is_whole_is_green() {
+        let page = |complete: bool, up_to_date: bool, scan_state: ScanState, kind: Option<AbsentKind>| {
+            let missing = |kind| Absent { range: Spans::all(20), kind, reason: "gone".to_owned() };
+            let missing: Vec<Absent> = kind.map(missing).into_iter().collect();
+            let mut report = Report::default();
+            report.add(
+                &Summary {
+                    frames: 30,
+                    integrated: 10,
+                    missing,
+                    complete,
+                    up_to_date,
+                    scan_state,
+                    ..Summary::default()
+                },
+                None,
+            );
+            report.page()
+        };
+        let has_good = |page: &str| page.contains("<td class=good>");
+        let left = "Nothing is left to do.";
+        let whole = page(true, true, ScanState::Ended, None);
+        assert!(has_good(&whole) && whole.contains(left), "{whole}");
+        let lost = page(false, true, ScanState::Ended, Some(AbsentKind::Missing));
+        assert!(!has_good(&lost) && lost.contains("<td class=bad>20 lost") && !lost.contains(left), "{lost}");
+        let unreadable = page(false, false, ScanState::Ended, Some(AbsentKind::Unreadable));
+        assert!(!has_good(&unreadable) && unreadable.contains("<td class=bad>incomplete"), "{unreadable}");
+        for (state, word) in [(ScanState::Aborted, "ended early"), (ScanState::Running, "running")] {
+            let early = page(false, true, state, Some(AbsentKind::NeverTaken));
+            assert!(!has_good(&early) && early.contains(&format!("<td>{word}, up to date")), "{early}");
+            assert!(early.contains(left), "{early}");
+        }
+        let mut failed = Report::default();
+        failed.add_failure("scan-find: a.h5", "EIO");
+        assert!(!failed.page().contains(left));
     }
 }

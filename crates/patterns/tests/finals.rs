@@ -321,7 +321,8 @@ fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
     };
     let running = scan(20, false, None);
     write_range(out.path(), &running, &recipe, 0, 20);
-    assert!(build(out.path(), &running, &recipe, Options { keep_parts: true, ..Options::default() }).complete);
+    let kept = build(out.path(), &running, &recipe, Options { keep_parts: true, ..Options::default() });
+    assert_eq!((kept.complete, kept.up_to_date, kept.is_settled()), (false, true, false), "the scan is running");
     let built = build(out.path(), &scan(30, true, acquisition(30, |_| 7).end_time), &recipe, Options::default());
     assert!(!built.complete);
     assert_eq!((built.unsettled, built.missing[0].reason.as_str()), (Span::new(20, 30).into(), "not integrated"));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hdf5::Group;
 use manners::atomic::{self, AtomicFile};
+use records::ScanState;
 
 use super::merge::{Frames, Merge};
 use super::options::go_on;
@@ -117,16 +118,17 @@ impl<'a> Attempt<'a> {
         if let Some(existing) = self.existing.as_ref().filter(|existing| self.is_current(existing, &supply)) {
             (built.found, built.layout) = (true, Some(existing.layout));
             built.data_digest.clone_from(&existing.data_digest);
-        } else if built.complete || self.options.want == Want::Partial {
+        } else if built.is_settled() || self.options.want == Want::Partial {
             let layout = self.layout(&supply);
             self.check_sums(&supply, &finish)?;
             built.data_digest = self.write(&recipe, &shared, finish, &supply, layout)?;
             built.layout = Some(layout);
         }
-        let scan_is_over = finish.is_framewise() || self.options.keep_sums || self.target.task().acquisition.complete;
+        // The final then answers for all frames, and the monitor's mean changes no more.
+        let needs_no_sums = finish.is_framewise() || self.options.keep_sums || built.scan_state != ScanState::Running;
         if built.layout.is_some_and(Layout::holds_patterns)
-            && built.complete
-            && scan_is_over
+            && built.up_to_date
+            && needs_no_sums
             && !self.options.keep_parts
         {
             self.remove_parts()?;

@@ -1,6 +1,6 @@
 //! What became of a final.
 
-use records::{Absent, Spans};
+use records::{Absent, ScanState, Spans};
 
 use super::supply::Supply;
 use super::{Layout, Target};
@@ -13,8 +13,14 @@ pub struct Built {
     pub layout: Option<Layout>,
     /// Whether it was there already, and nothing was written.
     pub found: bool,
-    /// Whether every frame that exists is integrated.
+    /// Whether every frame that the scan has, or while it runs is to have, has a pattern.
     pub complete: bool,
+    /// Whether integrating again would add nothing: every frame whose data was there is dealt with.
+    pub up_to_date: bool,
+    /// How many frames the scan has.
+    pub frames: u64,
+    /// How far the scan itself got.
+    pub scan_state: ScanState,
     /// The frames that a further integration may yet give.
     pub unsettled: Spans,
     /// The frames with a pattern.
@@ -33,31 +39,51 @@ impl Built {
         let unsettled = Status::ALL.into_iter().filter(|status| !status.is_settled());
         let unsettled: Spans = unsettled.flat_map(|status| supply.frames_of(status).as_slice().to_vec()).collect();
         let unsettled = unsettled.sorted();
+        let integrated = supply.frames_of(Status::Ok);
+        let (frames, scan_state) = (target.frames(), target.task().acquisition.scan_state());
         Self {
-            complete: unsettled.is_empty(),
+            complete: scan_state != ScanState::Running && integrated.count() == frames,
+            up_to_date: unsettled.is_empty(),
+            frames,
+            scan_state,
             unsettled,
-            integrated: supply.frames_of(Status::Ok),
+            integrated,
             missing: missing(target, supply),
             ..Self::default()
         }
+    }
+
+    /// Returns whether there is nothing to wait for: all that there is has been integrated, and no frame is to come.
+    pub fn is_settled(&self) -> bool {
+        self.up_to_date && self.scan_state != ScanState::Running
+    }
+
+    /// Returns the frames of `range` whose lack makes status 1 of gather: those that integrating again may give, and those
+    /// that are lost for good, unless `allows_missing` has it that this is known.
+    pub fn failures(&self, range: &Spans, allows_missing: bool) -> Spans {
+        let failures = self.missing.iter().filter(|absent| absent.kind.is_failure(allows_missing));
+        let lost = failures.map(|absent| &absent.range).chain([&self.unsettled]);
+        lost.flat_map(|lost| lost.as_slice().iter().copied()).collect::<Spans>().and(range)
     }
 }
 
 /// The frames without a pattern, and why.
 fn missing(target: &Target, supply: &Supply) -> Vec<Absent> {
     let mut missing = Vec::new();
-    let mut unexplained = supply.frames_of(Status::Absent);
+    let mut unexplained: Vec<(Status, Spans)> = Status::ALL
+        .into_iter()
+        .filter(|status| *status != Status::Ok)
+        .map(|status| (status, supply.frames_of(status)))
+        .collect();
+    // The scan record says more than a status does.
     for Absent { range, kind, reason } in target.absent() {
-        let range = range.and(&unexplained);
-        if !range.is_empty() {
-            unexplained = unexplained.minus(&range);
-            missing.push(Absent { range, kind, reason });
+        let status = Status::from_absent_kind(kind);
+        for (_, frames) in unexplained.iter_mut().filter(|(of, _)| *of == status) {
+            missing.push(Absent { range: range.and(frames), kind, reason: reason.clone() });
+            *frames = frames.minus(&range);
         }
     }
-    missing.push(Status::Absent.absent(unexplained));
-    for status in Status::ALL.into_iter().filter(|status| !matches!(status, Status::Ok | Status::Absent)) {
-        missing.push(status.absent(supply.frames_of(status)));
-    }
+    missing.extend(unexplained.into_iter().map(|(status, frames)| status.absent(frames)));
     missing.retain(|absent| !absent.range.is_empty());
     missing
 }

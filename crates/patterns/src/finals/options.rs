@@ -8,7 +8,7 @@ pub enum Want {
     /// Always; what is missing is marked.
     #[default]
     Partial,
-    /// When every frame that exists is integrated.
+    /// When the scan is over and every frame whose data is there is integrated.
     Complete,
 }
 

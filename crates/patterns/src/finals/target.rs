@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use records::{Absent, Digest, Spans, Task};
+use records::{Absent, Digest, ScanState, Spans, Task};
 
 use super::Error;
 use crate::stamp::Stamps;
@@ -67,7 +67,7 @@ impl Target {
     fn weigh(&mut self, task: &Task) {
         let knows = |task: &Task| {
             let scan = &task.acquisition;
-            (scan.frames, scan.complete, scan.end_time.is_some())
+            (scan.frames, scan.complete, scan.scan_state() != ScanState::Running)
         };
         match knows(task).cmp(&knows(&self.task)) {
             Ordering::Less => (),

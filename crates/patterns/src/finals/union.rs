@@ -16,7 +16,7 @@ use std::sync::Arc;
 use geometry::{Detector, Poni, View};
 use hdf5::Group;
 use recipe::Recipe;
-use records::{Acquisition, Digest, Task};
+use records::{Acquisition, Digest, ScanState, Task};
 
 use super::build::{Attempt, store};
 use super::merge::{Frames, Merge, Merged};
@@ -88,7 +88,7 @@ pub fn unite(
         Err(error @ Error::Foreign { .. }) => return Err(error),
         _ => (),
     }
-    if options.want == Want::Complete && !built.complete {
+    if options.want == Want::Complete && !built.is_settled() {
         return Ok((target, Built { layout: None, ..built }));
     }
     members.iter().try_for_each(Member::check_sums)?;
@@ -273,11 +273,18 @@ impl<'a> Union<'a> {
         let scan = identity("union", &|task| task.scan.clone()).short();
         let recipe_digest = identity("union", &|task| task.recipe_digest.clone()).full();
         let complete = self.members.iter().all(|member| member.scan().complete);
+        // It got as far as the member that got least far, and lacks what any of them lacks.
+        let least = self.members.iter().map(Member::scan).min_by_key(|scan| progress(scan.scan_state()));
+        let least = least.unwrap_or(first.scan());
+        let absent = self.members.iter().flat_map(|member| member.attempt.target.absent()).collect();
         let mut acquisition = Acquisition {
             detector: name.to_owned(),
             sources: Vec::new(),
-            absent: Vec::new(),
+            absent,
             complete,
+            start_time: least.start_time.clone(),
+            end_time: least.end_time.clone(),
+            end_reason: least.end_reason.clone(),
             ..first.scan().clone()
         };
         if scope == Scope::Scans {
@@ -335,6 +342,16 @@ impl Frames for United<'_> {
 
     fn shared_weights(&self) -> &Weights {
         &self.union.shared.weights
+    }
+}
+
+/// The order in which scans are further than others.
+fn progress(state: ScanState) -> u8 {
+    match state {
+        ScanState::Running => 0,
+        ScanState::Aborted => 1,
+        ScanState::Unknown => 2,
+        ScanState::Ended => 3,
     }
 }
 
