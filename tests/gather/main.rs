@@ -5,6 +5,7 @@
 mod answers;
 mod company;
 mod crowd;
+mod errors;
 #[allow(dead_code, reason = "the pipe's tests use the rest of it")]
 #[path = "../pipe/site.rs"]
 mod site;

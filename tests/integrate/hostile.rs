@@ -84,7 +84,10 @@ fn rows_beyond_the_file_and_frames_beyond_the_scan_are_told_once() {
     assert_eq!(beyond.records("result")[0]["done"], json!([[7, 24]]));
     let orphans = run("ai-integrate", NOTHING, &with(&tasks, "/range", json!([[20, 30]])));
     assert!(orphans.stderr.contains("frames [[24,30]]: no source"), "{}", orphans.stderr);
-    assert_eq!(orphans.records("result")[0]["missing"], json!([{"range": [[24, 30]], "reason": "no source"}]));
+    assert_eq!(
+        orphans.records("result")[0]["missing"],
+        json!([{"range": [[24, 30]], "kind": "missing", "reason": "no source"}])
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -19,6 +20,8 @@ pub struct Method {
     pub recipe: Recipe,
     kind: Kind,
     integrator: OnceLock<Result<Arc<Integrator>, Refusal>>,
+    /// Whether advice on its first frame was given.
+    pub advised: AtomicBool,
 }
 
 /// Rows, columns and type of frames, and what was done to them.
@@ -48,7 +51,8 @@ impl Methods {
             Refusal { why: why.to_string(), retryable }
         };
         let load = || Recipe::load(&task.recipe, &task.recipe_digest).map_err(refused);
-        let method = |recipe| Arc::new(Method { recipe, kind, integrator: OnceLock::new() });
+        let method =
+            |recipe| Arc::new(Method { recipe, kind, integrator: OnceLock::new(), advised: AtomicBool::new(false) });
         slot.get_or_init(|| load().map(method)).clone()
     }
 }

@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use integrator::Integrator;
 use manners::Filter;
 use patterns::coverage::Index;
 use patterns::part::{self, PartHead, PartWriter};
-use patterns::{Axes, Axis, Shared, Weights};
+use patterns::{Axes, Axis, Row, Shared, Weights};
 use records::{Absent, RawPath, Spans, Task};
 
+use crate::advice;
 use crate::args::Args;
 use crate::cache::Cache;
 use crate::engine::{Method, Methods};
@@ -65,6 +67,17 @@ impl Job {
             }
         };
         Ok(Self { task: task.clone(), absent, covered, todo, means, method })
+    }
+
+    /// Warns of a recipe that does not suit the frame, the first that is integrated by it in this run.
+    pub fn advise(&self, row: &Row, filter: &Filter) {
+        let Some(means) = self.means.as_ref().filter(|_| row.has_sums() && !self.method.advised.load(Relaxed)) else {
+            return;
+        };
+        if !self.method.advised.swap(true, Relaxed) {
+            let shared = shared(&means.integrator).weights;
+            advice::on_frame(&self.method.recipe, row, &shared).iter().for_each(|why| filter.warn(why));
+        }
     }
 
     /// A part for the frames that are to be integrated now.

@@ -5,6 +5,7 @@
 //! next task's frames are integrated.
 
 mod aboard;
+mod advice;
 mod ahead;
 mod args;
 mod cache;

@@ -146,6 +146,7 @@ impl<'a> Runner<'a> {
             window.warnings.iter().for_each(|warning| self.filter.warn(warning));
             for (recipe, row) in &window.rows {
                 let part = parts[*recipe].as_mut().expect("a recipe with frames to do has a part");
+                jobs[*recipe].advise(row, self.filter);
                 part.append(row).map_err(cannot_write)?;
             }
             self.filter.progress().advance(window.frames as u64);

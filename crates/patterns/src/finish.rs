@@ -4,12 +4,13 @@
 //!
 //! > intensity = S / (W g), sem = √V / (W g), std = √(V / W₂) / g
 //!
-//! in f64, rounded to f32 once. The error is the standard error of the mean (sem), or where the recipe says so the
+//! in f64, rounded to f32 once; V is the sum of the pixels' variances, or what the recipe makes of it ([`crate::variance`]). The error is the standard error of the mean (sem), or where the recipe says so the
 //! standard deviation of a pixel (std). A bin without pixels
 //! (`W = 0`) holds what the recipe says of empty bins. Every NaN that is written has one bit pattern.
 
 use recipe::{Deviation, Empty, ErrorModel, Recipe};
 
+use crate::variance::VarianceRule;
 use crate::{Row, Status, Weights};
 
 /// The one NaN of f32 datasets.
@@ -32,6 +33,7 @@ pub struct Finish {
     empty: Empty,
     errors: bool,
     deviation: Deviation,
+    variances: VarianceRule,
 }
 
 /// What the monitors' product is divided by.
@@ -66,6 +68,7 @@ impl Finish {
             empty: recipe.empty,
             errors: recipe.error_model != ErrorModel::No,
             deviation: recipe.error,
+            variances: VarianceRule::new(recipe),
         }
     }
 
@@ -107,14 +110,32 @@ impl Finish {
         (scale.is_finite() && scale > 0.0).then_some(scale)
     }
 
-    /// Intensity and, with an error model, error of a frame with these weights; `None` where it has
-    /// no pattern, or a monitor that gives it none.
-    pub fn pattern(&self, row: &Row, weights: &Weights, reference: f64) -> Option<Pattern> {
+    /// Returns intensity and, with an error model, error of a frame; `None` where it has no pattern, or a monitor that
+    /// gives it none. `shared` are the weights of frames without weights of their own.
+    pub fn pattern(&self, row: &Row, shared: &Weights, reference: f64) -> Option<Pattern> {
+        let weights = row.exception.as_ref().unwrap_or(shared);
         let scale = self.scale(row.monitor, reference).filter(|_| row.status == Status::Ok && row.has_sums())?;
         let single = |values: Vec<f64>| values.into_iter().map(to_f32).collect();
         let intensity = single(self.quotients(&row.signal, &weights.norm, scale, |sum| sum));
-        let error = |variance: &Vec<f64>| single(self.deviations(variance, &weights.norm, &weights.norm_sq, scale));
-        Some((intensity, row.variance.as_ref().map(error)))
+        let variance = self.variances.of_frame(row, weights, shared);
+        let error = |variance: Vec<f64>| single(self.deviations(&variance, &weights.norm, &weights.norm_sq, scale));
+        Some((intensity, variance.map(error)))
+    }
+
+    /// Returns the same for sums whose variances are already those of their pattern.
+    pub(crate) fn with_variances_as_they_are(self) -> Self {
+        Self { variances: VarianceRule::default(), ..self }
+    }
+
+    /// Returns the rule by which variances of sums become those of patterns.
+    pub(crate) fn variances(&self) -> &VarianceRule {
+        &self.variances
+    }
+
+    /// Returns the share of a frame's variance that is the floor of its pixels, one photon each; `None` where the recipe's
+    /// errors have no such floor.
+    pub fn floor_share(&self, row: &Row, shared: &Weights) -> Option<f64> {
+        self.variances.floor_share(row, row.exception.as_ref().unwrap_or(shared))
     }
 
     /// Whether errors are those of the mean.
@@ -161,7 +182,7 @@ mod tests {
     use super::*;
 
     fn finish(reference: Reference, empty: Empty) -> Finish {
-        Finish { reference, empty, errors: true, deviation: Deviation::Sem }
+        Finish { reference, empty, errors: true, deviation: Deviation::Sem, variances: VarianceRule::default() }
     }
 
     fn row(monitor: f64) -> Row {

@@ -19,6 +19,7 @@ mod status;
 mod stored;
 mod sums;
 mod table;
+mod variance;
 
 pub use axes::{Axes, Axis};
 pub use finish::Finish;

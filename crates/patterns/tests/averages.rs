@@ -8,7 +8,7 @@ use std::path::Path;
 use made::*;
 use patterns::finals::{self, Average, Layout, Options, Pattern};
 use patterns::{Row, Status};
-use recipe::{Empty, ErrorModel, Recipe, Reference};
+use recipe::{Empty, ErrorFloor, ErrorModel, Recipe, Reference};
 use records::{Acquisition, Spans};
 
 fn options(average: &str) -> Options {
@@ -42,7 +42,9 @@ fn norm(row: &Row, bin: usize) -> f64 {
 #[test]
 fn mean_and_sum_come_from_the_sums() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(Reference::Value(100.0)), acquisition(10, |_| 7));
+    // Given variances have no floor, and their sum is the sum of what the parts hold.
+    let recipe = Recipe { error_model: ErrorModel::Variance, ..monitored(Reference::Value(100.0)) };
+    let scan = acquisition(10, |_| 7);
     write_range(out.path(), &scan, &recipe, 0, 10);
     build(out.path(), &scan, &recipe, options("mean"));
     let (average, patterns) = averages(out.path());
@@ -63,7 +65,8 @@ fn mean_and_sum_come_from_the_sums() {
 #[test]
 fn every_range_has_a_pattern_of_the_frames_that_are_there() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (recipe(), acquisition(14, |_| 7));
+    // With the floor by bin one frame's average has the errors of the frame.
+    let (recipe, scan) = (Recipe { error_floor: ErrorFloor::Bin, ..recipe() }, acquisition(14, |_| 7));
     write_mixed(out.path(), &scan, &recipe);
     for layout in [Layout::Copy, Layout::Virtual] {
         build(out.path(), &scan, &recipe, Options { layout, ..options("mean,4") });

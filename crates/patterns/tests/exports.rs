@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use made::*;
 use patterns::export::{self, Format};
 use patterns::finals::Options;
-use recipe::{ErrorModel, Recipe};
+use recipe::{Empty, ErrorModel, Recipe};
 use records::Span;
 
 /// Exports a scan of ten frames.
@@ -52,6 +52,15 @@ fn columns_hold_what_the_average_holds() {
     assert!(dat.starts_with("# == mean of 10 frames, azpipe "), "{dat}");
     assert!(dat.contains("# Distance: 0.1\n") && dat.contains("q (nm^-1)"), "{dat}");
     assert_eq!(dat.lines().filter(|line| !line.starts_with('#')).count(), BINS);
+}
+
+#[test]
+fn empty_bins_are_not_exported_for_refinement_whatever_they_hold() {
+    let out = tempfile::tempdir().unwrap();
+    let zero = Recipe { empty: Empty::Zero, ..recipe() };
+    let xye = text(&exported(out.path(), &zero, Some("mean"), Format::Xye).unwrap()[0]);
+    assert_eq!(xye.lines().count(), BINS - 1, "{xye}");
+    assert!(xye.lines().all(|line| line.split(' ').nth(2).unwrap().parse::<f64>().unwrap() > 0.0), "{xye}");
 }
 
 #[test]

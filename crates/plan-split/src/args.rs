@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{ArgAction, Args as Group, Parser, ValueHint};
 use manners::Common;
 use recipe::{
-    Deviation, Dummy, Empty, ErrorModel, FlatMode, MonitorName, OneOrMany, Quantiles, Reference, Region, Sensor,
-    Settings, SigmaClip, Split,
+    Deviation, Dummy, Empty, ErrorFloor, ErrorModel, FlatMode, MedianError, MonitorName, OneOrMany, Quantiles,
+    Reference, Region, Sensor, Settings, SigmaClip, Split,
 };
 use records::RawPath;
 
@@ -176,6 +176,11 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "sem|std")]
     error: Option<Deviation>,
 
+    /// Which counts have a variance of one photon at the least: each pixel's of each frame (pixel, as pyFAI), each bin's
+    /// (bin), or none. With sparse frames (less than a photon a pixel) `bin` gives the true errors [default: pixel]
+    #[arg(long, value_name = "pixel|bin|none")]
+    error_floor: Option<ErrorFloor>,
+
     /// Drop pixels more than T standard deviations from their bin's mean, at most ROUNDS times [default rounds: 5];
     /// T is never less than Chauvenet's criterion, and chauvenet is it alone
     #[arg(long, value_name = "T[,ROUNDS]")]
@@ -184,6 +189,11 @@ pub struct RecipeFlags {
     /// The mean of the pixels between two percentiles of their bin; 50 is the median
     #[arg(long, value_name = "LOW,HIGH")]
     median: Option<Quantiles>,
+
+    /// Errors of --median: by how much the median scatters (scatter), or those of the pixels between the percentiles
+    /// alone (pyfai) [default: scatter]
+    #[arg(long, value_name = "scatter|pyfai")]
+    median_error: Option<MedianError>,
 
     /// What each frame is divided by: a counter of the scan, exposure-time, a number or file.h5::/path; may be
     /// repeated, for a product
@@ -239,8 +249,10 @@ impl From<RecipeFlags> for Settings {
             error_model: flags.error_model,
             variance: flags.variance.map(RawPath::from),
             error: flags.error,
+            error_floor: flags.error_floor,
             sigma_clip: flags.sigma_clip,
             median: flags.median,
+            median_error: flags.median_error,
             monitor: OneOrMany::given(flags.monitor.into_iter().map(MonitorName::Name).collect()),
             monitor_reference: OneOrMany::given(flags.monitor_reference),
             empty: flags.empty,

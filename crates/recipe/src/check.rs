@@ -1,6 +1,6 @@
 //! What a recipe's values must keep to.
 
-use crate::{Deviation, Error, ErrorModel, Recipe};
+use crate::{Deviation, Error, ErrorFloor, ErrorModel, Recipe};
 
 /// Patterns of more bins than a large detector has pixels take memory and show nothing.
 const MOST_BINS: u64 = 1 << 24;
@@ -79,6 +79,12 @@ impl Recipe {
         }
         if self.error_model == ErrorModel::No && self.error == Deviation::Std {
             return wrong("error", "std without errors; expected an error-model besides no");
+        }
+        if self.error_floor != ErrorFloor::Pixel && !self.error_model.counts_photons() {
+            return wrong(
+                "error-floor",
+                "set beside errors that are not of counts; expected error-model poisson or hybrid",
+            );
         }
         if self.sigma_clip.is_some() && self.median.is_some() {
             return wrong("median", "set beside sigma-clip; expected one of them");

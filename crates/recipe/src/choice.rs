@@ -35,6 +35,13 @@ pub enum ErrorModel {
     Variance,
 }
 
+impl ErrorModel {
+    /// Returns whether the errors of a result are those of counting photons.
+    pub fn counts_photons(self) -> bool {
+        matches!(self, Self::Poisson | Self::Hybrid)
+    }
+}
+
 /// Which measure of spread the errors of a pattern are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Word", into = "String")]
@@ -44,6 +51,30 @@ pub enum Deviation {
     Sem,
     /// The standard deviation of a pixel, √(V / W₂).
     Std,
+}
+
+/// Which sums of counts have a variance of one photon at the least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum ErrorFloor {
+    /// Each pixel of each frame, as in pyFAI: the variance of a pixel is max(counts, 1).
+    #[default]
+    Pixel,
+    /// Each bin: its counts have the variance of one photon at the least.
+    Bin,
+    /// None: a bin without a photon has no error.
+    No,
+}
+
+/// Which errors a mean between quantiles (a median) has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Word", into = "String")]
+pub enum MedianError {
+    /// By how much the median scatters from frame to frame.
+    #[default]
+    Scatter,
+    /// pyFAI's: that of the mean of the few pixels between the quantiles, for a median that of one pixel.
+    PyFai,
 }
 
 /// What stands in a bin that no pixel reaches.
@@ -165,6 +196,14 @@ words!(ErrorModel, "no, poisson, azimuthal, hybrid or variance",
 words!(Deviation, "sem or std",
     text => match text { "sem" => Some(Self::Sem), "std" => Some(Self::Std), _ => None },
     value => match value { Self::Sem => "sem", Self::Std => "std" });
+
+words!(ErrorFloor, "pixel, bin or none",
+    text => match text { "pixel" => Some(Self::Pixel), "bin" => Some(Self::Bin), "none" => Some(Self::No), _ => None },
+    value => match value { Self::Pixel => "pixel", Self::Bin => "bin", Self::No => "none" });
+
+words!(MedianError, "scatter or pyfai",
+    text => match text { "scatter" => Some(Self::Scatter), "pyfai" => Some(Self::PyFai), _ => None },
+    value => match value { Self::Scatter => "scatter", Self::PyFai => "pyfai" });
 
 words!(Empty, "nan or 0",
     text => match text { "nan" | "NaN" => Some(Self::Nan), "0" => Some(Self::Zero), _ => None },

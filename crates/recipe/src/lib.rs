@@ -21,7 +21,7 @@ mod settings;
 mod sheet;
 mod template;
 
-pub use choice::{Deviation, Dummy, Empty, ErrorModel, FlatMode, Reference, Split};
+pub use choice::{Deviation, Dummy, Empty, ErrorFloor, ErrorModel, FlatMode, MedianError, Reference, Split};
 pub use error::Error;
 pub use file::FileRef;
 pub use lists::OneOrMany;

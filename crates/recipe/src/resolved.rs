@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::lists::OneOrMany;
 use crate::settings::is_file;
 use crate::{
-    Deviation, Dummy, Empty, Error, ErrorModel, FileRef, FlatMode, Monitor, Over, Quantiles, Quantity, Reference,
-    Region, Sensor, Settings, SigmaClip, Split, poni,
+    Deviation, Dummy, Empty, Error, ErrorFloor, ErrorModel, FileRef, FlatMode, MedianError, Monitor, Over, Quantiles,
+    Quantity, Reference, Region, Sensor, Settings, SigmaClip, Split, poni,
 };
 
 /// Every setting of an integration. Written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -61,12 +61,18 @@ pub struct Recipe {
     /// What the errors are: of the mean, or of a pixel.
     #[serde(skip_serializing_if = "is_sem", default)]
     pub error: Deviation,
+    /// Which sums of counts have a variance of one photon at the least.
+    #[serde(skip_serializing_if = "is_pixel", default)]
+    pub error_floor: ErrorFloor,
     /// Sigma clipping within each bin; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sigma_clip: Option<SigmaClip>,
     /// The mean between two quantiles within each bin; absent for that of all pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<Quantiles>,
+    /// Which errors the mean between two quantiles has; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub median_error: Option<MedianError>,
     /// The content of bins without pixels.
     pub empty: Empty,
     /// Pixel values that are no measurement.
@@ -153,8 +159,10 @@ impl Recipe {
             solid_angle: settings.solid_angle.unwrap_or(true),
             error_model: settings.error_model.unwrap_or_else(|| default_errors(settings)),
             error: settings.error.unwrap_or_default(),
+            error_floor: settings.error_floor.unwrap_or_default(),
             sigma_clip: settings.sigma_clip,
             median: settings.median,
+            median_error: settings.median.map(|_| settings.median_error.unwrap_or_default()),
             empty: settings.empty.unwrap_or_default(),
             dummy: settings.dummy.unwrap_or_default(),
             valid_min: settings.valid_min,
@@ -188,6 +196,7 @@ impl Recipe {
             Settings { polarization: None, polarization_offset: Some(_), .. } => {
                 return alone("polarization-offset", "a polarization factor");
             }
+            Settings { median: None, median_error: Some(_), .. } => return alone("median-error", "a median"),
             _ => recipe.check()?,
         }
         Ok(recipe)
@@ -338,6 +347,10 @@ fn is_true(value: &bool) -> bool {
 
 fn yes() -> bool {
     true
+}
+
+fn is_pixel(floor: &ErrorFloor) -> bool {
+    *floor == ErrorFloor::Pixel
 }
 
 fn is_sem(error: &Deviation) -> bool {

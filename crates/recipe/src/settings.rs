@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::lists::OneOrMany;
 use crate::monitor::MonitorName;
 use crate::{
-    Deviation, Dummy, Empty, Error, ErrorModel, FlatMode, Quantiles, Reference, Region, Sensor, SigmaClip, Split,
+    Deviation, Dummy, Empty, Error, ErrorFloor, ErrorModel, FlatMode, MedianError, Quantiles, Reference, Region,
+    Sensor, SigmaClip, Split,
 };
 
 /// The table of sections.
@@ -94,10 +95,14 @@ settings! {
     variance: RawPath,
     /// What the errors are: of the mean, or of a pixel.
     error: Deviation,
+    /// Which sums of counts have a variance of one photon at the least.
+    error_floor: ErrorFloor,
     /// Sigma clipping within each bin.
     sigma_clip: SigmaClip,
     /// The mean between two quantiles within each bin.
     median: Quantiles,
+    /// Which errors the mean between two quantiles has.
+    median_error: MedianError,
     /// What each frame is normalized by.
     monitor: OneOrMany<MonitorName>,
     /// What each monitor is divided by.
@@ -214,7 +219,7 @@ mod tests {
     fn every_key_is_known_and_flags_win() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nerror-model='no'\nmonitor='m'\n\
-            variance='v'\nerror='std'\nsigma-clip=5\nmedian=50\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
+            variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
             valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), KEYS.len());
         let file = parse(text).unwrap();

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use crate::finals::{Final, Pattern};
 
-/// Three columns and nothing else; two where there is no error model.
+/// Three columns and nothing else; two where there is no error model. A bin without data, or without an error above zero,
+/// can't be weighted in a refinement, and is left out.
 pub(super) fn xye(of: &Final, pattern: &Pattern) -> String {
     lines(of, pattern, |columns| {
-        columns[1].is_finite().then(|| columns.iter().map(|value| number(*value)).collect::<Vec<_>>().join(" "))
+        let is_measured = columns[1].is_finite() && columns.get(2).is_none_or(|error| *error > 0.0);
+        is_measured.then(|| columns.iter().map(|value| number(*value)).collect::<Vec<_>>().join(" "))
     })
 }
 

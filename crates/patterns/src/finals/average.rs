@@ -9,7 +9,9 @@
 //! | sum | n times the mean | n times its error |
 //! | median | median of S / (W g) | c m / √n, with m the median of √V / (W g) |
 //!
-//! The first two propagate counting errors exactly. The median's factor c is 1 up to two frames, where it is
+//! with V the variance by the counts themselves, no less than one photon's in all frames together ([`crate::variance`]): the
+//! variance that each pixel of each frame has at the least in single patterns would be most of the error of sparse frames.
+//! The first two thus propagate counting errors. The median's factor c is 1 up to two frames, where it is
 //! the mean, and √(π/2) beyond: the limit for normal noise, at most 15 % more than what few frames scatter by
 //! (Kenney and Keeping, *Mathematics of Statistics*, § 7.12). Taking m as a median too keeps one wild frame out of
 //! the error as it is kept out of the value. The median is that of the patterns as they are stored, in f32, so
@@ -22,6 +24,7 @@ use std::str::FromStr;
 
 use super::Error;
 use super::merge::{Frames, Merged};
+use crate::variance::Counted;
 use crate::{Finish, Row, Weights};
 
 /// Bytes that the frames of one median may take at a time; of more, blocks of bins are read in turn.
@@ -113,26 +116,32 @@ pub struct Pattern {
 pub(super) struct Accumulator {
     frames: u64,
     signal: Vec<f64>,
-    variance: Option<Vec<f64>>,
+    variance: Option<Counted>,
     norm: Vec<f64>,
     norm_sq: Vec<f64>,
 }
 
 impl Accumulator {
     pub fn new(bins: usize, finish: &Finish) -> Self {
-        let variance = finish.has_errors().then(|| vec![0.0; bins]);
-        Self { frames: 0, signal: vec![0.0; bins], variance, norm: vec![0.0; bins], norm_sq: vec![0.0; bins] }
+        let variance = finish.has_errors().then(|| Counted::new(bins));
+        let zeros = || vec![0.0; bins];
+        Self { frames: 0, signal: zeros(), variance, norm: zeros(), norm_sq: zeros() }
     }
 
-    /// Adds a frame with a pattern, whose weights are multiplied by `scale`.
-    pub fn add(&mut self, row: &Row, weights: &Weights, scale: f64) {
+    /// Adds a frame with a pattern and these sums; `shared` are the weights of frames without their own.
+    pub fn add(&mut self, merged: &Merged, row: &Row, shared: &Weights, finish: &Finish) {
+        let scale = merged.scale;
+        let weights = row.exception.as_ref().unwrap_or(shared);
         self.frames += 1;
         self.signal.iter_mut().zip(&row.signal).for_each(|(sum, value)| *sum += value);
         self.norm.iter_mut().zip(&weights.norm).for_each(|(sum, norm)| *sum += norm * scale);
         let squares = self.norm_sq.iter_mut().zip(&weights.norm_sq);
         squares.for_each(|(sum, norm_sq)| *sum += norm_sq * scale * scale);
-        if let (Some(sums), Some(values)) = (&mut self.variance, &row.variance) {
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        if let Some(sums) = &mut self.variance {
+            match &merged.counted {
+                Some((counted, members)) => sums.add_members(counted, *members),
+                None => finish.variances().add_frame(row, weights, shared, sums),
+            }
         }
     }
 
@@ -142,7 +151,10 @@ impl Accumulator {
         let factor = if method == Method::Sum { sums.frames as f64 } else { 1.0 };
         let times = |values: Vec<f64>| values.into_iter().map(|value| value * factor).collect();
         let intensity = times(finish.quotients(&sums.signal, &sums.norm, 1.0, |sum| sum));
-        let errors = sums.variance.map(|variance| times(finish.deviations(&variance, &sums.norm, &sums.norm_sq, 1.0)));
+        let errors = sums.variance.map(|variance| {
+            let variance = finish.variances().floor_sums(&variance, sums.frames);
+            times(finish.deviations(&variance, &sums.norm, &sums.norm_sq, 1.0))
+        });
         Pattern { frames: sums.frames, intensity, errors }
     }
 }

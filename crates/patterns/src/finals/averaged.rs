@@ -107,7 +107,7 @@ impl<'a> Averager<'a> {
         if let (Some(row), Some(_)) = (&merged.sums, &merged.pattern)
             && method != Method::Median
         {
-            self.sums.add(row, frames.weights(row), merged.scale);
+            self.sums.add(merged, row, frames.shared_weights(), finish);
         }
         let Some(range) = self.ranges.next_if(|range| range.end == frame + 1) else { return Ok(()) };
         let pattern = match method {

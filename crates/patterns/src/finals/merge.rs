@@ -4,6 +4,7 @@ use super::supply::{Origin, Supply};
 use super::{Error, Final, Rows as FinalRows};
 use crate::finish::Pattern;
 use crate::part::{Part, Rows};
+use crate::variance::Counted;
 use crate::{Finish, Row, Shared, Status, Weights};
 
 /// Parts whose files are open at a time; each holds a block of rows.
@@ -18,6 +19,8 @@ pub(super) struct Merged {
     pub sums: Option<Row>,
     /// What the weights are multiplied by, where there is a pattern.
     pub scale: f64,
+    /// The variance by the counts alone of so many members, where the frame is put together of several.
+    pub counted: Option<(Counted, usize)>,
 }
 
 /// The frames of a final to be.
@@ -65,14 +68,14 @@ impl Frames for Merge<'_> {
         };
         let sums = sums.filter(Row::has_sums);
         if status != Status::Ok {
-            return Ok(Merged { status, pattern: None, sums, scale: f64::NAN });
+            return Ok(Merged { status, pattern: None, sums, scale: f64::NAN, counted: None });
         }
         let scale = self.finish.scale(self.supply.monitor[frame], self.supply.reference).unwrap_or(f64::NAN);
         let pattern = match &sums {
-            Some(row) => self.finish.pattern(row, self.weights(row), self.supply.reference),
+            Some(row) => self.finish.pattern(row, self.shared_weights(), self.supply.reference),
             None => kept,
         };
-        Ok(Merged { status, pattern, sums, scale })
+        Ok(Merged { status, pattern, sums, scale, counted: None })
     }
 
     fn shared_weights(&self) -> &Weights {

@@ -5,7 +5,8 @@
 //!
 //! > S = Σ Sᵢ, V = Σ Vᵢ, W = Σ Wᵢ gᵢ Ωᵢ, W₂ = Σ W₂ᵢ (gᵢ Ωᵢ)², intensity = S / W, error = √V / W
 //!
-//! That is what pyFAI's `MultiGeometry` defines, but for its scale: pyFAI divides by the solid angle in steradian,
+//! where V is the variance by the counts alone with a floor of one photon of all members together, unless the floor is that of
+//! each pixel ([`crate::variance`]). That is what pyFAI's `MultiGeometry` defines, but for its scale: pyFAI divides by the solid angle in steradian,
 //! here a member's own pattern and the merged one have the same scale. Where solid angles are not corrected for, Ω is 1.
 //! A frame that one member lacks is missing: a pattern of the others would be another quantity.
 
@@ -27,6 +28,7 @@ use super::write::Content;
 use super::{Built, Error, Final, Layout, Options, Target, Want, Watch, register};
 use crate::coverage::directory;
 use crate::finish::NAN64;
+use crate::variance::Counted;
 use crate::{Axes, Finish, Row, Shared, Status, Weights, h5};
 
 /// Whose patterns are merged.
@@ -167,8 +169,11 @@ impl<'a> Member<'a> {
         if corrected(self) != corrected(other) {
             return unlike("corrected for solid angle and polarization in one, and not so in the other".to_owned());
         }
-        if (self.recipe.error_model, self.recipe.error) != (other.recipe.error_model, other.recipe.error) {
-            return unlike("errors of two models: expected the same --error-model".to_owned());
+        let errors = |member: &Self| (member.recipe.error_model, member.recipe.error, member.recipe.error_floor);
+        if errors(self) != errors(other) {
+            return unlike(
+                "errors of two models: expected the same --error-model, --error and --error-floor".to_owned(),
+            );
         }
         if self.attempt.target.out_root() != other.attempt.target.out_root() {
             return unlike("below two output roots: expected one".to_owned());
@@ -245,7 +250,8 @@ impl<'a> Union<'a> {
             reference: 1.0,
             ..Supply::default()
         };
-        Ok(Self { members, factors, finish: Finish::of(&recipe), recipe, shared, supply })
+        let finish = Finish::of(&recipe);
+        Ok(Self { members, factors, finish, recipe, shared, supply })
     }
 
     /// The union as a final of its own: of a scan that is all of theirs, by a recipe that is all of theirs.
@@ -314,7 +320,7 @@ struct United<'a> {
 impl Frames for United<'_> {
     fn frame(&mut self, frame: usize) -> Result<Merged, Error> {
         let Union { factors, finish, supply, shared, .. } = self.union;
-        let nothing = |status| Merged { status, pattern: None, sums: None, scale: f64::NAN };
+        let nothing = |status| Merged { status, pattern: None, sums: None, scale: f64::NAN, counted: None };
         let status = supply.status[frame];
         if status != Status::Ok {
             return Ok(nothing(status));
@@ -327,17 +333,17 @@ impl Frames for United<'_> {
         }
         let weights = rows.iter().zip(factors).map(|((_, weights, scale), factor)| (*weights, scale * factor));
         let own = sum(weights);
-        let variance = rows.iter().map(|(row, ..)| row.variance.as_deref()).collect::<Option<Vec<_>>>();
+        let (variance, counted) = self.variance(&rows);
         let row = Row {
             frame: frame as u64,
             monitor: NAN64,
             signal: add(rows.iter().map(|(row, ..)| (&row.signal[..], 1.0))),
-            variance: variance.map(|all| add(all.into_iter().map(|variance| (variance, 1.0)))),
+            variance,
             exception: (own != shared.weights).then_some(own),
             ..Row::default()
         };
-        let pattern = finish.pattern(&row, self.weights(&row), 1.0);
-        Ok(Merged { status, pattern, sums: Some(row), scale: 1.0 })
+        let pattern = finish.with_variances_as_they_are().pattern(&row, self.shared_weights(), 1.0);
+        Ok(Merged { status, pattern, sums: Some(row), scale: 1.0, counted })
     }
 
     fn shared_weights(&self) -> &Weights {
@@ -352,6 +358,21 @@ fn progress(state: ScanState) -> u8 {
         ScanState::Aborted => 1,
         ScanState::Unknown => 2,
         ScanState::Ended => 3,
+    }
+}
+
+impl United<'_> {
+    /// Returns the variance of the members' sums as their error floor has it, and by the counts alone; `None` where a member
+    /// has no errors.
+    fn variance(&self, rows: &[(&Row, &Weights, f64)]) -> (Option<Vec<f64>>, Option<(Counted, usize)>) {
+        let variances: Option<Vec<&[f64]>> = rows.iter().map(|(row, ..)| row.variance.as_deref()).collect();
+        let Some(variances) = variances else { return (None, None) };
+        let mut counted = Counted::new(self.union.shared.axes.bins());
+        for ((row, own, _), member) in rows.iter().zip(self.union.members) {
+            member.finish.variances().add_frame(row, own, &member.shared.weights, &mut counted);
+        }
+        let all_pixels = add(variances.into_iter().map(|variance| (variance, 1.0)));
+        (Some(self.union.finish.variances().of_members(all_pixels, &counted, rows.len())), Some((counted, rows.len())))
     }
 }
 

@@ -103,9 +103,8 @@ impl PartWriter {
     /// error model; a full disk.
     pub fn append(&mut self, row: &Row) -> Result<(), Error> {
         self.check(row).map_err(|why| Error::content(&self.target, format!("frame {}: {why}", row.frame)))?;
-        let weights = row.exception.as_ref().unwrap_or(&self.weights);
         let hdf5 = Error::hdf5(&self.target);
-        self.rows.push(row, weights, &self.finish).map_err(&hdf5)?;
+        self.rows.push(row, &self.weights, &self.finish).map_err(&hdf5)?;
         if let Some(own) = &row.exception {
             self.exceptions.push(row.frame, own, &self.weights).map_err(&hdf5)?;
         }
@@ -201,8 +200,8 @@ impl Rows {
         })
     }
 
-    fn push(&mut self, row: &Row, weights: &Weights, finish: &Finish) -> hdf5::Result<()> {
-        let bins = weights.norm.len();
+    fn push(&mut self, row: &Row, shared: &Weights, finish: &Finish) -> hdf5::Result<()> {
+        let bins = shared.norm.len();
         match row.has_sums() {
             true => self.signal.push(row.signal.iter().copied().map(canonical))?,
             false => self.signal.push(repeat_n(NAN64, bins))?,
@@ -214,7 +213,7 @@ impl Rows {
             }
         }
         let Some(intensity) = &mut self.intensity else { return Ok(()) };
-        let pattern = finish.pattern(row, weights, finish.reference(std::iter::empty()));
+        let pattern = finish.pattern(row, shared, finish.reference(std::iter::empty()));
         let (signal, errors) = pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
         intensity.push(signal.unwrap_or_else(|| vec![NAN32; bins]))?;
         match &mut self.errors {

@@ -1,0 +1,86 @@
+//! Advice on a recipe that does not suit its frames, by the sums of the first of them.
+
+use patterns::{Finish, Row, Weights};
+use recipe::{ErrorFloor, Recipe};
+
+/// More of a frame's variance than this being floor is worth a warning.
+const MOST_FLOOR: f64 = 0.5;
+
+/// Returns warnings about a frame's errors and outliers, none for most; `shared` are the weights of all unmasked pixels.
+pub fn on_frame(recipe: &Recipe, row: &Row, shared: &Weights) -> Vec<String> {
+    if !row.has_sums() {
+        return Vec::new();
+    }
+    [on_floor(recipe, row, shared), on_clipping(recipe, row, shared)].into_iter().flatten().collect()
+}
+
+fn on_floor(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
+    let share = Finish::of(recipe).floor_share(row, shared).filter(|share| *share > MOST_FLOOR)?;
+    let times = (1.0 / (1.0 - share)).sqrt();
+    let by = if times.is_finite() {
+        format!(", which makes errors about {times:.1} times too large")
+    } else {
+        String::new()
+    };
+    let frame = row.frame;
+    Some(format!(
+        "frame {frame}: {:.0} % of the variance is that of pixels without a count, which have 1 by pyFAI's rule{by}: for errors \
+         of sparse frames pass plan-split --error-floor {}",
+        100.0 * share,
+        ErrorFloor::Bin
+    ))
+}
+
+fn on_clipping(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
+    let own = row.exception.as_ref().filter(|_| recipe.sigma_clip.is_some())?;
+    let bins = || (0..row.signal.len()).filter(|bin| shared.count[*bin] > 0.0);
+    let emptied = bins().filter(|bin| row.signal[*bin] == 0.0 && own.count[*bin] < shared.count[*bin]).count();
+    let (frame, all) = (row.frame, bins().count());
+    (2 * emptied > all).then(|| {
+        format!(
+            "frame {frame}: sigma clipping dropped every photon of {emptied} of {all} bins: where most pixels are 0, a single count \
+             is an outlier; integrate such frames without --sigma-clip"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use recipe::Settings;
+
+    fn recipe(clip: bool) -> Recipe {
+        let (geometry, sigma_clip) = (Some("Distance: 1".to_owned()), clip.then(|| "4".parse().unwrap()));
+        Recipe::resolve(&Settings { geometry, sigma_clip, ..Settings::default() }).unwrap()
+    }
+
+    /// Four bins of 100 pixels with these counts in all.
+    fn frame(counts: [f64; 4]) -> (Row, Weights) {
+        let variance = counts.iter().map(|counts| counts.max(100.0)).collect();
+        let row = Row { frame: 3, signal: counts.to_vec(), variance: Some(variance), ..Row::default() };
+        (row, Weights { norm: vec![100.0; 4], norm_sq: vec![100.0; 4], count: vec![100.0; 4] })
+    }
+
+    #[test]
+    fn sparse_frames_are_warned_of_and_others_not() {
+        let (row, shared) = frame([4.0; 4]);
+        let said = on_frame(&recipe(false), &row, &shared);
+        assert!(said[0].starts_with("frame 3: 96 % of the variance") && said[0].contains("5.0 times"), "{said:?}");
+        for counts in [[100.0; 4], [5000.0; 4], [4.0, 300.0, 400.0, 500.0]] {
+            let (row, shared) = frame(counts);
+            assert_eq!(on_frame(&recipe(false), &row, &shared), [""; 0]);
+        }
+        let lost = Row::lost(3, patterns::Status::Corrupt, 1.0);
+        assert_eq!(on_frame(&recipe(false), &lost, &shared), [""; 0]);
+    }
+
+    #[test]
+    fn clipping_that_leaves_no_photon_is_warned_of() {
+        let (row, shared) = frame([0.0, 0.0, 0.0, 5000.0]);
+        let clipped = Weights { count: vec![97.0, 95.0, 99.0, 100.0], ..shared.clone() };
+        let row = Row { exception: Some(clipped), variance: Some(vec![1.0, 1.0, 1.0, 5000.0]), ..row };
+        let said = on_frame(&recipe(true), &row, &shared);
+        assert!(said.iter().any(|said| said.contains("every photon of 3 of 4 bins")), "{said:?}");
+        assert!(!on_frame(&recipe(false), &row, &shared).iter().any(|said| said.contains("clipping")));
+    }
+}

@@ -1,0 +1,302 @@
+//! Variances of sums of counts: floors, and the scatter of medians.
+//!
+//! pyFAI gives each pixel of each frame a variance of max(counts, 1), and parts hold sums V of these. Where a frame has less than
+//! about a photon a pixel, the floor is most of V: √V is then 4 times the true scatter at 0.05 counts a pixel, 30 times at
+//! 0.001. What the counts alone come to is known from the sum S itself: photons arrive independently, so with w the share
+//! of a pixel that is in the bin,
+//!
+//! > U = S · Σ w² / Σ w, and one photon is r = Σ w² / Σ w, with Σ w² = W₂ (C / W)² and Σ w = C
+//!
+//! in the mean over all draws, exactly where pixels are not split; C is the count of pixels, W and W₂ the norms. U is kept
+//! between V − Σ w² (all pixels had a photon) and V (none had less), and is V itself where a pixel has [`BRIGHT`] counts or
+//! more in the mean: there the floor is no part of V.
+
+use recipe::{Deviation, ErrorFloor, MedianError, Quantiles, Recipe};
+
+use crate::{Row, Weights};
+
+/// Counts a pixel from which on the floor of a pixel's variance does not matter: 1 / 16 of it at the most.
+const BRIGHT: f64 = 16.0;
+
+/// Sums over frames or members of the variances by the counts alone, and of one photon's, bin by bin.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    variance: Vec<f64>,
+    photons: Vec<f64>,
+}
+
+impl Counted {
+    /// Returns sums of nothing.
+    pub fn new(bins: usize) -> Self {
+        Self { variance: vec![0.0; bins], photons: vec![0.0; bins] }
+    }
+
+    /// Adds the sums of `members` members of one frame, for which one photon is that of a member in the mean.
+    pub fn add_members(&mut self, other: &Self, members: usize) {
+        self.variance.iter_mut().zip(&other.variance).for_each(|(sum, value)| *sum += value);
+        self.photons.iter_mut().zip(&other.photons).for_each(|(sum, value)| *sum += value / members.max(1) as f64);
+    }
+}
+
+/// How the variances of a recipe's sums become those of its patterns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct VarianceRule {
+    /// Whether variances are those of counted photons.
+    counts_photons: bool,
+    floor: ErrorFloor,
+    /// By how much the mean between quantiles scatters more than a mean of as many pixels; `None` where errors are those
+    /// of the pixels that are left.
+    quantile_scatter: Option<f64>,
+}
+
+impl VarianceRule {
+    /// Returns the rule of a recipe.
+    pub fn new(recipe: &Recipe) -> Self {
+        // The standard deviation of a pixel is no error of a mean.
+        let scatter = recipe.median_error == Some(MedianError::Scatter) && recipe.error == Deviation::Sem;
+        Self {
+            counts_photons: recipe.error_model.counts_photons(),
+            floor: recipe.error_floor,
+            quantile_scatter: recipe.median.filter(|_| scatter).map(quantile_scatter),
+        }
+    }
+
+    /// Returns the variance of each bin of a single frame; `own` are the weights of the pixels in it, `shared` those of all
+    /// pixels that the recipe does not mask.
+    pub fn of_frame(&self, row: &Row, own: &Weights, shared: &Weights) -> Option<Vec<f64>> {
+        let variance = row.variance.as_ref()?;
+        let of_bin = |bin: usize| {
+            let floored = match self.floor {
+                ErrorFloor::Pixel => variance[bin],
+                ErrorFloor::Bin => self.of_counts(row, variance, own, bin).max(self.one_photon(own, bin)),
+                ErrorFloor::No => self.of_counts(row, variance, own, bin),
+            };
+            floored * self.of_quantiles(own, shared, bin)
+        };
+        Some((0..variance.len()).map(of_bin).collect())
+    }
+
+    /// Adds the variances of a frame by its counts alone to sums over frames.
+    pub fn add_frame(&self, row: &Row, own: &Weights, shared: &Weights, sums: &mut Counted) {
+        let Some(variance) = &row.variance else { return };
+        for (bin, (sum, photon)) in sums.variance.iter_mut().zip(&mut sums.photons).enumerate() {
+            let scatter = self.of_quantiles(own, shared, bin);
+            *sum += self.of_counts(row, variance, own, bin) * scatter;
+            *photon += self.one_photon(own, bin) * scatter;
+        }
+    }
+
+    /// Returns sums over frames with their floor: one photon of the bin in all frames together.
+    pub fn floor_sums(&self, sums: &Counted, frames: u64) -> Vec<f64> {
+        if !self.counts_photons || self.floor == ErrorFloor::No {
+            return sums.variance.clone();
+        }
+        let frames = frames.max(1) as f64;
+        sums.variance.iter().zip(&sums.photons).map(|(sum, photon)| sum.max(photon / frames)).collect()
+    }
+
+    /// Returns the variance of one frame of several members: `all_pixels` where each pixel has its floor.
+    pub fn of_members(&self, all_pixels: Vec<f64>, counted: &Counted, members: usize) -> Vec<f64> {
+        let by_pixel = !self.counts_photons || self.floor == ErrorFloor::Pixel;
+        if by_pixel && self.quantile_scatter.is_none() { all_pixels } else { self.floor_sums(counted, members as u64) }
+    }
+
+    /// Returns the share of a frame's variance that is floor; `None` where the recipe has none by pixel.
+    pub fn floor_share(&self, row: &Row, own: &Weights) -> Option<f64> {
+        let variance = row.variance.as_ref().filter(|_| self.counts_photons && self.floor == ErrorFloor::Pixel)?;
+        let all: f64 = variance.iter().sum();
+        let counts: f64 = (0..variance.len()).map(|bin| self.of_counts(row, variance, own, bin)).sum();
+        (all > 0.0).then_some(1.0 - counts / all)
+    }
+
+    /// U: the variance of a bin by its counts alone.
+    fn of_counts(&self, row: &Row, variance: &[f64], own: &Weights, bin: usize) -> f64 {
+        let (variance, signal, count) = (variance[bin], row.signal[bin], own.count[bin]);
+        if !self.counts_photons || signal >= BRIGHT * count {
+            return variance;
+        }
+        let photon = self.one_photon(own, bin);
+        (signal * photon).max(variance - photon * count).max(0.0).min(variance)
+    }
+
+    /// r: the variance of a bin that holds a single photon.
+    fn one_photon(&self, own: &Weights, bin: usize) -> f64 {
+        let (norm, norm_sq, count) = (own.norm[bin], own.norm_sq[bin], own.count[bin]);
+        if norm == 0.0 || !self.counts_photons { 0.0 } else { norm_sq * count / (norm * norm) }
+    }
+
+    /// The factor on the variance of the pixels between the quantiles that makes it that of their mean's scatter.
+    fn of_quantiles(&self, own: &Weights, shared: &Weights, bin: usize) -> f64 {
+        let Some(scatter) = self.quantile_scatter else { return 1.0 };
+        let (left, all) = (own.count[bin], shared.count[bin]);
+        if all == 0.0 { 1.0 } else { scatter * left / all }
+    }
+}
+
+/// Returns the variance of the mean between two quantiles, over that of the mean of as many normal values as all were:
+/// π/2 for a median, 1 for all.
+///
+/// Values beyond a quantile count as the quantile itself, so for N of them of variance 1 it is Var(clip(x, a, b)) / (p(b) - p(a))² / N
+/// (Stigler, The asymptotic distribution of the trimmed mean, 1973), and p (1 - p) / φ(x)² / N where both quantiles are one.
+fn quantile_scatter(Quantiles { low, high }: Quantiles) -> f64 {
+    // A median is the limit of a narrow range, and the very ends are no place of a normal distribution.
+    let (low, high) = (low / 100.0, high / 100.0);
+    let width = (high - low).max(1e-3);
+    let middle = f64::midpoint(low, high).clamp(width / 2.0, 1.0 - width / 2.0);
+    let (from, to) = (middle - width / 2.0, middle + width / 2.0);
+    // The normal distribution in small steps, each with its probability.
+    const STEPS: i32 = 50_000;
+    let steps: Vec<(f64, f64)> = (-STEPS..=STEPS)
+        .map(|step| f64::from(step) * 5.0 / f64::from(STEPS))
+        .map(|value| (value, (-value * value / 2.0).exp()))
+        .collect();
+    let all: f64 = steps.iter().map(|(_, probability)| probability).sum();
+    let quantile = |share: f64| {
+        let mut below = 0.0;
+        for (value, probability) in &steps {
+            below += probability;
+            if below >= share * all {
+                return value + (0.5 - (below - share * all) / probability) * 5.0 / f64::from(STEPS);
+            }
+        }
+        5.0
+    };
+    let (least, most) = (quantile(from), quantile(to));
+    let moment = |power: i32| {
+        steps.iter().map(|(value, probability)| value.clamp(least, most).powi(power) * probability).sum::<f64>() / all
+    };
+    (moment(2) - moment(1).powi(2)) / (width * width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Uniform numbers between 0 and 1.
+    fn uniform(state: &mut u64) -> f64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((*state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// A draw of a normal distribution of variance 1 (Box and Muller's transformation).
+    fn normal(state: &mut u64) -> f64 {
+        (-2.0 * uniform(state).ln()).sqrt() * (std::f64::consts::TAU * uniform(state)).cos()
+    }
+
+    /// A Poisson draw of a small mean.
+    fn photons(mean: f64, state: &mut u64) -> f64 {
+        let (mut count, mut product, limit) = (0.0, uniform(state), (-mean).exp());
+        while product > limit {
+            count += 1.0;
+            product *= uniform(state);
+        }
+        count
+    }
+
+    /// A frame of one bin of `pixels` pixels, and its weights: shares of pixels from `least` to 1.
+    fn frame(mean: f64, pixels: u32, least: f64, state: &mut u64) -> (Row, Weights) {
+        let (mut row, mut weights) = (
+            Row { signal: vec![0.0], variance: Some(vec![0.0]), ..Row::default() },
+            Weights { norm: vec![0.0], norm_sq: vec![0.0], count: vec![0.0] },
+        );
+        for pixel in 0..pixels {
+            let share = least + (1.0 - least) * f64::from(pixel) / f64::from(pixels);
+            let counts = photons(mean, state);
+            row.signal[0] += share * counts;
+            row.variance.iter_mut().for_each(|variance| variance[0] += share * share * counts.max(1.0));
+            weights.norm[0] += share * 0.9;
+            weights.norm_sq[0] += share * share * 0.81;
+            weights.count[0] += share;
+        }
+        (row, weights)
+    }
+
+    /// What is stated over what is seen: the root of the mean variance over the scatter of the signal.
+    fn stated_over_seen(mean: f64, least: f64, variance: impl Fn(&Row, &Weights) -> f64) -> f64 {
+        let (mut state, draws) = (7, 4000);
+        let (mut stated, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for _ in 0..draws {
+            let (row, weights) = frame(mean, 400, least, &mut state);
+            stated += variance(&row, &weights);
+            sum += row.signal[0];
+            squares += row.signal[0].powi(2);
+        }
+        let draws = f64::from(draws);
+        (stated / draws / (squares / draws - (sum / draws).powi(2))).sqrt()
+    }
+
+    fn rule(floor: ErrorFloor) -> VarianceRule {
+        VarianceRule { counts_photons: true, floor, quantile_scatter: None }
+    }
+
+    #[test]
+    fn errors_by_bin_are_what_sums_of_photons_scatter_by() {
+        for mean in [0.001, 0.05, 0.3, 1.0, 5.0, 15.0, 40.0] {
+            for least in [1.0, 0.3, 0.0] {
+                let of =
+                    |floor| stated_over_seen(mean, least, |row, own| rule(floor).of_frame(row, own, own).unwrap()[0]);
+                let (pixel, bin, none) = (of(ErrorFloor::Pixel), of(ErrorFloor::Bin), of(ErrorFloor::No));
+                assert!((0.93..1.07).contains(&none), "mean {mean}, shares from {least}: {none}");
+                // With less than a photon a bin, its floor is more than what is seen.
+                let most = if mean < 0.01 { 2.5 } else { 1.07 };
+                assert!((0.93..most).contains(&bin), "mean {mean}, shares from {least}: {bin}");
+                if mean < 0.1 {
+                    assert!(pixel > 4.0, "{pixel}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn averages_floor_the_sum_of_their_frames() {
+        let rule = rule(ErrorFloor::Pixel);
+        let (mut state, mut ratio) = (3, Vec::new());
+        for _ in 0..300 {
+            let (mut sums, mut signal) = (Counted::new(1), 0.0);
+            for _ in 0..50 {
+                let (row, own) = frame(0.001, 400, 1.0, &mut state);
+                signal += row.signal[0];
+                rule.add_frame(&row, &own, &own, &mut sums);
+            }
+            ratio.push(rule.floor_sums(&sums, 50)[0] / signal.max(1.0));
+        }
+        assert!(ratio.iter().all(|ratio| (ratio - 1.0).abs() < 1e-9), "{ratio:?}");
+    }
+
+    #[test]
+    fn bright_sums_keep_the_variance_of_their_pixels_to_the_bit() {
+        let (row, own) = frame(40.0, 100, 0.2, &mut 5);
+        let variance = row.variance.clone().unwrap();
+        for floor in [ErrorFloor::Pixel, ErrorFloor::Bin, ErrorFloor::No] {
+            assert_eq!(rule(floor).of_frame(&row, &own, &own), Some(variance.clone()));
+        }
+        let azimuthal = VarianceRule { counts_photons: false, ..rule(ErrorFloor::Pixel) };
+        let (row, own) = frame(0.01, 100, 0.2, &mut 5);
+        assert_eq!(azimuthal.of_frame(&row, &own, &own), row.variance);
+    }
+
+    #[test]
+    fn the_scatter_of_means_between_quantiles_is_that_of_draws() {
+        let mut state = 11;
+        for (low, high) in [(50.0, 50.0), (25.0, 75.0), (0.0, 100.0), (10.0, 40.0), (0.0, 50.0), (90.0, 90.0)] {
+            let (values, draws) = (201_usize, 4000);
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for _ in 0..draws {
+                let mut all: Vec<f64> = (0..values).map(|_| normal(&mut state)).collect();
+                all.sort_unstable_by(f64::total_cmp);
+                let place = |percent: f64| (percent / 100.0 * (values - 1) as f64).round() as usize;
+                let some = &all[place(low)..=place(high)];
+                let mean = some.iter().sum::<f64>() / some.len() as f64;
+                sum += mean;
+                squares += mean * mean;
+            }
+            let draws = f64::from(draws);
+            let seen = (squares / draws - (sum / draws).powi(2)) * values as f64;
+            let stated = quantile_scatter(Quantiles { low, high });
+            assert!((stated / seen - 1.0).abs() < 0.12, "{low} to {high}: {stated}, seen {seen}");
+        }
+        let median = quantile_scatter(Quantiles { low: 50.0, high: 50.0 });
+        assert!((median - std::f64::consts::FRAC_PI_2).abs() < 2e-3, "{median}");
+        assert!((quantile_scatter(Quantiles { low: 0.0, high: 100.0 }) - 1.0).abs() < 1e-3);
+    }
+}
