@@ -2,6 +2,7 @@
 //! scan-find wrote.
 
 mod cache;
+mod changed;
 mod corrections;
 mod edges;
 mod foreign;

@@ -1,6 +1,7 @@
 //! The open files of a task: each opened by the first thread that needs it, and closed after its last
 //! frame, so that a task of thousands of files holds a few open.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::Metadata;
 use std::io;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use frames::store::{Store, StoreError};
 use integrator::{Decoder, Together};
+use manners::foreign;
 use patterns::Status;
 use records::{Acquisition, Source};
 
@@ -60,6 +62,8 @@ pub struct Open {
 struct Slot {
     left: u64,
     open: Option<Result<Arc<Open>, Loss>>,
+    /// Whether it was another file behind its last frame than before its first.
+    has_changed: bool,
 }
 
 /// The sources of a task.
@@ -71,15 +75,24 @@ pub struct Sources<'a> {
     open: AtomicUsize,
     /// No more are opened ahead of need where so many are open.
     most_open: usize,
+    /// Sources that changed while they were read, and are read no more.
+    changed: &'a BTreeSet<usize>,
 }
 
 impl<'a> Sources<'a> {
-    /// The sources, none of them open yet, and what each is needed for; about `most_open` of them are opened ahead.
-    pub fn new(scan: &'a Acquisition, together: &'a Together<'a>, windows: &Windows, most_open: usize) -> Self {
+    /// The sources, none of them open yet, and what each is needed for; about `most_open` of them are opened ahead. Those that
+    /// `changed` in an earlier attempt are refused.
+    pub fn new(
+        scan: &'a Acquisition,
+        together: &'a Together<'a>,
+        windows: &Windows,
+        most_open: usize,
+        changed: &'a BTreeSet<usize>,
+    ) -> Self {
         let mut left = vec![0; scan.sources.len()];
         windows.places().iter().for_each(|place| left[place.source] += 1);
-        let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None })).collect();
-        Self { scan, together, slots, open: AtomicUsize::new(0), most_open }
+        let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None, has_changed: false }));
+        Self { scan, together, slots: slots.collect(), open: AtomicUsize::new(0), most_open, changed }
     }
 
     /// The source, opened before anybody needs it; `None` where it can't be opened, or too many are open.
@@ -94,18 +107,40 @@ impl<'a> Sources<'a> {
         let scan = self.scan;
         let open = || {
             self.open.fetch_add(1, Relaxed);
+            if self.changed.contains(&index) {
+                return Err(changed(WHILE_READ));
+            }
             open(&scan.sources[index], scan.shape, self.together).map(Arc::new)
         };
         self.slot(index).open.get_or_insert_with(open).clone()
     }
 
-    /// So many frames of the source are dealt with.
+    /// So many frames of the source are dealt with. Behind the last one, a look at the file says whether all of them were of
+    /// one file.
     pub fn release(&self, index: usize, frames: u64) {
         let mut slot = self.slot(index);
         slot.left = slot.left.saturating_sub(frames);
-        if slot.left == 0 && slot.open.take().is_some() {
+        if slot.left == 0 && self.close(index, &mut slot) {
             self.open.fetch_sub(1, Relaxed);
         }
+    }
+
+    /// Closes all sources, and returns those that changed while they were read, so that nobody knows which of their frames
+    /// are whole.
+    pub fn close_all(&self) -> BTreeSet<usize> {
+        let has_changed = |index: &usize| {
+            let mut slot = self.slot(*index);
+            self.close(*index, &mut slot);
+            slot.has_changed
+        };
+        (0..self.slots.len()).filter(has_changed).collect()
+    }
+
+    /// Whether it was open, or could not be opened.
+    fn close(&self, index: usize, slot: &mut Slot) -> bool {
+        let opened = slot.open.take();
+        slot.has_changed |= matches!(opened, Some(Ok(_))) && !is_unchanged(&self.scan.sources[index]);
+        opened.is_some()
     }
 
     fn slot(&self, index: usize) -> MutexGuard<'_, Slot> {
@@ -113,11 +148,25 @@ impl<'a> Sources<'a> {
     }
 }
 
+const WHILE_READ: &str = "changed while it was read (another size or time); run scan-find again";
+
+fn changed(why: &str) -> Loss {
+    Loss { status: Status::SourceChanged, why: why.to_owned(), retryable: true }
+}
+
+/// Whether the file still is what scan-find saw. It is opened, for a network file system may tell old news of one that is not.
+fn is_unchanged(source: &Source) -> bool {
+    foreign::check(&source.file).is_ok_and(|found| is_as_recorded(source, &found))
+}
+
+fn is_as_recorded(source: &Source, found: &Metadata) -> bool {
+    (found.len(), modified(found)) == (source.size, source.mtime)
+}
+
 fn open(source: &Source, shape: [u64; 2], together: &Together<'_>) -> Result<Open, Loss> {
     let found = std::fs::metadata(&source.file).map_err(|why| Loss::unread(&why, &why))?;
-    if (found.len(), modified(&found)) != (source.size, source.mtime) {
-        let why = "changed since scan-find saw it (another size or time); run scan-find again".to_owned();
-        return Err(Loss { status: Status::SourceChanged, why, retryable: true });
+    if !is_as_recorded(source, &found) {
+        return Err(changed("changed since scan-find saw it (another size or time); run scan-find again"));
     }
     let store = Store::open(source, shape).map_err(|error| match &error {
         StoreError::Io { why, .. } => Loss::unread(why, &error),

@@ -1,5 +1,6 @@
 //! One task, from what is done already to the sums of its frames.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use integrator::PixelType;
@@ -46,8 +47,15 @@ pub struct Refusal {
     pub retryable: bool,
 }
 
-/// What a task's windows came to, and the part of each recipe, with all rows in it.
-type Summed = (Tally, Vec<Option<PartWriter>>);
+/// What became of a task's windows.
+enum Summed {
+    /// What they came to, and the part of each recipe, with all rows in it.
+    Done(Box<Tally>, Vec<Option<PartWriter>>),
+    /// The device has turned out to be wrong; nothing is kept.
+    WrongDevice,
+    /// These sources changed while they were read; nothing is kept.
+    Changed(BTreeSet<usize>),
+}
 
 impl<'a> Runner<'a> {
     /// A runner whose tasks take `threads` threads each.
@@ -87,12 +95,20 @@ impl<'a> Runner<'a> {
         let windows = Windows::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().expect(windows.frames() as u64, "frames");
         let berth = self.berth(engine, &first.task, &windows);
-        let (tally, parts) = match windows.count() {
-            0 => (Tally::of(jobs.len()), jobs.iter().map(|_| None).collect()),
-            _ => match self.sum(&jobs, &windows, berth.as_ref())? {
-                Some(done) => done,
-                None => self.sum(&jobs, &windows, None)?.expect("the processor is trusted"),
-            },
+        let (mut device, mut changed) = (berth.as_ref(), BTreeSet::new());
+        let (tally, parts) = loop {
+            if windows.count() == 0 {
+                break (Tally::of(jobs.len()), jobs.iter().map(|_| None).collect());
+            }
+            match self.sum(&jobs, &windows, device, &changed)? {
+                Summed::Done(tally, parts) => break (*tally, parts),
+                Summed::WrongDevice => device = None,
+                // Rows of frames that nobody can vouch for are in the parts: these are made again without their sources.
+                Summed::Changed(sources) => {
+                    changed.extend(sources);
+                    self.filter.progress().expect(windows.frames() as u64, "frames");
+                }
+            }
         };
         let device = berth.map_or_else(String::new, |berth| berth.label);
         Ok(Some(Integrated { began, jobs, windows, tally, parts, device }))
@@ -115,9 +131,15 @@ impl<'a> Runner<'a> {
         Some(Berth { device, label, queues: if self.threads == 1 { 2 } else { 1 }, verified })
     }
 
-    /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. What they came
-    /// to; `None` where the device has turned out to be wrong, and nothing is kept.
-    fn sum(&self, jobs: &[Job], windows: &Windows, berth: Option<&Berth>) -> Result<Option<Summed>, Stop> {
+    /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. Sources that have
+    /// `changed` are not read.
+    fn sum(
+        &self,
+        jobs: &[Job],
+        windows: &Windows,
+        berth: Option<&Berth>,
+        changed: &BTreeSet<usize>,
+    ) -> Result<Summed, Stop> {
         let mut tally = Tally::of(jobs.len());
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(jobs.len());
@@ -129,7 +151,8 @@ impl<'a> Runner<'a> {
         }
         let scan = &jobs[0].task.acquisition;
         let passes = Pass::all(jobs, windows);
-        let sources = Sources::new(scan, &passes[0].together, windows, MOST_OPEN / usize::from(self.args.engines));
+        let most_open = MOST_OPEN / usize::from(self.args.engines);
+        let sources = Sources::new(scan, &passes[0].together, windows, most_open, changed);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
         let left_out = |device| passes.iter().flat_map(move |pass| pass.together.not_for_devices(device));
         for (_, why) in berth.iter().flat_map(|berth| left_out(&berth.device)) {
@@ -166,10 +189,11 @@ impl<'a> Runner<'a> {
         if let Some((why, berth)) = tally.trouble.take().zip(berth) {
             self.offload.say(self.filter, &berth.label, &why);
             if matches!(why, DeviceError::Wrong(_)) {
-                return Ok(None);
+                return Ok(Summed::WrongDevice);
             }
         }
-        Ok(Some((tally, parts)))
+        let changed = sources.close_all();
+        if changed.is_empty() { Ok(Summed::Done(Box::new(tally), parts)) } else { Ok(Summed::Changed(changed)) }
     }
 }
 
