@@ -29,6 +29,63 @@ fn recipes() {
     says(&plan(&site, &["--unit", "q_mm"]), 2, &["unit", "q_mm", "q_nm^-1"]);
     says(&plan(&site, &["--radial-range", "3,1"]), 2, &["radial-range", "3,1", "lower first"]);
     says(&plan(&site, &["--mask", "/nowhere/mask.edf"]), 2, &["/nowhere/mask.edf", "No such file"]);
+    says(&plan(&site, &["--valid-max", "-1"]), 2, &["valid-max: -1: expected no less than 0"]);
+    says(&plan(&site, &["--sensor", "CdTe,1e308m"]), 2, &["CdTe,1e308m", "1e-9 to 1 m"]);
+    std::fs::write(&recipe, "npt = 0").unwrap();
+    says(&plan(&site, &["--recipe", name]), 2, &["recipe.toml: npt: 0: expected"]);
+    let by_flag = plan(&site, &["--recipe", name, "--npt", "0"]);
+    says(&by_flag, 2, &["npt: 0: expected"]);
+    assert!(!by_flag.stderr.contains("recipe.toml"), "the flag is wrong, not the file: {}", by_flag.stderr);
+}
+
+#[test]
+fn a_poni_whose_lengths_are_in_no_metres_is_refused() {
+    let site = Site::new(&small());
+    let (good, poni) = (std::fs::read_to_string(&site.data.poni).unwrap(), site.path("other.poni"));
+    let out = site.path("out");
+    for (line, word) in [
+        ("Distance: 0", "Distance: 0: expected metres"),
+        ("Distance: 250", "Distance: 250: expected metres"),
+        ("Poni1: 8500", "Poni1: 8500: expected metres"),
+        ("Wavelength: 0.7", "Wavelength: 0.7: expected metres, from 1e-13 to 1e-7"),
+    ] {
+        std::fs::write(&poni, format!("{good}\n{line}\n")).unwrap();
+        let flags = ["--poni", poni.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        says(&run("plan-split", &flags, &site.scans), 2, &["other.poni", word]);
+    }
+}
+
+#[test]
+fn a_relative_path_in_a_task_is_refused() {
+    let site = Site::new(&small());
+    let out = site.path("out");
+    let tasks = plan(&site, &[]).good().stdout;
+    let relative = tasks.replace(&format!("\"out\":{:?}", out.to_str().unwrap()), "\"out\":\"out\"");
+    assert_ne!(tasks, relative);
+    says(&run("ai-integrate", NOTHING, &relative), 1, &["`out` is \"out\": expected an absolute path"]);
+}
+
+#[test]
+fn a_short_line_that_speaks_of_billions_of_frames_is_refused() {
+    let site = Site::new(&small());
+    let mut scan: serde_json::Value = serde_json::from_str(site.scans.lines().next().unwrap()).unwrap();
+    let mut source = scan["sources"][0].clone();
+    source["frames"] = serde_json::json!([[0, 134_217_727, 2]]);
+    source["rows"] = serde_json::json!([[0, 67_108_864]]);
+    scan["frames"] = 134_217_728_u64.into();
+    scan["sources"] = vec![source; 30].into();
+    let (poni, out) = (site.data.poni.to_str().unwrap(), site.path("out"));
+    let refused = run("plan-split", &["--poni", poni, "--out", out.to_str().unwrap()], &scan.to_string());
+    says(&refused, 1, &["67108864 frames that are not in a row: expected 16777216 at the most"]);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_refused() {
+    let site = Site::new(&small());
+    let (poni, out) = (site.data.poni.to_str().unwrap(), site.path("out"));
+    let line = format!("{{\"type\":\"scan\",\"v\":1,\"title\":\"{}\"}}", "x".repeat(65 << 20));
+    let refused = run("plan-split", &["--poni", poni, "--out", out.to_str().unwrap()], &line);
+    says(&refused, 1, &["longer than 64 MiB"]);
 }
 
 #[test]

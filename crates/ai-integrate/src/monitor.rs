@@ -1,6 +1,6 @@
 //! What each frame is normalized by.
 
-use frames::hdf5_array::{ArrayError, read_numbers};
+use frames::hdf5_array::{ArrayError, read_written_numbers};
 use patterns::Status;
 use recipe::{Monitor as Ratio, Over, Quantity};
 use records::Task;
@@ -85,7 +85,7 @@ fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
             None => refuse(format!("monitor exposure-time: entry {} does not say how long it exposed", scan.entry)),
         },
         Quantity::Counter(name) => match scan.counters.get(name) {
-            Some(dataset) => read_numbers(&scan.file, dataset).map(Values::Each).map_err(unreadable),
+            Some(dataset) => read_written_numbers(&scan.file, dataset).map(Values::Each).map_err(unreadable),
             None => {
                 let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -94,7 +94,7 @@ fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
         },
         Quantity::File(file) => {
             let dataset = file.dataset.as_deref().unwrap_or("/");
-            let values = read_numbers(&file.path, dataset).map_err(unreadable)?;
+            let values = read_written_numbers(&file.path, dataset).map_err(unreadable)?;
             match values[..] {
                 [one] => Ok(Values::One(one)),
                 ref each if (each.len() as u64) < scan.frames => {

@@ -70,6 +70,32 @@ pub fn read_array(file: &Path, dataset: &str) -> Result<Array, ArrayError> {
     })
 }
 
+/// Reads a dataset of numbers, with NaN for each element of a list that has never been written. HDF5 gives the
+/// dataset's fill value for these, which can't be told from a number that was measured.
+///
+/// # Errors
+/// See [`ArrayError`].
+pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, ArrayError> {
+    with(file, dataset, Kind::Dataset, |object| {
+        let mut values = object.numbers()?;
+        match object.layout()? {
+            Layout::Contiguous(None) => values.fill(f64::NAN),
+            Layout::Chunked(chunk, _) if chunk.len() == 1 => {
+                let mut is_written = vec![false; values.len()];
+                for stored in object.chunks(1)? {
+                    let first = usize::try_from(stored.origin[0]).unwrap_or(usize::MAX).min(values.len());
+                    let length = usize::try_from(chunk[0]).unwrap_or(usize::MAX);
+                    is_written[first..first.saturating_add(length).min(values.len())].fill(true);
+                }
+                let unwritten = values.iter_mut().zip(is_written).filter(|(_, is_written)| !is_written);
+                unwritten.for_each(|(value, _)| *value = f64::NAN);
+            }
+            _ => (),
+        }
+        Ok(values)
+    })
+}
+
 /// Reads a text dataset, its first element where there are several; of either kind of text.
 ///
 /// # Errors

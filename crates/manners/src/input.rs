@@ -133,7 +133,7 @@ impl Input {
                 }
                 Ok(Piece::TooLong) => Fail {
                     about: format!("{name}:{}", lines.number()),
-                    error: "not a record: the line is too long".to_owned(),
+                    error: "not a record: the line is longer than 64 MiB, which no scan's record is".to_owned(),
                     ..Fail::default()
                 },
                 Ok(Piece::End) => {

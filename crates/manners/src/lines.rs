@@ -15,7 +15,7 @@ use crate::{Filter, Stop};
 const BLOCK: usize = 64 * 1024;
 
 /// No record is longer: a scan of 10^5 files, each with a path of 1000 bytes, is 10^8 bytes.
-const LONGEST: usize = 256 << 20;
+const LONGEST: usize = 64 << 20;
 
 /// What has no separator in this many times the longest line is no stream of lines, and is not read to an end that it may
 /// not have.

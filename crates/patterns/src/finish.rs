@@ -21,6 +21,9 @@ pub const NAN64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
 /// Intensity and, with an error model, error of each bin.
 pub type Pattern = (Vec<f32>, Option<Vec<f32>>);
 
+/// The ratios of a monitor and its reference that can be divided by: counts of 32 bits over these fit into single precision.
+const SCALES: std::ops::RangeInclusive<f64> = 1e-28..=1e28;
+
 /// `value`, or the one NaN.
 pub fn canonical(value: f64) -> f64 {
     if value.is_nan() { NAN64 } else { value }
@@ -103,11 +106,11 @@ impl Finish {
         }
     }
 
-    /// `g`, what a frame's weights are multiplied by; `None` where its monitor gives no finite
-    /// positive ratio.
+    /// `g`, what a frame's weights are multiplied by; `None` where its monitor gives no positive ratio that
+    /// single-precision patterns of any counts can be divided by.
     pub fn scale(&self, monitor: f64, reference: f64) -> Option<f64> {
         let scale = if self.has_monitor() { monitor / reference } else { 1.0 };
-        (scale.is_finite() && scale > 0.0).then_some(scale)
+        SCALES.contains(&scale).then_some(scale)
     }
 
     /// Returns intensity and, with an error model, error of a frame; `None` where it has no pattern, or a monitor that
@@ -227,6 +230,13 @@ mod tests {
         let good: Vec<bool> = monitors.into_iter().map(|monitor| finish.scale(monitor, reference).is_some()).collect();
         assert_eq!(good, [true, false, false, true, false]);
         assert!(finish.scale(-4.0, reference).is_none() && finish.scale(-4.0, -4.0).is_some());
+        let number = Finish { reference: Reference::Number(1.0), ..finish };
+        for useless in [1e-320, 1e-40, 1e300] {
+            assert_eq!(number.scale(useless, 1.0), None, "{useless}: the pattern would be infinite, or zero");
+        }
+        let brightest = Row { signal: vec![f64::from(u32::MAX), 0.0], ..row(1e-28) };
+        let (intensity, _) = number.pattern(&brightest, &weights(), 1.0).unwrap();
+        assert!(intensity[0].is_finite());
         assert!(finish.reference(std::iter::empty()).is_nan());
     }
 }

@@ -70,10 +70,18 @@ impl Recipes {
         for (file, name) in read(files, remark)?.into_iter().zip(names) {
             let mut planned = Vec::new();
             for (section, settings) in file.sections() {
-                let (recipe, detector) = with_detector(Recipe::resolve(&flags.clone().over(settings))?)?;
+                let blame = |why| match why {
+                    Error::Recipe(why) => Error::Recipe(file.blame(why, flags)),
+                    other => other,
+                };
+                let recipe = Recipe::resolve(&flags.clone().over(settings)).map_err(Error::from);
+                let (recipe, detector) = recipe.and_then(with_detector).map_err(blame)?;
                 let digest = recipe.digest();
                 let path = out.join(recipe.file_name());
-                write(&path, &recipe.to_toml()).map_err(|why| Error::Write { path: path.clone(), why })?;
+                let text = recipe.to_toml();
+                // What ai-integrate could not read is known here, and not when the first job starts.
+                Recipe::parse(&text, &path, &digest)?;
+                write(&path, &text).map_err(|why| Error::Write { path: path.clone(), why })?;
                 let recipe = Planned { file: path.into(), digest, name: name.clone(), detector, recipe };
                 planned.push((section.map(str::to_owned), recipe));
             }

@@ -62,6 +62,9 @@ impl Recipe {
         match (self.valid_min, self.valid_max) {
             (Some(low), _) if !low.is_finite() => wrong("valid-min", format!("{low}: expected a number")),
             (_, Some(high)) if !high.is_finite() => wrong("valid-max", format!("{high}: expected a number")),
+            (_, Some(high)) if high < 0.0 => {
+                wrong("valid-max", format!("{high}: expected no less than 0; below it no pixel counts anything"))
+            }
             (Some(low), Some(high)) if low > high => {
                 wrong("valid-max", format!("{high}: expected no less than valid-min, {low}"))
             }
@@ -151,6 +154,7 @@ mod tests {
         assert!(both.starts_with("azimuth-range: set beside azimuth-edges"), "{both}");
         assert!(refuse(|all| all.geometry = None).contains("--poni"));
         assert!(refuse(|all| all.valid_max = Some(f64::NAN)).contains("expected a number"));
+        assert!(refuse(|all| all.valid_max = Some(-1.0)).starts_with("valid-max: -1: expected no less than 0"));
         assert!(
             refuse(|all| (all.valid_min, all.valid_max) = (Some(2.0), Some(1.0))).contains("no less than valid-min")
         );

@@ -1,6 +1,6 @@
 //! What can be wrong with a recipe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why settings are not a recipe, or a recipe is not what a task names.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +59,14 @@ pub enum Error {
         /// What is wrong, and what was expected.
         why: String,
     },
+    /// A setting of a recipe file that is missing or out of bounds.
+    #[error("{}: {why}", path.display())]
+    InFile {
+        /// The recipe file.
+        path: PathBuf,
+        /// What is wrong with which setting.
+        why: Box<Self>,
+    },
     /// A file that the recipe was made with has changed since.
     #[error("{}: SHA-256 is {found}, the recipe was made with {expected}; run plan-split again", path.display())]
     Changed {
@@ -77,4 +85,14 @@ pub enum Error {
         /// Its version.
         found: u64,
     },
+}
+
+impl Error {
+    /// Names the recipe file that a wrong setting stands in; an error that names a file already stays as it is.
+    pub fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::Setting { .. } => Self::InFile { path: path.to_path_buf(), why: Box::new(self) },
+            other => other,
+        }
+    }
 }

@@ -309,20 +309,29 @@ impl Recipe {
     /// A file can't be read, or something has changed since the recipe was made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, Error> {
         let text = manners::foreign::read_text(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+        let mut recipe = Self::parse(&text, path, expected)?;
+        recipe.files_mut().try_for_each(|file| file.verify())?;
+        Ok(recipe)
+    }
+
+    /// Reads the text of a resolved recipe and checks it against the digest in the task, but does not look at its files.
+    ///
+    /// # Errors
+    /// The text is no recipe, or not that of the digest.
+    pub fn parse(text: &str, path: &Path, expected: &str) -> Result<Self, Error> {
         let toml_error =
             |why: toml::de::Error| Error::Toml { path: path.to_path_buf(), why: why.to_string().trim().to_owned() };
-        let Version { version } = toml::from_str(&text).map_err(toml_error)?;
+        let Version { version } = toml::from_str(text).map_err(toml_error)?;
         if version > VERSION {
             return Err(Error::Newer { path: path.to_path_buf(), found: version });
         }
-        let mut recipe: Self = toml::from_str(&text).map_err(toml_error)?;
+        let recipe: Self = toml::from_str(text).map_err(toml_error)?;
         let found = recipe.digest();
         if found != expected {
             let path = path.to_path_buf();
             return Err(Error::Changed { path, found, expected: expected.to_owned() });
         }
-        recipe.check()?;
-        recipe.files_mut().try_for_each(|file| file.verify())?;
+        recipe.check().map_err(|why| why.in_file(path))?;
         Ok(recipe)
     }
 }

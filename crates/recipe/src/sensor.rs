@@ -20,7 +20,10 @@ pub struct Sensor {
 /// Units of length, and how many are a metre.
 const UNITS: [(&str, f64); 6] = [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
 
-words!(Sensor, "a material and its thickness, such as CdTe,750um or Si,0.32mm",
+/// How thick a sensor can be, in metres.
+const THICKNESSES: std::ops::RangeInclusive<f64> = 1e-9..=1.0;
+
+words!(Sensor, "a material and its thickness, 1e-9 to 1 m, such as CdTe,750um or Si,0.32mm",
     text => parse(text),
     value => {
         // Rounded to what a factor of a million leaves of a double, so that words go both ways.
@@ -36,7 +39,7 @@ fn parse(text: &str) -> Option<Sensor> {
 fn metres(text: &str) -> Option<f64> {
     let (number, count) = UNITS.iter().find_map(|(unit, count)| Some((text.strip_suffix(unit)?, count)))?;
     let number: f64 = number.trim().parse().ok()?;
-    (number.is_finite() && number > 0.0).then_some(number / count)
+    Some(number / count).filter(|metres| THICKNESSES.contains(metres))
 }
 
 #[cfg(test)]
@@ -53,7 +56,18 @@ mod tests {
 
     #[test]
     fn what_is_no_sensor_is_refused() {
-        for bad in ["CdTe", "CdTe,750", "CdTe,-1mm", ",1mm", "CdTe,mm", "CdTe,nanmm"] {
+        for bad in [
+            "CdTe",
+            "CdTe,750",
+            "CdTe,-1mm",
+            ",1mm",
+            "CdTe,mm",
+            "CdTe,nanmm",
+            "CdTe,1e308m",
+            "CdTe,2m",
+            "CdTe,1e-30m",
+            "CdTe,infm",
+        ] {
             assert!(bad.parse::<Sensor>().unwrap_err().contains("such as CdTe,750um"), "{bad}");
         }
     }

@@ -33,6 +33,12 @@ macro_rules! settings {
             pub fn over(self, base: Self) -> Self {
                 Self { $($key: self.$key.or(base.$key),)+ }
             }
+
+            /// Returns whether there is a value for the key of this name.
+            pub(crate) fn has(&self, key: &str) -> bool {
+                let key = key.replace('-', "_");
+                false $(|| (key == stringify!($key) && self.$key.is_some()))+
+            }
         }
     };
 }

@@ -47,6 +47,16 @@ impl RecipeFile {
         Ok(Self { settings, detectors, remarks: Vec::new(), path })
     }
 
+    /// Names this file in an error about a setting that it has and `flags` have not.
+    pub fn blame(&self, error: Error, flags: &Settings) -> Error {
+        match &error {
+            Error::Setting { key, .. } if !self.path.as_os_str().is_empty() && !flags.has(key) => {
+                error.in_file(&self.path)
+            }
+            _ => error,
+        }
+    }
+
     /// What the file says that is not taken over as it stands: worth a warning each.
     pub fn remarks(&self) -> &[String] {
         &self.remarks

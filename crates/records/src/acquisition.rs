@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::wire::check_absolute;
 use crate::{Digest, Extra, Framing, Operation, RawPath, Span, Spans};
 
 /// One detector of one scan. `type` is `scan`.
@@ -133,6 +134,9 @@ impl Acquisition {
         if rows.checked_mul(columns).is_none_or(|pixels| pixels > MOST_PIXELS) {
             return Err(format!("frames of {rows} x {columns} pixels: expected {MOST_PIXELS} at the most"));
         }
+        check_absolute("file", &self.file)?;
+        check_frames("sources", self.sources.iter().flat_map(|source| [&source.frames, &source.rows]), 2)?;
+        check_frames("absent", self.absent.iter().map(|absent| &absent.range), 1)?;
         self.sources.iter().try_for_each(Source::check)
     }
 
@@ -141,6 +145,24 @@ impl Acquisition {
         let within = |absent: &Absent| Absent { range: absent.range.and(range), ..absent.clone() };
         self.absent.iter().map(within).filter(|absent| !absent.range.is_empty()).collect()
     }
+}
+
+/// Refuses lists that speak of more frames than a scan can have, each frame standing in `times` of them: short lines can
+/// name many frames, and whoever unites interleaved ones lists them one by one.
+fn check_frames<'a>(field: &str, lists: impl Iterator<Item = &'a Spans>, times: u64) -> Result<(), String> {
+    let (mut all, mut apart) = (0_u64, 0_u64);
+    for list in lists {
+        all = all.saturating_add(list.count());
+        apart = apart.saturating_add(list.count_apart());
+    }
+    for (count, most, of) in
+        [(all / times, Spans::MOST, "frames"), (apart, Spans::MOST_APART, "frames that are not in a row")]
+    {
+        if count > most {
+            return Err(format!("`{field}` has {count} {of}: expected {most} at the most"));
+        }
+    }
+    Ok(())
 }
 
 /// One file with frames of a scan.
@@ -169,6 +191,7 @@ pub struct Source {
 
 impl Source {
     fn check(&self) -> Result<(), String> {
+        check_absolute("sources: file", &self.file)?;
         let (frames, rows) = (self.frames.count(), self.rows.count());
         if frames != rows {
             return Err(format!("source {}: {frames} frames in {rows} rows", self.file.display()));
@@ -286,7 +309,7 @@ mod tests {
 
     fn source(frames: &str, rows: &str) -> Source {
         let spans = |json| serde_json::from_str(json).unwrap();
-        Source { frames: spans(frames), rows: spans(rows), bytes: 1000, ..Source::default() }
+        Source { file: "/p3.h5".into(), frames: spans(frames), rows: spans(rows), bytes: 1000, ..Source::default() }
     }
 
     #[test]
@@ -313,10 +336,21 @@ mod tests {
     #[test]
     fn numbers_that_no_scan_has_are_refused() {
         let refuse = |acquisition: Acquisition| acquisition.check().unwrap_err();
-        let good = Acquisition { frames: 9, shape: [4362, 4148], ..Acquisition::default() };
+        let good = Acquisition { file: "/m.h5".into(), frames: 9, shape: [4362, 4148], ..Acquisition::default() };
         assert_eq!(good.check(), Ok(()));
         assert!(refuse(Acquisition { frames: 1 << 60, ..good.clone() }).contains("134217728 at the most"));
         assert!(refuse(Acquisition { shape: [1 << 40, 1 << 40], ..good.clone() }).contains("134217728 at the most"));
+        assert!(refuse(Acquisition { file: "m.h5".into(), ..good.clone() }).contains("expected an absolute path"));
+        let relative = Source { file: "p3.h5".into(), ..source("[[0,8]]", "[[0,8]]") };
+        assert!(refuse(Acquisition { sources: vec![relative], ..good.clone() }).contains("expected an absolute path"));
+        let many = vec![source("[[0,134217728]]", "[[0,134217728]]"); 3];
+        assert!(refuse(Acquisition { sources: many, ..good.clone() }).contains("402653184 frames: expected 134217728"));
+        let interleaved = vec![source("[[0,33554431,2]]", "[[0,16777216]]"); 2];
+        let why = refuse(Acquisition { sources: interleaved.clone(), ..good.clone() });
+        assert!(why.contains("33554432 frames that are not in a row: expected 16777216"), "{why}");
+        let absent = interleaved.iter().map(|source| Absent { range: source.frames.clone(), ..Absent::default() });
+        let why = refuse(Acquisition { absent: absent.collect(), ..good.clone() });
+        assert!(why.contains("`absent`"), "{why}");
         let uneven = source("[[0,8]]", "[[0,3]]");
         assert!(refuse(Acquisition { sources: vec![uneven], ..good.clone() }).contains("8 frames in 3 rows"));
         let twice = source("[[0,5],[3,8]]", "[[0,10]]");

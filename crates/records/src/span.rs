@@ -28,6 +28,11 @@ impl Span {
         (self.stop - self.start).div_ceil(self.step)
     }
 
+    /// Returns how many frames, where they are not in a row.
+    fn count_apart(&self) -> u64 {
+        if self.step == 1 { 0 } else { self.count() }
+    }
+
     /// The distance of a frame from the one before.
     pub fn step(&self) -> u64 {
         self.step
@@ -117,6 +122,11 @@ impl TryFrom<Vec<Span>> for Spans {
         if count > most {
             return Err(format!("frame ranges of {count} frames: expected {most} at the most"));
         }
+        let apart: u64 = spans.iter().map(Span::count_apart).sum();
+        if apart > Self::MOST_APART {
+            let most = Self::MOST_APART;
+            return Err(format!("frame ranges of {apart} frames that are not in a row: expected {most} at the most"));
+        }
         Ok(Self(spans))
     }
 }
@@ -124,6 +134,9 @@ impl TryFrom<Vec<Span>> for Spans {
 impl Spans {
     /// The most frames that a record may speak of, and the end of the numbers that they may have.
     pub const MOST: u64 = 1 << 27;
+
+    /// The most frames that may stand in ranges with a step, of which a list is made where ranges are united.
+    pub const MOST_APART: u64 = 1 << 24;
 
     /// The frames 0 to `count` - 1.
     pub fn all(count: u64) -> Self {
@@ -138,6 +151,11 @@ impl Spans {
     /// How many frames.
     pub fn count(&self) -> u64 {
         self.0.iter().map(Span::count).sum()
+    }
+
+    /// Returns how many frames stand in ranges with a step.
+    pub(crate) fn count_apart(&self) -> u64 {
+        self.0.iter().map(Span::count_apart).sum()
     }
 
     /// Whether there is none.
@@ -342,6 +360,8 @@ mod tests {
         assert!(refuse("[[0,18446744073709551615,9223372036854775808]]").contains("up to 134217728"));
         let many = format!("[{}]", ["[0,134217728]"; 3].join(","));
         assert!(refuse(&many).contains("402653184 frames"));
+        assert!(refuse("[[0,134217727,2]]").contains("67108864 frames that are not in a row"));
+        assert_eq!(spans("[[0,33554431,2]]").count(), 1 << 24);
     }
 
     #[test]

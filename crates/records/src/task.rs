@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::check_id;
+use crate::wire::{check_absolute, check_id};
 use crate::{Acquisition, Digest, RawPath, Span, Spans};
 
 /// A frame range of one scan to integrate, by one recipe or by several in one pass. `type` is `task`. It
@@ -56,6 +56,9 @@ pub struct TaskRecipe {
 impl Task {
     pub(crate) fn check(&self) -> Result<(), String> {
         check_id("scan", &self.scan)?;
+        check_absolute("out", &self.out)?;
+        check_absolute("recipe", &self.recipe)?;
+        self.more.iter().try_for_each(|more| check_absolute("recipe", &more.recipe))?;
         check_id("recipe_digest", &self.recipe_digest)?;
         self.more.iter().try_for_each(|more| check_id("recipe_digest", &more.recipe_digest))?;
         self.acquisition.check()

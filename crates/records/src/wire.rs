@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::path::{b64_to_mark, mark_to_b64};
-use crate::{Fail, Scan, Summary, Task, TaskResult};
+use crate::{Fail, RawPath, Scan, Summary, Task, TaskResult};
 
 /// The version of the wire format that this crate writes, and the newest that it reads.
 pub const VERSION: u64 = 1;
@@ -126,6 +126,14 @@ pub(crate) fn check_id(field: &str, text: &str) -> Result<(), String> {
     match (1..=64).contains(&text.len()) && text.bytes().all(plain) {
         true => Ok(()),
         false => Err(format!("`{field}` is {text:?}: expected 1 to 64 letters and digits")),
+    }
+}
+
+/// Records are read in any directory, on any machine: a relative path would lead to another file in each.
+pub(crate) fn check_absolute(field: &str, path: &RawPath) -> Result<(), String> {
+    match path.is_absolute() {
+        true => Ok(()),
+        false => Err(format!("`{field}` is {:?}: expected an absolute path", path.as_path())),
     }
 }
 

@@ -120,6 +120,14 @@ fn ids_that_would_lead_elsewhere_and_numbers_without_bounds_are_refused() {
         assert!(refuse("task", "scan", id.into()).contains("letters and digits"), "{id:?}");
     }
     assert!(refuse("result", "recipe_digest", "..".into()).contains("`recipe_digest`"));
+    for field in ["out", "recipe", "file"] {
+        for path in ["", "out", "./out", "../out"] {
+            let why = refuse("task", field, path.into());
+            assert!(why.contains(&format!("`{field}` is {path:?}: expected an absolute path")), "{why}");
+        }
+    }
+    let more = serde_json::json!([{"recipe": "r", "recipe_digest": "00", "part": "p", "final": "f"}]);
+    assert!(refuse("task", "more", more).contains("`recipe` is \"r\": expected an absolute path"));
     let more = serde_json::json!([{"recipe": "/r", "recipe_digest": "../..", "part": "p", "final": "f"}]);
     assert!(refuse("task", "more", more).contains("`recipe_digest`"));
     assert!(refuse("scan", "frames", (1u64 << 60).into()).contains("at the most"));

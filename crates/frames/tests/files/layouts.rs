@@ -1,6 +1,6 @@
 //! One dataset: every layout, type, byte order and index, byte by byte.
 
-use frames::hdf5_array::{read_array, read_numbers};
+use frames::hdf5_array::{read_array, read_numbers, read_written_numbers};
 use frames::store::{Chunk, PixelKind, Row, Store};
 use hdf5::dataset::{AllocTime, Layout};
 use hdf5::file::LibraryVersion;
@@ -376,4 +376,35 @@ fn small_arrays_are_numbers_whatever_they_are_stored_as() {
     assert!(why("/none").ends_with("x.h5::/none: no such object"), "{}", why("/none"));
     assert_eq!(frames::hdf5_array::read_text_attribute(&path, "/", "creator").unwrap().as_deref(), Some("test"));
     assert_eq!(frames::hdf5_array::names(&path, "/").unwrap(), ["big", "counts", "cube", "exotic", "mask", "one"]);
+}
+
+#[test]
+fn elements_of_a_list_that_were_never_written_are_not_taken_for_its_fill_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("counters.h5");
+    let file = File::create(&path).unwrap();
+    let list = |name: &str, chunk: Option<usize>, written: std::ops::Range<usize>| {
+        let list = file.new_dataset::<f64>().shape(10).fill_value(7.0);
+        let list = match chunk {
+            Some(length) => list.chunk(length).create(name).unwrap(),
+            None => list.no_chunk().create(name).unwrap(),
+        };
+        if !written.is_empty() {
+            list.write_slice(&vec![3.0; written.len()], written).unwrap();
+        }
+    };
+    list("none", None, 0..0);
+    list("all", None, 0..10);
+    list("no chunk", Some(4), 0..0);
+    list("first", Some(4), 0..4);
+    list("last", Some(4), 8..10);
+    list("two", Some(3), 0..6);
+    drop(file);
+    let written = |name: &str| {
+        let values = read_written_numbers(&path, name).unwrap();
+        values.iter().map(|value| if value.is_nan() { '-' } else { 'x' }).collect::<String>()
+    };
+    let found = ["none", "all", "no chunk", "first", "last", "two"].map(written);
+    assert_eq!(found, ["----------", "xxxxxxxxxx", "----------", "xxxx------", "--------xx", "xxxxxx----"]);
+    assert_eq!(read_written_numbers(&path, "last").unwrap()[8..], [3.0, 3.0]);
 }

@@ -8,6 +8,9 @@ use super::Error;
 use super::fields::{number_of, shown, wrong};
 use crate::Orientation;
 
+/// The largest side of a pixel, in metres.
+const MOST_PIXEL: f64 = 0.1;
+
 /// The detector that a PONI file asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetectorSpec {
@@ -90,8 +93,9 @@ impl DetectorConfig {
     }
 }
 
-fn pixel_size(key: &str, value: &Value) -> Result<f64, Error> {
-    number_of(value).filter(|&size| size > 0.0).ok_or_else(|| wrong(key, shown(value), "metres, above 0"))
+pub(super) fn pixel_size(key: &str, value: &Value) -> Result<f64, Error> {
+    let is_plausible = |size: &f64| *size > 0.0 && *size <= MOST_PIXEL;
+    number_of(value).filter(is_plausible).ok_or_else(|| wrong(key, shown(value), "metres, above 0 and up to 0.1"))
 }
 
 fn shape(key: &str, value: &Value) -> Result<[usize; 2], Error> {

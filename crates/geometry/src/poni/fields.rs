@@ -27,6 +27,11 @@ const KNOWN: [&str; 15] = [
 
 const NUMBER: &str = "a finite number";
 
+/// Lengths, in metres, that an X-ray or neutron experiment can have; what is beyond was written in another unit.
+const MOST_DISTANCE: f64 = 200.0;
+const MOST_PONI: f64 = 1000.0;
+const WAVELENGTHS: std::ops::RangeInclusive<f64> = 1e-13..=1e-7;
+
 /// Keys in lower case with their last value.
 #[derive(Default)]
 pub(super) struct Fields(BTreeMap<String, Value>);
@@ -40,17 +45,27 @@ impl Fields {
         let version = self.version()?;
         self.refuse_parallax()?;
         let wavelength = self.number("wavelength")?;
-        if let Some(wavelength) = wavelength.filter(|&wavelength| wavelength <= 0.0) {
-            return Err(wrong("wavelength", wavelength, "metres, above 0"));
+        if let Some(wavelength) = wavelength.filter(|wavelength| !WAVELENGTHS.contains(wavelength)) {
+            return Err(wrong("Wavelength", wavelength, "metres, from 1e-13 to 1e-7"));
         }
         let distance = match self.number("distance")? {
             Some(distance) => distance,
             None => self.number("dist")?.ok_or(Error::Missing("Distance"))?,
         };
+        if !(distance > 0.0 && distance <= MOST_DISTANCE) {
+            return Err(wrong("Distance", distance, "metres, above 0 and up to 200"));
+        }
+        let poni = |key: &'static str| {
+            let metres = self.number(&key.to_lowercase())?.ok_or(Error::Missing(key))?;
+            if metres.abs() > MOST_PONI {
+                return Err(wrong(key, metres, "metres, from -1000 to 1000"));
+            }
+            Ok(metres)
+        };
         Ok(Poni {
             dist: distance,
-            poni1: self.number("poni1")?.ok_or(Error::Missing("Poni1"))?,
-            poni2: self.number("poni2")?.ok_or(Error::Missing("Poni2"))?,
+            poni1: poni("Poni1")?,
+            poni2: poni("Poni2")?,
             rot1: self.number("rot1")?.unwrap_or(0.0),
             rot2: self.number("rot2")?.unwrap_or(0.0),
             rot3: self.number("rot3")?.unwrap_or(0.0),
@@ -87,7 +102,11 @@ impl Fields {
             Some(file) if !file.eq_ignore_ascii_case("none") => return Err(Error::Spline(file)),
             _ => {}
         }
-        let sizes = [self.number("pixelsize1")?, self.number("pixelsize2")?];
+        let size = |key: &'static str| {
+            let value = self.0.get(&key.to_lowercase());
+            value.map(|value| super::config::pixel_size(key, value)).transpose()
+        };
+        let sizes = [size("PixelSize1")?, size("PixelSize2")?];
         Ok(DetectorSpec::first_version(self.text("detector")?, sizes))
     }
 

@@ -58,7 +58,7 @@ fn a_version_above_3_is_refused() {
 fn what_is_missing_or_wrong_is_named() {
     assert_eq!(message("Poni1: 1\nPoni2: 1\n"), "no Distance in the PONI file");
     assert_eq!(message(&format!("{PLACE}Rot1: half\n")), "rot1: half: expected a finite number");
-    assert_eq!(message(&format!("{PLACE}Wavelength: 0\n")), "wavelength: 0: expected metres, above 0");
+    assert_eq!(message(&format!("{PLACE}Wavelength: 0\n")), "Wavelength: 0: expected metres, from 1e-13 to 1e-7");
     let bad = |config| message(&format!("Detector: Eiger4M\nDetector_config: {config}\n{PLACE}"));
     assert_eq!(bad("{\"orientation\": 5}"), "orientation: 5: expected 1, 2, 3 or 4");
     assert_eq!(bad("{\"max_shape\": [1]}"), "max_shape: [1]: expected [rows, columns]");
@@ -67,6 +67,31 @@ fn what_is_missing_or_wrong_is_named() {
         bad("{\"splineFile\": \"a.spline\"}")
             .starts_with("splineFile: a.spline: distortion by a spline is not supported")
     );
+}
+
+#[test]
+fn lengths_that_are_in_no_metres_are_refused() {
+    let place = |distance: &str, poni: &str| format!("Distance: {distance}\nPoni1: {poni}\nPoni2: 0\n");
+    for bad in ["0", "-0.1", "201", "1e300"] {
+        assert!(message(&place(bad, "0")).contains("expected metres, above 0 and up to 200"), "{bad}");
+    }
+    for bad in ["1001", "-1e9"] {
+        assert!(message(&place("0.1", bad)).starts_with("Poni1: "), "{bad}");
+    }
+    for bad in ["1", "0.7", "-1e-10", "1e-14", "12400"] {
+        assert!(
+            message(&format!("{PLACE}Wavelength: {bad}\n")).contains("expected metres, from 1e-13 to 1e-7"),
+            "{bad}"
+        );
+    }
+    for good in ["1e-13", "7e-11", "1e-7"] {
+        assert!(Poni::parse(&format!("{PLACE}Wavelength: {good}\n")).is_ok(), "{good}");
+    }
+    let pixel = |size: &str| format!("{PLACE}PixelSize1: {size}\nPixelSize2: 1e-4\n");
+    assert!(Poni::parse(&pixel("7.5e-5")).is_ok());
+    for bad in ["0", "-1", "75"] {
+        assert!(message(&pixel(bad)).contains("metres, above 0 and up to 0.1"), "{bad}");
+    }
 }
 
 #[test]

@@ -51,3 +51,73 @@ fn a_recipe_that_no_plan_split_wrote_is_refused() {
     assert!(load(&recipe, "[clipping]\nthreshold = 5\n").contains("clipping"));
     assert!(load(&Recipe { npt: 1 << 40, ..recipe.clone() }, "").contains("npt"));
 }
+
+#[test]
+fn every_number_is_refused_or_can_be_read_back() {
+    let extremes = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        1e-300,
+        1e300,
+        f64::MAX,
+        f64::MIN,
+        f64::MIN_POSITIVE,
+        5e-324,
+        0.1 + 0.2,
+        1.0 / 3.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        9_007_199_254_740_993.0,
+        1e-9,
+        4_294_967_295.0,
+    ];
+    let texts = |value: f64| [format!("{value}"), format!("{value:e}")];
+    let sensor = |text: &str| format!("Si,{text}m").parse().ok();
+    type Change = fn(&mut Settings, f64);
+    let changes: [(&str, Change); 9] = [
+        ("radial-range", |all, value| all.radial_range = Some([value, value + 1.0])),
+        ("azimuth-range", |all, value| all.azimuth_range = Some([value, value + 1.0])),
+        ("radial-edges", |all, value| all.radial_edges = Some(vec![value, value + 1.0, value + 3.0])),
+        ("azimuth-edges", |all, value| all.azimuth_edges = Some(vec![value, value + 1.0, value + 3.0])),
+        ("valid-min", |all, value| all.valid_min = Some(value)),
+        ("valid-max", |all, value| all.valid_max = Some(value)),
+        ("polarization", |all, value| all.polarization = Some(value)),
+        ("polarization-offset", |all, value| (all.polarization, all.polarization_offset) = (Some(0.9), Some(value))),
+        ("monitor", |all, value| all.monitor = Some(OneOrMany::One(crate::MonitorName::Number(value)))),
+    ];
+    let good = || Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
+    let mut all: Vec<(String, Settings)> = Vec::new();
+    for value in extremes {
+        for (key, change) in changes {
+            let mut settings = good();
+            change(&mut settings, value);
+            all.push((format!("{key} {value:e}"), settings));
+        }
+        for text in texts(value) {
+            all.push((format!("sensor {text}"), Settings { sensor: sensor(&text), ..good() }));
+            all.push((format!("sigma-clip {text}"), Settings { sigma_clip: text.parse().ok(), ..good() }));
+            all.push((format!("median {text}"), Settings { median: text.parse().ok(), ..good() }));
+            for word in [text.clone(), format!("{text},{text}")] {
+                all.push((format!("dummy {word}"), Settings { dummy: word.parse().ok(), ..good() }));
+            }
+            let region = format!("circle:{text},{text},{text}");
+            let mask_region = region.parse().ok().map(OneOrMany::One);
+            all.push((format!("mask-region {region}"), Settings { mask_region, ..good() }));
+            let monitor = Some(OneOrMany::One(crate::MonitorName::Name("diode".into())));
+            let monitor_reference = text.parse().ok().map(OneOrMany::One);
+            all.push((format!("monitor-reference {text}"), Settings { monitor, monitor_reference, ..good() }));
+        }
+    }
+    let mut read = 0;
+    for (what, settings) in all {
+        let Ok(recipe) = Recipe::resolve(&settings) else { continue };
+        let back = Recipe::parse(&recipe.to_toml(), Path::new("/r.toml"), &recipe.digest());
+        assert!(back.is_ok(), "{what}: {}", back.unwrap_err());
+        read += 1;
+    }
+    assert!(read > 100, "{read} recipes could be made at all");
+}
