@@ -15,7 +15,8 @@ use crate::cut::By;
 
 /// Cut scans into tasks, each a frame range to integrate by one recipe or by several in one pass.
 ///
-/// Reads scan records and writes task records. A recipe is resolved once: its defaults filled in,
+/// Reads scan records and writes task records. Where the record of a scan comes again, as `scan-find --follow` writes it, tasks
+/// are written for what is new or changed alone. A recipe is resolved once: its defaults filled in,
 /// the PONI text and the digest of every file with it, and written below the output root.
 #[derive(Parser)]
 #[command(name = "plan-split", version)]

@@ -3,6 +3,7 @@
 
 mod args;
 mod cut;
+mod emitted;
 mod names;
 mod plan;
 mod recipes;
@@ -14,6 +15,7 @@ use recipe::Settings;
 use records::{Fail, Record};
 
 use args::Args;
+use emitted::{Emitted, Whole};
 use plan::Planner;
 
 /// The command line, for the manual page.
@@ -37,22 +39,24 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     let mut input = Input::open(&args.inputs)?.expecting("scan");
     let mut planner = Planner::new(args, |said| filter.warn(said)).map_err(no_plan)?;
+    let mut emitted = Emitted::default();
     while let Some(record) = input.next(filter)? {
         match record {
-            Record::Scan(scan) => plan(&mut planner, *scan, filter)?,
+            Record::Scan(scan) => plan(&mut planner, &mut emitted, *scan, filter)?,
             other => filter.emit(&other)?,
         }
     }
     Ok(())
 }
 
-fn plan(planner: &mut Planner, scan: records::Scan, filter: &Filter) -> Result<(), Stop> {
+fn plan(planner: &mut Planner, emitted: &mut Emitted, scan: records::Scan, filter: &Filter) -> Result<(), Stop> {
     let (id, about) = (scan.id.clone(), scan.acquisition.file.display().to_string());
     if let Some(said) = planner.undone(&scan.acquisition) {
         filter.warn(&said);
     }
+    let whole = Whole::new(&id, &scan.acquisition, planner.has_monitors());
     match planner.tasks(scan) {
-        Ok(mut tasks) => tasks.try_for_each(|task| filter.emit(&Record::from(task))),
+        Ok(tasks) => emitted.new_tasks(whole, tasks).try_for_each(|task| filter.emit(&Record::from(task))),
         Err(why) => filter.fail(Fail { id, about, error: why.to_string(), ..Fail::default() }),
     }
 }

@@ -99,6 +99,11 @@ impl Planner {
         Ok(Self { out, by: args.by, recipes, finals: HashMap::new(), said: HashSet::new() })
     }
 
+    /// Whether a recipe divides by a counter of the scan.
+    pub fn has_monitors(&self) -> bool {
+        self.recipes.have_monitors()
+    }
+
     /// What is undone of what was done to the frames of such a scan, where that has not been said yet.
     pub fn undone(&mut self, scan: &Acquisition) -> Option<String> {
         let framing = scan.framing();

@@ -96,6 +96,11 @@ impl Recipes {
         Ok(recipes)
     }
 
+    /// Whether one of them divides by a monitor.
+    pub fn have_monitors(&self) -> bool {
+        self.0.iter().flat_map(|sheet| &sheet.planned).any(|(_, planned)| !planned.recipe.monitor.is_empty())
+    }
+
     /// The recipes for scans of a detector.
     ///
     /// # Errors
