@@ -3,6 +3,7 @@
 mod cuts;
 mod formats;
 mod kills;
+mod live;
 mod losses;
 mod recipes;
 mod refusals;

@@ -65,6 +65,63 @@ fn a_path_on_stdin_is_answered_before_the_next_one_comes() {
     assert!(live.child.wait().unwrap().success());
 }
 
+/// How often a process has called read(2) and its like.
+fn reads(child: &Child) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_has_not_changed_is_not_opened_again() {
+    let field = Field::new();
+    field.dataset("", &[]);
+    let raw = field.path("RAW_DATA").display().to_string();
+    let live = Live::start(&[&raw, "--follow=0.05"]);
+    live.next();
+    let begun = std::time::Instant::now();
+    let mut before = reads(&live.child);
+    loop {
+        // Many looks at the directory.
+        std::thread::sleep(Duration::from_secs(1));
+        let now = reads(&live.child);
+        // The one read is of the pipe that tells of changes.
+        if now <= before + 1 {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it reads again and again");
+        before = now;
+    }
+    // A change is seen all the same.
+    field.master("RAW_DATA/other.h5", "1.1", "p3", 1);
+    let mut next = live.next();
+    while next["below"] != "other.h5" {
+        next = live.next();
+    }
+}
+
+#[test]
+fn following_ends_when_nothing_has_changed_for_so_long() {
+    let field = Field::new();
+    field.dataset("", &[Defect::Running]);
+    let raw = field.path("RAW_DATA").display().to_string();
+    let mut live = Live::start(&[&raw, "--follow=0.1", "--until-idle", "1s"]);
+    // While something changes now and then, it goes on.
+    for number in 0..4 {
+        field.master(&format!("RAW_DATA/other{number}.h5"), "1.1", "p3", 1);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert!(live.child.wait().unwrap().success());
+    let mut told: Vec<String> = live.lines.iter().map(|record| record["below"].as_str().unwrap().to_owned()).collect();
+    told.sort();
+    told.dedup();
+    assert_eq!(told.iter().filter(|below| below.starts_with("other")).count(), 4, "{told:?}");
+
+    let gone = field.path("gone").display().to_string();
+    let mut live = Live::start(&[&gone, "--follow=0.1", "--until-idle=1"]);
+    assert_eq!(live.next()["type"], "fail");
+    assert_eq!(live.child.wait().unwrap().code(), Some(1));
+}
+
 #[test]
 fn following_tells_of_new_scans_once_and_of_running_ones_as_they_end() {
     let field = Field::new();

@@ -196,6 +196,15 @@ impl Filter {
         self.wait(None, Some(Instant::now() + time)).map(drop)
     }
 
+    /// As [`Filter::pause`], but what comes on `stream` ends it, too. Returns whether something has.
+    ///
+    /// # Errors
+    /// As [`Filter::emit`].
+    pub fn pause_until_readable(&self, stream: Option<BorrowedFd<'_>>, time: Duration) -> Result<bool, Stop> {
+        self.output.flush()?;
+        self.wait(stream, Some(Instant::now() + time))
+    }
+
     /// Waits for the first of: input on `stream`, `until`, the time to drain. Says whether there is
     /// input. A reader that goes in the meantime is not waited for: in `tail -f | filter | head`,
     /// there may never be a record more to notice it by.

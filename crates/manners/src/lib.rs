@@ -41,6 +41,7 @@
 
 pub mod atomic;
 pub mod cpu;
+pub mod duration;
 pub mod foreign;
 pub mod mapped;
 pub mod quote;

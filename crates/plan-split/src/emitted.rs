@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use records::{Acquisition, Digest, Task};
+use records::{Absent, AbsentKind, Acquisition, Digest, ScanState, Task};
 use serde::Serialize;
 
 /// What has been emitted.
@@ -26,7 +26,13 @@ impl Whole {
     /// Describes the scan of this id. Where tasks `have_monitors`, they are integrated again once the scan has ended: counters
     /// may have been read before they were written.
     pub fn new(id: &str, scan: &Acquisition, have_monitors: bool) -> Self {
-        let Acquisition { frames, complete, end_time, end_reason, absent, .. } = scan;
+        let Acquisition { frames, complete, end_time, end_reason, .. } = scan;
+        let mut absent = scan.absent.clone();
+        if scan.scan_state() == ScanState::Running {
+            // Which frame of a running scan is in a file that grows, and which in none yet, is news of every second.
+            let is_lost = |absent: &Absent| !matches!(absent.kind, AbsentKind::NeverTaken | AbsentKind::NotWritten);
+            absent.retain(is_lost);
+        }
         let ended = have_monitors.then(|| scan.scan_state());
         // All that is left is what frames are read and integrated by.
         let common = Acquisition {
@@ -82,7 +88,7 @@ fn digest(of: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use records::{Absent, AbsentKind, Source, Span, Spans};
+    use records::{Source, Span, Spans};
 
     use super::*;
 

@@ -47,10 +47,15 @@ pub struct Args {
 
     /// Keep looking, every 5 seconds or so many: new scans are written as they appear
     ///
-    /// A scan that was not complete is written again when more of its frames are there.
+    /// A scan that was not complete is written again when more of its frames are there. On local file systems the kernel
+    /// tells of changes: then they are seen at once, and while nothing changes nothing is read.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5")]
     #[arg(value_parser = seconds)]
     pub follow: Option<Duration>,
+
+    /// End by itself when nothing has changed for so long: seconds, 90s, 50m, 12h or HH:MM:SS
+    #[arg(long, value_name = "T", requires = "follow", value_parser = manners::duration::parse)]
+    pub until_idle: Option<Duration>,
 
     /// What to do with scans that are being written, were aborted, or lack frames
     #[arg(long, value_name = "WHAT", default_value = "emit")]

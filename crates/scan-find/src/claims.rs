@@ -42,7 +42,19 @@ impl Claims {
                 path
             }
         };
-        if known.is_symlink() { known.canonicalize().unwrap_or(known) } else { known }
+        if !known.is_symlink() {
+            return known;
+        }
+        let real = known.canonicalize().unwrap_or(known);
+        if let Some(directory) = real.parent() {
+            self.directories.entry(directory.to_owned()).or_insert_with(|| directory.to_owned());
+        }
+        real
+    }
+
+    /// Returns the directories of all files that were looked up.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.directories.values().map(PathBuf::as_path)
     }
 
     /// The path below `root` that the results of a master are to have: its own. A file beside that

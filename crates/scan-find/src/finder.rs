@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use frames::find::{self, Found, Select, What};
 use manners::{Filter, Stop};
-use records::{Acquisition, Fail, Record, Scan};
+use records::{Acquisition, Digest, Fail, Record, Scan};
 
 use crate::args::{Args, Incomplete, is_wanted};
 use crate::claims::Claims;
+use crate::quiet::Quiet;
+use crate::watch::Watch;
 
 /// How many of the detectors that do not match are named.
 const SHOWN: usize = 10;
@@ -18,7 +20,7 @@ pub struct Finder<'a> {
     args: &'a Args,
     filter: &'a Filter,
     pub(crate) claims: Claims,
-    /// What was last said of each scan.
+    /// The digest of what was last said of each scan: the words may be megabytes.
     told: HashMap<String, String>,
     /// Scans by the file and dataset that they are, so that one that is reached twice is told once.
     ids: HashMap<(PathBuf, String), String>,
@@ -30,6 +32,13 @@ pub struct Finder<'a> {
     /// Detectors that were there and not wanted.
     unwanted: BTreeSet<String>,
     skipped: usize,
+    /// The directories that a search that goes on has come by.
+    pub(crate) watch: Watch,
+    quiet: Quiet,
+    /// Whether frames were held back whose files had just been changed.
+    pub(crate) holds_back: bool,
+    /// How many records were written.
+    pub(crate) emitted: u64,
     /// Whether all that the last visit found is complete.
     pub(crate) is_complete: bool,
 }
@@ -48,8 +57,17 @@ impl<'a> Finder<'a> {
             without: 0,
             unwanted: BTreeSet::new(),
             skipped: 0,
+            watch: if args.follow.is_some() { Watch::new() } else { Watch::default() },
+            quiet: Quiet::default(),
+            holds_back: false,
+            emitted: 0,
             is_complete: true,
         }
+    }
+
+    /// Watches the directories of all files that scans are made of.
+    pub(crate) fn watch_directories(&mut self) {
+        self.claims.directories().for_each(|directory| self.watch.add(directory));
     }
 
     /// Visits a file; `take` gets what it holds, as soon as it is found. `linked` says which other
@@ -122,6 +140,12 @@ impl<'a> Finder<'a> {
         if !self.is_recent(&acquisition) {
             return Ok(());
         }
+        if self.args.follow.is_some() && self.quiet.hold_back(&mut acquisition, &mut self.claims, &self.watch) {
+            (self.holds_back, self.is_complete) = (true, false);
+            if acquisition.sources.is_empty() {
+                return Ok(());
+            }
+        }
         self.is_complete &= acquisition.complete;
         if !acquisition.complete && self.args.incomplete == Incomplete::Skip {
             self.skipped += 1;
@@ -138,13 +162,15 @@ impl<'a> Finder<'a> {
         let absent = absent(&acquisition);
         let record = Record::from(Scan { id: id.clone(), acquisition });
         let line = record.to_line();
-        if self.told.get(&id) == Some(&line) {
+        let digest = Digest::new("told").text(&line).short();
+        if self.told.get(&id) == Some(&digest) {
             return Ok(());
         }
-        self.told.insert(id, line);
+        self.told.insert(id, digest);
         if let Some(absent) = absent {
             self.filter.warn(&format!("{about}: {absent}"));
         }
+        self.emitted += 1;
         self.filter.emit(&record)
     }
 
@@ -164,6 +190,7 @@ impl<'a> Finder<'a> {
         if !self.failures.insert((about.clone(), error.clone())) {
             return Ok(());
         }
+        self.emitted += 1;
         self.filter.fail(Fail { about, error, retryable, ..Fail::default() })
     }
 

@@ -1,6 +1,7 @@
 //! Operands: files, directories, datasets, globs, and lists of them.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use manners::Stop;
 use crate::directory::{Directory, identity, is_hdf5_name, is_image_name, looked_for};
 use crate::finder::Finder;
 use crate::glob::{expand, is_glob};
+use crate::quiet::is_recent;
 
 /// Takes operands one after the other.
 pub struct Walk<'a> {
@@ -23,6 +25,19 @@ pub struct Walk<'a> {
     met: HashSet<PathBuf>,
     /// Whether the search goes on until something is there.
     is_patient: bool,
+    look: Look,
+}
+
+/// What a patient walk makes of one look at all operands.
+#[derive(Default)]
+struct Look {
+    /// Of the files that it came by, and what they looked like.
+    files: DefaultHasher,
+    /// The digest of these at the look before, and how many records there were then.
+    before: Option<(u64, u64)>,
+    /// Whether something was left for the next look.
+    is_unfinished: bool,
+    was_unfinished: bool,
 }
 
 /// One directory tree being walked.
@@ -35,7 +50,30 @@ struct Tree<'a> {
 impl<'a> Walk<'a> {
     /// A walk that tells `finder`. One that is patient takes it well where there is nothing yet.
     pub fn new(finder: Finder<'a>, is_patient: bool) -> Self {
-        Self { finder, series: Vec::new(), settled: HashMap::new(), met: HashSet::new(), is_patient }
+        let (settled, met, look) = (HashMap::new(), HashSet::new(), Look::default());
+        Self { finder, series: Vec::new(), settled, met, is_patient, look }
+    }
+
+    /// Whether the last look left something for the next one.
+    pub fn wants_another_look(&self) -> bool {
+        self.look.was_unfinished
+    }
+
+    /// Ends a look at all operands. Returns whether files have changed, or something was told, since the look before.
+    pub fn take_changed(&mut self) -> bool {
+        let Look { files, before, is_unfinished, .. } = std::mem::take(&mut self.look);
+        let now = (files.finish(), self.finder.emitted);
+        self.look = Look { before: Some(now), was_unfinished: is_unfinished, ..Look::default() };
+        // Files of a scan may lie in directories that the walk does not come by.
+        self.finder.watch_directories();
+        before != Some(now)
+    }
+
+    /// Notes what a file looks like, whatever becomes of it, and returns that.
+    fn note(&mut self, file: &Path) -> Option<(u64, i64)> {
+        let stamp = if self.is_patient { stamp(file) } else { None };
+        (file, stamp).hash(&mut self.look.files);
+        stamp
     }
 
     /// Takes one operand.
@@ -104,6 +142,7 @@ impl<'a> Walk<'a> {
     fn file(&mut self, path: &Path, file: &Path) -> Result<(), Stop> {
         self.end_series()?;
         let root = file.parent().unwrap_or(Path::new("/")).to_owned();
+        self.note(file);
         let mut empty = None;
         self.finder.visit(path, &|_| true, |finder, found| {
             if let What::Nothing { entries } = found.what {
@@ -145,6 +184,9 @@ impl<'a> Walk<'a> {
             Ok(metadata) if tree.seen.insert(identity(&metadata)) => (),
             _ => return Ok(()),
         }
+        if self.is_patient {
+            self.finder.watch.add(directory);
+        }
         let listed = match Directory::read(directory) {
             Ok(listed) => listed,
             Err(why) => return self.tell_failure(directory, why.to_string()),
@@ -154,6 +196,9 @@ impl<'a> Walk<'a> {
         }
         self.hdf5_files(&listed.hdf5, tree.root)?;
         let mut images = listed.images;
+        for image in &images {
+            self.note(image);
+        }
         images.retain(|image| !self.finder.claims.holds(image));
         find::series(images).iter().try_for_each(|files| self.finder.images(files, tree.root))?;
         listed.below.iter().try_for_each(|below| self.directory(below, tree))
@@ -165,7 +210,8 @@ impl<'a> Walk<'a> {
     fn hdf5_files(&mut self, files: &[PathBuf], root: &Path) -> Result<(), Stop> {
         let mut waiting: Vec<Found> = Vec::new();
         for file in files {
-            if self.finder.claims.holds(file) || self.is_settled(file) {
+            let stamp = self.note(file);
+            if self.finder.claims.holds(file) || (stamp.is_some() && self.settled.get(file) == stamp.as_ref()) {
                 self.finder.hits += 1;
                 continue;
             }
@@ -179,26 +225,24 @@ impl<'a> Walk<'a> {
                 waiting.push(found);
                 Ok(())
             })?;
-            self.settle(file);
+            self.settle(file, stamp);
         }
         let mut fresh = files.to_vec();
         fresh.retain(|file| self.is_patient && self.met.insert(file.clone()));
         for file in &fresh {
             self.settled.remove(file);
         }
+        self.look.is_unfinished |= !fresh.is_empty();
         waiting.retain(|found| !self.finder.claims.holds(&found.file) && !fresh.contains(&found.file));
         waiting.into_iter().try_for_each(|found| self.finder.take(found, root))
     }
 
-    fn is_settled(&self, file: &Path) -> bool {
-        self.is_patient && stamp(file).is_some_and(|stamp| self.settled.get(file) == Some(&stamp))
-    }
-
-    fn settle(&mut self, file: &Path) {
-        if self.finder.is_complete
-            && let Some(stamp) = stamp(file)
-        {
-            self.settled.insert(file.to_owned(), stamp);
+    /// Remembers that a file needs no second look while it looks as before the first.
+    fn settle(&mut self, file: &Path, before: Option<(u64, i64)>) {
+        let Some(stamp) = before.filter(|_| self.finder.is_complete) else { return };
+        match is_recent(stamp.1) {
+            true => self.look.is_unfinished = true,
+            false => drop(self.settled.insert(file.to_owned(), stamp)),
         }
     }
 
