@@ -63,7 +63,7 @@ impl Watch {
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF
             | AddWatchFlags::IN_ONLYDIR;
-        let kind = i64::from(statfs(directory)?.filesystem_type().0);
+        let kind = statfs(directory)?.filesystem_type().0;
         if LOCAL.contains(&kind) { inotify.add_watch(directory, changes) } else { Err(Errno::EREMOTE) }
     }
 
@@ -90,10 +90,10 @@ impl Watch {
             for event in events {
                 // Another directory may take its place, which is another one to watch.
                 let gone = AddWatchFlags::IN_IGNORED | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
-                if event.mask.intersects(gone) {
-                    if let Some(directory) = self.directories.remove(&event.wd) {
-                        self.watched.remove(&directory);
-                    }
+                if event.mask.intersects(gone)
+                    && let Some(directory) = self.directories.remove(&event.wd)
+                {
+                    self.watched.remove(&directory);
                 }
                 let Some(file) = self.directories.get(&event.wd).zip(event.name).map(|(at, name)| at.join(name)) else {
                     continue;
