@@ -71,7 +71,7 @@ impl<'a> Ahead<'a> {
         let of_row = |place: &Place| match open.store.chunks_of(place.row) {
             Where::Whole(chunk) => vec![chunk],
             Where::Pieces(chunks) => chunks,
-            Where::Absent(_) => Vec::new(),
+            Where::Absent(_) | Where::Damaged(_) => Vec::new(),
         };
         let mut chunks: Vec<Chunk> = run.iter().flat_map(of_row).collect();
         chunks.sort_unstable_by_key(|chunk| chunk.offset);

@@ -134,6 +134,7 @@ impl<'a> Worker<'a> {
                 }
                 Where::Pieces(chunks) => in_pieces.push((place, chunks)),
                 Where::Absent(why) => self.lose(place, &Loss::absent(why), out),
+                Where::Damaged(why) => self.lose(place, &Loss::corrupt(&why), out),
             }
         }
         out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();

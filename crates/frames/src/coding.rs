@@ -1,8 +1,6 @@
 //! How the pixels of a dataset are coded: their type, and the filters they went through.
 
-use hdf5_sys::h5t::H5T_class_t;
-
-use crate::ffi::{Filter, PixelType};
+use crate::ffi::{ElementClass, Filter, PixelType};
 pub use crate::image::PixelKind;
 
 /// How a chunk's bytes become pixels.
@@ -72,18 +70,18 @@ impl HdfFilter {
 fn pixel_kind(stored: PixelType) -> Result<PixelKind, String> {
     use PixelKind::{F32, F64, I8, I16, I32, U8, U16, U32, U64};
     Ok(match (stored.class, stored.bytes, stored.signed) {
-        (H5T_class_t::H5T_INTEGER, 1, false) => U8,
-        (H5T_class_t::H5T_INTEGER, 1, true) => I8,
-        (H5T_class_t::H5T_INTEGER, 2, false) => U16,
-        (H5T_class_t::H5T_INTEGER, 2, true) => I16,
-        (H5T_class_t::H5T_INTEGER, 4, false) => U32,
-        (H5T_class_t::H5T_INTEGER, 4, true) => I32,
-        (H5T_class_t::H5T_INTEGER, 8, false) => U64,
-        (H5T_class_t::H5T_FLOAT, 4, _) => F32,
-        (H5T_class_t::H5T_FLOAT, 8, _) => F64,
-        (H5T_class_t::H5T_INTEGER, 8, true) => return Err(not_a_pixel("i64")),
-        (H5T_class_t::H5T_FLOAT, 2, _) => return Err(not_a_pixel("f16")),
-        (H5T_class_t::H5T_STRING, ..) => return Err(not_a_pixel("text")),
+        (ElementClass::Integer, 1, false) => U8,
+        (ElementClass::Integer, 1, true) => I8,
+        (ElementClass::Integer, 2, false) => U16,
+        (ElementClass::Integer, 2, true) => I16,
+        (ElementClass::Integer, 4, false) => U32,
+        (ElementClass::Integer, 4, true) => I32,
+        (ElementClass::Integer, 8, false) => U64,
+        (ElementClass::Float, 4, _) => F32,
+        (ElementClass::Float, 8, _) => F64,
+        (ElementClass::Integer, 8, true) => return Err(not_a_pixel("i64")),
+        (ElementClass::Float, 2, _) => return Err(not_a_pixel("f16")),
+        (ElementClass::Text, ..) => return Err(not_a_pixel("text")),
         _ => return Err(not_a_pixel("of another kind")),
     })
 }

@@ -14,7 +14,7 @@ use records::Source;
 use crate::cached::{self, is_cached};
 pub use crate::coding::{Coding, HdfFilter, PixelKind};
 use crate::ffi::{Flaw, Kind, Layout, Object};
-use crate::grid::{Grid, Place};
+use crate::grid::{DAMAGED_INDEX, Grid, Place};
 use crate::stack::{dimensions, shown};
 use crate::{image, run};
 
@@ -72,6 +72,8 @@ pub enum Row {
     Pieces(Vec<Chunk>),
     /// Nowhere, and why.
     Absent(String),
+    /// Nobody knows where, for the file is damaged, and how.
+    Damaged(String),
 }
 
 /// A run of stored bytes, and the pixels that it holds.
@@ -240,6 +242,9 @@ impl Store {
     }
 
     fn row_of(&self, grid: &Grid, row: u64) -> Row {
+        if grid.is_damaged(row) {
+            return Row::Damaged(format!("{DAMAGED_INDEX}: its entries for this frame contradict others"));
+        }
         if !grid.is_written(row) {
             return Row::Absent(NOT_WRITTEN.to_owned());
         }
@@ -287,7 +292,8 @@ impl Store {
 
     fn of_dataset(object: &Object, file: File, shape: [u64; 2]) -> Result<Self, String> {
         let said = |flaw: Flaw| flaw.why;
-        let [frames, rows, columns] = dimensions(&object.extents().map_err(said)?)?;
+        let extents = object.extents().map_err(said)?;
+        let [frames, rows, columns] = dimensions(&extents)?;
         if [rows, columns] != shape {
             return Err(format!("frames of {}: expected {}", shown(&[rows, columns]), shown(&shape)));
         }
@@ -297,8 +303,7 @@ impl Store {
             Layout::Contiguous(None) => (Bytes::Nothing, Vec::new()),
             Layout::Contiguous(Some(offset)) => (Bytes::Run(file, offset), Vec::new()),
             Layout::Chunked(chunk, filters) => {
-                let chunks = object.chunks(chunk.len()).map_err(said)?;
-                (Bytes::Chunks(file, Grid::new(shape, &chunk, &chunks)), filters)
+                (Bytes::Chunks(file, Grid::read(object, &extents, &chunk).map_err(said)?), filters)
             }
             Layout::External(_) => return Err("stored in other files: name those".to_owned()),
             Layout::Virtual(_) => return Err("virtual: name the datasets that it is made of".to_owned()),

@@ -103,7 +103,7 @@ impl<'a> Stack<'a> {
         let chunks = match self.store.chunks_of(row) {
             Row::Whole(chunk) => vec![chunk],
             Row::Pieces(chunks) => chunks,
-            Row::Absent(why) => return Err(format!("image {row}: {why}")),
+            Row::Absent(why) | Row::Damaged(why) => return Err(format!("image {row}: {why}")),
         };
         let mut assembler = Assembler::default();
         let read = |chunk: &_, stored: &mut _| self.store.read(chunk, stored);

@@ -5,21 +5,29 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::ptr::null_mut;
 
-use hdf5_sys::h5d::{
-    H5D_layout_t, H5Dchunk_iter, H5Dget_create_plist, H5Dget_offset, H5Dget_space, H5Dget_type, H5Dread,
-};
+use hdf5::globals::{H5T_IEEE_F32BE, H5T_IEEE_F32LE, H5T_IEEE_F64BE, H5T_IEEE_F64LE};
+use hdf5_sys::h5d::{H5Dchunk_iter, H5Dget_create_plist, H5Dget_offset, H5Dget_space, H5Dget_type, H5Dread};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{
-    H5P_DEFAULT, H5Pget_chunk, H5Pget_external, H5Pget_external_count, H5Pget_filter2, H5Pget_layout, H5Pget_nfilters,
+    H5P_DEFAULT, H5Pget_chunk, H5Pget_external, H5Pget_external_count, H5Pget_filter2, H5Pget_nfilters,
 };
 use hdf5_sys::h5s::{H5S_ALL, H5Sget_simple_extent_dims, H5Sget_simple_extent_ndims};
-use hdf5_sys::h5t::{H5T_class_t, H5T_order_t, H5T_sign_t, H5Tget_class, H5Tget_order, H5Tget_sign, H5Tget_size};
+use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
 
 use super::selection::{Mapping, mappings};
-use super::{Flaw, Handle, Object, handle, links, locked, status};
+use super::{Flaw, Handle, Object, buffer, handle, links, locked, raw, status};
 
 /// The library's limit on the number of dimensions.
 const MAX_RANK: usize = 32;
+
+/// The most entries of a chunk index: one that leads into itself has no end.
+const MOST_CHUNKS: usize = 1 << 26;
+
+/// The most bytes of a dataset in an object's header, of which the format allows 64 KiB.
+const MOST_COMPACT: u64 = 1 << 20;
+
+/// The most values of a filter.
+const MOST_FILTER_VALUES: usize = 1 << 16;
 
 /// The system's limit on the length of a path.
 const PATH_MAX: usize = 4096;
@@ -54,10 +62,25 @@ pub(crate) struct Filter {
     pub values: Vec<u32>,
 }
 
+/// What kind of thing an element of a dataset is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ElementClass {
+    /// An integer all of whose bits count.
+    Integer,
+    /// A floating-point number of IEEE's single or double precision.
+    Float,
+    /// A number with a name, such as a boolean.
+    Enum,
+    /// A text of either kind.
+    Text,
+    /// Anything else: also integers that use some of their bits, and other floating-point numbers.
+    Other,
+}
+
 /// What a number is, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PixelType {
-    pub class: H5T_class_t,
+    pub class: ElementClass,
     pub bytes: u64,
     pub signed: bool,
     pub big_endian: bool,
@@ -66,7 +89,7 @@ pub(crate) struct PixelType {
 impl PixelType {
     /// Whether it is an integer or a floating-point number.
     pub(crate) fn is_number(&self) -> bool {
-        matches!(self.class, H5T_class_t::H5T_INTEGER | H5T_class_t::H5T_FLOAT)
+        matches!(self.class, ElementClass::Integer | ElementClass::Float)
     }
 }
 
@@ -93,14 +116,14 @@ impl Object {
     pub(crate) fn pixel_type(&self) -> Result<PixelType, Flaw> {
         // SAFETY: the identifier is valid.
         let kind = handle(|| unsafe { H5Dget_type(self.0.0) })?;
-        // SAFETY: the type is valid.
+        let class = element_class(&kind);
+        // SAFETY: the type is open for as long as its handle lives. The functions read it and fill in nothing.
         locked(|| unsafe {
-            let class = H5Tget_class(kind.0);
             Ok(PixelType {
                 class,
                 bytes: H5Tget_size(kind.0) as u64,
-                signed: class == H5T_class_t::H5T_INTEGER && H5Tget_sign(kind.0) == H5T_sign_t::H5T_SGN_2,
-                big_endian: H5Tget_order(kind.0) == H5T_order_t::H5T_ORDER_BE,
+                signed: class == ElementClass::Integer && raw::H5Tget_sign(kind.0) == raw::SIGN_TWOS_COMPLEMENT,
+                big_endian: raw::H5Tget_order(kind.0) == raw::ORDER_BIG_ENDIAN,
             })
         })
     }
@@ -109,11 +132,11 @@ impl Object {
         // SAFETY: the identifier is valid.
         let creation = handle(|| unsafe { H5Dget_create_plist(self.0.0) })?;
         // SAFETY: the property list is valid.
-        match locked(|| unsafe { H5Pget_layout(creation.0) }) {
-            H5D_layout_t::H5D_COMPACT => Ok(Layout::Compact),
-            H5D_layout_t::H5D_CHUNKED => Ok(Layout::Chunked(chunk_shape(&creation)?, filters(&creation)?)),
-            H5D_layout_t::H5D_VIRTUAL => Ok(Layout::Virtual(mappings(&creation)?)),
-            H5D_layout_t::H5D_CONTIGUOUS => match segments(&creation)? {
+        match locked(|| unsafe { raw::H5Pget_layout(creation.0) }) {
+            raw::LAYOUT_COMPACT => Ok(Layout::Compact),
+            raw::LAYOUT_CHUNKED => Ok(Layout::Chunked(chunk_shape(&creation)?, filters(&creation)?)),
+            raw::LAYOUT_VIRTUAL => Ok(Layout::Virtual(mappings(&creation)?)),
+            raw::LAYOUT_CONTIGUOUS => match segments(&creation)? {
                 // SAFETY: the identifier is valid. An address that is not there has all bits set.
                 none if none.is_empty() => match locked(|| unsafe { H5Dget_offset(self.0.0) }) {
                     u64::MAX => Ok(Layout::Contiguous(None)),
@@ -141,28 +164,53 @@ impl Object {
 
     /// The chunks that have been written, in the order of the index.
     pub(crate) fn chunks(&self, rank: usize) -> Result<Vec<StoredChunk>, Flaw> {
-        let mut found = Found { rank: rank.min(4), chunks: Vec::new() };
+        let mut found = Found { rank: rank.min(4), chunks: Vec::new(), is_full: false };
         let data: *mut c_void = (&raw mut found).cast();
-        // SAFETY: `data` is the structure that `collect` takes it for, and outlives the call.
-        status(|| unsafe { H5Dchunk_iter(self.0.0, H5P_DEFAULT, Some(collect), data) })?;
+        // SAFETY: the dataset is open for as long as the object lives. `collect` takes `data` for a `Found`, which it is, and
+        // which outlives the call; nothing else has access to it until the library is done. The library gives `collect` an
+        // origin of as many numbers as the dataset has dimensions, which are `rank` or more.
+        let iterated = status(|| unsafe { H5Dchunk_iter(self.0.0, H5P_DEFAULT, Some(collect), data) });
+        if found.is_full {
+            return Err(Flaw::new(format!("damaged chunk index: more than {MOST_CHUNKS} entries")));
+        }
+        iterated?;
         Ok(found.chunks)
+    }
+
+    /// Whether the chunk index lists chunks rising by their place: frames first, then rows, then columns.
+    pub(crate) fn has_sorted_index(&self) -> Result<bool, Flaw> {
+        let mut kind = -1;
+        // SAFETY: the dataset is open for as long as the object lives; the library fills in one enum, which is an `int`.
+        status(|| unsafe { raw::H5Dget_chunk_index_type(self.0.0, &raw mut kind) })?;
+        Ok(kind == raw::INDEX_BTREE)
     }
 
     /// The elements of this dataset as they are stored, unfiltered, row-major, in the stored byte order.
     pub(crate) fn stored_elements(&self) -> Result<Vec<u8>, Flaw> {
-        // SAFETY: the identifier is valid.
+        // SAFETY: the dataset is open for as long as the object lives.
         let kind = handle(|| unsafe { H5Dget_type(self.0.0) })?;
-        let count: u64 = self.extents()?.iter().product();
-        let mut bytes = vec![0_u8; (count * self.pixel_type()?.bytes) as usize];
-        // SAFETY: the buffer holds all elements of the dataset in the type that it is read as.
+        let pixel = self.pixel_type()?;
+        if !pixel.is_number() {
+            return Err(Flaw::new("not numbers"));
+        }
+        let product = |product: u64, extent: &u64| product.checked_mul(*extent);
+        let size = self.extents()?.iter().try_fold(pixel.bytes, product);
+        let size = size.ok_or_else(|| Flaw::new("extents that multiply to more than there are numbers"))?;
+        let mut bytes = buffer(0_u8, size, MOST_COMPACT)?;
+        // SAFETY: the buffer has the product of the dataset's extents and the size of an element in its own type, which is the
+        // type that the elements are read as; they are numbers, so that no pointer is written. The extents are those of the
+        // open dataset, which is read-only, and so the same in both calls.
         status(|| unsafe { H5Dread(self.0.0, kind.0, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.as_mut_ptr().cast()) })?;
         Ok(bytes)
     }
 }
 
 struct Found {
+    /// How many numbers of an origin are taken, four at the most.
     rank: usize,
     chunks: Vec<StoredChunk>,
+    /// Whether there were too many to go on.
+    is_full: bool,
 }
 
 /// Adds a chunk to the [`Found`] at `data`.
@@ -173,14 +221,19 @@ unsafe extern "C" fn collect(
     bytes: u64,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: `origin` has as many numbers as the dataset has dimensions; `data` is the structure that
-    // `chunks` gave the library, and nobody else has it.
+    // SAFETY: `data` is the structure that `chunks` gave the library, which hands it on as it is, and nobody else has access
+    // to it while the library iterates. `origin` has as many numbers as the dataset has dimensions, `rank` or more, and is
+    // valid during this call. Nothing here panics: memory is asked for in a way that may fail.
     let (origin, found) = unsafe {
         let found = &mut *data.cast::<Found>();
         (std::slice::from_raw_parts(origin, found.rank), found)
     };
     let mut chunk = StoredChunk { origin: [0; 4], filter_mask, offset, bytes };
-    chunk.origin[..found.rank].copy_from_slice(origin);
+    chunk.origin.iter_mut().zip(origin).for_each(|(to, from)| *to = *from);
+    if found.chunks.len() >= MOST_CHUNKS || found.chunks.try_reserve(1).is_err() {
+        found.is_full = true;
+        return -1;
+    }
     found.chunks.push(chunk);
     0
 }
@@ -188,11 +241,31 @@ unsafe extern "C" fn collect(
 /// The extents of a dataspace; none for a scalar.
 pub(super) fn extents(space: &Handle) -> Result<Vec<u64>, Flaw> {
     // SAFETY: the dataspace is valid.
-    let rank = status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })? as usize;
-    let mut extents = vec![0; rank];
+    let rank = status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
+    let mut extents = buffer(0, rank, MAX_RANK as u64)?;
     // SAFETY: the buffer has as many entries as the dataspace has dimensions.
     status(|| unsafe { H5Sget_simple_extent_dims(space.0, extents.as_mut_ptr(), null_mut()) })?;
     Ok(extents)
+}
+
+/// Says what kind of thing the elements of this type are.
+pub(super) fn element_class(kind: &Handle) -> ElementClass {
+    // SAFETY: the type is open for as long as its handle lives, the constants for as long as the library is. The functions
+    // read types and fill in nothing.
+    locked(|| unsafe {
+        let is = |known: hid_t| H5Tequal(kind.0, known) > 0;
+        let ieee = [*H5T_IEEE_F32LE, *H5T_IEEE_F64LE, *H5T_IEEE_F32BE, *H5T_IEEE_F64BE];
+        let bits = H5Tget_size(kind.0).saturating_mul(8);
+        match raw::H5Tget_class(kind.0) {
+            raw::TYPE_INTEGER if H5Tget_precision(kind.0) == bits && H5Tget_offset(kind.0) == 0 => {
+                ElementClass::Integer
+            }
+            raw::TYPE_FLOAT if bits == 16 || ieee.into_iter().any(is) => ElementClass::Float,
+            raw::TYPE_ENUM => ElementClass::Enum,
+            raw::TYPE_STRING => ElementClass::Text,
+            _ => ElementClass::Other,
+        }
+    })
 }
 
 fn chunk_shape(creation: &Handle) -> Result<Vec<u64>, Flaw> {
@@ -220,6 +293,9 @@ fn filter(creation: hid_t, index: c_uint) -> Result<Filter, Flaw> {
             H5Pget_filter2(creation, index, flags, count, values.as_mut_ptr(), 0, null_mut(), null_mut())
         })?;
         let room = values.len();
+        if count > MOST_FILTER_VALUES {
+            return Err(Flaw::new(format!("a filter of {count} values: expected {MOST_FILTER_VALUES} at the most")));
+        }
         values.resize(count, 0);
         if count <= room {
             return Ok(Filter { id: id as u32, values });

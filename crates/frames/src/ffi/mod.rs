@@ -9,6 +9,7 @@ mod dataset;
 mod file;
 mod links;
 mod object;
+mod raw;
 mod selection;
 mod values;
 
@@ -18,7 +19,7 @@ use std::io;
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
 pub use chunk::write_chunk;
-pub(crate) use dataset::{Filter, Layout, PixelType, Segment, StoredChunk};
+pub(crate) use dataset::{ElementClass, Filter, Layout, PixelType, Segment, StoredChunk};
 pub(crate) use object::{Kind, Link, Object, Target};
 pub(crate) use selection::{Comb, Mapping, Selected};
 
@@ -104,11 +105,24 @@ fn c_string(text: &str) -> Result<CString, Flaw> {
     CString::new(text).map_err(|_| Flaw::new("a name holds a NUL byte"))
 }
 
+/// The longest name of a link, file or dataset.
+const LONGEST_NAME: usize = 1 << 20;
+
+/// Makes a buffer of this many elements, of which a file says that it needs so many.
+fn buffer<T: Clone>(value: T, count: u64, most: u64) -> Result<Vec<T>, Flaw> {
+    let refuse = || Flaw::new(format!("{count} elements: expected {most} at the most"));
+    let count = usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(refuse)?;
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(count).map_err(|_| Flaw::new(format!("no memory for {count} elements")))?;
+    buffer.resize(count, value);
+    Ok(buffer)
+}
+
 /// Reads a text that the library writes into a buffer and whose length it returns.
 fn text_of<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<Vec<u8>, Flaw> {
     locked(|| {
-        let length = status(|| call(std::ptr::null_mut(), 0))? as usize;
-        let mut bytes = vec![0_u8; length + 1];
+        let length = status(|| call(std::ptr::null_mut(), 0))?;
+        let mut bytes = buffer(0_u8, length.saturating_add(1), LONGEST_NAME as u64)?;
         status(|| call(bytes.as_mut_ptr().cast(), bytes.len()))?;
         let text = CStr::from_bytes_until_nul(&bytes).map_err(|_| Flaw::new("a name without an end"))?;
         Ok(text.to_bytes().to_vec())

@@ -7,13 +7,13 @@ use std::ptr::null;
 
 use hdf5_sys::h5::{H5_index_t, H5_iter_order_t};
 use hdf5_sys::h5f::H5Fget_name;
-use hdf5_sys::h5i::{H5I_type_t, H5Iget_name, H5Iget_type, hid_t};
+use hdf5_sys::h5i::{H5Iget_name, hid_t};
 use hdf5_sys::h5l::{H5L_info2_t, H5Lget_info2, H5Lget_val, H5Literate2, H5Lunpack_elink_val};
 use hdf5_sys::h5o::H5Oopen;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
 use super::links::link_access;
-use super::{Flaw, Handle, c_string, handle, locked, status, text_of};
+use super::{Flaw, Handle, LONGEST_NAME, buffer, c_string, handle, locked, raw, status, text_of};
 
 /// An open file, group or dataset. A file stands for its root group.
 #[derive(Debug)]
@@ -67,9 +67,9 @@ impl Object {
 
     pub(crate) fn kind(&self) -> Kind {
         // SAFETY: the identifier is valid.
-        match locked(|| unsafe { H5Iget_type(self.0.0) }) {
-            H5I_type_t::H5I_FILE | H5I_type_t::H5I_GROUP => Kind::Group,
-            H5I_type_t::H5I_DATASET => Kind::Dataset,
+        match locked(|| unsafe { raw::H5Iget_type(self.0.0) }) {
+            raw::IS_FILE | raw::IS_GROUP => Kind::Group,
+            raw::IS_DATASET => Kind::Dataset,
             _ => Kind::Other,
         }
     }
@@ -151,7 +151,8 @@ fn target(group: hid_t, name: &CStr, kind: i32) -> Result<Target, Flaw> {
     status(|| unsafe { H5Lget_info2(group, name.as_ptr(), &raw mut info, H5P_DEFAULT) })?;
     // SAFETY: for soft and external links, the union holds the length of the value.
     let length = unsafe { *info.u.val_size() };
-    let mut value = vec![0_u8; length + 1];
+    // A NUL behind the value, whatever the file holds.
+    let mut value = buffer(0_u8, (length as u64).saturating_add(1), LONGEST_NAME as u64)?;
     // SAFETY: the buffer has the length that is told with it.
     status(|| unsafe { H5Lget_val(group, name.as_ptr(), value.as_mut_ptr().cast(), length, H5P_DEFAULT) })?;
     if kind == SOFT {

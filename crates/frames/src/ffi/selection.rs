@@ -9,12 +9,14 @@ use hdf5_sys::h5p::{
     H5Pget_virtual_vspace,
 };
 use hdf5_sys::h5s::{
-    H5S_UNLIMITED, H5S_sel_type, H5Sget_regular_hyperslab, H5Sget_select_hyper_blocklist, H5Sget_select_hyper_nblocks,
-    H5Sget_select_type,
+    H5S_UNLIMITED, H5Sget_regular_hyperslab, H5Sget_select_hyper_blocklist, H5Sget_select_hyper_nblocks,
 };
 
 use super::dataset::extents;
-use super::{Flaw, Handle, handle, locked, status, text_of};
+use super::{Flaw, Handle, buffer, handle, locked, raw, status, text_of};
+
+/// The most numbers in the corners of the boxes of a selection.
+const MOST_CORNERS: u64 = 1 << 26;
 
 /// One mapping: the k-th element of `here`, in row-major order, is the k-th of `there`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +80,9 @@ fn mapping(creation: &Handle, index: usize) -> Result<Mapping, Flaw> {
 
 fn selected(space: &Handle) -> Result<Selected, Flaw> {
     // SAFETY: the dataspace is valid.
-    match locked(|| unsafe { H5Sget_select_type(space.0) }) {
-        H5S_sel_type::H5S_SEL_ALL => Ok(Selected::All),
-        H5S_sel_type::H5S_SEL_HYPERSLABS => hyperslab(space),
+    match locked(|| unsafe { raw::H5Sget_select_type(space.0) }) {
+        raw::SELECTED_ALL => Ok(Selected::All),
+        raw::SELECTED_HYPERSLABS => hyperslab(space),
         _ => Ok(Selected::Other),
     }
 }
@@ -110,7 +112,11 @@ fn hyperslab(space: &Handle) -> Result<Selected, Flaw> {
 fn boxes(space: &Handle, rank: usize) -> Result<Selected, Flaw> {
     // SAFETY: the dataspace is valid.
     let count = status(|| unsafe { H5Sget_select_hyper_nblocks(space.0) })?;
-    let mut corners = vec![0_u64; count as usize * rank * 2];
+    let numbers = 2 * rank as u64;
+    if numbers == 0 {
+        return Ok(Selected::Other);
+    }
+    let mut corners = buffer(0_u64, count.saturating_mul(numbers), MOST_CORNERS)?;
     // SAFETY: each box takes twice as many entries as there are dimensions.
     status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
     let corner_pair = |pair: &[u64]| (pair[..rank].to_vec(), pair[rank..].to_vec());

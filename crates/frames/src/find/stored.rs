@@ -12,7 +12,7 @@ use super::place::locate;
 use super::traced::Traced;
 use crate::coding::Coding;
 use crate::ffi::{Flaw, Layout, Object, Segment};
-use crate::grid::Grid;
+use crate::grid::{DAMAGED_INDEX, Grid};
 use crate::image;
 use crate::stack::three;
 use crate::store::NOT_WRITTEN;
@@ -26,16 +26,18 @@ pub(super) fn in_file(
     metadata: &Metadata,
 ) -> Result<(), String> {
     let said = |flaw: Flaw| flaw.why;
-    let all = Spans::all(traced.frames);
+    let mut all = Spans::all(traced.frames);
     let (rows, bytes) = match layout {
         Layout::Contiguous(None) => (Spans::default(), 0),
         Layout::Chunked(chunk, filters) => {
-            let chunks = object.chunks(chunk.len()).map_err(said)?;
             traced.coding = Coding::new(object.pixel_type().map_err(said)?, filters)?;
             traced.chunk = three(&chunk, chunk.len(), 1).to_vec();
-            let grid = Grid::new(traced.shape, &chunk, &chunks);
+            let grid = Grid::read(object, &traced.extents, &chunk).map_err(said)?;
+            let damaged: Spans = (0..traced.frames).filter(|&frame| grid.is_damaged(frame)).collect();
+            all = all.minus(&damaged);
+            traced.lose(&damaged, DAMAGED_INDEX)?;
             let written: Spans = (0..traced.frames).filter(|&frame| grid.is_written(frame)).collect();
-            (written, chunks.iter().map(|chunk| chunk.bytes).sum())
+            (written, grid.bytes())
         }
         _ => (all.clone(), traced.frames * traced.frame_bytes()),
     };

@@ -7,6 +7,7 @@ use records::{Absent, AbsentKind, Acquisition, Source, Spans};
 use super::catalog::{FILE_MISSING, FILE_UNREADABLE};
 use super::lima::BEING_WRITTEN;
 use crate::coding::Coding;
+use crate::grid::DAMAGED_INDEX;
 use crate::stack::{dimensions, shown};
 use crate::store::NOT_WRITTEN;
 
@@ -196,6 +197,7 @@ fn absent(range: Spans, reason: &str) -> Absent {
         reason if reason.starts_with(FILE_MISSING) => AbsentKind::Missing,
         reason if reason.starts_with(FILE_UNREADABLE) => AbsentKind::Unreadable,
         BEING_WRITTEN => AbsentKind::NeverTaken,
+        DAMAGED_INDEX => AbsentKind::Corrupt,
         _ => AbsentKind::NotWritten,
     };
     Absent { range, kind, reason: reason.to_owned() }

@@ -87,7 +87,7 @@ pub fn pixels(store: &Store, row: u64, shape: [usize; 2]) -> Vec<f64> {
     let chunks = match store.chunks_of(row) {
         Row::Whole(chunk) => vec![chunk],
         Row::Pieces(chunks) => chunks,
-        Row::Absent(why) => panic!("row {row}: {why}"),
+        Row::Absent(why) | Row::Damaged(why) => panic!("row {row}: {why}"),
     };
     let mut out = vec![f64::NAN; shape[0] * shape[1]];
     for chunk in &chunks {

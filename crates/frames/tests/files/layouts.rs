@@ -28,7 +28,7 @@ fn chunks(store: &Store) -> Vec<Chunk> {
     let of_row = |row| match store.chunks_of(row) {
         Row::Whole(chunk) => vec![chunk],
         Row::Pieces(chunks) => chunks,
-        Row::Absent(why) => panic!("{row}: {why}"),
+        Row::Absent(why) | Row::Damaged(why) => panic!("{row}: {why}"),
     };
     let mut chunks: Vec<Chunk> = (0..store.frames()).flat_map(of_row).collect();
     chunks.sort_by_key(|chunk| chunk.offset);

@@ -5,6 +5,7 @@
 mod build;
 mod dectris;
 mod ffi;
+mod hostile;
 mod images;
 mod layouts;
 mod masters;
