@@ -1,0 +1,181 @@
+//! A pipe of 20 tasks, run filter by filter over what the filter before it said, each from the files as they were then.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sample::{Dataset, Options};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::shim;
+use crate::state::Tree;
+
+/// The filters, in the order in which they are run.
+pub const FILTERS: [&str; 5] = ["scan-find", "plan-split", "slurm-emit", "ai-integrate", "gather"];
+
+/// Fields that differ from run to run, or say how much of the work was done before.
+const VOLATILE: [&str; 9] =
+    ["seconds", "host", "way", "skipped", "read_bytes", "part_digest", "engine", "device", "sent_bytes"];
+
+/// How a filter ended, and what it said.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Its exit status; 128 and the signal's number where one ended it.
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// The records without what differs from run to run, in a fixed order.
+    pub fn records(&self) -> Vec<String> {
+        let mut records: Vec<String> = self.stdout.lines().map(plain).collect();
+        records.sort();
+        records
+    }
+}
+
+fn plain(line: &str) -> String {
+    let Ok(mut record) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
+    if let Some(fields) = record.as_object_mut() {
+        fields.retain(|name, _| !VOLATILE.contains(&name.as_str()));
+    }
+    record.to_string()
+}
+
+/// What a filter found, and what it made of it in a quiet run.
+pub struct Step {
+    pub filter: &'static str,
+    pub input: String,
+    pub before: Tree,
+    pub after: Tree,
+    pub quiet: Ran,
+    /// The calls of a quiet run to the file system, each counted.
+    pub counts: Vec<(&'static str, usize)>,
+}
+
+/// A dataset with its results, in memory where the machine has such a place: a full matrix writes them often.
+pub struct Pipe {
+    directory: TempDir,
+    data: Dataset,
+    tasks: usize,
+}
+
+impl Pipe {
+    /// Writes a dataset of `tasks` frames, each of them a task.
+    pub fn new(tasks: usize) -> Self {
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let directory = tempfile::Builder::new().prefix("azpipe-faults-").tempdir_in(place).expect("a directory");
+        let top = fs::canonicalize(directory.path()).expect("a path").join("site");
+        fs::create_dir_all(top.join("io")).expect("a directory");
+        let detector = sample::Detector::named("pilatus-100k").expect("a detector of the sample");
+        let options = Options {
+            scans: 1,
+            frames: tasks,
+            frames_per_file: 7,
+            detector,
+            dtype: detector.dtype,
+            ..Options::default()
+        };
+        let data = sample::write(&top, &options).expect("a dataset");
+        Self { directory, data, tasks }
+    }
+
+    /// The directory in which calls can fail: data, results, and what the filters read and write as streams.
+    pub fn top(&self) -> PathBuf {
+        fs::canonicalize(self.directory.path()).expect("a path").join("site")
+    }
+
+    /// The directory of all that filters write.
+    pub fn state(&self) -> PathBuf {
+        self.top().join("state")
+    }
+
+    /// Where the shim writes its log, which must not fail.
+    pub fn log(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    fn command(&self, filter: &str) -> Command {
+        let mut command = Command::new(binary(filter));
+        let state = self.state();
+        match filter {
+            "scan-find" => command.arg(&self.data.raw),
+            "plan-split" => {
+                let out = state.join("out");
+                command
+                    .arg("--poni")
+                    .arg(&self.data.poni)
+                    .arg("--out")
+                    .arg(out)
+                    .args(["--npt", "50", "--by", "frames=1"])
+            }
+            "slurm-emit" => command.arg("--dir").arg(state.join("job")).args(["--target", "local"]),
+            "ai-integrate" => command.args(["--threads", "1"]),
+            _ => &mut command,
+        };
+        command
+    }
+
+    /// Runs a filter over `input`. Its streams are files below the top, so that reading and writing them can fail, too.
+    pub fn run(&self, filter: &str, input: &str, environment: &[(&str, &str)]) -> Ran {
+        let io = self.top().join("io");
+        fs::write(io.join("stdin"), input).expect("a file");
+        let stderr = self.directory.path().join("stderr");
+        let mut command = self.command(filter);
+        command.stdin(File::open(io.join("stdin")).expect("a file"));
+        command.stdout(File::create(io.join("stdout")).expect("a file"));
+        command.stderr(Stdio::from(File::create(&stderr).expect("a file")));
+        if !environment.is_empty() {
+            shim::preload(&mut command, &self.top()).envs(environment.iter().copied());
+        }
+        let status = command.status().expect("the filter starts");
+        let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).expect("a file")).into_owned();
+        Ran {
+            status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
+            stdout: text(&io.join("stdout")),
+            stderr: text(&stderr),
+        }
+    }
+
+    /// Runs the whole pipe without a fault, under the shim that counts.
+    pub fn quiet(&self) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        for filter in FILTERS {
+            let from = match filter {
+                "scan-find" => None,
+                "slurm-emit" | "ai-integrate" => steps.iter().find(|step| step.filter == "plan-split"),
+                _ => steps.last(),
+            };
+            let input = from.map_or_else(String::new, |step| step.quiet.stdout.clone());
+            let before = Tree::read(&self.state());
+            let _ = fs::remove_file(self.log());
+            let log = self.log();
+            let log = log.to_str().expect("UTF-8");
+            let ran = self.run(filter, &input, &[("FAULTS_LOG", log), ("FAULTS_COUNT", "1")]);
+            assert_eq!(ran.status, 0, "{filter}: {}", ran.stderr);
+            let calls = fs::read_to_string(self.log()).expect("the shim was loaded, and counted");
+            let count = |call: &str| calls.lines().filter(|line| line.split(' ').next() == Some(call)).count();
+            let counts = shim::CALLS.iter().map(|(call, _)| (*call, count(call))).collect();
+            steps.push(Step { filter, input, before, after: Tree::read(&self.state()), quiet: ran, counts });
+        }
+        let tasks = steps[1].quiet.stdout.lines().count();
+        assert_eq!(tasks, self.tasks, "a task a frame");
+        steps
+    }
+}
+
+/// The program of a filter.
+pub fn binary(filter: &str) -> &'static str {
+    match filter {
+        "scan-find" => env!("CARGO_BIN_EXE_scan-find"),
+        "plan-split" => env!("CARGO_BIN_EXE_plan-split"),
+        "slurm-emit" => env!("CARGO_BIN_EXE_slurm-emit"),
+        "ai-integrate" => env!("CARGO_BIN_EXE_ai-integrate"),
+        "gather" => env!("CARGO_BIN_EXE_gather"),
+        other => panic!("no filter is called {other}"),
+    }
+}
