@@ -197,7 +197,7 @@ fn check_told(top: &Path, told: &str, state: &Tree, end: &Tree) -> Result<(), St
             _ => continue,
         };
         let name = Path::new(&path).strip_prefix(top).map_err(|_| format!("{path}: not below {}", top.display()))?;
-        if state.0.get(name).is_none() || state.0.get(name) != end.0.get(name) {
+        if !state.0.contains_key(name) || state.0.get(name) != end.0.get(name) {
             return Err(format!("told before it was durable: {path} for {}", text("type")));
         }
     }
