@@ -92,6 +92,25 @@ fn a_damaged_or_foreign_file_is_made_anew_with_a_warning() {
     }
 }
 
+#[test]
+fn others_files_in_the_directory_stay() {
+    let site = Site::new(&small());
+    std::fs::create_dir(site.path("cache")).unwrap();
+    let theirs = ["mine.matrix", "0123456789abcdef0123456789abcdef.matrix", "0123456789abcdef0123456789abcdef.making"];
+    for name in theirs {
+        std::fs::write(site.path("cache").join(name), "1 0 0 1").unwrap();
+    }
+    // More than is kept, and not used for the longest time.
+    let big = std::fs::File::create(site.path("cache").join(theirs[1])).unwrap();
+    big.set_len(9 << 30).unwrap();
+    big.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    process(&site, "out", "cache", &[]);
+    for name in theirs {
+        assert!(site.path("cache").join(name).exists(), "{name}");
+    }
+    assert_eq!(matrices(&site, "cache").len(), 4, "and the one that was made");
+}
+
 /// Bytes of a file's first block.
 const HEAD: usize = 512;
 

@@ -9,6 +9,7 @@ mod cluster;
 mod dask;
 mod data;
 mod engines;
+mod foreign;
 mod jobs;
 mod limits;
 mod ray;

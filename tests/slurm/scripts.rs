@@ -15,18 +15,18 @@ const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "subm
 
 const HERE: [&str; 4] = ["submit", "status", "cancel", "resubmit"];
 
-fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
+pub fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slurm-emit"));
     command.arg("--dir").arg(dir).args(flags);
     feed(command, lines)
 }
 
-fn stderr(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Everything below a directory: path and content.
-fn content(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub fn content(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut out = Vec::new();
     let mut directories = vec![dir.to_owned()];
     while let Some(directory) = directories.pop() {

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use integrator::{Error, Integrator, PixelType};
-use manners::atomic::{self, AtomicFile};
+use manners::atomic::AtomicFile;
 use manners::mapped::{Mapped, is_in_use};
+use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
 use rayon::prelude::*;
 use recipe::Recipe;
 use records::Framing;
@@ -152,9 +153,8 @@ fn digest(body: &[u8]) -> String {
 
 /// Writes the file.
 fn keep(integrator: &Integrator, path: &Path, key: String) -> io::Result<()> {
-    let _ = atomic::remove_leftovers(path);
-    let file = AtomicFile::create(path)?;
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(file.path())?);
+    let file = AtomicFile::create(path, &claim_of_key())?;
+    let mut out = BufWriter::with_capacity(1 << 20, file.open()?);
     out.write_all(&[b' '; HEAD])?;
     integrator.put(&mut out)?;
     drop(out.into_inner().map_err(io::IntoInnerError::into_error)?);
@@ -185,9 +185,9 @@ impl Making {
     /// Waits until no other process makes it. `None` where locks are not known, or the wait is too long: then
     /// everybody makes it.
     fn begin(matrix: &Path) -> io::Result<Option<Self>> {
-        std::fs::create_dir_all(matrix.parent().unwrap_or(Path::new("")))?;
+        owned::create_directories(matrix.parent().unwrap_or(Path::new("")))?;
         let path = matrix.with_extension("making");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path)?;
+        let lock = owned::open_lock(&path)?;
         let began = Instant::now();
         loop {
             match lock.try_lock() {
@@ -204,8 +204,30 @@ impl Making {
 impl Drop for Making {
     fn drop(&mut self) {
         // Whoever waits has the file open, and finds the matrix made.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = owned::remove_lock(&self.path);
     }
+}
+
+/// Claims matrices of any key: whatever lies in a cache of azpipe's own directory, and in any other what says that it is one.
+fn claim() -> Claim {
+    Claim::new(
+        "a matrix",
+        |path| Ok(lies_in_own_directory(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?),
+    )
+}
+
+/// Claims the file of one key: its name is a digest of all that it is made of, which nobody else's file bears. So a damaged one
+/// is made anew.
+fn claim_of_key() -> Claim {
+    Claim::new("a matrix", |path| Ok(is_named(path)))
+}
+
+/// Whether a file has the name of a matrix, 32 hexadecimal digits.
+fn is_named(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    path.extension().is_some_and(|end| end == "matrix")
+        && stem.len() == 32
+        && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Removes the files that were not used for the longest time, until all others take no more than `most` bytes; never
@@ -213,7 +235,7 @@ impl Drop for Making {
 fn prune(directory: &Path, new: &Path, most: u64) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
-        .filter(|entry| entry.path().extension().is_some_and(|end| end == "matrix"))
+        .filter(|entry| is_named(&entry.path()) && claim().check(&entry.path()).is_ok())
         .filter_map(|entry| {
             let found = entry.metadata().ok()?;
             Some((found.modified().ok()?, found.len(), entry.path()))
@@ -225,7 +247,10 @@ fn prune(directory: &Path, new: &Path, most: u64) {
         if all <= most {
             break;
         }
-        if path != new && is_in_use(&path).is_ok_and(|in_use| !in_use) && std::fs::remove_file(&path).is_ok() {
+        if path != new
+            && is_in_use(&path).is_ok_and(|in_use| !in_use)
+            && owned::remove(&path, &claim()).is_ok_and(|there| there)
+        {
             all -= bytes;
         }
     }
@@ -238,22 +263,31 @@ mod tests {
     #[test]
     fn the_longest_unused_go_and_none_that_is_in_use() {
         let directory = tempfile::tempdir().unwrap();
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|digit| format!("{}.matrix", digit.repeat(32)));
         let path = |name: &str| directory.path().join(name);
-        for (age, name) in ["a.matrix", "b.matrix", "c.matrix", "d.matrix", "e.other"].into_iter().enumerate() {
-            std::fs::write(path(name), [0; 100]).unwrap();
+        let write = |name: &str, age: usize, head: &str| {
+            std::fs::write(path(name), format!("{head:<100}")).unwrap();
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(age as u64);
             File::options().write(true).open(path(name)).unwrap().set_modified(time).unwrap();
+        };
+        let ours = "{\"azpipe\":\"matrix\",\"v\":1,\"key\":\"k\",\"bytes\":1,\"xxh3\":\"0\"}";
+        for (age, name) in [&a, &b, &c, &d].into_iter().enumerate() {
+            write(name, age, ours);
         }
-        let used = Mapped::open(&path("a.matrix")).unwrap();
-        prune(directory.path(), &path("d.matrix"), 250);
-        let there = |name: &str| path(name).exists();
-        assert_eq!(
-            ["a.matrix", "b.matrix", "c.matrix", "d.matrix", "e.other"].map(there),
-            [true, false, false, true, true]
-        );
+        // Whatever others keep in the directory that --cache names.
+        let theirs =
+            ["mine.matrix".to_owned(), format!("{}.matrix", "e".repeat(32)), format!("{}.other", "f".repeat(32))];
+        write(&theirs[0], 0, ours);
+        write(&theirs[1], 0, "1 0 0 1");
+        write(&theirs[2], 0, ours);
+        let used = Mapped::open(&path(&a)).unwrap();
+        prune(directory.path(), &path(&d), 250);
+        let there = |name: &String| path(name).exists();
+        assert_eq!([&a, &b, &c, &d].map(there), [true, false, false, true]);
         drop(used);
-        prune(directory.path(), &path("d.matrix"), 0);
-        assert_eq!(["a.matrix", "d.matrix"].map(there), [false, true]);
+        prune(directory.path(), &path(&d), 0);
+        assert_eq!([&a, &d].map(there), [false, true]);
+        assert_eq!(theirs.each_ref().map(there), [true; 3]);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum, ValueHint};
+use manners::owned::ReplacePolicy;
 use manners::{Common, Stop};
 use patterns::finals::{self, Average, Options, Want};
+use patterns::report::Report;
 use patterns::{export, plot};
 
 /// Put the patterns of each scan into one NeXus file.
@@ -100,6 +102,12 @@ pub struct Form {
     /// Draw the patterns; for a second final and more, the final's name is added to FILE's
     #[arg(long, value_name = "FILE.png|svg", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
+
+    /// Let --report, --plot and --export replace files that azpipe did not write
+    ///
+    /// Raw data and settings of the run are never written over.
+    #[arg(long)]
+    pub overwrite: bool,
 }
 
 impl AsRef<Common> for Args {
@@ -179,10 +187,19 @@ impl Args {
     /// Refuses what could only fail once the work is done.
     ///
     /// # Errors
-    /// A picture of no known kind; a page in a directory that is not there.
-    pub fn check(&self) -> Result<(), Stop> {
+    /// A picture of no known kind; a page in a directory that is not there, or of another name than a page's; a file of
+    /// somebody else's in the place of either.
+    pub fn check(&self, policy: &ReplacePolicy) -> Result<(), Stop> {
         if let Some(path) = &self.form.plot {
-            plot::Kind::of(path).map_err(|why| Stop::fatal("--plot", why))?;
+            plot::check(path, policy).map_err(|why| Stop::fatal("--plot", why))?;
+        }
+        if let Some(path) = &self.form.report {
+            let wrong = |why: &dyn std::fmt::Display| Stop::fatal("--report", format!("{}: {why}", path.display()));
+            let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+            if extension != "html" && extension != "htm" {
+                return Err(wrong(&"expected a name that ends in .html"));
+            }
+            Report::check(path, policy).map_err(|why| wrong(&why))?;
         }
         let directory = self.form.report.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
         match directory.as_os_str().is_empty() || directory.is_dir() {

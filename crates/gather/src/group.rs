@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use manners::owned::ProtectedFiles;
 use patterns::finals::{self, Target};
 use records::{Seconds, Spans, Task, TaskResult};
 
@@ -33,9 +34,16 @@ impl Group {
 pub struct Groups {
     places: HashMap<(PathBuf, String, String), usize>,
     all: Vec<Group>,
+    /// Where the raw data that records name is noted.
+    protected: Option<ProtectedFiles>,
 }
 
 impl Groups {
+    /// None yet. What records name as raw data is added to `protected`.
+    pub fn new(protected: Option<ProtectedFiles>) -> Self {
+        Self { protected, ..Self::default() }
+    }
+
     /// Adds what a result says; its group, where all of the scan has been heard of.
     ///
     /// # Errors
@@ -78,6 +86,11 @@ impl Groups {
     }
 
     fn of_task(&mut self, task: &Task) -> Result<&mut Group, finals::Error> {
+        if let Some(protected) = &self.protected {
+            protected.add(&task.acquisition.file);
+            protected.add(&task.recipe);
+            task.acquisition.sources.iter().for_each(|source| protected.add(&source.file));
+        }
         let key = (task.out.to_path_buf(), task.scan.clone(), task.recipe_digest.clone());
         let place = match self.places.get(&key) {
             Some(&place) => {

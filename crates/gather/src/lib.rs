@@ -10,6 +10,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use manners::owned::ReplacePolicy;
 use manners::{Filter, Input, Stop};
 use patterns::finals;
 use records::{Fail, Record, TaskResult};
@@ -30,19 +31,21 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
-    args.check()?;
+    let policy = ReplacePolicy { overwrite: args.form.overwrite, ..ReplacePolicy::default() };
+    args.check(&policy)?;
     let root = args.from.as_deref().map(root).transpose()?;
     let plan = args.plan.as_deref().map(|path| Plan::read(path, root.as_deref(), filter)).transpose()?;
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(args.task_bytes, filter);
     }
     filter.flush_each();
-    let mut groups = Groups::default();
+    let writes_beside = args.form.report.is_some() || args.form.plot.is_some() || !args.form.export.is_empty();
+    let mut groups = Groups::new(writes_beside.then(|| policy.protected.clone()));
     for task in plan.iter().flat_map(Plan::tasks) {
         let required = groups.require(&task);
         required.or_else(|why| refuse(&task.id, &why, filter))?;
     }
-    let mut worker = Worker::new(&args, filter);
+    let mut worker = Worker::new(&args, policy, filter);
     if reads_results(&args) {
         let mut input = Input::open(&args.inputs)?.expecting("result");
         if args.inputs.iter().all(|path| path == Path::new("-")) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use manners::owned::{ProtectedFiles, ReplacePolicy};
 use manners::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Scope, Target, Watch};
 use patterns::report::Report;
@@ -24,12 +25,14 @@ pub struct Worker<'a> {
     made: Vec<Target>,
     /// The page about the run.
     report: Report,
+    /// What pictures, exports and the page may replace.
+    policy: ReplacePolicy,
 }
 
 impl<'a> Worker<'a> {
     /// One that makes what the arguments say.
-    pub fn new(args: &'a Args, filter: &'a Filter) -> Self {
-        Self { args, filter, pictures: 0, made: Vec::new(), report: Report::default() }
+    pub fn new(args: &'a Args, policy: ReplacePolicy, filter: &'a Filter) -> Self {
+        Self { args, filter, pictures: 0, made: Vec::new(), report: Report::default(), policy }
     }
 
     /// Makes the final of a group and emits its summary, or what kept it from being made.
@@ -112,6 +115,9 @@ impl<'a> Worker<'a> {
         if !built.failures(required, self.args.common.allow_missing).is_empty() {
             filter.mark_failed();
         }
+        if let Some(Ok(of)) = self.args.form.report.is_some().then(|| Final::open(&target.path())) {
+            protect(&self.policy.protected, &of);
+        }
         self.tell(target.path().as_path(), &built);
         let mut extra = Extra::new();
         if let Some(layout) = built.layout {
@@ -138,7 +144,7 @@ impl<'a> Worker<'a> {
     /// A page that can't be written.
     pub fn report(&self) -> Result<(), Stop> {
         let Some(path) = &self.args.form.report else { return Ok(()) };
-        self.report.write(path).map_err(|why| Stop::fatal(path.display(), why))
+        self.report.write(path, &self.policy).map_err(|why| Stop::fatal(path.display(), why))
     }
 
     /// Writes the exports and the picture that go with a final.
@@ -152,9 +158,10 @@ impl<'a> Worker<'a> {
             Ok(of) => of,
             Err(error) => return self.refuse(group, &error),
         };
+        protect(&self.policy.protected, &of);
         let mut exports = Vec::new();
         for format in self.args.formats() {
-            match export::write(&of, format) {
+            match export::write(&of, format, &self.policy) {
                 Ok(written) => exports.extend(written.into_iter().map(to_json)),
                 Err(why) => self.fail(group, &path, &why)?,
             }
@@ -164,7 +171,7 @@ impl<'a> Worker<'a> {
         }
         if let Some(picture) = picture {
             let picture = numbered(picture, self.pictures, &path);
-            match plot::draw(&of, &picture) {
+            match plot::draw(&of, &picture, &self.policy) {
                 Ok(()) => drop(extra.insert("plot".to_owned(), to_json(picture))),
                 Err(why) => self.fail(group, &picture, &why)?,
             }
@@ -203,6 +210,15 @@ impl<'a> Worker<'a> {
         self.report.add_failure(&about, &error);
         self.filter.fail(Fail { id, about, error, ..Fail::default() })
     }
+}
+
+/// Adds the raw data that a final was made from, the files of its recipe, and the final itself.
+fn protect(protected: &ProtectedFiles, of: &Final) {
+    let scan = &of.task.acquisition;
+    protected.add(&of.path);
+    protected.add(&scan.file);
+    scan.sources.iter().for_each(|source| protected.add(&source.file));
+    of.recipe.file_paths().for_each(|path| protected.add(path));
 }
 
 struct Progress<'a>(&'a Filter);

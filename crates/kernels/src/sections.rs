@@ -183,7 +183,7 @@ mod tests {
         put(&mut bytes, &[7u8; 65]).unwrap();
         let mut reader = Reader::new(memory(&bytes), 0);
         assert_eq!(*reader.take::<f64>().unwrap(), [1.5, 0.0]);
-        assert_eq!(*reader.take_exactly::<u32>(0).unwrap(), []);
+        assert_eq!(*reader.take_exactly::<u32>(0).unwrap(), [0_u32; 0]);
         let last = reader.take::<u8>().unwrap();
         drop(reader);
         assert_eq!(*last, [7; 65]);

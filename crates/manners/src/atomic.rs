@@ -1,25 +1,31 @@
 //! Files that appear whole or not at all.
 //!
-//! A file is written under a dot-name in its target's directory, synced and renamed. Beside it
-//! lies an empty file that its writer keeps locked: the kernel lets go of the lock when the writer
-//! dies, however it dies and on whatever node, and so [`remove_leftovers`] can tell a dead writer's
-//! file from one at work. (The lock is not on the file itself, for HDF5 wants to lock that.)
+//! A file is written under a dot-name in its target's directory, synced and renamed. The dot-name says which process
+//! writes it ([`crate::writer`]), and beside it lies an empty file that the process keeps locked. So [`clear_up`] can
+//! tell a dead writer's files from those of one at work, on this machine and on others. (The lock is not on the file itself,
+//! for HDF5 wants to lock that.)
 
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::owned::{self, Claim, parent, unlink};
+use crate::writer::Writer;
 
 /// Names of files may have 255 bytes; what goes around the target's name needs some of them.
 const LONGEST_NAME: usize = 150;
 
-/// A file that does not appear at its target before it is whole.
+/// A file that does not appear at its target before it is whole, and replaces only what is azpipe's own.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
+    claim: Claim,
     path: PathBuf,
     lock_path: PathBuf,
     /// Locked for as long as it is open.
@@ -27,126 +33,159 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Reserves a temporary name beside the target. No file is there yet: write it at
-    /// [`path`](Self::path). Dropped without [`commit`](Self::commit), it is removed.
+    /// Reserves a temporary name beside the target. No file is there yet: write it at [`path`](Self::path). Dropped
+    /// without [`commit`](Self::commit), it is removed. What dead writers left in the directory is removed, too, once a
+    /// process.
     ///
     /// # Errors
-    /// A target without a file name; a directory that can't be written to.
-    pub fn create(target: impl AsRef<Path>) -> io::Result<Self> {
+    /// A target without a file name; a directory that can't be written to; a file at the target that `claim` does not
+    /// cover.
+    pub fn create(target: impl AsRef<Path>, claim: &Claim) -> io::Result<Self> {
         let target = target.as_ref();
         let prefix = prefix(target)?;
+        claim.check(target)?;
+        clear_up_once(parent(target));
         loop {
             let mut name = prefix.clone();
-            name.push(writer());
+            name.push(Writer::this().new_name());
             let lock_path = target.with_file_name(with_extension(&name, "lock"));
             let lock = OpenOptions::new().write(true).create_new(true).open(&lock_path)?;
-            // Where the file system knows no locks, the process id in the name has to do.
+            // Where the file system knows no locks, the writer's name has to do.
             let taken = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
             // Whoever clears up may have come between creation and lock: then this name is void.
             if !taken && is_at(&lock, &lock_path)? {
                 let path = target.with_file_name(with_extension(&name, "tmp"));
-                return Ok(Self { target: target.to_owned(), path, lock_path, _lock: lock });
+                let (target, claim) = (target.to_owned(), claim.clone());
+                return Ok(Self { target, claim, path, lock_path, _lock: lock });
             }
+            unlink(&lock_path)?;
         }
     }
 
-    /// Where to write the file.
+    /// Returns where to write the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Creates the temporary file, to be written by the standard library.
+    ///
+    /// # Errors
+    /// Those of creating.
+    pub fn open(&self) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(&self.path)
+    }
+
+    /// Lets everybody run the file who may read it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn make_executable(&self) -> io::Result<()> {
+        let mode = self.path.metadata()?.permissions().mode();
+        std::fs::set_permissions(&self.path, Permissions::from_mode(mode | (mode & 0o444) >> 2))
+    }
+
+    /// Gives the file another target in the same directory.
+    ///
+    /// # Errors
+    /// A file at the target that the claim does not cover.
+    pub fn retarget(&mut self, name: &OsStr) -> io::Result<()> {
+        let target = self.target.with_file_name(name);
+        self.claim.check(&target)?;
+        self.target = target;
+        Ok(())
     }
 
     /// Makes the file durable and puts it in its place, where it replaces an earlier one.
     ///
     /// # Errors
-    /// Of sync and rename; the target is then as it was.
+    /// Of sync and rename; a file at the target that the claim does not cover. The target is then as it was.
     pub fn commit(self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()?;
-        std::fs::rename(&self.path, &self.target)?;
-        sync_directory(&self.target)
+        let gone = |why: io::Error| match why.kind() {
+            ErrorKind::NotFound => {
+                let name = self.path.file_name().unwrap_or_default().display();
+                io::Error::new(
+                    ErrorKind::NotFound,
+                    format!("its temporary file {name} has been removed by others: {why}"),
+                )
+            }
+            _ => why,
+        };
+        File::open(&self.path).map_err(gone)?.sync_all()?;
+        // The target may have come into being since.
+        self.claim.check(&self.target)?;
+        std::fs::rename(&self.path, &self.target).map_err(gone)?;
+        owned::sync_parent(&self.target)
     }
 }
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         // After a commit there is nothing at `path`. The lock goes last: it vouches for the rest.
-        let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(&self.lock_path);
+        let _ = unlink(&self.path);
+        let _ = unlink(&self.lock_path);
     }
 }
 
-/// Writes a small file, whole or not at all.
+/// Writes a small file, whole or not at all, over what `claim` covers.
 ///
 /// # Errors
 /// As [`AtomicFile::create`], those of writing, and those of [`AtomicFile::commit`].
-pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<()> {
-    let file = AtomicFile::create(target)?;
-    std::fs::write(file.path(), content)?;
+pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, claim: &Claim) -> io::Result<()> {
+    let file = AtomicFile::create(target, claim)?;
+    file.open()?.write_all(content.as_ref())?;
     file.commit()
 }
 
-/// Removes what dead writers of this target left beside it, and says how many files.
+/// Clears a directory up, unless this process has done so before. What can't be removed is left to the next process: it
+/// does no harm.
+fn clear_up_once(directory: &Path) {
+    static CLEARED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+    let is_new = CLEARED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
+    if is_new {
+        let _ = clear_up(directory);
+    }
+}
+
+/// Removes what dead writers left in a directory, whatever it was to become, and returns how many files.
 ///
 /// # Errors
 /// The directory can't be read or written to; one that does not exist holds no leftovers.
-pub fn remove_leftovers(target: impl AsRef<Path>) -> io::Result<usize> {
-    let target = target.as_ref();
-    let prefix = prefix(target)?;
-    let entries = match std::fs::read_dir(directory(target)) {
+pub fn clear_up(directory: &Path) -> io::Result<usize> {
+    let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         entries => entries?,
     };
-    let mut removed = 0;
+    let mut stems = BTreeSet::new();
     for entry in entries {
-        let path = entry?.path();
-        let stem = path.file_stem().unwrap_or_default();
-        let extension = path.extension().unwrap_or_default();
-        let ours = extension == "tmp" || extension == "lock";
-        // No dot in it: `.a.h5.host-1-0` is of `a.h5`, and not of `a`.
-        let writer = stem.as_bytes().strip_prefix(prefix.as_bytes()).filter(|writer| !writer.contains(&b'.'));
-        if let Some(writer) = writer.filter(|_| ours)
-            && let Writer::Dead(_lock) = writer_of(&path.with_extension("lock"), writer)?
-        {
-            for leftover in [path.with_extension("tmp"), path.with_extension("lock")] {
-                removed += usize::from(remove(&leftover)?);
-            }
+        let name = entry?.file_name();
+        let name = name.as_bytes();
+        let stem = name.strip_suffix(b".tmp").or_else(|| name.strip_suffix(b".lock"));
+        stems.extend(stem.filter(|stem| stem.starts_with(b".")).map(<[u8]>::to_vec));
+    }
+    let now = LazyLock::new(|| file_system_time(directory));
+    let mut removed = 0;
+    for stem in stems {
+        // `.NAME.WRITER`, where no writer has a dot in it.
+        let writer = stem.rsplit(|&byte| byte == b'.').next().map(OsStr::from_bytes).and_then(Writer::parse);
+        let Some(writer) = writer else { continue };
+        let path = |extension| directory.join(with_extension(OsStr::from_bytes(&stem), extension));
+        let [file, lock] = ["tmp", "lock"].map(path);
+        let now = || now.as_ref().map(|now| *now).map_err(|why| io::Error::from(why.kind()));
+        if writer.has_ended(&lock, &file, now)? {
+            // The lock goes last: it vouches for the rest.
+            removed += usize::from(unlink(&file)?) + usize::from(unlink(&lock)?);
         }
     }
     Ok(removed)
 }
 
-/// Whether a temporary file is being written.
-enum Writer {
-    Alive,
-    /// With its lock, so that nobody takes up the name while we clear it up.
-    Dead(Option<File>),
-}
-
-fn writer_of(lock_path: &Path, writer: &[u8]) -> io::Result<Writer> {
-    let lock = match File::open(lock_path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Writer::Dead(None)),
-        lock => lock?,
-    };
-    Ok(match lock.try_lock() {
-        Ok(()) => Writer::Dead(Some(lock)),
-        // No locks on this file system: only of this machine's processes can we tell.
-        Err(TryLockError::Error(_)) if is_dead_here(writer) => Writer::Dead(None),
-        Err(_) => Writer::Alive,
-    })
-}
-
-/// Whether `host-pid-nonce` names a process of this machine that is no more.
-fn is_dead_here(writer: &[u8]) -> bool {
-    let Ok(writer) = std::str::from_utf8(writer) else { return false };
-    let mut parts = writer.rsplitn(3, '-');
-    let (_nonce, pid, writers_host) = (parts.next(), parts.next(), parts.next());
-    writers_host == Some(&host()) && pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
-}
-
-fn remove(path: &Path) -> io::Result<bool> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        removed => removed.map(|()| true),
-    }
+/// Asks the file system for its time, which may be another than this machine's.
+fn file_system_time(directory: &Path) -> io::Result<SystemTime> {
+    let path = directory.join(format!(".clock.{}.lock", Writer::this().new_name()));
+    let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+    let time = file.metadata().and_then(|file| file.modified());
+    unlink(&path)?;
+    time
 }
 
 /// Whether the open file is the one at that path.
@@ -157,21 +196,6 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     };
     let held = file.metadata()?;
     Ok((held.dev(), held.ino()) == (there.dev(), there.ino()))
-}
-
-fn sync_directory(target: &Path) -> io::Result<()> {
-    match File::open(directory(target))?.sync_all() {
-        // Some network file systems can't sync a directory; their rename is durable by itself.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-        synced => synced,
-    }
-}
-
-fn directory(target: &Path) -> &Path {
-    match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// `.name.`, with a digest in place of the end of a long name.
@@ -190,19 +214,6 @@ fn prefix(target: &Path) -> io::Result<OsString> {
     Ok(OsString::from_vec(prefix))
 }
 
-/// `host-pid-nonce` of a new file of this process.
-fn writer() -> String {
-    static NONCE: AtomicU32 = AtomicU32::new(0);
-    format!("{}-{}-{}", host(), std::process::id(), NONCE.fetch_add(1, Relaxed))
-}
-
-/// The machine's name without its domain, in letters that suit a file name.
-fn host() -> String {
-    let host = nix::unistd::gethostname().unwrap_or_default();
-    let plain = |char: &char| char.is_ascii_alphanumeric() || *char == '-';
-    host.to_string_lossy().chars().take_while(|&char| char != '.').filter(plain).take(64).collect()
-}
-
 fn with_extension(name: &OsStr, extension: &str) -> OsString {
     let mut name = name.to_owned();
     name.push(".");
@@ -213,6 +224,7 @@ fn with_extension(name: &OsStr, extension: &str) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn names(directory: &Path) -> Vec<OsString> {
         let mut names: Vec<_> =
@@ -221,13 +233,17 @@ mod tests {
         names
     }
 
+    fn any() -> Claim {
+        Claim::new("a file", |_| Ok(true))
+    }
+
     #[test]
     fn a_file_appears_whole_and_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let target = directory.path().join(OsStr::from_bytes(b"two words \xff.h5"));
-        write(&target, "old").expect("a file");
-        let file = AtomicFile::create(&target).expect("a name");
-        std::fs::write(file.path(), "new").expect("a file");
+        write(&target, "old", &any()).expect("a file");
+        let file = AtomicFile::create(&target, &any()).expect("a name");
+        file.open().and_then(|mut file| file.write_all(b"new")).expect("a file");
         assert_eq!(std::fs::read(&target).expect("the old file"), b"old");
         file.commit().expect("a rename");
         assert_eq!(std::fs::read(&target).expect("the new file"), b"new");
@@ -237,40 +253,89 @@ mod tests {
     #[test]
     fn a_file_that_is_not_committed_leaves_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
-        let file = AtomicFile::create(directory.path().join("x".repeat(255))).expect("a name");
+        let file = AtomicFile::create(directory.path().join("x".repeat(255)), &any()).expect("a name");
         std::fs::write(file.path(), "half").expect("a file");
         drop(file);
         assert_eq!(names(directory.path()), [""; 0]);
     }
 
     #[test]
+    fn what_is_not_ours_is_refused_first_and_last() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (target, nothing) = (directory.path().join("a.h5"), Claim::new("a part", |_| Ok(false)));
+        let mut file = AtomicFile::create(&target, &nothing).expect("a name");
+        std::fs::write(file.path(), "ours").expect("a file");
+        // Somebody saves a file of that name meanwhile.
+        std::fs::write(&target, "theirs").expect("a file");
+        std::fs::write(directory.path().join("b.h5"), "theirs").expect("a file");
+        assert!(file.retarget("b.h5".as_ref()).is_err());
+        file.retarget("c.h5".as_ref()).expect("nothing there");
+        file.retarget("a.h5".as_ref()).expect_err("there now");
+        file.commit().expect("c.h5 is free");
+        assert!(AtomicFile::create(&target, &nothing).is_err());
+        let file = AtomicFile::create(directory.path().join("d.h5"), &nothing).expect("a name");
+        std::fs::write(file.path(), "ours").expect("a file");
+        std::fs::write(directory.path().join("d.h5"), "theirs").expect("a file");
+        assert_eq!(file.commit().expect_err("theirs").kind(), ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(directory.path().join("d.h5")).expect("there"), b"theirs");
+        assert_eq!(names(directory.path()), ["a.h5", "b.h5", "c.h5", "d.h5"]);
+    }
+
+    /// The name of a file of a process that is no more.
+    fn dead() -> String {
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        child.wait().expect("ended");
+        let name = Writer::this().new_name();
+        let mut words: Vec<&str> = name.rsplitn(5, '-').collect();
+        let pid = child.id().to_string();
+        words[2] = &pid;
+        words.reverse();
+        words.join("-")
+    }
+
+    #[test]
     fn only_what_the_dead_left_is_removed() {
         let directory = tempfile::tempdir().expect("a directory");
         let target = directory.path().join("a.h5");
-        let alive = AtomicFile::create(&target).expect("a name");
+        let alive = AtomicFile::create(&target, &any()).expect("a name");
         std::fs::write(alive.path(), "half").expect("a file");
-        for dead in [".a.h5.node7-12-0.tmp", ".a.h5.node7-12-0.lock", ".a.h5.node7-13-4.tmp", ".b.h5.node7-12-1.tmp"] {
-            std::fs::write(directory.path().join(dead), "half").expect("a file");
+        let [one, two, three] = [dead(), dead(), dead()];
+        let theirs = [".a.h5.swp", ".a.h5.note-12-0.tmp", "b.lock"];
+        let left = [
+            format!(".a.h5.{one}.tmp"),
+            format!(".a.h5.{one}.lock"),
+            format!(".b.{two}.tmp"),
+            format!(".c.{three}.lock"),
+        ];
+        for name in left.iter().map(String::as_str).chain(theirs) {
+            std::fs::write(directory.path().join(name), "half").expect("a file");
         }
-        assert_eq!(remove_leftovers(directory.path().join("a")).expect("a search"), 0);
-        assert_eq!(remove_leftovers(&target).expect("a search"), 3);
-        assert_eq!(remove_leftovers(directory.path().join("none/a.h5")).expect("a search"), 0);
+        assert_eq!(clear_up(directory.path()).expect("a search"), 4);
+        assert_eq!(clear_up(&directory.path().join("none")).expect("a search"), 0);
         alive.commit().expect("the file of the living is still there");
-        assert_eq!(names(directory.path()), [".b.h5.node7-12-1.tmp", "a.h5"]);
+        assert_eq!(names(directory.path()), [".a.h5.note-12-0.tmp", ".a.h5.swp", "a.h5", "b.lock"]);
+    }
+
+    #[test]
+    fn a_file_that_was_removed_under_its_writer_is_told() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = AtomicFile::create(directory.path().join("a.h5"), &any()).expect("a name");
+        let why = file.commit().expect_err("never written").to_string();
+        assert!(why.contains("removed by others") && why.contains("os error 2"), "{why}");
     }
 
     #[test]
     fn clearing_up_never_takes_a_file_from_the_living() {
         let directory = tempfile::tempdir().expect("a directory");
         let target = directory.path().join("a.h5");
-        let written = std::sync::atomic::AtomicBool::new(false);
+        let written = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let clear_up = || {
                 while !written.load(Relaxed) {
-                    remove_leftovers(&target).expect("a search");
+                    clear_up(directory.path()).expect("a search");
                 }
             };
-            let write = || (0..40).for_each(|_| write(&target, "whole").expect("a file"));
+            let write = || (0..40).for_each(|_| write(&target, "whole", &any()).expect("a file"));
             let cleaners = [scope.spawn(clear_up), scope.spawn(clear_up)];
             let writers = [scope.spawn(write), scope.spawn(write)];
             let failed: Vec<_> = writers.into_iter().map(|writer| writer.join().is_err()).collect();

@@ -44,6 +44,7 @@ pub mod cpu;
 pub mod duration;
 pub mod foreign;
 pub mod mapped;
+pub mod owned;
 pub mod quote;
 pub mod status;
 
@@ -58,6 +59,7 @@ mod progress;
 mod run;
 mod signal;
 mod stop;
+mod writer;
 
 pub use args::{Common, When};
 pub use filter::Filter;

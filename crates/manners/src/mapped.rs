@@ -63,10 +63,11 @@ mod tests {
     fn what_is_mapped_stays_as_it_was_when_it_is_made_anew() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.matrix");
-        crate::atomic::write(&path, "old").expect("a file");
+        let any = crate::owned::Claim::new("a file", |_| Ok(true));
+        crate::atomic::write(&path, "old", &any).expect("a file");
         let mapped = Mapped::open(&path).expect("a map");
         assert!(is_in_use(&path).expect("a file"));
-        crate::atomic::write(&path, "newer").expect("a file");
+        crate::atomic::write(&path, "newer", &any).expect("a file");
         assert_eq!(mapped.as_ref(), b"old");
         assert!(!is_in_use(&path).expect("a file"));
         std::fs::remove_file(&path).expect("there");

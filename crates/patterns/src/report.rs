@@ -9,6 +9,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use manners::atomic;
+use manners::owned::{Claim, ReplacePolicy, has_mark};
 use records::{ScanState, Spans, Summary};
 
 use crate::finals::{Final, iso8601};
@@ -22,6 +23,15 @@ table{border-collapse:collapse;margin:.8rem 0}th,td{text-align:left;padding:.2re
 th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}\
 tr+tr td{border-top:1px solid #8883}img{max-width:100%;height:auto;background:#fff}\
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
+
+/// Claims the pages that azpipe wrote. The title is that of pages from before there was a generator in them.
+fn claim(policy: &ReplacePolicy) -> Claim {
+    let has = |path: &Path, mark: &[u8]| has_mark(path, b"<!DOCTYPE html>", mark);
+    let is_own = move |path: &Path| {
+        Ok(has(path, b"<meta name=\"generator\" content=\"azpipe ")? || has(path, b"<title>azpipe: ")?)
+    };
+    Claim::new("a report", is_own).with_policy(policy)
+}
 
 /// A page being written.
 #[derive(Default)]
@@ -81,13 +91,20 @@ impl Report {
         let _ = writeln!(self.failures, "<tr><td><code>{}</code></td><td>{}</td></tr>", escape(about), escape(why));
     }
 
-    /// Writes the page, whole or not at all.
+    /// Checks that a page can be written to a file: what is there may be replaced.
     ///
     /// # Errors
-    /// A file that can't be written.
-    pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        atomic::remove_leftovers(path)?;
-        atomic::write(path, self.page())
+    /// Somebody else's file.
+    pub fn check(path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
+        claim(policy).check(path)
+    }
+
+    /// Writes the page, whole or not at all, in place of an earlier one.
+    ///
+    /// # Errors
+    /// A file that can't be written; somebody else's file.
+    pub fn write(&self, path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
+        atomic::write(path, self.page(), &claim(policy))
     }
 
     fn page(&self) -> String {
@@ -109,11 +126,13 @@ impl Report {
         };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"generator\" content=\"azpipe {}\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>azpipe: {scans} finals</title>\n\
              <style>{STYLE}</style>\n</head>\n<body>\n<h1>Azimuthal integration</h1>\n\
              <p>{scans} finals, {integrated} of {frames} frames integrated. {lost}<br>azpipe {}, {time}</p>\n\
              <table>\n<tr><th>final</th><th>entry</th><th>detector</th><th>frames</th><th>integrated</th>\
              <th>missing</th><th></th></tr>\n{}</table>\n{failures}{}</body>\n</html>\n",
+            env!("CARGO_PKG_VERSION"),
             env!("CARGO_PKG_VERSION"),
             self.rows,
             self.sections,

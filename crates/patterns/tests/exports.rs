@@ -6,6 +6,7 @@ mod made;
 use std::path::{Path, PathBuf};
 
 use made::*;
+use manners::owned::ReplacePolicy;
 use patterns::export::{self, Format};
 use patterns::finals::Options;
 use recipe::{Empty, ErrorModel, Recipe};
@@ -24,7 +25,7 @@ fn exported(out: &Path, recipe: &Recipe, average: Option<&str>, format: Format) 
     write_part(out, &whole, recipe, rows);
     let average = average.map(|average| average.parse().unwrap());
     build(out, &scan, recipe, Options { average, ..Options::default() });
-    export::write(&open(out), format).map_err(|why| why.to_string())
+    export::write(&open(out), format, &ReplacePolicy::default()).map_err(|why| why.to_string())
 }
 
 fn text(path: &Path) -> String {
@@ -45,10 +46,10 @@ fn columns_hold_what_the_average_holds() {
         assert!(line.iter().zip(expected).all(|(found, expected)| (found / expected - 1.0).abs() < 1e-8), "{line:?}");
     }
     let there = open(out.path());
-    let csv = text(&export::write(&there, Format::Csv).unwrap()[0]);
+    let csv = text(&export::write(&there, Format::Csv, &ReplacePolicy::default()).unwrap()[0]);
     assert!(csv.starts_with("q,intensity,error\n5.00000000e-01,"), "{csv}");
     assert!(csv.ends_with("5.50000000e+00,nan,nan\n"), "{csv}");
-    let dat = text(&export::write(&there, Format::Dat).unwrap()[0]);
+    let dat = text(&export::write(&there, Format::Dat, &ReplacePolicy::default()).unwrap()[0]);
     assert!(dat.starts_with("# == mean of 10 frames, azpipe "), "{dat}");
     assert!(dat.contains("# Distance: 0.1\n") && dat.contains("q (nm^-1)"), "{dat}");
     assert_eq!(dat.lines().filter(|line| !line.starts_with('#')).count(), BINS);
@@ -124,6 +125,6 @@ fn nothing_is_exported_with_errors_that_are_not_there() {
     let plain = Recipe { error_model: ErrorModel::No, ..recipe() };
     let fxye = text(&exported(out.path(), &plain, Some("mean"), Format::Fxye).unwrap()[0]);
     assert!(fxye.lines().skip(2).all(|line| line.ends_with(" 1.00000000e+00")), "{fxye}");
-    let xye = text(&export::write(&open(out.path()), Format::Xye).unwrap()[0]);
+    let xye = text(&export::write(&open(out.path()), Format::Xye, &ReplacePolicy::default()).unwrap()[0]);
     assert!(xye.lines().all(|line| line.split(' ').count() == 2), "{xye}");
 }

@@ -6,6 +6,7 @@ mod made;
 use std::path::Path;
 
 use made::*;
+use manners::owned::Claim;
 use patterns::finals::{self, Average, Final, Layout, Method, Options, Target, Want};
 use patterns::{Row, Status, coverage};
 use recipe::{Empty, Recipe, Reference};
@@ -260,15 +261,17 @@ fn what_the_dead_left_goes_whatever_it_was_to_become() {
     let (recipe, scan) = (recipe(), acquisition(5, |_| 7));
     let part = write_range(out.path(), &scan, &recipe, 0, 5);
     let directory = part.parent().unwrap();
-    let alive = manners::atomic::AtomicFile::create(directory.join("00000007-00000009.h5")).unwrap();
+    let alive =
+        manners::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &Claim::by_place()).unwrap();
     std::fs::write(alive.path(), "half").unwrap();
-    for name in [".00000000-00000002.h5.node7-1-0.tmp", ".final.node7-1-1.tmp", ".final.node7-1-1.lock"] {
-        std::fs::write(directory.join(name), "half").unwrap();
+    let dead = dead_writer();
+    for name in [".00000000-00000002.h5.DEAD.tmp", ".final.DEAD.tmp", ".final.DEAD.lock"] {
+        std::fs::write(directory.join(name.replace("DEAD", &dead)), "half").unwrap();
     }
     build(out.path(), &scan, &recipe, Options::default());
     let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let dead: Vec<String> = names.filter(|name| name.contains("node7")).collect();
-    assert_eq!(dead, [""; 0]);
+    let left: Vec<String> = names.filter(|name| name.contains(&dead)).collect();
+    assert_eq!(left, [""; 0]);
     assert!(alive.path().exists());
 }
 

@@ -80,16 +80,34 @@ fn an_abandoned_part_leaves_nothing_and_the_dead_are_cleared_up() {
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::all(10));
     let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+    let path = out.path().join(task.part.as_path());
+    let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
+    fs::create_dir_all(directory).unwrap();
+    fs::write(directory.join(format!(".{name}.{}.tmp", dead_writer())), "half").unwrap();
     let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
     writer.append(&row(0)).unwrap();
     drop(writer);
-    let path = out.path().join(task.part.as_path());
-    let directory = path.parent().unwrap();
     assert!(names(directory).is_empty());
-    let name = path.file_name().unwrap().to_str().unwrap();
-    fs::write(directory.join(format!(".{name}.node7-1-0.tmp")), "half").unwrap();
     write_part(out.path(), &task, &recipe, [row(0)]);
     assert_eq!(names(directory), [name]);
+}
+
+#[test]
+fn a_record_that_names_somebody_elses_file_as_its_part_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
+    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+    fs::write(out.path().join("raw.h5"), "the only copy").unwrap();
+    let refusal = PartWriter::create(out.path(), &"raw.h5".into(), &head, &shared()).err().unwrap().to_string();
+    assert!(refusal.contains("raw.h5: exists, and azpipe did not write it as a part"), "{refusal}");
+    assert_eq!(fs::read(out.path().join("raw.h5")).unwrap(), b"the only copy");
+    assert_eq!(names(out.path()), ["raw.h5"]);
+    // A part elsewhere is known by its first line.
+    let mut task = task;
+    task.part = "elsewhere.h5".into();
+    write_part(out.path(), &task, &recipe, [row(0)]);
+    write_part(out.path(), &task, &recipe, [row(0), row(1)]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use made::*;
+use manners::owned::ReplacePolicy;
 use patterns::finals::{self, Average, Final, Method, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Weights, plot};
@@ -47,7 +48,7 @@ fn rings(out: &Path, frames: u64) -> Final {
 fn a_png_shows_map_and_curve() {
     let out = tempfile::tempdir().unwrap();
     let path = out.path().join("rings.png");
-    plot::draw(&rings(out.path(), 120), &path).unwrap();
+    plot::draw(&rings(out.path(), 120), &path, &ReplacePolicy::default()).unwrap();
     let decoder = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(&path).unwrap()));
     let mut reader = decoder.read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -63,12 +64,14 @@ fn a_png_shows_map_and_curve() {
 fn an_svg_names_its_axes() {
     let out = tempfile::tempdir().unwrap();
     let path = out.path().join("rings.svg");
-    plot::draw(&rings(out.path(), 60), &path).unwrap();
+    plot::draw(&rings(out.path(), 60), &path, &ReplacePolicy::default()).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     for label in ["q (nm^-1)", "mean intensity", "frame", "50 of 60 frames", "ascan rot 0 90 100 0.1"] {
         assert!(text.contains(label), "{label}");
     }
-    let wrong = plot::draw(&rings(out.path(), 3), &out.path().join("rings.gif")).unwrap_err().to_string();
+    let wrong = plot::draw(&rings(out.path(), 3), &out.path().join("rings.gif"), &ReplacePolicy::default())
+        .unwrap_err()
+        .to_string();
     assert!(wrong.contains("expected a name that ends in .png or .svg"), "{wrong}");
 }
 
@@ -76,6 +79,6 @@ fn an_svg_names_its_axes() {
 fn one_frame_is_a_curve() {
     let out = tempfile::tempdir().unwrap();
     let path = out.path().join("one.svg");
-    plot::draw(&rings(out.path(), 1), &path).unwrap();
+    plot::draw(&rings(out.path(), 1), &path, &ReplacePolicy::default()).unwrap();
     assert!(!std::fs::read_to_string(&path).unwrap().contains(">\nframe\n<"));
 }

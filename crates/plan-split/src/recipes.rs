@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use geometry::{Detector, Material, Poni, Unit, UnknownMaterial, View};
 use manners::atomic;
+use manners::owned::{self, Claim};
 use recipe::{Recipe, RecipeFile, Settings};
 use records::{Framing, RawPath};
 
@@ -221,8 +222,8 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if manners::foreign::read_text(path).is_ok_and(|there| there == text) {
         return Ok(());
     }
-    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-    atomic::write(path, text)
+    owned::create_directories(path.parent().unwrap_or(Path::new("")))?;
+    atomic::write(path, text, &Claim::by_place())
 }
 
 #[cfg(test)]

@@ -132,6 +132,13 @@ impl Quantity {
         Ok(Self::Counter(name.to_owned()))
     }
 
+    fn file_path(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) => Some(file.path.as_path()),
+            _ => None,
+        }
+    }
+
     fn file_mut(&mut self) -> Option<&mut FileRef> {
         match self {
             Self::File(file) => Some(file),
@@ -182,6 +189,15 @@ impl Monitor {
             Over::Mean | Over::Quantity(Quantity::Number(_)) => self.of.name(),
             Over::Quantity(over) => format!("{} / {}", self.of.name(), over.name()),
         }
+    }
+
+    /// Returns where the files lie that it is read from.
+    pub(crate) fn file_paths(&self) -> impl Iterator<Item = &Path> {
+        let over = match &self.over {
+            Over::Mean => None,
+            Over::Quantity(over) => over.file_path(),
+        };
+        self.of.file_path().into_iter().chain(over)
     }
 
     /// The files that it is read from.

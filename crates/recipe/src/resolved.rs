@@ -296,6 +296,16 @@ impl Recipe {
         format!(".azpipe/recipe-{}.toml", &self.digest()[..16])
     }
 
+    /// Returns where the files lie that the recipe was made from: the PONI file, the detector's, masks, darks, flats, the
+    /// variance, and monitors in files of their own.
+    pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
+        let lists = [&self.mask, &self.mask_inverted, &self.dark, &self.flat].into_iter().flatten();
+        let files = lists.chain(&self.detector_file).chain(&self.variance).map(|file| file.path.as_path());
+        let monitors = self.monitor.iter().flat_map(Monitor::file_paths);
+        let poni = Some(self.poni_file.as_path()).filter(|path| !path.as_os_str().is_empty());
+        poni.into_iter().chain(files).chain(monitors)
+    }
+
     /// The text of its file.
     pub fn to_toml(&self) -> String {
         let head =

@@ -22,6 +22,20 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory is somebody else's.
+    #[error("{}: holds `{name}`, which slurm-emit did not write: take a new or empty --dir, or one that slurm-emit wrote", path.display())]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// A file in it.
+        name: String,
+    },
+    /// Something is in the way in a directory of slurm-emit's.
+    #[error("{}: slurm-emit did not write this: move it away, or take another --dir", path.display())]
+    Theirs {
+        /// What it is.
+        path: PathBuf,
+    },
     /// An id can't be the name of a file.
     #[error("id `{id}`: a makefile takes letters, digits, - and _")]
     Id {

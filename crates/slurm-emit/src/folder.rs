@@ -1,18 +1,25 @@
 //! Writes the directory of a plan: what is there appears whole, and what is submitted stays as it is.
 
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
-use std::io;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use manners::atomic::AtomicFile;
+use manners::atomic::{self, AtomicFile};
+use manners::owned;
 
 use crate::batches::Batch;
 use crate::error::Error;
+use crate::manifest::{self, Manifest};
 use crate::plan::Plan;
 use crate::scripts::Script;
+
+/// The file of all tasks.
+pub const PLAN: &str = "plan.jsonl";
+
+/// Cuts of the plan into batches.
+const CUTS: &str = "batches";
 
 /// The first cut of the plan; `resubmit` makes further ones beside it.
 const FIRST_CUT: &str = "batches/01";
@@ -21,65 +28,135 @@ const FIRST_CUT: &str = "batches/01";
 const SUBMITTED: &str = "submitted";
 
 /// Writes plan, batches and scripts, and makes the directories that jobs write to: SLURM runs no job whose
-/// log has none.
+/// log has none. Nothing is replaced or removed but what slurm-emit wrote.
 ///
 /// # Errors
-/// The directory can't be written, or its jobs were submitted with another plan or cut.
+/// The directory holds what others wrote; it can't be written; its jobs were submitted with another plan or cut.
 pub fn write(dir: &Path, plan: &Plan, batches: &[Batch], scripts: &[Script]) -> Result<(), Error> {
+    let mut manifest = Manifest::read(dir)?;
+    let names = || scripts.iter().map(|script| script.name).chain([PLAN]);
+    names().try_for_each(|name| manifest.check(name))?;
+    let whole = text(plan.lines());
+    let is_new = !holds(dir, &whole, plan, batches)?;
+    let earlier = if is_new { earlier_batches(dir)? } else { Vec::new() };
+    if is_new && exists(&dir.join(SUBMITTED))? {
+        return Err(Error::OtherPlan { path: dir.to_owned() });
+    }
+    owned::create_directories(dir).map_err(Error::at(dir))?;
+    atomic::clear_up(dir).map_err(Error::at(dir))?;
+    manifest.add(names())?;
     for name in ["logs", "results", "summaries"] {
         let path = dir.join(name);
-        fs::create_dir_all(&path).map_err(Error::at(&path))?;
+        owned::create_directories(&path).map_err(Error::at(&path))?;
     }
-    let whole = text(plan.lines());
-    if !holds(dir, &whole, plan, batches) {
-        if dir.join(SUBMITTED).exists() {
-            return Err(Error::OtherPlan { path: dir.to_owned() });
-        }
+    if is_new {
+        remove_batches(&earlier)?;
         write_batches(dir, plan, batches)?;
-        put(&dir.join("plan.jsonl"), OsStr::new(&whole), false)?;
+        put(&dir.join(PLAN), OsStr::new(&whole), false)?;
     }
     scripts.iter().try_for_each(|script| put(&dir.join(script.name), &script.text, script.executable))
 }
 
 /// Whether the directory has this plan and this cut of it.
-fn holds(dir: &Path, whole: &str, plan: &Plan, batches: &[Batch]) -> bool {
-    let same = |path: &Path, text: &str| fs::read(path).is_ok_and(|there| there == text.as_bytes());
+fn holds(dir: &Path, whole: &str, plan: &Plan, batches: &[Batch]) -> Result<bool, Error> {
+    let same = |path: &Path, text: &str| match fs::read(path) {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
+        there => there.map(|there| there == text.as_bytes()).map_err(Error::at(path)),
+    };
     let cut = dir.join(FIRST_CUT);
-    let count = fs::read_dir(&cut).map_or(0, Iterator::count);
-    count == batches.len()
-        && same(&dir.join("plan.jsonl"), whole)
-        && batches.iter().all(|batch| same(&cut.join(file_name(batch)), &text(&plan.lines()[batch.tasks.clone()])))
+    if entries(&cut)?.len() != batches.len() || !same(&dir.join(PLAN), whole)? {
+        return Ok(false);
+    }
+    for batch in batches {
+        if !same(&cut.join(file_name(batch)), &text(&plan.lines()[batch.tasks.clone()]))? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A cut of an earlier plan, and its batches.
+type Cut = (PathBuf, Vec<PathBuf>);
+
+/// What slurm-emit and `resubmit` wrote of batches. What others put beside the cuts is left alone; what they put into one
+/// is in the way.
+fn earlier_batches(dir: &Path) -> Result<Vec<Cut>, Error> {
+    let is_cut = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        (name == b".new" || name.iter().all(u8::is_ascii_digit)) && !path.is_symlink() && path.is_dir()
+    };
+    let unfinished = dir.join(".batches");
+    let cuts = entries(&dir.join(CUTS))?.into_iter().filter(is_cut);
+    let mut found = Vec::new();
+    for cut in cuts.chain(unfinished.is_dir().then_some(unfinished)) {
+        let batches = entries(&cut)?;
+        for path in &batches {
+            manifest::batch_claim().check(path).map_err(Error::at(path))?;
+        }
+        found.push((cut, batches));
+    }
+    let first = dir.join(FIRST_CUT);
+    match exists(&first)? && !found.iter().any(|(cut, _)| *cut == first) {
+        true => Err(Error::Theirs { path: first }),
+        false => Ok(found),
+    }
+}
+
+fn remove_batches(cuts: &[Cut]) -> Result<(), Error> {
+    for (cut, batches) in cuts {
+        for path in batches {
+            owned::remove(path, &manifest::batch_claim()).map_err(Error::at(path))?;
+        }
+        if !owned::remove_empty_directory(cut).map_err(Error::at(cut))? {
+            return Err(Error::Theirs { path: cut.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// Writes all batches beside their place, and puts them there at once.
 fn write_batches(dir: &Path, plan: &Plan, batches: &[Batch]) -> Result<(), Error> {
-    let (all, new, cut) = (dir.join("batches"), dir.join(".batches"), dir.join(FIRST_CUT));
-    for earlier in [&all, &new] {
-        match fs::remove_dir_all(earlier) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(Error::at(earlier)(why)),
-            _ => fs::create_dir(earlier).map_err(Error::at(earlier))?,
-        }
+    let (all, new, cut) = (dir.join(CUTS), dir.join(".batches"), dir.join(FIRST_CUT));
+    for path in [&all, &new] {
+        owned::create_directories(path).map_err(Error::at(path))?;
     }
     for batch in batches {
         let path = new.join(file_name(batch));
-        fs::write(&path, text(&plan.lines()[batch.tasks.clone()])).map_err(Error::at(&path))?;
+        let lines = text(&plan.lines()[batch.tasks.clone()]);
+        owned::create_new(&path).and_then(|mut file| file.write_all(lines.as_bytes())).map_err(Error::at(&path))?;
     }
-    fs::rename(&new, &cut).map_err(Error::at(&cut))
+    owned::publish_directory(&new, &cut).map_err(Error::at(&cut))
 }
 
 /// A file, whole or not at all.
 fn put(path: &Path, text: &OsStr, executable: bool) -> Result<(), Error> {
     let write = || {
-        let file = AtomicFile::create(path)?;
-        fs::write(file.path(), text.as_bytes())?;
+        let file = AtomicFile::create(path, &manifest::file_claim())?;
+        file.open()?.write_all(text.as_bytes())?;
         if executable {
-            let mode = fs::metadata(file.path())?.permissions().mode();
-            // whoever may read it may run it
-            fs::set_permissions(file.path(), Permissions::from_mode(mode | (mode & 0o444) >> 2))?;
+            file.make_executable()?;
         }
         file.commit()
     };
     write().map_err(Error::at(path))
+}
+
+/// The paths in a directory; none where it is missing.
+pub fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = match fs::read_dir(directory) {
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        entries => entries.map_err(Error::at(directory))?,
+    };
+    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    paths.map_err(Error::at(directory))
+}
+
+/// Whether something has that name, be it a dangling link.
+pub fn exists(path: &Path) -> Result<bool, Error> {
+    match path.symlink_metadata() {
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        found => found.map(|_| true).map_err(Error::at(path)),
+    }
 }
 
 fn file_name(batch: &Batch) -> String {

@@ -2,10 +2,10 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use manners::atomic;
+use manners::owned::{self, Claim};
 use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -155,29 +155,22 @@ impl Variant {
 /// A cached binary. It stands behind the key that it was made by, and a checksum of both.
 fn read(file: &Path, key: &str) -> Option<Vec<u8>> {
     let content = fs::read(file).ok()?;
+    whole_body(&content)?.strip_prefix(key.as_bytes())?.strip_prefix(b"\0").map(<[u8]>::to_vec)
+}
+
+/// What follows the checksum of a cached binary, where it is as it was written.
+fn whole_body(content: &[u8]) -> Option<&[u8]> {
     let (checksum, content) = content.split_first_chunk()?;
-    if u64::from_le_bytes(*checksum) != xxh3_64(content) {
-        return None;
-    }
-    content.strip_prefix(key.as_bytes())?.strip_prefix(b"\0").map(<[u8]>::to_vec)
+    (u64::from_le_bytes(*checksum) == xxh3_64(content)).then_some(content)
 }
 
 /// Many processes may do so at once, each with the same content: the file is whole whenever it is there.
 fn write(file: &Path, key: &str, binary: &[u8]) -> std::io::Result<()> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return Ok(()) };
-    fs::create_dir_all(dir)?;
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let host = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let unique = format!(".{}.{}.{}.{number}", name.display(), host.trim(), std::process::id());
-    let content = [key.as_bytes(), b"\0", binary].concat();
-    let unfinished = dir.join(unique);
-    let written = fs::File::create_new(&unfinished).and_then(|mut out| {
-        out.write_all(&xxh3_64(&content).to_le_bytes())?;
-        out.write_all(&content)?;
-        fs::rename(&unfinished, file)
-    });
-    written.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+    let body = [key.as_bytes(), b"\0", binary].concat();
+    let content = [&xxh3_64(&body).to_le_bytes()[..], &body].concat();
+    owned::create_directories(file.parent().unwrap_or(Path::new("")))?;
+    let is_own = |file: &Path| Ok(owned::lies_in_own_directory(file) || whole_body(&fs::read(file)?).is_some());
+    atomic::write(file, content, &Claim::new("a compiled kernel", is_own))
 }
 
 #[cfg(test)]

@@ -6,15 +6,24 @@
 mod error;
 mod fxye;
 mod nxazint;
+mod register;
 mod text;
 
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
-use manners::atomic;
+use manners::owned::ReplacePolicy;
+use manners::{atomic, foreign};
 
 use crate::finals::{Final, Pattern};
 
+use register::Register;
+
 pub use error::Error;
+
+/// How many texts are held at a time.
+const BATCH: usize = 256;
 
 /// What the patterns are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +62,15 @@ impl Format {
     }
 }
 
-/// Writes a final's patterns beside it, and says where.
+/// Writes a final's patterns beside it, and says where. What is there already is replaced if azpipe wrote it, or if
+/// `policy` says so.
 ///
 /// # Errors
 /// A final without patterns of many frames; a cake or an axis that the format has no place for; a file that
-/// can't be read or written.
-pub fn write(of: &Final, format: Format) -> Result<Vec<PathBuf>, Error> {
+/// can't be read or written; somebody else's file.
+pub fn write(of: &Final, format: Format, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, Error> {
     if format == Format::NxAzint {
-        return nxazint::write(of).map(|path| vec![path]);
+        return nxazint::write(of, policy).map(|path| vec![path]);
     }
     let path = || of.path.clone();
     let averaged = of.averaged.as_ref().ok_or_else(|| Error::NoAverage { path: path() })?;
@@ -68,23 +78,64 @@ pub fn write(of: &Final, format: Format) -> Result<Vec<PathBuf>, Error> {
         return Err(Error::Cake { path: path(), azimuthal, radial });
     }
     let ranges = averaged.average.ranges(of.task.acquisition.frames);
+    let ranges: Vec<_> = ranges.into_iter().take(averaged.frames.len()).enumerate().collect();
+    let mut register = Register::read(of)?;
     let mut written = Vec::new();
-    for (index, range) in ranges.iter().enumerate().take(averaged.frames.len()) {
-        let pattern = averaged.pattern(index).map_err(|why| Error::Hdf5 { path: path(), why })?;
-        let pattern = pattern.ok_or_else(|| Error::Damaged { path: path(), index })?;
-        let mut name = of.path.file_stem().unwrap_or_default().to_owned();
-        match (averaged.average.every, range.end - range.start) {
-            (None, _) => (),
-            (Some(_), 1) => name.push(format!("_{:05}", range.start)),
-            (Some(_), _) => name.push(format!("_{:05}-{:05}", range.start, range.end - 1)),
+    for batch in ranges.chunks(BATCH) {
+        let claim = register.claim(policy);
+        let mut new = Vec::new();
+        for (index, range) in batch {
+            let pattern = averaged.pattern(*index).map_err(|why| Error::Hdf5 { path: path(), why })?;
+            let pattern = pattern.ok_or_else(|| Error::Damaged { path: path(), index: *index })?;
+            let path = name(of, format, averaged.average.every.is_some(), range);
+            let text = text(of, &pattern, format)?;
+            claim
+                .check(&path)
+                .or_else(|why| if holds(&path, &text)? { Ok(()) } else { Err(why) })
+                .map_err(at(&path))?;
+            if !holds(&path, &text).map_err(at(&path))? {
+                new.push((path.clone(), text));
+            }
+            written.push(path);
         }
-        name.push(format!(".{}", format.name()));
-        let path = of.path.with_file_name(name);
-        let text = text(of, &pattern, format)?;
-        atomic::write(&path, text).map_err(|why| Error::Io { path: path.clone(), why })?;
-        written.push(path);
+        if new.is_empty() {
+            continue;
+        }
+        register.add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
+        for (path, text) in new {
+            atomic::write(&path, text, &claim).map_err(at(&path))?;
+        }
     }
     Ok(written)
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |why| Error::Io { path: path.to_owned(), why }
+}
+
+/// The file of the pattern of a range of frames.
+fn name(of: &Final, format: Format, is_of_many: bool, range: &Range<u64>) -> PathBuf {
+    let mut name = of.path.file_stem().unwrap_or_default().to_owned();
+    match (is_of_many, range.end - range.start) {
+        (false, _) => (),
+        (true, 1) => name.push(format!("_{:05}", range.start)),
+        (true, _) => name.push(format!("_{:05}-{:05}", range.start, range.end - 1)),
+    }
+    name.push(format!(".{}", format.name()));
+    of.path.with_file_name(name)
+}
+
+/// Whether a file has this content already.
+fn holds(path: &Path, text: &str) -> io::Result<bool> {
+    match foreign::open(path) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
+        file => {
+            if file?.metadata()?.len() != text.len() as u64 {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(foreign::read(path, text.len() as u64)? == text.as_bytes())
 }
 
 fn text(of: &Final, pattern: &Pattern, format: Format) -> Result<String, Error> {

@@ -10,12 +10,13 @@
 //!   data                         NXdata         I, I_errors (nImg[, nEta], nRad), the axes, their edges, norm, frame_status
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use geometry::{Poni, Unit};
 use hdf5::Group;
-use manners::atomic::{self, AtomicFile};
+use manners::atomic::AtomicFile;
+use manners::owned::{Claim, ReplacePolicy};
 
 use super::Error;
 use crate::finals::{Final, group, iso8601};
@@ -30,8 +31,18 @@ const REFERENCE: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, htt
 const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
 const ARBITRARY: &str = "arbitrary units";
 
+/// Tells whether a file says that azpipe made it.
+fn is_own(path: &Path) -> bool {
+    let read = || {
+        let file = h5::open(path)?;
+        let entry = file.group(&h5::get_text(&file, "default")?)?;
+        h5::read_text(&entry, "reduction/program")
+    };
+    read().is_ok_and(|program| program == "azpipe")
+}
+
 /// Writes the file beside the final, in place of an earlier one.
-pub(super) fn write(of: &Final) -> Result<PathBuf, Error> {
+pub(super) fn write(of: &Final, policy: &ReplacePolicy) -> Result<PathBuf, Error> {
     let path = of.path.with_extension("nxs");
     let axis = &of.shared.axes.radial;
     let radial = match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::base) {
@@ -46,8 +57,8 @@ pub(super) fn write(of: &Final) -> Result<PathBuf, Error> {
     let known = poni.map_err(|why| why.to_string()).and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
     let wavelength = known.map_err(|why| Error::Wavelength { path: of.path.clone(), format: NAME, why })?;
     let io = |why| Error::Io { path: path.clone(), why };
-    atomic::remove_leftovers(&path).map_err(io)?;
-    let temporary = AtomicFile::create(&path).map_err(io)?;
+    let claim = Claim::new("an NXazint export", |path| Ok(is_own(path))).with_policy(policy);
+    let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
     let hdf5 = |why| Error::Hdf5 { path: path.clone(), why };
     let file = h5::create(temporary.path(), 0).map_err(hdf5)?;
     let entry = write_entry(&file, of, wavelength).map_err(hdf5)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hdf5::Group;
 use manners::atomic::{self, AtomicFile};
+use manners::owned::{self, Claim, ProtectedFiles};
 use records::ScanState;
 
 use super::merge::{Frames, Merge};
@@ -30,10 +31,10 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
     let task = target.task();
     let directory =
         directory(target.out_root(), &task.scan, &task.recipe_digest).expect("a target stays below its root");
-    fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+    owned::create_directories(&directory).map_err(Error::io(&directory))?;
     let _lock = register::lock(&directory, watch)?;
-    register::clear_up(&directory)?;
-    atomic::remove_leftovers(target.path()).map_err(Error::io(&target.path()))?;
+    // Another cut of the work gives parts other names, and would not come upon what dead writers left here.
+    atomic::clear_up(&directory).map_err(Error::io(&directory))?;
     if options.want == Want::Complete && !may_be_complete(target) {
         return Ok(Built::default());
     }
@@ -227,10 +228,8 @@ impl<'a> Attempt<'a> {
     /// Removes the files that were looked at, and none that has taken the place of one since.
     fn remove_parts(&self) -> Result<(), Error> {
         for (path, was) in &self.files {
-            let removed = if identity(path) == Some(*was) { fs::remove_file(path) } else { Ok(()) };
-            match removed {
-                Err(why) if why.kind() != ErrorKind::NotFound => return Err(Error::Io { path: path.clone(), why }),
-                _ => (),
+            if identity(path) == Some(*was) {
+                owned::remove(path, &Claim::by_place()).map_err(Error::io(path))?;
             }
         }
         Ok(())
@@ -247,8 +246,8 @@ pub(super) fn store(
 ) -> Result<String, Error> {
     let path = content.target.path();
     let io = Error::io(&path);
-    fs::create_dir_all(path.parent().unwrap_or(content.target.out_root())).map_err(&io)?;
-    let temporary = AtomicFile::create(&path).map_err(&io)?;
+    owned::create_directories(path.parent().unwrap_or(content.target.out_root())).map_err(&io)?;
+    let temporary = AtomicFile::create(&path, &claim(content.target)).map_err(&io)?;
     let file = h5::create(temporary.path(), 0).map_err(Error::hdf5(&path))?;
     let digest = write::write(&file, content, frames, watch)?;
     more(&file)?;
@@ -262,6 +261,14 @@ pub(super) fn store(
     drop(written);
     temporary.commit().map_err(&io)?;
     Ok(digest)
+}
+
+/// Claims finals, but for one that is a source of this very scan.
+fn claim(target: &Target) -> Claim {
+    let sources = ProtectedFiles::default();
+    let scan = &target.task().acquisition;
+    [&scan.file].into_iter().chain(scan.sources.iter().map(|source| &source.file)).for_each(|path| sources.add(path));
+    Claim::new("a final", |path| Ok(Final::is_at(path))).with_protected(&sources)
 }
 
 /// What tells a file from another of its name: its inode and when it was written.

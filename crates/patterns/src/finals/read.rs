@@ -56,10 +56,13 @@ impl Final {
     /// Not a final of azpipe, or a damaged one.
     pub fn open(path: &Path) -> Result<Self, Error> {
         std::fs::File::open(path).map_err(Error::io(path))?;
-        let file =
-            h5::open(path).ok().filter(|file| h5::get_text(file, name::CREATOR).is_ok_and(|name| name == PROGRAM));
-        let file = file.ok_or_else(|| Error::Foreign { path: path.to_path_buf() })?;
+        let file = open_own(path).ok_or_else(|| Error::Foreign { path: path.to_path_buf() })?;
         read(path, file).map_err(|why| Error::content(path, format!("damaged: {why}")))
+    }
+
+    /// Tells whether a file says that it is a final of azpipe, damaged or not.
+    pub(super) fn is_at(path: &Path) -> bool {
+        open_own(path).is_some()
     }
 
     /// Reads all rows of a range and notes which are as they were written.
@@ -102,6 +105,10 @@ impl Final {
     pub fn is_intact_at(&self, frame: u64) -> bool {
         self.intact.get(frame as usize).is_some_and(|intact| *intact)
     }
+}
+
+fn open_own(path: &Path) -> Option<h5::Open> {
+    h5::open(path).ok().filter(|file| h5::get_text(file, name::CREATOR).is_ok_and(|name| name == PROGRAM))
 }
 
 fn read(path: &Path, file: h5::Open) -> Result<Final, String> {

@@ -1,13 +1,13 @@
 //! What lies beside the parts of a scan and recipe: where their final is, and who is at work on them.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use manners::atomic;
+use manners::owned::{self, Claim};
 use records::RawPath;
 
 use super::options::go_on;
@@ -56,26 +56,8 @@ pub(super) fn note(target: &Target) -> Result<(), Error> {
     let (path, name) = (directory.join(REGISTER), task.final_file.as_os_str().as_bytes());
     match fs::read(&path).is_ok_and(|there| there == name) {
         true => Ok(()),
-        false => atomic::write(&path, name).map_err(Error::io(&path)),
+        false => atomic::write(&path, name, &Claim::by_place()).map_err(Error::io(&path)),
     }
-}
-
-/// Removes what dead writers left beside the parts, whatever it was to become: another cut of the work
-/// gives parts other names, and would not come upon it.
-pub(super) fn clear_up(directory: &Path) -> Result<(), Error> {
-    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    // `.NAME.WRITER.tmp` and `.NAME.WRITER.lock`, where no writer has a dot in it.
-    let target = |name: OsString| {
-        let name = name.into_string().ok()?;
-        let stem = name.strip_suffix(".tmp").or_else(|| name.strip_suffix(".lock"))?;
-        Some(stem.strip_prefix('.')?.rsplit_once('.')?.0.to_owned())
-    };
-    let targets: BTreeSet<String> = names.filter_map(target).collect();
-    for target in targets {
-        let path = directory.join(target);
-        atomic::remove_leftovers(&path).map_err(Error::io(&path))?;
-    }
-    Ok(())
 }
 
 /// Waits until no other gather is at work on these parts. A file system without locks is no obstacle:
@@ -85,7 +67,7 @@ pub(super) fn clear_up(directory: &Path) -> Result<(), Error> {
 /// The lock can't be made; somebody asks to stop.
 pub(super) fn lock(directory: &Path, watch: &dyn Watch) -> Result<Option<File>, Error> {
     let path = directory.join(LOCK);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(Error::io(&path))?;
+    let file = owned::open_lock(&path).map_err(Error::io(&path))?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),

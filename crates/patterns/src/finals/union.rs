@@ -10,12 +10,13 @@
 //! here a member's own pattern and the merged one have the same scale. Where solid angles are not corrected for, Ω is 1.
 //! A frame that one member lacks is missing: a pattern of the others would be another quantity.
 
-use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use geometry::{Detector, Poni, View};
 use hdf5::Group;
+use manners::owned;
 use recipe::Recipe;
 use records::{Acquisition, Digest, ScanState, Task};
 
@@ -59,7 +60,7 @@ pub fn unite(
         let task = target.task();
         let directory = directory(target.out_root(), &task.scan, &task.recipe_digest);
         let directory = directory.expect("a target stays below its root");
-        fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+        owned::create_directories(&directory).map_err(Error::io(&directory))?;
         register::lock(&directory, watch)
     });
     let _locks: Vec<_> = locks.collect::<Result<_, Error>>()?;
@@ -87,8 +88,15 @@ pub fn unite(
                 return Ok((target, built));
             }
         }
-        Err(error @ Error::Foreign { .. }) => return Err(error),
-        _ => (),
+        // Only a union has no sources of its own.
+        Ok(there) if !there.task.acquisition.sources.is_empty() => {
+            let why = "another final: expected a union of these members, or another name to merge into";
+            return Err(Error::content(&target.path(), why));
+        }
+        Err(Error::Io { why, .. }) if why.kind() == ErrorKind::NotFound => (),
+        Err(error @ (Error::Io { .. } | Error::Foreign { .. })) => return Err(error),
+        // Of the same members as they were before, or damaged: it is made anew.
+        Ok(_) | Err(_) => (),
     }
     if options.want == Want::Complete && !built.is_settled() {
         return Ok((target, Built { layout: None, ..built }));

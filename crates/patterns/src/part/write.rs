@@ -7,7 +7,8 @@ use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 
 use hdf5::Group;
-use manners::atomic::{self, AtomicFile};
+use manners::atomic::AtomicFile;
+use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
 use records::{RawPath, Record};
 
 use super::{Error, Head, PartHead, block, name, row_dataset};
@@ -16,6 +17,9 @@ use crate::finish::{NAN32, NAN64, canonical};
 use crate::stamp::Stamps;
 use crate::table::Table;
 use crate::{Axis, Finish, Row, Shared, Status, Weights, h5};
+
+/// What the first line of a part has.
+const MARK: &[u8] = b"\"azpipe\":\"part\"";
 
 /// A part being written. Dropped before [`finish`](Self::finish), it leaves nothing.
 pub struct PartWriter {
@@ -52,11 +56,10 @@ struct PerFrame {
 }
 
 impl PartWriter {
-    /// Begins the part at `path` below `out_root`, whose directories are made where they miss. What
-    /// dead writers of the same part left is removed.
+    /// Begins the part at `path` below `out_root`, whose directories are made where they miss.
     ///
     /// # Errors
-    /// A path that leads out of `out_root`; shared weights that do not fit the axes; a directory or
+    /// A path that leads out of `out_root`; another file than a part at the path; shared weights that do not fit the axes; a directory or
     /// file that can't be written.
     pub fn create(out_root: &Path, path: &RawPath, head: &PartHead, shared: &Shared) -> Result<Self, Error> {
         if !path.stays_below() {
@@ -70,9 +73,9 @@ impl PartWriter {
             return Err(Error::content(&target, why));
         }
         let io = Error::io(&target);
-        std::fs::create_dir_all(target.parent().unwrap_or(out_root)).map_err(&io)?;
-        atomic::remove_leftovers(&target).map_err(&io)?;
-        let temporary = AtomicFile::create(&target).map_err(&io)?;
+        owned::create_directories(target.parent().unwrap_or(out_root)).map_err(&io)?;
+        let claim = Claim::new("a part", |path| Ok(lies_in_own_directory(path) || has_mark(path, b"{", MARK)?));
+        let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
         let finish = Finish::of(&head.recipe);
         let hdf5 = Error::hdf5(&target);
         let file = h5::create(temporary.path(), block::SIZE as u64).map_err(&hdf5)?;
@@ -126,10 +129,8 @@ impl PartWriter {
     /// Of the file system; the part is then as it was.
     pub fn rename(&mut self, name: &OsStr) -> Result<(), Error> {
         let target = self.target.with_file_name(name);
-        let io = Error::io(&target);
-        let temporary = AtomicFile::create(&target).map_err(&io)?;
-        std::fs::rename(self.temporary.path(), temporary.path()).map_err(&io)?;
-        (self.target, self.temporary) = (target, temporary);
+        self.temporary.retarget(name).map_err(Error::io(&target))?;
+        self.target = target;
         Ok(())
     }
 

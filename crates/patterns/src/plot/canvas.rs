@@ -17,6 +17,11 @@ const NO_DATA: RGBColor = RGBColor(214, 214, 218);
 const LEFT: u32 = 84;
 const RIGHT: u32 = 110;
 
+/// What a PNG file of azpipe has near its beginning.
+pub(super) const PNG_MARK: &[u8] = b"tEXtSoftware\0azpipe ";
+/// What an SVG file of azpipe has near its beginning.
+pub(super) const SVG_MARK: &str = "<!-- azpipe ";
+
 type Drawn = Result<(), Box<dyn Error>>;
 
 /// The bytes of a PNG file.
@@ -27,6 +32,7 @@ pub(super) fn png(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dy
     let mut encoder = png::Encoder::new(&mut bytes, size.0, size.1);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
+    encoder.add_text_chunk("Software".to_owned(), format!("azpipe {}", env!("CARGO_PKG_VERSION")))?;
     encoder.write_header()?.write_image_data(&pixels)?;
     Ok(bytes)
 }
@@ -35,6 +41,9 @@ pub(super) fn png(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dy
 pub(super) fn svg(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut text = String::new();
     draw(&SVGBackend::with_string(&mut text, size).into_drawing_area(), picture)?;
+    // Behind the opening tag, which is the first line.
+    let tag_end = text.find('\n').map_or(0, |end| end + 1);
+    text.insert_str(tag_end, &format!("{SVG_MARK}{} -->\n", env!("CARGO_PKG_VERSION")));
     Ok(text.into_bytes())
 }
 

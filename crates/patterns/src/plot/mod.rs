@@ -8,7 +8,8 @@ mod scale;
 
 use std::path::{Path, PathBuf};
 
-use manners::atomic::{self, AtomicFile};
+use manners::atomic;
+use manners::owned::{Claim, ReplacePolicy, has_mark};
 
 use crate::finals::{self, Final};
 
@@ -74,11 +75,30 @@ pub fn png(of: &Final) -> Result<Vec<u8>, Error> {
     canvas::png(&picture, SIZE).map_err(wrong)
 }
 
-/// Draws a final into a file, which appears whole.
+/// Claims the pictures of a kind that azpipe drew.
+fn claim(kind: Kind, policy: &ReplacePolicy) -> Claim {
+    let claim = match kind {
+        Kind::Png => Claim::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
+        Kind::Svg => Claim::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
+    };
+    claim.with_policy(policy)
+}
+
+/// Checks that a picture can be drawn into a file: its name says what kind, and what is there may be replaced.
 ///
 /// # Errors
-/// A name of no known kind; a final that can't be read; a file that can't be written.
-pub fn draw(of: &Final, path: &Path) -> Result<(), Error> {
+/// A name of no known kind; somebody else's file.
+pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), Error> {
+    let why = claim(Kind::of(path)?, policy).check(path);
+    why.map_err(|why| Error::Write { path: path.to_path_buf(), why: why.to_string() })
+}
+
+/// Draws a final into a file, which appears whole, in place of an earlier picture.
+///
+/// # Errors
+/// A name of no known kind; a final that can't be read; a file that can't be written; somebody else's file.
+pub fn draw(of: &Final, path: &Path, policy: &ReplacePolicy) -> Result<(), Error> {
+    check(path, policy)?;
     let kind = Kind::of(path)?;
     let cells = match kind {
         Kind::Png => BITMAP_CELLS,
@@ -92,8 +112,5 @@ pub fn draw(of: &Final, path: &Path) -> Result<(), Error> {
         Kind::Svg => canvas::svg(&picture, SIZE),
     };
     let bytes = bytes.map_err(|why| write(&why))?;
-    atomic::remove_leftovers(path).map_err(|why| write(&why))?;
-    let file = AtomicFile::create(path).map_err(|why| write(&why))?;
-    std::fs::write(file.path(), bytes).map_err(|why| write(&why))?;
-    file.commit().map_err(|why| write(&why))
+    atomic::write(path, bytes, &claim(kind, policy)).map_err(|why| write(&why))
 }
