@@ -4,6 +4,7 @@
 //! `scripts/chaos` runs the long forms. What was chosen by chance is printed with its seed, and an environment variable
 //! replays it.
 
+mod chaos;
 mod every_call;
 mod pipe;
 mod power_loss;

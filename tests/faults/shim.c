@@ -3,7 +3,8 @@
 // Only calls on files below FAULTS_DIR count, so those of the loader and of libc itself don't.
 //
 //   FAULTS_AT     "CALL K FAULT" or "CALL K-L FAULT": the K-th (to the L-th) CALL fails. FAULT is an errno's name,
-//                 `short` (half of the bytes), or `kill` (SIGKILL before the call). CALL `any` is all calls together.
+//                 `short` (half of the bytes), or `kill` (SIGKILL before the call). CALL `space` is all calls together
+//                 that need room on a disk.
 //   FAULTS_ODDS   "SEED PERMILLE FAULT[,FAULT ...]": each call fails with these odds, by a generator of its own.
 //   FAULTS_LOG    a file, outside of FAULTS_DIR, that gets a line "CALL K FAULT PATH" for each call that was made to
 //                 fail; with FAULTS_COUNT set, a line "CALL K - PATH" for every other call as well.
@@ -100,7 +101,7 @@ __attribute__((constructor)) static void set_up(void)
         for (int i = 0; parsed && i < CALLS; i++)
             if (strcmp(NAMES[i], call) == 0)
                 at_call = i;
-        if (strcmp(call, "any") == 0)
+        if (strcmp(call, "space") == 0)
             at_call = CALLS;
         if (!parsed || at_call < 0) {
             fprintf(stderr, "shim: FAULTS_AT=%s\n", text);
@@ -180,11 +181,12 @@ static int path_at(int dirfd, const char *name, char *path)
 static int fault_at(enum call call, const char *path)
 {
     long k = __sync_add_and_fetch(&counts[call], 1);
-    long any = __sync_add_and_fetch(&counts[CALLS], 1);
+    int needs_room = call == WRITE || call == PWRITE || call == FSYNC || call == MKDIR || call == FTRUNCATE;
+    long room = needs_room ? __sync_add_and_fetch(&counts[CALLS], 1) : 0;
     int fault = NONE;
     if (at_call == (int)call && k >= at_first && k <= at_last)
         fault = at_fault;
-    if (at_call == CALLS && any >= at_first && any <= at_last)
+    if (at_call == CALLS && needs_room && room >= at_first && room <= at_last)
         fault = at_fault;
     if (odds_count && (long)(draw() % 1000) < odds_permille)
         fault = odds_faults[draw() % odds_count];
