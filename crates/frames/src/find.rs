@@ -14,8 +14,10 @@ mod catalog;
 mod dectris;
 mod detector;
 mod entry;
+mod error;
 mod images;
 mod lima;
+mod links;
 mod mapped;
 mod never_taken;
 mod operation;
@@ -24,16 +26,18 @@ mod stored;
 mod traced;
 mod visit;
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use manners::foreign;
 use records::Acquisition;
 
-pub use catalog::{FILE_MISSING, FILE_UNREADABLE};
 pub use images::{Numbered, series};
 
 use crate::address::Address;
 use crate::ffi::Object;
 use crate::image;
+use error::FindError;
 use visit::Visit;
 
 /// Which scans are wanted. What is not wanted costs little: its files are not opened.
@@ -107,8 +111,10 @@ pub enum What {
     Refused {
         /// Why, in one line.
         why: String,
-        /// Whether it may be readable later: the file is being written.
+        /// Whether it may be readable later: the file is being written, or the system failed.
         retryable: bool,
+        /// Whether the system failed, so that nothing is known of what is there.
+        unreadable: bool,
     },
 }
 
@@ -117,13 +123,19 @@ impl Found {
         Self { file: file.to_owned(), dataset: dataset.to_owned(), files: Vec::new(), what }
     }
 
-    fn refused(file: &Path, dataset: &str, why: String) -> Self {
-        Self::new(file, dataset, What::Refused { why, retryable: false })
+    fn refused(file: &Path, dataset: &str, why: String, retryable: bool) -> Self {
+        Self::new(file, dataset, What::Refused { why, retryable, unreadable: false })
     }
 
-    /// A file that the library can't open: it may be in the middle of being written.
-    fn unreadable(file: &Path, why: &str) -> Self {
-        Self::new(file, "", What::Refused { why: format!("not readable as HDF5: {why}"), retryable: true })
+    /// Something that can't be had. `has_ended` says whether its scan is over, if that is known: what is wrong with a file
+    /// that is being written may be mended the next time it is looked at.
+    fn failed(file: &Path, dataset: &str, error: &FindError, has_ended: Option<bool>) -> Self {
+        let unreadable = error.is_unreadable();
+        let retryable = match has_ended {
+            None => unreadable || matches!(error, FindError::Damaged(..)),
+            Some(has_ended) => unreadable || !has_ended,
+        };
+        Self::new(file, dataset, What::Refused { why: error.why(file), retryable, unreadable })
     }
 
     /// What it is about, as a user would name it: `/data/x.h5::/1.1/instrument/p3/data`.
@@ -155,7 +167,9 @@ pub fn visit<E>(path: &Path, select: &dyn Select, each: &mut dyn FnMut(Found) ->
         Address { file, dataset: None } => match kind(&file) {
             Ok(FileKind::Image) => each(images::found(&[file], select)),
             Ok(FileKind::Hdf5) => Visit::new(&file, select, each).file(),
-            Err(why) => each(Found::refused(&file, "", why)),
+            Err(KindError { why, retryable, unreadable }) => {
+                each(Found::new(&file, "", What::Refused { why, retryable, unreadable }))
+            }
         },
     }
 }
@@ -174,19 +188,49 @@ pub enum FileKind {
     Image,
 }
 
+/// Why it can't be said what a file is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct KindError {
+    /// Why, in one line.
+    pub why: String,
+    /// Whether it may be readable later: the file is being written, or the system failed.
+    pub retryable: bool,
+    /// Whether the system failed, so that nothing is known of what is there.
+    pub unreadable: bool,
+}
+
 /// Says what a file is by its first bytes.
 ///
 /// # Errors
-/// Why it is neither, in one line.
-pub fn kind(file: &Path) -> Result<FileKind, String> {
-    match image::probe(file) {
-        Ok(_) => Ok(FileKind::Image),
-        // Behind a user block, HDF5 is not told by the first bytes.
-        Err(image::ImageError::Unknown { .. }) if Object::open_file(file).is_ok() => Ok(FileKind::Hdf5),
-        Err(image::ImageError::Unknown { found, .. }) if found.starts_with("HDF5") => Ok(FileKind::Hdf5),
-        Err(image::ImageError::Unknown { found, .. }) => {
-            Err(format!("neither HDF5 nor an image (TIFF, CBF, EDF, NPY): found {found}"))
+/// It is neither, or can't be looked at.
+pub fn kind(file: &Path) -> Result<FileKind, KindError> {
+    let found = match image::probe(file) {
+        Ok(_) => return Ok(FileKind::Image),
+        Err(image::ImageError::Unknown { found, .. }) if found.starts_with("HDF5") => return Ok(FileKind::Hdf5),
+        Err(why @ image::ImageError::Unknown { .. }) => why,
+        Err(why) => return Err(kind_error(file, &FindError::from_image(file, &why), false)),
+    };
+    // Behind a user block, HDF5 is not told by the first bytes.
+    match Object::open_file(file) {
+        Ok(_) => Ok(FileKind::Hdf5),
+        Err(flaw) if flaw.errno.is_some() => Err(kind_error(file, &FindError::from_flaw(file, &flaw), false)),
+        Err(_) => {
+            let is_begun = is_begun(file).map_err(|why| kind_error(file, &FindError::from_io(file, &why), false))?;
+            Err(kind_error(file, &FindError::from_image(file, &found), is_begun))
         }
-        Err(other) => Err(images::reason(&other)),
     }
+}
+
+fn kind_error(file: &Path, error: &FindError, is_begun: bool) -> KindError {
+    let unreadable = error.is_unreadable();
+    KindError { why: error.why(file), retryable: unreadable || is_begun, unreadable }
+}
+
+/// Whether a file is one that a writer has made and not got far with: until its first block is written, an HDF5 file is empty
+/// or begins with zeros.
+fn is_begun(file: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    foreign::open(file)?.take(8).read_to_end(&mut start)?;
+    Ok(start.iter().all(|&byte| byte == 0))
 }

@@ -101,7 +101,7 @@ pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Arra
 /// # Errors
 /// See [`ArrayError`].
 pub fn read_text(file: &Path, dataset: &str) -> Result<String, ArrayError> {
-    with(file, dataset, Kind::Dataset, Object::text)
+    with(file, dataset, Kind::Dataset, |object| object.text()?.ok_or_else(|| Flaw::new("not a text")))
 }
 
 /// Reads a text attribute of a group or dataset; `None` where it has none of that name.
@@ -109,7 +109,7 @@ pub fn read_text(file: &Path, dataset: &str) -> Result<String, ArrayError> {
 /// # Errors
 /// See [`ArrayError`].
 pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Option<String>, ArrayError> {
-    with(file, object, Kind::Other, |object| Ok(object.text_attribute(name)))
+    with(file, object, Kind::Other, |object| object.text_attribute(name))
 }
 
 /// The names in a group, sorted.
@@ -126,15 +126,17 @@ fn with<T>(
     kind: Kind,
     take: impl FnOnce(&Object) -> Result<T, Flaw>,
 ) -> Result<T, ArrayError> {
-    let opened = Object::open_file(file);
-    let opened = opened.map_err(|flaw| match flaw.into_io() {
+    // What the system refuses says nothing of what the file holds.
+    let failed = |flaw: Flaw, wrong: &dyn Fn(String) -> ArrayError| match flaw.into_io() {
         Ok(why) => ArrayError::Io { file: file.to_owned(), why },
-        Err(Flaw { why, .. }) => ArrayError::NotHdf5 { file: file.to_owned(), why },
-    })?;
+        Err(Flaw { why, .. }) => wrong(why),
+    };
+    let not_hdf5 = |why| ArrayError::NotHdf5 { file: file.to_owned(), why };
     let wrong = |why| ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
-    let object = opened.open(path).map_err(|_| wrong("no such object".to_owned()))?;
+    let opened = Object::open_file(file).map_err(|flaw| failed(flaw, &not_hdf5))?;
+    let object = opened.open(path).map_err(|flaw| failed(flaw, &|_| wrong("no such object".to_owned())))?;
     if kind != Kind::Other && object.kind() != kind {
         return Err(wrong(format!("expected a {}", if kind == Kind::Group { "group" } else { "dataset" })));
     }
-    take(&object).map_err(|flaw| wrong(flaw.why))
+    take(&object).map_err(|flaw| failed(flaw, &wrong))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use frames::find::{self, Found, Select, What};
 use manners::{Filter, Stop};
-use records::{Acquisition, Digest, Fail, Record, Scan};
+use records::{Absent, AbsentKind, Acquisition, Digest, Fail, Record, Scan};
 
 use crate::args::{Args, Incomplete, is_wanted};
 use crate::claims::Claims;
@@ -128,7 +128,7 @@ impl<'a> Finder<'a> {
                 self.filter.note(1, || format!("{about}: NXentry groups: {entries}, detectors with frames: none"));
                 Ok(())
             }
-            What::Refused { why, retryable } => {
+            What::Refused { why, retryable, .. } => {
                 self.is_complete = false;
                 self.fail(about, why, retryable)
             }
@@ -159,7 +159,7 @@ impl<'a> Finder<'a> {
             return Ok(());
         }
         let about = format!("{}::{dataset}", acquisition.file.display());
-        let absent = absent(&acquisition);
+        let (absent, failures) = (absent(&acquisition), failures(&acquisition));
         let record = Record::from(Scan { id: id.clone(), acquisition });
         let line = record.to_line();
         let digest = Digest::new("told").text(&line).short();
@@ -171,7 +171,8 @@ impl<'a> Finder<'a> {
             self.filter.warn(&format!("{about}: {absent}"));
         }
         self.emitted += 1;
-        self.filter.emit(&record)
+        self.filter.emit(&record)?;
+        failures.into_iter().try_for_each(|(why, retryable)| self.fail(about.clone(), why, retryable))
     }
 
     /// Whether a scan began since `--since`; one that does not say when, whether its files changed.
@@ -240,10 +241,24 @@ impl Select for Wanted<'_> {
     }
 }
 
+/// What of a scan should be there and could not be read, in a few words: what the system refused, which may be had another time,
+/// and what is damaged. A frame that is missing is none of these: it is known to be.
+fn failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
+    let told = |(kind, retryable): (AbsentKind, bool)| {
+        let of_kind = || acquisition.absent.iter().filter(|absent| absent.kind == kind);
+        let frames: u64 = of_kind().map(|absent| absent.range.count()).sum();
+        let more = if of_kind().count() > 1 { ", and other reasons" } else { "" };
+        let why = format!("{frames} of {} frames: {}{more}", acquisition.frames, of_kind().next()?.reason);
+        Some((why, retryable))
+    };
+    [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)].into_iter().filter_map(told).collect()
+}
+
 /// What is missing of a scan, in a few words.
 fn absent(acquisition: &Acquisition) -> Option<String> {
-    let lost: u64 = acquisition.absent.iter().map(|absent| absent.range.count()).sum();
-    let first = acquisition.absent.first()?;
-    let more = if acquisition.absent.len() > 1 { ", and other reasons" } else { "" };
-    Some(format!("{lost} of {} frames absent: {}{more}", acquisition.frames, first.reason))
+    let is_failure = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
+    let lost: Vec<&Absent> = acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
+    let frames: u64 = lost.iter().map(|absent| absent.range.count()).sum();
+    let more = if lost.len() > 1 { ", and other reasons" } else { "" };
+    Some(format!("{frames} of {} frames absent: {}{more}", acquisition.frames, lost.first()?.reason))
 }

@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
     }
 
     fn is_image(&self, path: &Path) -> bool {
-        is_image_name(path) || (!is_hdf5_name(path) && find::kind(path) == Ok(FileKind::Image))
+        is_image_name(path) || (!is_hdf5_name(path) && matches!(find::kind(path), Ok(FileKind::Image)))
     }
 
     /// An image waits for the next of its series.

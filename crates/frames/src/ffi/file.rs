@@ -34,7 +34,7 @@ impl Object {
         open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, plain)
             .or_else(|_| open(H5F_ACC_RDONLY, clearing))
             .map(Self)
-            .map_err(|_| first)
+            .map_err(|flaw| if flaw.errno.is_some() { flaw } else { first })
     }
 }
 

@@ -7,8 +7,8 @@ use std::ptr::null;
 
 use hdf5_sys::h5::{H5_index_t, H5_iter_order_t};
 use hdf5_sys::h5f::H5Fget_name;
-use hdf5_sys::h5i::{H5Iget_name, hid_t};
-use hdf5_sys::h5l::{H5L_info2_t, H5Lget_info2, H5Lget_val, H5Literate2, H5Lunpack_elink_val};
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5l::{H5L_info2_t, H5Lexists, H5Lget_info2, H5Lget_val, H5Literate2, H5Lunpack_elink_val};
 use hdf5_sys::h5o::H5Oopen;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
@@ -43,7 +43,7 @@ pub(crate) enum Target {
     Soft(String),
     /// A path in another file, whose name is as the link says it.
     External(PathBuf, String),
-    /// A kind of link that only its author knows.
+    /// A kind of link that only its author knows, or a path that is not UTF-8.
     Other,
 }
 
@@ -58,11 +58,6 @@ impl Object {
         let access = link_access()?;
         // SAFETY: the identifier is valid and the path ends in NUL.
         handle(|| unsafe { H5Oopen(self.0.0, path.as_ptr(), access) }).map(Self)
-    }
-
-    /// As [`Object::open`], where it may well not be there.
-    pub(crate) fn find(&self, path: &str) -> Option<Self> {
-        self.open(path).ok()
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -82,23 +77,24 @@ impl Object {
         Ok(OsString::from_vec(name).into())
     }
 
-    /// The path of this object in its file.
-    pub(crate) fn path(&self) -> Result<String, Flaw> {
-        // SAFETY: as in `file_name`.
-        let name = text_of(|buffer, length| unsafe { H5Iget_name(self.0.0, buffer, length) as i64 })?;
-        utf8(name)
-    }
-
-    /// Where a link of this group leads; `None` where there is no such link.
-    pub(crate) fn link(&self, name: &str) -> Option<Target> {
-        let name = c_string(name).ok()?;
-        let access = link_access().ok()?;
+    /// Reads where a link of this group leads; `None` where there is no such link.
+    ///
+    /// # Errors
+    /// The group can't be looked through, which is not the same as the link not being there.
+    pub(crate) fn link(&self, name: &str) -> Result<Option<Target>, Flaw> {
+        let name = c_string(name)?;
         locked(|| {
             let mut info = H5L_info2_t::default();
             // SAFETY: the name ends in NUL; the library fills in the structure.
-            status(|| unsafe { H5Lget_info2(self.0.0, name.as_ptr(), &raw mut info, access) }).ok()?;
-            // SAFETY: the structure is filled in.
-            target(self.0.0, &name, unsafe { link_type(&raw const info) }).ok()
+            match status(|| unsafe { H5Lget_info2(self.0.0, name.as_ptr(), &raw mut info, H5P_DEFAULT) }) {
+                // SAFETY: the structure is filled in.
+                Ok(_) => target(self.0.0, &name, unsafe { link_type(&raw const info) }).map(Some),
+                // SAFETY: the name ends in NUL.
+                Err(flaw) => match status(|| unsafe { H5Lexists(self.0.0, name.as_ptr(), H5P_DEFAULT) })? {
+                    0 => Ok(None),
+                    _ => Err(flaw),
+                },
+            }
         })
     }
 
@@ -111,12 +107,13 @@ impl Object {
             let data: *mut c_void = (&raw mut found).cast();
             // SAFETY: `data` is the vector that `collect` takes it for, and outlives the call.
             status(|| unsafe { H5Literate2(self.0.0, index, order, std::ptr::null_mut(), Some(collect), data) })?;
-            let link = |(name, kind): (Vec<u8>, i32)| {
-                let name = String::from_utf8(name).ok()?;
-                let target = target(self.0.0, &c_string(&name).ok()?, kind).ok()?;
-                Some(Link { name, target })
-            };
-            Ok(found.into_iter().filter_map(link).collect())
+            let named = found.into_iter().filter_map(|(name, kind)| Some((String::from_utf8(name).ok()?, kind)));
+            named
+                .map(|(name, kind)| {
+                    let target = target(self.0.0, &c_string(&name)?, kind)?;
+                    Ok(Link { name, target })
+                })
+                .collect()
         })
     }
 }
@@ -157,7 +154,7 @@ fn target(group: hid_t, name: &CStr, kind: i32) -> Result<Target, Flaw> {
     status(|| unsafe { H5Lget_val(group, name.as_ptr(), value.as_mut_ptr().cast(), length, H5P_DEFAULT) })?;
     if kind == SOFT {
         value.truncate(value.iter().position(|&byte| byte == 0).unwrap_or(length));
-        return utf8(value).map(Target::Soft);
+        return Ok(String::from_utf8(value).map_or(Target::Other, Target::Soft));
     }
     let (mut file, mut path) = (null(), null());
     // SAFETY: the value is what H5Lget_val gave. The texts lie in it and end in NUL.
@@ -168,9 +165,5 @@ fn target(group: hid_t, name: &CStr, kind: i32) -> Result<Target, Flaw> {
         status(unpack)?;
         (CStr::from_ptr(file).to_bytes().to_vec(), CStr::from_ptr(path).to_bytes().to_vec())
     };
-    Ok(Target::External(OsString::from_vec(file).into(), utf8(path)?))
-}
-
-fn utf8(bytes: Vec<u8>) -> Result<String, Flaw> {
-    String::from_utf8(bytes).map_err(|_| Flaw::new("a name is not UTF-8"))
+    Ok(String::from_utf8(path).map_or(Target::Other, |path| Target::External(OsString::from_vec(file).into(), path)))
 }

@@ -43,6 +43,13 @@ pub(crate) enum Selected {
     Other,
 }
 
+impl Selected {
+    /// Returns whether it goes on to the end of the dataset, wherever that is.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        matches!(self, Self::Regular(combs) if combs.iter().any(|comb| comb.count.is_none() || comb.block.is_none()))
+    }
+}
+
 /// The selected elements of one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Comb {

@@ -47,47 +47,60 @@ impl Object {
         }
     }
 
-    /// The first element of this dataset as a text; no other is read.
-    pub(crate) fn text(&self) -> Result<String, Flaw> {
+    /// Reads the first element of this dataset as a text, and no other; `None` where it holds none.
+    pub(crate) fn text(&self) -> Result<Option<String>, Flaw> {
+        self.first(|holder| holder.text())
+    }
+
+    /// Reads the first element of this dataset as a number, and no other; `None` where it holds none.
+    pub(crate) fn first_number(&self) -> Result<Option<f64>, Flaw> {
+        self.first(|holder| match holder.is_number() {
+            true => Ok(holder.numbers()?.first().copied()),
+            false => Ok(None),
+        })
+    }
+
+    fn first<T>(&self, take: impl FnOnce(&Holder<'_>) -> Result<Option<T>, Flaw>) -> Result<Option<T>, Flaw> {
         self.check_files()?;
         let id = self.0.0;
-        let (one, first) = first_element(id)?;
+        let Some((one, first)) = first_element(id)? else { return Ok(None) };
         // SAFETY: the dataset is open for as long as this object lives, both dataspaces for as long as their handles. H5Dread
         // writes the one element that `first` selects; `one` has room for one, and `Holder` gives a buffer of one.
         unsafe {
             let (memory, file) = (one.0, first.0);
             let read = |kind, buffer| H5Dread(id, kind, memory, file, H5P_DEFAULT, buffer);
-            Holder { kind: handle(|| H5Dget_type(id))?, space: one, read: &read }.text()
+            take(&Holder { kind: handle(|| H5Dget_type(id))?, space: one, read: &read })
         }
     }
 
-    /// The first element of an attribute as a text; `None` where there is no such attribute.
-    pub(crate) fn text_attribute(&self, name: &str) -> Option<String> {
-        let name = c_string(name).ok()?;
+    /// Reads the first element of an attribute as a text; `None` where there is no such attribute, or it is no text.
+    pub(crate) fn text_attribute(&self, name: &str) -> Result<Option<String>, Flaw> {
+        let name = c_string(name)?;
         // SAFETY: the object is open for as long as this lives, and the name ends in NUL. H5Aread writes as many elements as
         // the attribute has, of a type that `Holder` says; `Holder` gives a buffer of the number that `space` has, which is
         // the attribute's own.
         unsafe {
-            if status(|| H5Aexists(self.0.0, name.as_ptr())) != Ok(1) {
-                return None;
+            if status(|| H5Aexists(self.0.0, name.as_ptr()))? == 0 {
+                return Ok(None);
             }
-            let attribute = handle(|| H5Aopen(self.0.0, name.as_ptr(), H5P_DEFAULT)).ok()?;
+            let attribute = handle(|| H5Aopen(self.0.0, name.as_ptr(), H5P_DEFAULT))?;
             let read = |kind, buffer| H5Aread(attribute.0, kind, buffer);
-            let kind = handle(|| H5Aget_type(attribute.0)).ok()?;
-            let space = handle(|| H5Aget_space(attribute.0)).ok()?;
-            Holder { kind, space, read: &read }.text().ok()
+            let kind = handle(|| H5Aget_type(attribute.0))?;
+            let space = handle(|| H5Aget_space(attribute.0))?;
+            Holder { kind, space, read: &read }.text()
         }
     }
 }
 
-/// A dataspace of one element in memory, and the dataspace of a dataset with its first element selected.
-fn first_element(dataset: hid_t) -> Result<(Handle, Handle), Flaw> {
+/// A dataspace of one element in memory, and the dataspace of a dataset with its first element selected; `None` where it has no
+/// elements.
+fn first_element(dataset: hid_t) -> Result<Option<(Handle, Handle)>, Flaw> {
     // SAFETY: the dataset is open for as long as its object lives.
     let whole = handle(|| unsafe { H5Dget_space(dataset) })?;
     let extents = extents(&whole)?;
     // SAFETY: the dataspace is open for as long as its handle lives.
     if status(|| unsafe { H5Sget_simple_extent_npoints(whole.0) })? == 0 {
-        return Err(Flaw::new("not a text: no elements"));
+        return Ok(None);
     }
     let (start, count) = (vec![0_u64; extents.len()], vec![1_u64; extents.len()]);
     // SAFETY: the dataspace is open; both lists have a number for each of its dimensions, and are read alone. No stride and no
@@ -100,7 +113,7 @@ fn first_element(dataset: hid_t) -> Result<(Handle, Handle), Flaw> {
             status(|| H5Sselect_hyperslab(first.0, select, start, null_mut(), count, null_mut()))?;
         }
         let one = handle(|| H5Screate_simple(1, [1_u64].as_ptr(), null_mut()))?;
-        Ok((one, first))
+        Ok(Some((one, first)))
     }
 }
 
@@ -118,28 +131,35 @@ impl Holder<'_> {
         }
     }
 
-    fn numbers(&self) -> Result<Vec<f64>, Flaw> {
+    fn is_number(&self) -> bool {
         // SAFETY: the type is open for as long as its handle lives.
-        match locked(|| unsafe { raw::H5Tget_class(self.kind.0) }) {
-            raw::TYPE_INTEGER | raw::TYPE_FLOAT | raw::TYPE_ENUM => (),
-            _ => return Err(Flaw::new("not numbers")),
+        let class = locked(|| unsafe { raw::H5Tget_class(self.kind.0) });
+        matches!(class, raw::TYPE_INTEGER | raw::TYPE_FLOAT | raw::TYPE_ENUM)
+    }
+
+    fn numbers(&self) -> Result<Vec<f64>, Flaw> {
+        if !self.is_number() {
+            return Err(Flaw::new("not numbers"));
         }
         let mut numbers = buffer(0.0_f64, self.count()?, MOST_NUMBERS)?;
         status(|| (self.read)(*H5T_NATIVE_DOUBLE, numbers.as_mut_ptr().cast()))?;
         Ok(numbers)
     }
 
-    fn text(&self) -> Result<String, Flaw> {
+    fn text(&self) -> Result<Option<String>, Flaw> {
         let count = self.count()?;
         if element_class(&self.kind) != ElementClass::Text || count == 0 {
-            return Err(Flaw::new("not a text"));
+            return Ok(None);
         }
         // SAFETY: the type is open for as long as its handle lives.
         let bytes = match status(|| unsafe { H5Tis_variable_str(self.kind.0) })? {
             0 => self.fixed_text(count)?,
             _ => self.variable_text(count)?,
         };
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        if bytes.len() as u64 > LONGEST_TEXT {
+            return Err(Flaw::new(format!("a text of {} bytes: expected {LONGEST_TEXT} at the most", bytes.len())));
+        }
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Texts of one length, filled up with NUL or spaces.

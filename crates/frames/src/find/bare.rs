@@ -7,14 +7,11 @@ use records::Acquisition;
 use super::catalog::Catalog;
 use super::{Found, Select, What};
 
-/// The scan that a dataset of frames is.
+/// Finds the scan that a dataset of frames is.
 pub(super) fn found(file: &Path, dataset: &str, select: &dyn Select) -> Found {
-    if let Err(why) = file.metadata() {
-        return Found::refused(file, "", why.to_string());
-    }
     let mut catalog = Catalog::default();
     if let Err(why) = catalog.open(file) {
-        return Found::unreadable(file, &why);
+        return Found::failed(file, "", &why, None);
     }
     let detector = dataset.rsplit('/').find(|part| !part.is_empty()).unwrap_or("data");
     if !(select.entry("1.1") && select.detector(detector) && select.scan(None, None)) {
@@ -22,7 +19,7 @@ pub(super) fn found(file: &Path, dataset: &str, select: &dyn Select) -> Found {
         return Found { files: vec![file.to_owned()], ..Found::new(file, dataset, what) };
     }
     match &*catalog.trace(file, dataset) {
-        Err(why) => Found::refused(file, dataset, why.clone()),
+        Err(why) => Found::failed(file, dataset, why, None),
         Ok(traced) => {
             let acquisition = Acquisition {
                 file: file.into(),

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use records::{Acquisition, Source, Span, Spans};
+use records::{AbsentKind, Acquisition, Source, Span, Spans};
 
-use super::catalog::{FILE_MISSING, FILE_UNREADABLE};
-use super::stored::stamp;
+use super::error::FindError;
+use super::stored::{image_at, stamp};
 use super::traced::Traced;
 use super::{Found, Select, What};
 use crate::coding::Coding;
-use crate::image::{self, Header, ImageError};
+use crate::image::Header;
 
 /// A file name that ends in a number: `lab6_0012.tif`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,14 +77,14 @@ pub fn series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
 
 /// The scan that these files are, in their order.
 pub(super) fn found(files: &[PathBuf], select: &dyn Select) -> Found {
-    let Some(first) = files.first() else { return Found::refused(Path::new(""), "", "no images".to_owned()) };
+    let Some(first) = files.first() else { return Found::refused(Path::new(""), "", "no images".to_owned(), false) };
     let detector = detector_name(files);
     if !(select.entry("1.1") && select.detector(&detector) && select.scan(None, None)) {
         let what = What::Unwanted { entry: "1.1".to_owned(), detector };
         return Found { files: files.to_vec(), ..Found::new(first, "", what) };
     }
     match trace(files) {
-        Err(why) => Found::refused(first, "", why),
+        Err(why) => Found::failed(first, "", &why, None),
         Ok(traced) => {
             let acquisition = Acquisition {
                 file: first.into(),
@@ -109,19 +110,21 @@ fn detector_name(files: &[PathBuf]) -> String {
 }
 
 /// Frames of each file one behind the other. A number that is left out is a file that is missing.
-fn trace(files: &[PathBuf]) -> Result<Traced, String> {
-    let headers: Vec<_> = files.iter().map(|file| image::probe(file).map_err(|why| reason(&why))).collect();
-    let Some(Ok(first)) = headers.iter().find(|header| header.is_ok()) else {
-        return Err(headers.into_iter().find_map(Result::err).unwrap_or_default());
+fn trace(files: &[PathBuf]) -> Result<Traced, FindError> {
+    let headers: Vec<_> = files.iter().map(|file| image_at(file)).collect();
+    let Some(Ok((first, _))) = headers.iter().find(|header| header.is_ok()) else {
+        let none = || FindError::Unusable("no images".to_owned());
+        return Err(headers.into_iter().find_map(Result::err).unwrap_or_else(none));
     };
-    let coding = Coding::native(first.kind)?;
-    let slots = slots(files);
+    let coding = Coding::native(first.kind).map_err(FindError::Unusable)?;
+    let steps = steps(files);
+    let slots = slots(files, steps.as_ref());
     let depth = first.frames as u64;
     let count = |slot: &Option<usize>| match slot.map(|index| &headers[index]) {
-        Some(Ok(header)) => header.frames as u64,
+        Some(Ok((header, _))) => header.frames as u64,
         _ => depth,
     };
-    let total = slots.iter().map(count).sum();
+    let total = slots.iter().map(count).fold(0, u64::saturating_add);
     let shape = first.shape.map(|extent| extent as u64);
     let mut traced = Traced::new(&files[0], vec![total, shape[0], shape[1]], coding)?;
     traced.codec = first.format.to_string();
@@ -130,23 +133,23 @@ fn trace(files: &[PathBuf]) -> Result<Traced, String> {
         let frames = Spans::from(Span::new(start, start + count(slot)));
         start += count(slot);
         match slot.map(|index| (&files[index], &headers[index])) {
-            None => traced.lose(&frames, &format!("{FILE_MISSING}: {}", missing_name(files, nth)))?,
-            Some((file, Err(why))) => {
-                traced.lose(&frames, &format!("{FILE_UNREADABLE}: {}: {why}", name_of(file)))?;
+            None => {
+                let reason = format!("file missing: {}", missing_name(steps.as_ref(), nth));
+                traced.lose(&frames, AbsentKind::Missing, &reason)?;
             }
-            Some((file, Ok(header))) => match unlike(header, first) {
-                Some(why) => traced.lose(&frames, &format!("{FILE_UNREADABLE}: {}: {why}", name_of(file)))?,
-                None => traced.add(source(file, frames)?)?,
+            Some((file, Err(why))) => traced.lose_by(&frames, why, file, &name_of(file))?,
+            Some((file, Ok((header, metadata)))) => match unlike(header, first) {
+                Some(why) => traced.lose_by(&frames, &FindError::Unusable(why), file, &name_of(file))?,
+                None => traced.add(source(file, metadata, frames))?,
             },
         }
     }
     Ok(traced.finish())
 }
 
-fn source(file: &Path, frames: Spans) -> Result<Source, String> {
-    let metadata = file.metadata().map_err(|why| format!("{}: {why}", file.display()))?;
+fn source(file: &Path, metadata: &Metadata, frames: Spans) -> Source {
     let (rows, bytes) = (Spans::all(frames.count()), metadata.len());
-    Ok(Source { frames, rows, bytes, ..stamp(file, &metadata) })
+    Source { frames, rows, bytes, ..stamp(file, metadata) }
 }
 
 fn unlike(header: &Header, first: &Header) -> Option<String> {
@@ -155,17 +158,8 @@ fn unlike(header: &Header, first: &Header) -> Option<String> {
     (!same).then(|| format!("an image of {} among images of {}", shown(header), shown(first)))
 }
 
-/// Why an image can't be read, for those who name the file themselves.
-pub(super) fn reason(why: &ImageError) -> String {
-    match why {
-        ImageError::Io { why, .. } => why.to_string(),
-        ImageError::Broken { format, why, .. } => format!("{format}: {why}"),
-        other => other.to_string(),
-    }
-}
-
-fn name_of(file: &Path) -> String {
-    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+fn name_of(file: &Path) -> PathBuf {
+    file.file_name().unwrap_or_default().into()
 }
 
 /// The step of a series' numbers, and its first: numbers 10, 20, 40 go by tens.
@@ -182,9 +176,9 @@ fn common_divisor(one: u64, two: u64) -> u64 {
 
 /// The files by place in the series; `None` where a number is left out. Where most numbers are, they
 /// were no count of frames, and the files stand one behind the other.
-fn slots(files: &[PathBuf]) -> Vec<Option<usize>> {
+fn slots(files: &[PathBuf], steps: Option<&(Numbered, u64)>) -> Vec<Option<usize>> {
     let in_a_row = || (0..files.len()).map(Some).collect();
-    let Some((first, step)) = steps(files) else { return in_a_row() };
+    let Some((first, step)) = steps else { return in_a_row() };
     let place = |file: &PathBuf| Numbered::of(file).map_or(0, |numbered| (numbered.number - first.number) / step);
     let places: Vec<u64> = files.iter().map(place).collect();
     if places.last().is_some_and(|&last| last >= 2 * files.len() as u64) {
@@ -195,6 +189,7 @@ fn slots(files: &[PathBuf]) -> Vec<Option<usize>> {
     slots
 }
 
-fn missing_name(files: &[PathBuf], nth: usize) -> String {
-    steps(files).map_or_else(String::new, |(first, step)| name_of(&first.name(first.number + nth as u64 * step)))
+fn missing_name(steps: Option<&(Numbered, u64)>, nth: usize) -> String {
+    let name = |(first, step): &(Numbered, u64)| name_of(&first.name(first.number + nth as u64 * step));
+    steps.map_or_else(String::new, |steps| name(steps).display().to_string())
 }

@@ -1,96 +1,181 @@
 //! Frames that no dataset of the Bliss master shows: those of a scan that is being written, since the
 //! virtual dataset is made at its end, or that was killed. They are in Lima files beside the master.
 
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use records::{Span, Spans};
+use records::{AbsentKind, Span, Spans};
 
-use super::catalog::{Catalog, FILE_MISSING, FILE_UNREADABLE, from_root};
+use super::catalog::Catalog;
 use super::detector::Detector;
 use super::entry::Entry;
+use super::error::FindError;
 use super::traced::Traced;
-use crate::ffi::Target;
 
 /// The reason of a frame whose file has not been closed: its size and date will still change, and so the
 /// record would not hold.
-pub(super) const BEING_WRITTEN: &str = "being written";
+const BEING_WRITTEN: &str = "being written";
+
+/// Where Lima keeps the frames of a file; often a link.
+const DATASET: &str = "/entry_0000/measurement/data";
+
+/// A Lima file of a detector: `p3_0003.h5` is the fourth.
+struct Numbered {
+    number: u64,
+    file: PathBuf,
+}
+
+/// What the Lima files of a detector hold.
+pub(super) struct LimaFiles {
+    pub traced: Result<Traced, FindError>,
+    /// Files whose number no scan gets to, and what is wrong with each.
+    pub strays: Vec<(PathBuf, FindError)>,
+}
 
 /// The Lima files of a detector, by number: `scan0012/p3_0003.h5`, or wherever the master says that the
 /// images go.
-fn numbered(entry: &Entry, detector: &Detector) -> Vec<(u64, PathBuf)> {
-    let Some(directory) = entry.file.parent() else { return Vec::new() };
-    let parameter = |name: &str| entry.group.find(&format!("{}/acq_parameters/{name}", detector.group))?.text().ok();
-    let saved = parameter("saving_directory").map(PathBuf::from);
+fn numbered(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Result<Vec<Numbered>, FindError> {
+    let Some(directory) = entry.file.parent() else { return Ok(Vec::new()) };
+    let mut parameter = |name: &str| catalog.text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group));
+    let saved = parameter("saving_directory")?.map(PathBuf::from);
     let beside = saved.as_ref().and_then(|saved| Some(directory.join(saved.file_name()?)));
     let by_number = entry.scan_number().map(|number| directory.join(format!("scan{number:04}")));
-    let prefix = parameter("saving_prefix").unwrap_or_else(|| format!("{}_", detector.name));
-    let places = saved.into_iter().chain(beside).chain(by_number);
-    places.map(|place| in_directory(&place, &prefix)).find(|files| !files.is_empty()).unwrap_or_default()
+    let prefix = parameter("saving_prefix")?.unwrap_or_else(|| format!("{}_", detector.name));
+    let mut failure = None;
+    for place in saved.into_iter().chain(beside).chain(by_number) {
+        match in_directory(&place, &prefix) {
+            Ok(files) if files.is_empty() => (),
+            Ok(files) => return Ok(files),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => (),
+            Err(why) => {
+                failure.get_or_insert(FindError::from_io(&place, &why));
+            }
+        }
+    }
+    failure.map_or(Ok(Vec::new()), Err)
 }
 
-fn in_directory(directory: &Path, prefix: &str) -> Vec<(u64, PathBuf)> {
-    let Ok(listed) = directory.read_dir() else { return Vec::new() };
-    let number = |name: &str| name.strip_prefix(prefix)?.strip_suffix(".h5")?.parse().ok();
-    let numbered = listed.filter_map(|file| {
-        let file = file.ok()?;
-        Some((number(file.file_name().to_str()?)?, file.path()))
-    });
-    let mut numbered: Vec<_> = numbered.collect();
-    numbered.sort_unstable();
-    numbered
+fn in_directory(directory: &Path, prefix: &str) -> io::Result<Vec<Numbered>> {
+    let number = |name: OsString| {
+        let digits = name.to_str()?.strip_prefix(prefix)?.strip_suffix(".h5")?.to_owned();
+        // One that is too long for a number is one that no scan gets to.
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| digits.parse().unwrap_or(u64::MAX))
+    };
+    let mut found = Vec::new();
+    for file in directory.read_dir()? {
+        let file = file?;
+        found.extend(number(file.file_name()).map(|number| Numbered { number, file: file.path() }));
+    }
+    found.sort_unstable_by(|one, two| (one.number, &one.file).cmp(&(two.number, &two.file)));
+    Ok(found)
 }
 
-/// The Lima files of a detector.
-pub(super) fn files(entry: &Entry, detector: &Detector) -> Vec<PathBuf> {
-    numbered(entry, detector).into_iter().map(|(_, file)| file).collect()
+/// Finds the Lima files of a detector.
+///
+/// # Errors
+/// A place where they may be could not be looked at.
+pub(super) fn files(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Result<Vec<PathBuf>, FindError> {
+    Ok(numbered(catalog, entry, detector)?.into_iter().map(|numbered| numbered.file).collect())
 }
 
 /// Traces the frames of the detector's Lima files; `None` where there is no such file.
 ///
 /// Each file holds as many frames as the first. The scan has as many as were asked for, or, where
 /// that is not known, as the files have room for.
-pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Option<Result<Traced, String>> {
-    let files = numbered(entry, detector);
-    let from = files.first().map(|(number, _)| (*number).min(1))?;
-    let datasets: Vec<_> = files.iter().map(|(_, file)| (file, dataset(catalog, file))).collect();
-    let each: Vec<_> = datasets.iter().map(|(file, dataset)| catalog.trace(file, dataset)).collect();
-    let Some(first) = each.iter().find_map(|traced| traced.as_ref().as_ref().ok()) else {
-        return each.first().map(|traced| Err(traced.as_ref().as_ref().err().cloned().unwrap_or_default()));
+///
+/// # Errors
+/// What the master says of them could not be read, or is no number of frames.
+pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Result<Option<LimaFiles>, FindError> {
+    let mut files = numbered(catalog, entry, detector)?;
+    let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
+    let asked = asked(catalog, entry, detector)?;
+    let each: Vec<_> = files.iter().map(|numbered| catalog.trace(&numbered.file, DATASET)).collect();
+    let Some(first) = each.iter().find_map(|traced| traced.as_ref().as_ref().ok()).cloned() else {
+        let why = each.first().and_then(|traced| traced.as_ref().as_ref().err()).cloned();
+        let why = why.unwrap_or_else(|| FindError::Unusable("no Lima files".to_owned()));
+        return Ok(Some(LimaFiles { traced: Err(why), strays: Vec::new() }));
     };
-    let last = files.last().map_or(0, |(number, _)| number - from + 1);
-    let asked = entry.number(&format!("{}/acq_parameters/acq_nb_frames", detector.group)).map(|count| count as u64);
-    let total = asked.filter(|&count| count > 0).unwrap_or(last * first.frames);
+    // No scan gets beyond the number of frames that a record may speak of.
+    let most = from + (Spans::MOST / first.frames.max(1)).max(1);
+    let stray = |numbered: &Numbered| {
+        let why = format!("number {} in its name: expected one below {most}, as scans have", name(numbered));
+        (numbered.file.clone(), FindError::Unusable(why))
+    };
+    let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();
+    files.retain(|numbered| numbered.number < most);
+    let start_of_last = files.last().map_or(0, |last| (last.number - from) * first.frames);
+    let total = asked.filter(|&asked| asked > start_of_last).unwrap_or(start_of_last + first.frames);
     let mut fill = || {
         let mut all = Traced::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
+        let start = |number: u64| ((number - from) * first.frames).min(total);
         let mut expected = from;
-        for ((number, file), traced) in files.iter().zip(&each) {
-            let start = |number: u64| ((number - from) * first.frames).min(total);
-            let missing = Span::new(start(expected), start(*number));
-            all.lose(&Spans::from(missing), FILE_MISSING)?;
-            expected = number + 1;
-            let here = Spans::from(Span::new(start(*number), start(expected)));
-            match &**traced {
-                Ok(_) if !entry.has_ended() && !is_closed(catalog, file) => all.lose(&here, BEING_WRITTEN)?,
-                Ok(traced) => all.take(&here, traced, &Spans::all(here.count()))?,
-                Err(why) => all.lose(&here, &format!("{FILE_UNREADABLE}: {}: {why}", file.display()))?,
+        for (numbered, traced) in files.iter().zip(&each) {
+            let missing = Spans::from(Span::new(start(expected), start(numbered.number)));
+            all.lose(&missing, AbsentKind::Missing, &missing_between(&files, expected, numbered.number))?;
+            expected = numbered.number + 1;
+            let here = Spans::from(Span::new(start(numbered.number), start(expected)));
+            all.files.push(numbered.file.clone());
+            let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(catalog, &numbered.file) };
+            match (is_closed, &**traced) {
+                (Ok(false), _) => all.lose(&here, AbsentKind::NeverTaken, BEING_WRITTEN)?,
+                (Ok(true), Ok(traced)) => all.take(&here, traced, &Spans::all(here.count()))?,
+                (Ok(true), Err(why)) => all.lose_by(&here, why, &numbered.file, &numbered.file)?,
+                (Err(why), _) => all.lose_by(&here, &why, &numbered.file, &numbered.file)?,
             }
-            all.files.push(file.clone());
+        }
+        if entry.has_ended() {
+            let behind = Spans::from(Span::new(start(expected), total));
+            let last = expected + behind.count().div_ceil(first.frames.max(1));
+            all.lose(&behind, AbsentKind::Missing, &missing_between(&files, expected, last))?;
         }
         Ok(all.finish())
     };
-    Some(fill())
+    Ok(Some(LimaFiles { traced: fill(), strays }))
 }
 
-/// The path of a Lima file's dataset, without the link that Lima keeps to it.
-fn dataset(catalog: &mut Catalog, file: &Path) -> String {
-    let link = catalog.open(file).ok().and_then(|root| root.find("/entry_0000/measurement")?.link("data"));
-    match link {
-        Some(Target::Soft(path)) => from_root(&path),
-        _ => "/entry_0000/measurement/data".to_owned(),
+/// How many frames Lima was asked for; `None` where the master does not say, or Lima was to go on until it is stopped.
+fn asked(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Result<Option<u64>, FindError> {
+    let place = format!("{}/acq_parameters/acq_nb_frames", detector.group);
+    match entry.number(catalog, &place)? {
+        Some(count) if count > Spans::MOST as f64 => {
+            Err(FindError::Unusable(format!("acq_nb_frames is {count}: expected {} at the most", Spans::MOST)))
+        }
+        Some(count) if count >= 1.0 => Ok(Some(count as u64)),
+        _ => Ok(None),
     }
 }
 
-/// Whether a Lima file is complete: `end_time` is written when it is closed.
-fn is_closed(catalog: &mut Catalog, file: &Path) -> bool {
-    catalog.open(file).is_ok_and(|root| root.find("/entry_0000/end_time").is_some())
+/// The number of a file, as its name has it.
+fn name(numbered: &Numbered) -> String {
+    let stem = numbered.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let digits = stem.bytes().rev().take_while(u8::is_ascii_digit).count();
+    stem[stem.len() - digits..].to_owned()
+}
+
+/// Says which files are missing, by the names of those that are there.
+fn missing_between(files: &[Numbered], from: u64, to: u64) -> String {
+    let Some(model) = files.first() else { return "file missing".to_owned() };
+    let (digits, shown) = (name(model), model.file.display().to_string());
+    let prefix = shown.strip_suffix(&format!("{digits}.h5")).unwrap_or(&shown).to_owned();
+    let file = |number: u64| format!("{prefix}{number:0width$}.h5", width = digits.len());
+    match to.saturating_sub(from) {
+        0 | 1 => format!("file missing: {}", file(from)),
+        count => format!("{count} files missing: {} to {}", file(from), file(to - 1)),
+    }
+}
+
+/// Looks whether a Lima file is complete: `end_time` is written when it is closed. One that the library can't make sense of is
+/// not.
+///
+/// # Errors
+/// It could not be looked at.
+fn is_closed(catalog: &mut Catalog, file: &Path) -> Result<bool, FindError> {
+    match catalog.root(file).and_then(|root| catalog.find(&root, "/entry_0000/end_time")) {
+        Ok(found) => Ok(found.is_some()),
+        Err(FindError::Damaged(..)) => Ok(false),
+        Err(why) if why.is_absence() => Ok(false),
+        Err(why) => Err(why),
+    }
 }

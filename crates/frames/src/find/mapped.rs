@@ -28,11 +28,11 @@ pub(crate) fn frames_of(selected: &Selected, extents: &[u64]) -> Result<Spans, S
                 let ((first, from), (last, to)) = (split(from), split(to));
                 let (_, extents) = split(extents);
                 let mut sides = from.iter().zip(to).zip(extents);
-                if !sides.all(|((&from, &to), &extent)| from == 0 && to + 1 == extent) {
+                if !sides.all(|((&from, &to), &extent)| from == 0 && to.checked_add(1) == Some(extent)) {
                     return Err(in_parts());
                 }
                 let (first, last) = (first.copied().unwrap_or(0), last.copied().unwrap_or(0));
-                out.push(Span::new(first, (last + 1).min(frames)));
+                out.push(Span::new(first, last.saturating_add(1).min(frames)));
             }
             Ok(out.into_iter().collect::<Spans>().sorted())
         }
@@ -65,7 +65,11 @@ fn teeth(comb: &Comb, frames: u64) -> Spans {
     if block == 1 {
         return Spans::from(Span::strided(start, count, stride));
     }
-    let tooth = |index: u64| Span::new(start + index * stride, (start + index * stride + block).min(frames));
+    // `index` is below the number of strides that there is room for.
+    let tooth = |index: u64| {
+        let first = start + index * stride;
+        Span::new(first, first.saturating_add(block).min(frames))
+    };
     (0..count).map(tooth).collect()
 }
 

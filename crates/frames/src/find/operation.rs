@@ -3,41 +3,41 @@
 use records::{Acquisition, Operation};
 
 use super::catalog::Catalog;
-use crate::ffi::Object;
+use super::error::FindError;
+use super::links::Located;
 
-/// What was done to the frames of a scan, as the first of its files says; `None` where that is nothing, or no file of
+/// Reads what was done to the frames of a scan, as the first of its files says; `None` where that is nothing, or no file of
 /// Lima's.
-pub(super) fn of(catalog: &mut Catalog, scan: &Acquisition) -> Option<Operation> {
-    let source = scan.sources.first()?;
-    let (parent, _) = source.dataset.rsplit_once('/')?;
-    let opened = catalog.open(&source.file).ok()?;
-    let detector = opened.open(parent).ok()?;
-    let done = detector.find("image_operation")?;
+///
+/// # Errors
+/// The file could not be looked at.
+pub(super) fn read(catalog: &mut Catalog, scan: &Acquisition) -> Result<Option<Operation>, FindError> {
+    let Some(source) = scan.sources.first() else { return Ok(None) };
+    let Some((parent, _)) = source.dataset.rsplit_once('/') else { return Ok(None) };
+    let root = catalog.root(&source.file)?;
+    let Some(detector) = catalog.find(&root, parent)? else { return Ok(None) };
+    let Some(done) = catalog.find(&detector, "image_operation")? else { return Ok(None) };
     let operation = Operation {
-        full: pair(&detector, "detector_information/max_image_size", ["ysize", "xsize"]),
-        binning: pair(&done, "binning", ["y", "x"]).unwrap_or([1, 1]),
-        flip: pair(&done, "flipping", ["y", "x"]).unwrap_or([0, 0]).map(|flipped| flipped != 0),
-        rotation: done.find("rotation").and_then(|said| degrees(&said.text().ok()?)).unwrap_or(0),
-        region: region(&done).unwrap_or([0, 0, scan.shape[0], scan.shape[1]]),
+        full: pair(catalog, &detector, "detector_information/max_image_size", ["ysize", "xsize"])?,
+        binning: pair(catalog, &done, "binning", ["y", "x"])?.unwrap_or([1, 1]),
+        flip: pair(catalog, &done, "flipping", ["y", "x"])?.unwrap_or([0, 0]).map(|flipped| flipped != 0),
+        rotation: catalog.text(&done, "rotation")?.and_then(|said| degrees(&said)).unwrap_or(0),
+        region: region(catalog, &done)?.unwrap_or([0, 0, scan.shape[0], scan.shape[1]]),
     };
-    (!operation.is_none(scan.shape)).then_some(operation)
+    Ok((!operation.is_none(scan.shape)).then_some(operation))
 }
 
-fn region(done: &Object) -> Option<[u64; 4]> {
-    let [row, column] = pair(done, "region_of_interest", ["ystart", "xstart"])?;
-    let [rows, columns] = pair(done, "region_of_interest", ["ysize", "xsize"])?;
-    Some([row, column, rows, columns])
+fn region(catalog: &mut Catalog, done: &Located) -> Result<Option<[u64; 4]>, FindError> {
+    let Some([row, column]) = pair(catalog, done, "region_of_interest", ["ystart", "xstart"])? else { return Ok(None) };
+    let Some([rows, columns]) = pair(catalog, done, "region_of_interest", ["ysize", "xsize"])? else { return Ok(None) };
+    Ok(Some([row, column, rows, columns]))
 }
 
 /// Two numbers of a group.
-fn pair(object: &Object, group: &str, names: [&str; 2]) -> Option<[u64; 2]> {
-    let group = object.find(group)?;
-    let number = |name| {
-        let number = group.find(name)?.numbers().ok()?.first().copied()?;
-        (number >= 0.0).then_some(number as u64)
-    };
-    let [first, second] = names.map(number);
-    Some([first?, second?])
+fn pair(catalog: &mut Catalog, from: &Located, group: &str, names: [&str; 2]) -> Result<Option<[u64; 2]>, FindError> {
+    let [first, second] = names.map(|name| catalog.number(from, &format!("{group}/{name}")));
+    let whole = |number: Option<f64>| number.filter(|number| *number >= 0.0).map(|number| number as u64);
+    Ok(whole(first?).zip(whole(second?)).map(|(first, second)| [first, second]))
 }
 
 /// `Rotation_90` is a quarter turn clockwise.

@@ -2,22 +2,55 @@
 
 use std::path::{Path, PathBuf};
 
-/// The file that `name` means in a link or mapping of the file `holder`: as the HDF5 library looks for
+use rustix::io::Errno;
+
+use super::error::FindError;
+
+/// Finds the file that `name` means in a link or mapping of the file `holder`: as the HDF5 library looks for
 /// it, but never below the current directory, of which the beamline knew nothing.
 ///
 /// A relative name is looked for beside the file that holds it; then, where that is a symbolic link,
 /// beside the file that it leads to. An absolute name that leads nowhere (the data have moved) is
-/// looked for beside it by its last part. `None` where there is no such file.
-pub(crate) fn locate(holder: &Path, name: &Path) -> Option<PathBuf> {
+/// looked for beside it by its last part.
+///
+/// # Errors
+/// There is no such file; or a place could not be looked at, and it is in none of the others.
+pub(crate) fn locate(holder: &Path, name: &Path) -> Result<PathBuf, FindError> {
     if name == Path::new(".") || name.as_os_str().is_empty() {
-        return Some(holder.to_owned());
+        return Ok(holder.to_owned());
     }
-    if name.is_absolute() && name.exists() {
-        return Some(name.to_owned());
+    // A place that may not be entered is not that of the data, which lie elsewhere now.
+    let mut forbidden = None;
+    if name.is_absolute() && is_there(name, &mut forbidden)? {
+        return Ok(name.to_owned());
     }
-    let name = if name.is_absolute() { Path::new(name.file_name()?) } else { name };
-    let beside = |holder: &Path| holder.parent().map(|directory| directory.join(name)).filter(|path| path.exists());
-    beside(holder).or_else(|| beside(&holder.canonicalize().ok()?))
+    let missing = || FindError::FileMissing(name.to_owned());
+    let last = if name.is_absolute() { Path::new(name.file_name().ok_or_else(missing)?) } else { name };
+    let beside = |holder: &Path| holder.parent().map(|directory| directory.join(last));
+    if let Some(path) = beside(holder)
+        && is_there(&path, &mut forbidden)?
+    {
+        return Ok(path);
+    }
+    let real = holder.canonicalize().map_err(|why| FindError::from_io(holder, &why))?;
+    match beside(&real) {
+        Some(path) if is_there(&path, &mut forbidden)? => Ok(path),
+        _ => Err(forbidden.unwrap_or_else(missing)),
+    }
+}
+
+/// Looks whether a file is there. A refusal of the system that will be the same the next time, such as of a directory that may
+/// not be entered, is kept in `forbidden`.
+fn is_there(path: &Path, forbidden: &mut Option<FindError>) -> Result<bool, FindError> {
+    let Err(why) = path.metadata() else { return Ok(true) };
+    match Errno::from_io_error(&why) {
+        Some(Errno::NOENT) => Ok(false),
+        Some(Errno::ACCESS | Errno::PERM | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {
+            forbidden.get_or_insert(FindError::from_io(path, &why));
+            Ok(false)
+        }
+        _ => Err(FindError::from_io(path, &why)),
+    }
 }
 
 #[cfg(test)]
@@ -36,10 +69,14 @@ mod tests {
         std::os::unix::fs::symlink(root.join("real/master.h5"), root.join("links/master.h5")).unwrap();
         let (real, linked) = (root.join("real/master.h5"), root.join("links/master.h5"));
         let name = Path::new("scan0001/p3_0000.h5");
-        assert_eq!(locate(&real, name), Some(root.join("real/scan0001/p3_0000.h5")));
-        assert!(locate(&linked, name).is_some_and(|found| found.ends_with("real/scan0001/p3_0000.h5")));
-        assert_eq!(locate(&real, Path::new("/data/visitor/master.h5")), Some(real.clone()));
-        assert_eq!(locate(&real, Path::new(".")), Some(real.clone()));
-        assert_eq!(locate(&real, Path::new("scan0002/p3_0000.h5")), None);
+        assert_eq!(locate(&real, name), Ok(root.join("real/scan0001/p3_0000.h5")));
+        assert!(locate(&linked, name).is_ok_and(|found| found.ends_with("real/scan0001/p3_0000.h5")));
+        assert_eq!(locate(&real, Path::new("/data/visitor/master.h5")), Ok(real.clone()));
+        assert_eq!(locate(&real, Path::new(".")), Ok(real.clone()));
+        let gone = Path::new("scan0002/p3_0000.h5");
+        assert_eq!(locate(&real, gone), Err(FindError::FileMissing(gone.to_owned())));
+        // A name through a file is none that could be looked at.
+        let through = locate(&real, Path::new("master.h5/p3_0000.h5"));
+        assert!(matches!(through, Err(FindError::Unreadable(..))), "{through:?}");
     }
 }

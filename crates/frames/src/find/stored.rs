@@ -5,15 +5,15 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use records::{Source, Spans};
+use records::{AbsentKind, Source, Spans};
 
-use super::catalog::FILE_MISSING;
+use super::error::FindError;
 use super::place::locate;
 use super::traced::Traced;
 use crate::coding::Coding;
 use crate::ffi::{Flaw, Layout, Object, Segment};
 use crate::grid::{DAMAGED_INDEX, Grid};
-use crate::image;
+use crate::image::{self, Header};
 use crate::stack::three;
 use crate::store::NOT_WRITTEN;
 
@@ -24,44 +24,50 @@ pub(super) fn in_file(
     layout: Layout,
     dataset: &str,
     metadata: &Metadata,
-) -> Result<(), String> {
-    let said = |flaw: Flaw| flaw.why;
+) -> Result<(), FindError> {
+    let file = traced.files[0].clone();
+    let said = |flaw: Flaw| FindError::from_flaw(&file, &flaw);
     let mut all = Spans::all(traced.frames);
     let (rows, bytes) = match layout {
         Layout::Contiguous(None) => (Spans::default(), 0),
         Layout::Chunked(chunk, filters) => {
-            traced.coding = Coding::new(object.pixel_type().map_err(said)?, filters)?;
+            traced.coding = Coding::new(object.pixel_type().map_err(said)?, filters).map_err(FindError::Unusable)?;
             traced.chunk = three(&chunk, chunk.len(), 1).to_vec();
             let grid = Grid::read(object, &traced.extents, &chunk).map_err(said)?;
             let damaged: Spans = (0..traced.frames).filter(|&frame| grid.is_damaged(frame)).collect();
             all = all.minus(&damaged);
-            traced.lose(&damaged, DAMAGED_INDEX)?;
+            traced.lose(&damaged, AbsentKind::Corrupt, DAMAGED_INDEX)?;
             let written: Spans = (0..traced.frames).filter(|&frame| grid.is_written(frame)).collect();
             (written, grid.bytes())
         }
-        _ => (all.clone(), traced.frames * traced.frame_bytes()),
+        _ => (all.clone(), traced.frames.saturating_mul(traced.frame_bytes())),
     };
     traced.codec = traced.coding.name();
-    traced.lose(&all.minus(&rows), NOT_WRITTEN)?;
-    let source = stamp(&traced.files[0], metadata);
+    traced.lose(&all.minus(&rows), AbsentKind::NotWritten, NOT_WRITTEN)?;
+    let source = stamp(&file, metadata);
     traced.add(Source { dataset: dataset.to_owned(), frames: rows.clone(), rows, bytes, ..source })
 }
 
 /// Adds the frames of a dataset whose bytes are segments of other files: EDF files, as the first Bliss
 /// writers listed them. They are read as the images that they are.
-pub(super) fn in_segments(traced: &mut Traced, holder: &Path, segments: &[Segment]) -> Result<(), String> {
+pub(super) fn in_segments(traced: &mut Traced, holder: &Path, segments: &[Segment]) -> Result<(), FindError> {
     let size = traced.frame_bytes();
     let mut by_file: HashMap<PathBuf, Vec<(u64, u64)>> = HashMap::new();
     let mut order = Vec::new();
     let mut frame = 0;
     for segment in segments {
         if size == 0 || segment.size % size != 0 {
-            return Err(format!("a segment of {} bytes: expected frames of {size}", segment.size));
+            let why = format!("a segment of {} bytes: expected frames of {size}", segment.size);
+            return Err(FindError::Unusable(why));
         }
         let frames = by_file.entry(segment.file.clone()).or_insert_with(|| {
             order.push(segment.file.clone());
             Vec::new()
         });
+        if segment.size / size > traced.frames - frame || segment.offset.checked_add(segment.size).is_none() {
+            let why = format!("a segment of {} bytes: expected as many as {} frames have", segment.size, traced.frames);
+            return Err(FindError::Unusable(why));
+        }
         for nth in 0..segment.size / size {
             frames.push((segment.offset + nth * size, frame));
             frame += 1;
@@ -71,19 +77,26 @@ pub(super) fn in_segments(traced: &mut Traced, holder: &Path, segments: &[Segmen
         let mut frames = by_file.remove(&name).unwrap_or_default();
         frames.sort_unstable();
         let frames: Spans = frames.into_iter().map(|(_, frame)| frame).collect();
-        let Some(file) = locate(holder, &name) else {
-            traced.lose(&frames, &format!("{FILE_MISSING}: {}", name.display()))?;
-            continue;
-        };
-        let image = image::probe(&file).map_err(|why| why.to_string())?;
-        traced.codec = image.format.to_string();
-        traced.coding = Coding::native(image.kind)?;
-        let metadata = file.metadata().map_err(|why| format!("{}: {why}", file.display()))?;
-        let (rows, bytes) = (Spans::all(frames.count()), frames.count() * size);
-        traced.files.push(file.clone());
-        traced.add(Source { frames, rows, bytes, ..stamp(&file, &metadata) })?;
+        let found = locate(holder, &name).and_then(|file| Ok((image_at(&file)?, file)));
+        match found {
+            Ok(((image, metadata), file)) => {
+                traced.codec = image.format.to_string();
+                traced.coding = Coding::native(image.kind).map_err(FindError::Unusable)?;
+                let (rows, bytes) = (Spans::all(frames.count()), frames.count() * size);
+                traced.files.push(file.clone());
+                traced.add(Source { frames, rows, bytes, ..stamp(&file, &metadata) })?;
+            }
+            Err(why) => traced.lose_by(&frames, &why, &name, &name)?,
+        }
     }
     Ok(())
+}
+
+/// What an image file says of its images, and what the system says of it.
+pub(super) fn image_at(file: &Path) -> Result<(Header, Metadata), FindError> {
+    let header = image::probe(file).map_err(|why| FindError::from_image(file, &why))?;
+    let metadata = file.metadata().map_err(|why| FindError::from_io(file, &why))?;
+    Ok((header, metadata))
 }
 
 /// A source in this file that holds nothing yet: what the file is known by.

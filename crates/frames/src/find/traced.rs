@@ -1,15 +1,17 @@
 //! A dataset of frames, traced to the rows of the files that hold them.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use records::{Absent, AbsentKind, Acquisition, Source, Spans};
 
-use super::catalog::{FILE_MISSING, FILE_UNREADABLE};
-use super::lima::BEING_WRITTEN;
+use super::error::FindError;
 use crate::coding::Coding;
-use crate::grid::DAMAGED_INDEX;
 use crate::stack::{dimensions, shown};
 use crate::store::NOT_WRITTEN;
+
+/// How many pixels a frame may have: as many as a record may speak of.
+const MOST_PIXELS: u64 = 1 << 27;
 
 /// Where the frames of one dataset are.
 #[derive(Clone, Debug)]
@@ -35,8 +37,18 @@ pub(crate) struct Traced {
 
 impl Traced {
     /// A dataset none of whose frames has been traced yet.
-    pub(crate) fn new(file: &Path, extents: Vec<u64>, coding: Coding) -> Result<Self, String> {
-        let [frames, rows, columns] = dimensions(&extents)?;
+    ///
+    /// # Errors
+    /// Its extents are not those of frames, or no detector's.
+    pub(crate) fn new(file: &Path, extents: Vec<u64>, coding: Coding) -> Result<Self, FindError> {
+        let [frames, rows, columns] = dimensions(&extents).map_err(FindError::Unusable)?;
+        if frames > Spans::MOST {
+            return Err(FindError::Unusable(format!("{frames} frames: expected {} at the most", Spans::MOST)));
+        }
+        if rows.checked_mul(columns).is_none_or(|pixels| pixels > MOST_PIXELS) {
+            let why = format!("frames of {rows} x {columns} pixels: expected {MOST_PIXELS} at the most");
+            return Err(FindError::Unusable(why));
+        }
         Ok(Self {
             extents,
             frames,
@@ -60,7 +72,7 @@ impl Traced {
     ///
     /// # Errors
     /// A frame has a source already.
-    pub(crate) fn add(&mut self, source: Source) -> Result<(), String> {
+    pub(crate) fn add(&mut self, source: Source) -> Result<(), FindError> {
         self.settle(&source.frames)?;
         if source.frames.count() > 0 {
             self.sources.push(source);
@@ -72,21 +84,35 @@ impl Traced {
     ///
     /// # Errors
     /// A frame has a source already.
-    pub(crate) fn lose(&mut self, range: &Spans, reason: &str) -> Result<(), String> {
+    pub(crate) fn lose(&mut self, range: &Spans, kind: AbsentKind, reason: &str) -> Result<(), FindError> {
         self.settle(range)?;
         if range.count() > 0 {
-            self.absent.push(absent(range.clone(), reason));
+            self.absent.push(Absent { range: range.clone(), kind, reason: reason.to_owned() });
         }
         Ok(())
+    }
+
+    /// Says that these frames can't be had because of an error about `file`, which is called `name` by the one that names it.
+    ///
+    /// # Errors
+    /// A frame has a source already.
+    pub(crate) fn lose_by(
+        &mut self,
+        range: &Spans,
+        error: &FindError,
+        file: &Path,
+        name: &Path,
+    ) -> Result<(), FindError> {
+        self.lose(range, error.kind(), &error.reason(file, name))
     }
 
     /// Adds the frames `there` of another dataset as the frames `here` of this one, in this order.
     ///
     /// # Errors
     /// A frame has a source already.
-    pub(crate) fn take(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), String> {
+    pub(crate) fn take(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), FindError> {
         if let Some(why) = self.unlike(other) {
-            return self.lose(here, &why);
+            return self.lose(here, AbsentKind::Corrupt, &why);
         }
         if self.sources.is_empty() {
             (self.coding, self.codec, self.chunk) = (other.coding.clone(), other.codec.clone(), other.chunk.clone());
@@ -104,19 +130,11 @@ impl Traced {
     pub(crate) fn finish(mut self) -> Self {
         let left: Spans = (0..).zip(&self.settled).filter(|(_, settled)| !**settled).map(|(frame, _)| frame).collect();
         if left.count() > 0 {
-            self.absent.push(absent(left, NOT_WRITTEN));
+            self.absent.push(Absent { range: left, kind: AbsentKind::NotWritten, reason: NOT_WRITTEN.to_owned() });
         }
         self.settled = Vec::new();
         self.sources.sort_by_key(|source| first(&source.frames));
-        let mut by_reason: Vec<Absent> = Vec::new();
-        for absent in std::mem::take(&mut self.absent) {
-            match by_reason.iter_mut().find(|other| other.reason == absent.reason) {
-                Some(other) => other.range = other.range.iter().chain(absent.range.iter()).collect::<Spans>().sorted(),
-                None => by_reason.push(absent),
-            }
-        }
-        by_reason.sort_by_key(|absent| first(&absent.range));
-        self.absent = by_reason;
+        self.absent = merge(std::mem::take(&mut self.absent));
         self
     }
 
@@ -134,13 +152,17 @@ impl Traced {
         }
     }
 
-    fn settle(&mut self, frames: &Spans) -> Result<(), String> {
+    fn settle(&mut self, frames: &Spans) -> Result<(), FindError> {
         for frame in frames.iter() {
-            match self.settled.get_mut(frame as usize) {
-                Some(settled) if !*settled => *settled = true,
-                Some(_) => return Err(format!("frame {frame} is mapped twice")),
-                None => return Err(format!("frame {frame} is mapped, and the dataset has {}", self.frames)),
-            }
+            let why = match self.settled.get_mut(frame as usize) {
+                Some(settled) if !*settled => {
+                    *settled = true;
+                    continue;
+                }
+                Some(_) => format!("frame {frame} is mapped twice"),
+                None => format!("frame {frame} is mapped, and the dataset has {}", self.frames),
+            };
+            return Err(FindError::Unusable(why));
         }
         Ok(())
     }
@@ -154,24 +176,29 @@ impl Traced {
         differs.then(|| format!("pixels of {} among pixels of {}", other.coding.dtype, self.coding.dtype))
     }
 
-    fn take_each(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), String> {
-        let mut places: Vec<Option<(usize, u64)>> = vec![None; other.frames as usize];
+    fn take_each(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), FindError> {
+        let not_written = Absent { kind: AbsentKind::NotWritten, reason: NOT_WRITTEN.to_owned(), ..Absent::default() };
+        let reasons: Vec<&Absent> = other.absent.iter().chain([&not_written]).collect();
+        let mut places: Vec<FramePlace> = vec![FramePlace::Lost(other.absent.len()); other.frames as usize];
         for (index, source) in other.sources.iter().enumerate() {
             for (frame, row) in source.frames.iter().zip(source.rows.iter()) {
-                places[frame as usize] = Some((index, row));
+                places[frame as usize] = FramePlace::Row(index, row);
             }
         }
+        for (index, absent) in other.absent.iter().enumerate() {
+            absent.range.iter().for_each(|frame| places[frame as usize] = FramePlace::Lost(index));
+        }
         let mut found: Vec<(Vec<u64>, Vec<u64>)> = vec![Default::default(); other.sources.len()];
-        let mut lost: Vec<Vec<u64>> = vec![Vec::new(); other.absent.len() + 1];
+        let mut lost: Vec<Vec<u64>> = vec![Vec::new(); reasons.len()];
         let mut theirs = there.iter();
         for frame in here.iter() {
-            let their = theirs.next();
-            match their.and_then(|their| places.get(their as usize).copied().flatten()) {
-                Some((index, row)) => {
+            let place = theirs.next().and_then(|their| places.get(their as usize).copied());
+            match place.unwrap_or(FramePlace::Lost(other.absent.len())) {
+                FramePlace::Row(index, row) => {
                     found[index].0.push(frame);
                     found[index].1.push(row);
                 }
-                None => lost[reason_of(other, their)].push(frame),
+                FramePlace::Lost(reason) => lost[reason].push(frame),
             }
         }
         for ((frames, rows), source) in found.into_iter().zip(&other.sources) {
@@ -179,28 +206,41 @@ impl Traced {
             let (frames, rows) = (frames.into_iter().collect(), rows.into_iter().collect());
             self.add(Source { frames, rows, bytes: share as u64, ..source.clone() })?;
         }
-        let reasons = other.absent.iter().map(|absent| absent.reason.as_str()).chain([NOT_WRITTEN]);
-        lost.into_iter().zip(reasons).try_for_each(|(frames, why)| self.lose(&frames.into_iter().collect(), why))
+        let lost = lost.into_iter().zip(reasons);
+        lost.into_iter().try_for_each(|(frames, why)| self.lose(&frames.into_iter().collect(), why.kind, &why.reason))
     }
 }
 
-/// Which of a dataset's reasons is that of a frame; the one behind the last where the dataset has no
-/// such frame.
-fn reason_of(other: &Traced, frame: Option<u64>) -> usize {
-    let holds = |absent: &Absent| frame.is_some_and(|frame| absent.range.iter().any(|lost| lost == frame));
-    other.absent.iter().position(holds).unwrap_or(other.absent.len())
+/// Where a frame of a dataset is.
+#[derive(Clone, Copy)]
+enum FramePlace {
+    /// In a row of a source.
+    Row(usize, u64),
+    /// Nowhere, by the reason of this number.
+    Lost(usize),
 }
 
-/// Absent frames; the kind is told by how the reason begins.
-fn absent(range: Spans, reason: &str) -> Absent {
-    let kind = match reason {
-        reason if reason.starts_with(FILE_MISSING) => AbsentKind::Missing,
-        reason if reason.starts_with(FILE_UNREADABLE) => AbsentKind::Unreadable,
-        BEING_WRITTEN => AbsentKind::NeverTaken,
-        DAMAGED_INDEX => AbsentKind::Corrupt,
-        _ => AbsentKind::NotWritten,
-    };
-    Absent { range, kind, reason: reason.to_owned() }
+/// Puts the frames of one kind and reason together, in the order of their first frames.
+fn merge(absent: Vec<Absent>) -> Vec<Absent> {
+    let mut merged: Vec<(AbsentKind, String, Vec<Spans>)> = Vec::new();
+    let mut known: HashMap<(AbsentKind, String), usize> = HashMap::new();
+    for Absent { range, kind, reason } in absent {
+        let next = merged.len();
+        match *known.entry((kind, reason.clone())).or_insert(next) {
+            index if index == next => merged.push((kind, reason, vec![range])),
+            index => merged[index].2.push(range),
+        }
+    }
+    let joined = merged.into_iter().map(|(kind, reason, ranges)| {
+        let range = match &ranges[..] {
+            [one] => one.clone(),
+            all => all.iter().flat_map(Spans::iter).collect::<Spans>().sorted(),
+        };
+        Absent { range, kind, reason }
+    });
+    let mut joined: Vec<Absent> = joined.collect();
+    joined.sort_by_key(|absent| first(&absent.range));
+    joined
 }
 
 fn first(frames: &Spans) -> u64 {

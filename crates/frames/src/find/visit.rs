@@ -1,14 +1,16 @@
 //! A walk through the entries of one HDF5 file, and of the files that it links to.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::catalog::{Catalog, FILE_MISSING};
-use super::entry::Entry;
-use super::place::locate;
+use super::catalog::Catalog;
+use super::entry::{Entry, links_of};
+use super::error::FindError;
+use super::links::Located;
 use super::{Found, Select, What, dectris, detector, lima, operation};
-use crate::ffi::{Link, Object, Target};
-use crate::find::detector::{Detector, Images};
+use crate::ffi::{Kind, Link, Target};
+use crate::find::detector::{Detector, Images, is_class};
 
 /// How far collections may link to collections.
 const DEPTH: usize = 4;
@@ -27,6 +29,8 @@ pub(super) struct Visit<'a, E> {
 struct Seen {
     entries: usize,
     found: usize,
+    /// Files whose entries have been walked through.
+    files: HashSet<PathBuf>,
 }
 
 impl<'a, E> Visit<'a, E> {
@@ -37,11 +41,11 @@ impl<'a, E> Visit<'a, E> {
     /// All entries of the file. A file in which there is nothing to find says so.
     pub(super) fn file(mut self) -> Result<(), E> {
         let file = self.file.clone();
-        let root = match self.catalog.open(&file) {
+        let root = match self.catalog.root(&file) {
             Ok(root) => root,
-            Err(why) => return (self.each)(Found::unreadable(&file, &why)),
+            Err(why) => return (self.each)(Found::failed(&file, "", &why, None)),
         };
-        self.links(&file, &root, DEPTH)?;
+        self.links(&root, DEPTH)?;
         if self.seen.found > 0 {
             return Ok(());
         }
@@ -49,108 +53,171 @@ impl<'a, E> Visit<'a, E> {
     }
 
     /// The entries of a file: its own, in their natural order, and those that it links to.
-    fn links(&mut self, file: &Path, root: &Rc<Object>, depth: usize) -> Result<(), E> {
-        let mut links = match root.links() {
+    fn links(&mut self, root: &Located, depth: usize) -> Result<(), E> {
+        if !self.seen.files.insert(root.file.clone()) {
+            return Ok(());
+        }
+        let mut links = match links_of(root) {
             Ok(links) => links,
-            Err(flaw) => return (self.each)(Found::unreadable(file, &flaw.why)),
+            Err(why) => return self.fail(&root.file, "", &why),
         };
         links.sort_by_cached_key(|link| natural(&link.name));
         for Link { name, target } in links {
             match target {
-                Target::Hard if is_entry(root, &name) => self.entry(file, &name, &name, root)?,
-                Target::External(other, path) => self.linked(file, &name, &other, &path, depth)?,
-                _ => (),
+                Target::Hard => match is_entry(root, &name) {
+                    Ok(true) => self.entry(&root.file, &name, &name, root)?,
+                    Ok(false) => (),
+                    Err(why) => self.fail(&root.file, &name, &why)?,
+                },
+                Target::Soft(_) | Target::External(..) => self.linked(root, &name, depth)?,
+                Target::Other => (),
             }
         }
         Ok(())
     }
 
     /// What a collection links to: an entry of another file, or all that it has.
-    fn linked(&mut self, holder: &Path, label: &str, other: &Path, path: &str, depth: usize) -> Result<(), E> {
-        let path = path.trim_matches('/');
-        let Some(file) = locate(holder, other) else {
-            self.seen.found += 1;
-            let why = format!("{FILE_MISSING}: {}", other.display());
-            return (self.each)(Found::refused(holder, &format!("/{label}"), why));
+    fn linked(&mut self, holder: &Located, label: &str, depth: usize) -> Result<(), E> {
+        let found = match self.catalog.follow(holder, label) {
+            Ok(found) => found,
+            Err(FindError::NoObject(..)) => return Ok(()),
+            Err(why) => return self.fail(&holder.file, label, &why),
         };
-        if !self.select.linked(&file) {
+        if found.file == holder.file && found.name_in_root().is_some() {
+            // It is met under its own name.
+            return Ok(());
+        }
+        if found.file != holder.file && !self.select.linked(&found.file) {
             self.seen.found += 1;
             return Ok(());
         }
-        let root = match self.catalog.open(&file) {
+        let root = match self.catalog.root(&found.file) {
             Ok(root) => root,
-            Err(why) => return (self.each)(Found::unreadable(&file, &why)),
+            Err(why) => return self.fail(&found.file, "", &why),
         };
-        match path {
-            "" if depth > 0 => self.links(&file, &root, depth - 1),
-            name if !name.contains('/') && is_entry(&root, name) => self.entry(&file, name, label, &root),
-            _ => Ok(()),
+        match found.name_in_root() {
+            _ if found.path() == "/" => match depth {
+                0 => Ok(()),
+                _ => self.links(&root, depth - 1),
+            },
+            Some(name) => match is_entry(&root, name) {
+                Ok(true) => self.entry(&found.file, name, label, &root),
+                Ok(false) => Ok(()),
+                Err(why) => self.fail(&found.file, name, &why),
+            },
+            // Deeper in its file, where a walk does not come by: it is an entry of the file that links to it.
+            None => match is_class(&found.file, &found.object, "NXentry") {
+                Ok(true) => self.entry(&holder.file, label, label, holder),
+                Ok(false) => Ok(()),
+                Err(why) => self.fail(&holder.file, label, &why),
+            },
         }
     }
 
+    /// Says that an entry, or all of a file, could not be looked at.
+    fn fail(&mut self, file: &Path, entry: &str, why: &FindError) -> Result<(), E> {
+        self.seen.found += 1;
+        let dataset = if entry.is_empty() { String::new() } else { format!("/{entry}") };
+        (self.each)(Found::failed(file, &dataset, why, None))
+    }
+
     /// The detectors of an entry. `label` is the name that a collection has for it.
-    fn entry(&mut self, file: &Path, name: &str, label: &str, root: &Rc<Object>) -> Result<(), E> {
+    fn entry(&mut self, file: &Path, name: &str, label: &str, root: &Located) -> Result<(), E> {
         self.seen.entries += 1;
-        let Some(group) = root.find(name) else { return Ok(()) };
-        let entry = Entry::new(file, name, root, group);
+        let (entry, detectors) = match self.detectors(file, name, root) {
+            Ok(found) => found,
+            Err(why) => return self.fail(file, name, &why),
+        };
         let wanted = self.select.entry(name) || (label != name && self.select.entry(label));
         let wanted = wanted && self.select.scan(entry.title.as_deref(), entry.start_time.as_deref());
-        let detectors = detector::of(&entry);
-        let detectors = if detectors.is_empty() { dectris::of(&entry) } else { detectors };
         for detector in detectors {
             self.seen.found += 1;
             let found = match wanted && self.select.detector(&detector.name) {
-                true => self.detector(&entry, &detector),
+                true => self.detector(&entry, &detector)?,
                 false => self.unwanted(&entry, &detector),
             };
-            (self.each)(found)?;
+            let failed = |why| Found::failed(&entry.file, &detector.dataset(), &why, Some(entry.has_ended()));
+            (self.each)(found.unwrap_or_else(failed))?;
         }
         Ok(())
     }
 
-    fn detector(&mut self, entry: &Entry, detector: &Detector) -> Found {
-        let dataset = detector.dataset();
+    fn detectors(&mut self, file: &Path, name: &str, root: &Located) -> Result<(Entry, Vec<Detector>), FindError> {
+        let group = self.catalog.follow(root, name)?;
+        if group.object.kind() != Kind::Group {
+            return Err(FindError::Unusable("not a group: expected an NXentry".to_owned()));
+        }
+        let entry = Entry::read(&mut self.catalog, file, name, group)?;
+        let detectors = detector::find(&mut self.catalog, &entry)?;
+        let detectors = if detectors.is_empty() { dectris::find(&mut self.catalog, &entry)? } else { detectors };
+        Ok((entry, detectors))
+    }
+
+    /// Traces a wanted detector. Files beside its own that no scan can have are told on the way.
+    fn detector(&mut self, entry: &Entry, detector: &Detector) -> Result<Result<Found, FindError>, E> {
         let traced = match &detector.images {
             Images::Dataset(path) => self.catalog.trace(&entry.file, path),
             Images::Stack(paths) => Rc::new(dectris::trace(&mut self.catalog, entry, paths)),
             Images::Unlinked => match lima::trace(&mut self.catalog, entry, detector) {
-                Some(traced) => Rc::new(traced),
-                None => return Found::new(&entry.file, &dataset, What::NoFrames(entry.why_no_frames())),
+                Ok(Some(lima)) => {
+                    for (file, why) in lima.strays {
+                        let stray = Found::failed(&file, "", &why, Some(true));
+                        (self.each)(Found { files: vec![file], ..stray })?;
+                    }
+                    Rc::new(lima.traced)
+                }
+                Ok(None) => {
+                    let why = What::NoFrames(entry.why_no_frames());
+                    return Ok(Ok(Found::new(&entry.file, &detector.dataset(), why)));
+                }
+                Err(why) => return Ok(Err(why)),
             },
-            Images::Refused(why) => return Found::refused(&entry.file, &dataset, why.clone()),
+            Images::Refused(why) => Rc::new(Err(FindError::Unusable(why.clone()))),
+            Images::Failed(why) => Rc::new(Err(why.clone())),
         };
-        match &*traced {
-            Ok(traced) => {
-                let files = traced.files.iter().cloned().chain([entry.file.clone()]).collect();
-                let mut scan = entry.acquisition(detector, traced);
-                scan.image_operation = operation::of(&mut self.catalog, &scan);
-                let scan = What::Scan(Box::new(scan));
-                Found { files, ..Found::new(&entry.file, &dataset, scan) }
+        let traced = match &*traced {
+            Ok(traced) => traced,
+            Err(why) => return Ok(Err(why.clone())),
+        };
+        let files = traced.files.iter().cloned().chain([entry.file.clone()]).collect();
+        let scan = entry.acquisition(&mut self.catalog, detector, traced).and_then(|mut scan| {
+            scan.image_operation = operation::read(&mut self.catalog, &scan)?;
+            Ok(scan)
+        });
+        Ok(Ok(match scan {
+            Ok(scan) => {
+                let what = What::Scan(Box::new(scan));
+                Found { files, ..Found::new(&entry.file, &detector.dataset(), what) }
             }
-            Err(why) => Found::refused(&entry.file, &dataset, why.clone()),
-        }
+            Err(why) => {
+                let failed = Found::failed(&entry.file, &detector.dataset(), &why, Some(entry.has_ended()));
+                Found { files, ..failed }
+            }
+        }))
     }
 
-    fn unwanted(&mut self, entry: &Entry, detector: &Detector) -> Found {
+    fn unwanted(&mut self, entry: &Entry, detector: &Detector) -> Result<Found, FindError> {
         let mut files = vec![entry.file.clone()];
         match &detector.images {
-            Images::Dataset(path) => files.extend(self.catalog.mentions(&entry.file, path)),
+            Images::Dataset(path) => files.extend(self.catalog.mentions(&entry.file, path)?),
             Images::Stack(paths) => {
-                paths.iter().for_each(|path| files.extend(self.catalog.mentions(&entry.file, path)));
+                for path in paths {
+                    files.extend(self.catalog.mentions(&entry.file, path)?);
+                }
             }
-            Images::Unlinked => files.extend(lima::files(entry, detector)),
+            Images::Unlinked => files.extend(lima::files(&mut self.catalog, entry, detector)?),
+            Images::Failed(why) => return Err(why.clone()),
             Images::Refused(_) => (),
         }
         let what = What::Unwanted { entry: entry.name.clone(), detector: detector.name.clone() };
-        Found { files, ..Found::new(&entry.file, &detector.dataset(), what) }
+        Ok(Found { files, ..Found::new(&entry.file, &detector.dataset(), what) })
     }
 }
 
 /// Whether a member of the root is an NXentry. Bliss' entries are known by their names, which spares
 /// a look at each.
-fn is_entry(root: &Object, name: &str) -> bool {
-    is_bliss(name)
-        || root.find(name).and_then(|group| group.text_attribute("NX_class")).is_some_and(|class| class == "NXentry")
+fn is_entry(root: &Located, name: &str) -> Result<bool, FindError> {
+    if is_bliss(name) { Ok(true) } else { is_class(&root.file, &root.member(name)?, "NXentry") }
 }
 
 /// Whether a name is `N.M`, as Bliss names scans and sub-scans.
