@@ -274,41 +274,39 @@ impl Store {
     }
 
     fn hdf5(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Self, StoreError> {
-        // The system's word on why a file can't be had is clearer than the library's.
+        // What the system refuses says nothing of what the file holds, and is said in the system's own words.
         let io = |why| StoreError::Io { file: path.to_owned(), why };
         let file = foreign::open(path).map_err(io)?;
-        let opened = Object::open_file(path);
-        let opened = opened.map_err(|flaw| match flaw.into_io() {
+        let failed = |flaw: Flaw, wrong: &dyn Fn(String) -> StoreError| match flaw.into_io() {
             Ok(why) => io(why),
-            Err(Flaw { why, .. }) => StoreError::Hdf5 { file: path.to_owned(), why },
-        })?;
+            Err(Flaw { why, .. }) => wrong(why),
+        };
+        let not_hdf5 = |why| StoreError::Hdf5 { file: path.to_owned(), why };
         let wrong = |why| StoreError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
-        let object = opened.open(dataset).map_err(|_| wrong("no such dataset".to_owned()))?;
+        let opened = Object::open_file(path).map_err(|flaw| failed(flaw, &not_hdf5))?;
+        let object = opened.open(dataset).map_err(|flaw| failed(flaw, &|_| wrong("no such dataset".to_owned())))?;
         if object.kind() != Kind::Dataset {
             return Err(wrong("not a dataset".to_owned()));
         }
-        Self::of_dataset(&object, file, shape).map_err(wrong)
+        Self::of_dataset(&object, file, shape).map_err(|flaw| failed(flaw, &wrong))
     }
 
-    fn of_dataset(object: &Object, file: File, shape: [u64; 2]) -> Result<Self, String> {
-        let said = |flaw: Flaw| flaw.why;
-        let extents = object.extents().map_err(said)?;
-        let [frames, rows, columns] = dimensions(&extents)?;
+    fn of_dataset(object: &Object, file: File, shape: [u64; 2]) -> Result<Self, Flaw> {
+        let extents = object.extents()?;
+        let [frames, rows, columns] = dimensions(&extents).map_err(Flaw::new)?;
         if [rows, columns] != shape {
-            return Err(format!("frames of {}: expected {}", shown(&[rows, columns]), shown(&shape)));
+            return Err(Flaw::new(format!("frames of {}: expected {}", shown(&[rows, columns]), shown(&shape))));
         }
-        let stored = object.pixel_type().map_err(said)?;
-        let (bytes, filters) = match object.layout().map_err(said)? {
-            Layout::Compact => (Bytes::Memory(object.stored_elements().map_err(said)?), Vec::new()),
+        let stored = object.pixel_type()?;
+        let (bytes, filters) = match object.layout()? {
+            Layout::Compact => (Bytes::Memory(object.stored_elements()?), Vec::new()),
             Layout::Contiguous(None) => (Bytes::Nothing, Vec::new()),
             Layout::Contiguous(Some(offset)) => (Bytes::Run(file, offset), Vec::new()),
-            Layout::Chunked(chunk, filters) => {
-                (Bytes::Chunks(file, Grid::read(object, &extents, &chunk).map_err(said)?), filters)
-            }
-            Layout::External(_) => return Err("stored in other files: name those".to_owned()),
-            Layout::Virtual(_) => return Err("virtual: name the datasets that it is made of".to_owned()),
+            Layout::Chunked(chunk, filters) => (Bytes::Chunks(file, Grid::read(object, &extents, &chunk)?), filters),
+            Layout::External(_) => return Err(Flaw::new("stored in other files: name those")),
+            Layout::Virtual(_) => return Err(Flaw::new("virtual: name the datasets that it is made of")),
         };
-        Ok(Self { coding: Coding::new(stored, filters)?, frames, shape, bytes })
+        Ok(Self { coding: Coding::new(stored, filters).map_err(Flaw::new)?, frames, shape, bytes })
     }
 }
 
