@@ -6,6 +6,7 @@ mod answers;
 mod company;
 mod crowd;
 mod errors;
+mod follow;
 mod foreign;
 #[allow(dead_code, reason = "the pipe's tests use the rest of it")]
 #[path = "../pipe/site.rs"]

@@ -12,7 +12,8 @@ use patterns::{export, plot};
 /// Put the patterns of each scan into one NeXus file.
 ///
 /// Reads result records and writes one summary record a scan and recipe, as soon as the last of its
-/// frames has come, or at the end of the input. Whatever parts lie in the output root for that scan and
+/// frames has come, or at the end of the input; a scan of which more comes has another summary once that differs, when
+/// its results pause. Whatever parts lie in the output root for that scan and
 /// recipe count, by whatever run and cut of the work. A frame that nobody integrated is NaN, and says so.
 #[derive(Parser)]
 #[command(name = "gather", version)]

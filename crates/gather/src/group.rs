@@ -1,11 +1,14 @@
 //! What records say of one scan and recipe, until its final is made.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use manners::owned::ProtectedFiles;
 use patterns::finals::{self, Target};
-use records::{Seconds, Spans, Task, TaskResult};
+use records::{Seconds, Spans, Summary, Task, TaskResult};
+
+use crate::schedule::Schedule;
 
 /// One scan and recipe.
 pub struct Group {
@@ -17,15 +20,38 @@ pub struct Group {
     pub seconds: Seconds,
     /// The frames that results were about.
     answered: Spans,
-    /// Whether something was heard since the final was made.
-    pub is_open: bool,
+    /// When the final is to be made.
+    pub schedule: Schedule,
+    /// What was said of the final last, without the seconds: nobody wants to read it twice.
+    pub said: Option<Said>,
+    /// The warnings that were given.
+    pub warned: HashSet<String>,
+    /// Whether it lacks frames that it should have, when it was made last.
+    pub lacks_frames: bool,
+}
+
+/// What was said of a final.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// Its summary.
+    Summary(Box<Summary>),
+    /// Why there is none.
+    Failure(String),
 }
 
 impl Group {
     /// That of a target of which nothing was heard.
     pub fn of(target: Target) -> Self {
         let (required, seconds, answered) = (None, Seconds::default(), Spans::default());
-        Self { target, required, seconds, answered, is_open: true }
+        let mut schedule = Schedule::default();
+        schedule.hear(Instant::now());
+        Self { target, required, seconds, answered, schedule, said: None, warned: HashSet::new(), lacks_frames: false }
+    }
+
+    /// Returns whether results told of every frame that is not absent.
+    fn is_whole(&self) -> bool {
+        let known = union(&self.answered, self.target.absent_frames());
+        Spans::all(self.target.frames()).minus(&known).is_empty()
     }
 }
 
@@ -34,6 +60,8 @@ impl Group {
 pub struct Groups {
     places: HashMap<(PathBuf, String, String), usize>,
     all: Vec<Group>,
+    /// The places of groups that are whole and wait to be made.
+    waiting: BTreeSet<usize>,
     /// Where the raw data that records name is noted.
     protected: Option<ProtectedFiles>,
 }
@@ -44,22 +72,37 @@ impl Groups {
         Self { protected, ..Self::default() }
     }
 
-    /// Adds what a result says; its group, where all of the scan has been heard of.
+    /// Adds what a result says.
     ///
     /// # Errors
     /// A record that leads out of its output root.
-    pub fn add_result(&mut self, result: &TaskResult) -> Result<Option<&mut Group>, finals::Error> {
-        let group = self.of_task(&result.task)?;
+    pub fn add_result(&mut self, result: &TaskResult) -> Result<(), finals::Error> {
+        let place = self.of_task(&result.task)?;
+        let group = &mut self.all[place];
         let more = &result.seconds;
         group.seconds.read += more.read;
         group.seconds.integrate += more.integrate;
         group.seconds.write += more.write;
         group.seconds.wall += more.wall;
         group.answered = union(&group.answered, &result.task.range);
-        let absent = group.target.absent();
-        let known = absent.iter().fold(group.answered.clone(), |known, absent| union(&known, &absent.range));
-        let is_whole = Spans::all(group.target.frames()).minus(&known).is_empty();
-        Ok(is_whole.then_some(group))
+        match group.is_whole() {
+            true => self.waiting.insert(place),
+            false => self.waiting.remove(&place),
+        };
+        Ok(())
+    }
+
+    /// Takes out a group whose final is to be made by `now`.
+    pub fn take_due(&mut self, now: Instant) -> Option<&mut Group> {
+        let is_due = |place: &&usize| self.all[**place].schedule.due().is_some_and(|due| due <= now);
+        let place = *self.waiting.iter().find(is_due)?;
+        self.waiting.remove(&place);
+        Some(&mut self.all[place])
+    }
+
+    /// Returns when the next final is to be made.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(|place| self.all[*place].schedule.due()).min()
     }
 
     /// Adds a task that must be covered.
@@ -67,7 +110,8 @@ impl Groups {
     /// # Errors
     /// As [`Groups::add_result`].
     pub fn require(&mut self, task: &Task) -> Result<(), finals::Error> {
-        let group = self.of_task(task)?;
+        let place = self.of_task(task)?;
+        let group = &mut self.all[place];
         group.required = Some(union(group.required.as_ref().unwrap_or(&Spans::default()), &task.range));
         Ok(())
     }
@@ -85,7 +129,8 @@ impl Groups {
         self.all.iter_mut()
     }
 
-    fn of_task(&mut self, task: &Task) -> Result<&mut Group, finals::Error> {
+    /// The place of the group of a task, of which something was heard now.
+    fn of_task(&mut self, task: &Task) -> Result<usize, finals::Error> {
         if let Some(protected) = &self.protected {
             protected.add(&task.acquisition.file);
             protected.add(&task.recipe);
@@ -99,9 +144,8 @@ impl Groups {
             }
             None => self.insert(key, Target::new(&task.out, task)?),
         };
-        let group = &mut self.all[place];
-        group.is_open = true;
-        Ok(group)
+        self.all[place].schedule.hear(Instant::now());
+        Ok(place)
     }
 
     fn insert(&mut self, key: (PathBuf, String, String), target: Target) -> usize {

@@ -4,16 +4,18 @@
 mod args;
 mod group;
 mod plan;
+mod schedule;
 mod work;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use manners::owned::ReplacePolicy;
-use manners::{Filter, Input, Stop};
+use manners::{Filter, Input, Next, Stop};
 use patterns::finals;
-use records::{Fail, Record, TaskResult};
+use records::{Fail, Record};
 
 use args::Args;
 use group::Groups;
@@ -51,13 +53,20 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         if args.inputs.iter().all(|path| path == Path::new("-")) {
             filter.leave_line_to_stdin();
         }
-        while let Some(record) = input.next(filter)? {
-            match record {
-                Record::Result(result) => take(*result, &mut groups, &mut worker, filter)?,
-                other => {
+        loop {
+            match input.next_until(filter, groups.next_due())? {
+                Next::Some(Record::Result(result)) => {
+                    groups.add_result(&result).or_else(|why| refuse(&result.task.id, &why, filter))?;
+                }
+                Next::Some(other) => {
                     worker.note(&other);
                     filter.emit(&other)?;
                 }
+                Next::NotYet => (),
+                Next::None => break,
+            }
+            while let Some(group) = groups.take_due(Instant::now()) {
+                worker.make(group)?;
             }
         }
         filter.take_line();
@@ -70,7 +79,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
             }
         }
     }
-    groups.iter_mut().filter(|group| group.is_open).try_for_each(|group| worker.make(group))?;
+    groups.iter_mut().filter(|group| group.schedule.is_open()).try_for_each(|group| worker.make(group))?;
+    worker.judge(groups.iter_mut().map(|group| &*group));
     worker.merge()?;
     worker.report()
 }
@@ -90,15 +100,6 @@ fn reads_results(args: &Args) -> bool {
     let plan_is_stdin = args.plan.as_deref() == Some(Path::new("-"));
     let says_what = args.from.is_some() || plan_is_stdin || (args.plan.is_some() && std::io::stdin().is_terminal());
     !args.inputs.is_empty() || !says_what
-}
-
-/// Takes a result, and makes the final where it was the last of its scan.
-fn take(result: TaskResult, groups: &mut Groups, worker: &mut Worker, filter: &Filter) -> Result<(), Stop> {
-    match groups.add_result(&result) {
-        Ok(Some(group)) => worker.make(group),
-        Ok(None) => Ok(()),
-        Err(why) => refuse(&result.task.id, &why, filter),
-    }
 }
 
 fn refuse(id: &str, why: &finals::Error, filter: &Filter) -> Result<(), Stop> {

@@ -1,38 +1,42 @@
 //! From a group to its final, its summary, and what comes with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use manners::owned::{ProtectedFiles, ReplacePolicy};
 use manners::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Scope, Target, Watch};
 use patterns::report::Report;
 use patterns::{export, part, plot};
-use records::{Extra, Fail, RawPath, Record, Spans, Summary};
+use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary};
 use serde_json::Value;
 
 use crate::args::Args;
-use crate::group::Group;
+use crate::group::{Group, Said};
 
 /// Makes finals.
 pub struct Worker<'a> {
     args: &'a Args,
     filter: &'a Filter,
-    /// How many pictures have been drawn.
-    pictures: usize,
+    /// The pictures that have been drawn: the number of each, by its final.
+    pictures: HashMap<PathBuf, usize>,
     /// What finals were made of, where they are to be merged.
     made: Vec<Target>,
-    /// The page about the run.
+    /// The page about the run, with what failed.
     report: Report,
     /// What pictures, exports and the page may replace.
     policy: ReplacePolicy,
+    /// The last summary of each final, in the order of their first, where they go on that page.
+    summaries: Vec<Summary>,
 }
 
 impl<'a> Worker<'a> {
     /// One that makes what the arguments say.
     pub fn new(args: &'a Args, policy: ReplacePolicy, filter: &'a Filter) -> Self {
-        Self { args, filter, pictures: 0, made: Vec::new(), report: Report::default(), policy }
+        let (pictures, made, summaries) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { args, filter, pictures, made, report: Report::default(), policy, summaries }
     }
 
     /// Makes the final of a group and emits its summary, or what kept it from being made.
@@ -40,7 +44,13 @@ impl<'a> Worker<'a> {
     /// # Errors
     /// An output root that can't be written; a signal; what [`Filter::emit`] says.
     pub fn make(&mut self, group: &mut Group) -> Result<(), Stop> {
-        group.is_open = false;
+        let began = Instant::now();
+        let made = self.build(group);
+        group.schedule.make(began, Instant::now());
+        made
+    }
+
+    fn build(&mut self, group: &mut Group) -> Result<(), Stop> {
         let (target, filter) = (&group.target, self.filter);
         filter.progress().expect(target.frames(), "frames");
         let mut options = self.args.options();
@@ -82,7 +92,7 @@ impl<'a> Worker<'a> {
             for target in made {
                 // It is there, and needs its parts no longer.
                 if let Err(error) = finals::build(&target, &self.args.options(), &Progress(self.filter)) {
-                    self.refuse(&Group::of(target), &error)?;
+                    self.refuse(&mut Group::of(target), &error)?;
                 }
             }
         }
@@ -94,41 +104,60 @@ impl<'a> Worker<'a> {
         match finals::unite(members, name, scope, &self.args.options(), &Progress(self.filter)) {
             Ok((target, built)) => {
                 let is_done = built.layout.is_some() && built.up_to_date;
-                self.answer(&Group::of(target), built).map(|()| is_done)
+                let mut group = Group::of(target);
+                self.answer(&mut group, built)?;
+                self.judge([&group]);
+                Ok(is_done)
             }
-            Err(error) => self.refuse(&Group::of(members[0].clone()), &error).map(|()| false),
+            Err(error) => self.refuse(&mut Group::of(members[0].clone()), &error).map(|()| false),
         }
     }
 
-    /// Says what became of a final, and writes what comes with it.
-    fn answer(&mut self, group: &Group, built: Built) -> Result<(), Stop> {
-        let (target, filter) = (&group.target, self.filter);
-        built.warnings.iter().for_each(|why| filter.warn(why));
+    /// Says what became of a final, unless that was said before, and writes what comes with it.
+    fn answer(&mut self, group: &mut Group, built: Built) -> Result<(), Stop> {
+        let (path, filter) = (group.target.path(), self.filter);
+        for why in &built.warnings {
+            if group.warned.insert(why.clone()) {
+                filter.warn(why);
+            }
+        }
         if built.layout.is_none() && self.args.complete_only {
-            filter.note(1, || {
-                format!("{}: not all integrated yet, or the scan is running: left alone", target.path().display())
-            });
+            filter
+                .note(1, || format!("{}: not all integrated yet, or the scan is running: left alone", path.display()));
             return Ok(());
         }
         let all = Spans::all(built.frames);
         let required = group.required.as_ref().unwrap_or(&all);
-        if !built.failures(required, self.args.common.allow_missing).is_empty() {
-            filter.mark_failed();
-        }
-        if let Some(Ok(of)) = self.args.form.report.is_some().then(|| Final::open(&target.path())) {
-            protect(&self.policy.protected, &of);
-        }
-        self.tell(target.path().as_path(), &built);
+        group.lacks_frames = !built.failures(required, self.args.common.allow_missing).is_empty();
         let mut extra = Extra::new();
         if let Some(layout) = built.layout {
             extra.insert("layout".to_owned(), layout.name().into());
-            self.accompany(group, &mut extra)?;
         }
-        let summary = summary(group, built, extra);
+        let said = summary(group, &built, extra);
+        let without_seconds = Said::Summary(Box::new(Summary { seconds: Seconds::default(), ..said.clone() }));
+        if group.said.as_ref() == Some(&without_seconds) {
+            filter.note(1, || format!("{}: nothing new", path.display()));
+            return Ok(());
+        }
+        self.tell(&path, &built);
+        let mut summary = said;
+        if built.layout.is_some() {
+            self.accompany(group, &mut summary.extra)?;
+        }
+        group.said = Some(without_seconds);
         if self.args.form.report.is_some() {
-            self.report.add(&summary, Final::open(&target.path()).ok().as_ref());
+            self.summaries.retain(|earlier| earlier.id != summary.id);
+            self.summaries.push(summary.clone());
         }
         filter.emit(&summary.into())
+    }
+
+    /// Status 1 where a final lacks frames that it should have. To be asked at the end: what lacks while results come may be there
+    /// by then.
+    pub fn judge<'g>(&self, groups: impl IntoIterator<Item = &'g Group>) {
+        if groups.into_iter().any(|group| group.lacks_frames) {
+            self.filter.mark_failed();
+        }
     }
 
     /// Takes note of what failed before it came here, for the page about the run.
@@ -142,13 +171,18 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// A page that can't be written.
-    pub fn report(&self) -> Result<(), Stop> {
+    pub fn report(&mut self) -> Result<(), Stop> {
         let Some(path) = &self.args.form.report else { return Ok(()) };
+        for summary in &self.summaries {
+            let of = Final::open(&summary.final_file).ok();
+            of.iter().for_each(|of| protect(&self.policy.protected, of));
+            self.report.add(summary, of.as_ref());
+        }
         self.report.write(path, &self.policy).map_err(|why| Stop::fatal(path.display(), why))
     }
 
     /// Writes the exports and the picture that go with a final.
-    fn accompany(&mut self, group: &Group, extra: &mut Extra) -> Result<(), Stop> {
+    fn accompany(&mut self, group: &mut Group, extra: &mut Extra) -> Result<(), Stop> {
         let picture = self.args.form.plot.as_deref();
         if self.args.form.export.is_empty() && picture.is_none() {
             return Ok(());
@@ -170,12 +204,13 @@ impl<'a> Worker<'a> {
             extra.insert("export".to_owned(), exports.into());
         }
         if let Some(picture) = picture {
-            let picture = numbered(picture, self.pictures, &path);
+            let count = self.pictures.len();
+            let number = *self.pictures.entry(path.clone()).or_insert(count);
+            let picture = numbered(picture, number, &path);
             match plot::draw(&of, &picture, &self.policy) {
                 Ok(()) => drop(extra.insert("plot".to_owned(), to_json(picture))),
                 Err(why) => self.fail(group, &picture, &why)?,
             }
-            self.pictures += 1;
         }
         Ok(())
     }
@@ -192,7 +227,7 @@ impl<'a> Worker<'a> {
         });
     }
 
-    fn refuse(&mut self, group: &Group, error: &finals::Error) -> Result<(), Stop> {
+    fn refuse(&mut self, group: &mut Group, error: &finals::Error) -> Result<(), Stop> {
         let path = group.target.path();
         match error {
             finals::Error::Stopped => self.filter.check(),
@@ -205,8 +240,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn fail(&mut self, group: &Group, about: &Path, why: &dyn std::error::Error) -> Result<(), Stop> {
+    /// Says what failed, unless that was said before.
+    fn fail(&mut self, group: &mut Group, about: &Path, why: &dyn std::error::Error) -> Result<(), Stop> {
         let (id, about, error) = (group.target.id(), about.display().to_string(), why.to_string());
+        let said = Said::Failure(format!("{about}: {error}"));
+        if group.said.as_ref() == Some(&said) {
+            return Ok(());
+        }
+        group.said = Some(said);
         self.report.add_failure(&about, &error);
         self.filter.fail(Fail { id, about, error, ..Fail::default() })
     }
@@ -239,7 +280,7 @@ fn is_fatal(kind: ErrorKind) -> bool {
         || matches!(kind, ErrorKind::QuotaExceeded | ErrorKind::NotADirectory)
 }
 
-fn summary(group: &Group, built: Built, extra: Extra) -> Summary {
+fn summary(group: &Group, built: &Built, extra: Extra) -> Summary {
     let (target, scan) = (&group.target, &group.target.task().acquisition);
     Summary {
         id: target.id(),
@@ -251,11 +292,11 @@ fn summary(group: &Group, built: Built, extra: Extra) -> Summary {
         final_file: target.path().into(),
         frames: built.frames,
         integrated: built.integrated.count(),
-        missing: built.missing,
+        missing: built.missing.clone(),
         complete: built.complete,
         up_to_date: built.up_to_date,
         scan_state: built.scan_state,
-        data_digest: built.data_digest,
+        data_digest: built.data_digest.clone(),
         seconds: group.seconds,
         extra,
     }

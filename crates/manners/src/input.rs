@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use nix::unistd::{AccessFlags, access};
 use records::{Fail, Record};
@@ -24,6 +25,17 @@ pub struct Input {
     expected: Option<Expected>,
     /// What the input is called in messages.
     name: String,
+}
+
+/// What came of waiting for something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<T> {
+    /// It came.
+    Some(T),
+    /// Nothing has come so far.
+    NotYet,
+    /// Nothing will come.
+    None,
 }
 
 impl Input {
@@ -66,7 +78,23 @@ impl Input {
     /// # Errors
     /// As [`Filter::fail`]; [`Stop::Signal`] while it waits.
     pub fn next(&mut self, filter: &Filter) -> Result<Option<Record>, Stop> {
-        while let Some((line, about)) = self.next_piece(filter)? {
+        match self.next_until(filter, None)? {
+            Next::Some(record) => Ok(Some(record)),
+            Next::NotYet | Next::None => Ok(None),
+        }
+    }
+
+    /// The next record, as [`next`](Self::next) has it, unless there is none by `until`.
+    ///
+    /// # Errors
+    /// As [`Input::next`].
+    pub fn next_until(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Next<Record>, Stop> {
+        loop {
+            let (line, about) = match self.next_piece(filter, until)? {
+                Next::Some(piece) => piece,
+                Next::NotYet => return Ok(Next::NotYet),
+                Next::None => break,
+            };
             if line.trim_ascii().is_empty() {
                 continue;
             }
@@ -82,7 +110,7 @@ impl Input {
                     if let Some(expected) = &mut self.expected {
                         expected.count(&record, &about, filter);
                     }
-                    return Ok(Some(record));
+                    return Ok(Next::Some(record));
                 }
                 Err(error) => filter.fail(Fail { about, error, ..Fail::default() })?,
             }
@@ -90,7 +118,7 @@ impl Input {
         if let Some(expected) = self.expected.as_mut().filter(|_| self.current.is_none() && self.waiting.is_empty()) {
             expected.judge(filter, &self.name);
         }
-        Ok(None)
+        Ok(Next::None)
     }
 
     /// Whether all of it has been read. Where the filter drained, false means that there may be more.
@@ -103,7 +131,7 @@ impl Input {
     /// # Errors
     /// As [`Input::next`].
     pub fn next_path(&mut self, filter: &Filter) -> Result<Option<PathBuf>, Stop> {
-        while let Some((line, _)) = self.next_piece(filter)? {
+        while let Next::Some((line, _)) = self.next_piece(filter, None)? {
             if !line.is_empty() {
                 return Ok(Some(OsString::from_vec(line).into()));
             }
@@ -112,24 +140,24 @@ impl Input {
     }
 
     /// The next line and where it stands, such as `tasks.jsonl:12`.
-    fn next_piece(&mut self, filter: &Filter) -> Result<Option<(Vec<u8>, String)>, Stop> {
+    fn next_piece(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Next<(Vec<u8>, String)>, Stop> {
         loop {
             filter.check()?;
             if filter.draining() {
-                return Ok(None);
+                return Ok(Next::None);
             }
             let Some((name, lines)) = &mut self.current else {
                 if !self.open_next(filter)? {
                     // Whatever is still at work will not be followed by a wait for input.
                     filter.output.idle()?;
-                    return Ok(None);
+                    return Ok(Next::None);
                 }
                 continue;
             };
-            let problem = match lines.next(filter)? {
+            let problem = match lines.next(filter, until)? {
                 Ok(Piece::Line(line)) => {
                     let line = line.to_vec();
-                    return Ok(Some((line, format!("{name}:{}", lines.number()))));
+                    return Ok(Next::Some((line, format!("{name}:{}", lines.number()))));
                 }
                 Ok(Piece::TooLong) => Fail {
                     about: format!("{name}:{}", lines.number()),
@@ -140,7 +168,8 @@ impl Input {
                     self.current = None;
                     continue;
                 }
-                Ok(Piece::Unread) => return Ok(None),
+                Ok(Piece::Unread) if filter.draining() => return Ok(Next::None),
+                Ok(Piece::Unread) => return Ok(Next::NotYet),
                 Err(error) => {
                     Fail { about: name.clone(), error: error.to_string(), retryable: true, ..Fail::default() }
                 }

@@ -63,7 +63,7 @@ mod writer;
 
 pub use args::{Common, When};
 pub use filter::Filter;
-pub use input::Input;
+pub use input::{Input, Next};
 pub use progress::Progress;
 pub use run::{command, run};
 pub use stop::Stop;

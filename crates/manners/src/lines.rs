@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -33,6 +34,9 @@ pub(crate) struct Lines {
     searched: usize,
     ended: bool,
     number: u64,
+    /// Whether the line that is being read is too long, and how many bytes of such lines were skipped without an end.
+    too_long: bool,
+    skipped: usize,
 }
 
 /// What a stream had next.
@@ -44,7 +48,7 @@ pub(crate) enum Piece<'a> {
     TooLong,
     /// No more lines.
     End,
-    /// Perhaps more lines, but the filter drains.
+    /// Perhaps more lines, but the filter drains, or it took too long.
     Unread,
 }
 
@@ -57,7 +61,8 @@ impl Lines {
 
     pub(crate) fn new(stream: File, separator: u8) -> Self {
         let longest = LONGEST;
-        Self { stream, separator, longest, bytes: Vec::new(), start: 0, searched: 0, ended: false, number: 0 }
+        let (bytes, ended, too_long) = (Vec::new(), false, false);
+        Self { stream, separator, longest, bytes, start: 0, searched: 0, ended, number: 0, too_long, skipped: 0 }
     }
 
     /// The number of the line that came last, from 1.
@@ -65,13 +70,11 @@ impl Lines {
         self.number
     }
 
-    /// The next line, as soon as it is there.
+    /// The next line, as soon as it is there, unless that takes until `until`.
     ///
     /// # Errors
     /// The stream's own, and that it has no separators; the `Stop` of [`Filter::wait`].
-    pub(crate) fn next(&mut self, filter: &Filter) -> Result<io::Result<Piece<'_>>, Stop> {
-        let mut too_long = false;
-        let mut skipped = 0_usize;
+    pub(crate) fn next(&mut self, filter: &Filter, until: Option<Instant>) -> Result<io::Result<Piece<'_>>, Stop> {
         loop {
             let found = self.bytes[self.searched..].iter().position(|&byte| byte == self.separator);
             if let Some(at) = found {
@@ -79,23 +82,26 @@ impl Lines {
                 self.start = line.end + 1;
                 self.searched = self.start;
                 self.number += 1;
+                let too_long = std::mem::take(&mut self.too_long);
+                self.skipped = 0;
                 return Ok(Ok(if too_long { Piece::TooLong } else { Piece::Line(&self.bytes[line]) }));
             }
             self.searched = self.bytes.len();
             if self.ended {
-                return Ok(Ok(self.last(too_long)));
+                return Ok(Ok(self.last()));
             }
             if self.searched - self.start > self.longest {
-                too_long = true;
-                skipped = skipped.saturating_add(self.searched - self.start);
+                self.too_long = true;
+                self.skipped = self.skipped.saturating_add(self.searched - self.start);
                 self.start = self.searched;
-                if skipped / GIVE_UP >= self.longest {
-                    self.ended = true;
+                if self.skipped / GIVE_UP >= self.longest {
+                    (self.ended, self.too_long) = (true, false);
+                    let skipped = self.skipped;
                     let why = format!("no end of a line in {skipped} bytes: these are no records, and no more is read");
                     return Ok(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
                 }
             }
-            if !self.wait(filter)? {
+            if !self.wait(filter, until)? {
                 return Ok(Ok(Piece::Unread));
             }
             if let Err(error) = self.read() {
@@ -105,7 +111,8 @@ impl Lines {
     }
 
     /// What stands behind the last separator.
-    fn last(&mut self, too_long: bool) -> Piece<'_> {
+    fn last(&mut self) -> Piece<'_> {
+        let too_long = std::mem::take(&mut self.too_long);
         let line = self.start..self.bytes.len();
         self.start = line.end;
         if line.is_empty() && !too_long {
@@ -116,12 +123,12 @@ impl Lines {
     }
 
     /// Waits for input; the output is flushed where there is none yet. False where the filter
-    /// drains instead.
-    fn wait(&self, filter: &Filter) -> Result<bool, Stop> {
+    /// drains instead, or there is none by `until`.
+    fn wait(&self, filter: &Filter, until: Option<Instant>) -> Result<bool, Stop> {
         let mut ready = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
         if matches!(poll(&mut ready, PollTimeout::ZERO), Ok(0) | Err(Errno::EINTR)) {
             filter.output.idle()?;
-            if !filter.wait(Some(self.stream.as_fd()), None)? {
+            if !filter.wait(Some(self.stream.as_fd()), until)? {
                 return Ok(false);
             }
             filter.output.busy();
@@ -170,7 +177,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || writes.iter().try_for_each(|bytes| File::from(write.try_clone()?).write_all(bytes)));
             loop {
-                match lines.next(&filter).expect("nothing stops it").expect("a pipe can be read") {
+                match lines.next(&filter, None).expect("nothing stops it").expect("a pipe can be read") {
                     Piece::Line(line) => out.push(Some(line.to_vec())),
                     Piece::TooLong => out.push(None),
                     Piece::End => break,
@@ -209,8 +216,8 @@ mod tests {
         let (_unread, stdout) = nix::unistd::pipe().expect("a pipe");
         let filter = Filter::new("test", &Common::default(), stdout).expect("a filter");
         let mut lines = Lines { longest: BLOCK, ..Lines::open(Path::new("/dev/zero"), b'\n').expect("a device") };
-        let why = lines.next(&filter).expect("nothing stops it").expect_err("it has no end").to_string();
+        let why = lines.next(&filter, None).expect("nothing stops it").expect_err("it has no end").to_string();
         assert!(why.starts_with("no end of a line in "), "{why}");
-        assert!(matches!(lines.next(&filter), Ok(Ok(Piece::End))));
+        assert!(matches!(lines.next(&filter, None), Ok(Ok(Piece::End))));
     }
 }

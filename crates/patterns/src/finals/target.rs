@@ -16,7 +16,7 @@ pub struct Target {
     task: Task,
     /// The stamps of the frames that the records name.
     pub(super) stamps: Stamps,
-    absent: Vec<Absent>,
+    absent: AbsentFrames,
     /// Whether a record was heard, or all is from files.
     is_heard: bool,
 }
@@ -44,7 +44,7 @@ impl Target {
             return Err(Error::Outside { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
-        let (stamps, absent) = (Stamps::default(), task.acquisition.absent.clone());
+        let (stamps, absent) = (Stamps::default(), AbsentFrames::new(&task.acquisition.absent));
         Ok(Self { out_root, task: task.clone(), stamps, absent, is_heard: false })
     }
 
@@ -53,6 +53,10 @@ impl Target {
         self.is_heard = true;
         self.stamps.add_newest(&task.acquisition.sources);
         self.weigh(task);
+        // Of as many frames as before, the newest word on those of its range is the task's: some may be there by now.
+        if knowledge(task) == knowledge(&self.task) {
+            self.absent.correct(task);
+        }
     }
 
     /// Adds what a part or final says of the scan as a whole. A record that says something else of as
@@ -65,18 +69,12 @@ impl Target {
 
     /// Believes the task that knows most of the scan, and those that know as much.
     fn weigh(&mut self, task: &Task) {
-        let knows = |task: &Task| {
-            let scan = &task.acquisition;
-            (scan.frames, scan.complete, scan.scan_state() != ScanState::Running)
-        };
-        match knows(task).cmp(&knows(&self.task)) {
+        match knowledge(task).cmp(&knowledge(&self.task)) {
             Ordering::Less => (),
-            Ordering::Equal => {
-                let new = task.acquisition.absent.iter().filter(|absent| !self.absent.contains(absent));
-                let new: Vec<Absent> = new.cloned().collect();
-                self.absent.extend(new);
+            Ordering::Equal => self.absent.add(&task.acquisition.absent),
+            Ordering::Greater => {
+                (self.task, self.absent) = (task.clone(), AbsentFrames::new(&task.acquisition.absent));
             }
-            Ordering::Greater => (self.task, self.absent) = (task.clone(), task.acquisition.absent.clone()),
         }
     }
 
@@ -97,16 +95,14 @@ impl Target {
 
     /// The frames that are known to be absent, each once, and why.
     pub fn absent(&self) -> Vec<Absent> {
-        let mut seen = Spans::default();
-        let mut absent = Vec::new();
-        for Absent { range, kind, reason } in &self.absent {
-            let range = range.and(&Spans::all(self.frames())).minus(&seen);
-            if !range.is_empty() {
-                seen = seen.as_slice().iter().chain(range.as_slice()).copied().collect::<Spans>().sorted();
-                absent.push(Absent { range, kind: *kind, reason: reason.clone() });
-            }
-        }
-        absent
+        let all = Spans::all(self.frames());
+        let clipped = self.absent.entries.iter().map(|entry| Absent { range: entry.range.and(&all), ..entry.clone() });
+        clipped.filter(|entry| !entry.range.is_empty()).collect()
+    }
+
+    /// Which frames are known to be absent.
+    pub fn absent_frames(&self) -> &Spans {
+        &self.absent.frames
     }
 
     /// The output root, absolute.
@@ -117,5 +113,102 @@ impl Target {
     /// The final file, absolute.
     pub fn path(&self) -> PathBuf {
         self.out_root.join(self.task.final_file.as_path())
+    }
+}
+
+/// How much of a scan a task knows: the more, the later its record was made.
+fn knowledge(task: &Task) -> (u64, bool, bool) {
+    let scan = &task.acquisition;
+    (scan.frames, scan.complete, scan.scan_state() != ScanState::Running)
+}
+
+/// The frames of a scan that are known to be absent, each in one entry.
+#[derive(Clone, Debug, Default)]
+struct AbsentFrames {
+    entries: Vec<Absent>,
+    /// The frames of all entries.
+    frames: Spans,
+    /// Frames that a task was to integrate: a list that says they are absent is an older one.
+    there: Spans,
+    /// The list that was added last: tasks of one scan often have the same.
+    last: Vec<Absent>,
+}
+
+impl AbsentFrames {
+    fn new(list: &[Absent]) -> Self {
+        let mut new = Self::default();
+        new.add(list);
+        new
+    }
+
+    /// Adds the frames of a list that are not known to be absent yet.
+    fn add(&mut self, list: &[Absent]) {
+        if self.last == list {
+            return;
+        }
+        for Absent { range, kind, reason } in list {
+            let range = range.minus(&self.frames).minus(&self.there);
+            if !range.is_empty() {
+                self.frames = union(&self.frames, &range);
+                self.entries.push(Absent { range, kind: *kind, reason: reason.clone() });
+            }
+        }
+        self.last = list.to_vec();
+    }
+
+    /// Takes a task's word for the frames of its range.
+    fn correct(&mut self, task: &Task) {
+        let own = task.acquisition.absent_in(&task.range);
+        let now: Spans = own.iter().flat_map(|entry| entry.range.as_slice()).copied().collect();
+        let now = now.sorted();
+        self.there = union(&self.there, &task.range).minus(&now);
+        // Most tasks have nothing to correct.
+        if self.frames.and(&task.range) == now && own.iter().all(|entry| self.entries.contains(entry)) {
+            return;
+        }
+        self.entries.iter_mut().for_each(|entry| entry.range = entry.range.minus(&task.range));
+        self.entries.retain(|entry| !entry.range.is_empty());
+        self.frames = self.frames.minus(&task.range);
+        self.last = Vec::new();
+        self.add(&own);
+    }
+}
+
+fn union(one: &Spans, two: &Spans) -> Spans {
+    one.as_slice().iter().chain(two.as_slice()).copied().collect::<Spans>().sorted()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::{AbsentKind, Acquisition, Span};
+
+    /// A task of a range of a running scan of 30 frames, of which those from `there` on are absent.
+    fn task(range: Span, there: u64) -> Task {
+        let absent =
+            Absent { range: Span::new(there, 30).into(), kind: AbsentKind::NeverTaken, reason: "not yet".to_owned() };
+        let acquisition = Acquisition {
+            frames: 30,
+            start_time: Some("2026-01-02T03:04:05".to_owned()),
+            absent: vec![absent],
+            ..Acquisition::default()
+        };
+        let (scan, recipe_digest, final_file) = ("5c".to_owned(), "00".to_owned(), "f.h5".into());
+        Task { range: range.into(), acquisition, scan, recipe_digest, final_file, ..Task::default() }
+    }
+
+    #[test]
+    fn frames_that_a_task_is_of_are_absent_no_more_whatever_older_lists_say() {
+        let (old, new) = (task(Span::new(0, 10), 10), task(Span::new(10, 20), 20));
+        for order in [[&old, &new, &old], [&new, &old, &new], [&old, &old, &new]] {
+            let mut target = Target::new(Path::new("/out"), order[0]).unwrap();
+            order.into_iter().for_each(|task| target.add(task));
+            assert_eq!(*target.absent_frames(), Span::new(20, 30).into());
+            assert_eq!(target.absent().len(), 1);
+        }
+        // What has vanished since is absent again, once the task of it says so.
+        let mut target = Target::new(Path::new("/out"), &new).unwrap();
+        target.add(&task(Span::new(0, 30), 15));
+        assert_eq!(*target.absent_frames(), Span::new(15, 30).into());
     }
 }
