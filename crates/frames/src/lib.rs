@@ -20,4 +20,5 @@ mod grid;
 mod run;
 mod stack;
 
-pub use ffi::write_chunk;
+pub use ffi::driver::{Bytes, SharedStorage, Storage, create_in, open_in};
+pub use ffi::{attribute_exists, link_exists, write_chunk};

@@ -191,6 +191,35 @@ pub fn remove(path: &Path, claim: &Claim) -> io::Result<bool> {
     unlink(path)
 }
 
+/// Keeps a file of azpipe's own that can't be used, under the first free name of `NAME.damaged`, `NAME.damaged-2`, and so on,
+/// which is returned. A new file may then take its place.
+///
+/// # Errors
+/// As [`Claim::check`], and those of linking and renaming.
+pub fn set_aside(path: &Path, claim: &Claim) -> io::Result<PathBuf> {
+    claim.check(path)?;
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".damaged");
+    let first = PathBuf::from(aside);
+    for number in 1_u64.. {
+        let mut name = first.clone().into_os_string();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        let aside = PathBuf::from(name);
+        match std::fs::hard_link(path, &aside) {
+            Ok(()) => return Ok(aside),
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => (),
+            // A file system without links: whoever comes between leaves a file that is renamed over nothing of value.
+            Err(_) if aside.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound) => {
+                return std::fs::rename(path, &aside).map(|()| aside);
+            }
+            Err(why) => return Err(why),
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
 /// Removes a directory that has become empty, and tells whether it has gone: one that holds anything stays.
 ///
 /// # Errors

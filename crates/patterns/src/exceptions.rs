@@ -5,10 +5,9 @@
 
 use std::ops::Range;
 
-use hdf5::{Dataset, Group, Result};
-
+use crate::Weights;
+use crate::h5::{Dataset, Group, Result};
 use crate::table::{Table, read_rows};
-use crate::{Weights, h5};
 
 /// The group's name in parts and finals.
 const GROUP: &str = "exceptions";
@@ -99,7 +98,7 @@ impl Exceptions {
     /// Those below `parent`.
     pub fn open(parent: &Group) -> Result<Self> {
         let group = &parent.group(GROUP)?;
-        let (frames, starts): (Vec<u64>, Vec<u64>) = (h5::read_list(group, FRAMES)?, h5::read_list(group, STARTS)?);
+        let (frames, starts): (Vec<u64>, Vec<u64>) = (group.list(FRAMES)?, group.list(STARTS)?);
         if starts.len() != frames.len() + 1 {
             return Err(format!("{} starts of {} exceptions: expected one more", starts.len(), frames.len()).into());
         }
@@ -115,7 +114,7 @@ impl Exceptions {
         let Ok(index) = self.frames.binary_search(&frame) else { return Ok(None) };
         let wanted = self.starts[index] as usize..self.starts[index + 1] as usize;
         if wanted.start < self.read.range.start || wanted.end > self.read.range.end {
-            let most = self.starts[index] + ENTRIES_AT_ONCE;
+            let most = self.starts[index].saturating_add(ENTRIES_AT_ONCE);
             let behind = self.starts.partition_point(|&start| start <= most) - 1;
             let end = self.starts[behind.max(index + 1)] as usize;
             self.read = self.entries(wanted.start..end)?;
@@ -145,6 +144,7 @@ impl Exceptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::h5;
 
     fn weights(norm: [f64; 3]) -> Weights {
         Weights { norm: norm.to_vec(), norm_sq: norm.map(|n| n * n).to_vec(), count: vec![1.0; 3] }
@@ -153,13 +153,14 @@ mod tests {
     #[test]
     fn only_the_bins_that_differ_are_kept() {
         let directory = tempfile::tempdir().unwrap();
-        let file = h5::create(&directory.path().join("a.h5"), 0).unwrap();
+        let path = directory.path().join("a.h5");
+        let file = h5::NewFile::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0).unwrap();
         let (shared, own) = (weights([1.0, 2.0, 3.0]), weights([1.0, 0.5, 3.0]));
         let mut writer = ExceptionsWriter::create(&file).unwrap();
         writer.push(4, &own, &shared).unwrap();
         writer.push(7, &shared, &shared).unwrap();
         writer.flush().unwrap();
-        assert_eq!(h5::read_list::<u32>(&file.group(GROUP).unwrap(), BINS).unwrap(), [1]);
+        assert_eq!(file.group(GROUP).unwrap().list::<u32>(BINS).unwrap(), [1]);
         let mut exceptions = Exceptions::open(&file).unwrap();
         assert_eq!(exceptions.of(4, &shared).unwrap(), Some(own));
         assert_eq!(exceptions.of(5, &shared).unwrap(), None);
@@ -169,7 +170,8 @@ mod tests {
     #[test]
     fn entries_are_read_many_at_a_time_in_any_order_of_the_frames() {
         let directory = tempfile::tempdir().unwrap();
-        let file = h5::create(&directory.path().join("a.h5"), 0).unwrap();
+        let path = directory.path().join("a.h5");
+        let file = h5::NewFile::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0).unwrap();
         let bins = 1 << 14;
         let shared = Weights { norm: vec![1.0; bins], norm_sq: vec![1.0; bins], count: vec![1.0; bins] };
         // More than one read holds, of all lengths: the frame's number in its first bins.

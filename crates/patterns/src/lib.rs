@@ -23,5 +23,6 @@ mod variance;
 
 pub use axes::{Axes, Axis};
 pub use finish::Finish;
+pub use h5::Error as Hdf5Error;
 pub use status::Status;
 pub use sums::{Row, Shared, Weights};

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use hdf5::{Dataset, Extent, Group, H5Type, Hyperslab, Result, SliceOrIndex};
-use ndarray::{ArrayViewD, IxDyn};
-
+use crate::h5::{Dataset, Form, Group, Result, Value};
 use crate::pack::{self, Number};
 
 /// Bytes of a block, about.
@@ -41,13 +39,7 @@ impl<T: Number> Table<T> {
     /// An empty dataset that is to have `expected` rows, or fewer, in chunks.
     pub fn growing(group: &Group, name: &str, expected: usize, row: &[usize]) -> Result<Self> {
         let rows_of_block = rows_of_block::<T>(row).min(expected).max(1);
-        let extents = std::iter::once(Extent::resizable(0)).chain(row.iter().map(|&size| Extent::fixed(size)));
-        let dataset = group
-            .new_dataset::<T>()
-            .chunk(shape(rows_of_block, row))
-            .obj_track_times(false)
-            .shape(extents.collect::<Vec<_>>())
-            .create(name)?;
+        let dataset = group.create_dataset::<T>(name, &shape(0, row), &Form::Growing(rows_of_block))?;
         Ok(Self::new(dataset, row, Kind::Growing, rows_of_block))
     }
 
@@ -63,7 +55,7 @@ impl<T: Number> Table<T> {
             let rows_of_block = (PACKED_BYTES / (size_of::<T>() * lines * width).max(1)).max(1);
             return Ok(Self::new(dataset, row, Kind::Packed([lines, width]), rows_of_block));
         }
-        let dataset = group.new_dataset::<T>().obj_track_times(false).shape(shape(rows, row)).create(name)?;
+        let dataset = group.create_dataset::<T>(name, &shape(rows, row), &Form::Whole)?;
         Ok(Self::new(dataset, row, Kind::Whole, rows_of_block::<T>(row)))
     }
 
@@ -88,10 +80,9 @@ impl<T: Number> Table<T> {
             pack::write(&self.dataset, from, &self.pending, cake)?;
         } else {
             if self.kind == Kind::Growing {
-                self.dataset.resize(shape(to, &self.row))?;
+                self.dataset.resize(to, &self.row)?;
             }
-            let block = ArrayViewD::from_shape(shape(to - from, &self.row), &self.pending)?;
-            self.dataset.write_slice(block, rows(from..to, self.row.len()))?;
+            self.dataset.write_rows(from, &self.pending, &self.row)?;
         }
         self.written = to;
         self.pending.clear();
@@ -105,14 +96,8 @@ pub(crate) fn rows_of_block<T>(row: &[usize]) -> usize {
 }
 
 /// Reads consecutive rows of a dataset, one after the other.
-pub(crate) fn read_rows<T: H5Type>(dataset: &Dataset, range: Range<usize>) -> Result<Vec<T>> {
-    let slab = dataset.read_slice::<T, _, IxDyn>(rows(range, dataset.ndim() - 1))?;
-    Ok(slab.into_raw_vec_and_offset().0)
-}
-
-fn rows(range: Range<usize>, dimensions: usize) -> Hyperslab {
-    let whole = std::iter::repeat_n(SliceOrIndex::from(..), dimensions);
-    Hyperslab::from(std::iter::once(SliceOrIndex::from(range)).chain(whole).collect::<Vec<_>>())
+pub(crate) fn read_rows<T: Value>(dataset: &Dataset, range: Range<usize>) -> Result<Vec<T>> {
+    dataset.rows(range)
 }
 
 fn shape(rows: usize, row: &[usize]) -> Vec<usize> {

@@ -6,6 +6,8 @@
 
 mod chunk;
 mod dataset;
+pub(crate) mod driver;
+mod exists;
 mod file;
 mod links;
 mod object;
@@ -20,6 +22,7 @@ use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
 pub use chunk::write_chunk;
 pub(crate) use dataset::{ElementClass, Filter, Layout, PixelType, Segment, StoredChunk};
+pub use exists::{attribute_exists, link_exists};
 pub(crate) use object::{Kind, Link, Object, Target};
 pub(crate) use selection::{Comb, Mapping, Selected};
 

@@ -56,6 +56,7 @@ impl Open {
         let range = place(wanted.first(), 0)..place(wanted.last(), 1);
         if self.verified[range.clone()].contains(&false) {
             self.file.verify(range.clone())?;
+            self.file.verify_sums(range.clone())?;
             self.verified[range].fill(true);
         }
         Ok(())

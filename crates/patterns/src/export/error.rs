@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::finals;
+use crate::{finals, h5};
 
 /// Why there is no export.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What it said.
-        why: hdf5::Error,
+        why: h5::Error,
     },
     /// The file can't be written.
     #[error("{}: {why}", path.display())]

@@ -10,19 +10,20 @@
 //!   data                         NXdata         I, I_errors (nImg[, nEta], nRad), the axes, their edges, norm, frame_status
 //! ```
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use geometry::{Poni, Unit};
-use hdf5::Group;
 use manners::atomic::AtomicFile;
 use manners::owned::{Claim, ReplacePolicy};
 
 use super::Error;
+use crate::Axis;
 use crate::finals::{Final, group, iso8601};
 use crate::finish::NAN32;
+use crate::h5::{self, Group, NewFile};
 use crate::table::Table;
-use crate::{Axis, h5};
 
 const NAME: &str = "nxazint";
 /// Of the method and its formulas.
@@ -32,13 +33,15 @@ const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
 const ARBITRARY: &str = "arbitrary units";
 
 /// Tells whether a file says that azpipe made it.
-fn is_own(path: &Path) -> bool {
+fn is_own(path: &Path) -> std::io::Result<bool> {
     let read = || {
-        let file = h5::open(path)?;
-        let entry = file.group(&h5::get_text(&file, "default")?)?;
-        h5::read_text(&entry, "reduction/program")
+        let file = h5::File::open(path)?;
+        file.group(&file.text_attribute("default")?)?.text("reduction/program")
     };
-    read().is_ok_and(|program| program == "azpipe")
+    match read() {
+        Err(h5::Error::Io(why)) => Err(why),
+        program => Ok(program.is_ok_and(|program| program == "azpipe")),
+    }
 }
 
 /// Writes the file beside the final, in place of an earlier one.
@@ -57,10 +60,13 @@ pub(super) fn write(of: &Final, policy: &ReplacePolicy) -> Result<PathBuf, Error
     let known = poni.map_err(|why| why.to_string()).and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
     let wavelength = known.map_err(|why| Error::Wavelength { path: of.path.clone(), format: NAME, why })?;
     let io = |why| Error::Io { path: path.clone(), why };
-    let claim = Claim::new("an NXazint export", |path| Ok(is_own(path))).with_policy(policy);
+    let claim = Claim::new("an NXazint export", is_own).with_policy(policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
-    let hdf5 = |why| Error::Hdf5 { path: path.clone(), why };
-    let file = h5::create(temporary.path(), 0).map_err(hdf5)?;
+    let hdf5 = |why| match why {
+        h5::Error::Io(why) => Error::Io { path: path.clone(), why },
+        why => Error::Hdf5 { path: path.clone(), why },
+    };
+    let file = NewFile::create(&temporary, 0).map_err(hdf5)?;
     let entry = write_entry(&file, of, wavelength).map_err(hdf5)?;
     let data = Data::create(&entry, of, radial).map_err(hdf5)?;
     let Data { mut intensity, mut errors } = data;
@@ -74,21 +80,21 @@ pub(super) fn write(of: &Final, policy: &ReplacePolicy) -> Result<PathBuf, Error
     }
     intensity.flush().and_then(|()| errors.iter_mut().try_for_each(Table::flush)).map_err(hdf5)?;
     drop((intensity, errors, entry));
-    file.close().map_err(hdf5)?;
+    file.finish().and_then(h5::Sealed::sync).map_err(hdf5)?;
     temporary.commit().map_err(io)?;
     Ok(path)
 }
 
-fn write_entry(root: &Group, of: &Final, wavelength: f64) -> hdf5::Result<Group> {
+fn write_entry(root: &Group, of: &Final, wavelength: f64) -> h5::Result<Group> {
     let (scan, recipe) = (&of.task.acquisition, &of.recipe);
-    h5::set_text(root, "NX_class", "NXroot")?;
-    h5::set_text(root, "default", &scan.entry)?;
+    root.set_text("NX_class", "NXroot")?;
+    root.set_text("default", &scan.entry)?;
     let entry = group(root, &scan.entry, "NXentry")?;
-    h5::set_text(&entry, "default", "data")?;
+    entry.set_text("default", "data")?;
     let definition = if of.shared.axes.chi.is_some() { "NXazint2d" } else { "NXazint1d" };
-    h5::write_text(&entry, "definition", definition)?;
+    entry.write_text("definition", definition)?;
     for (name, text) in [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)] {
-        text.as_ref().map_or(Ok(()), |text| h5::write_text(&entry, name, text).map(drop))?;
+        text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
     }
     for (name, applied) in [
         ("solid_angle_applied", recipe.solid_angle),
@@ -96,57 +102,65 @@ fn write_entry(root: &Group, of: &Final, wavelength: f64) -> hdf5::Result<Group>
         ("normalization_applied", true),
         ("monitor_applied", !recipe.monitor.is_empty()),
     ] {
-        write_number(&entry, name, applied)?;
+        entry.write_scalar(name, applied)?;
     }
     write_instrument(&entry, of, wavelength)?;
     write_reduction(&entry, of)?;
     if let Some(counter) = &recipe.monitor_name() {
         let monitor = group(&entry, "monitor", "NXmonitor")?;
-        h5::write_list(&monitor, "data", &of.monitor)?;
-        h5::write_text(&monitor, "name", counter)?;
+        monitor.write_list("data", &of.monitor)?;
+        monitor.write_text("name", counter)?;
     }
     Ok(entry)
 }
 
 /// Beamline and source by the names that the raw file gives them, `unknown` where it gives none.
-fn write_instrument(entry: &Group, of: &Final, wavelength: f64) -> hdf5::Result<()> {
+fn write_instrument(entry: &Group, of: &Final, wavelength: f64) -> h5::Result<()> {
     let scan = &of.task.acquisition;
-    let raw = h5::open(&scan.file).ok();
-    let raw_text = |name: &str| {
-        let path = format!("/{}/instrument/{name}", scan.entry);
-        raw.as_ref().filter(|raw| raw.link_exists(&path)).and_then(|raw| h5::read_text(raw, &path).ok())
+    let raw = match h5::File::open(&scan.file) {
+        Err(h5::Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
+            return Err(h5::Error::Io(std::io::Error::new(why.kind(), format!("{}: {why}", scan.file.display()))));
+        }
+        raw => raw.ok(),
     };
-    let text = |name: &str, otherwise: &str| raw_text(name).unwrap_or_else(|| otherwise.to_owned());
+    let text = |name: &str, otherwise: &str| {
+        let path = format!("/{}/instrument/{name}", scan.entry);
+        match raw.as_ref().map(|raw| raw.text(&path)) {
+            Some(Err(why @ h5::Error::Io(_))) => Err(why),
+            Some(Ok(text)) => Ok(text),
+            _ => Ok(otherwise.to_owned()),
+        }
+    };
     let instrument = group(entry, "instrument", "NXinstrument")?;
-    h5::write_text(&instrument, "name", &text("name", "unknown"))?;
+    instrument.write_text("name", &text("name", "unknown")?)?;
     let monochromator = group(&instrument, "monochromator", "NXmonochromator")?;
     let angstroms = wavelength * 1e10;
     for (name, value, units) in [("wavelength", angstroms, "angstrom"), ("energy", KEV_ANGSTROM / angstroms, "keV")] {
-        let dataset = write_number(&monochromator, name, value)?;
-        h5::set_text(&dataset, "units", units)?;
+        let dataset = monochromator.write_scalar(name, value)?;
+        dataset.set_text("units", units)?;
     }
     let source = group(&instrument, "source", "NXsource")?;
-    h5::write_text(&source, "name", &text("source/name", "unknown"))?;
-    h5::write_text(&source, "type", &text("source/type", "Synchrotron X-ray Source"))?;
-    h5::write_text(&source, "probe", &text("source/probe", "x-ray"))?;
+    source.write_text("name", &text("source/name", "unknown")?)?;
+    source.write_text("type", &text("source/type", "Synchrotron X-ray Source")?)?;
+    source.write_text("probe", &text("source/probe", "x-ray")?)?;
     Ok(())
 }
 
-fn write_reduction(entry: &Group, of: &Final) -> hdf5::Result<()> {
+fn write_reduction(entry: &Group, of: &Final) -> h5::Result<()> {
     let reduction = group(entry, "reduction", "NXprocess")?;
-    h5::write_text(&reduction, "program", "azpipe")?;
-    h5::write_text(&reduction, "version", env!("CARGO_PKG_VERSION"))?;
-    h5::write_text(&reduction, "date", &iso8601(SystemTime::now()))?;
-    h5::write_text(&reduction, "reference", REFERENCE)?;
+    reduction.write_text("program", "azpipe")?;
+    reduction.write_text("version", env!("CARGO_PKG_VERSION"))?;
+    reduction.write_text("date", &iso8601(SystemTime::now()))?;
+    reduction.write_text("reference", REFERENCE)?;
     let note = "azimuth: 0 along the fast axis of the image, towards its slow axis, as pyFAI has it";
-    h5::write_text(&reduction, "note", note)?;
+    reduction.write_text("note", note)?;
     let input = group(&reduction, "input", "NXparameters")?;
     let settings: toml::Table = toml::from_str(&of.recipe.to_toml()).map_err(|why| why.to_string())?;
     for (name, value) in settings {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        h5::write_text(&input, &name, &text)?;
+        input.write_text(&name, &text)?;
     }
-    h5::write_text(&input, "recipe_digest", &of.task.recipe_digest).map(drop)
+    input.write_text("recipe_digest", &of.task.recipe_digest).map(drop)
 }
 
 /// The datasets of one row a frame.
@@ -156,13 +170,13 @@ struct Data {
 }
 
 impl Data {
-    fn create(entry: &Group, of: &Final, radial: &str) -> hdf5::Result<Self> {
+    fn create(entry: &Group, of: &Final, radial: &str) -> h5::Result<Self> {
         let axes = &of.shared.axes;
         let data = group(entry, "data", "NXdata")?;
         let names = [Some("."), axes.chi.as_ref().map(|_| "azimuthal_axis"), Some("radial_axis")];
-        h5::set_text(&data, "signal", "I")?;
-        h5::set_texts(&data, "axes", &names.into_iter().flatten().collect::<Vec<_>>())?;
-        h5::set_text(&data, "interpretation", if axes.chi.is_some() { "image" } else { "spectrum" })?;
+        data.set_text("signal", "I")?;
+        data.set_texts("axes", &names.into_iter().flatten().collect::<Vec<_>>())?;
+        data.set_text("interpretation", if axes.chi.is_some() { "image" } else { "spectrum" })?;
         write_axis(
             &data,
             "radial_axis",
@@ -174,12 +188,11 @@ impl Data {
         if let Some((chi, edges)) = axes.chi.as_ref().zip(axes.chi_edges(&of.recipe)) {
             write_axis(&data, "azimuthal_axis", "azimuthal bin center", "azimuthal bin edges", chi, &edges)?;
         }
-        let norm = ndarray::ArrayViewD::from_shape(axes.shape(), &of.shared.weights.norm)?;
-        let norm = data.new_dataset_builder().with_data(norm).obj_track_times(false).create("norm")?;
+        let norm = data.write_array("norm", &of.shared.weights.norm, &axes.shape())?;
         describe(&norm, "effective number of pixels contributing to the corresponding bin", ARBITRARY)?;
         let status: Vec<u8> = of.status.iter().map(|status| *status as u8).collect();
-        h5::write_list(&data, "frame_status", &status)?;
-        let table = |name, meaning| -> hdf5::Result<Table<f32>> {
+        data.write_list("frame_status", &status)?;
+        let table = |name, meaning| -> h5::Result<Table<f32>> {
             let table = Table::fixed(&data, name, of.status.len(), &axes.shape())?;
             describe(&data.dataset(name)?, meaning, ARBITRARY)?;
             Ok(table)
@@ -200,19 +213,13 @@ fn write_axis(
     edges_meaning: &str,
     axis: &Axis,
     edges: &[f64],
-) -> hdf5::Result<()> {
-    describe(&h5::write_list(data, name, &axis.centers)?, meaning, &axis.units)?;
-    let edges = h5::write_list(data, &format!("{name}_edges"), edges)?;
+) -> h5::Result<()> {
+    describe(&data.write_list(name, &axis.centers)?, meaning, &axis.units)?;
+    let edges = data.write_list(&format!("{name}_edges"), edges)?;
     describe(&edges, edges_meaning, &axis.units)
 }
 
-fn describe(dataset: &hdf5::Dataset, meaning: &str, units: &str) -> hdf5::Result<()> {
-    h5::set_text(dataset, "long_name", meaning)?;
-    h5::set_text(dataset, "units", units)
-}
-
-fn write_number<T: hdf5::H5Type>(group: &Group, name: &str, value: T) -> hdf5::Result<hdf5::Dataset> {
-    let dataset = group.new_dataset::<T>().obj_track_times(false).create(name)?;
-    dataset.write_scalar(&value)?;
-    Ok(dataset)
+fn describe(dataset: &h5::Dataset, meaning: &str, units: &str) -> h5::Result<()> {
+    dataset.set_text("long_name", meaning)?;
+    dataset.set_text("units", units)
 }

@@ -4,15 +4,14 @@ use std::iter::Peekable;
 use std::ops::Range;
 use std::vec::IntoIter;
 
-use hdf5::{Group, Result};
-
 use super::average::{Accumulator, Average, Method, Pattern, median};
 use super::merge::{Frames, Merged};
 use super::tree::{self, Points, name};
 use super::write::Content;
 use super::{Error, digest};
-use crate::table::{Table, read_rows};
-use crate::{Shared, h5};
+use crate::Shared;
+use crate::h5::{self, Group, Result};
+use crate::table::Table;
 
 /// The patterns of many frames that a final has.
 pub struct Averaged {
@@ -29,13 +28,13 @@ pub struct Averaged {
 impl Averaged {
     /// Reads them from the process of a final, if it has any.
     pub(super) fn read(process: &Group, coverage: &Group, shared: &Shared) -> Result<Option<Self>> {
-        if !process.link_exists(name::AVERAGED) {
+        if !process.has(name::AVERAGED)? {
             return Ok(None);
         }
         let group = process.group(name::AVERAGED)?;
-        let average = h5::get_text(&group, name::METHOD)?.parse().map_err(hdf5::Error::from)?;
-        let frames = h5::read_list(&group, name::FRAMES)?;
-        let digests: Vec<u64> = h5::read_list(coverage, name::AVERAGED_DIGEST)?;
+        let average = group.text_attribute(name::METHOD)?.parse().map_err(h5::Error::from)?;
+        let frames = group.list(name::FRAMES)?;
+        let digests: Vec<u64> = coverage.list(name::AVERAGED_DIGEST)?;
         match digests.len() == frames.len() {
             true => Ok(Some(Self { average, frames, shape: shared.axes.shape(), digests, group })),
             false => Err("averaged patterns without a digest each".into()),
@@ -50,15 +49,25 @@ impl Averaged {
         // All frames' one pattern has no axis of points, so that its rows are bins.
         let lines = self.shape[0];
         let rows = if self.average.every.is_some() { index..index + 1 } else { 0..lines };
-        let read = |name| read_rows(&self.group.dataset(name)?, rows.clone());
-        let errors = self.group.link_exists(name::ERRORS).then(|| read(name::ERRORS)).transpose()?;
+        let read = |name| self.group.dataset(name)?.rows_unverified(rows.clone());
+        let errors = if self.group.has(name::ERRORS)? { Some(read(name::ERRORS)?) } else { None };
         let pattern = Pattern { frames: self.frames[index], intensity: read(name::INTENSITY)?, errors };
         Ok((digest::of_pattern(&pattern) == self.digests[index]).then_some(pattern))
     }
 
     /// Whether all patterns are as they were written.
-    pub(super) fn is_intact(&self) -> bool {
-        (0..self.frames.len()).all(|index| self.pattern(index).is_ok_and(|pattern| pattern.is_some()))
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub(super) fn is_intact(&self) -> Result<bool> {
+        for index in 0..self.frames.len() {
+            match self.pattern(index) {
+                Ok(Some(_)) => (),
+                Err(why @ h5::Error::Io(_)) => return Err(why),
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -85,7 +94,7 @@ impl<'a> Averager<'a> {
         let points = average.every.map(|_| Points { numbers: &firsts, label: "first frame" });
         let of = average.every.map_or("all".to_owned(), |every| format!("every {every}"));
         tree::write_axes(&group, shared, &format!("{what} of {of} frames"), points)?;
-        h5::set_text(&group, name::METHOD, &average.to_string())?;
+        group.set_text(name::METHOD, &average.to_string())?;
         let rows = average.every.map(|_| ranges.len());
         let shape: Vec<usize> = rows.into_iter().chain(shared.axes.shape()).collect();
         let table = |name| Table::fixed(&group, name, shape[0], &shape[1..]);
@@ -131,8 +140,8 @@ impl<'a> Averager<'a> {
     pub fn finish(mut self, coverage: &Group) -> Result<()> {
         self.intensity.flush()?;
         self.errors.iter_mut().try_for_each(Table::flush)?;
-        h5::write_list(coverage, name::AVERAGED_DIGEST, &self.digests)?;
-        let dataset = h5::write_list(&self.group, name::FRAMES, &self.frames)?;
-        h5::set_text(&dataset, "long_name", "frames with a pattern")
+        coverage.write_list(name::AVERAGED_DIGEST, &self.digests)?;
+        let dataset = self.group.write_list(name::FRAMES, &self.frames)?;
+        dataset.set_text("long_name", "frames with a pattern")
     }
 }

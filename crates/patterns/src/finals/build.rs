@@ -1,11 +1,11 @@
 //! Makes a final of what there is, or finds that it is there already.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hdf5::Group;
 use manners::atomic::{self, AtomicFile};
 use manners::owned::{self, Claim, ProtectedFiles};
 use records::ScanState;
@@ -16,8 +16,9 @@ use super::supply::Supply;
 use super::write::{self, Content};
 use super::{Built, Error, Final, Layout, Method, Options, Target, Want, Watch, register};
 use crate::coverage::{directory, parts_of};
+use crate::h5::{Group, NewFile};
 use crate::part::{self, Part};
-use crate::{Finish, Shared, h5};
+use crate::{Finish, Shared};
 
 /// How often to start again where parts vanish, taken in by another gather, while they are read.
 const ATTEMPTS: usize = 5;
@@ -40,7 +41,8 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
     }
     let mut attempts = 1;
     loop {
-        match Attempt::new(target.clone(), options, watch).and_then(Attempt::run) {
+        let needs_sums = options.keep_sums || options.average.is_some();
+        match Attempt::new(target.clone(), options, needs_sums, watch).and_then(Attempt::run) {
             Err(Error::Part(error)) if error.has_gone() && attempts < ATTEMPTS => attempts += 1,
             built => return built,
         }
@@ -66,11 +68,21 @@ pub(super) struct Attempt<'a> {
     files: Vec<(PathBuf, Identity)>,
     pub parts: Vec<Part>,
     pub existing: Option<Final>,
+    /// Whether there is a final that can't be used.
+    is_damaged: bool,
     warnings: Vec<String>,
+    /// Warnings that came with writing.
+    notes: RefCell<Vec<String>>,
 }
 
 impl<'a> Attempt<'a> {
-    pub fn new(mut target: Target, options: &'a Options, watch: &'a dyn Watch) -> Result<Self, Error> {
+    /// Looks at them. With `needs_sums`, rows of the final count only if their sums are as they were written.
+    pub fn new(
+        mut target: Target,
+        options: &'a Options,
+        needs_sums: bool,
+        watch: &'a dyn Watch,
+    ) -> Result<Self, Error> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
         let mut files = Vec::new();
@@ -87,7 +99,8 @@ impl<'a> Attempt<'a> {
             }
         }
         let path = target.path();
-        let existing = match Final::open(&path) {
+        let mut is_damaged = false;
+        let existing = match open_verified(&path, needs_sums) {
             Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => Some(existing),
             Ok(_) => {
                 let why = "the final of another scan or recipe: expected one of its own (plan-split --recipe-name)";
@@ -96,19 +109,23 @@ impl<'a> Attempt<'a> {
             Err(Error::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
             Err(error @ (Error::Io { .. } | Error::Foreign { .. })) => return Err(error),
             Err(error) => {
+                is_damaged = true;
                 warnings.push(error.to_string());
                 None
             }
         };
+        if let Some(existing) = existing.as_ref().filter(|existing| needs_sums && existing.has_unverified_sums()) {
+            warnings.push(format!(
+                "{}: its sums were written without checksums, and are taken as they are",
+                existing.path.display()
+            ));
+        }
         parts.iter().for_each(|part| target.learn(&part.head.task));
         existing.iter().for_each(|existing| target.learn(&existing.task));
-        Ok(Self { target, options, watch, files, parts, existing, warnings })
+        Ok(Self { target, options, watch, files, parts, existing, is_damaged, warnings, notes: RefCell::default() })
     }
 
     fn run(mut self) -> Result<Built, Error> {
-        if let Some(existing) = &mut self.existing {
-            existing.verify(0..existing.status.len())?;
-        }
         let Some((recipe, shared)) = self.bins()? else {
             let nothing = Supply::new(&self.target, &[], None, &Finish::default());
             return Ok(Built { warnings: self.warnings, ..Built::of(&self.target, &nothing) });
@@ -116,7 +133,9 @@ impl<'a> Attempt<'a> {
         let finish = Finish::of(&recipe);
         let supply = Supply::new(&self.target, &self.parts, self.existing.as_ref(), &finish);
         let mut built = Built::of(&self.target, &supply);
-        if let Some(existing) = self.existing.as_ref().filter(|existing| self.is_current(existing, &supply)) {
+        if let Some(existing) = self.existing.as_ref()
+            && self.is_current(existing, &supply)?
+        {
             (built.found, built.layout) = (true, Some(existing.layout));
             built.data_digest.clone_from(&existing.data_digest);
         } else if built.is_settled() || self.options.want == Want::Partial {
@@ -135,6 +154,7 @@ impl<'a> Attempt<'a> {
             self.remove_parts()?;
         }
         built.warnings = self.warnings;
+        built.warnings.append(self.notes.get_mut());
         Ok(built)
     }
 
@@ -163,11 +183,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Whether the final that there is has all that a new one would have.
-    fn is_current(&self, existing: &Final, supply: &Supply) -> bool {
+    fn is_current(&self, existing: &Final, supply: &Supply) -> Result<bool, Error> {
         let absorbed = self.parts.iter().all(|part| existing.parts.contains(&part.digest));
         let layout = existing.layout == self.layout(supply);
         let rows = existing.layout == Layout::Virtual || existing.is_intact();
-        absorbed && layout && existing.has_all_of(self.options) && rows && existing.status == supply.status
+        let is_same = absorbed && layout && rows && existing.status == supply.status;
+        Ok(is_same && existing.has_all_of(self.options)?)
     }
 
     /// Refuses what needs sums that are gone.
@@ -209,6 +230,8 @@ impl<'a> Attempt<'a> {
             layout,
             keep_sums: self.options.keep_sums,
             average: self.options.average,
+            warnings: &self.notes,
+            sets_aside: self.is_damaged,
         };
         let needs_sums = content.has_sums() || content.average.is_some();
         let mut merge = Merge::new(supply, &self.parts, self.existing.as_ref(), shared, &finish, needs_sums)?;
@@ -247,11 +270,13 @@ pub(super) fn store(
     let path = content.target.path();
     let io = Error::io(&path);
     owned::create_directories(path.parent().unwrap_or(content.target.out_root())).map_err(&io)?;
-    let temporary = AtomicFile::create(&path, &claim(content.target)).map_err(&io)?;
-    let file = h5::create(temporary.path(), 0).map_err(Error::hdf5(&path))?;
+    let claim = claim(content.target);
+    let temporary = AtomicFile::create(&path, &claim).map_err(&io)?;
+    let file = NewFile::create(&temporary, 0).map_err(Error::hdf5(&path))?;
     let digest = write::write(&file, content, frames, watch)?;
     more(&file)?;
-    file.close().map_err(Error::hdf5(&path))?;
+    let sealed = file.finish().map_err(Error::hdf5(&path))?;
+    sealed.append_checksums().and_then(|()| sealed.sync()).map_err(Error::hdf5(&path))?;
     let mut written = Final::open(temporary.path())?;
     written.verify(0..content.supply.status.len())?;
     let intact = content.layout == Layout::Virtual || written.is_intact();
@@ -259,8 +284,22 @@ pub(super) fn store(
         return Err(Error::Unverified { path: temporary.path().to_path_buf() });
     }
     drop(written);
+    if content.sets_aside {
+        let aside = owned::set_aside(&path, &claim).map_err(&io)?;
+        content.warnings.borrow_mut().push(format!("{}: the damaged file, kept", aside.display()));
+    }
     temporary.commit().map_err(&io)?;
     Ok(digest)
+}
+
+/// Opens a final and verifies its rows.
+pub(super) fn open_verified(path: &Path, needs_sums: bool) -> Result<Final, Error> {
+    let mut there = Final::open(path)?;
+    there.verify(0..there.status.len())?;
+    if needs_sums {
+        there.verify_sums(0..there.status.len())?;
+    }
+    Ok(there)
 }
 
 /// Claims finals, but for one that is a source of this very scan.
@@ -268,7 +307,7 @@ fn claim(target: &Target) -> Claim {
     let sources = ProtectedFiles::default();
     let scan = &target.task().acquisition;
     [&scan.file].into_iter().chain(scan.sources.iter().map(|source| &source.file)).for_each(|path| sources.add(path));
-    Claim::new("a final", |path| Ok(Final::is_at(path))).with_protected(&sources)
+    Claim::new("a final", Final::is_at).with_protected(&sources)
 }
 
 /// What tells a file from another of its name: its inode and when it was written.

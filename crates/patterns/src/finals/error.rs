@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use records::Spans;
 
-use crate::part;
+use crate::{h5, part};
 
 /// Why a final can't be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -21,13 +21,13 @@ pub enum Error {
         /// What it said.
         why: io::Error,
     },
-    /// The HDF5 library refused.
+    /// The HDF5 library refused, or found other bytes than were written.
     #[error("{}: {why}", path.display())]
     Hdf5 {
         /// The final.
         path: PathBuf,
         /// What it said.
-        why: hdf5::Error,
+        why: h5::Error,
     },
     /// The final is damaged.
     #[error("{}: {why}", path.display())]
@@ -107,9 +107,12 @@ impl Error {
         move |why| Self::Io { path: path.clone(), why }
     }
 
-    pub(super) fn hdf5(path: &Path) -> impl Fn(hdf5::Error) -> Self + use<> {
+    pub(super) fn hdf5(path: &Path) -> impl Fn(h5::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |why| Self::Hdf5 { path: path.clone(), why }
+        move |why| match why {
+            h5::Error::Io(why) => Self::Io { path: path.clone(), why },
+            why => Self::Hdf5 { path: path.clone(), why },
+        }
     }
 
     pub(super) fn content(path: &Path, why: impl Into<String>) -> Self {

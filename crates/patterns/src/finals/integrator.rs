@@ -12,20 +12,19 @@
 //! They show the datasets of the tree beside them and hold no pattern of their own.
 
 use geometry::{Detector, Poni, View};
-use hdf5::{Group, Hyperslab, Result, SliceOrIndex};
 use recipe::Recipe;
 
 use super::tree::{Tree, name};
 use super::write::Content;
 use super::{Method, Target};
-use crate::h5;
+use crate::h5::{Group, Result};
 
 /// Writes the names into a final that has all else.
 pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> {
     let (axes, recipe) = (&content.shared.axes, content.recipe);
     for (slice, range) in (0..).zip(recipe.slices()) {
         let azimuth = root.create_group(&format!("azim_{:02}", slice + 1))?;
-        h5::write_list(&azimuth, "azimuthal_range", &range)?;
+        azimuth.write_list("azimuthal_range", &range)?;
         for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
             show(&azimuth, theirs, &tree.integrated, ours, axes.chi.as_ref().map(|_| slice))?;
         }
@@ -41,7 +40,7 @@ pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> 
     let radial = format!("{}/{}", tree.integrated.name(), axes.radial.name);
     root.link_hard(&radial, &recipe.unit)?;
     let radial = root.dataset(&recipe.unit)?;
-    h5::set_number(&radial, "radial", 1_i64)?;
+    radial.set_number("radial", 1_i64)?;
     for name in ["program", "version", "date"] {
         root.link_hard(&format!("{}/{name}", tree.process.name()), name)?;
     }
@@ -52,23 +51,10 @@ pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> 
 
 /// Shows a dataset under another name: all of it, or one slice of the last dimension but one.
 fn show(into: &Group, name: &str, of: &Group, dataset: &str, slice: Option<usize>) -> Result<()> {
-    if !of.link_exists(dataset) {
-        return Ok(());
-    }
+    let Some(source) = of.dataset_if_there(dataset)? else { return Ok(()) };
     let path = format!("{}/{dataset}", of.name());
     let Some(slice) = slice else { return into.link_hard(&path, name) };
-    let source = of.dataset(dataset)?;
-    let extents = source.shape();
-    let azimuth = extents.len() - 2;
-    let select = |dimension| match dimension == azimuth {
-        true => SliceOrIndex::from(slice..slice + 1),
-        false => SliceOrIndex::from(..),
-    };
-    let selection = Hyperslab::from((0..extents.len()).map(select).collect::<Vec<_>>());
-    let mut shape = extents.clone();
-    shape.remove(azimuth);
-    let builder = into.new_dataset_builder().empty_as(&source.dtype()?.to_descriptor()?).obj_track_times(false);
-    builder.shape(shape.clone()).virtual_map(".", path, extents, selection, shape, ..).create(name).map(drop)
+    into.create_view(name, &source, &path, source.shape().len() - 2, slice).map(drop)
 }
 
 fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
@@ -87,14 +73,14 @@ fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
     let corrections: Vec<&str> =
         corrections.into_iter().filter(|(_, applied)| *applied).map(|(name, _)| name).collect();
     texts.push(("geometric_corrections", corrections.join(",")));
-    texts.iter().try_for_each(|(name, text)| h5::write_text(&info, name, text).map(drop))?;
+    texts.iter().try_for_each(|(name, text)| info.write_text(name, text).map(drop))?;
     let files: Vec<String> =
         target.stamps.sources(target.frames()).iter().map(|file| file.file.display().to_string()).collect();
-    h5::write_texts(&info, "datafiles", &files)?;
+    info.write_texts("datafiles", &files)?;
     let number = |name, value: Option<f64>, unit| -> Result<()> {
         let Some(value) = value else { return Ok(()) };
-        let dataset = h5::write_list(&info, name, &[value])?;
-        h5::set_text(&dataset, "unit", unit)
+        let dataset = info.write_list(name, &[value])?;
+        dataset.set_text("unit", unit)
     };
     number("exposure time", scan.exposure_time, "s")?;
     let poni = Poni::parse(&recipe.poni).ok();
@@ -109,12 +95,15 @@ fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
 fn write_positions(root: &Group, tree: &Tree, target: &Target) -> Result<()> {
     let positions = root.create_group("positions")?;
     if let Some(seconds) = target.task().acquisition.exposure_time {
-        h5::write_list(&positions, "exposure_time", &[seconds])?;
+        positions.write_list("exposure_time", &[seconds])?;
     }
     for copies in [name::COUNTERS, name::POSITIONERS] {
-        let Ok(copies) = tree.process.group(copies) else { continue };
-        for name in copies.member_names()? {
-            if !positions.link_exists(&name) {
+        if !tree.process.has(copies)? {
+            continue;
+        }
+        let copies = tree.process.group(copies)?;
+        for name in copies.names()? {
+            if !positions.has(&name)? {
                 positions.link_hard(&format!("{}/{name}", copies.name()), &name)?;
             }
         }
@@ -125,7 +114,7 @@ fn write_positions(root: &Group, tree: &Tree, target: &Target) -> Result<()> {
 /// The settings under the keys of the integrator's file.
 fn write_configuration(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
     let configuration = root.create_group("configuration")?;
-    h5::write_text(&configuration, "config_file", &recipe.to_toml())?;
+    configuration.write_text("config_file", &recipe.to_toml())?;
     let all = configuration.create_group("configuration")?;
     let scan = &target.task().acquisition;
     let pair = |range: Option<[f64; 2]>| range.map(|[low, high]| format!("({low}, {high})")).unwrap_or_default();
@@ -151,7 +140,7 @@ fn write_configuration(root: &Group, target: &Target, recipe: &Recipe) -> Result
     ];
     for (section, keys) in sections {
         let section = all.create_group(section)?;
-        keys.iter().try_for_each(|(key, value)| h5::write_text(&section, key, value).map(drop))?;
+        keys.iter().try_for_each(|(key, value)| section.write_text(key, value).map(drop))?;
     }
     Ok(())
 }

@@ -2,15 +2,14 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use hdf5::{Group, Result};
-
-use super::Target;
-use super::tree::{entry_name, group, has_object, name};
-use crate::h5;
+use super::tree::{entry_name, group, name};
+use super::write::Content;
+use crate::h5::{Error, Group, Result};
 
 /// Writes the links of an entry: `instrument`, `sample`, and `measurement` with the scan's counters and
 /// the patterns under `patterns`. Images and bare datasets have no entry to link to.
-pub(super) fn write(entry: &Group, target: &Target, patterns: &str, integrated: &Group) -> Result<()> {
+pub(super) fn write(entry: &Group, content: &Content, patterns: &str, integrated: &Group) -> Result<()> {
+    let target = content.target;
     let scan = &target.task().acquisition;
     let measurement = group(entry, "measurement", "NXcollection")?;
     measurement.link_soft(&format!("{}/{}", integrated.name(), name::INTENSITY), patterns)?;
@@ -18,8 +17,15 @@ pub(super) fn write(entry: &Group, target: &Target, patterns: &str, integrated: 
     let reference = reference(&target.path(), &scan.file).filter(|_| scan.dataset.starts_with(&below_entry));
     let Some(file) = reference else { return Ok(()) };
     // A raw file that can't be read here may well be there for whoever reads the final.
-    let raw = h5::open(&scan.file).ok();
-    let may_have = |path: &str| raw.as_ref().is_none_or(|raw| has_object(raw, path));
+    let raw = content.raw_file();
+    let may_have = |path: &str| match raw.as_ref().map(|raw| raw.leads_to_object(path)) {
+        Some(Err(why @ Error::Io(_))) => {
+            content.warn_of_raw_file(&why);
+            true
+        }
+        None | Some(Ok(true)) => true,
+        Some(_) => false,
+    };
     for name in ["instrument", "sample"] {
         let path = format!("{below_entry}{name}");
         if may_have(&path) {

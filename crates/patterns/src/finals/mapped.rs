@@ -7,32 +7,25 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use hdf5::{Group, H5Type, Hyperslab, Result, SliceOrIndex};
-
 use super::supply::Origin;
 use super::write::Content;
 use crate::Status;
+use crate::h5::{Group, Mapping, Result, Shown};
 
 /// Creates a dataset of all frames that shows the parts' dataset `in_part`.
-pub(super) fn create<T>(group: &Group, name: &str, in_part: &str, nan: T, content: &Content) -> Result<()>
-where
-    T: H5Type + Into<hdf5::types::OwnedDynValue>,
-{
-    let row = content.shared.axes.shape();
-    let extents = |rows: usize| std::iter::once(rows).chain(row.iter().copied()).collect::<Vec<_>>();
-    let whole = std::iter::repeat_n(SliceOrIndex::from(..), row.len());
-    let select = |rows: SliceOrIndex| Hyperslab::from(std::iter::once(rows).chain(whole.clone()).collect::<Vec<_>>());
+pub(super) fn create<T: Shown>(group: &Group, name: &str, in_part: &str, nan: T, content: &Content) -> Result<()> {
     let files = content.parts.iter().map(|part| relative(content.target.path().as_path(), &part.path));
     let files: Vec<String> = files.collect::<Option<_>>().ok_or("a part whose name is not UTF-8")?;
-    let mut builder = group.new_dataset::<T>().shape(extents(content.supply.status.len())).fill_value(nan);
-    builder = builder.obj_track_times(false);
-    for Run { part, rows, first, step } in runs(&content.supply.origins, &content.supply.status) {
-        let frames = SliceOrIndex::SliceCount { start: first, step, count: rows.len(), block: 1 };
-        let in_file = extents(content.parts[part].frames.len());
-        let here = extents(content.supply.status.len());
-        builder = builder.virtual_map(&files[part], in_part, in_file, select(rows.into()), here, select(frames));
-    }
-    builder.create(name).map(drop)
+    let runs = runs(&content.supply.origins, &content.supply.status).into_iter();
+    let mappings = runs.map(|Run { part, rows, first, step }| Mapping {
+        file: &files[part],
+        rows_of_file: content.parts[part].frames.len(),
+        rows,
+        first,
+        step,
+    });
+    let shape = [vec![content.supply.status.len()], content.shared.axes.shape()].concat();
+    group.create_virtual(name, &shape, nan, in_part, &mappings.collect::<Vec<_>>()).map(drop)
 }
 
 /// Consecutive rows of a part that are frames at equal distances.

@@ -1,16 +1,17 @@
 //! Reads a final: what it covers, and its rows.
 
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hdf5::Group;
 use recipe::Recipe;
 use records::{Record, Task};
 
 use super::tree::{PROGRAM, name};
 use super::{Averaged, Error, Layout, Options, digest};
-use crate::{Axes, Axis, Shared, Status, Weights, h5};
+use crate::h5::{self, Group};
+use crate::{Axes, Axis, Shared, Status, Weights};
 
 /// A final file.
 pub struct Final {
@@ -43,10 +44,11 @@ pub struct Final {
     /// Which rows are as they were written. Nothing is known of the rows of virtual finals, which are
     /// those of its parts.
     pub(super) intact: Vec<bool>,
+    /// Whether all bytes are verified before they are used: not so in finals of earlier versions.
+    pub(super) has_checksums: bool,
     row_digest: Vec<u64>,
     pub(super) integrated: Group,
     pub(super) process: Group,
-    _file: h5::Open,
 }
 
 impl Final {
@@ -55,14 +57,30 @@ impl Final {
     /// # Errors
     /// Not a final of azpipe, or a damaged one.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        std::fs::File::open(path).map_err(Error::io(path))?;
-        let file = open_own(path).ok_or_else(|| Error::Foreign { path: path.to_path_buf() })?;
-        read(path, file).map_err(|why| Error::content(path, format!("damaged: {why}")))
+        let file = h5::File::open(path).map_err(|why| not_own(path, why))?;
+        match file.text_attribute(name::CREATOR) {
+            Ok(creator) if creator == PROGRAM => (),
+            Ok(_) => return Err(Error::Foreign { path: path.to_path_buf() }),
+            Err(why) => return Err(not_own(path, why)),
+        }
+        read(path, &file).map_err(|why| match why {
+            Unusable::Hdf5(why) => Error::hdf5(path)(why),
+            Unusable::Content(why) => Error::content(path, format!("damaged: {why}")),
+        })
     }
 
     /// Tells whether a file says that it is a final of azpipe, damaged or not.
-    pub(super) fn is_at(path: &Path) -> bool {
-        open_own(path).is_some()
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub(super) fn is_at(path: &Path) -> io::Result<bool> {
+        match h5::File::open(path).and_then(|file| file.text_attribute(name::CREATOR)) {
+            Ok(creator) => Ok(creator == PROGRAM),
+            Err(h5::Error::Io(why)) => Err(why),
+            // Whose checksums are there.
+            Err(h5::Error::Damaged(_)) => Ok(true),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Reads all rows of a range and notes which are as they were written.
@@ -77,23 +95,64 @@ impl Final {
         let mut rows = self.rows()?;
         for row in range.clone() {
             // A row that can't be read, in a file that was cut short, is not as it was written either.
-            let stored = rows.stored(row);
-            intact.push(stored.is_ok_and(|(intensity, errors)| {
-                digest::of_row(self.status[row], intensity, errors) == self.row_digest[row]
-            }));
+            intact.push(match rows.stored(row) {
+                Ok((intensity, errors)) => self.is_as_written(row, intensity, errors),
+                Err(h5::Error::Io(why)) if why.kind() != ErrorKind::UnexpectedEof => {
+                    return Err(Error::io(&self.path)(why));
+                }
+                Err(_) => false,
+            });
         }
         drop(rows);
         self.intact[range].copy_from_slice(&intact);
         Ok(())
     }
 
+    /// Reads the sums of a range, where it has them, and notes which rows have other ones than were written. Sums that
+    /// were written without checksums pass.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn verify_sums(&mut self, range: Range<usize>) -> Result<(), Error> {
+        if self.layout == Layout::Virtual || !self.has_sums || !self.has_checksums {
+            return Ok(());
+        }
+        let mut damaged = Vec::new();
+        let mut rows = self.rows()?;
+        for row in range {
+            match rows.sums(row) {
+                Err(Error::Hdf5 { .. }) => damaged.push(row),
+                sums => drop(sums?),
+            }
+        }
+        drop(rows);
+        damaged.into_iter().for_each(|row| self.intact[row] = false);
+        Ok(())
+    }
+
+    /// Whether there are sums that no checksum vouches for.
+    pub(super) fn has_unverified_sums(&self) -> bool {
+        self.has_sums && !self.has_checksums && self.layout != Layout::Virtual
+    }
+
+    /// Whether a frame has this pattern, by its checksum.
+    pub(super) fn is_as_written(&self, frame: usize, intensity: &[f32], errors: Option<&[f32]>) -> bool {
+        digest::of_row(self.status[frame], intensity, errors) == self.row_digest[frame]
+    }
+
     /// Whether it has the sums and the patterns of many frames that are asked for.
-    pub(super) fn has_all_of(&self, options: &Options) -> bool {
-        let average = options.average;
-        (self.has_sums || !options.keep_sums)
-            && average.is_none_or(|average| {
-                self.averaged.as_ref().is_some_and(|has| has.average == average && has.is_intact())
-            })
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub(super) fn has_all_of(&self, options: &Options) -> Result<bool, Error> {
+        if options.keep_sums && !self.has_sums {
+            return Ok(false);
+        }
+        match (options.average, &self.averaged) {
+            (None, _) => Ok(true),
+            (Some(average), Some(has)) if has.average == average => has.is_intact().map_err(Error::hdf5(&self.path)),
+            _ => Ok(false),
+        }
     }
 
     /// Whether all rows were found to be as they were written.
@@ -107,41 +166,81 @@ impl Final {
     }
 }
 
-fn open_own(path: &Path) -> Option<h5::Open> {
-    h5::open(path).ok().filter(|file| h5::get_text(file, name::CREATOR).is_ok_and(|name| name == PROGRAM))
+/// What keeps a file from being opened as a final: that it is none, but for files that can't be read, or whose checksums are
+/// there and say that it is damaged.
+fn not_own(path: &Path, why: h5::Error) -> Error {
+    match why {
+        why @ (h5::Error::Io(_) | h5::Error::Damaged(_)) => Error::hdf5(path)(why),
+        _ => Error::Foreign { path: path.to_path_buf() },
+    }
 }
 
-fn read(path: &Path, file: h5::Open) -> Result<Final, String> {
-    let text = |why: hdf5::Error| why.to_string();
-    let process = default_process(&file).map_err(text)?;
-    let integrated = process.group(name::INTEGRATED).map_err(text)?;
-    let (coverage, configuration) =
-        (process.group(name::COVERAGE).map_err(text)?, process.group(name::CONFIGURATION).map_err(text)?);
-    let recipe_text = h5::read_text(&configuration, name::DATA).map_err(text)?;
-    let task_line = h5::read_text(&coverage, name::TASK).map_err(text)?;
-    let Ok(Record::Task(task)) = Record::parse(&task_line) else { return Err("no task".to_owned()) };
+/// Why a file that azpipe wrote can't be used.
+enum Unusable {
+    Hdf5(h5::Error),
+    /// What it holds does not fit together.
+    Content(String),
+}
+
+impl From<h5::Error> for Unusable {
+    fn from(why: h5::Error) -> Self {
+        Self::Hdf5(why)
+    }
+}
+
+impl From<String> for Unusable {
+    fn from(why: String) -> Self {
+        Self::Content(why)
+    }
+}
+
+impl From<&str> for Unusable {
+    fn from(why: &str) -> Self {
+        Self::Content(why.to_owned())
+    }
+}
+
+fn read(path: &Path, file: &h5::File) -> Result<Final, Unusable> {
+    let process = default_process(file)?;
+    let integrated = process.group(name::INTEGRATED)?;
+    let (coverage, configuration) = (process.group(name::COVERAGE)?, process.group(name::CONFIGURATION)?);
+    let recipe_text = configuration.text(name::DATA)?;
+    let task_line = coverage.text(name::TASK)?;
+    let Ok(Record::Task(task)) = Record::parse(&task_line) else { return Err("no task".into()) };
     let recipe: Recipe = toml::from_str(&recipe_text).map_err(|why| format!("recipe: {why}"))?;
-    let numbers: Vec<u8> = h5::read_list(&integrated, name::FRAME_STATUS).map_err(text)?;
+    let numbers: Vec<u8> = integrated.list(name::FRAME_STATUS)?;
     let status: Option<Vec<Status>> = numbers.into_iter().map(Status::from_number).collect();
-    let parts_text = h5::read_text(&coverage, name::PARTS).map_err(text)?;
-    let list = |name| h5::read_list::<u64>(&coverage, name).map_err(text);
+    let parts_text = coverage.text(name::PARTS)?;
+    let list = |name| coverage.list::<u64>(name);
     let frames = task.acquisition.frames as usize;
-    let monitor = match integrated.link_exists(name::MONITOR) {
-        true => h5::read_list(&integrated, name::MONITOR).map_err(text)?,
+    let status = status.ok_or("unknown status")?;
+    // Before as many values are made up as there are said to be frames.
+    if status.len() != frames {
+        return Err(format!("{} values of frame_status: expected {frames}", status.len()).into());
+    }
+    let monitor = match integrated.has(name::MONITOR)? {
+        true => integrated.list(name::MONITOR)?,
         false => vec![crate::finish::NAN64; frames],
     };
-    let shared = read_shared(&integrated).map_err(text)?;
+    let shared = read_shared(&integrated)?;
+    let has_sums = integrated.has(name::SIGNAL)?;
+    let has_checksums = file.has_checksums();
+    if coverage.has_attribute(name::CHECKSUMS)? && !has_checksums {
+        return Err("its checksums are missing: it was cut short, or changed by another program".into());
+    }
+    check_shapes(&integrated, frames, &shared)?;
     let this = Final {
         path: path.to_path_buf(),
-        layout: Layout::from_name(&h5::get_text(&coverage, name::LAYOUT).map_err(text)?).ok_or("unknown layout")?,
-        averaged: Averaged::read(&process, &coverage, &shared).map_err(text)?,
+        layout: Layout::from_name(&coverage.text_attribute(name::LAYOUT)?).ok_or("unknown layout")?,
+        averaged: Averaged::read(&process, &coverage, &shared)?,
         shared: Arc::new(shared),
-        status: status.ok_or("unknown status")?,
+        status,
         stored_digest: list(name::STORED_DIGEST)?,
-        reference: h5::get_number(&coverage, name::REFERENCE).map_err(text)?,
-        data_digest: h5::get_text(&coverage, name::DATA_DIGEST).map_err(text)?,
+        reference: coverage.number_attribute(name::REFERENCE)?,
+        data_digest: coverage.text_attribute(name::DATA_DIGEST)?,
         parts: parts_text.lines().map(str::to_owned).collect(),
-        has_sums: integrated.link_exists(name::SIGNAL),
+        has_sums,
+        has_checksums,
         intact: vec![false; frames],
         row_digest: list(name::ROW_DIGEST)?,
         monitor,
@@ -149,44 +248,61 @@ fn read(path: &Path, file: h5::Open) -> Result<Final, String> {
         recipe,
         integrated,
         process,
-        _file: file,
     };
     if [this.status.len(), this.monitor.len(), this.stored_digest.len(), this.row_digest.len()] != [frames; 4] {
-        return Err(format!("expected {frames} values of frame_status, monitor, stored_digest and row_digest"));
+        return Err(format!("expected {frames} values of frame_status, monitor, stored_digest and row_digest").into());
     }
     let found = digest::of_coverage(
         &[&task_line, &recipe_text, &parts_text],
         &this.monitor,
         &[&this.stored_digest, &this.row_digest],
     );
-    if found != h5::get_text(&coverage, name::COVERAGE_DIGEST).map_err(text)? {
-        return Err("its coverage is not as it was written".to_owned());
+    if found != coverage.text_attribute(name::COVERAGE_DIGEST)? {
+        return Err("its coverage is not as it was written".into());
     }
     if digest::of_data(&this.shared, &this.row_digest) != this.data_digest {
-        return Err("its axes or weights are not as they were written".to_owned());
+        return Err("its axes or weights are not as they were written".into());
     }
     Ok(this)
 }
 
 /// The NXprocess that the chain of defaults leads to.
-pub(super) fn default_process(file: &Group) -> hdf5::Result<Group> {
-    let entry = file.group(&h5::get_text(file, "default")?)?;
-    let default = h5::get_text(&entry, "default")?;
+pub(super) fn default_process(file: &Group) -> h5::Result<Group> {
+    let entry = file.group(&file.text_attribute("default")?)?;
+    let default = entry.text_attribute("default")?;
     entry.group(default.split('/').next().unwrap_or_default())
 }
 
-fn read_shared(integrated: &Group) -> hdf5::Result<Shared> {
-    let names: Vec<String> = h5::get_texts(integrated, "axes")?;
-    let axis = |name: &String| -> hdf5::Result<Axis> {
+fn read_shared(integrated: &Group) -> h5::Result<Shared> {
+    let names: Vec<String> = integrated.texts_attribute("axes")?;
+    let axis = |name: &String| -> h5::Result<Axis> {
         let dataset = integrated.dataset(name)?;
-        Ok(Axis { name: name.clone(), units: h5::get_text(&dataset, "units")?, centers: dataset.read_raw()? })
+        Ok(Axis { name: name.clone(), units: dataset.text_attribute("units")?, centers: dataset.values()? })
     };
     let radial = axis(names.last().ok_or("no axes")?)?;
     let chi = names.get(1).filter(|_| names.len() > 2).map(axis).transpose()?;
     let weights = Weights {
-        norm: integrated.dataset(name::NORM)?.read_raw()?,
-        norm_sq: integrated.dataset(name::NORM_SQ)?.read_raw()?,
-        count: integrated.dataset(name::COUNT)?.read_raw()?,
+        norm: integrated.list(name::NORM)?,
+        norm_sq: integrated.list(name::NORM_SQ)?,
+        count: integrated.list(name::COUNT)?,
     };
     Ok(Shared { axes: Axes { radial, chi }, weights })
+}
+
+/// Checks that datasets have a value for each frame and bin.
+fn check_shapes(integrated: &Group, frames: usize, shared: &Shared) -> Result<(), Unusable> {
+    let (bins, weights) = (shared.axes.bins(), &shared.weights);
+    let lengths = [weights.norm.len(), weights.norm_sq.len(), weights.count.len()];
+    if bins == 0 || lengths != [bins; 3] {
+        return Err(format!("{lengths:?} values of norm, norm_sq, count: expected {bins} each, one a bin").into());
+    }
+    let expected = [vec![frames], shared.axes.shape()].concat();
+    for name in [name::INTENSITY, name::ERRORS, name::SIGNAL, name::VARIANCE] {
+        if let Some(dataset) = integrated.dataset_if_there(name)?
+            && dataset.shape() != expected
+        {
+            return Err(format!("{name} of shape {:?}: expected {expected:?}", dataset.shape()).into());
+        }
+    }
+    Ok(())
 }

@@ -1,12 +1,11 @@
 //! The rows of a final.
 
-use hdf5::Dataset;
-
 use super::tree::name;
 use super::{Error, Final};
 use crate::Row;
 use crate::exceptions::Exceptions;
 use crate::finish::Pattern;
+use crate::h5::{self, Dataset};
 use crate::stored::Patterns;
 use crate::table::read_rows;
 
@@ -16,8 +15,8 @@ impl Final {
     /// # Errors
     /// The file can't be read.
     pub fn rows(&self) -> Result<Rows<'_>, Error> {
-        let begin = || -> hdf5::Result<Rows<'_>> {
-            let optional = |name| self.integrated.link_exists(name).then(|| self.integrated.dataset(name)).transpose();
+        let begin = || -> h5::Result<Rows<'_>> {
+            let optional = |name| self.integrated.dataset_if_there(name);
             Ok(Rows {
                 of: self,
                 patterns: Patterns::new(self.integrated.dataset(name::INTENSITY)?, optional(name::ERRORS)?),
@@ -43,21 +42,27 @@ impl Rows<'_> {
     /// Intensity and errors of a frame.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// The file can't be read; they are not as they were written.
     pub fn pattern(&mut self, frame: usize) -> Result<Pattern, Error> {
-        let hdf5 = Error::hdf5(&self.of.path);
-        let (intensity, errors) = self.stored(frame).map_err(hdf5)?;
+        let of = self.of;
+        let (intensity, errors) = self.stored(frame).map_err(Error::hdf5(&of.path))?;
+        if !of.is_as_written(frame, intensity, errors) {
+            return Err(Error::content(
+                &of.path,
+                format!("damaged: the pattern of frame {frame} is not as it was written"),
+            ));
+        }
         Ok((intensity.to_vec(), errors.map(<[f32]>::to_vec)))
     }
 
-    pub(super) fn stored(&mut self, frame: usize) -> hdf5::Result<(&[f32], Option<&[f32]>)> {
+    pub(super) fn stored(&mut self, frame: usize) -> h5::Result<(&[f32], Option<&[f32]>)> {
         self.patterns.row(frame)
     }
 
     /// The sums of a frame, where they are kept.
     pub(super) fn sums(&mut self, frame: usize) -> Result<Option<Row>, Error> {
         let Some(signal) = &self.signal else { return Ok(None) };
-        let mut row = || -> hdf5::Result<Row> {
+        let mut row = || -> h5::Result<Row> {
             let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, frame..frame + 1)).transpose()?;
             let signal: Vec<f64> = read_rows(signal, frame..frame + 1)?;
             let exceptions = self.exceptions.as_mut();

@@ -2,12 +2,12 @@
 
 use std::time::SystemTime;
 
-use hdf5::{Dataset, Group, Result};
 use recipe::Recipe;
 
 use super::write::Content;
 use super::{Target, clock, copies, links};
-use crate::{Axis, Shared, Status, h5};
+use crate::h5::{self, Dataset, Group, Result};
+use crate::{Axis, Shared, Status};
 
 /// The names of groups, datasets and attributes.
 pub(super) mod name {
@@ -40,6 +40,7 @@ pub(super) mod name {
     pub const METHOD: &str = "method";
     pub const FRAMES: &str = "frames";
     pub const AVERAGED_DIGEST: &str = "averaged_digest";
+    pub const CHECKSUMS: &str = "checksums";
 }
 
 /// The groups of a new final that the patterns go into.
@@ -56,19 +57,19 @@ impl Tree {
         let scan = &target.task().acquisition;
         let (entry_name, process_name) = (entry_name(&scan.entry), format!("{}_integrate", plain(&scan.detector)));
         class(root, "NXroot")?;
-        h5::set_text(root, name::CREATOR, PROGRAM)?;
-        h5::set_text(root, "creator_version", env!("CARGO_PKG_VERSION"))?;
-        h5::set_text(root, "default", &entry_name)?;
+        root.set_text(name::CREATOR, PROGRAM)?;
+        root.set_text("creator_version", env!("CARGO_PKG_VERSION"))?;
+        root.set_text("default", &entry_name)?;
         let entry = group(root, &entry_name, "NXentry")?;
-        h5::set_text(&entry, "default", &format!("{process_name}/{}", name::INTEGRATED))?;
+        entry.set_text("default", &format!("{process_name}/{}", name::INTEGRATED))?;
         for (name, text) in [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)] {
-            text.as_ref().map_or(Ok(()), |text| h5::write_text(&entry, name, text).map(drop))?;
+            text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
         }
         let process = group(&entry, &process_name, "NXprocess")?;
-        h5::set_text(&process, "default", name::INTEGRATED)?;
-        h5::write_text(&process, "program", PROGRAM)?;
-        h5::write_text(&process, "version", env!("CARGO_PKG_VERSION"))?;
-        h5::write_text(&process, "date", &clock::iso8601(SystemTime::now()))?;
+        process.set_text("default", name::INTEGRATED)?;
+        process.write_text("program", PROGRAM)?;
+        process.write_text("version", env!("CARGO_PKG_VERSION"))?;
+        process.write_text("date", &clock::iso8601(SystemTime::now()))?;
         write_configuration(&process, target, recipe)?;
         let integrated = group(&process, name::INTEGRATED, "NXdata")?;
         let title = format!("{} {}", scan.detector, scan.title.as_deref().unwrap_or_default());
@@ -79,12 +80,12 @@ impl Tree {
             (name::NORM_SQ, &shared.weights.norm_sq, "sum of squared normalization"),
             (name::COUNT, &shared.weights.count, "sum of pixel shares"),
         ] {
-            let dataset = array(&integrated, name, values, &shared.axes.shape())?;
-            h5::set_text(&dataset, "long_name", meaning)?;
+            let dataset = integrated.write_array(name, values, &shared.axes.shape())?;
+            dataset.set_text("long_name", meaning)?;
         }
         let coverage = group(&process, name::COVERAGE, "NXcollection")?;
-        copies::write(&process, target, content.existing)?;
-        links::write(&entry, target, &format!("{}_integrated", plain(&scan.detector)), &integrated)?;
+        copies::write(&process, content)?;
+        links::write(&entry, content, &format!("{}_integrated", plain(&scan.detector)), &integrated)?;
         Ok(Self { process, integrated, coverage })
     }
 
@@ -101,17 +102,17 @@ impl Tree {
     /// Writes what became of each frame, and what the numbers mean.
     pub fn write_status(&self, status: &[Status]) -> Result<()> {
         let numbers: Vec<u8> = status.iter().map(|status| *status as u8).collect();
-        let dataset = h5::write_list(&self.integrated, name::FRAME_STATUS, &numbers)?;
+        let dataset = self.integrated.write_list(name::FRAME_STATUS, &numbers)?;
         let (values, meanings) = (Status::ALL.map(|status| status as u8), Status::ALL.map(Status::name).join(" "));
-        dataset.new_attr_builder().with_data(&values).create("flag_values")?;
-        h5::set_text(&dataset, "flag_meanings", &meanings)
+        dataset.set_numbers("flag_values", &values)?;
+        dataset.set_text("flag_meanings", &meanings)
     }
 
     /// Writes the frames' monitors.
     pub fn write_monitor(&self, counter: &str, monitor: &[f64], reference: f64) -> Result<()> {
-        let dataset = h5::write_list(&self.integrated, name::MONITOR, monitor)?;
-        h5::set_text(&dataset, "long_name", counter)?;
-        h5::set_number(&dataset, name::REFERENCE, reference)
+        let dataset = self.integrated.write_list(name::MONITOR, monitor)?;
+        dataset.set_text("long_name", counter)?;
+        dataset.set_number(name::REFERENCE, reference)
     }
 }
 
@@ -139,20 +140,19 @@ pub(crate) fn group(parent: &Group, name: &str, nexus_class: &str) -> Result<Gro
 }
 
 fn class(group: &Group, nexus_class: &str) -> Result<()> {
-    h5::set_text(group, "NX_class", nexus_class)
+    group.set_text("NX_class", nexus_class)
 }
 
 fn write_configuration(process: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
     let note = group(process, name::CONFIGURATION, "NXnote")?;
-    h5::write_text(&note, "type", "application/toml")?;
-    h5::write_text(&note, name::DATA, &recipe.to_toml())?;
-    h5::write_text(&note, "description", "the recipe, with the digests of all files that it names")?;
-    h5::write_text(&note, "poni", &recipe.poni)?;
-    h5::write_text(&note, "recipe_digest", &target.task().recipe_digest)?;
-    h5::write_text(&note, "scan", &target.task().scan)?;
-    let (major, minor, patch) = hdf5::library_version();
-    let versions = format!("azpipe {}\nhdf5 {major}.{minor}.{patch}\n", env!("CARGO_PKG_VERSION"));
-    h5::write_text(&note, "versions", &versions)?;
+    note.write_text("type", "application/toml")?;
+    note.write_text(name::DATA, &recipe.to_toml())?;
+    note.write_text("description", "the recipe, with the digests of all files that it names")?;
+    note.write_text("poni", &recipe.poni)?;
+    note.write_text("recipe_digest", &target.task().recipe_digest)?;
+    note.write_text("scan", &target.task().scan)?;
+    let versions = format!("azpipe {}\nhdf5 {}\n", env!("CARGO_PKG_VERSION"), h5::library_version());
+    note.write_text("versions", &versions)?;
     Ok(())
 }
 
@@ -168,37 +168,27 @@ pub(super) struct Points<'a> {
 pub(super) fn write_axes(group: &Group, shared: &Shared, title: &str, points: Option<Points>) -> Result<()> {
     let mut names: Vec<&str> = points.iter().map(|_| name::POINTS).collect();
     names.extend(shared.axes.iter().map(|axis| axis.name.as_str()));
-    h5::set_text(group, "signal", name::INTENSITY)?;
-    h5::set_texts(group, "axes", &names)?;
+    group.set_text("signal", name::INTENSITY)?;
+    group.set_texts("axes", &names)?;
     for (index, name) in (0u32..).zip(&names) {
-        h5::set_number(group, &format!("{name}_indices"), index)?;
+        group.set_number(&format!("{name}_indices"), index)?;
     }
     if let Some(points) = points {
-        let dataset = h5::write_list(group, name::POINTS, points.numbers)?;
-        h5::set_text(&dataset, "long_name", points.label)?;
+        let dataset = group.write_list(name::POINTS, points.numbers)?;
+        dataset.set_text("long_name", points.label)?;
     }
     shared.axes.iter().try_for_each(|axis| write_axis(group, axis))?;
-    h5::write_text(group, "title", title).map(drop)
+    group.write_text("title", title).map(drop)
 }
 
 fn write_axis(group: &Group, axis: &Axis) -> Result<()> {
-    let dataset = h5::write_list(group, &axis.name, &axis.centers)?;
-    h5::set_text(&dataset, "units", &axis.units)?;
-    h5::set_text(&dataset, "long_name", &axis.label())
+    let dataset = group.write_list(&axis.name, &axis.centers)?;
+    dataset.set_text("units", &axis.units)?;
+    dataset.set_text("long_name", &axis.label())
 }
 
 /// Says whether the last dimensions are a curve or an image.
 pub(super) fn interpret(dataset: &Dataset, shared: &Shared) -> Result<()> {
     let interpretation = if shared.axes.chi.is_some() { "image" } else { "spectrum" };
-    h5::set_text(dataset, "interpretation", interpretation)
-}
-
-fn array(group: &Group, name: &str, values: &[f64], shape: &[usize]) -> Result<Dataset> {
-    let values = ndarray::ArrayViewD::from_shape(shape, values)?;
-    group.new_dataset_builder().with_data(values).obj_track_times(false).create(name)
-}
-
-/// Whether `root` is an HDF5 file that has an object at this path, through whatever links.
-pub(super) fn has_object(root: &Group, path: &str) -> bool {
-    root.link_exists(path) && root.loc_info_by_name(path).is_ok()
+    dataset.set_text("interpretation", interpretation)
 }

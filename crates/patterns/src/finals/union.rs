@@ -10,27 +10,28 @@
 //! here a member's own pattern and the merged one have the same scale. Where solid angles are not corrected for, Ω is 1.
 //! A frame that one member lacks is missing: a pattern of the others would be another quantity.
 
+use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use geometry::{Detector, Poni, View};
-use hdf5::Group;
 use manners::owned;
 use recipe::Recipe;
 use records::{Acquisition, Digest, ScanState, Task};
 
-use super::build::{Attempt, store};
+use super::build::{Attempt, open_verified, store};
 use super::merge::{Frames, Merge, Merged};
 use super::read::default_process;
 use super::supply::{Origin, Supply};
 use super::tree::{group, plain};
 use super::write::Content;
-use super::{Built, Error, Final, Layout, Options, Target, Want, Watch, register};
+use super::{Built, Error, Layout, Options, Target, Want, Watch, register};
 use crate::coverage::directory;
 use crate::finish::NAN64;
+use crate::h5::{self, Group};
 use crate::variance::Counted;
-use crate::{Axes, Finish, Row, Shared, Status, Weights, h5};
+use crate::{Axes, Finish, Row, Shared, Status, Weights};
 
 /// Whose patterns are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +80,10 @@ pub fn unite(
     let mut built = Built::of(&target, &union.supply);
     let digests: String = members.iter().flat_map(|member| [member.digest(), "\n"]).collect();
     built.layout = Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(Layout::Copy));
-    match Final::open(&target.path()) {
-        Ok(mut there) if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests => {
-            there.verify(0..there.status.len())?;
-            if there.is_intact() && there.has_all_of(options) {
+    let mut sets_aside = false;
+    match open_verified(&target.path(), options.keep_sums) {
+        Ok(there) if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests => {
+            if there.is_intact() && there.has_all_of(options)? {
                 (built.found, built.layout) = (true, Some(there.layout));
                 built.data_digest = there.data_digest;
                 return Ok((target, built));
@@ -93,16 +94,21 @@ pub fn unite(
             let why = "another final: expected a union of these members, or another name to merge into";
             return Err(Error::content(&target.path(), why));
         }
+        // Of the same members as they were before: it is made anew.
+        Ok(_) => (),
         Err(Error::Io { why, .. }) if why.kind() == ErrorKind::NotFound => (),
         Err(error @ (Error::Io { .. } | Error::Foreign { .. })) => return Err(error),
-        // Of the same members as they were before, or damaged: it is made anew.
-        Ok(_) | Err(_) => (),
+        Err(error) => {
+            sets_aside = true;
+            built.warnings.push(error.to_string());
+        }
     }
     if options.want == Want::Complete && !built.is_settled() {
         return Ok((target, Built { layout: None, ..built }));
     }
     members.iter().try_for_each(Member::check_sums)?;
     let Union { recipe, finish, shared, supply, .. } = &union;
+    let warnings = RefCell::default();
     let content = Content {
         target: &target,
         recipe,
@@ -115,9 +121,12 @@ pub fn unite(
         layout: built.layout.unwrap_or_default(),
         keep_sums: options.keep_sums,
         average: options.average,
+        warnings: &warnings,
+        sets_aside,
     };
     let note = |file: &Group| write_members(file, &members, &solid_angles).map_err(Error::hdf5(&target.path()));
     built.data_digest = store(&content, &mut union.frames()?, watch, note)?;
+    built.warnings.append(&mut warnings.borrow_mut());
     Ok((target, built))
 }
 
@@ -132,10 +141,7 @@ struct Member<'a> {
 
 impl<'a> Member<'a> {
     fn new(target: Target, options: &'a Options, watch: &'a dyn Watch) -> Result<Self, Error> {
-        let mut attempt = Attempt::new(target, options, watch)?;
-        if let Some(existing) = &mut attempt.existing {
-            existing.verify(0..existing.status.len())?;
-        }
+        let attempt = Attempt::new(target, options, true, watch)?;
         let nothing = || Error::content(&attempt.target.path(), "nothing is integrated yet");
         let (recipe, shared) = attempt.bins()?.ok_or_else(nothing)?;
         let finish = Finish::of(&recipe);
@@ -404,19 +410,19 @@ fn add<'a>(lists: impl Iterator<Item = (&'a [f64], f64)>) -> Vec<f64> {
 }
 
 /// Writes whose patterns they are: `members/01_<detector>`, each with its recipe and PONI text.
-fn write_members(file: &Group, members: &[Member], solid_angles: &[f64]) -> hdf5::Result<()> {
+fn write_members(file: &Group, members: &[Member], solid_angles: &[f64]) -> h5::Result<()> {
     let all = group(&default_process(file)?, "members", "NXcollection")?;
     for (index, (member, solid_angle)) in members.iter().zip(solid_angles).enumerate() {
         let (task, scan) = (member.attempt.target.task(), member.scan());
         let note = group(&all, &format!("{:02}_{}", index + 1, plain(&scan.detector)), "NXnote")?;
-        h5::write_text(&note, "type", "application/toml")?;
-        h5::write_text(&note, "data", &member.recipe.to_toml())?;
-        h5::write_text(&note, "poni", &member.recipe.poni)?;
-        h5::write_text(&note, "final", &task.final_file.to_string_lossy())?;
-        h5::write_text(&note, "entry", &scan.entry)?;
-        h5::write_text(&note, "data_digest", member.digest())?;
-        let dataset = h5::write_list(&note, "solid_angle", &[*solid_angle])?;
-        h5::set_text(&dataset, "units", "sr")?;
+        note.write_text("type", "application/toml")?;
+        note.write_text("data", &member.recipe.to_toml())?;
+        note.write_text("poni", &member.recipe.poni)?;
+        note.write_text("final", &task.final_file.to_string_lossy())?;
+        note.write_text("entry", &scan.entry)?;
+        note.write_text("data_digest", member.digest())?;
+        let dataset = note.write_list("solid_angle", &[*solid_angle])?;
+        dataset.set_text("units", "sr")?;
     }
     Ok(())
 }

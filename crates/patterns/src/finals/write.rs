@@ -1,6 +1,8 @@
 //! Writes a final: the tree, then frame after frame, then what answers for coverage.
 
-use hdf5::Group;
+use std::cell::RefCell;
+use std::io::ErrorKind;
+
 use recipe::Recipe;
 use records::{Acquisition, Record, Spans, Task};
 
@@ -12,9 +14,10 @@ use super::tree::{Tree, name};
 use super::{Average, Final, Layout, Target, Watch, digest, integrator, mapped};
 use crate::exceptions::ExceptionsWriter;
 use crate::finish::{NAN32, NAN64, canonical};
+use crate::h5::{self, Group};
 use crate::part::{Part, row_dataset};
 use crate::table::Table;
-use crate::{Finish, Shared, h5};
+use crate::{Finish, Shared};
 
 /// Frames between two looks at whoever watches.
 const FRAMES_AT_ONCE: usize = 64;
@@ -34,12 +37,40 @@ pub(super) struct Content<'a> {
     pub layout: Layout,
     pub keep_sums: bool,
     pub average: Option<Average>,
+    /// What could not be had for it, each worth a warning.
+    pub warnings: &'a RefCell<Vec<String>>,
+    /// Whether a damaged file lies in its place, which is kept under another name.
+    pub sets_aside: bool,
 }
 
 impl Content<'_> {
     /// Whether the final is to have the frames' sums.
     pub fn has_sums(&self) -> bool {
         self.layout == Layout::Virtual || self.keep_sums
+    }
+
+    /// Opens the raw file of the scan; `None` where it is not there. One that can't be read gives a warning: it may well be
+    /// there for whoever reads the final.
+    pub fn raw_file(&self) -> Option<h5::File> {
+        let path = &self.target.task().acquisition.file;
+        match h5::File::open(path) {
+            Ok(raw) => Some(raw),
+            Err(h5::Error::Io(why)) if why.kind() == ErrorKind::NotFound => None,
+            Err(why) => {
+                self.warn_of_raw_file(&why);
+                None
+            }
+        }
+    }
+
+    /// Warns that something is not in the final because the raw file can't be read.
+    pub fn warn_of_raw_file(&self, why: &h5::Error) {
+        let path = self.target.task().acquisition.file.display();
+        let warning = format!("{path}: {why}: its counters and positions are not copied");
+        let mut warnings = self.warnings.borrow_mut();
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
     }
 }
 
@@ -88,7 +119,7 @@ struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    fn create(tree: &Tree, content: &'a Content) -> hdf5::Result<Self> {
+    fn create(tree: &Tree, content: &'a Content) -> h5::Result<Self> {
         let (group, shape) = (&tree.integrated, content.shared.axes.shape());
         let (finish, rows) = (&content.finish, content.supply.status.len());
         let is_virtual = content.layout == Layout::Virtual;
@@ -123,7 +154,7 @@ impl<'a> Body<'a> {
         })
     }
 
-    fn push(&mut self, frame: u64, merged: &Merged) -> hdf5::Result<()> {
+    fn push(&mut self, frame: u64, merged: &Merged) -> h5::Result<()> {
         let bins = self.content.shared.axes.bins();
         let nothing = vec![NAN32; bins];
         let (intensity, errors) = match &merged.pattern {
@@ -146,7 +177,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn finish(self, tree: &Tree) -> hdf5::Result<String> {
+    fn finish(self, tree: &Tree) -> h5::Result<String> {
         let Self { content, intensity, errors, signal, variance, exceptions, averager, row_digests } = self;
         let shared = content.shared;
         intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
@@ -162,7 +193,7 @@ impl<'a> Body<'a> {
     }
 }
 
-fn push_sums(table: &mut Option<Table<f64>>, sums: Option<&Vec<f64>>, bins: usize) -> hdf5::Result<()> {
+fn push_sums(table: &mut Option<Table<f64>>, sums: Option<&Vec<f64>>, bins: usize) -> h5::Result<()> {
     match (table, sums) {
         (Some(table), Some(sums)) => table.push(sums.iter().copied().map(canonical)),
         (Some(table), None) => table.push(std::iter::repeat_n(NAN64, bins)),
@@ -172,7 +203,7 @@ fn push_sums(table: &mut Option<Table<f64>>, sums: Option<&Vec<f64>>, bins: usiz
 
 /// Writes what a rerun asks for: the scan with the stamps of its sources, the parts that have gone in,
 /// and the digests by which it sees that all is as it was written.
-fn write_coverage(group: &Group, content: &Content, row_digests: &[u64]) -> hdf5::Result<String> {
+fn write_coverage(group: &Group, content: &Content, row_digests: &[u64]) -> h5::Result<String> {
     let supply = content.supply;
     let task = Record::from(whole_scan(content.target, supply)).to_line();
     let data_digest = digest::of_data(content.shared, row_digests);
@@ -182,14 +213,15 @@ fn write_coverage(group: &Group, content: &Content, row_digests: &[u64]) -> hdf5
         false => supply.monitor.clone(),
     };
     let coverage_digest = digest::of_coverage(&texts, &monitor, &[&supply.stored_digest, row_digests]);
-    h5::write_text(group, name::TASK, &task)?;
-    h5::write_text(group, name::PARTS, content.part_digests)?;
-    h5::write_list(group, name::ROW_DIGEST, row_digests)?;
-    h5::write_list(group, name::STORED_DIGEST, &supply.stored_digest)?;
-    h5::set_number(group, name::REFERENCE, supply.reference)?;
-    h5::set_text(group, name::LAYOUT, content.layout.name())?;
-    h5::set_text(group, name::DATA_DIGEST, &data_digest)?;
-    h5::set_text(group, name::COVERAGE_DIGEST, &coverage_digest)?;
+    group.write_text(name::TASK, &task)?;
+    group.write_text(name::PARTS, content.part_digests)?;
+    group.write_list(name::ROW_DIGEST, row_digests)?;
+    group.write_list(name::STORED_DIGEST, &supply.stored_digest)?;
+    group.set_number(name::REFERENCE, supply.reference)?;
+    group.set_text(name::LAYOUT, content.layout.name())?;
+    group.set_text(name::DATA_DIGEST, &data_digest)?;
+    group.set_text(name::COVERAGE_DIGEST, &coverage_digest)?;
+    group.set_text(name::CHECKSUMS, "of all bytes, behind the end of the file")?;
     Ok(data_digest)
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::h5;
+
 /// Why a part can't be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -14,13 +16,13 @@ pub enum Error {
         /// What it said.
         why: io::Error,
     },
-    /// The HDF5 library refused.
+    /// The HDF5 library refused, or found other bytes than were written.
     #[error("{}: {why}", path.display())]
     Hdf5 {
         /// The part.
         path: PathBuf,
         /// What it said.
-        why: hdf5::Error,
+        why: h5::Error,
     },
     /// The first bytes are not a part's.
     #[error("{}: {why}", path.display())]
@@ -68,9 +70,12 @@ impl Error {
         move |why| Self::Io { path: path.clone(), why }
     }
 
-    pub(super) fn hdf5(path: &Path) -> impl Fn(hdf5::Error) -> Self + use<> {
+    pub(super) fn hdf5(path: &Path) -> impl Fn(h5::Error) -> Self + use<> {
         let path = path.to_path_buf();
-        move |why| Self::Hdf5 { path: path.clone(), why }
+        move |why| match why {
+            h5::Error::Io(why) => Self::Io { path: path.clone(), why },
+            why => Self::Hdf5 { path: path.clone(), why },
+        }
     }
 
     pub(crate) fn content(path: &Path, why: impl Into<String>) -> Self {

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hdf5::Group;
 use recipe::Recipe;
 use records::Record;
 
 use super::{Error, Head, PartHead, block, name, row_dataset};
+use crate::h5::{self, Group};
 use crate::stamp::Stamps;
-use crate::{Axes, Axis, Shared, Status, Weights, h5};
+use crate::{Axes, Axis, Shared, Status, Weights};
 
 /// A part whose bytes are as they were written.
 pub struct Part {
@@ -80,19 +80,20 @@ pub(crate) fn open(path: &Path) -> Result<(Head, Unread), Error> {
 pub fn read(path: &Path) -> Result<Part, Error> {
     let (head, mut bytes) = open(path)?;
     bytes.verify()?;
-    let file = h5::open(path).map_err(Error::hdf5(path))?;
+    // The same file, whatever has taken its name since.
+    let file = h5::File::read(path, bytes.file).map_err(Error::hdf5(path))?;
     let part = Part {
         path: path.to_path_buf(),
         digest: head.xxh3.clone(),
-        head: read_head(&file).map_err(|why| Error::content(path, why))?,
+        head: read_head(path, &file)?,
         shared: Arc::new(read_shared(&file).map_err(Error::hdf5(path))?),
-        frames: h5::read_list(&file, name::FRAMES).map_err(Error::hdf5(path))?,
-        status: read_status(&file).map_err(|why| Error::content(path, why))?,
-        stored_digest: h5::read_list(&file, name::STORED_DIGEST).map_err(Error::hdf5(path))?,
-        monitor: h5::read_list(&file, name::MONITOR).map_err(Error::hdf5(path))?,
-        has_variance: file.link_exists(row_dataset::VARIANCE),
+        frames: file.list(name::FRAMES).map_err(Error::hdf5(path))?,
+        status: read_status(path, &file)?,
+        stored_digest: file.list(name::STORED_DIGEST).map_err(Error::hdf5(path))?,
+        monitor: file.list(name::MONITOR).map_err(Error::hdf5(path))?,
+        has_variance: file.has(row_dataset::VARIANCE).map_err(Error::hdf5(path))?,
     };
-    part.check(&head, &file).map_err(|why| Error::content(path, why))?;
+    part.check(&head, &file)?;
     Ok(part)
 }
 
@@ -102,64 +103,64 @@ impl Part {
         self.has_variance
     }
 
-    fn check(&self, head: &Head, file: &Group) -> Result<(), String> {
+    fn check(&self, head: &Head, file: &Group) -> Result<(), Error> {
+        let wrong = |why: String| Err(Error::content(&self.path, why));
         let frames = self.frames.len();
         let lengths = [self.status.len(), self.stored_digest.len(), self.monitor.len()];
         if lengths != [frames; 3] {
-            return Err(format!("{lengths:?} values of status, stored_digest, monitor: expected {frames} each"));
+            return wrong(format!("{lengths:?} values of status, stored_digest, monitor: expected {frames} each"));
         }
         if self.frames.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err("frames that do not rise".to_owned());
+            return wrong("frames that do not rise".to_owned());
         }
         let (task, bins) = (&self.head.task, self.shared.axes.bins());
         let sources = || Stamps::of(&task.acquisition.sources).digest(&self.frames);
         let (digest, sources) = (self.digest.clone(), head.sources.is_some().then(sources));
         if Head::new(&task.scan, &task.recipe_digest, &self.frames, digest, sources) != *head {
-            return Err("its first line and its content do not agree".to_owned());
+            return wrong("its first line and its content do not agree".to_owned());
         }
         let weights = &self.shared.weights;
         if [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3] {
-            return Err(format!("weights that do not fit its {bins} bins"));
+            return wrong(format!("weights that do not fit its {bins} bins"));
         }
         let expected = [vec![frames], self.shared.axes.shape()].concat();
         for name in [Some(row_dataset::SIGNAL), self.has_variance.then_some(row_dataset::VARIANCE)].iter().flatten() {
-            let shape = file.dataset(name).map_err(|why| why.to_string())?.shape();
+            let shape = file.dataset(name).map_err(Error::hdf5(&self.path))?.shape();
             if shape[..] != expected {
-                return Err(format!("{name} of shape {shape:?}: expected {expected:?}"));
+                return wrong(format!("{name} of shape {shape:?}: expected {expected:?}"));
             }
         }
         Ok(())
     }
 }
 
-fn read_head(group: &Group) -> Result<PartHead, String> {
-    let text = |name| h5::read_text(group, name).map_err(|why| why.to_string());
+fn read_head(path: &Path, group: &Group) -> Result<PartHead, Error> {
+    let text = |name| group.text(name).map_err(Error::hdf5(path));
     let Ok(Record::Task(task)) = Record::parse(&text(name::TASK)?) else {
-        return Err("its task is not a task record".to_owned());
+        return Err(Error::content(path, "its task is not a task record"));
     };
-    let recipe: Recipe = toml::from_str(&text(name::RECIPE)?).map_err(|why| format!("its recipe: {why}"))?;
+    let recipe: Recipe =
+        toml::from_str(&text(name::RECIPE)?).map_err(|why| Error::content(path, format!("its recipe: {why}")))?;
     Ok(PartHead { task: *task, recipe })
 }
 
-fn read_shared(group: &Group) -> hdf5::Result<Shared> {
-    let chi = group.link_exists(name::CHI).then(|| read_axis(group, name::CHI)).transpose()?;
+fn read_shared(group: &Group) -> h5::Result<Shared> {
+    let chi = if group.has(name::CHI)? { Some(read_axis(group, name::CHI)?) } else { None };
     let axes = Axes { radial: read_axis(group, name::RADIAL)?, chi };
-    let weights = Weights {
-        norm: h5::read_list(group, name::NORM)?,
-        norm_sq: h5::read_list(group, name::NORM_SQ)?,
-        count: h5::read_list(group, name::COUNT)?,
-    };
+    let weights =
+        Weights { norm: group.list(name::NORM)?, norm_sq: group.list(name::NORM_SQ)?, count: group.list(name::COUNT)? };
     Ok(Shared { axes, weights })
 }
 
-fn read_axis(group: &Group, name: &str) -> hdf5::Result<Axis> {
+fn read_axis(group: &Group, name: &str) -> h5::Result<Axis> {
     let dataset = group.dataset(name)?;
-    let (name, units) = (h5::get_text(&dataset, "name")?, h5::get_text(&dataset, "units")?);
-    Ok(Axis { name, units, centers: dataset.read_raw()? })
+    let (name, units) = (dataset.text_attribute("name")?, dataset.text_attribute("units")?);
+    Ok(Axis { name, units, centers: dataset.values()? })
 }
 
-fn read_status(group: &Group) -> Result<Vec<Status>, String> {
-    let numbers: Vec<u8> = h5::read_list(group, name::STATUS).map_err(|why| why.to_string())?;
-    let known = |number| Status::from_number(number).ok_or_else(|| format!("unknown status {number}"));
+fn read_status(path: &Path, group: &Group) -> Result<Vec<Status>, Error> {
+    let numbers: Vec<u8> = group.list(name::STATUS).map_err(Error::hdf5(path))?;
+    let unknown = |number| Error::content(path, format!("unknown status {number}"));
+    let known = |number| Status::from_number(number).ok_or_else(|| unknown(number));
     numbers.into_iter().map(known).collect()
 }

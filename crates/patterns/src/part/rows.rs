@@ -2,14 +2,13 @@
 
 use std::ops::Range;
 
-use hdf5::Dataset;
-
 use super::{Error, Part, peek, row_dataset};
+use crate::Row;
 use crate::exceptions::Exceptions;
 use crate::finish::Pattern;
+use crate::h5::{self, Dataset};
 use crate::stored::Patterns;
 use crate::table::{self, read_rows};
-use crate::{Row, h5};
 
 /// A part whose rows can be read.
 pub struct Rows<'a> {
@@ -24,7 +23,7 @@ pub struct Rows<'a> {
     signals: Vec<f64>,
     variances: Option<Vec<f64>>,
     /// Declared last: closed after its datasets.
-    _file: h5::Open,
+    _file: h5::File,
 }
 
 impl Part {
@@ -36,11 +35,11 @@ impl Part {
         if peek(&self.path)?.xxh3 != self.digest {
             return Err(Error::Replaced { path: self.path.clone() });
         }
-        let begin = || -> hdf5::Result<Rows<'_>> {
-            let file = h5::open(&self.path)?;
-            let optional = |name| file.link_exists(name).then(|| file.dataset(name)).transpose();
-            let errors = optional(row_dataset::ERRORS)?;
-            let patterns = optional(row_dataset::INTENSITY)?.map(|intensity| Patterns::new(intensity, errors));
+        let begin = || -> h5::Result<Rows<'_>> {
+            let file = h5::File::open(&self.path)?;
+            let errors = file.dataset_if_there(row_dataset::ERRORS)?;
+            let patterns =
+                file.dataset_if_there(row_dataset::INTENSITY)?.map(|intensity| Patterns::new(intensity, errors));
             Ok(Rows {
                 part: self,
                 signal: file.dataset(row_dataset::SIGNAL)?,
@@ -93,7 +92,7 @@ impl Rows<'_> {
         Ok(Some((intensity.to_vec(), errors.map(<[f32]>::to_vec))))
     }
 
-    fn read(&mut self, first: usize) -> hdf5::Result<()> {
+    fn read(&mut self, first: usize) -> h5::Result<()> {
         let end = first + table::rows_of_block::<f64>(&self.part.shared.axes.shape());
         let block = first..end.min(self.part.frames.len());
         self.block = 0..0;

@@ -1,12 +1,9 @@
 //! Writes a part: rows as they come, the checksum at the end, the file whole or not at all.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::{Seek as _, SeekFrom, Write as _};
 use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 
-use hdf5::Group;
 use manners::atomic::AtomicFile;
 use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
 use records::{RawPath, Record};
@@ -14,9 +11,10 @@ use records::{RawPath, Record};
 use super::{Error, Head, PartHead, block, name, row_dataset};
 use crate::exceptions::ExceptionsWriter;
 use crate::finish::{NAN32, NAN64, canonical};
+use crate::h5::{self, Group, NewFile};
 use crate::stamp::Stamps;
 use crate::table::Table;
-use crate::{Axis, Finish, Row, Shared, Status, Weights, h5};
+use crate::{Axis, Finish, Row, Shared, Status, Weights};
 
 /// What the first line of a part has.
 const MARK: &[u8] = b"\"azpipe\":\"part\"";
@@ -24,7 +22,7 @@ const MARK: &[u8] = b"\"azpipe\":\"part\"";
 /// A part being written. Dropped before [`finish`](Self::finish), it leaves nothing.
 pub struct PartWriter {
     target: PathBuf,
-    file: h5::Open,
+    file: NewFile,
     temporary: AtomicFile,
     scan: String,
     recipe: String,
@@ -78,7 +76,7 @@ impl PartWriter {
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
         let finish = Finish::of(&head.recipe);
         let hdf5 = Error::hdf5(&target);
-        let file = h5::create(temporary.path(), block::SIZE as u64).map_err(&hdf5)?;
+        let file = NewFile::create(&temporary, block::SIZE as u64).map_err(&hdf5)?;
         write_head(&file, head, shared).map_err(&hdf5)?;
         let range: Vec<u64> = head.task.range.sorted().iter().collect();
         let rows = Rows::create(&file, &finish, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
@@ -147,18 +145,12 @@ impl PartWriter {
         // Every object is closed before the file, whose bytes are then complete.
         let Self { target, file, temporary, scan, recipe, stamps, rows, per_frame, exceptions, .. } = self;
         drop((rows, exceptions));
-        file.close().map_err(&hdf5)?;
-        let seal = |path: &Path| {
-            let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-            file.seek(SeekFrom::Start(block::SIZE as u64))?;
-            let digest = block::digest(&mut file)?;
-            let sources = per_frame.are_settled().then(|| stamps.digest(&per_frame.frames));
-            let head = Head::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
-            let block = head.to_block().ok_or_else(|| std::io::Error::other("ids too long for a part's first line"))?;
-            write_at_start(&mut file, &block)?;
-            Ok(digest)
-        };
-        let digest = seal(temporary.path()).map_err(Error::io(&target))?;
+        let sealed = file.finish().map_err(&hdf5)?;
+        let digest = sealed.digest.clone();
+        let sources = per_frame.are_settled().then(|| stamps.digest(&per_frame.frames));
+        let head = Head::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
+        let block = head.to_block().ok_or_else(|| Error::content(&target, "ids too long for a part's first line"))?;
+        sealed.write_user_block(&block).and_then(|()| sealed.sync()).map_err(&hdf5)?;
         temporary.commit().map_err(Error::io(&target))?;
         Ok(digest)
     }
@@ -190,7 +182,7 @@ impl PartWriter {
 }
 
 impl Rows {
-    fn create(group: &Group, finish: &Finish, expected: usize, row: &[usize]) -> hdf5::Result<Self> {
+    fn create(group: &Group, finish: &Finish, expected: usize, row: &[usize]) -> h5::Result<Self> {
         let (errors, patterns) = (finish.has_errors(), finish.is_framewise());
         let f32s = |wanted: bool, name| wanted.then(|| Table::growing(group, name, expected, row)).transpose();
         Ok(Self {
@@ -201,7 +193,7 @@ impl Rows {
         })
     }
 
-    fn push(&mut self, row: &Row, shared: &Weights, finish: &Finish) -> hdf5::Result<()> {
+    fn push(&mut self, row: &Row, shared: &Weights, finish: &Finish) -> h5::Result<()> {
         let bins = shared.norm.len();
         match row.has_sums() {
             true => self.signal.push(row.signal.iter().copied().map(canonical))?,
@@ -223,7 +215,7 @@ impl Rows {
         }
     }
 
-    fn flush(&mut self) -> hdf5::Result<()> {
+    fn flush(&mut self) -> h5::Result<()> {
         self.signal.flush()?;
         self.variance.iter_mut().try_for_each(Table::flush)?;
         self.intensity.iter_mut().chain(&mut self.errors).try_for_each(Table::flush)
@@ -236,33 +228,30 @@ impl PerFrame {
         self.status.iter().all(|status| Status::from_number(*status).is_some_and(Status::is_settled))
     }
 
-    fn write(&self, group: &Group) -> hdf5::Result<()> {
-        h5::write_list(group, name::FRAMES, &self.frames)?;
-        h5::write_list(group, name::STATUS, &self.status)?;
-        h5::write_list(group, name::STORED_DIGEST, &self.stored_digest)?;
-        h5::write_list(group, name::MONITOR, &self.monitor)?;
+    fn write(&self, group: &Group) -> h5::Result<()> {
+        group.write_list(name::FRAMES, &self.frames)?;
+        group.write_list(name::STATUS, &self.status)?;
+        group.write_list(name::STORED_DIGEST, &self.stored_digest)?;
+        group.write_list(name::MONITOR, &self.monitor)?;
         Ok(())
     }
 }
 
-fn write_head(group: &Group, head: &PartHead, shared: &Shared) -> hdf5::Result<()> {
-    h5::write_text(group, name::TASK, &Record::from(head.task.clone()).to_line())?;
-    h5::write_text(group, name::RECIPE, &head.recipe.to_toml())?;
+fn write_head(group: &Group, head: &PartHead, shared: &Shared) -> h5::Result<()> {
+    group.write_text(name::TASK, &Record::from(head.task.clone()).to_line())?;
+    group.write_text(name::RECIPE, &head.recipe.to_toml())?;
     write_axis(group, name::RADIAL, &shared.axes.radial)?;
-    shared.axes.chi.as_ref().map_or(Ok(()), |chi| write_axis(group, name::CHI, chi))?;
-    h5::write_list(group, name::NORM, &shared.weights.norm)?;
-    h5::write_list(group, name::NORM_SQ, &shared.weights.norm_sq)?;
-    h5::write_list(group, name::COUNT, &shared.weights.count)?;
+    if let Some(chi) = &shared.axes.chi {
+        write_axis(group, name::CHI, chi)?;
+    }
+    group.write_list(name::NORM, &shared.weights.norm)?;
+    group.write_list(name::NORM_SQ, &shared.weights.norm_sq)?;
+    group.write_list(name::COUNT, &shared.weights.count)?;
     Ok(())
 }
 
-fn write_axis(group: &Group, name: &str, axis: &Axis) -> hdf5::Result<()> {
-    let dataset = h5::write_list(group, name, &axis.centers)?;
-    h5::set_text(&dataset, "name", &axis.name)?;
-    h5::set_text(&dataset, "units", &axis.units)
-}
-
-fn write_at_start(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
-    file.seek(SeekFrom::Start(0))?;
-    file.write_all(bytes)
+fn write_axis(group: &Group, name: &str, axis: &Axis) -> h5::Result<()> {
+    let dataset = group.write_list(name, &axis.centers)?;
+    dataset.set_text("name", &axis.name)?;
+    dataset.set_text("units", &axis.units)
 }

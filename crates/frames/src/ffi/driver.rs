@@ -1,0 +1,399 @@
+//! A file driver of the HDF5 library whose bytes go through a [`Storage`]: what is read and written, and how it failed, is
+//! known to whoever opened the file, whatever the library makes of it.
+//!
+//! The library forgets errors: `H5Dclose` writes what it holds, and who drops a dataset never hears of a full disk. And after
+//! a failed write it may crash when it is closed. Here the storage keeps the error, and may tell the library that all is well.
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::ptr::{null, null_mut};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use hdf5::plist::{FileAccess, FileCreate};
+use hdf5_sys::h5::{haddr_t, herr_t, hsize_t};
+use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_RDWR, H5F_ACC_TRUNC, H5F_close_degree_t, H5Fcreate, H5Fopen};
+use hdf5_sys::h5i::hid_t;
+use hdf5_sys::h5p::{H5Pget_driver_info, H5Pset_driver};
+
+use super::{Flaw, locked, status};
+
+/// Which bytes of a file the library asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bytes {
+    /// Values of datasets.
+    Values,
+    /// All else: what the file's structure is made of, and texts of variable length.
+    Structure,
+}
+
+/// The bytes of an HDF5 file. An error makes the library's call fail.
+pub trait Storage: Send {
+    /// Returns how many bytes there are.
+    fn size(&self) -> u64;
+
+    /// Fills `buffer` with the bytes from `at` on; those behind the end are 0.
+    ///
+    /// # Errors
+    /// They can't be read.
+    fn read(&mut self, bytes: Bytes, at: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Writes bytes.
+    ///
+    /// # Errors
+    /// They can't be written.
+    fn write(&mut self, bytes: Bytes, at: u64, buffer: &[u8]) -> io::Result<()>;
+
+    /// Cuts the file to this size, or makes it longer by zeros.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    fn set_size(&mut self, size: u64) -> io::Result<()>;
+
+    /// Opens another file, which this one names as the source of a link or of a virtual dataset, to read.
+    ///
+    /// # Errors
+    /// It can't be opened, or is not there.
+    fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage>;
+}
+
+/// A storage that both the library and whoever opened the file hold.
+pub type SharedStorage = Arc<Mutex<dyn Storage>>;
+
+/// Creates an HDF5 file in an empty storage. `name` is what the library calls it.
+///
+/// # Errors
+/// What the library says.
+pub fn create_in(
+    storage: SharedStorage,
+    name: &Path,
+    access: &FileAccess,
+    create: &FileCreate,
+) -> Result<hdf5::File, String> {
+    // SAFETY: both lists are open while they are borrowed.
+    let make = |name, access| unsafe { H5Fcreate(name, H5F_ACC_TRUNC, create.id(), access) };
+    with_driver(storage, name, access, make).map_err(|why| why.why)
+}
+
+/// Opens the HDF5 file in a storage to read. Virtual datasets look for their sources from `name` on.
+///
+/// # Errors
+/// What the library says: not an HDF5 file, or a damaged one.
+pub fn open_in(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, String> {
+    // SAFETY: the name ends in NUL, and the list is valid.
+    with_driver(storage, name, access, |name, access| unsafe { H5Fopen(name, H5F_ACC_RDONLY, access) })
+        .map_err(|why| why.why)
+}
+
+fn with_driver(
+    storage: SharedStorage,
+    name: &Path,
+    access: &FileAccess,
+    open: impl FnOnce(*const c_char, hid_t) -> hid_t,
+) -> Result<hdf5::File, Flaw> {
+    let name =
+        CString::new(name.as_os_str().as_bytes()).map_err(|_| Flaw::new("a name holds a NUL byte".to_owned()))?;
+    let info = Arc::new(Info { name: name.clone(), storage });
+    locked(|| {
+        let driver = driver()?;
+        // SAFETY: the list is valid, and the driver copies `info` by `copy_info` before this returns.
+        status(|| unsafe { H5Pset_driver(access.id(), driver, Arc::as_ptr(&info).cast()) })?;
+        let id = status(|| open(name.as_ptr(), access.id()))? as hid_t;
+        // SAFETY: the identifier is that of a file which was opened just now, and nobody else's.
+        unsafe { hdf5::from_id(id) }.map_err(|why| Flaw::new(why.to_string()))
+    })
+}
+
+/// What a list of access properties says of the driver.
+struct Info {
+    name: CString,
+    storage: SharedStorage,
+}
+
+/// The driver's identifier, which the library gives once.
+fn driver() -> Result<hid_t, Flaw> {
+    static DRIVER: OnceLock<Result<hid_t, Flaw>> = OnceLock::new();
+    DRIVER
+        .get_or_init(|| {
+            // The layout of `Class` is that of these versions.
+            if hdf5::library_version() < (1, 14, 0) {
+                return Err(Flaw::new("HDF5 1.14 or newer was expected".to_owned()));
+            }
+            // SAFETY: the class lives as long as the program, its functions have the signatures of `H5FD_class_t`, and its
+            // version is one that the library checks.
+            status(|| unsafe { H5FDregister(&CLASS) }).map(|id| id as hid_t)
+        })
+        .clone()
+}
+
+unsafe extern "C" {
+    fn H5FDregister(class: *const Class) -> hid_t;
+}
+
+/// `H5FD_t` of H5FDdevelop.h, and behind it what the driver needs.
+#[repr(C)]
+struct Opened {
+    driver_id: hid_t,
+    class: *const c_void,
+    number: c_ulong,
+    access_flags: c_uint,
+    feature_flags: c_ulong,
+    largest_address: haddr_t,
+    base_address: haddr_t,
+    threshold: hsize_t,
+    alignment: hsize_t,
+    paged: bool,
+    /// Room for members that a later version may add.
+    spare: [u64; 8],
+    info: *const Info,
+    storage: SharedStorage,
+    end_of_allocation: haddr_t,
+}
+
+/// `H5FD_mem_t`, of which one value is looked at: a type of C has whatever value the library gives.
+type Memory = c_int;
+const SUPER: Memory = 1;
+const DRAW: Memory = 3;
+
+type ReadCall = unsafe extern "C" fn(*mut Opened, Memory, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
+type WriteCall = unsafe extern "C" fn(*mut Opened, Memory, hid_t, haddr_t, usize, *const c_void) -> herr_t;
+/// A function that this driver does without.
+type Absent = Option<unsafe extern "C" fn()>;
+
+/// `H5FD_class_t` of H5FDdevelop.h, version 1.
+#[repr(C)]
+struct Class {
+    version: c_uint,
+    value: c_int,
+    name: *const c_char,
+    largest_address: haddr_t,
+    close_degree: H5F_close_degree_t,
+    terminate: Absent,
+    superblock: [Absent; 3],
+    info_size: usize,
+    get_info: Option<unsafe extern "C" fn(*mut Opened) -> *mut c_void>,
+    copy_info: Option<unsafe extern "C" fn(*const c_void) -> *mut c_void>,
+    free_info: Option<unsafe extern "C" fn(*mut c_void) -> herr_t>,
+    transfer_size: usize,
+    transfer: [Absent; 2],
+    open: Option<unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut Opened>,
+    close: Option<unsafe extern "C" fn(*mut Opened) -> herr_t>,
+    compare: Option<unsafe extern "C" fn(*const Opened, *const Opened) -> c_int>,
+    query: Option<unsafe extern "C" fn(*const Opened, *mut c_ulong) -> herr_t>,
+    memory: [Absent; 3],
+    get_end_of_allocation: Option<unsafe extern "C" fn(*const Opened, Memory) -> haddr_t>,
+    set_end_of_allocation: Option<unsafe extern "C" fn(*mut Opened, Memory, haddr_t) -> herr_t>,
+    get_end_of_file: Option<unsafe extern "C" fn(*const Opened, Memory) -> haddr_t>,
+    get_handle: Absent,
+    read: Option<ReadCall>,
+    write: Option<WriteCall>,
+    many: [Absent; 4],
+    flush: Absent,
+    truncate: Option<unsafe extern "C" fn(*mut Opened, hid_t, bool) -> herr_t>,
+    lock: [Absent; 2],
+    delete: Absent,
+    control: Absent,
+    free_lists: [Memory; 7],
+}
+
+// SAFETY: nothing in it changes, and its pointer is to a literal.
+unsafe impl Sync for Class {}
+
+/// As the library's own driver of plain files, "sec2", but for what it does without.
+static CLASS: Class = Class {
+    version: 1,
+    // Values up to 511 are the library's and for tests.
+    value: 0x617a,
+    name: c"azpipe".as_ptr(),
+    largest_address: i64::MAX as haddr_t,
+    close_degree: H5F_close_degree_t::H5F_CLOSE_WEAK,
+    terminate: None,
+    superblock: [None; 3],
+    info_size: size_of::<Info>(),
+    get_info: Some(get_info),
+    copy_info: Some(copy_info),
+    free_info: Some(free_info),
+    transfer_size: 0,
+    transfer: [None; 2],
+    open: Some(open),
+    close: Some(close),
+    compare: Some(compare),
+    query: Some(query),
+    memory: [None; 3],
+    get_end_of_allocation: Some(get_end_of_allocation),
+    set_end_of_allocation: Some(set_end_of_allocation),
+    get_end_of_file: Some(get_end_of_file),
+    get_handle: None,
+    read: Some(read),
+    write: Some(write),
+    many: [None; 4],
+    flush: None,
+    truncate: Some(truncate),
+    lock: [None; 2],
+    delete: None,
+    control: None,
+    // H5FD_FLMAP_DICHOTOMY: structure and values by themselves.
+    free_lists: [SUPER, SUPER, SUPER, DRAW, DRAW, SUPER, SUPER],
+};
+
+/// Aggregates and accumulates structure, sieves values, aggregates small values; a file is as the default driver makes it.
+const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x8000;
+
+unsafe extern "C" fn get_info(file: *mut Opened) -> *mut c_void {
+    // SAFETY: the library passes a file that `open` made, whose `info` is held until `close`.
+    unsafe { copy_info((*file).info.cast()) }
+}
+
+unsafe extern "C" fn copy_info(info: *const c_void) -> *mut c_void {
+    // SAFETY: the library passes what `H5Pset_driver` or one of these functions gave: a pointer from an `Arc` that is held.
+    unsafe { Arc::increment_strong_count(info.cast::<Info>()) };
+    info.cast_mut()
+}
+
+unsafe extern "C" fn free_info(info: *mut c_void) -> herr_t {
+    // SAFETY: each pointer that `copy_info` or `get_info` gave comes here once.
+    unsafe { Arc::decrement_strong_count(info.cast::<Info>()) };
+    0
+}
+
+unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: haddr_t) -> *mut Opened {
+    // SAFETY: the list is the one that is being opened with: its information is an `Info`, which it holds meanwhile. `Arc`
+    // is not to be dropped here, for it is the list's.
+    let info = unsafe { H5Pget_driver_info(access) }.cast::<Info>().cast_const();
+    if info.is_null() {
+        return null_mut();
+    }
+    // SAFETY: as above; the name ends in NUL.
+    let (info, name) = unsafe { (ManuallyDrop::new(Arc::from_raw(info)), CStr::from_ptr(name)) };
+    let storage = if name == info.name.as_c_str() {
+        Arc::clone(&info.storage)
+    } else if flags & H5F_ACC_RDWR != 0 {
+        return null_mut();
+    } else {
+        let other = take(&info.storage).open_other(Path::new(OsStr::from_bytes(name.to_bytes())));
+        match other {
+            Ok(other) => other,
+            Err(_) => return null_mut(),
+        }
+    };
+    if flags & H5F_ACC_TRUNC != 0 && take(&storage).set_size(0).is_err() {
+        return null_mut();
+    }
+    Box::into_raw(Box::new(Opened {
+        driver_id: 0,
+        class: null(),
+        number: 0,
+        access_flags: 0,
+        feature_flags: 0,
+        largest_address: 0,
+        base_address: 0,
+        threshold: 0,
+        alignment: 0,
+        paged: false,
+        spare: [0; 8],
+        info: Arc::into_raw(Arc::clone(&info)),
+        storage,
+        end_of_allocation: 0,
+    }))
+}
+
+unsafe extern "C" fn close(file: *mut Opened) -> herr_t {
+    // SAFETY: the file came from `open`, and the library has done with it.
+    let file = unsafe { Box::from_raw(file) };
+    // SAFETY: `open` held it for this file.
+    unsafe { Arc::decrement_strong_count(file.info) };
+    0
+}
+
+/// Every opening is a file of its own, so that one's errors are not another's.
+unsafe extern "C" fn compare(one: *const Opened, two: *const Opened) -> c_int {
+    match one.cmp(&two) {
+        std::cmp::Ordering::Less => -1,
+        std::cmp::Ordering::Equal => 0,
+        std::cmp::Ordering::Greater => 1,
+    }
+}
+
+unsafe extern "C" fn query(_: *const Opened, flags: *mut c_ulong) -> herr_t {
+    if !flags.is_null() {
+        // SAFETY: the library passes where to write to.
+        unsafe { *flags = FEATURES };
+    }
+    0
+}
+
+unsafe extern "C" fn get_end_of_allocation(file: *const Opened, _: Memory) -> haddr_t {
+    // SAFETY: the library passes a file that `open` made.
+    unsafe { (*file).end_of_allocation }
+}
+
+unsafe extern "C" fn set_end_of_allocation(file: *mut Opened, _: Memory, end: haddr_t) -> herr_t {
+    // SAFETY: as above, and no other reference to it exists.
+    unsafe { (*file).end_of_allocation = end };
+    0
+}
+
+unsafe extern "C" fn get_end_of_file(file: *const Opened, _: Memory) -> haddr_t {
+    // SAFETY: the library passes a file that `open` made.
+    take(unsafe { &(*file).storage }).size()
+}
+
+unsafe extern "C" fn read(
+    file: *mut Opened,
+    memory: Memory,
+    _: hid_t,
+    at: haddr_t,
+    size: usize,
+    buffer: *mut c_void,
+) -> herr_t {
+    if size == 0 {
+        return 0;
+    }
+    // SAFETY: the library passes a file that `open` made and a buffer of `size` bytes, which are set before they are lent.
+    let (storage, buffer) = unsafe {
+        std::ptr::write_bytes(buffer.cast::<u8>(), 0, size);
+        (&(*file).storage, std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size))
+    };
+    answer(take(storage).read(Bytes::of(memory), at, buffer))
+}
+
+unsafe extern "C" fn write(
+    file: *mut Opened,
+    memory: Memory,
+    _: hid_t,
+    at: haddr_t,
+    size: usize,
+    buffer: *const c_void,
+) -> herr_t {
+    if size == 0 {
+        return 0;
+    }
+    // SAFETY: the library passes a file that `open` made and a buffer of `size` bytes, all of them set.
+    let (storage, buffer) = unsafe { (&(*file).storage, std::slice::from_raw_parts(buffer.cast::<u8>(), size)) };
+    answer(take(storage).write(Bytes::of(memory), at, buffer))
+}
+
+unsafe extern "C" fn truncate(file: *mut Opened, _: hid_t, _: bool) -> herr_t {
+    // SAFETY: the library passes a file that `open` made.
+    let (storage, end) = unsafe { (&(*file).storage, (*file).end_of_allocation) };
+    let mut storage = take(storage);
+    let is_as_long = storage.size() == end;
+    answer(if is_as_long { Ok(()) } else { storage.set_size(end) })
+}
+
+impl Bytes {
+    fn of(memory: Memory) -> Self {
+        if memory == DRAW { Self::Values } else { Self::Structure }
+    }
+}
+
+fn answer(done: io::Result<()>) -> herr_t {
+    if done.is_ok() { 0 } else { -1 }
+}
+
+/// A panic elsewhere leaves nothing half done that a storage relies upon.
+fn take<'a>(storage: &'a Mutex<dyn Storage + 'static>) -> MutexGuard<'a, dyn Storage + 'static> {
+    storage.lock().unwrap_or_else(PoisonError::into_inner)
+}

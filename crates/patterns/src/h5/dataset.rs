@@ -1,0 +1,176 @@
+//! Datasets: rows, lists and texts.
+
+use std::ops::Range;
+
+use hdf5::types::{TypeDescriptor, VarLenUnicode};
+use hdf5::{Extent, H5Type, Hyperslab, SliceOrIndex};
+use ndarray::{ArrayViewD, IxDyn};
+
+use super::failure::{Health, Result};
+use super::text::{self, Attributed, check_size};
+
+/// A number that datasets hold.
+pub(crate) trait Value: H5Type + Copy + Sync {}
+impl<T: H5Type + Copy + Sync> Value for T {}
+
+/// A dataset of an open file.
+pub(crate) struct Dataset {
+    dataset: hdf5::Dataset,
+    name: String,
+    health: Health,
+}
+
+/// How the values of a dataset are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In one piece.
+    Whole,
+    /// In chunks of so many rows, to which more can be added.
+    Growing(usize),
+    /// In chunks of this shape, whose bytes are shuffled and deflated.
+    Packed([usize; 3], u8),
+}
+
+impl Form {
+    pub(super) fn create<T: H5Type>(
+        &self,
+        group: &hdf5::Group,
+        name: &str,
+        shape: &[usize],
+    ) -> std::result::Result<hdf5::Dataset, hdf5::Error> {
+        let builder = group.new_dataset::<T>().obj_track_times(false);
+        match self {
+            Self::Whole => builder.shape(shape).create(name),
+            Self::Growing(rows) => {
+                let extents = std::iter::once(Extent::resizable(shape[0]));
+                let extents = extents.chain(shape[1..].iter().map(|&size| Extent::fixed(size)));
+                let chunk: Vec<usize> = std::iter::once(*rows).chain(shape[1..].iter().copied()).collect();
+                builder.chunk(chunk).shape(extents.collect::<Vec<_>>()).create(name)
+            }
+            Self::Packed(chunk, level) => builder.chunk(*chunk).shuffle().deflate(*level).shape(shape).create(name),
+        }
+    }
+}
+
+impl Dataset {
+    pub(super) fn of(dataset: hdf5::Dataset, name: &str, health: &Health) -> Self {
+        Self { dataset, name: name.to_owned(), health: health.clone() }
+    }
+
+    pub(super) fn descriptor(&self) -> std::result::Result<TypeDescriptor, hdf5::Error> {
+        self.dataset.dtype()?.to_descriptor()
+    }
+
+    /// Its size in each dimension.
+    pub fn shape(&self) -> Vec<usize> {
+        self.dataset.shape()
+    }
+
+    /// How many values it has.
+    pub fn size(&self) -> usize {
+        self.dataset.size()
+    }
+
+    /// Which numbers it holds; `None` where it holds no numbers.
+    pub fn kind(&self) -> Result<Option<Kind>> {
+        Ok(match self.health.check(self.descriptor())? {
+            TypeDescriptor::Float(_) => Some(Kind::Float),
+            TypeDescriptor::Integer(_) => Some(Kind::Integer),
+            TypeDescriptor::Unsigned(_) => Some(Kind::Unsigned),
+            _ => None,
+        })
+    }
+
+    /// Reads all values, the last dimension fastest.
+    pub fn values<T: H5Type>(&self) -> Result<Vec<T>> {
+        check_size(self.size(), size_of::<T>(), &self.name)?;
+        self.health.check(self.dataset.read_raw())
+    }
+
+    /// Reads its one text.
+    pub fn text(&self) -> Result<String> {
+        let text: VarLenUnicode = self.health.check(self.dataset.read_scalar())?;
+        text::checked(&text, &self.name)
+    }
+
+    /// Reads consecutive rows, one after the other.
+    pub fn rows<T: H5Type>(&self, range: Range<usize>) -> Result<Vec<T>> {
+        let read = self.read_rows(range)?;
+        self.health.check(read)
+    }
+
+    /// Reads consecutive rows as they are stored, for a reader who has a checksum of each: a damaged one does not take those
+    /// beside it along.
+    pub fn rows_unverified<T: H5Type>(&self, range: Range<usize>) -> Result<Vec<T>> {
+        let read = self.read_rows(range)?;
+        self.health.check_unverified(read)
+    }
+
+    fn read_rows<T: H5Type>(&self, range: Range<usize>) -> Result<std::result::Result<Vec<T>, hdf5::Error>> {
+        let shape = self.shape();
+        if range.start > range.end || shape.first().is_none_or(|rows| range.end > *rows) {
+            let rows = shape.first().copied().unwrap_or_default();
+            return Err(format!("{}: rows {range:?} of {rows}", self.name).into());
+        }
+        let row = shape[1..].iter().try_fold(1_usize, |all, size| all.checked_mul(*size)).unwrap_or(usize::MAX);
+        check_size(row.saturating_mul(range.len()), size_of::<T>(), &self.name)?;
+        let read = self.dataset.read_slice::<T, _, IxDyn>(select(range, shape.len() - 1));
+        Ok(read.map(|values| values.into_raw_vec_and_offset().0))
+    }
+
+    /// Writes consecutive rows from `first` on.
+    pub fn write_rows<T: H5Type>(&self, first: usize, values: &[T], row: &[usize]) -> Result<()> {
+        let rows = values.len() / row.iter().product::<usize>().max(1);
+        let shape: Vec<usize> = std::iter::once(rows).chain(row.iter().copied()).collect();
+        let block = ArrayViewD::from_shape(shape, values).map_err(|why| why.to_string())?;
+        self.health.check(self.dataset.write_slice(block, select(first..first + rows, row.len())))
+    }
+
+    /// Gives a growing dataset another number of rows.
+    pub fn resize(&self, rows: usize, row: &[usize]) -> Result<()> {
+        let shape: Vec<usize> = std::iter::once(rows).chain(row.iter().copied()).collect();
+        self.health.check(self.dataset.resize(shape))
+    }
+
+    /// Writes a chunk as it is to be stored, which begins at `offset`.
+    pub fn write_chunk(&self, offset: &[u64], stored: &[u8]) -> Result<()> {
+        self.health.check(frames::write_chunk(&self.dataset, offset, stored))
+    }
+
+    /// Writes a text attribute.
+    pub fn set_text(&self, name: &str, text: &str) -> Result<()> {
+        self.attributes().set_text(name, text)
+    }
+
+    /// Writes an attribute that is a number.
+    pub fn set_number<T: H5Type>(&self, name: &str, number: T) -> Result<()> {
+        self.attributes().set_number(name, number)
+    }
+
+    /// Writes an attribute that is a list of numbers.
+    pub fn set_numbers<T: H5Type>(&self, name: &str, numbers: &[T]) -> Result<()> {
+        self.attributes().set_numbers(name, numbers)
+    }
+
+    /// Reads a text attribute.
+    pub fn text_attribute(&self, name: &str) -> Result<String> {
+        self.attributes().text(name)
+    }
+
+    fn attributes(&self) -> Attributed<'_> {
+        Attributed { at: &self.dataset, health: &self.health }
+    }
+}
+
+/// Kinds of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Float,
+    Integer,
+    Unsigned,
+}
+
+fn select(range: Range<usize>, dimensions: usize) -> Hyperslab {
+    let whole = std::iter::repeat_n(SliceOrIndex::from(..), dimensions);
+    Hyperslab::from(std::iter::once(SliceOrIndex::from(range)).chain(whole).collect::<Vec<_>>())
+}

@@ -1,0 +1,108 @@
+//! Why HDF5 can't be read or written, told apart by type.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Why an HDF5 file, or something in it, can't be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system refused: nothing is known of what is in the file.
+    #[error("{0}")]
+    Io(io::Error),
+    /// The file is as it was left, and there is no such object in it.
+    #[error("no object {0:?} in it")]
+    Absent(String),
+    /// Bytes are not those that were written.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// The HDF5 library can't do it, or what is stored is not what was expected.
+    #[error("{0}")]
+    Library(String),
+}
+
+/// What comes of reading or writing HDF5.
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Returns an equal error: those of the file system can't be cloned.
+    fn copy(&self) -> Self {
+        match self {
+            Self::Io(why) => Self::Io(match why.raw_os_error() {
+                Some(number) => io::Error::from_raw_os_error(number),
+                None => io::Error::new(why.kind(), why.to_string()),
+            }),
+            Self::Absent(name) => Self::Absent(name.clone()),
+            Self::Damaged(why) => Self::Damaged(why.clone()),
+            Self::Library(why) => Self::Library(why.clone()),
+        }
+    }
+}
+
+impl From<hdf5::Error> for Error {
+    fn from(why: hdf5::Error) -> Self {
+        Self::Library(why.to_string())
+    }
+}
+
+impl From<&str> for Error {
+    fn from(why: &str) -> Self {
+        Self::Library(why.to_owned())
+    }
+}
+
+impl From<String> for Error {
+    fn from(why: String) -> Self {
+        Self::Library(why)
+    }
+}
+
+/// The first error that the storage of a file met, which the library may have forgotten or garbled.
+#[derive(Clone, Debug)]
+pub(super) struct Health {
+    failure: Arc<Mutex<Option<Error>>>,
+    /// Whether the file is lost with its first error, as one that is being written is.
+    is_final: bool,
+}
+
+impl Health {
+    /// Returns that of a file to which nothing has happened.
+    pub fn new(is_final: bool) -> Self {
+        Self { failure: Arc::default(), is_final }
+    }
+
+    /// Notes an error, if it is the first.
+    pub fn note(&self, why: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+
+    /// Whether an error was noted and not told.
+    pub fn has_failed(&self) -> bool {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Returns what a call of the library gave, or the storage's error where there was one.
+    pub fn check<T, E: Into<Error>>(&self, done: std::result::Result<T, E>) -> Result<T> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*failure {
+            None => done.map_err(Into::into),
+            Some(why) => {
+                let why = why.copy();
+                if !self.is_final {
+                    *failure = None;
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Returns what a call of the library gave, whether its bytes are as they were written or not: for what has a checksum of
+    /// its own.
+    pub fn check_unverified<T, E: Into<Error>>(&self, done: std::result::Result<T, E>) -> Result<T> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_final {
+            failure.take_if(|why| matches!(why, Error::Damaged(_)));
+        }
+        drop(failure);
+        self.check(done)
+    }
+}

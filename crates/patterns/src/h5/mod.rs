@@ -1,0 +1,130 @@
+//! The one way to HDF5 for parts, finals and exports, to read and to write.
+//!
+//! The library is called here and nowhere else in this crate, and its bytes go through a storage of ours: an error of the file
+//! system is kept whatever the library makes of it, what was written is compared with what is read back before a file counts
+//! as written, and [`Error`] tells what is not there from what can't be read. What is read is checked before it is used:
+//! sizes before memory is taken, and texts for UTF-8.
+
+mod dataset;
+mod failure;
+mod group;
+mod opened;
+mod segments;
+mod text;
+mod written;
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hdf5::file::LibraryVersion;
+use hdf5::plist::{FileAccess, FileCreate};
+use manners::atomic::AtomicFile;
+use manners::foreign;
+
+pub use failure::Error;
+
+pub(crate) use dataset::{Dataset, Form, Kind, Value};
+pub(crate) use failure::Result;
+pub(crate) use group::{Group, Mapping, Shown};
+pub(crate) use written::Sealed;
+
+use failure::Health;
+use opened::OpenedFile;
+use written::WrittenFile;
+
+/// The most bytes that are read into memory at once: more is asked for by damaged files alone.
+const MOST_BYTES: usize = 1 << 31;
+
+/// Returns the version of the library, as `2.2.0`.
+pub(crate) fn library_version() -> String {
+    let (major, minor, patch) = hdf5::library_version();
+    format!("{major}.{minor}.{patch}")
+}
+
+/// A new file that HDF5 1.10 reads.
+pub(crate) struct NewFile {
+    root: Group,
+    file: hdf5::File,
+    storage: Arc<Mutex<WrittenFile>>,
+    user_block: u64,
+}
+
+impl NewFile {
+    /// Creates a file at a temporary name, with `user_block` bytes before what is HDF5.
+    pub fn create(temporary: &AtomicFile, user_block: u64) -> Result<Self> {
+        Self::create_in(temporary.open().map_err(Error::Io)?, temporary.path(), user_block)
+    }
+
+    /// Makes an HDF5 file of a new one.
+    pub fn create_in(file: std::fs::File, path: &Path, user_block: u64) -> Result<Self> {
+        let health = Health::new(true);
+        let storage = Arc::new(Mutex::new(WrittenFile::new(file, health.clone())));
+        let access = FileAccess::build()
+            .libver_bounds(LibraryVersion::Earliest, LibraryVersion::V110)
+            .file_locking(false)
+            .finish()?;
+        let create = FileCreate::build().userblock(user_block).finish()?;
+        let file = health.check(frames::create_in(storage.clone(), path, &access, &create))?;
+        let root = Group::of(file.group("/")?, &health);
+        Ok(Self { root, file, storage, user_block })
+    }
+
+    /// Closes the file, reads it back, and compares all of it with what was written. No group or dataset of it may be open.
+    pub fn finish(self) -> Result<Sealed> {
+        let Self { root, file, storage, user_block } = self;
+        let health = root.health().clone();
+        drop(root);
+        health.check(file.flush())?;
+        health.check(file.close())?;
+        let storage = Arc::into_inner(storage).ok_or("closed while some of it is in use")?;
+        // The last errors come with the last writes.
+        health.check::<(), Error>(Ok(()))?;
+        storage.into_inner().unwrap_or_else(PoisonError::into_inner).seal(user_block)
+    }
+}
+
+impl Deref for NewFile {
+    type Target = Group;
+    fn deref(&self) -> &Group {
+        &self.root
+    }
+}
+
+/// A file that is read.
+pub(crate) struct File {
+    root: Group,
+    has_checksums: bool,
+}
+
+impl File {
+    /// Opens a file to read, without a lock.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::read(path, foreign::open(path).map_err(Error::Io)?)
+    }
+
+    /// Reads an open file, which lies at `path`.
+    pub fn read(path: &Path, file: std::fs::File) -> Result<Self> {
+        let health = Health::new(false);
+        let storage = OpenedFile::new(file, health.clone())?;
+        let has_checksums = storage.has_checksums();
+        // Virtual datasets look for their sources from where the file itself is.
+        let real = if path.is_symlink() { path.canonicalize().map_err(Error::Io)? } else { path.to_path_buf() };
+        let access = FileAccess::build().file_locking(false).finish()?;
+        let file = health.check(frames::open_in(Arc::new(Mutex::new(storage)), &real, &access))?;
+        let root = Group::of(health.check(file.group("/"))?, &health);
+        Ok(Self { root, has_checksums })
+    }
+
+    /// Whether every byte is verified by a checksum before it is used.
+    pub fn has_checksums(&self) -> bool {
+        self.has_checksums
+    }
+}
+
+impl Deref for File {
+    type Target = Group;
+    fn deref(&self) -> &Group {
+        &self.root
+    }
+}

@@ -1,0 +1,76 @@
+//! Attributes, and texts.
+
+use hdf5::types::VarLenUnicode;
+use hdf5::{H5Type, Location};
+
+use super::MOST_BYTES;
+use super::failure::{Error, Health, Result};
+
+/// A group or dataset, as something that has attributes.
+pub(super) struct Attributed<'a> {
+    pub at: &'a Location,
+    pub health: &'a Health,
+}
+
+impl Attributed<'_> {
+    pub fn set_text(&self, name: &str, text: &str) -> Result<()> {
+        let set = || self.at.new_attr::<VarLenUnicode>().create(name)?.write_scalar(&unicode(text));
+        self.health.check(set())
+    }
+
+    pub fn set_texts(&self, name: &str, texts: &[&str]) -> Result<()> {
+        let texts: Vec<VarLenUnicode> = texts.iter().map(|text| unicode(text)).collect();
+        self.health.check(self.at.new_attr_builder().with_data(&texts).create(name).map(drop))
+    }
+
+    pub fn set_number<T: H5Type>(&self, name: &str, number: T) -> Result<()> {
+        let set = || self.at.new_attr::<T>().create(name)?.write_scalar(&number);
+        self.health.check(set())
+    }
+
+    pub fn set_numbers<T: H5Type>(&self, name: &str, numbers: &[T]) -> Result<()> {
+        self.health.check(self.at.new_attr_builder().with_data(numbers).create(name).map(drop))
+    }
+
+    pub fn text(&self, name: &str) -> Result<String> {
+        let text: VarLenUnicode = self.health.check(self.attribute(name)?.read_scalar())?;
+        checked(&text, name)
+    }
+
+    pub fn texts(&self, name: &str) -> Result<Vec<String>> {
+        let attribute = self.attribute(name)?;
+        check_size(attribute.size(), size_of::<VarLenUnicode>(), name)?;
+        let texts: Vec<VarLenUnicode> = self.health.check(attribute.read_raw())?;
+        texts.iter().map(|text| checked(text, name)).collect()
+    }
+
+    pub fn number<T: H5Type>(&self, name: &str) -> Result<T> {
+        self.health.check(self.attribute(name)?.read_scalar())
+    }
+
+    fn attribute(&self, name: &str) -> Result<hdf5::Attribute> {
+        if !self.health.check(frames::attribute_exists(self.at, name))? {
+            return Err(Error::Absent(format!("@{name}")));
+        }
+        self.health.check(self.at.attr(name))
+    }
+}
+
+/// HDF5 texts end at a NUL; no text that is meant to be read holds one.
+pub(super) fn unicode(text: &str) -> VarLenUnicode {
+    text.replace('\0', "\u{fffd}").parse().expect("a text without NUL")
+}
+
+/// The library says that a text is UTF-8; its bytes need not be.
+pub(super) fn checked(text: &VarLenUnicode, name: &str) -> Result<String> {
+    let text = std::str::from_utf8(text.as_bytes());
+    text.map(str::to_owned).map_err(|why| Error::Damaged(format!("{name}: expected UTF-8: {why}")))
+}
+
+/// Refuses what no file of ours holds, before memory is taken for it.
+pub(super) fn check_size(count: usize, bytes: usize, name: &str) -> Result<()> {
+    match count.checked_mul(bytes) {
+        Some(size) if size <= MOST_BYTES => Ok(()),
+        _ => Err(Error::Damaged(format!("{name}: {count} values: expected {MOST_BYTES} bytes at the most"))),
+    }
+}
