@@ -145,7 +145,7 @@ fn an_input_without_a_line_break_ends_by_itself() {
 }
 
 /// The Python of the peers, `AZPIPE_PEERS` or `.venv` in the root.
-fn python() -> PathBuf {
+pub fn python() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from).join("bin/python")
 }

@@ -4,6 +4,7 @@
 mod cache;
 mod changed;
 mod corrections;
+mod damaged;
 mod edges;
 mod foreign;
 mod hostile;

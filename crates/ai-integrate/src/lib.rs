@@ -50,7 +50,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    manners::run("ai-integrate", run)
+    frames::worker::run(|| manners::run("ai-integrate", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

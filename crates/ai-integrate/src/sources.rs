@@ -170,6 +170,9 @@ fn open(source: &Source, shape: [u64; 2], together: &Together<'_>) -> Result<Ope
     }
     let store = Store::open(source, shape).map_err(|error| match &error {
         StoreError::Io { why, .. } => Loss::unread(why, &error),
+        StoreError::NoAnswer { retryable: true, .. } => {
+            Loss { status: Status::Unreadable, why: error.to_string(), retryable: true }
+        }
         _ => Loss::corrupt(&error),
     })?;
     let decoder = together.decoder(store.coding()).map_err(|why| Loss::corrupt(&why))?;

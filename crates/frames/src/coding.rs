@@ -1,10 +1,12 @@
 //! How the pixels of a dataset are coded: their type, and the filters they went through.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ffi::{ElementClass, Filter, PixelType};
 pub use crate::image::PixelKind;
 
 /// How a chunk's bytes become pixels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coding {
     /// The pixels' type, any but `i64`.
     pub dtype: PixelKind,
@@ -16,7 +18,7 @@ pub struct Coding {
 }
 
 /// A filter by its number in the HDF Group's register, with the values that the dataset gives it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HdfFilter {
     /// Such as 1 (deflate), 2 (shuffle), 32004 (LZ4), 32008 (bitshuffle).
     pub id: u32,

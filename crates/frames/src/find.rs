@@ -31,12 +31,14 @@ use std::path::{Path, PathBuf};
 
 use manners::foreign;
 use records::Acquisition;
+use serde::{Deserialize, Serialize};
 
 pub use images::{Numbered, series};
 
 use crate::address::Address;
 use crate::ffi::Object;
 use crate::image;
+use crate::worker::{self, Answer, Request};
 use error::FindError;
 use visit::Visit;
 
@@ -88,7 +90,7 @@ pub struct Found {
 }
 
 /// What a file holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum What {
     /// One detector of one scan. Its `below` is the master's name alone: only who walks directories
     /// knows where it was found.
@@ -162,9 +164,26 @@ pub fn scans(path: &Path, select: &dyn Select) -> Vec<Found> {
 /// Those of `each`, which end the visit.
 pub fn visit<E>(path: &Path, select: &dyn Select, each: &mut dyn FnMut(Found) -> Result<(), E>) -> Result<(), E> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match Address::of(&path) {
+    let Some(client) = worker::running() else { return visit_here(&path, select, each) };
+    match client.visit(&path, select, each) {
+        Ok(visited) => visited,
+        Err(why) => {
+            let what =
+                What::Refused { why: why.to_string(), retryable: why.is_retryable(), unreadable: why.is_retryable() };
+            each(Found::new(&path, "", what))
+        }
+    }
+}
+
+/// As [`visit`], in this process.
+pub(crate) fn visit_here<E>(
+    path: &Path,
+    select: &dyn Select,
+    each: &mut dyn FnMut(Found) -> Result<(), E>,
+) -> Result<(), E> {
+    match Address::of(path) {
         Address { file, dataset: Some(dataset) } => each(bare::found(&file, &dataset, select)),
-        Address { file, dataset: None } => match kind(&file) {
+        Address { file, dataset: None } => match kind_here(&file) {
             Ok(FileKind::Image) => each(images::found(&[file], select)),
             Ok(FileKind::Hdf5) => Visit::new(&file, select, each).file(),
             Err(KindError { why, retryable, unreadable }) => {
@@ -180,7 +199,7 @@ pub fn image_series(files: &[PathBuf], select: &dyn Select) -> Found {
 }
 
 /// What a file is, by its content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
     /// HDF5, a user block before it or not.
     Hdf5,
@@ -189,7 +208,7 @@ pub enum FileKind {
 }
 
 /// Why it can't be said what a file is.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{why}")]
 pub struct KindError {
     /// Why, in one line.
@@ -205,6 +224,17 @@ pub struct KindError {
 /// # Errors
 /// It is neither, or can't be looked at.
 pub fn kind(file: &Path) -> Result<FileKind, KindError> {
+    let Some(client) = worker::running() else { return kind_here(file) };
+    let no_answer = |why: String, again| KindError { why, retryable: again, unreadable: again };
+    match client.request(&Request::Kind { file: file.into() }) {
+        Ok(Ok((Answer::Kind(kind), _))) => kind,
+        Ok(_) => Err(no_answer("an answer to another question".to_owned(), false)),
+        Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
+    }
+}
+
+/// As [`kind`], in this process.
+pub(crate) fn kind_here(file: &Path) -> Result<FileKind, KindError> {
     let found = match image::probe(file) {
         Ok(_) => return Ok(FileKind::Image),
         Err(image::ImageError::Unknown { found, .. }) if found.starts_with("HDF5") => return Ok(FileKind::Hdf5),

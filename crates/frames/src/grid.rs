@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ffi::{Flaw, Object, StoredChunk};
 use crate::stack::three;
 
@@ -13,13 +15,14 @@ pub(crate) const DAMAGED_INDEX: &str = "damaged chunk index";
 /// An index without a checksum, such as HDF5's older B-trees, may be damaged and still be read: an entry that became another
 /// chunk's makes one frame of two. So an entry is not taken for granted: what stands twice, out of order, or in the same bytes
 /// as another is damaged, and so are the frames that it may be of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Grid {
     /// Frames, rows and columns of a chunk.
     chunk: [u64; 3],
     /// How many chunks beside and below each other make up a frame.
     across: [u64; 2],
     /// By their number: frames first, then rows, then columns. Of each chunk of the dataset one at the most.
+    #[serde(skip)]
     written: Vec<(u64, Place)>,
     /// The layers of chunks of which an entry is damaged, rising.
     damaged: Vec<u64>,
@@ -113,6 +116,23 @@ impl Grid {
     /// The chunks that hold a frame: where each begins, and where its bytes are. Rows first.
     pub(crate) fn of_frame(&self, frame: u64) -> impl Iterator<Item = ([u64; 3], Place)> + '_ {
         self.layer(frame).iter().map(|&(number, place)| (self.origin(number), place))
+    }
+
+    /// Takes the chunks out as bytes, for there may be millions of them.
+    pub(crate) fn take_bulk(&mut self) -> Vec<u8> {
+        let words = |(number, place): &(u64, Place)| {
+            [*number, place.offset, place.bytes, u64::from(place.filter_mask)].map(u64::to_le_bytes)
+        };
+        std::mem::take(&mut self.written).iter().flat_map(words).flatten().collect()
+    }
+
+    /// Puts back what [`take_bulk`](Self::take_bulk) took.
+    pub(crate) fn put_bulk(&mut self, bulk: &[u8]) {
+        let words = |words: &[[u8; 8]; 4]| {
+            let [number, offset, bytes, mask] = words.map(u64::from_le_bytes);
+            (number, Place { offset, bytes, filter_mask: mask as u32 })
+        };
+        self.written = bulk.as_chunks().0.as_chunks().0.iter().map(words).collect();
     }
 
     fn per_layer(&self) -> u64 {
@@ -236,5 +256,17 @@ mod tests {
             }
         }
         assert!(Grid::new(&[1, 2, 3], &[1, 2], &[], true).is_err());
+    }
+
+    #[test]
+    fn chunks_travel_as_bytes() {
+        let sound = grid(&[5, 2, 4], &[1, 1, 4], &[stored([1, 0, 0, 0], u64::MAX - 9), stored([1, 1, 0, 0], 7)]);
+        let mut sent = sound.clone();
+        let bulk = sent.take_bulk();
+        assert!(sent.written.is_empty());
+        let text = serde_json::to_string(&sent).unwrap();
+        let mut back: Grid = serde_json::from_str(&text).unwrap();
+        back.put_bulk(&bulk);
+        assert_eq!(format!("{back:?}"), format!("{sound:?}"));
     }
 }

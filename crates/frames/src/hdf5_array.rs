@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::ffi::{Flaw, Kind, Layout, Object};
+use crate::worker::{self, Answer, Failure, Request};
 
 /// Numbers of one dataset.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,14 @@ pub enum ArrayError {
         /// What the library says.
         why: String,
     },
+    /// Nobody can say what the file holds: the library did not get on with it.
+    #[error("{}: {why}", file.display())]
+    NoAnswer {
+        /// The file.
+        file: PathBuf,
+        /// What the library did.
+        why: String,
+    },
     /// The dataset is not there, or can't be read as what was asked for.
     #[error("{}::{dataset}: {why}", file.display())]
     Dataset {
@@ -60,6 +69,11 @@ pub fn read_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, ArrayError> 
 /// # Errors
 /// See [`ArrayError`].
 pub fn read_array(file: &Path, dataset: &str) -> Result<Array, ArrayError> {
+    let request = || Request::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
+    ask(file, request, array_of).unwrap_or_else(|| read_array_here(file, dataset))
+}
+
+pub(crate) fn read_array_here(file: &Path, dataset: &str) -> Result<Array, ArrayError> {
     with(file, dataset, Kind::Dataset, |object| {
         if let Layout::Chunked(_, filters) = object.layout()?
             && let Some(filter) = filters.iter().find(|filter| !(1..=3).contains(&filter.id))
@@ -76,6 +90,12 @@ pub fn read_array(file: &Path, dataset: &str) -> Result<Array, ArrayError> {
 /// # Errors
 /// See [`ArrayError`].
 pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, ArrayError> {
+    let request = || Request::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
+    let read = ask(file, request, |answer, bulk| array_of(answer, bulk).map(|array| array.values));
+    read.unwrap_or_else(|| read_written_numbers_here(file, dataset))
+}
+
+pub(crate) fn read_written_numbers_here(file: &Path, dataset: &str) -> Result<Vec<f64>, ArrayError> {
     with(file, dataset, Kind::Dataset, |object| {
         let mut values = object.numbers()?;
         match object.layout()? {
@@ -101,6 +121,15 @@ pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Arra
 /// # Errors
 /// See [`ArrayError`].
 pub fn read_text(file: &Path, dataset: &str) -> Result<String, ArrayError> {
+    let request = || Request::Text { file: file.into(), dataset: dataset.to_owned() };
+    let read = ask(file, request, |answer, _| match answer {
+        Answer::Text(text) => Some(text),
+        _ => None,
+    });
+    read.unwrap_or_else(|| read_text_here(file, dataset))
+}
+
+pub(crate) fn read_text_here(file: &Path, dataset: &str) -> Result<String, ArrayError> {
     with(file, dataset, Kind::Dataset, |object| object.text()?.ok_or_else(|| Flaw::new("not a text")))
 }
 
@@ -109,6 +138,15 @@ pub fn read_text(file: &Path, dataset: &str) -> Result<String, ArrayError> {
 /// # Errors
 /// See [`ArrayError`].
 pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Option<String>, ArrayError> {
+    let request = || Request::Attribute { file: file.into(), object: object.to_owned(), name: name.to_owned() };
+    let read = ask(file, request, |answer, _| match answer {
+        Answer::Attribute(text) => Some(text),
+        _ => None,
+    });
+    read.unwrap_or_else(|| read_text_attribute_here(file, object, name))
+}
+
+pub(crate) fn read_text_attribute_here(file: &Path, object: &str, name: &str) -> Result<Option<String>, ArrayError> {
     with(file, object, Kind::Other, |object| object.text_attribute(name))
 }
 
@@ -117,7 +155,59 @@ pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Opti
 /// # Errors
 /// See [`ArrayError`].
 pub fn names(file: &Path, group: &str) -> Result<Vec<String>, ArrayError> {
+    let request = || Request::Names { file: file.into(), group: group.to_owned() };
+    let read = ask(file, request, |answer, _| match answer {
+        Answer::Names(names) => Some(names),
+        _ => None,
+    });
+    read.unwrap_or_else(|| names_here(file, group))
+}
+
+pub(crate) fn names_here(file: &Path, group: &str) -> Result<Vec<String>, ArrayError> {
     with(file, group, Kind::Group, |group| Ok(group.links()?.into_iter().map(|link| link.name).collect()))
+}
+
+fn array_of(answer: Answer, bulk: Vec<u8>) -> Option<Array> {
+    let Answer::Array { shape } = answer else { return None };
+    Some(Array { shape, values: bulk.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect() })
+}
+
+/// Has a worker answer, where workers read.
+fn ask<T>(
+    file: &Path,
+    request: impl FnOnce() -> Request,
+    take: impl FnOnce(Answer, Vec<u8>) -> Option<T>,
+) -> Option<Result<T, ArrayError>> {
+    let client = worker::running()?;
+    let no_answer = |why: String| ArrayError::NoAnswer { file: file.to_owned(), why };
+    Some(match client.request(&request()) {
+        Ok(Ok((answer, bulk))) => {
+            take(answer, bulk).ok_or_else(|| no_answer("an answer to another question".to_owned()))
+        }
+        Ok(Err(failure)) => Err(failure.into_array_error(file)),
+        Err(why) => Err(no_answer(why.to_string())),
+    })
+}
+
+impl From<ArrayError> for Failure {
+    fn from(error: ArrayError) -> Self {
+        match error {
+            ArrayError::Io { why, .. } => Self::from_io(&why),
+            ArrayError::NotHdf5 { why, .. } | ArrayError::NoAnswer { why, .. } => Self::Hdf5(why),
+            ArrayError::Dataset { dataset, why, .. } => Self::Dataset { dataset, why },
+        }
+    }
+}
+
+impl Failure {
+    fn into_array_error(self, file: &Path) -> ArrayError {
+        let file = file.to_owned();
+        match self {
+            Self::Io { errno, why } => ArrayError::Io { file, why: Self::to_io(errno, why) },
+            Self::Hdf5(why) => ArrayError::NotHdf5 { file, why },
+            Self::Dataset { dataset, why } => ArrayError::Dataset { file, dataset, why },
+        }
+    }
 }
 
 fn with<T>(

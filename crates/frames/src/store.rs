@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 
 use manners::foreign;
 use records::Source;
+use serde::{Deserialize, Serialize};
 
 use crate::cached::{self, is_cached};
 pub use crate::coding::{Coding, HdfFilter, PixelKind};
 use crate::ffi::{Flaw, Kind, Layout, Object};
 use crate::grid::{DAMAGED_INDEX, Grid, Place};
 use crate::stack::{dimensions, shown};
+use crate::worker::{self, Answer, Failure, Request};
 use crate::{image, run};
 
 /// The reason of a frame whose chunks were never written, or not all of them.
@@ -39,6 +41,16 @@ pub enum StoreError {
         file: PathBuf,
         /// What the library says.
         why: String,
+    },
+    /// Nobody can say where the frames are: the library did not get on with the file.
+    #[error("{}: {why}", file.display())]
+    NoAnswer {
+        /// The file.
+        file: PathBuf,
+        /// What the library did.
+        why: String,
+        /// Whether another time it may.
+        retryable: bool,
     },
     /// The dataset is not there, or holds no frames that can be read.
     #[error("{}::{dataset}: {why}", file.display())]
@@ -274,9 +286,34 @@ impl Store {
     }
 
     fn hdf5(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Self, StoreError> {
-        // What the system refuses says nothing of what the file holds, and is said in the system's own words.
+        // The system's word on why a file can't be had is clearer than the library's.
+        let file = foreign::open(path).map_err(|why| StoreError::Io { file: path.to_owned(), why })?;
+        let Index { coding, frames, stored } = Self::index(path, dataset, shape)?;
+        let bytes = match stored {
+            Stored::Chunks(grid) => Bytes::Chunks(file, grid),
+            Stored::Run(offset) => Bytes::Run(file, offset),
+            Stored::Header(bytes) => Bytes::Memory(bytes),
+            Stored::Nothing => Bytes::Nothing,
+        };
+        Ok(Self { coding, frames, shape, bytes })
+    }
+
+    /// Where the bytes of a dataset are; by a worker, where workers read.
+    fn index(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Index, StoreError> {
+        let Some(client) = worker::running() else { return Self::index_here(path, dataset, shape) };
+        let no_answer = |why: String, retryable| StoreError::NoAnswer { file: path.to_owned(), why, retryable };
+        let request = Request::Index { file: path.into(), dataset: dataset.to_owned(), shape };
+        match client.request(&request) {
+            Ok(Ok((Answer::Index(index), bulk))) => Ok(index.with_bulk(&bulk)),
+            Ok(Ok(_)) => Err(no_answer("an answer to another question".to_owned(), false)),
+            Ok(Err(failure)) => Err(failure.into_store_error(path)),
+            Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
+        }
+    }
+
+    /// Where the bytes of a dataset are, as the library says in this process.
+    pub(crate) fn index_here(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Index, StoreError> {
         let io = |why| StoreError::Io { file: path.to_owned(), why };
-        let file = foreign::open(path).map_err(io)?;
         let failed = |flaw: Flaw, wrong: &dyn Fn(String) -> StoreError| match flaw.into_io() {
             Ok(why) => io(why),
             Err(Flaw { why, .. }) => wrong(why),
@@ -288,25 +325,83 @@ impl Store {
         if object.kind() != Kind::Dataset {
             return Err(wrong("not a dataset".to_owned()));
         }
-        Self::of_dataset(&object, file, shape).map_err(|flaw| failed(flaw, &wrong))
+        Index::read(&object, shape).map_err(|flaw| failed(flaw, &wrong))
+    }
+}
+
+/// Where the bytes of a dataset are, and how they are coded: what the library is needed for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Index {
+    coding: Coding,
+    frames: u64,
+    stored: Stored,
+}
+
+/// Where the bytes of a dataset are in its file.
+#[derive(Debug, Serialize, Deserialize)]
+enum Stored {
+    Chunks(Grid),
+    /// In one run from this offset.
+    Run(u64),
+    /// In the dataset's header.
+    Header(Vec<u8>),
+    Nothing,
+}
+
+impl Index {
+    /// Takes out what is sent as bytes.
+    pub(crate) fn take_bulk(&mut self) -> Vec<u8> {
+        match &mut self.stored {
+            Stored::Chunks(grid) => grid.take_bulk(),
+            _ => Vec::new(),
+        }
     }
 
-    fn of_dataset(object: &Object, file: File, shape: [u64; 2]) -> Result<Self, Flaw> {
+    fn with_bulk(mut self, bulk: &[u8]) -> Self {
+        if let Stored::Chunks(grid) = &mut self.stored {
+            grid.put_bulk(bulk);
+        }
+        self
+    }
+
+    fn read(object: &Object, shape: [u64; 2]) -> Result<Self, Flaw> {
         let extents = object.extents()?;
         let [frames, rows, columns] = dimensions(&extents).map_err(Flaw::new)?;
         if [rows, columns] != shape {
             return Err(Flaw::new(format!("frames of {}: expected {}", shown(&[rows, columns]), shown(&shape))));
         }
-        let stored = object.pixel_type()?;
-        let (bytes, filters) = match object.layout()? {
-            Layout::Compact => (Bytes::Memory(object.stored_elements()?), Vec::new()),
-            Layout::Contiguous(None) => (Bytes::Nothing, Vec::new()),
-            Layout::Contiguous(Some(offset)) => (Bytes::Run(file, offset), Vec::new()),
-            Layout::Chunked(chunk, filters) => (Bytes::Chunks(file, Grid::read(object, &extents, &chunk)?), filters),
+        let pixel = object.pixel_type()?;
+        let (stored, filters) = match object.layout()? {
+            Layout::Compact => (Stored::Header(object.stored_elements()?), Vec::new()),
+            Layout::Contiguous(None) => (Stored::Nothing, Vec::new()),
+            Layout::Contiguous(Some(offset)) => (Stored::Run(offset), Vec::new()),
+            Layout::Chunked(chunk, filters) => (Stored::Chunks(Grid::read(object, &extents, &chunk)?), filters),
             Layout::External(_) => return Err(Flaw::new("stored in other files: name those")),
             Layout::Virtual(_) => return Err(Flaw::new("virtual: name the datasets that it is made of")),
         };
-        Ok(Self { coding: Coding::new(stored, filters).map_err(Flaw::new)?, frames, shape, bytes })
+        Ok(Self { coding: Coding::new(pixel, filters).map_err(Flaw::new)?, frames, stored })
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Io { why, .. } => Self::from_io(&why),
+            StoreError::Dataset { dataset, why, .. } => Self::Dataset { dataset, why },
+            StoreError::Hdf5 { why, .. } => Self::Hdf5(why),
+            other => Self::Hdf5(other.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    fn into_store_error(self, file: &Path) -> StoreError {
+        let file = file.to_owned();
+        match self {
+            Self::Io { errno, why } => StoreError::Io { file, why: Self::to_io(errno, why) },
+            Self::Hdf5(why) => StoreError::Hdf5 { file, why },
+            Self::Dataset { dataset, why } => StoreError::Dataset { file, dataset, why },
+        }
     }
 }
 

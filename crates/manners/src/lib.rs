@@ -47,6 +47,7 @@ pub mod mapped;
 pub mod owned;
 pub mod quote;
 pub mod status;
+pub mod worker;
 
 mod args;
 mod console;

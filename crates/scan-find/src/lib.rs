@@ -29,7 +29,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    manners::run("scan-find", run)
+    frames::worker::run(|| manners::run("scan-find", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

@@ -15,7 +15,7 @@ use hdf5_sys::h5s::{H5S_ALL, H5Sget_simple_extent_dims, H5Sget_simple_extent_ndi
 use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
 
 use super::selection::{Mapping, mappings};
-use super::{Flaw, Handle, Object, buffer, handle, links, locked, raw, status};
+use super::{Flaw, Handle, Object, buffer, get_on, handle, links, locked, raw, status};
 
 /// The library's limit on the number of dimensions.
 const MAX_RANK: usize = 32;
@@ -230,6 +230,7 @@ unsafe extern "C" fn collect(
     };
     let mut chunk = StoredChunk { origin: [0; 4], filter_mask, offset, bytes };
     chunk.origin.iter_mut().zip(origin).for_each(|(to, from)| *to = *from);
+    get_on();
     if found.chunks.len() >= MOST_CHUNKS || found.chunks.try_reserve(1).is_err() {
         found.is_full = true;
         return -1;

@@ -17,6 +17,8 @@ mod values;
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
@@ -69,9 +71,23 @@ impl Drop for Handle {
     }
 }
 
+/// How often the library has got on with something.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns a number that rises as the library gets on.
+pub(crate) fn progress() -> u64 {
+    PROGRESS.load(Relaxed)
+}
+
+fn get_on() {
+    PROGRESS.fetch_add(1, Relaxed);
+}
+
 /// Makes a call under the library's lock.
 fn locked<T>(call: impl FnOnce() -> T) -> T {
-    hdf5::sync::sync(call)
+    let result = hdf5::sync::sync(call);
+    get_on();
+    result
 }
 
 /// Makes a call that returns a new identifier.

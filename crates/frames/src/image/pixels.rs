@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! pixel_types {
     ($($kind:ident $type:ident $doc:literal,)*) => {
         /// The type of an image's pixels.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum PixelKind { $(#[doc = $doc] $kind,)* }
 
         impl PixelKind {

@@ -1,0 +1,152 @@
+//! What a filter and its worker say to each other: JSON, with bulk numbers as bytes behind it.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use records::RawPath;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::find::{FileKind, Found, KindError, What};
+use crate::store::Index;
+
+/// The longest message that is believed: the worker of a damaged file may be damaged itself.
+const LONGEST: u64 = 16 << 30;
+
+/// What a filter wants.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// The scans of a file, or of a dataset of one.
+    Visit { path: RawPath },
+    /// Where the chunks of a dataset are.
+    Index { file: RawPath, dataset: String, shape: [u64; 2] },
+    /// A dataset as numbers, or its written numbers.
+    Array { file: RawPath, dataset: String, is_of_written: bool },
+    /// The first element of a dataset as a text.
+    Text { file: RawPath, dataset: String },
+    /// A text attribute.
+    Attribute { file: RawPath, object: String, name: String },
+    /// The names in a group.
+    Names { file: RawPath, group: String },
+    /// What a file is.
+    Kind { file: RawPath },
+    /// The answer to a question of the worker.
+    Answer(bool),
+}
+
+/// What a worker says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    /// The library has got on since the last time.
+    Alive,
+    /// Whether something is wanted. The filter answers before anything else.
+    Ask(Question),
+    /// Something was found in a visit.
+    Found(Box<FoundMessage>),
+    /// The end of a request.
+    Done(Result<Answer, Failure>),
+}
+
+/// Those of [`Select`](crate::find::Select).
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Question {
+    Entry(String),
+    Detector(String),
+    Scan(Option<String>, Option<String>),
+    Linked(RawPath),
+}
+
+/// The last answer to a request. Numbers follow as bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Visited,
+    Index(Box<Index>),
+    Array { shape: Vec<u64> },
+    Text(String),
+    Attribute(Option<String>),
+    Names(Vec<String>),
+    Kind(Result<FileKind, KindError>),
+}
+
+/// Why a request failed.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    /// The system does not give the file.
+    Io { errno: Option<i32>, why: String },
+    /// Not a readable HDF5 file.
+    Hdf5(String),
+    /// Of one dataset.
+    Dataset { dataset: String, why: String },
+}
+
+impl Failure {
+    /// A failure of the system, as it was told in the worker.
+    pub(crate) fn from_io(why: &io::Error) -> Self {
+        Self::Io { errno: why.raw_os_error(), why: why.to_string() }
+    }
+
+    /// The system's error as it would have been here.
+    pub(crate) fn to_io(errno: Option<i32>, why: String) -> io::Error {
+        errno.map_or_else(|| io::Error::other(why), io::Error::from_raw_os_error)
+    }
+}
+
+/// A [`Found`] with paths of any bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct FoundMessage {
+    file: RawPath,
+    dataset: String,
+    files: Vec<RawPath>,
+    what: What,
+}
+
+impl From<Found> for FoundMessage {
+    fn from(Found { file, dataset, files, what }: Found) -> Self {
+        Self { file: file.into(), dataset, files: files.into_iter().map(RawPath::from).collect(), what }
+    }
+}
+
+impl From<FoundMessage> for Found {
+    fn from(FoundMessage { file, dataset, files, what }: FoundMessage) -> Self {
+        let path = |path: &RawPath| -> PathBuf { AsRef::<Path>::as_ref(path).to_owned() };
+        Self { file: path(&file), dataset, files: files.iter().map(path).collect(), what }
+    }
+}
+
+/// Writes a message.
+///
+/// # Errors
+/// The other side has gone.
+pub(super) fn send(to: &mut impl Write, message: &impl Serialize, bulk: &[u8]) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
+    let mut head = [0; 16];
+    head[..8].copy_from_slice(&(text.len() as u64).to_le_bytes());
+    head[8..].copy_from_slice(&(bulk.len() as u64).to_le_bytes());
+    to.write_all(&[&head[..], &text].concat())?;
+    to.write_all(bulk)?;
+    to.flush()
+}
+
+/// Reads a message and the bytes behind it; `None` where the other side has ended.
+///
+/// # Errors
+/// It ends within a message; not a message.
+pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
+    let (mut text_len, mut bulk_len) = ([0; 8], [0; 8]);
+    match from.read_exact(&mut text_len) {
+        Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    from.read_exact(&mut bulk_len)?;
+    let mut read = |len: [u8; 8]| {
+        let len = u64::from_le_bytes(len);
+        if len > LONGEST {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {len} bytes")));
+        }
+        let mut bytes = Vec::new();
+        from.take(len).read_to_end(&mut bytes)?;
+        if (bytes.len() as u64) < len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+    };
+    let (text, bulk) = (read(text_len)?, read(bulk_len)?);
+    Ok(Some((serde_json::from_slice(&text)?, bulk)))
+}

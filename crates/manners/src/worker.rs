@@ -1,0 +1,31 @@
+//! Processes that a filter starts to work for it.
+
+use nix::sys::signal::{SigSet, Signal, raise};
+
+use crate::signal;
+
+/// Whether a signal has asked the filter to stop, so that nobody waits for its workers any more.
+pub fn is_stopping() -> bool {
+    signal::received().is_some()
+}
+
+/// Blocks the signals that end a filter, in a worker: they reach all that a job started, and the filter decides what becomes of it.
+pub fn block_signals() {
+    let all = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP, Signal::SIGPIPE];
+    // A worker that a signal ends is started again.
+    let _ = all.into_iter().collect::<SigSet>().thread_block();
+}
+
+/// Limits the memory of this process, where it is not limited further already.
+pub fn limit_memory(most: u64) {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_AS) {
+        let _ = setrlimit(Resource::RLIMIT_AS, soft.min(most), hard);
+    }
+}
+
+/// Ends this process without a word and without cleaning up: for a worker that is of no more use.
+pub fn end_at_once() {
+    // Nothing is left that could be done where this fails.
+    let _ = raise(Signal::SIGKILL);
+}
