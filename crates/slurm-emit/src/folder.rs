@@ -1,7 +1,7 @@
 //! Writes the directory of a plan: what is there appears whole, and what is submitted stays as it is.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,7 @@ pub fn write(dir: &Path, plan: &Plan, batches: &[Batch], scripts: &[Script]) -> 
     let mut manifest = Manifest::read(dir)?;
     let names = || scripts.iter().map(|script| script.name).chain([PLAN]);
     names().try_for_each(|name| manifest.check(name))?;
-    let whole = text(plan.lines());
-    let is_new = !holds(dir, &whole, plan, batches)?;
+    let is_new = !holds(dir, plan, batches)?;
     let earlier = if is_new { earlier_batches(dir)? } else { Vec::new() };
     if is_new && exists(&dir.join(SUBMITTED))? {
         return Err(Error::OtherPlan { path: dir.to_owned() });
@@ -52,23 +51,24 @@ pub fn write(dir: &Path, plan: &Plan, batches: &[Batch], scripts: &[Script]) -> 
     if is_new {
         remove_batches(&earlier)?;
         write_batches(dir, plan, batches)?;
-        put(&dir.join(PLAN), OsStr::new(&whole), false)?;
+        put_plan(&dir.join(PLAN), plan)?;
     }
     scripts.iter().try_for_each(|script| put(&dir.join(script.name), &script.text, script.executable))
 }
 
 /// Whether the directory has this plan and this cut of it.
-fn holds(dir: &Path, whole: &str, plan: &Plan, batches: &[Batch]) -> Result<bool, Error> {
-    let same = |path: &Path, text: &str| match fs::read(path) {
+fn holds(dir: &Path, plan: &Plan, batches: &[Batch]) -> Result<bool, Error> {
+    let mut lines = plan.lines().reader();
+    let mut has = |path: &Path, tasks| match File::open(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
-        there => there.map(|there| there == text.as_bytes()).map_err(Error::at(path)),
+        there => there.and_then(|there| lines.are_all_of(tasks, there)).map_err(Error::at(path)),
     };
     let cut = dir.join(FIRST_CUT);
-    if entries(&cut)?.len() != batches.len() || !same(&dir.join(PLAN), whole)? {
+    if entries(&cut)?.len() != batches.len() || !has(&dir.join(PLAN), 0..plan.lines().len())? {
         return Ok(false);
     }
     for batch in batches {
-        if !same(&cut.join(file_name(batch)), &text(&plan.lines()[batch.tasks.clone()]))? {
+        if !has(&cut.join(file_name(batch)), batch.tasks.clone())? {
             return Ok(false);
         }
     }
@@ -120,12 +120,22 @@ fn write_batches(dir: &Path, plan: &Plan, batches: &[Batch]) -> Result<(), Error
     for path in [&all, &new] {
         owned::create_directories(path).map_err(Error::at(path))?;
     }
+    let mut lines = plan.lines().reader();
     for batch in batches {
         let path = new.join(file_name(batch));
-        let lines = text(&plan.lines()[batch.tasks.clone()]);
-        owned::create_new(&path).and_then(|mut file| file.write_all(lines.as_bytes())).map_err(Error::at(&path))?;
+        owned::create_new(&path).and_then(|file| lines.copy(batch.tasks.clone(), file)).map_err(Error::at(&path))?;
     }
     owned::publish_directory(&new, &cut).map_err(Error::at(&cut))
+}
+
+/// Writes the plan, whole or not at all.
+fn put_plan(path: &Path, plan: &Plan) -> Result<(), Error> {
+    let write = || {
+        let file = AtomicFile::create(path, &manifest::file_claim())?;
+        plan.lines().reader().copy(0..plan.lines().len(), file.open()?)?;
+        file.commit()
+    };
+    write().map_err(Error::at(path))
 }
 
 /// A file, whole or not at all.
@@ -161,8 +171,4 @@ pub fn exists(path: &Path) -> Result<bool, Error> {
 
 fn file_name(batch: &Batch) -> String {
     format!("{}.jsonl", batch.name)
-}
-
-fn text(lines: &[String]) -> String {
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }

@@ -13,6 +13,7 @@ mod folder;
 mod gpus;
 mod header;
 mod job;
+mod lines;
 mod manifest;
 mod memory;
 mod plan;

@@ -1,6 +1,6 @@
 //! The plan: the tasks as they came, one line each.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,22 @@ use manners::{Filter, Input, Stop};
 use records::{RawPath, Record, Task};
 
 use crate::demand::Largest;
+use crate::lines::Lines;
 
 /// The tasks in the order that they came in, which is that of the scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    lines: Vec<String>,
+    lines: Lines,
     costs: Vec<u64>,
-    names: Vec<(String, String)>,
+    /// The tasks' ids, and which scan each is of.
+    names: Vec<(Box<str>, usize)>,
+    scans: Vec<String>,
+    scan_places: HashMap<String, usize>,
     recipes: BTreeMap<RawPath, String>,
     /// The recipes' files of each task, where they are known; equal ones once.
     together: BTreeSet<Vec<RawPath>>,
     largest: Largest,
-    ids: HashSet<String>,
+    ids: HashSet<Box<str>>,
 }
 
 impl Plan {
@@ -45,22 +49,35 @@ impl Plan {
 
     /// Adds a task; false where it is there already.
     pub fn push(&mut self, task: Task) -> bool {
-        let new = self.ids.insert(task.id.clone());
+        let new = self.ids.insert(task.id.as_str().into());
         if new {
             self.costs.push(task.bytes);
             self.largest = self.largest.with(&task);
             let known = task.recipes().filter(|recipe| !recipe.recipe.as_os_str().is_empty());
             let known: Vec<(RawPath, String)> = known.map(|recipe| (recipe.recipe, recipe.recipe_digest)).collect();
-            self.together.insert(known.iter().map(|(path, _)| path.clone()).collect());
+            let together: Vec<RawPath> = known.iter().map(|(path, _)| path.clone()).collect();
+            if !self.together.contains(&together) {
+                self.together.insert(together);
+            }
             self.recipes.extend(known);
-            self.names.push((task.id.clone(), task.scan.clone()));
-            self.lines.push(Record::from(task).to_line());
+            let scan = self.scan_place(&task.scan);
+            self.names.push((task.id.as_str().into(), scan));
+            self.lines.push(&Record::from(task).to_line());
         }
         new
     }
 
-    /// The tasks' lines, without line breaks.
-    pub fn lines(&self) -> &[String] {
+    fn scan_place(&mut self, scan: &str) -> usize {
+        if let Some(place) = self.scan_places.get(scan) {
+            return *place;
+        }
+        self.scans.push(scan.to_owned());
+        self.scan_places.insert(scan.to_owned(), self.scans.len() - 1);
+        self.scans.len() - 1
+    }
+
+    /// The tasks' lines.
+    pub fn lines(&self) -> &Lines {
         &self.lines
     }
 
@@ -70,8 +87,8 @@ impl Plan {
     }
 
     /// The tasks' ids, each with that of its scan.
-    pub fn names(&self) -> &[(String, String)] {
-        &self.names
+    pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.names.iter().map(|(id, scan)| (&**id, self.scans[*scan].as_str()))
     }
 
     /// The scans, each as a range of consecutive tasks.

@@ -18,11 +18,11 @@ use crate::targets::local::{submit, with_commands};
 pub fn batches(plan: &Plan) -> Result<Vec<Batch>, Error> {
     let plain =
         |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    let batch = |(index, (id, scan)): (usize, &(String, String))| match [id, scan].into_iter().find(|id| !plain(id)) {
-        Some(id) => Err(Error::Id { id: id.clone() }),
-        None => Ok(Batch { name: id.clone(), tasks: index..index + 1 }),
+    let batch = |(index, (id, scan)): (usize, (&str, &str))| match [id, scan].into_iter().find(|id| !plain(id)) {
+        Some(id) => Err(Error::Id { id: id.to_owned() }),
+        None => Ok(Batch { name: id.to_owned(), tasks: index..index + 1 }),
     };
-    plan.names().iter().enumerate().map(batch).collect()
+    plan.names().enumerate().map(batch).collect()
 }
 
 /// The makefile, and the script that calls make.
