@@ -1,47 +1,61 @@
 //! Interrupted in the middle of a task: what is finished is kept, and a rerun does the rest.
 //!
-//! Sources that are a FIFO hold up whoever opens them at a known frame, for as long as the test likes.
+//! Sources on which the HDF5 library hangs hold up whoever opens them at a known frame, for as long as the test lets its worker
+//! process live.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::foreign::python;
 use crate::site::{NOTHING, Ran, Site, binary, run, small};
 
-/// A task of 24 frames in files of 7, of which all but the first are a FIFO.
+/// A task of 24 frames in files of 7, of which all but the first hang the library.
 struct Held {
     site: Site,
     tasks: String,
     held: String,
-    fifo: PathBuf,
 }
+
+/// Writes a file whose only dataset is virtual, with its mappings in a heap that the library looks for the end of for ever.
+const HANGS: &str = r#"
+import h5py, sys
+path, dataset = sys.argv[1:]
+with h5py.File(path, "w") as file:
+    layout = h5py.VirtualLayout((7, 195, 487), "i4")
+    layout[:] = h5py.VirtualSource("nowhere.h5", "data", (7, 195, 487))
+    file.create_virtual_dataset(dataset, layout)
+data = bytearray(open(path, "rb").read())
+data[data.index(b"GCOL") + 16 + 8 + 1] = 4
+open(path, "wb").write(data)
+"#;
 
 impl Held {
     fn new() -> Self {
         let site = Site::new(&small());
         let tasks = site.plan("out", &["--by", "scan"]);
-        let fifo = site.path("fifo");
-        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let found = std::fs::metadata(&fifo).unwrap();
         let mut held: Value = serde_json::from_str(&tasks).unwrap();
+        let hangs = site.path("hangs.h5");
+        let dataset = held["sources"][1]["dataset"].as_str().unwrap();
+        let made = Command::new(python()).args(["-c", HANGS]).arg(&hangs).arg(dataset).output().expect("python");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let found = std::fs::metadata(&hangs).unwrap();
         for source in held["sources"].as_array_mut().unwrap().iter_mut().skip(1) {
-            source["file"] = json!(fifo);
-            source["size"] = json!(0);
+            source["file"] = json!(hangs);
+            source["size"] = json!(found.len());
             source["mtime"] = json!(format!("{}.{:09}", found.mtime(), found.mtime_nsec()));
         }
         let held = format!("{held}\n");
-        Self { site, tasks, held, fifo }
+        Self { site, tasks, held }
     }
 
-    /// Runs ai-integrate up to the FIFO.
+    /// Runs ai-integrate up to the first file that hangs.
     fn begin(&self, flags: &[&str]) -> Child {
         let input = self.site.path("held.jsonl");
         std::fs::write(&input, &self.held).unwrap();
@@ -49,21 +63,29 @@ impl Held {
             .args(["--threads", "1", "--batch-frames", "7"])
             .args(flags)
             .arg(&input)
+            .env("AZPIPE_FILE_TIMEOUT", "0")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        soon(|| hanging_worker(child.id()));
         settle(child.id());
         child
     }
 
-    /// Sends the signal, and lets the readers go on: the FIFO is then found to be no HDF5 file.
-    fn end(&self, child: Child, signal: Signal) -> Ran {
+    /// Sends the signal, and ends the workers: the files are then found to be damaged.
+    fn end(&self, mut child: Child, signal: Signal) -> Ran {
         kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
-        settle(child.id());
-        // A FIFO opens for writing without delay for as long as somebody waits to read it.
-        let _writer: File =
-            soon(|| OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&self.fifo).ok());
+        // SIGINT is no wish to finish anything, and needs no help.
+        if signal != Signal::SIGINT {
+            settle(child.id());
+        }
+        soon(|| {
+            if let Some(worker) = hanging_worker(child.id()) {
+                let _ = kill(worker, Signal::SIGKILL);
+            }
+            child.try_wait().unwrap()
+        });
         let output = child.wait_with_output().unwrap();
         let status = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap());
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -94,6 +116,20 @@ fn settle(process: u32) {
         asleep = if sleeps(process) { asleep + 1 } else { 0 };
         (asleep == 10).then_some(())
     });
+}
+
+/// The worker of a process, where the library is at work for longer than any sound file takes.
+fn hanging_worker(process: u32) -> Option<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let ids: Vec<i32> =
+        children.flat_map(|list| list.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect();
+    // The name in brackets may hold anything; user time, in ticks of 10 ms, is the twelfth field behind it.
+    let ticks = |id: &i32| -> Option<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(11)?.parse().ok()
+    };
+    ids.into_iter().find(|id| ticks(id).is_some_and(|ticks| ticks > 50)).map(Pid::from_raw)
 }
 
 /// Whether all threads of a process that has begun its work wait for something.
@@ -171,4 +207,23 @@ fn sigint_leaves_nothing_behind() {
     let ended = held.end(held.begin(&[]), Signal::SIGINT);
     assert_eq!((ended.status, ended.stdout.as_str()), (130, ""), "{}", ended.stderr);
     assert_eq!(held.part_names().len(), 0, "{:?}", held.part_names());
+}
+
+#[test]
+fn a_source_that_hangs_the_library_is_lost_and_the_others_are_integrated() {
+    let held = Held::new();
+    let input = held.site.path("held.jsonl");
+    std::fs::write(&input, &held.held).unwrap();
+    let run = Command::new(binary("ai-integrate")).arg(&input).env("AZPIPE_FILE_TIMEOUT", "1").output().unwrap();
+    let stderr = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(1), "{stderr}");
+    let records: Vec<Value> =
+        String::from_utf8(run.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let result = records.iter().find(|record| record["type"] == "result").expect("a result");
+    assert_eq!(result["done"], json!([[0, 7]]), "{stderr}");
+    assert_eq!(result["missing"][0]["range"], json!([[7, 24]]), "{stderr}");
+    assert_eq!(result["missing"][0]["kind"], json!("unreadable"), "{stderr}");
+    let fails: Vec<&Value> = records.iter().filter(|record| record["type"] == "fail").collect();
+    assert!(!fails.is_empty() && fails.iter().all(|fail| fail["retryable"] == true), "{stderr}");
+    assert!(stderr.contains("does not get on with it for 1 s"), "{stderr}");
 }
