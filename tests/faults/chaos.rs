@@ -39,7 +39,7 @@ enum Harm {
 impl Harm {
     fn draw(random: &mut Random, tasks: usize) -> Self {
         let seed = random.below(1 << 30);
-        match random.below(4) {
+        match random.below(7) {
             0 => Self::Nothing,
             1 => Self::Signal(Signal::SIGKILL, random.below(tasks)),
             2 => Self::Signal(Signal::SIGTERM, random.below(tasks)),
