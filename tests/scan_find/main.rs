@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
+mod faults;
 mod field;
 mod live;
 mod names;
 mod refusals;
 mod selection;
 mod walks;
+
+#[path = "../faults/shim.rs"]
+#[allow(dead_code, reason = "the calls are chosen here")]
+mod shim;

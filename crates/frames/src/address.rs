@@ -1,6 +1,7 @@
 //! How a dataset is named on a command line: `file.h5::/path`.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -24,14 +25,25 @@ impl Address {
     /// assert_eq!(Address::of("a::b.tif".as_ref()).dataset, None);
     /// ```
     pub fn of(operand: &Path) -> Self {
+        Self::look(operand).unwrap_or_else(|_| Self { file: operand.to_owned(), dataset: None })
+    }
+
+    /// As [`Address::of`], where it matters whether a file of the whole name could be looked for.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn look(operand: &Path) -> io::Result<Self> {
         let bytes = operand.as_os_str().as_bytes();
         let cut = bytes.windows(3).rposition(|window| window == b"::/").filter(|&cut| cut > 0);
         let split = cut.and_then(|cut| Some((cut, std::str::from_utf8(&bytes[cut + 2..]).ok()?)));
-        match split {
-            Some((cut, dataset)) if operand.symlink_metadata().is_err() => {
-                Self { file: OsStr::from_bytes(&bytes[..cut]).into(), dataset: Some(dataset.to_owned()) }
+        let whole = Self { file: operand.to_owned(), dataset: None };
+        let Some((cut, dataset)) = split else { return Ok(whole) };
+        match operand.symlink_metadata().map_err(|why| (why.kind(), why)) {
+            Ok(_) => Ok(whole),
+            Err((io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, _)) => {
+                Ok(Self { file: OsStr::from_bytes(&bytes[..cut]).into(), dataset: Some(dataset.to_owned()) })
             }
-            _ => Self { file: operand.to_owned(), dataset: None },
+            Err((_, why)) => Err(why),
         }
     }
 }

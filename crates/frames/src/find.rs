@@ -181,9 +181,10 @@ pub(crate) fn visit_here<E>(
     select: &dyn Select,
     each: &mut dyn FnMut(Found) -> Result<(), E>,
 ) -> Result<(), E> {
-    match Address::of(path) {
-        Address { file, dataset: Some(dataset) } => each(bare::found(&file, &dataset, select)),
-        Address { file, dataset: None } => match kind_here(&file) {
+    match Address::look(path) {
+        Err(why) => each(Found::failed(path, "", &FindError::from_io(path, &why), None)),
+        Ok(Address { file, dataset: Some(dataset) }) => each(bare::found(&file, &dataset, select)),
+        Ok(Address { file, dataset: None }) => match kind_here(&file) {
             Ok(FileKind::Image) => each(images::found(&[file], select)),
             Ok(FileKind::Hdf5) => Visit::new(&file, select, each).file(),
             Err(KindError { why, retryable, unreadable }) => {

@@ -1,6 +1,7 @@
 //! Which files belong to a scan already, and which scans have been told.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use records::Acquisition;
@@ -10,6 +11,8 @@ use records::Acquisition;
 pub struct Claims {
     /// By their real paths.
     files: HashSet<PathBuf>,
+    /// Files whose real paths could not be found out, and why.
+    failures: Vec<(PathBuf, io::Error)>,
     /// The real path of each directory that a file was in.
     directories: HashMap<PathBuf, PathBuf>,
     /// Under which `below` the files of this run go.
@@ -20,7 +23,7 @@ impl Claims {
     /// Whether a file belongs to a scan that has been found.
     pub fn holds(&mut self, file: &Path) -> bool {
         let real = self.real(file);
-        self.files.contains(&real)
+        self.files.contains(&real) || self.files.contains(file)
     }
 
     /// Says that a file belongs to a scan.
@@ -29,27 +32,53 @@ impl Claims {
         self.files.insert(real);
     }
 
-    /// The path of a file with no symbolic link in it. Directories are looked up once: a scan has
-    /// hundreds of files in one.
+    /// The path of a file with no symbolic link in it, or its own where that can't be found out. Directories are looked up
+    /// once: a scan has hundreds of files in one.
     pub fn real(&mut self, file: &Path) -> PathBuf {
-        let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return file.to_owned() };
+        match self.resolve(file) {
+            Ok(real) => real,
+            Err(why) => {
+                // What is not there belongs to nothing.
+                if !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+                    self.failures.push((file.to_owned(), why));
+                }
+                file.to_owned()
+            }
+        }
+    }
+
+    fn resolve(&mut self, file: &Path) -> io::Result<PathBuf> {
+        let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return Ok(file.to_owned()) };
         let known = match self.directories.get(directory) {
             Some(real) => real.join(name),
             None => {
-                let real = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+                let real = directory.canonicalize()?;
                 let path = real.join(name);
                 self.directories.insert(directory.to_owned(), real);
                 path
             }
         };
-        if !known.is_symlink() {
-            return known;
+        match known.symlink_metadata() {
+            Ok(metadata) if metadata.is_symlink() => (),
+            Ok(_) => return Ok(known),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(known),
+            Err(why) => return Err(why),
         }
-        let real = known.canonicalize().unwrap_or(known);
+        let real = known.canonicalize()?;
         if let Some(directory) = real.parent() {
             self.directories.entry(directory.to_owned()).or_insert_with(|| directory.to_owned());
         }
-        real
+        Ok(real)
+    }
+
+    /// Takes the files whose real paths could not be found out, so that a scan may not be known for one that has been told.
+    pub fn take_failures(&mut self) -> Vec<(PathBuf, io::Error)> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Returns whether there are files whose real paths could not be found out.
+    pub fn has_failures(&self) -> bool {
+        !self.failures.is_empty()
     }
 
     /// Returns the directories of all files that were looked up.

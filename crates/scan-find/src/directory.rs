@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
 /// Endings of the files that are looked at in a directory, in lower case. Arrays (NPY) are masks more
 /// often than frames, and are read only where they are named.
 const HDF5: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cxi"];
@@ -53,8 +55,9 @@ impl Directory {
                 Ok(metadata) if metadata.is_dir() => out.below.push(path),
                 Ok(metadata) if metadata.is_file() => out.sort(path),
                 Ok(_) => (),
-                // A link that leads nowhere, or round in a ring, holds no frames.
-                Err(_) if path.is_symlink() => (),
+                // A link that leads nowhere, or round in a ring, holds no frames; nor does what has gone since.
+                Err(why)
+                    if matches!(Errno::from_raw(why.raw_os_error().unwrap_or(0)), Errno::ENOENT | Errno::ELOOP) => {}
                 Err(why) => out.unreadable.push((path, why)),
             }
         }

@@ -195,6 +195,15 @@ impl<'a> Finder<'a> {
         self.filter.fail(Fail { about, error, retryable, ..Fail::default() })
     }
 
+    /// Tells of files whose real paths could not be found out.
+    ///
+    /// # Errors
+    /// As [`Finder::take`].
+    pub(crate) fn tell_claims(&mut self) -> Result<(), Stop> {
+        let failures = self.claims.take_failures();
+        failures.into_iter().try_for_each(|(file, why)| self.fail(file.display().to_string(), why.to_string(), true))
+    }
+
     pub(crate) fn warn_once(&mut self, about: String, why: String) {
         if self.failures.insert((about.clone(), why.clone())) {
             self.filter.warn(&format!("{about}: {why}"));

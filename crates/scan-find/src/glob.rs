@@ -1,6 +1,7 @@
 //! Globs that the shell did not expand, because they were quoted or came by a list.
 
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -11,16 +12,60 @@ pub fn is_glob(path: &Path) -> bool {
     path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
-/// The paths that a glob names, sorted as a shell does. `**` is any number of directories.
+/// What a glob names.
+#[derive(Debug, Default)]
+pub struct Expanded {
+    /// The paths, sorted as a shell does.
+    pub paths: Vec<PathBuf>,
+    /// What could not be looked at on the way, and why.
+    pub unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+impl Expanded {
+    /// The value, or what stands for nothing where there is no such file or directory. Other errors are kept.
+    fn keep<T: Default>(&mut self, path: &Path, looked: io::Result<T>) -> T {
+        looked.unwrap_or_else(|why| {
+            if !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+                self.unreadable.push((path.to_owned(), why));
+            }
+            T::default()
+        })
+    }
+
+    /// What is in a directory, sorted.
+    fn members(&mut self, directory: &Path) -> Vec<PathBuf> {
+        let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let name = |entry: io::Result<fs::DirEntry>| Ok(directory.join(entry?.file_name()));
+        let listed = fs::read_dir(place).and_then(|listed| listed.map(name).collect::<io::Result<Vec<PathBuf>>>());
+        let mut members = self.keep(place, listed);
+        members.sort_unstable();
+        members
+    }
+
+    /// A directory and all below it, links to directories left out: those may lead back up.
+    fn with_directories_below(&mut self, directory: &Path) -> Vec<PathBuf> {
+        let mut all = vec![directory.to_owned()];
+        for below in self.members(directory) {
+            let is_plain = below.symlink_metadata().map(|metadata| metadata.is_dir());
+            if self.keep(&below, is_plain) {
+                all.extend(self.with_directories_below(&below));
+            }
+        }
+        all
+    }
+}
+
+/// Finds the paths that a glob names. `**` is any number of directories.
 ///
 /// # Errors
 /// Not a glob: in words.
-pub fn expand(glob: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn expand(glob: &Path) -> Result<Expanded, String> {
+    let mut out = Expanded::default();
     let mut found = vec![PathBuf::new()];
     for part in glob.components() {
         found = match part {
             Component::Normal(name) if name == "**" => {
-                found.into_iter().flat_map(|path| with_directories_below(&path)).collect()
+                found.into_iter().flat_map(|path| out.with_directories_below(&path)).collect()
             }
             Component::Normal(name) if is_glob(Path::new(name)) => {
                 let pattern = name.to_str().ok_or("a glob that is not UTF-8")?;
@@ -31,32 +76,18 @@ pub fn expand(glob: &Path) -> Result<Vec<PathBuf>, String> {
                     let name = path.file_name().unwrap_or_default();
                     matcher.is_match(name) && (hidden || !name.as_bytes().starts_with(b"."))
                 };
-                found.into_iter().flat_map(|path| members(&path)).filter(fits).collect()
+                found.into_iter().flat_map(|path| out.members(&path)).filter(fits).collect()
             }
             plain => found.into_iter().map(|path| path.join(plain)).collect(),
         };
     }
-    found.retain(|path| path.symlink_metadata().is_ok());
-    Ok(found)
-}
-
-/// What is in a directory, sorted; nothing where it can't be read, as in a shell.
-fn members(directory: &Path) -> Vec<PathBuf> {
-    let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let Ok(listed) = fs::read_dir(place) else { return Vec::new() };
-    let mut members: Vec<PathBuf> = listed.flatten().map(|entry| directory.join(entry.file_name())).collect();
-    members.sort_unstable();
-    members
-}
-
-/// A directory and all below it, links to directories left out: those may lead back up.
-fn with_directories_below(directory: &Path) -> Vec<PathBuf> {
-    let mut all = vec![directory.to_owned()];
-    let is_plain = |path: &PathBuf| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-    for below in members(directory).into_iter().filter(is_plain) {
-        all.extend(with_directories_below(&below));
+    for path in found {
+        let is_there = path.symlink_metadata().map(|_| true);
+        if out.keep(&path, is_there) {
+            out.paths.push(path);
+        }
     }
-    all
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -73,7 +104,8 @@ mod tests {
         }
         let names = |glob: &str| -> Vec<String> {
             let found = expand(&root.join(glob)).unwrap();
-            found.iter().map(|path| path.strip_prefix(root).unwrap().display().to_string()).collect()
+            assert!(found.unreadable.is_empty());
+            found.paths.iter().map(|path| path.strip_prefix(root).unwrap().display().to_string()).collect()
         };
         assert_eq!(names("a/b?/*.h5"), ["a/b1/x.h5", "a/b2/x.h5"]);
         assert_eq!(names("a/**/x.h5"), ["a/b1/x.h5", "a/b2/x.h5", "a/b2/c/x.h5"]);

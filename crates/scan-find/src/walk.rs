@@ -6,8 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use frames::address::Address;
-use frames::find::{self, FileKind, Found, Numbered, What};
+use frames::find::{self, FileKind, Found, KindError, Numbered, What};
 use manners::Stop;
+use records::AbsentKind;
 
 use crate::directory::{Directory, identity, is_hdf5_name, is_image_name, looked_for};
 use crate::finder::Finder;
@@ -45,6 +46,23 @@ struct Tree<'a> {
     root: &'a Path,
     /// Directories that have been in it, by identity: links may lead back to them.
     seen: HashSet<(u64, u64)>,
+    /// HDF5 files that the system refused: what lies below or beside them may be theirs.
+    unreadable: Vec<PathBuf>,
+}
+
+impl Tree<'_> {
+    /// Returns the file that this one may belong to, and that could not be read to know.
+    fn doubtful_master(&self, file: &Path) -> Option<&Path> {
+        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_master = |master: &&PathBuf| {
+            let Some(below) = master.parent().and_then(|directory| file.strip_prefix(directory).ok()) else {
+                return false;
+            };
+            let of_name = stem(file).starts_with(stem(master).trim_end_matches("_master"));
+            *master != file && (below.components().count() > 1 || of_name)
+        };
+        self.unreadable.iter().find(is_master).map(PathBuf::as_path)
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -82,18 +100,25 @@ impl<'a> Walk<'a> {
     /// As [`Finder::take`].
     pub fn operand(&mut self, operand: &Path) -> Result<(), Stop> {
         let path = std::path::absolute(operand).unwrap_or_else(|_| operand.to_owned());
-        let Address { file, dataset } = Address::of(&path);
+        let Address { file, dataset } = match Address::look(&path) {
+            Ok(address) => address,
+            Err(why) => return self.tell_error(&path, &why),
+        };
         match file.metadata() {
             Ok(metadata) if metadata.is_dir() && dataset.is_none() => self.tree(&path),
             Ok(_) if dataset.is_some() => self.file(&path, &file),
-            Ok(_) if self.is_image(&path) => self.image(path),
-            Ok(_) => self.file(&path, &path),
-            Err(_) if is_glob(operand) && dataset.is_none() => self.glob(operand),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                self.tell_failure(&path, "no such file or directory".to_owned())
-            }
-            Err(why) => self.tell_failure(&path, why.to_string()),
-        }
+            Ok(_) => match self.is_image(&path) {
+                Ok(true) => self.image(path),
+                Ok(false) => self.file(&path, &path),
+                Err(why) => {
+                    self.end_series()?;
+                    self.finder.fail(path.display().to_string(), why.why, why.retryable)
+                }
+            },
+            Err(why) if is_absence(&why) && is_glob(operand) && dataset.is_none() => self.glob(operand),
+            Err(why) => self.tell_error(&path, &why),
+        }?;
+        self.finder.tell_claims()
     }
 
     /// Takes what waits for a neighbour that has not come.
@@ -107,16 +132,27 @@ impl<'a> Walk<'a> {
     fn glob(&mut self, glob: &Path) -> Result<(), Stop> {
         self.end_series()?;
         match expand(glob) {
-            Ok(paths) if paths.is_empty() && !self.is_patient => {
+            Ok(found) if found.paths.is_empty() && found.unreadable.is_empty() && !self.is_patient => {
                 self.tell_failure(glob, "no file or directory of such a name".to_owned())
             }
-            Ok(paths) => paths.iter().try_for_each(|path| self.operand(path)),
+            Ok(found) => {
+                found.unreadable.iter().try_for_each(|(path, why)| self.tell_error(path, why))?;
+                found.paths.iter().try_for_each(|path| self.operand(path))
+            }
             Err(why) => self.tell_failure(glob, why),
         }
     }
 
-    fn is_image(&self, path: &Path) -> bool {
-        is_image_name(path) || (!is_hdf5_name(path) && matches!(find::kind(path), Ok(FileKind::Image)))
+    /// Whether a file is an image: by its name, or else by its content.
+    fn is_image(&self, path: &Path) -> Result<bool, KindError> {
+        if is_image_name(path) || is_hdf5_name(path) {
+            return Ok(is_image_name(path));
+        }
+        match find::kind(path) {
+            Ok(kind) => Ok(kind == FileKind::Image),
+            Err(why) if why.unreadable => Err(why),
+            Err(_) => Ok(false),
+        }
     }
 
     /// An image waits for the next of its series.
@@ -166,7 +202,7 @@ impl<'a> Walk<'a> {
     fn tree(&mut self, root: &Path) -> Result<(), Stop> {
         self.end_series()?;
         let (hits, without) = (self.finder.hits, self.finder.without);
-        let mut tree = Tree { root, seen: HashSet::new() };
+        let mut tree = Tree { root, seen: HashSet::new(), unreadable: Vec::new() };
         self.directory(root, &mut tree)?;
         if self.finder.hits > hits || self.is_patient {
             return Ok(());
@@ -182,19 +218,21 @@ impl<'a> Walk<'a> {
     fn directory(&mut self, directory: &Path, tree: &mut Tree<'_>) -> Result<(), Stop> {
         match directory.metadata() {
             Ok(metadata) if tree.seen.insert(identity(&metadata)) => (),
-            _ => return Ok(()),
+            Ok(_) => return Ok(()),
+            Err(why) => return self.tell_error(directory, &why),
         }
         if self.is_patient {
             self.finder.watch.add(directory);
         }
         let listed = match Directory::read(directory) {
             Ok(listed) => listed,
-            Err(why) => return self.tell_failure(directory, why.to_string()),
+            Err(why) => return self.tell_error(directory, &why),
         };
         for (path, why) in listed.unreadable {
-            self.tell_failure(&path, why.to_string())?;
+            self.tell_error(&path, &why)?;
+            tree.unreadable.push(path);
         }
-        self.hdf5_files(&listed.hdf5, tree.root)?;
+        self.hdf5_files(&listed.hdf5, tree)?;
         let mut images = listed.images;
         for image in &images {
             self.note(image);
@@ -207,7 +245,8 @@ impl<'a> Walk<'a> {
     /// Bliss masters are told at once. Other files wait until all of the directory have been seen:
     /// they may be data files of one that comes later by name. Where the search goes on, they wait for
     /// the next look: they may be of a scan that began after its master was looked at.
-    fn hdf5_files(&mut self, files: &[PathBuf], root: &Path) -> Result<(), Stop> {
+    fn hdf5_files(&mut self, files: &[PathBuf], tree: &mut Tree<'_>) -> Result<(), Stop> {
+        let root = tree.root;
         let mut waiting: Vec<Found> = Vec::new();
         for file in files {
             let stamp = self.note(file);
@@ -217,7 +256,9 @@ impl<'a> Walk<'a> {
             }
             // Masters below this root are walked by, and need not be had from a collection of them.
             let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
+            let mut is_unreadable = false;
             self.finder.visit(file, &elsewhere, |finder, found| {
+                is_unreadable |= has_unreadable(&found);
                 if is_bliss(&found) {
                     return finder.take(found, root);
                 }
@@ -225,6 +266,10 @@ impl<'a> Walk<'a> {
                 waiting.push(found);
                 Ok(())
             })?;
+            if is_unreadable || self.finder.claims.has_failures() {
+                tree.unreadable.push(file.clone());
+                self.finder.tell_claims()?;
+            }
             self.settle(file, stamp);
         }
         let mut fresh = files.to_vec();
@@ -234,7 +279,14 @@ impl<'a> Walk<'a> {
         }
         self.look.is_unfinished |= !fresh.is_empty();
         waiting.retain(|found| !self.finder.claims.holds(&found.file) && !fresh.contains(&found.file));
-        waiting.into_iter().try_for_each(|found| self.finder.take(found, root))
+        waiting.into_iter().try_for_each(|found| match tree.doubtful_master(&found.file) {
+            Some(master) if !matches!(found.what, What::Refused { .. }) => {
+                let why = format!("left out: it may be a data file of {}, which can't be read", master.display());
+                self.finder.warn_once(found.file.display().to_string(), why);
+                Ok(())
+            }
+            _ => self.finder.take(found, root),
+        })
     }
 
     /// Remembers that a file needs no second look while it looks as before the first.
@@ -246,10 +298,33 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Tells an error of the system: of all but a file that is not there nothing is known, and the next time it may be.
+    fn tell_error(&mut self, about: &Path, why: &io::Error) -> Result<(), Stop> {
+        self.end_series()?;
+        match why.kind() {
+            io::ErrorKind::NotFound => self.tell_failure(about, "no such file or directory".to_owned()),
+            _ => self.finder.fail(about.display().to_string(), why.to_string(), true),
+        }
+    }
+
     fn tell_failure(&mut self, about: &Path, why: String) -> Result<(), Stop> {
         self.end_series()?;
         self.finder.fail(about.display().to_string(), why, false)
     }
+}
+
+/// Whether the system refused something of what was found, so that it may have files that are not known.
+fn has_unreadable(found: &Found) -> bool {
+    match &found.what {
+        What::Refused { unreadable, .. } => *unreadable,
+        What::Scan(scan) => scan.absent.iter().any(|absent| absent.kind == AbsentKind::Unreadable),
+        _ => false,
+    }
+}
+
+/// Whether a system call says that there is no file of this name.
+fn is_absence(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn stamp(file: &Path) -> Option<(u64, i64)> {

@@ -103,6 +103,9 @@ fn status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Flaw> {
     locked(|| u64::try_from(call().into()).map_err(|_| flaw()))
 }
 
+/// What the library says of system calls (lstat and realpath) whose error's number it does not keep. That is taken for EIO.
+const SYSTEM_CALLS: [&str; 2] = ["can't retrieve stat info for file", "can't retrieve real path for file"];
+
 /// Reads the library's error stack. Its innermost entry says what is wrong, those above it say who asked. The file driver
 /// puts the number of a system call's error into its entry, in a form that the library promises to keep.
 fn flaw() -> Flaw {
@@ -110,6 +113,9 @@ fn flaw() -> Flaw {
     let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else { return Flaw::new("HDF5 gives no reason") };
     match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| errno(entry.desc())) {
         Some(errno) => Flaw { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
+        None if SYSTEM_CALLS.contains(&inner.desc()) => {
+            Flaw { why: inner.desc().to_owned(), errno: Some(rustix::io::Errno::IO.raw_os_error()) }
+        }
         None => Flaw::new(inner.desc()),
     }
 }

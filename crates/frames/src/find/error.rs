@@ -36,7 +36,8 @@ impl FindError {
     /// Makes the error of a call of the HDF5 library about an object of a file.
     pub(crate) fn from_flaw(file: &Path, flaw: &Flaw) -> Self {
         match flaw.errno.map(io::Error::from_raw_os_error) {
-            Some(why) => Self::from_io(file, &why),
+            Some(why) if why.kind() == io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
+            Some(_) => Self::Unreadable(file.to_owned(), flaw.why.clone()),
             None => Self::Damaged(file.to_owned(), format!("not readable as HDF5: {}", flaw.why)),
         }
     }
@@ -52,6 +53,14 @@ impl FindError {
                 Self::Damaged(file.to_owned(), why)
             }
             ImageError::NoFrame { .. } => Self::Damaged(file.to_owned(), error.to_string()),
+        }
+    }
+
+    /// Returns the file that is there, and wrong.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::NoObject(file, _) | Self::Unreadable(file, _) | Self::Damaged(file, _) => Some(file),
+            Self::FileMissing(_) | Self::Unusable(_) => None,
         }
     }
 
@@ -95,7 +104,10 @@ impl FindError {
         match self {
             Self::FileMissing(missing) if missing == file => format!("file missing: {}", name.display()),
             Self::FileMissing(_) => self.why(file),
-            _ => format!("file unreadable: {}: {}", name.display(), self.why(file)),
+            _ => {
+                let named = self.file().filter(|own| own.ends_with(name)).unwrap_or(file);
+                format!("file unreadable: {}: {}", name.display(), self.why(named))
+            }
         }
     }
 }
@@ -109,7 +121,7 @@ mod tests {
         let file = Path::new("/data/p3_0000.h5");
         for number in 1..133 {
             let error = FindError::from_io(file, &io::Error::from_raw_os_error(number));
-            let by_library = Flaw { why: "x".to_owned(), errno: Some(number) };
+            let by_library = Flaw::from(io::Error::from_raw_os_error(number));
             assert_eq!(error, FindError::from_flaw(file, &by_library));
             let missing = number == 2;
             assert_eq!(error.kind(), if missing { AbsentKind::Missing } else { AbsentKind::Unreadable }, "{number}");

@@ -103,6 +103,8 @@ impl Traced {
         file: &Path,
         name: &Path,
     ) -> Result<(), FindError> {
+        // It belongs to the scan all the same.
+        self.files.extend(error.file().map(Path::to_owned));
         self.lose(range, error.kind(), &error.reason(file, name))
     }
 
