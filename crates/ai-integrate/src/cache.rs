@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use integrator::{Error, Integrator, PixelType};
-use manners::atomic::AtomicFile;
+use manners::atomic::{self, AtomicFile};
 use manners::mapped::{Mapped, is_in_use};
 use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
 use rayon::prelude::*;
@@ -84,6 +84,7 @@ impl<'a> Cache<'a> {
             Ok(Found { integrator, origin: Origin::Made, warnings })
         };
         let Some(directory) = self.directory else { return make(Vec::new()) };
+        clear_up(directory);
         let key = Integrator::key(recipe, framing);
         let path = directory.join(format!("{}.matrix", &key[..32]));
         let mut warnings = Vec::new();
@@ -205,6 +206,18 @@ impl Drop for Making {
     fn drop(&mut self) {
         // Whoever waits has the file open, and finds the matrix made.
         let _ = owned::remove_lock(&self.path);
+    }
+}
+
+/// Removes what processes left that were killed while they made a matrix. Whoever waits for one of these locks finds
+/// nobody at work, and makes the matrix: as well as another that could not see the lock.
+fn clear_up(directory: &Path) {
+    atomic::clear_up_once(directory);
+    for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let is_ours = path.extension().is_some_and(|end| end == "making") && is_named(&path.with_extension("matrix"));
+        if is_ours && is_in_use(&path).is_ok_and(|in_use| !in_use) {
+            let _ = owned::remove_lock(&path);
+        }
     }
 }
 

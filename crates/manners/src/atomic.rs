@@ -136,9 +136,9 @@ pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, claim: &Claim)
     file.commit()
 }
 
-/// Clears a directory up, unless this process has done so before. What can't be removed is left to the next process: it
-/// does no harm.
-fn clear_up_once(directory: &Path) {
+/// Removes what dead writers left in a directory, unless this process has done so before: for whoever finds that there is
+/// nothing to write. What can't be removed is left to the next process: it does no harm.
+pub fn clear_up_once(directory: &Path) {
     static CLEARED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     let is_new = CLEARED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
     if is_new {

@@ -237,8 +237,10 @@ pub fn remove_empty_directory(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// Something has the name; those of renaming.
 pub fn publish_directory(from: &Path, to: &Path) -> io::Result<()> {
-    if to.symlink_metadata().is_ok() {
-        return Err(refusal("exists: move it away"));
+    match to.symlink_metadata() {
+        Ok(_) => return Err(refusal("exists: move it away")),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Err(_) => (),
     }
     std::fs::rename(from, to)?;
     sync_parent(to)
@@ -249,7 +251,11 @@ pub fn publish_directory(from: &Path, to: &Path) -> io::Result<()> {
 /// # Errors
 /// Those of making and syncing; something else has the name.
 pub fn create_directories(path: &Path) -> io::Result<()> {
-    if path.as_os_str().is_empty() || path.is_dir() {
+    let is_directory = || match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        found => found.map(|found| found.is_dir()),
+    };
+    if path.as_os_str().is_empty() || is_directory()? {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
@@ -257,7 +263,7 @@ pub fn create_directories(path: &Path) -> io::Result<()> {
     }
     match DirBuilder::new().create(path) {
         // Another process made it just now.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => (),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_directory()? => (),
         made => made?,
     }
     sync_parent(path)

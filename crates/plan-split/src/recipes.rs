@@ -219,6 +219,7 @@ fn spelt(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
 
 /// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    atomic::clear_up_once(path.parent().unwrap_or(Path::new("")));
     if manners::foreign::read_text(path).is_ok_and(|there| there == text) {
         return Ok(());
     }

@@ -36,6 +36,7 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
     let _lock = register::lock(&directory, watch)?;
     // Another cut of the work gives parts other names, and would not come upon what dead writers left here.
     atomic::clear_up(&directory).map_err(Error::io(&directory))?;
+    target.path().parent().into_iter().for_each(atomic::clear_up_once);
     if options.want == Want::Complete && !may_be_complete(target) {
         return Ok(Built::default());
     }
@@ -44,6 +45,7 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
         let needs_sums = options.keep_sums || options.average.is_some();
         match Attempt::new(target.clone(), options, needs_sums, watch).and_then(Attempt::run) {
             Err(Error::Part(error)) if error.has_gone() && attempts < ATTEMPTS => attempts += 1,
+            Err(Error::Overtaken { .. }) if attempts < ATTEMPTS => attempts += 1,
             built => return built,
         }
     }
@@ -70,6 +72,8 @@ pub(super) struct Attempt<'a> {
     pub existing: Option<Final>,
     /// Whether there is a final that can't be used.
     is_damaged: bool,
+    /// What the final was before it was opened.
+    existing_was: Option<Identity>,
     warnings: Vec<String>,
     /// Warnings that came with writing.
     notes: RefCell<Vec<String>>,
@@ -99,6 +103,7 @@ impl<'a> Attempt<'a> {
             }
         }
         let path = target.path();
+        let existing_was = identity_of_final(&path)?;
         let mut is_damaged = false;
         let existing = match open_verified(&path, needs_sums) {
             Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => Some(existing),
@@ -122,7 +127,8 @@ impl<'a> Attempt<'a> {
         }
         parts.iter().for_each(|part| target.learn(&part.head.task));
         existing.iter().for_each(|existing| target.learn(&existing.task));
-        Ok(Self { target, options, watch, files, parts, existing, is_damaged, warnings, notes: RefCell::default() })
+        let notes = RefCell::default();
+        Ok(Self { target, options, watch, files, parts, existing, existing_was, is_damaged, warnings, notes })
     }
 
     fn run(mut self) -> Result<Built, Error> {
@@ -235,7 +241,7 @@ impl<'a> Attempt<'a> {
         };
         let needs_sums = content.has_sums() || content.average.is_some();
         let mut merge = Merge::new(supply, &self.parts, self.existing.as_ref(), shared, &finish, needs_sums)?;
-        store(&content, &mut merge, self.watch, |_| register::note(&self.target))
+        store(&content, &mut merge, self.watch, self.existing_was, |_| register::note(&self.target))
     }
 
     /// The checksums of the parts that have gone in, of those in the earlier final too.
@@ -260,11 +266,13 @@ impl<'a> Attempt<'a> {
 }
 
 /// Writes a final, reads it back and puts it in its place; the digest of its data. `more` is done to it before it
-/// is closed.
+/// is closed. `was` is what it is to take the place of: where locks don't reach, a gather of another machine may have written
+/// a final meanwhile, and removed the parts that went into it.
 pub(super) fn store(
     content: &Content,
     frames: &mut dyn Frames,
     watch: &dyn Watch,
+    was: Option<Identity>,
     more: impl FnOnce(&Group) -> Result<(), Error>,
 ) -> Result<String, Error> {
     let path = content.target.path();
@@ -284,6 +292,9 @@ pub(super) fn store(
         return Err(Error::Unverified { path: temporary.path().to_path_buf() });
     }
     drop(written);
+    if identity_of_final(&path)? != was {
+        return Err(Error::Overtaken { path });
+    }
     if content.sets_aside {
         let aside = owned::set_aside(&path, &claim).map_err(&io)?;
         content.warnings.borrow_mut().push(format!("{}: the damaged file, kept", aside.display()));
@@ -311,7 +322,16 @@ fn claim(target: &Target) -> Claim {
 }
 
 /// What tells a file from another of its name: its inode and when it was written.
-type Identity = (u64, i64, i64);
+pub(super) type Identity = (u64, i64, i64);
+
+/// The identity of a final; `None` where there is none.
+pub(super) fn identity_of_final(path: &Path) -> Result<Option<Identity>, Error> {
+    match fs::metadata(path) {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(Error::Io { path: path.to_path_buf(), why }),
+        Ok(_) => Ok(identity(path)),
+    }
+}
 
 fn identity(path: &Path) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt as _;

@@ -43,6 +43,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Another gather was faster, again and again.
+    #[error("{}: another gather, which no lock keeps apart from this one, writes it at the same time: run gather again", path.display())]
+    Overtaken {
+        /// The final.
+        path: PathBuf,
+    },
     /// A path that leads out of the output root.
     #[error("{}: expected a path that stays below the output directory", path.display())]
     Outside {

@@ -20,7 +20,7 @@ use manners::owned;
 use recipe::Recipe;
 use records::{Acquisition, Digest, ScanState, Task};
 
-use super::build::{Attempt, open_verified, store};
+use super::build::{Attempt, identity_of_final, open_verified, store};
 use super::merge::{Frames, Merge, Merged};
 use super::read::default_process;
 use super::supply::{Origin, Supply};
@@ -80,6 +80,7 @@ pub fn unite(
     let mut built = Built::of(&target, &union.supply);
     let digests: String = members.iter().flat_map(|member| [member.digest(), "\n"]).collect();
     built.layout = Some(options.layout).filter(|layout| layout.holds_patterns()).or(Some(Layout::Copy));
+    let was = identity_of_final(&target.path())?;
     let mut sets_aside = false;
     match open_verified(&target.path(), options.keep_sums) {
         Ok(there) if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests => {
@@ -125,7 +126,7 @@ pub fn unite(
         sets_aside,
     };
     let note = |file: &Group| write_members(file, &members, &solid_angles).map_err(Error::hdf5(&target.path()));
-    built.data_digest = store(&content, &mut union.frames()?, watch, note)?;
+    built.data_digest = store(&content, &mut union.frames()?, watch, was, note)?;
     built.warnings.append(&mut warnings.borrow_mut());
     Ok((target, built))
 }
