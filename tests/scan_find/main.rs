@@ -4,8 +4,10 @@
 
 mod faults;
 mod field;
+mod links;
 mod live;
 mod names;
+mod nonsense;
 mod refusals;
 mod selection;
 mod walks;

@@ -100,7 +100,8 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
     // No scan gets beyond the number of frames that a record may speak of.
     let most = from + (Spans::MOST / first.frames.max(1)).max(1);
     let stray = |numbered: &Numbered| {
-        let why = format!("number {} in its name: expected one below {most}, as scans have", name(numbered));
+        let (file, number) = (numbered.file.display(), name(numbered));
+        let why = format!("{file}: number {number} in its name: expected one below {most}, as scans have");
         (numbered.file.clone(), FindError::Unusable(why))
     };
     let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();

@@ -161,7 +161,7 @@ impl<'a, E> Visit<'a, E> {
             Images::Unlinked => match lima::trace(&mut self.catalog, entry, detector) {
                 Ok(Some(lima)) => {
                     for (file, why) in lima.strays {
-                        let stray = Found::failed(&file, "", &why, Some(true));
+                        let stray = Found::failed(&entry.file, &detector.dataset(), &why, Some(true));
                         (self.each)(Found { files: vec![file], ..stray })?;
                     }
                     Rc::new(lima.traced)

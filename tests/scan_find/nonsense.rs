@@ -1,0 +1,121 @@
+//! Files that say nonsense: each is a failure of its own, and the next one is looked at.
+
+use hdf5::{File, Group};
+
+use crate::field::{Field, Ran, class, find, text};
+
+fn detector_group(file: &File) -> Group {
+    let entry = class(file, "1.1", "NXentry");
+    text(&entry, "title", "ascan");
+    text(&entry, "start_time", "2026-03-04T10:20:30+01:00");
+    class(&class(&entry, "instrument", "NXinstrument"), "p3", "NXdetector")
+}
+
+/// scan-find of a directory with a file that `make` writes, and a good one behind it.
+fn beside_good(name: &str, make: impl FnOnce(&File)) -> Ran {
+    let field = Field::new();
+    let file = File::create(field.path(&format!("raw/{name}.h5"))).unwrap();
+    make(&file);
+    drop(file);
+    field.master("raw/z_good.h5", "1.1", "p3", 1);
+    let ran = find(&[field.path("raw")]);
+    assert!(ran.fields(&["below"]).contains(&"z_good.h5".to_owned()), "{name}: {} {}", ran.stdout, ran.stderr);
+    ran
+}
+
+fn one_failure(ran: &Ran, part: &str) {
+    let fails = ran.records("fail");
+    let said = fails.first().and_then(|fail| fail["error"].as_str()).unwrap_or_default();
+    assert!(ran.status == 1 && fails.len() == 1 && said.contains(part), "{}\n{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn more_frames_than_there_can_be_are_refused_before_memory_is_taken() {
+    let ran = beside_good("frames", |file| {
+        let extents = (1_usize << 40, 4, 5);
+        detector_group(file).new_dataset::<u16>().shape(extents).chunk((1, 4, 5)).create("data").unwrap();
+    });
+    one_failure(&ran, "1099511627776 frames: expected 134217728 at the most");
+    let ran = beside_good("pixels", |file| {
+        let extents = (1, 1_usize << 30, 1_usize << 30);
+        detector_group(file).new_dataset::<u16>().shape(extents).chunk((1, 4, 5)).create("data").unwrap();
+    });
+    one_failure(&ran, "frames of 1073741824 x 1073741824 pixels");
+}
+
+#[test]
+fn links_in_a_ring_end() {
+    let ran = beside_good("ring", |file| {
+        let detector = detector_group(file);
+        text(&detector, "type", "lima");
+        detector.link_soft("two", "data").unwrap();
+        detector.link_soft("data", "two").unwrap();
+    });
+    one_failure(&ran, "links in a ring");
+    let ran = beside_good("ring", |file| {
+        let detector = detector_group(file);
+        text(&detector, "type", "lima");
+        detector.link_external("ring.h5", "/1.1/instrument/p3/data", "data").unwrap();
+    });
+    one_failure(&ran, "links in a ring");
+}
+
+/// A running scan with one closed Lima file of two frames, and a number of frames that Lima was asked for.
+fn running(asked: f64, stray: Option<&str>) -> Ran {
+    let field = Field::new();
+    let master = File::create(field.path("raw/m.h5")).unwrap();
+    let detector = detector_group(&master);
+    text(&detector, "type", "lima");
+    let parameters = detector.create_group("acq_parameters").unwrap();
+    parameters.new_dataset::<f64>().create("acq_nb_frames").unwrap().write_scalar(&asked).unwrap();
+    drop((parameters, detector, master));
+    for name in ["p3_0000.h5"].into_iter().chain(stray) {
+        let lima = File::create(field.path(&format!("raw/scan0001/{name}"))).unwrap();
+        let entry = class(&lima, "entry_0000", "NXentry");
+        text(&entry, "end_time", "2026-03-04T10:30:30+01:00");
+        let data = entry.create_group("measurement").unwrap();
+        let data = data.new_dataset::<u16>().shape((2, 4, 5)).chunk((1, 4, 5)).create("data").unwrap();
+        data.write_raw(&[1_u16; 40]).unwrap();
+    }
+    field.master("raw/z_good.h5", "1.1", "p3", 1);
+    let ran = find(&[field.path("raw")]);
+    assert!(ran.fields(&["below"]).contains(&"z_good.h5".to_owned()), "{} {}", ran.stdout, ran.stderr);
+    ran
+}
+
+#[test]
+fn numbers_of_frames_that_are_none_are_refused() {
+    for asked in [f64::INFINITY, 1e18] {
+        let ran = running(asked, None);
+        let said = ran.records("fail");
+        assert_eq!(ran.status, 1);
+        let said: Vec<_> = said.iter().map(|fail| fail["error"].as_str().unwrap()).collect();
+        assert!(said.iter().any(|why| why.contains("acq_nb_frames is")), "{said:?}");
+    }
+    for asked in [f64::NAN, -5.0, 0.0] {
+        assert_eq!(running(asked, None).good().fields(&["below", "frames"]), ["m.h5 2", "z_good.h5 1"], "{asked}");
+    }
+}
+
+#[test]
+fn a_file_whose_number_no_scan_gets_to_is_told_and_the_others_are_found() {
+    for stray in ["p3_99999999999.h5", "p3_18446744073709551615.h5", "p3_99999999999999999999999.h5"] {
+        let ran = running(2.0, Some(stray));
+        one_failure(&ran, "expected one below");
+        assert_eq!(ran.fields(&["below", "frames"]), ["m.h5 2", "z_good.h5 1"], "{stray}");
+        assert!(ran.records("fail")[0]["error"].as_str().unwrap().contains(stray));
+    }
+    // A file behind those that were asked for holds frames all the same.
+    let ran = running(2.0, Some("p3_0003.h5")).good();
+    assert_eq!(ran.fields(&["below", "frames"]), ["m.h5 8", "z_good.h5 1"]);
+}
+
+#[test]
+fn a_file_that_has_just_been_made_can_be_tried_again() {
+    let field = Field::new();
+    for (name, content, retryable) in [("a.h5", &b""[..], true), ("b.h5", &[0; 4096], true), ("c.h5", b"text", false)] {
+        std::fs::write(field.path(name), content).unwrap();
+        let ran = find(&[field.path(name)]);
+        assert_eq!((ran.status, &ran.records("fail")[0]["retryable"]), (1, &retryable.into()), "{name}");
+    }
+}
