@@ -8,7 +8,7 @@ use integrator::Integrator;
 use manners::Filter;
 use patterns::coverage::Index;
 use patterns::part::{self, PartHead, PartWriter};
-use patterns::{Axes, Axis, Row, Shared, Weights};
+use patterns::{Axes, Axis, Finish, Row, Shared, Weights};
 use records::{Absent, RawPath, Spans, Task};
 
 use crate::advice;
@@ -49,24 +49,28 @@ impl Job {
     /// The recipe or a file of it can't be read, or has changed; it can't be applied to the frames; a monitor
     /// that the scan does not have.
     pub fn of(task: &Task, methods: &Methods, index: &Index, args: &Args, filter: &Filter) -> Result<Self, Refusal> {
-        let method = methods.of(task)?;
+        let mut task = task.clone();
+        let method = methods.of(&task)?;
         let absent = task.acquisition.absent_in(&task.range);
         let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
         let covered = match args.force {
             true => Spans::default(),
-            false => covered(task, index, filter).and(&there),
+            false => covered(&task, index, filter).and(&there),
         };
         let todo = there.minus(&covered);
         let means = match todo.is_empty() {
             true => None,
             false => {
-                let monitor = Monitor::read(task, &method.recipe.monitor)?;
+                let monitor = Monitor::read(&task, &method.recipe.monitor)?;
+                if !Finish::of(&method.recipe).is_framewise() {
+                    task.monitor_readings = monitor.readings(task.acquisition.frames);
+                }
                 let directory = args.cache_for(&task.out);
                 let integrator = method.integrator(&Cache::new(directory.as_deref()), filter)?;
                 Some(Means { integrator, monitor })
             }
         };
-        Ok(Self { task: task.clone(), absent, covered, todo, means, method })
+        Ok(Self { task, absent, covered, todo, means, method })
     }
 
     /// Warns of a recipe that does not suit the frame, the first that is integrated by it in this run.

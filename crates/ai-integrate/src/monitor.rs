@@ -3,7 +3,7 @@
 use frames::hdf5_array::{ArrayError, read_written_numbers};
 use patterns::Status;
 use recipe::{Monitor as Ratio, Over, Quantity};
-use records::Task;
+use records::{MonitorReadings, Task};
 
 use crate::task::Refusal;
 
@@ -52,6 +52,12 @@ impl Monitor {
             true => product(&self.over),
             false => product(&self.over) / product(&self.under),
         }
+    }
+
+    /// Returns what it read over the scan's frames; `None` where that is nothing to take a mean of.
+    pub fn readings(&self, frames: u64) -> Option<MonitorReadings> {
+        let readings: MonitorReadings = (0..frames).map(|frame| self.of(frame)).collect();
+        (readings.count > 0 && readings.sum.is_finite()).then_some(readings)
     }
 
     /// What becomes of a frame with this monitor. While the scan goes on, a counter may still be short or hold what it was

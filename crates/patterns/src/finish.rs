@@ -9,6 +9,7 @@
 //! (`W = 0`) holds what the recipe says of empty bins. Every NaN that is written has one bit pattern.
 
 use recipe::{Deviation, Empty, ErrorModel, Recipe};
+use records::MonitorReadings;
 
 use crate::variance::VarianceRule;
 use crate::{Row, Status, Weights};
@@ -91,18 +92,13 @@ impl Finish {
         self.reference != Reference::Mean
     }
 
-    /// What the monitor is divided by, given the monitors of the scan's integrated frames in frame
-    /// order: the recipe's number, or the mean of those that are finite and not zero. NaN where there
-    /// is no such monitor, 1 where the recipe has none.
-    pub fn reference(&self, monitors: impl Iterator<Item = f64>) -> f64 {
+    /// Returns what the monitor is divided by: the recipe's number, or the mean of the monitor's readings over the scan. NaN
+    /// where there is no reading, 1 where the recipe has no monitor.
+    pub fn reference(&self, readings: MonitorReadings) -> f64 {
         match self.reference {
             Reference::None => 1.0,
             Reference::Number(number) => number,
-            Reference::Mean => {
-                let valid = monitors.filter(|monitor| monitor.is_finite() && *monitor != 0.0);
-                let (sum, count) = valid.fold((0.0, 0u64), |(sum, count), monitor| (sum + monitor, count + 1));
-                sum / count as f64
-            }
+            Reference::Mean => readings.mean(),
         }
     }
 
@@ -225,7 +221,7 @@ mod tests {
     fn a_monitor_of_zero_nan_or_the_wrong_sign_gives_no_pattern() {
         let finish = finish(Reference::Mean, Empty::Nan);
         let monitors = [4.0, 0.0, f64::NAN, 8.0, f64::INFINITY];
-        let reference = finish.reference(monitors.into_iter());
+        let reference = finish.reference(monitors.into_iter().chain([-100.0]).collect());
         assert_eq!(reference, 6.0);
         let good: Vec<bool> = monitors.into_iter().map(|monitor| finish.scale(monitor, reference).is_some()).collect();
         assert_eq!(good, [true, false, false, true, false]);
@@ -237,6 +233,6 @@ mod tests {
         let brightest = Row { signal: vec![f64::from(u32::MAX), 0.0], ..row(1e-28) };
         let (intensity, _) = number.pattern(&brightest, &weights(), 1.0).unwrap();
         assert!(intensity[0].is_finite());
-        assert!(finish.reference(std::iter::empty()).is_nan());
+        assert!(finish.reference(MonitorReadings::default()).is_nan());
     }
 }

@@ -29,7 +29,8 @@ pub enum Quantity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
-    /// The mean over the scan's frames; with several monitors that of their product.
+    /// The mean over the scan's frames, whether they have a pattern or not, of the readings that are finite and positive; with
+    /// several monitors that of their product. What is merged has one mean over all scans.
     Mean,
     /// Another quantity.
     Quantity(Quantity),

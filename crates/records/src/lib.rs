@@ -38,7 +38,7 @@ pub use operation::{Framing, Operation};
 pub use outcome::{Seconds, Summary, TaskResult};
 pub use path::RawPath;
 pub use span::{Span, Spans};
-pub use task::{Task, TaskRecipe};
+pub use task::{MonitorReadings, Task, TaskRecipe};
 pub use wire::{Error, Record, VERSION};
 
 /// Fields that this version does not know, kept in their order.

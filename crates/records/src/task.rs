@@ -32,11 +32,45 @@ pub struct Task {
     /// The recipes beyond the first: each frame is decoded once, and integrated by all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<TaskRecipe>,
+    /// What the recipe's monitor read over all frames of the scan, where it is divided by its mean: ai-integrate adds
+    /// that, for parts and finals to have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitor_readings: Option<MonitorReadings>,
     /// The cost: stored bytes of the range.
     pub bytes: u64,
     /// The scan's own fields, with the sources of `range` alone.
     #[serde(flatten)]
     pub acquisition: Acquisition,
+}
+
+/// The readings of a monitor over a scan's frames, whether these have a pattern or not: those that are finite and positive,
+/// for no others can be divided by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MonitorReadings {
+    /// Their sum.
+    pub sum: f64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl FromIterator<f64> for MonitorReadings {
+    /// Adds up the readings that are finite and positive, in their order.
+    fn from_iter<I: IntoIterator<Item = f64>>(readings: I) -> Self {
+        let valid = readings.into_iter().filter(|reading| reading.is_finite() && *reading > 0.0);
+        valid.fold(Self::default(), |all, reading| Self { sum: all.sum + reading, count: all.count + 1 })
+    }
+}
+
+impl MonitorReadings {
+    /// Returns their mean; NaN where there is none.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.count as f64
+    }
+
+    /// Returns both together.
+    pub fn and(self, other: Self) -> Self {
+        Self { sum: self.sum + other.sum, count: self.count + other.count }
+    }
 }
 
 /// One recipe of a task, and where its results go.

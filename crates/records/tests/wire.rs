@@ -32,7 +32,7 @@ mod strict {
     record!(TaskResult: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
         below, entry, detector, complete, frames, shape, dtype, codec, sources,
         done, skipped, read_bytes, seconds, device, engine, host; optional: file, file_b64, missing, part_digest, sent_bytes,
-            way);
+            way, monitor_readings);
     record!(Summary: r#type("type"), v, id, scan, file, entry, detector, recipe_digest, last("final"), frames,
         integrated, complete, up_to_date, scan_state, data_digest, seconds; optional: missing);
     record!(Fail: r#type("type"), v, id, stage, about, error, retryable);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use records::Spans;
+use records::{MonitorReadings, Spans};
 
 use super::{Final, Target};
 use crate::part::Part;
@@ -32,6 +32,8 @@ pub(super) struct Supply {
     pub repeated: BTreeMap<u64, Vec<(usize, usize)>>,
     /// What the raw data of the frames is known by.
     pub stamps: Stamps,
+    /// What the monitor read over the scan, where it is divided by its mean.
+    pub readings: MonitorReadings,
     /// What the monitors are divided by.
     pub reference: f64,
 }
@@ -56,6 +58,7 @@ impl Supply {
             stored_digest: vec![0; frames],
             repeated: BTreeMap::new(),
             stamps,
+            readings: MonitorReadings::default(),
             reference: 1.0,
         };
         for (index, part) in parts.iter().enumerate() {
@@ -71,7 +74,12 @@ impl Supply {
                 }
             }
         }
-        supply.judge_monitors(finish);
+        let of_parts = parts.iter().map(|part| &part.head.task);
+        let tasks = of_parts.chain(existing.map(|existing| &existing.task)).chain([target.task()]);
+        // A counter grows while its scan runs: who has read most of it knows best.
+        let readings = tasks.filter_map(|task| task.monitor_readings);
+        let known = readings.max_by(|one, two| (one.count.cmp(&two.count)).then(one.sum.total_cmp(&two.sum)));
+        supply.judge_monitors(finish, known);
         supply
     }
 
@@ -107,10 +115,14 @@ impl Supply {
         }
     }
 
-    fn judge_monitors(&mut self, finish: &Finish) {
-        let has_pattern = |status: Status| matches!(status, Status::Ok | Status::Monitor | Status::MonitorPending);
-        let integrated = self.status.iter().zip(&self.monitor).filter(|(status, _)| has_pattern(**status));
-        self.reference = finish.reference(integrated.map(|(_, monitor)| *monitor));
+    /// Settles what the monitors are divided by. Where nobody has read the monitor of the whole scan, as in parts of before
+    /// that was kept, the frames that are there speak for it.
+    fn judge_monitors(&mut self, finish: &Finish, known: Option<MonitorReadings>) {
+        if !finish.is_framewise() {
+            let of_rows: MonitorReadings = self.monitor.iter().copied().collect();
+            self.readings = known.filter(|known| known.count >= of_rows.count).unwrap_or(of_rows);
+        }
+        self.reference = finish.reference(self.readings);
         for (status, monitor) in self.status.iter_mut().zip(&self.monitor) {
             if *status == Status::Ok && finish.scale(*monitor, self.reference).is_none() {
                 *status = Status::Monitor;

@@ -8,9 +8,11 @@
 //! where V is the variance by the counts alone with a floor of one photon of all members together, unless the floor is that of
 //! each pixel ([`crate::variance`]). That is what pyFAI's `MultiGeometry` defines, but for its scale: pyFAI divides by the solid angle in steradian,
 //! here a member's own pattern and the merged one have the same scale. Where solid angles are not corrected for, Ω is 1.
+//! A monitor that is divided by its mean is divided by one mean for all members, over the frames of all their scans.
 //! A frame that one member lacks is missing: a pattern of the others would be another quantity.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use geometry::{Detector, Poni, View};
 use manners::owned;
 use recipe::Recipe;
-use records::{Acquisition, Digest, ScanState, Task};
+use records::{Acquisition, Digest, MonitorReadings, ScanState, Task};
 
 use super::build::{Attempt, identity_of_final, open_verified, store};
 use super::merge::{Frames, Merge, Merged};
@@ -65,7 +67,7 @@ pub fn unite(
         register::lock(&directory, watch)
     });
     let _locks: Vec<_> = locks.collect::<Result<_, Error>>()?;
-    let members: Vec<Member> =
+    let mut members: Vec<Member> =
         members.into_iter().map(|target| Member::new(target, options, watch)).collect::<Result<_, _>>()?;
     let [first, others @ ..] = &members[..] else {
         return Err(Error::content(Path::new(name), "nothing to merge: expected two patterns or more"));
@@ -74,6 +76,7 @@ pub fn unite(
         return Err(Error::content(&first.path(), "nothing to merge it with: expected another detector or scan"));
     }
     others.iter().try_for_each(|other| first.check(other))?;
+    share_mean(&mut members);
     let solid_angles = members.iter().map(Member::solid_angle).collect::<Result<Vec<_>, _>>()?;
     let union = Union::new(&members, &solid_angles, watch)?;
     let target = union.target(name, scope)?;
@@ -190,6 +193,14 @@ impl<'a> Member<'a> {
                 "errors of two models: expected the same --error-model, --error and --error-floor".to_owned(),
             );
         }
+        let is_by_mean = |member: &Self| !member.finish.is_framewise();
+        if (is_by_mean(self) || is_by_mean(other)) && self.recipe.monitor != other.recipe.monitor {
+            return unlike(
+                "divided by the means of two monitors, which have no mean in common: expected the same --monitor and \
+                 --monitor-reference, or a number as reference"
+                    .to_owned(),
+            );
+        }
         if self.attempt.target.out_root() != other.attempt.target.out_root() {
             return unlike("below two output roots: expected one".to_owned());
         }
@@ -224,6 +235,25 @@ impl<'a> Member<'a> {
             false => Err(Error::SumsGone { path: self.path(), what: "--merge", frames }),
         }
     }
+}
+
+/// Divides the monitors of all members by one mean, that of all their scans' frames: by a mean of its own each, a scan of thrice the
+/// flux would count as much as one that it is to be compared with.
+fn share_mean(members: &mut [Member]) {
+    if members.iter().all(|member| member.finish.is_framewise()) {
+        return;
+    }
+    // The detectors of a scan have one counter, of which some may have read more than others.
+    let mut scans: BTreeMap<_, MonitorReadings> = BTreeMap::new();
+    for member in members.iter() {
+        let scan = member.scan();
+        let readings = scans.entry((scan.file.to_path_buf(), scan.entry.clone())).or_default();
+        if readings.count < member.supply.readings.count {
+            *readings = member.supply.readings;
+        }
+    }
+    let mean = scans.into_values().fold(MonitorReadings::default(), MonitorReadings::and).mean();
+    members.iter_mut().for_each(|member| member.supply.reference = mean);
 }
 
 fn describe(axes: &Axes, recipe: &Recipe) -> String {
@@ -313,7 +343,8 @@ impl<'a> Union<'a> {
             acquisition.dataset.clear();
             acquisition.counters.clear();
         }
-        let task = Task { scan, recipe_digest, final_file: final_file.into(), acquisition, ..task.clone() };
+        let final_file = final_file.into();
+        let task = Task { scan, recipe_digest, final_file, acquisition, monitor_readings: None, ..task.clone() };
         Target::new(first.attempt.target.out_root(), &task)
     }
 

@@ -234,6 +234,7 @@ fn whole_scan(target: &Target, supply: &Supply) -> Task {
         part: Task::part_path(&task.scan, &task.recipe_digest, &range),
         bytes: sources.iter().map(|source| source.bytes).sum(),
         range,
+        monitor_readings: Some(supply.readings).filter(|readings| readings.count > 0),
         acquisition: Acquisition { sources, absent: target.absent(), ..task.acquisition.clone() },
         ..task.clone()
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use manners::atomic::AtomicFile;
 use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
-use records::{RawPath, Record};
+use records::{MonitorReadings, RawPath, Record};
 
 use super::{Error, Head, PartHead, block, name, row_dataset};
 use crate::exceptions::ExceptionsWriter;
@@ -206,7 +206,7 @@ impl Rows {
             }
         }
         let Some(intensity) = &mut self.intensity else { return Ok(()) };
-        let pattern = finish.pattern(row, shared, finish.reference(std::iter::empty()));
+        let pattern = finish.pattern(row, shared, finish.reference(MonitorReadings::default()));
         let (signal, errors) = pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
         intensity.push(signal.unwrap_or_else(|| vec![NAN32; bins]))?;
         match &mut self.errors {

@@ -91,6 +91,7 @@ pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
         out: "/out".into(),
         final_file: "sample_scan0001_p3.h5".into(),
         more: Vec::new(),
+        monitor_readings: None,
         bytes: 0,
         acquisition: Acquisition { sources, absent, ..acquisition.clone() },
         scan,
