@@ -96,7 +96,10 @@ fn an_unknown_dtype_and_files_that_are_none_are_failures_of_their_own() {
     let tasks = site.plan("out", &["--by", "scan"]);
     let error = refused(|| run("ai-integrate", NOTHING, &with(&tasks, "/dtype", json!("complex"))), "dtype");
     assert!(error.contains("complex") && error.contains("u8 i8 u16"), "{error}");
-    for (file, why) in [("relative/x.h5", "No such file"), ("/tmp", "changed"), ("/dev/zero", "changed")] {
+    let error =
+        refused(|| run("ai-integrate", NOTHING, &with(&tasks, "/sources/0/file", json!("relative/x.h5"))), "file");
+    assert!(error.contains("expected an absolute path"), "{error}");
+    for (file, why) in [("/nowhere/x.h5", "No such file"), ("/tmp", "changed"), ("/dev/zero", "changed")] {
         let ran = run("ai-integrate", NOTHING, &with(&tasks, "/sources/0/file", json!(file)));
         assert_eq!((ran.status, ran.records("result").len()), (1, 1), "{file}");
         assert!(ran.stderr.contains(why), "{file}: {}", ran.stderr);

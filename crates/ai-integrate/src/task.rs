@@ -161,7 +161,7 @@ impl<'a> Runner<'a> {
         let crew = Crew { filter: self.filter, threads, batch, passes: &passes, berth, sources: &sources, windows };
         self.filter.note(1, || {
             let stored = jobs[0].task.bytes / jobs[0].task.range.count().max(1);
-            let expected = memory::expected(jobs, &crew, stored, decoded_bytes(scan, batch)) >> 20;
+            let expected = memory::expected(jobs, &crew, stored, decoded_bytes(scan, batch, stored)) >> 20;
             format!("task {}: memory expected: {expected} MiB with {threads} threads", jobs[0].task.id)
         });
         crew.work(|window| {
@@ -197,10 +197,39 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Bytes of the frames that a thread has decoded whole: some side by side where they are put together from chunks, else one.
-fn decoded_bytes(scan: &Acquisition, batch: usize) -> u64 {
+/// Bytes of what a thread has decoded whole: a frame; or some side by side where they are put together from chunks, the
+/// chunks of one of them, which may hold many more frames, as they are decoded and in the step of the filters before, and their
+/// `stored` bytes a frame.
+fn decoded_bytes(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
     let [rows, columns] = scan.shape;
-    let frame = rows * columns * scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
-    let is_whole = scan.chunk.is_empty() || scan.chunk == [1, rows, columns];
-    frame * if is_whole { 1 } else { assembled_at_a_time(frame as usize, batch) as u64 }
+    let size = scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
+    let frame = rows.saturating_mul(columns).saturating_mul(size);
+    let [depth, height, width] = match scan.chunk[..] {
+        [depth, height, width] if scan.chunk != [1, rows, columns] => [depth, height.max(1), width.max(1)],
+        _ => return frame,
+    };
+    let covered = rows.next_multiple_of(height).saturating_mul(columns.next_multiple_of(width));
+    let chunks = covered.saturating_mul(size).saturating_mul(depth);
+    let side_by_side = frame.saturating_mul(assembled_at_a_time(frame as usize, batch) as u64);
+    side_by_side.saturating_add(chunks.saturating_mul(2)).saturating_add(stored.saturating_mul(depth))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_many_frames_count_as_they_are_decoded() {
+        let scan = |chunk: &[u64]| Acquisition {
+            shape: [10, 20],
+            dtype: "u16".to_owned(),
+            chunk: chunk.to_vec(),
+            ..Acquisition::default()
+        };
+        let bytes = |chunk: &[u64]| decoded_bytes(&scan(chunk), 4, 100);
+        assert_eq!([bytes(&[]), bytes(&[1, 10, 20])], [400, 400]);
+        assert_eq!(bytes(&[50, 10, 20]), 4 * 400 + 2 * 50 * 400 + 50 * 100);
+        assert_eq!(bytes(&[1, 6, 20]), 4 * 400 + 2 * 12 * 20 * 2 + 100, "the last chunk overhangs");
+        assert_eq!(bytes(&[u64::MAX, 10, 20]), u64::MAX);
+    }
 }

@@ -49,9 +49,9 @@ pub fn memory(plan: &Plan, size: &Size) -> Result<Memory, Error> {
     let of_task = |recipes: &[RawPath]| recipes.iter().map(|path| bins_of[path.as_path()]).sum::<u64>();
     let bins = plan.together().map(of_task).max().unwrap_or(0);
     let kept = BYTES_KEPT_A_PIXEL * (bins_of.len() as u64).saturating_sub(1);
-    let Largest { pixels, frame, stored } = plan.largest();
+    let Largest { pixels, frame, stored, chunk } = plan.largest();
     let patterns = 2 * bins * size_of::<f64>() as u64;
-    let thread = BATCH_FRAMES * (stored + patterns) + (4 * frame).max(BESIDE_A_PIXEL * pixels);
+    let thread = BATCH_FRAMES * (stored + patterns) + (4 * frame).max(BESIDE_A_PIXEL * pixels) + chunk;
     let readers = size.engines * size.threads.clamp(READERS[0], READERS[1]);
     let ahead = readers * (BATCH_FRAMES * stored).min(BYTES_READ_AHEAD);
     let all = BYTES_A_PROCESS + pixels * (BYTES_A_PIXEL + kept) + size.cpus() * thread + ahead;
@@ -74,6 +74,8 @@ pub struct Largest {
     pub frame: u64,
     /// Stored bytes of a frame, on the average of a task.
     pub stored: u64,
+    /// Bytes of a chunk of several frames, stored, decoded, and in a step between; 0 where no chunk is one.
+    pub chunk: u64,
 }
 
 impl Largest {
@@ -88,10 +90,16 @@ impl Largest {
             .trim_start_matches(|char: char| char.is_ascii_alphabetic())
             .parse()
             .unwrap_or(64_u64);
+        let (frame, stored) = (pixels * bits / 8, task.bytes / task.range.count().max(1));
+        let chunk = match task.acquisition.chunk.first() {
+            Some(&depth) if depth > 1 => frame.saturating_mul(2).saturating_add(stored).saturating_mul(depth),
+            _ => 0,
+        };
         Self {
             pixels: self.pixels.max(pixels),
-            frame: self.frame.max(pixels * bits / 8),
-            stored: self.stored.max(task.bytes / task.range.count().max(1)),
+            frame: self.frame.max(frame),
+            stored: self.stored.max(stored),
+            chunk: self.chunk.max(chunk),
         }
     }
 }
@@ -119,7 +127,10 @@ mod tests {
             ..eiger()
         };
         let largest = Largest::default().with(&small).with(&eiger()).with(&small);
-        assert_eq!(largest, Largest { pixels: 4_485_690, frame: 17_942_760, stored: 2_560_000 });
+        assert_eq!(largest, Largest { pixels: 4_485_690, frame: 17_942_760, stored: 2_560_000, chunk: 0 });
+        let mut deep = eiger();
+        deep.acquisition.chunk = vec![10, 2167, 2070];
+        assert_eq!(Largest::default().with(&deep).chunk, 10 * (2 * 17_942_760 + 2_560_000));
     }
 
     #[test]
