@@ -119,3 +119,21 @@ fn a_file_that_has_just_been_made_can_be_tried_again() {
         assert_eq!((ran.status, &ran.records("fail")[0]["retryable"]), (1, &retryable.into()), "{name}");
     }
 }
+
+#[test]
+fn a_counter_is_one_number_a_frame_in_whatever_shape() {
+    let field = Field::new();
+    field.master("m.h5", "1.1", "p3", 3);
+    let file = File::open_rw(field.path("m.h5")).unwrap();
+    let measurement = class(&file.group("1.1").unwrap(), "measurement", "NXcollection");
+    measurement.new_dataset::<f64>().shape(3).create("list").unwrap();
+    measurement.new_dataset::<f64>().shape((3, 1)).create("column").unwrap();
+    measurement.new_dataset::<f64>().shape((3, 2)).create("table").unwrap();
+    text(&measurement, "words", "none");
+    measurement.link_soft("/1.1/measurement/list", "linked").unwrap();
+    measurement.link_soft("/nowhere", "dangling").unwrap();
+    drop((measurement, file));
+    let counters = find(&[field.path("m.h5")]).good().records("scan")[0]["counters"].clone();
+    let names: Vec<&String> = counters.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["column", "linked", "list"]);
+}

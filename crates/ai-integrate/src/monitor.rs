@@ -1,6 +1,6 @@
 //! What each frame is normalized by.
 
-use frames::hdf5_array::{ArrayError, read_written_numbers};
+use frames::hdf5_array::{ArrayError, names, read_written_numbers};
 use patterns::Status;
 use recipe::{Monitor as Ratio, Over, Quantity};
 use records::{MonitorReadings, Task};
@@ -93,9 +93,14 @@ fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
         Quantity::Counter(name) => match scan.counters.get(name) {
             Some(dataset) => read_written_numbers(&scan.file, dataset).map(Values::Each).map_err(unreadable),
             None => {
+                let group = format!("/{}/measurement", scan.entry);
+                // Why it is none is for people: where that can't be read, it is left out.
+                let is_there = names(&scan.file, &group).is_ok_and(|names| names.contains(name));
+                let expected =
+                    if is_there { ": what is in `measurement` by that name is not one number a frame" } else { "" };
                 let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                refuse(format!("entry {} has no counter `{name}`; it has: {known}", scan.entry))
+                refuse(format!("entry {} has no counter `{name}`{expected}; it has: {known}", scan.entry))
             }
         },
         Quantity::File(file) => {

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use frames::image::ImageError;
 use frames::store::{Store, StoreError};
 use integrator::{Decoder, Together};
 use manners::foreign;
@@ -169,7 +170,7 @@ fn open(source: &Source, shape: [u64; 2], together: &Together<'_>) -> Result<Ope
         return Err(changed("changed since scan-find saw it (another size or time); run scan-find again"));
     }
     let store = Store::open(source, shape).map_err(|error| match &error {
-        StoreError::Io { why, .. } => Loss::unread(why, &error),
+        StoreError::Io { why, .. } | StoreError::Image(ImageError::Io { why, .. }) => Loss::unread(why, &error),
         StoreError::NoAnswer { retryable: true, .. } => {
             Loss { status: Status::Unreadable, why: error.to_string(), retryable: true }
         }

@@ -240,7 +240,7 @@ impl Store {
                 Ok(())
             }
             Bytes::Image(path) => {
-                let image = image::read_frame(path, chunk.origin[0] as usize).map_err(io::Error::other)?;
+                let image = image::read_frame(path, chunk.origin[0] as usize).map_err(by_system)?;
                 *bytes = image.pixels.to_ne_bytes();
                 let fits = image.pixels.kind() == self.coding.dtype && bytes.len() as u64 == chunk.len;
                 if fits { Ok(()) } else { Err(io::Error::other("an image of another shape or type than the first")) }
@@ -402,6 +402,14 @@ impl Failure {
             Self::Hdf5(why) => StoreError::Hdf5 { file, why },
             Self::Dataset { dataset, why } => StoreError::Dataset { file, dataset, why },
         }
+    }
+}
+
+/// The system's own error where it is what failed, which is no fault of the image.
+fn by_system(error: image::ImageError) -> io::Error {
+    match error {
+        image::ImageError::Io { why, .. } => why,
+        other => io::Error::other(other),
     }
 }
 

@@ -120,3 +120,15 @@ fn an_image_that_changed_under_us_is_an_error() {
     assert!(Store::open(&scan.sources[0], scan.shape).is_err());
     assert!(refusal(&place.path("fe.npy")).contains("neither HDF5 nor an image"));
 }
+
+#[test]
+fn an_image_that_the_system_does_not_give_is_an_error_of_the_system() {
+    let place = Place::new();
+    npy(&place.path("fe.npy"), 0, 1);
+    let scan = acquisition(&place.path("fe.npy"));
+    let store = Store::open(&scan.sources[0], scan.shape).unwrap();
+    let Row::Whole(chunk) = store.chunks_of(0) else { panic!() };
+    std::fs::remove_file(place.path("fe.npy")).unwrap();
+    let why = store.read(&chunk, &mut Vec::new()).unwrap_err();
+    assert_eq!((why.kind(), why.raw_os_error()), (std::io::ErrorKind::NotFound, Some(2)));
+}
