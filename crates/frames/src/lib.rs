@@ -18,8 +18,11 @@ pub mod worker;
 mod cached;
 mod ffi;
 mod grid;
+mod prefetch;
 mod run;
 mod stack;
 
 pub use ffi::driver::{Bytes, SharedStorage, Storage, create_in, open_in};
+pub use prefetch::prefetch;
+
 pub use ffi::{attribute_exists, link_exists, write_chunk};

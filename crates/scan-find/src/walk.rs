@@ -248,6 +248,10 @@ impl<'a> Walk<'a> {
     fn hdf5_files(&mut self, files: &[PathBuf], tree: &mut Tree<'_>) -> Result<(), Stop> {
         let root = tree.root;
         let mut waiting: Vec<Found> = Vec::new();
+        let is_new = |file: &&PathBuf| !self.settled.contains_key(*file);
+        let new: Vec<PathBuf> = files.iter().filter(is_new).cloned().collect();
+        let new = new.into_iter().filter(|file| !self.finder.claims.holds(file)).collect::<Vec<_>>();
+        frames::prefetch(new.into_iter());
         for file in files {
             let stamp = self.note(file);
             if self.finder.claims.holds(file) || (stamp.is_some() && self.settled.get(file) == stamp.as_ref()) {

@@ -15,6 +15,7 @@ use super::stored;
 use super::traced::Traced;
 use crate::coding::Coding;
 use crate::ffi::{Flaw, Kind, Layout, Mapping, Object};
+use crate::prefetch::prefetch;
 use crate::store::NOT_WRITTEN;
 
 /// How deep virtual datasets may be made of virtual datasets: Bliss over Lima 2's master over its
@@ -132,7 +133,10 @@ impl Catalog {
 
     /// Adds what the mappings of a virtual dataset in `holder` lead to.
     fn assemble(&mut self, traced: &mut Traced, holder: &Path, mappings: Vec<Mapping>) -> Result<(), FindError> {
-        for group in by_source(mappings) {
+        let groups = by_source(mappings);
+        let beside = holder.parent().unwrap_or(Path::new("/"));
+        prefetch(groups.iter().map(|group| beside.join(&group[0].file)));
+        for group in groups {
             let here = |mapping: &Mapping| frames_of(&mapping.here, &traced.extents);
             let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>().map_err(FindError::Unusable)?;
             let Mapping { file: name, dataset, .. } = &group[0];

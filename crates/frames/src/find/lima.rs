@@ -89,6 +89,7 @@ pub(super) fn files(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
 /// What the master says of them could not be read, or is no number of frames.
 pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Result<Option<LimaFiles>, FindError> {
     let mut files = numbered(catalog, entry, detector)?;
+    crate::prefetch::prefetch(files.iter().map(|numbered| numbered.file.clone()));
     let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
     let asked = asked(catalog, entry, detector)?;
     let each: Vec<_> = files.iter().map(|numbered| catalog.trace(&numbered.file, DATASET)).collect();

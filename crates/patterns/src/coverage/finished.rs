@@ -8,6 +8,9 @@ use records::{Spans, Task};
 use crate::finals::{Error, Final};
 use crate::stamp::Stamps;
 
+/// Bytes of rows that are verified together.
+const READ_BYTES: usize = 1 << 20;
+
 /// A final that stays open from task to task, as long as the same file is in its place.
 #[derive(Default)]
 pub(super) struct Finished(Option<(Identity, Open)>);
@@ -53,8 +56,11 @@ impl Open {
     fn verify(&mut self, wanted: &[u64]) -> Result<(), Error> {
         let rows = self.verified.len();
         let place = |frame: Option<&u64>, beyond: u64| frame.map_or(0, |frame| ((frame + beyond) as usize).min(rows));
-        let range = place(wanted.first(), 0)..place(wanted.last(), 1);
+        let mut range = place(wanted.first(), 0)..place(wanted.last(), 1);
         if self.verified[range.clone()].contains(&false) {
+            // A row is read with its neighbours, which the next task asks for.
+            let row = self.file.shared.axes.bins() * 2 * size_of::<f32>();
+            range.end = range.end.max(range.start + READ_BYTES / row.max(1)).min(rows);
             self.file.verify(range.clone())?;
             self.file.verify_sums(range.clone())?;
             self.verified[range].fill(true);
