@@ -74,3 +74,16 @@ fn all_corrections_at_once_give_what_pyfai_gives() {
         }
     }
 }
+
+#[test]
+fn a_monitor_that_is_no_list_of_numbers_is_told_as_that() {
+    let site = Site::new(&small());
+    let master = hdf5::File::open_rw(&site.data.master).unwrap();
+    let table = master.group("1.1/measurement").unwrap().new_dataset::<f64>().shape((24, 3)).create("mca").unwrap();
+    drop((table, master));
+    for (name, part) in [("mca", "is not one number a frame"), ("none", "has no counter `none`; it has: ")] {
+        let plan = site.plan(name, &["--monitor", name]);
+        let ran = run("ai-integrate", NOTHING, &plan);
+        assert!(ran.status == 1 && ran.stderr.contains(part), "{}", ran.stderr);
+    }
+}
