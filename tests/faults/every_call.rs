@@ -104,13 +104,7 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
 
 /// What is being mended, and not asserted until it is.
 fn is_awaited(one: &Combination, breach: Breach) -> bool {
-    let kinds = [
-        ("scan-find", "open"),
-        ("scan-find", "pread"),
-        ("scan-find", "stat"),
-        ("ai-integrate", "pwrite"),
-        ("gather", "pwrite"),
-    ];
+    let kinds = [("scan-find", "open"), ("scan-find", "pread"), ("scan-find", "stat")];
     matches!(breach, Breach::Litter | Breach::Unclear)
         || kinds.contains(&(one.filter, one.call))
         || one.fault.ends_with('+')

@@ -6,6 +6,7 @@
 
 mod chaos;
 mod every_call;
+mod full_disk;
 mod pipe;
 mod power_loss;
 mod shim;

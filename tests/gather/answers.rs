@@ -150,6 +150,22 @@ fn a_damaged_part_is_named_and_only_its_frames_are_missing() {
 }
 
 #[test]
+fn a_directory_named_as_a_part_is_none() {
+    let site = Site::new(&small());
+    let tasks = site.plan("out", &["--by", "frames=8"]);
+    let results = run("ai-integrate", NOTHING, &tasks).good();
+    let directory = site.parts("out")[0].with_file_name("zz.h5");
+    std::fs::create_dir(&directory).unwrap();
+    let gathered = run("gather", NOTHING, &results.stdout).good();
+    assert_eq!(gathered.records("summary")[0]["complete"], true);
+    let out = site.path("out");
+    let again = run("gather", &["--from".as_ref(), out.as_os_str()], "").good();
+    assert_eq!(again.records("summary").len(), 1, "{}", again.stderr);
+    assert!(directory.is_dir());
+    run("ai-integrate", NOTHING, &tasks).good();
+}
+
+#[test]
 fn a_root_that_cannot_be_written_is_a_configuration_error() {
     let site = Site::new(&small());
     let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;

@@ -1,7 +1,7 @@
 //! From a group to its final, its summary, and what comes with them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use manners::owned::{ProtectedFiles, ReplacePolicy};
 use manners::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Scope, Target, Watch};
 use patterns::report::Report;
-use patterns::{export, part, plot};
+use patterns::{export, plot};
 use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary};
 use serde_json::Value;
 
@@ -197,7 +197,7 @@ impl<'a> Worker<'a> {
         for format in self.args.formats() {
             match export::write(&of, format, &self.policy) {
                 Ok(written) => exports.extend(written.into_iter().map(to_json)),
-                Err(why) => self.fail(group, &path, &why)?,
+                Err(why) => self.fail(group, &path, &why, why.io_error())?,
             }
         }
         if !exports.is_empty() {
@@ -209,7 +209,7 @@ impl<'a> Worker<'a> {
             let picture = numbered(picture, number, &path);
             match plot::draw(&of, &picture, &self.policy) {
                 Ok(()) => drop(extra.insert("plot".to_owned(), to_json(picture))),
-                Err(why) => self.fail(group, &picture, &why)?,
+                Err(why) => self.fail(group, &picture, &why, why.io_error())?,
             }
         }
         Ok(())
@@ -231,17 +231,22 @@ impl<'a> Worker<'a> {
         let path = group.target.path();
         match error {
             finals::Error::Stopped => self.filter.check(),
-            finals::Error::Io { why, .. } | finals::Error::Part(part::Error::Io { why, .. })
-                if is_fatal(why.kind()) =>
-            {
-                Err(Stop::fatal(path.display(), error))
-            }
-            error => self.fail(group, &path, error),
+            error => self.fail(group, &path, error, error.io_error()),
         }
     }
 
-    /// Says what failed, unless that was said before.
-    fn fail(&mut self, group: &mut Group, about: &Path, why: &dyn std::error::Error) -> Result<(), Stop> {
+    /// Says what failed, unless that was said before. What the file system refuses, and would refuse to every other final,
+    /// ends the run.
+    fn fail(
+        &mut self,
+        group: &mut Group,
+        about: &Path,
+        why: &dyn std::error::Error,
+        io: Option<&io::Error>,
+    ) -> Result<(), Stop> {
+        if io.is_some_and(|why| is_fatal(why.kind())) {
+            return Err(Stop::fatal(about.display(), why));
+        }
         let (id, about, error) = (group.target.id(), about.display().to_string(), why.to_string());
         let said = Said::Failure(format!("{about}: {error}"));
         if group.said.as_ref() == Some(&said) {
@@ -249,7 +254,7 @@ impl<'a> Worker<'a> {
         }
         group.said = Some(said);
         self.report.add_failure(&about, &error);
-        self.filter.fail(Fail { id, about, error, ..Fail::default() })
+        self.filter.fail(Fail { id, about, error, retryable: io.is_some(), ..Fail::default() })
     }
 }
 

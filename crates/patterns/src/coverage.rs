@@ -9,6 +9,7 @@
 mod finished;
 mod listing;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -135,9 +136,12 @@ pub fn directory(out_root: &Path, scan: &str, recipe_digest: &str) -> Option<Pat
     path.stays_below().then(|| out_root.join(path.parent().unwrap_or(Path::new(""))))
 }
 
-/// The files that may be parts of a scan and a recipe, in the order of their names.
-pub fn parts_of(out_root: &Path, scan: &str, recipe_digest: &str) -> Vec<PathBuf> {
-    directory(out_root, scan, recipe_digest).map(|directory| part::files(&directory)).unwrap_or_default()
+/// Lists the files that may be parts of a scan and a recipe, in the order of their names.
+///
+/// # Errors
+/// Their directory can't be read.
+pub fn parts_of(out_root: &Path, scan: &str, recipe_digest: &str) -> io::Result<Vec<PathBuf>> {
+    directory(out_root, scan, recipe_digest).map_or(Ok(Vec::new()), |directory| part::files(&directory))
 }
 
 /// Adds what these parts cover of the task.

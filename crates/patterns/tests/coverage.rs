@@ -119,7 +119,7 @@ fn a_run_sees_the_final_that_takes_the_place_of_parts_and_the_next_one() {
         assert_eq!(ask(0, 40), Spans::all(to));
     }
     assert_eq!(
-        coverage::parts_of(out.path(), &acquisition.identity(), &recipe.digest()),
+        coverage::parts_of(out.path(), &acquisition.identity(), &recipe.digest()).unwrap(),
         [] as [std::path::PathBuf; 0]
     );
 }

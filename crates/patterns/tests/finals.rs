@@ -17,7 +17,7 @@ fn intensity(there: &Final, frame: usize) -> Vec<f32> {
 }
 
 fn parts(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> usize {
-    coverage::parts_of(out, &acquisition.identity(), &recipe.digest()).len()
+    coverage::parts_of(out, &acquisition.identity(), &recipe.digest()).unwrap().len()
 }
 
 #[test]

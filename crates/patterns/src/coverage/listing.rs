@@ -29,8 +29,9 @@ impl Listing {
     /// Lists a directory. Files that can't be read are described in `unusable`.
     pub fn read(directory: &Path, unusable: &mut Vec<String>) -> Self {
         let mut listing = Self { directory: directory.to_owned(), ..Self::default() };
-        for path in part::files(directory) {
-            listing.add(&path, unusable);
+        match part::files(directory) {
+            Ok(paths) => paths.iter().for_each(|path| listing.add(path, unusable)),
+            Err(why) => unusable.push(format!("{}: {why}", directory.display())),
         }
         listing
     }

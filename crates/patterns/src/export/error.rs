@@ -76,3 +76,14 @@ pub enum Error {
         why: std::io::Error,
     },
 }
+
+impl Error {
+    /// Returns the error of the file system, where it is one.
+    pub fn io_error(&self) -> Option<&std::io::Error> {
+        match self {
+            Self::Final(why) => why.io_error(),
+            Self::Io { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+}

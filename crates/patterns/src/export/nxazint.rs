@@ -119,7 +119,7 @@ fn write_instrument(entry: &Group, of: &Final, wavelength: f64) -> h5::Result<()
     let scan = &of.task.acquisition;
     let raw = match h5::File::open(&scan.file) {
         Err(h5::Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
-            return Err(h5::Error::Io(std::io::Error::new(why.kind(), format!("{}: {why}", scan.file.display()))));
+            return Err(h5::Error::Io(std::io::Error::other(format!("{}: {why}", scan.file.display()))));
         }
         raw => raw.ok(),
     };

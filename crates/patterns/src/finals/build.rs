@@ -37,7 +37,7 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
     // Another cut of the work gives parts other names, and would not come upon what dead writers left here.
     atomic::clear_up(&directory).map_err(Error::io(&directory))?;
     target.path().parent().into_iter().for_each(atomic::clear_up_once);
-    if options.want == Want::Complete && !may_be_complete(target) {
+    if options.want == Want::Complete && !may_be_complete(target)? {
         return Ok(Built::default());
     }
     let mut attempts = 1;
@@ -53,12 +53,29 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
 
 /// Whether there may be all frames, by the first lines of the parts alone: of the many that ask while a
 /// scan is being integrated, only the last has to read them.
-fn may_be_complete(target: &Target) -> bool {
+///
+/// # Errors
+/// The parts can't be listed, or a part or the final can't be read.
+fn may_be_complete(target: &Target) -> Result<bool, Error> {
     let task = target.task();
     let parts = parts_of(target.out_root(), &task.scan, &task.recipe_digest);
-    let there: u64 = parts.iter().filter_map(|path| part::peek(path).ok()).map(|head| head.count).sum();
-    let absent: u64 = target.absent().iter().map(|absent| absent.range.count()).sum();
-    there + absent >= target.frames() || target.path().exists()
+    let mut there: u64 = target.absent().iter().map(|absent| absent.range.count()).sum();
+    for path in parts.map_err(|why| not_listed(target, why))? {
+        match part::peek(&path) {
+            Ok(head) => there = there.saturating_add(head.count),
+            Err(error) if error.io_error().is_some() && !error.has_gone() => return Err(error.into()),
+            // What is damaged is told by whoever reads it.
+            Err(_) => (),
+        }
+    }
+    let path = target.path();
+    Ok(there >= target.frames() || path.try_exists().map_err(Error::io(&path))?)
+}
+
+fn not_listed(target: &Target, why: std::io::Error) -> Error {
+    let task = target.task();
+    let path = directory(target.out_root(), &task.scan, &task.recipe_digest);
+    Error::Io { path: path.unwrap_or_else(|| target.path()), why }
 }
 
 /// One look at the parts and the final.
@@ -90,7 +107,8 @@ impl<'a> Attempt<'a> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
         let mut files = Vec::new();
-        for path in parts_of(target.out_root(), &scan, &recipe) {
+        let paths = parts_of(target.out_root(), &scan, &recipe);
+        for path in paths.map_err(|why| not_listed(&target, why))? {
             go_on(watch)?;
             files.extend(identity(&path).map(|identity| (path.clone(), identity)));
             match part::read(&path) {
@@ -200,6 +218,12 @@ impl<'a> Attempt<'a> {
     /// Refuses what needs sums that are gone.
     fn check_sums(&self, supply: &Supply, finish: &Finish) -> Result<(), Error> {
         let frames = supply.kept_by_final();
+        if let Some(existing) = &self.existing {
+            let damaged = frames.and(&existing.damaged_sums.iter().copied().collect());
+            if !damaged.is_empty() {
+                return Err(Error::SumsDamaged { path: existing.path.clone(), frames: damaged });
+            }
+        }
         let Some(existing) = self.existing.as_ref().filter(|existing| !existing.has_sums && !frames.is_empty()) else {
             return Ok(());
         };

@@ -96,6 +96,17 @@ pub enum Error {
         /// Whose.
         frames: Spans,
     },
+    /// Something needs the sums of frames of which only the patterns are as they were written.
+    #[error(
+        "{}: damaged: the sums of {} frames are not as they were written; to make them again, run ai-integrate",
+        path.display(), frames.count()
+    )]
+    SumsDamaged {
+        /// The final.
+        path: PathBuf,
+        /// Whose.
+        frames: Spans,
+    },
     /// Somebody asked to stop.
     #[error("stopped")]
     Stopped,
@@ -108,6 +119,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error of the file system, where it is one: nothing is known of the file then.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::Part(why) => why.io_error(),
+            Self::Io { why, .. } => Some(why),
+            _ => None,
+        }
+    }
+
     pub(super) fn io(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |why| Self::Io { path: path.clone(), why }

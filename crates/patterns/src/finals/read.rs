@@ -1,5 +1,6 @@
 //! Reads a final: what it covers, and its rows.
 
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,8 @@ pub struct Final {
     pub(super) intact: Vec<bool>,
     /// Whether all bytes are verified before they are used: not so in finals of earlier versions.
     pub(super) has_checksums: bool,
+    /// The frames whose sums were found to be other ones than were written.
+    pub(super) damaged_sums: BTreeSet<u64>,
     row_digest: Vec<u64>,
     pub(super) integrated: Group,
     pub(super) process: Group,
@@ -108,7 +111,7 @@ impl Final {
         Ok(())
     }
 
-    /// Reads the sums of a range, where it has them, and notes which rows have other ones than were written. Sums that
+    /// Reads the sums of a range, where it has them, and notes which frames have other ones than were written. Sums that
     /// were written without checksums pass.
     ///
     /// # Errors
@@ -126,7 +129,7 @@ impl Final {
             }
         }
         drop(rows);
-        damaged.into_iter().for_each(|row| self.intact[row] = false);
+        self.damaged_sums.extend(damaged.into_iter().map(|row| row as u64));
         Ok(())
     }
 
@@ -157,12 +160,12 @@ impl Final {
 
     /// Whether all rows were found to be as they were written.
     pub fn is_intact(&self) -> bool {
-        self.intact.iter().all(|intact| *intact)
+        self.intact.iter().all(|intact| *intact) && self.damaged_sums.is_empty()
     }
 
     /// Whether this row was found to be as it was written.
     pub fn is_intact_at(&self, frame: u64) -> bool {
-        self.intact.get(frame as usize).is_some_and(|intact| *intact)
+        self.intact.get(frame as usize).is_some_and(|intact| *intact) && !self.damaged_sums.contains(&frame)
     }
 }
 
@@ -241,6 +244,7 @@ fn read(path: &Path, file: &h5::File) -> Result<Final, Unusable> {
         parts: parts_text.lines().map(str::to_owned).collect(),
         has_sums,
         has_checksums,
+        damaged_sums: BTreeSet::new(),
         intact: vec![false; frames],
         row_digest: list(name::ROW_DIGEST)?,
         monitor,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,22 +26,51 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// What there are parts or a final of below an output root, in the order of the scans' ids. A
 /// directory of parts that says nothing of itself, every part of it damaged, is an error.
 pub fn targets(out_root: &Path) -> Vec<Result<Target, Error>> {
-    let below = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut directories: Vec<PathBuf> = below(out_root.join(".azpipe/parts")).flat_map(below).collect();
+    let mut found: Vec<Result<Target, Error>> = Vec::new();
+    let mut directories = vec![out_root.join(".azpipe/parts")];
+    // Of each scan, and in these of each recipe.
+    for _ in 0..2 {
+        let below = directories.into_iter().flat_map(|directory| match entries(&directory) {
+            Ok(paths) => paths.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        });
+        let (paths, errors): (Vec<_>, Vec<_>) = below.partition(Result::is_ok);
+        directories = paths.into_iter().flatten().collect();
+        found.extend(errors.into_iter().filter_map(Result::err).map(Err));
+    }
     directories.sort();
-    directories.into_iter().filter_map(|directory| target(out_root, &directory).transpose()).collect()
+    found.extend(directories.into_iter().filter_map(|directory| target(out_root, &directory).transpose()));
+    found
+}
+
+/// What is in a directory; nothing where there is no such directory.
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let list = || fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect();
+    match list() {
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(Vec::new()),
+        listed => listed.map_err(|why: io::Error| Error::io(directory)(why)),
+    }
 }
 
 /// What the parts of a directory, or the final that took their place, are of.
 fn target(out_root: &Path, directory: &Path) -> Result<Option<Target>, Error> {
     let mut damaged = None;
-    for path in part::files(directory) {
+    let paths = match part::files(directory) {
+        // Not a directory of parts.
+        Err(why) if why.kind() == ErrorKind::NotADirectory => return Ok(None),
+        paths => paths.map_err(Error::io(directory))?,
+    };
+    for path in paths {
         match part::read(&path) {
             Ok(part) => return Target::unheard(out_root, &part.head.task).map(Some),
             Err(error) => damaged = Some(error),
         }
     }
-    let name = fs::read(directory.join(REGISTER)).ok().map(|name| RawPath::from(OsString::from_vec(name)));
+    let register = directory.join(REGISTER);
+    let name = match fs::read(&register) {
+        Err(why) if why.kind() == ErrorKind::NotFound => None,
+        name => Some(RawPath::from(OsString::from_vec(name.map_err(Error::io(&register))?))),
+    };
     match name.filter(RawPath::stays_below).map(|name| Final::open(&out_root.join(name.as_path()))) {
         Some(Ok(there)) => Target::unheard(out_root, &there.task).map(Some),
         Some(Err(error)) => Err(error),

@@ -229,6 +229,12 @@ impl<'a> Member<'a> {
 
     fn check_sums(&self) -> Result<(), Error> {
         let frames = self.supply.kept_by_final();
+        if let Some(existing) = &self.attempt.existing {
+            let damaged = frames.and(&existing.damaged_sums.iter().copied().collect());
+            if !damaged.is_empty() {
+                return Err(Error::SumsDamaged { path: self.path(), frames: damaged });
+            }
+        }
         let has_sums = self.attempt.existing.as_ref().is_none_or(|existing| existing.has_sums);
         match frames.is_empty() || has_sums {
             true => Ok(()),

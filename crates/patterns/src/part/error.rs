@@ -82,6 +82,14 @@ impl Error {
         Self::Content { path: path.to_path_buf(), why: why.into() }
     }
 
+    /// Returns the error of the file system, where it is one: nothing is known of the part then.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::Io { why, .. } | Self::Head { why: super::block::Error::Io(why), .. } => Some(why),
+            _ => None,
+        }
+    }
+
     /// Whether the file is not there any more, or is another one: to look again may help.
     pub fn has_gone(&self) -> bool {
         match self {

@@ -24,6 +24,7 @@ mod read;
 mod rows;
 mod write;
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
@@ -72,15 +73,32 @@ pub(crate) mod row_dataset {
     pub(crate) const ERRORS: &str = "intensity_errors";
 }
 
-/// The files of a directory that may be parts, and not temporary or other files, in the order of
-/// their names.
-pub(crate) fn files(directory: &Path) -> Vec<PathBuf> {
-    let is_part = |path: &PathBuf| {
-        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        !hidden && path.extension().is_some_and(|extension| extension == "h5")
+/// Lists the files of a directory that may be parts, and not temporary or other files, in the order of their names. A directory
+/// that is not there has none.
+///
+/// # Errors
+/// The directory, or what a name in it leads to, can't be looked at.
+pub(crate) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match directory.read_dir() {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
     };
-    let paths = directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> = paths.filter(is_part).collect();
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !hidden && path.extension().is_some_and(|extension| extension == "h5") && !leads_elsewhere(&path)? {
+            paths.push(path);
+        }
+    }
     paths.sort();
-    paths
+    Ok(paths)
+}
+
+/// Whether a path leads to something that is no file, such as a directory. What has gone meanwhile leads nowhere else.
+fn leads_elsewhere(path: &Path) -> io::Result<bool> {
+    match path.metadata() {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
+        metadata => metadata.map(|metadata| !metadata.is_file()),
+    }
 }

@@ -6,6 +6,7 @@ mod canvas;
 mod reduce;
 mod scale;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use manners::atomic;
@@ -39,6 +40,25 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// The file system refused.
+    #[error("{}: {why}", path.display())]
+    Io {
+        /// The picture.
+        path: PathBuf,
+        /// What it said.
+        why: io::Error,
+    },
+}
+
+impl Error {
+    /// Returns the error of the file system, where it is one.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::Final(why) => why.io_error(),
+            Self::Io { why, .. } => Some(why),
+            _ => None,
+        }
+    }
 }
 
 /// What kind of picture a name asks for.
@@ -90,7 +110,7 @@ fn claim(kind: Kind, policy: &ReplacePolicy) -> Claim {
 /// A name of no known kind; somebody else's file.
 pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), Error> {
     let why = claim(Kind::of(path)?, policy).check(path);
-    why.map_err(|why| Error::Write { path: path.to_path_buf(), why: why.to_string() })
+    why.map_err(|why| Error::Io { path: path.to_path_buf(), why })
 }
 
 /// Draws a final into a file, which appears whole, in place of an earlier picture.
@@ -106,11 +126,11 @@ pub fn draw(of: &Final, path: &Path, policy: &ReplacePolicy) -> Result<(), Error
         Kind::Svg => (240, 80),
     };
     let picture = reduce::Picture::of(of, cells)?;
-    let write = |why: &dyn std::fmt::Display| Error::Write { path: path.to_path_buf(), why: why.to_string() };
     let bytes = match kind {
         Kind::Png => canvas::png(&picture, SIZE),
         Kind::Svg => canvas::svg(&picture, SIZE),
     };
-    let bytes = bytes.map_err(|why| write(&why))?;
-    atomic::write(path, bytes, &claim(kind, policy)).map_err(|why| write(&why))
+    let bytes = bytes.map_err(|why| Error::Write { path: path.to_path_buf(), why: why.to_string() })?;
+    let written = atomic::write(path, bytes, &claim(kind, policy));
+    written.map_err(|why| Error::Io { path: path.to_path_buf(), why })
 }

@@ -1,0 +1,153 @@
+//! Finals of which some bytes are not those that were written.
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
+mod made;
+
+use std::path::{Path, PathBuf};
+
+use made::*;
+use patterns::finals::{self, Built, Final, Options};
+use patterns::{Row, coverage};
+use records::{Acquisition, Spans};
+
+const FRAMES: u64 = 6;
+
+fn options() -> Options {
+    Options { keep_sums: true, average: Some("mean".parse().unwrap()), ..Options::default() }
+}
+
+/// A final with all that a final can have, and no parts.
+fn write(out: &Path) -> (Acquisition, PathBuf) {
+    let (recipe, scan) = (recipe(), acquisition(FRAMES, |_| 7));
+    let rows = (0..FRAMES).map(|frame| match frame {
+        2 => Row { frame, ..exceptional(2) },
+        _ => row(frame),
+    });
+    write_part(out, &task(&scan, &recipe, &Spans::all(FRAMES)), &recipe, rows);
+    build(out, &scan, &recipe, options());
+    (scan, out.join("sample_scan0001_p3.h5"))
+}
+
+/// What a reader takes from a final: `None` where it is told that something is damaged.
+fn contents(path: &Path) -> Option<String> {
+    let mut there = Final::open(path).ok()?;
+    there.verify(0..FRAMES as usize).ok()?;
+    there.verify_sums(0..FRAMES as usize).ok()?;
+    if !there.is_intact() {
+        return None;
+    }
+    let mut rows = there.rows().ok()?;
+    let patterns: Vec<_> = (0..FRAMES as usize).map(|frame| rows.pattern(frame).unwrap()).collect();
+    let averaged = there.averaged.as_ref()?;
+    let averages: Vec<_> = (0..averaged.frames.len()).map(|index| averaged.pattern(index).ok().flatten()).collect();
+    averages.iter().all(Option::is_some).then(|| {
+        format!("{:?} {:?} {:?} {:?} {patterns:?} {averages:?}", there.task, there.status, there.monitor, there.shared)
+    })
+}
+
+#[test]
+fn no_flipped_bit_of_a_final_is_taken_for_a_value() {
+    let out = tempfile::tempdir().unwrap();
+    let (_, path) = write(out.path());
+    let good = contents(&path).expect("nothing is damaged yet");
+    let bytes = std::fs::read(&path).unwrap();
+    let mut told = 0;
+    for at in (0..bytes.len()).step_by(31) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&path, damaged).unwrap();
+        match contents(&path) {
+            None => told += 1,
+            // In a part of the file that nothing is made from.
+            Some(found) => assert_eq!(found, good, "byte {at}"),
+        }
+    }
+    assert!(told > bytes.len() / 31 / 4, "{told} of {}", bytes.len());
+}
+
+#[test]
+fn a_flipped_bit_in_kept_sums_is_told_and_its_frame_is_done_again() {
+    let out = tempfile::tempdir().unwrap();
+    let (scan, path) = write(out.path());
+    let signal: Vec<u8> = row(4).signal[..2].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let bytes = std::fs::read(&path).unwrap();
+    flip(&path, bytes.windows(8).position(|window| window == &signal[8..16]).unwrap() + 3);
+    let recipe = recipe();
+    let done = coverage::find(out.path(), &task(&scan, &recipe, &Spans::all(FRAMES))).finished;
+    assert!(done.count() < FRAMES, "{done:?}");
+    // Nothing is averaged from it, and its patterns stay.
+    let target = target(out.path(), &scan, &recipe);
+    let why = finals::build(&target, &options(), &()).unwrap_err().to_string();
+    assert!(why.contains("sums of") && why.contains("run ai-integrate"), "{why}");
+    assert!(build(out.path(), &scan, &recipe, Options::default()).complete);
+    // Done again, they are parts, which go before the final.
+    write_range(out.path(), &scan, &recipe, 0, FRAMES);
+    assert!(build(out.path(), &scan, &recipe, options()).complete);
+}
+
+#[test]
+fn a_damaged_final_is_told_and_kept_beside_the_new_one() {
+    let out = tempfile::tempdir().unwrap();
+    let (scan, path) = write(out.path());
+    // The name of a group, in the structure.
+    let bytes = std::fs::read(&path).unwrap();
+    flip(&path, bytes.windows(10).position(|window| window == b"integrated").unwrap());
+    let damaged = std::fs::read(&path).unwrap();
+    let recipe = recipe();
+    write_range(out.path(), &scan, &recipe, 0, FRAMES);
+    let Built { complete, warnings, .. } = build(out.path(), &scan, &recipe, options());
+    assert!(complete);
+    let aside = path.with_file_name("sample_scan0001_p3.h5.damaged");
+    assert_eq!(std::fs::read(&aside).unwrap(), damaged);
+    assert!(warnings.iter().any(|why| why.contains("sample_scan0001_p3.h5: damaged: ")), "{warnings:?}");
+    assert!(warnings.iter().any(|why| why.contains(aside.to_str().unwrap())), "{warnings:?}");
+    assert!(open(out.path()).is_intact());
+}
+
+/// As versions before wrote them: without checksums, and without saying that there are any.
+fn without_checksums(path: &Path) {
+    let file = hdf5::File::open_rw(path).unwrap();
+    file.group("1.1/p3_integrate/coverage").unwrap().delete_attr("checksums").unwrap();
+    file.close().unwrap();
+}
+
+#[test]
+fn finals_of_earlier_versions_are_read_and_their_sums_warned_of() {
+    let out = tempfile::tempdir().unwrap();
+    let (scan, path) = write(out.path());
+    let good = contents(&path);
+    without_checksums(&path);
+    assert_eq!(contents(&path), good);
+    let recipe = recipe();
+    let built = build(out.path(), &scan, &recipe, Options { average: Some("sum".parse().unwrap()), ..options() });
+    assert!(built.warnings[0].contains("without checksums"), "{:?}", built.warnings);
+}
+
+#[test]
+fn a_final_that_another_program_has_changed_is_told() {
+    let out = tempfile::tempdir().unwrap();
+    let (_, path) = write(out.path());
+    hdf5::File::open_rw(&path).unwrap().create_group("note").unwrap();
+    let why = Final::open(&path).err().unwrap().to_string();
+    assert!(why.contains("checksums are missing"), "{why}");
+}
+
+#[test]
+fn text_that_is_not_utf_8_is_damage_and_no_panic() {
+    let out = tempfile::tempdir().unwrap();
+    let (_, path) = write(out.path());
+    without_checksums(&path);
+    let bytes = std::fs::read(&path).unwrap();
+    // The task and the recipe, wherever they stand.
+    let places: Vec<usize> = (0..bytes.len() - 6)
+        .filter(|&at| &bytes[at..at + 6] == b"\"type\"" || bytes[at..].starts_with(b"poni ="))
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        let mut damaged = bytes.clone();
+        damaged[at + 2] = 0xff;
+        std::fs::write(&path, damaged).unwrap();
+        let why = Final::open(&path).err().map(|why| why.to_string()).unwrap_or_default();
+        assert!(why.contains("UTF-8"), "{at}: {why}");
+    }
+}
