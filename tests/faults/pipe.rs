@@ -12,8 +12,10 @@ use tempfile::TempDir;
 use crate::shim;
 use crate::state::Tree;
 
-/// The filters, in the order in which they are run.
-pub const FILTERS: [&str; 5] = ["scan-find", "plan-split", "slurm-emit", "ai-integrate", "gather"];
+/// The filters, in the order in which they are run: ai-integrate also where all is done, and gather also over what it finds
+/// below the output.
+pub const FILTERS: [&str; 7] =
+    ["scan-find", "plan-split", "slurm-emit", "ai-integrate", "ai-integrate-again", "gather", "gather-from"];
 
 /// Fields that differ from run to run, or say how much of the work was done before.
 const VOLATILE: [&str; 9] =
@@ -114,7 +116,8 @@ impl Pipe {
                     .args(["--npt", "50", "--by", "frames=1"])
             }
             "slurm-emit" => command.arg("--dir").arg(state.join("job")).args(["--target", "local"]),
-            "ai-integrate" => command.args(["--threads", "1"]),
+            "ai-integrate" | "ai-integrate-again" => command.args(["--threads", "1"]),
+            "gather-from" => command.arg("--from").arg(state.join("out")),
             _ => &mut command,
         };
         command
@@ -145,12 +148,16 @@ impl Pipe {
     pub fn quiet(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         for filter in FILTERS {
-            let from = match filter {
-                "scan-find" => None,
-                "slurm-emit" | "ai-integrate" => steps.iter().find(|step| step.filter == "plan-split"),
-                _ => steps.last(),
+            let find = |filter: &str| steps.iter().find(|step| step.filter == filter).expect("a step");
+            let input = match filter {
+                "scan-find" | "gather-from" => String::new(),
+                "plan-split" => find("scan-find").quiet.stdout.clone(),
+                "gather" => find("ai-integrate").quiet.stdout.clone(),
+                _ => find("plan-split").quiet.stdout.clone(),
             };
-            let input = from.map_or_else(String::new, |step| step.quiet.stdout.clone());
+            if filter == "gather-from" {
+                find("gather").before.write(&self.state());
+            }
             let before = Tree::read(&self.state());
             let _ = fs::remove_file(self.log());
             let log = self.log();
@@ -174,8 +181,8 @@ pub fn binary(filter: &str) -> &'static str {
         "scan-find" => env!("CARGO_BIN_EXE_scan-find"),
         "plan-split" => env!("CARGO_BIN_EXE_plan-split"),
         "slurm-emit" => env!("CARGO_BIN_EXE_slurm-emit"),
-        "ai-integrate" => env!("CARGO_BIN_EXE_ai-integrate"),
-        "gather" => env!("CARGO_BIN_EXE_gather"),
+        "ai-integrate" | "ai-integrate-again" => env!("CARGO_BIN_EXE_ai-integrate"),
+        "gather" | "gather-from" => env!("CARGO_BIN_EXE_gather"),
         other => panic!("no filter is called {other}"),
     }
 }

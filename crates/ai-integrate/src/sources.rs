@@ -1,7 +1,7 @@
 //! The open files of a task: each opened by the first thread that needs it, and closed after its last
 //! frame, so that a task of thousands of files holds a few open.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::Metadata;
 use std::io;
@@ -63,8 +63,9 @@ pub struct Open {
 struct Slot {
     left: u64,
     open: Option<Result<Arc<Open>, Loss>>,
-    /// Whether it was another file behind its last frame than before its first.
-    has_changed: bool,
+    /// Why nobody knows which of its frames are whole: it was another file behind its last frame than before its first, or could
+    /// not be looked at there.
+    unsure: Option<Loss>,
 }
 
 /// The sources of a task.
@@ -76,24 +77,24 @@ pub struct Sources<'a> {
     open: AtomicUsize,
     /// No more are opened ahead of need where so many are open.
     most_open: usize,
-    /// Sources that changed while they were read, and are read no more.
-    changed: &'a BTreeSet<usize>,
+    /// Sources of which nobody knows whether they changed while they were read, or that did, and why they are read no more.
+    unsure: &'a BTreeMap<usize, Loss>,
 }
 
 impl<'a> Sources<'a> {
     /// The sources, none of them open yet, and what each is needed for; about `most_open` of them are opened ahead. Those that
-    /// `changed` in an earlier attempt are refused.
+    /// turned out to be `unsure` in an earlier attempt are refused.
     pub fn new(
         scan: &'a Acquisition,
         together: &'a Together<'a>,
         windows: &Windows,
         most_open: usize,
-        changed: &'a BTreeSet<usize>,
+        unsure: &'a BTreeMap<usize, Loss>,
     ) -> Self {
         let mut left = vec![0; scan.sources.len()];
         windows.places().iter().for_each(|place| left[place.source] += 1);
-        let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None, has_changed: false }));
-        Self { scan, together, slots: slots.collect(), open: AtomicUsize::new(0), most_open, changed }
+        let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None, unsure: None }));
+        Self { scan, together, slots: slots.collect(), open: AtomicUsize::new(0), most_open, unsure }
     }
 
     /// The source, opened before anybody needs it; `None` where it can't be opened, or too many are open.
@@ -108,8 +109,8 @@ impl<'a> Sources<'a> {
         let scan = self.scan;
         let open = || {
             self.open.fetch_add(1, Relaxed);
-            if self.changed.contains(&index) {
-                return Err(changed(WHILE_READ));
+            if let Some(loss) = self.unsure.get(&index) {
+                return Err(loss.clone());
             }
             open(&scan.sources[index], scan.shape, self.together).map(Arc::new)
         };
@@ -126,21 +127,25 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// Closes all sources, and returns those that changed while they were read, so that nobody knows which of their frames
-    /// are whole.
-    pub fn close_all(&self) -> BTreeSet<usize> {
-        let has_changed = |index: &usize| {
-            let mut slot = self.slot(*index);
-            self.close(*index, &mut slot);
-            slot.has_changed
+    /// Closes all sources, and returns those that changed while they were read, or can't be looked at any more, so that nobody
+    /// knows which of their frames are whole.
+    pub fn close_all(&self) -> BTreeMap<usize, Loss> {
+        let unsure = |index: usize| {
+            let mut slot = self.slot(index);
+            self.close(index, &mut slot);
+            Some((index, slot.unsure.clone()?))
         };
-        (0..self.slots.len()).filter(has_changed).collect()
+        (0..self.slots.len()).filter_map(unsure).collect()
     }
 
     /// Whether it was open, or could not be opened.
     fn close(&self, index: usize, slot: &mut Slot) -> bool {
         let opened = slot.open.take();
-        slot.has_changed |= matches!(opened, Some(Ok(_))) && !is_unchanged(&self.scan.sources[index]);
+        if matches!(opened, Some(Ok(_)))
+            && let Err(loss) = check_unchanged(&self.scan.sources[index])
+        {
+            slot.unsure = Some(loss);
+        }
         opened.is_some()
     }
 
@@ -155,9 +160,16 @@ fn changed(why: &str) -> Loss {
     Loss { status: Status::SourceChanged, why: why.to_owned(), retryable: true }
 }
 
-/// Whether the file still is what scan-find saw. It is opened, for a network file system may tell old news of one that is not.
-fn is_unchanged(source: &Source) -> bool {
-    foreign::check(&source.file).is_ok_and(|found| is_as_recorded(source, &found))
+/// Checks that the file still is what scan-find saw. It is opened, for a network file system may tell old news of one that is
+/// not.
+fn check_unchanged(source: &Source) -> Result<(), Loss> {
+    match foreign::check(&source.file) {
+        Ok(found) if is_as_recorded(source, &found) => Ok(()),
+        Err(why) if why.raw_os_error().is_some() && why.kind() != io::ErrorKind::NotFound => {
+            Err(Loss::unread(&why, &format!("whether it changed while it was read can't be seen: {why}")))
+        }
+        Ok(_) | Err(_) => Err(changed(WHILE_READ)),
+    }
 }
 
 fn is_as_recorded(source: &Source, found: &Metadata) -> bool {

@@ -1,6 +1,6 @@
 //! One task, from what is done already to the sums of its frames.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use integrator::PixelType;
@@ -19,7 +19,7 @@ use crate::memory;
 use crate::offload::Offload;
 use crate::pass::Pass;
 use crate::settle::Integrated;
-use crate::sources::Sources;
+use crate::sources::{Loss, Sources};
 use crate::tally::Tally;
 use crate::window::assembled_at_a_time;
 use crate::work::Windows;
@@ -53,8 +53,8 @@ enum Summed {
     Done(Box<Tally>, Vec<Option<PartWriter>>),
     /// The device has turned out to be wrong; nothing is kept.
     WrongDevice,
-    /// These sources changed while they were read; nothing is kept.
-    Changed(BTreeSet<usize>),
+    /// These sources changed while they were read, or can't be looked at any more; nothing is kept.
+    Unsure(BTreeMap<usize, Loss>),
 }
 
 impl<'a> Runner<'a> {
@@ -95,17 +95,17 @@ impl<'a> Runner<'a> {
         let windows = Windows::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().expect(windows.frames() as u64, "frames");
         let berth = self.berth(engine, &first.task, &windows);
-        let (mut device, mut changed) = (berth.as_ref(), BTreeSet::new());
+        let (mut device, mut unsure) = (berth.as_ref(), BTreeMap::new());
         let (tally, parts) = loop {
             if windows.count() == 0 {
                 break (Tally::of(jobs.len()), jobs.iter().map(|_| None).collect());
             }
-            match self.sum(&jobs, &windows, device, &changed)? {
+            match self.sum(&jobs, &windows, device, &unsure)? {
                 Summed::Done(tally, parts) => break (*tally, parts),
                 Summed::WrongDevice => device = None,
                 // Rows of frames that nobody can vouch for are in the parts: these are made again without their sources.
-                Summed::Changed(sources) => {
-                    changed.extend(sources);
+                Summed::Unsure(sources) => {
+                    unsure.extend(sources);
                     self.filter.progress().expect(windows.frames() as u64, "frames");
                 }
             }
@@ -132,13 +132,13 @@ impl<'a> Runner<'a> {
     }
 
     /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. Sources that have
-    /// `changed` are not read.
+    /// `unsure` are not read.
     fn sum(
         &self,
         jobs: &[Job],
         windows: &Windows,
         berth: Option<&Berth>,
-        changed: &BTreeSet<usize>,
+        unsure: &BTreeMap<usize, Loss>,
     ) -> Result<Summed, Stop> {
         let mut tally = Tally::of(jobs.len());
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
@@ -152,7 +152,7 @@ impl<'a> Runner<'a> {
         let scan = &jobs[0].task.acquisition;
         let passes = Pass::all(jobs, windows);
         let most_open = MOST_OPEN / usize::from(self.args.engines);
-        let sources = Sources::new(scan, &passes[0].together, windows, most_open, changed);
+        let sources = Sources::new(scan, &passes[0].together, windows, most_open, unsure);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
         let left_out = |device| passes.iter().flat_map(move |pass| pass.together.not_for_devices(device));
         for (_, why) in berth.iter().flat_map(|berth| left_out(&berth.device)) {
@@ -192,8 +192,8 @@ impl<'a> Runner<'a> {
                 return Ok(Summed::WrongDevice);
             }
         }
-        let changed = sources.close_all();
-        if changed.is_empty() { Ok(Summed::Done(Box::new(tally), parts)) } else { Ok(Summed::Changed(changed)) }
+        let unsure = sources.close_all();
+        if unsure.is_empty() { Ok(Summed::Done(Box::new(tally), parts)) } else { Ok(Summed::Unsure(unsure)) }
     }
 }
 
