@@ -123,9 +123,20 @@ fn write_batches(dir: &Path, plan: &Plan, batches: &[Batch]) -> Result<(), Error
     let mut lines = plan.lines().reader();
     for batch in batches {
         let path = new.join(file_name(batch));
-        owned::create_new(&path).and_then(|file| lines.copy(batch.tasks.clone(), file)).map_err(Error::at(&path))?;
+        // Durable before they are put in their place: a loss of power would leave zeros there.
+        let write = |file: File| lines.copy(batch.tasks.clone(), &file).and_then(|()| file.sync_all());
+        owned::create_new(&path).and_then(write).map_err(Error::at(&path))?;
     }
+    File::open(&new).and_then(|directory| sync_entries(&directory)).map_err(Error::at(&new))?;
     owned::publish_directory(&new, &cut).map_err(Error::at(&cut))
+}
+
+/// Makes the names in a directory durable, on file systems that have such a call.
+fn sync_entries(directory: &File) -> io::Result<()> {
+    match directory.sync_all() {
+        Err(why) if why.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Writes the plan, whole or not at all.

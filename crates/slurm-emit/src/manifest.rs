@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use manners::owned::{Claim, has_mark};
+use manners::owned::{Claim, has_mark, read_head};
 use manners::{atomic, foreign};
 
 use crate::error::Error;
@@ -152,10 +152,11 @@ pub fn file_claim() -> Claim {
     })
 }
 
-/// Claims files of tasks.
+/// Claims files of tasks, and what a loss of power leaves of such a file: nothing, or zeros.
 pub fn batch_claim() -> Claim {
     Claim::new("a batch of tasks", |path| {
         let is_named = path.extension().is_some_and(|end| end == "jsonl");
-        Ok(is_named && (path.metadata()?.len() == 0 || has_mark(path, TASK, TASK)?))
+        let is_blank = || read_head(path, TASK.len()).map(|head| head.iter().all(|byte| *byte == 0));
+        Ok(is_named && (is_blank()? || has_mark(path, TASK, TASK)?))
     })
 }
