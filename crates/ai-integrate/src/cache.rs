@@ -7,10 +7,11 @@
 //! then spaces up to byte 511, which is a line break; then what [`Integrator::put`] writes. A file that is not to the
 //! byte what was written is made anew. One process makes it, the others wait for it.
 
+use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use integrator::{Error, Integrator, PixelType};
@@ -74,6 +75,17 @@ impl<'a> Cache<'a> {
         Self { directory }
     }
 
+    /// Removes what processes left that were killed while they made a matrix, once a process: also where all frames are done, and
+    /// none is needed.
+    pub fn clear_up(&self) {
+        static CLEARED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+        let Some(directory) = self.directory else { return };
+        let is_new = CLEARED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
+        if is_new {
+            clear_up(directory);
+        }
+    }
+
     /// The integrator of a recipe for frames of this framing and type: mapped where it is there, else made, and kept.
     ///
     /// # Errors
@@ -83,8 +95,8 @@ impl<'a> Cache<'a> {
             let integrator = Integrator::new(recipe, framing, dtype)?;
             Ok(Found { integrator, origin: Origin::Made, warnings })
         };
+        self.clear_up();
         let Some(directory) = self.directory else { return make(Vec::new()) };
-        clear_up(directory);
         let key = Integrator::key(recipe, framing);
         let path = directory.join(format!("{}.matrix", &key[..32]));
         let mut warnings = Vec::new();

@@ -58,15 +58,19 @@ impl Job {
             false => covered(&task, index, filter).and(&there),
         };
         let todo = there.minus(&covered);
+        let directory = args.cache_for(&task.out);
+        let cache = Cache::new(directory.as_deref());
         let means = match todo.is_empty() {
-            true => None,
+            true => {
+                cache.clear_up();
+                None
+            }
             false => {
                 let monitor = Monitor::read(&task, &method.recipe.monitor)?;
                 if !Finish::of(&method.recipe).is_framewise() {
                     task.monitor_readings = monitor.readings(task.acquisition.frames);
                 }
-                let directory = args.cache_for(&task.out);
-                let integrator = method.integrator(&Cache::new(directory.as_deref()), filter)?;
+                let integrator = method.integrator(&cache, filter)?;
                 Some(Means { integrator, monitor })
             }
         };
