@@ -105,3 +105,14 @@ fn a_directory_from_before_there_were_marks_is_known_by_its_files() {
         }
     }
 }
+
+#[test]
+fn a_folder_of_others_beside_the_cuts_is_no_cut() {
+    let top = tempfile::tempdir().unwrap();
+    let output = emit(top.path(), &[], &task::lines(3));
+    assert!(output.status.success(), "{}", stderr(&output));
+    lay(top.path(), &[("batches/mine/data.h5", "raw"), ("batches/02/000000.jsonl", &task::line(0))]);
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", ". ./queue.bash; printf %s \"$cut\""]).current_dir(top.path());
+    assert_eq!(String::from_utf8(shell.output().unwrap().stdout).unwrap(), "batches/02");
+}

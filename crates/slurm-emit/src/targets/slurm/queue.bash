@@ -13,7 +13,7 @@ for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SQUEUE_@}"; do
 done
 
 # The cut of the plan into batches that counts is the last one: ./resubmit makes finer ones.
-cuts=(batches/*/)
+cuts=(batches/[0-9]*/)
 cut=${cuts[-1]%/}
 
 # What ./submit gave to SLURM and is waiting or running: job, element (of an array) and state, one a line.
