@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use owners::{Owner, Relation};
 use records::{Spans, Task};
 
 use crate::finals;
@@ -64,6 +65,8 @@ struct Known {
     directory: PathBuf,
     listing: Listing,
     finished: Finished,
+    /// Whose results there are; `None` inside where there are none.
+    owner: Option<Option<Owner>>,
 }
 
 impl Index {
@@ -74,7 +77,7 @@ impl Index {
         let mut coverage = Coverage::default();
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
         let Some(directory) = directory(out_root, &task.scan, &task.recipe_digest) else { return coverage };
-        let stamps = Stamps::of(&task.acquisition.sources);
+        let stamps = Stamps::of(&task.acquisition);
         let listed = self.with(&directory, &mut coverage.unusable, |known| known.listing.parts_between(first, last));
         add_parts(&listed, task, &wanted, &stamps, &mut coverage);
         let same_name = out_root.join(Task::part_path(&task.scan, &task.recipe_digest, &task.range).as_path());
@@ -97,6 +100,42 @@ impl Index {
         coverage
     }
 
+    /// Checks that what lies where the task's results are to go was made of the task's own file, by its scan and recipe.
+    ///
+    /// # Errors
+    /// Whose results lie there, and what to do.
+    pub fn check_owner(&self, out_root: &Path, task: &Task) -> Result<(), String> {
+        let Some(directory) = directory(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
+        let final_file = out_root.join(task.final_file.as_path());
+        let of_task = Owner::from_task(task);
+        let owner = self.with(&directory, &mut Vec::new(), |known| match &known.owner {
+            Some(owner) => Ok(owner.clone()),
+            None => {
+                let noted = Owner::read(out_root, &task.final_file).map_err(|why| why.to_string())?;
+                let noted = noted.filter(|_| final_file.exists());
+                let owner = noted.map_or_else(|| owner_of(&directory, &final_file), |owner| Ok(Some(owner)))?;
+                Ok::<_, String>(known.owner.insert(owner).clone())
+            }
+        })?;
+        let Some(owner) = owner else { return Ok(()) };
+        let about = final_file.display();
+        let relation = owners::relate(&owner.file, &of_task.file).map_err(|why| why.to_string())?;
+        if owner.recipe_digest != of_task.recipe_digest {
+            return Err(format!(
+                "{about}: the result of another recipe: plan-split --replace has this one take its place, --recipe-name \
+                 keeps both"
+            ));
+        }
+        match relation {
+            Relation::Same if owner.is(&of_task) || owner.is_beside(&of_task) => Ok(()),
+            Relation::Moved if owner.is(&of_task) => Ok(()),
+            Relation::Same | Relation::Moved | Relation::Other => Err(format!(
+                "{about}: the result of {}, which is another file: give their results different --out",
+                owner.file.display()
+            )),
+        }
+    }
+
     /// Adds a part that this run has written.
     pub fn add(&self, part: &Path) {
         let mut known = self.lock();
@@ -114,7 +153,7 @@ impl Index {
             Some(place) => all.remove(place),
             None => {
                 let listing = Listing::read(directory, unusable);
-                Known { directory: directory.to_owned(), listing, finished: Finished::default() }
+                Known { directory: directory.to_owned(), listing, finished: Finished::default(), owner: None }
             }
         };
         if all.len() == MOST_SCANS {
@@ -128,6 +167,18 @@ impl Index {
     fn lock(&self) -> MutexGuard<'_, Vec<Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whose the parts of a directory are, or else the final of these. A part or final that can't be read is told where it is
+/// needed.
+fn owner_of(directory: &Path, final_file: &Path) -> Result<Option<Owner>, String> {
+    let parts = match part::files(directory) {
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        parts => parts.map_err(|why| format!("{}: {why}", directory.display()))?,
+    };
+    let of_parts = parts.iter().find_map(|path| part::task_of(path));
+    let task = of_parts.or_else(|| Some(finals::Final::open(final_file).ok()?.task));
+    Ok(task.as_ref().map(Owner::from_task))
 }
 
 /// The directory of the parts of a scan and a recipe.
@@ -177,7 +228,7 @@ fn covered_by(path: &Path, task: &Task, wanted: &[u64], stamps: &Stamps) -> Resu
         return rest.verify().map(|()| meant.iter().copied().collect());
     }
     let part = part::read(path)?;
-    let then = Stamps::of(&part.head.task.acquisition.sources);
+    let then = Stamps::of(&part.head.task.acquisition);
     let settled = part.frames.iter().zip(&part.status).filter(|(_, status)| status.is_settled());
     let same = |frame: &u64| wanted.binary_search(frame).is_ok() && then.get(*frame) == stamps.get(*frame);
     Ok(settled.map(|(frame, _)| *frame).filter(same).collect())

@@ -1,9 +1,15 @@
 //! What a frame's raw data is known by: file, dataset, size, time of last change, and row.
+//!
+//! A file is named by the path that leads to it from the master's directory, so that frames are known again where the
+//! whole tree was moved. Who asks makes sure that both sides speak of one scan ([`owners::same_file`]).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-use records::{Source, Spans};
+use records::{Acquisition, Source, Spans, path_between};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The stamps of a scan's frames. Equal stamps mean equal raw data.
@@ -11,7 +17,17 @@ use xxhash_rust::xxh3::Xxh3;
 pub(crate) struct Stamps {
     frames: BTreeMap<u64, Stamp>,
     /// The sources that the stamps are of, by the digest of what they are known by.
-    files: HashMap<u64, Source>,
+    files: HashMap<u64, Known>,
+}
+
+/// A source that stamps are of.
+#[derive(Clone, Debug)]
+struct Known {
+    /// The digest of the file's name and dataset.
+    name: u64,
+    /// The path that leads to it from the master's directory.
+    path: PathBuf,
+    source: Source,
 }
 
 /// What one frame's raw data is known by.
@@ -24,18 +40,21 @@ pub(crate) struct Stamp {
 }
 
 impl Stamps {
-    /// Those of the frames of these sources.
-    pub fn of(sources: &[Source]) -> Self {
+    /// Returns those of the frames of a scan's sources.
+    pub fn of(scan: &Acquisition) -> Self {
         let mut stamps = Self::default();
-        stamps.add_newest(sources);
+        stamps.add_newest(scan);
         stamps
     }
 
-    /// Adds sources. Of two that hold the same frame, the one changed last counts; of two changed at
+    /// Adds a scan's sources. Of two that hold the same frame, the one changed last counts; of two changed at
     /// once, the one that was there before.
-    pub fn add_newest(&mut self, sources: &[Source]) {
-        for source in sources {
-            let file = digest(source);
+    pub fn add_newest(&mut self, scan: &Acquisition) {
+        let directory = scan.file.parent().unwrap_or(Path::new("/"));
+        for source in &scan.sources {
+            let path = path_between(directory, &source.file);
+            let name = name(&path, source);
+            let file = digest(name, source);
             let mtime = source.mtime;
             for (frame, row) in source.frames.iter().zip(source.rows.iter()) {
                 let stamp = self.frames.entry(frame).or_insert(Stamp { file, row, mtime });
@@ -43,7 +62,7 @@ impl Stamps {
                     *stamp = Stamp { file, row, mtime };
                 }
             }
-            self.files.entry(file).or_insert_with(|| source.clone());
+            self.files.entry(file).or_insert_with(|| Known { name, path, source: source.clone() });
         }
     }
 
@@ -73,8 +92,8 @@ impl Stamps {
         for (frame, stamp) in &others.frames {
             self.frames.entry(*frame).or_insert(*stamp);
         }
-        for (digest, source) in &others.files {
-            self.files.entry(*digest).or_insert_with(|| source.clone());
+        for (digest, known) in &others.files {
+            self.files.entry(*digest).or_insert_with(|| known.clone());
         }
         self
     }
@@ -88,9 +107,10 @@ impl Stamps {
             rows.push(stamp.row);
         }
         let source = |(file, (frames, rows)): (u64, (Spans, Spans))| {
-            let known = self.files.get(&file)?;
-            let share = u128::from(known.bytes) * u128::from(frames.count()) / u128::from(known.frames.count().max(1));
-            Some(Source { frames, rows, bytes: share as u64, ..known.clone() })
+            let Known { source, .. } = self.files.get(&file)?;
+            let count = source.frames.count().max(1);
+            let share = u128::from(source.bytes) * u128::from(frames.count()) / u128::from(count);
+            Some(Source { frames, rows, bytes: share as u64, ..source.clone() })
         };
         let mut sources: Vec<Source> = held.into_iter().filter_map(source).collect();
         sources.sort_by_key(|source| source.frames.iter().next());
@@ -98,12 +118,101 @@ impl Stamps {
     }
 }
 
-fn digest(source: &Source) -> u64 {
+/// The last known state of each file that several stamps speak of. Frames of a file that has changed since are stale, all
+/// of them: a file that was written anew may have fewer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastStates {
+    files: HashMap<u64, Known>,
+    /// Files that are not there any more, of a scan that was written anew.
+    gone: HashSet<u64>,
+    /// Whether a file was found in two states.
+    has_changes: bool,
+}
+
+impl LastStates {
+    /// Adds what stamps know. Of two states of a file, that counts which the file is in now; where it is in neither, or
+    /// can't be looked at, the one that was changed last; of two changed at once, the one that was added first.
+    /// Returns whether a file has another last state than before.
+    pub fn add(&mut self, stamps: &Stamps) -> bool {
+        let mut is_news = false;
+        for known in stamps.files.values() {
+            let last = self.files.entry(known.name).or_insert_with(|| known.clone());
+            if state(&last.source) != state(&known.source) {
+                self.has_changes = true;
+                if is_later(&known.source, &last.source) {
+                    *last = known.clone();
+                    is_news = true;
+                }
+            }
+        }
+        is_news
+    }
+
+    /// Where some file has been written anew, looks which files are not there any more below the master's directory, and
+    /// takes their frames for stale: a series that was taken again may have fewer images. Files that `heard` names are as
+    /// it says.
+    pub fn find_gone(&mut self, directory: &Path, heard: &Stamps) {
+        if !self.has_changes {
+            return;
+        }
+        let names: HashSet<u64> = heard.files.values().map(|known| known.name).collect();
+        let is_gone = |path: &Path| path.metadata().is_err_and(|why| why.kind() == ErrorKind::NotFound);
+        if is_gone(directory) {
+            return;
+        }
+        let unheard = self.files.values().filter(|known| !names.contains(&known.name));
+        self.gone = unheard.filter(|known| is_gone(&directory.join(&known.path))).map(|known| known.name).collect();
+    }
+
+    /// Returns whether the stamps speak of files in a state that is not their last.
+    pub fn outdate(&self, stamps: &Stamps) -> bool {
+        stamps.files.values().any(|known| self.outdates(known))
+    }
+
+    /// Returns the stamps of frames in files that have not changed since.
+    pub fn current(&self, stamps: &Stamps) -> Stamps {
+        let mut stamps = stamps.clone();
+        stamps.files.retain(|_, known| !self.outdates(known));
+        stamps.frames.retain(|_, stamp| stamps.files.contains_key(&stamp.file));
+        stamps
+    }
+
+    fn outdates(&self, known: &Known) -> bool {
+        let has_changed = |last: &Known| state(&last.source) != state(&known.source);
+        self.gone.contains(&known.name) || self.files.get(&known.name).is_some_and(has_changed)
+    }
+}
+
+fn state(source: &Source) -> (u64, i64) {
+    (source.size, source.mtime)
+}
+
+fn is_later(one: &Source, other: &Source) -> bool {
+    let now = |source: &Source| {
+        let metadata = source.file.metadata().ok()?;
+        let mtime = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+        Some((metadata.len(), mtime))
+    };
+    match (now(one) == Some(state(one)), now(other) == Some(state(other))) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => one.mtime > other.mtime,
+    }
+}
+
+/// The digest of a source's file, as it is reached from the master's directory, and of its dataset.
+fn name(path: &Path, source: &Source) -> u64 {
     let mut hash = Xxh3::new();
-    for text in [source.file.as_os_str().as_bytes(), source.dataset.as_bytes()] {
+    for text in [path.as_os_str().as_bytes(), source.dataset.as_bytes()] {
         hash.update(&(text.len() as u64).to_le_bytes());
         hash.update(text);
     }
+    hash.digest()
+}
+
+fn digest(name: u64, source: &Source) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(&name.to_le_bytes());
     hash.update(&source.size.to_le_bytes());
     hash.update(&source.mtime.to_le_bytes());
     hash.digest()
@@ -125,9 +234,13 @@ mod tests {
         }
     }
 
+    fn scan(sources: impl Into<Vec<Source>>) -> Acquisition {
+        Acquisition { file: "/raw/s.h5".into(), sources: sources.into(), ..Acquisition::default() }
+    }
+
     #[test]
     fn a_touched_file_or_another_row_is_another_stamp() {
-        let stamp = |mtime, row, frame| Stamps::of(&[source(mtime, row)]).get(frame);
+        let stamp = |mtime, row, frame| Stamps::of(&scan([source(mtime, row)])).get(frame);
         assert_eq!(stamp(5, 0, 1), stamp(5, 0, 1));
         assert_ne!(stamp(5, 0, 1), stamp(6, 0, 1));
         assert_ne!(stamp(5, 0, 1), stamp(5, 1, 1));
@@ -135,11 +248,56 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_that_was_moved_is_known_again() {
+        let here = Stamps::of(&scan([source(5, 0)]));
+        let moved = Source { file: "/archive/raw/p3_0000.h5".into(), ..source(5, 0) };
+        let there = Acquisition { file: "/archive/raw/s.h5".into(), ..scan([moved.clone()]) };
+        assert_eq!(here.get(0), Stamps::of(&there).get(0));
+        let elsewhere = Acquisition { file: "/archive/s.h5".into(), ..scan([moved]) };
+        assert_ne!(here.get(0), Stamps::of(&elsewhere).get(0));
+    }
+
+    #[test]
     fn the_newest_file_counts_in_any_order() {
         let (old, new) = (source(5, 0), source(6, 0));
         for sources in [[old.clone(), new.clone()], [new.clone(), old]] {
-            assert_eq!(Stamps::of(&sources).sources(9), std::slice::from_ref(&new));
+            assert_eq!(Stamps::of(&scan(sources)).sources(9), std::slice::from_ref(&new));
         }
-        assert_eq!(Stamps::of(&[new]).sources(1)[0].bytes, 5);
+        assert_eq!(Stamps::of(&scan([new])).sources(1)[0].bytes, 5);
+    }
+
+    #[test]
+    fn all_frames_of_a_file_that_has_changed_are_stale() {
+        let long = Source { frames: Spans::all(20), rows: Spans::all(20), ..source(5, 0) };
+        let short = Source { size: 8, frames: Spans::all(8), rows: Spans::all(8), ..source(6, 0) };
+        let other = Source { file: "/raw/p3_0001.h5".into(), frames: Span::new(20, 22).into(), ..source(1, 0) };
+        let (old, new) = (Stamps::of(&scan([long, other])), Stamps::of(&scan([short])));
+        for order in [[&old, &new], [&new, &old]] {
+            let mut last = LastStates::default();
+            let _ = order.map(|stamps| last.add(stamps));
+            assert_eq!((last.outdate(&old), last.outdate(&new)), (true, false));
+            let left: Vec<u64> = last.current(&old).frames.into_keys().collect();
+            assert_eq!(left, [20, 21], "the other file is as it was");
+            assert_eq!(last.current(&new).frames.len(), 8);
+        }
+    }
+
+    #[test]
+    fn the_state_that_a_file_is_in_counts_though_it_be_older() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("p3_0000.h5");
+        std::fs::write(&file, "12345678").unwrap();
+        let metadata = file.metadata().unwrap();
+        let mtime = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
+        let known = |size, mtime| {
+            let source = Source { file: file.clone().into(), size, ..source(mtime, 0) };
+            Stamps::of(&Acquisition { file: dir.path().join("s.h5").into(), ..scan([source]) })
+        };
+        let (there, newer) = (known(8, mtime), known(8, mtime + 1));
+        for order in [[&there, &newer], [&newer, &there]] {
+            let mut last = LastStates::default();
+            let _ = order.map(|stamps| last.add(stamps));
+            assert_eq!((last.outdate(&there), last.outdate(&newer)), (false, true));
+        }
     }
 }

@@ -43,6 +43,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
     pub recipe: Vec<PathBuf>,
 
+    /// Redo what is there: results of other settings in DIR give way to those of these, each as soon as the new one is whole
+    ///
+    /// Without it, a scan whose result in DIR was made by another recipe is refused, and the settings that differ are named.
+    #[arg(long)]
+    pub replace: bool,
+
     /// Print the recipe, every key with what it means, as a recipe file in TOML; read no records and write no tasks
     #[arg(long)]
     pub print_recipe: bool,

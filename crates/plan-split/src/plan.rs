@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use recipe::Settings;
+use owners::{Owner, Relation};
+use recipe::{Recipe, Settings};
 use records::{Acquisition, RawPath, Scan, Task, TaskRecipe};
 
 use crate::args::Args;
@@ -59,6 +60,41 @@ pub enum Error {
         /// The master file of the other scan.
         other: RawPath,
     },
+    /// The final was made by another recipe.
+    #[error(
+        "entry {entry}: {} was made with other settings ({}): --replace redoes it with these, --recipe-name keeps both",
+        path.display(), differences.join("; ")
+    )]
+    Settings {
+        /// The scan's entry.
+        entry: String,
+        /// The final.
+        path: PathBuf,
+        /// The settings that differ, by name.
+        differences: Vec<String>,
+    },
+    /// The final was made of another file.
+    #[error(
+        "entry {entry}: {} is the result of {}, which is another scan: give their results different --out, or name a \
+         directory above both to scan-find",
+        path.display(), other.display()
+    )]
+    Taken {
+        /// The scan's entry.
+        entry: String,
+        /// The final.
+        path: PathBuf,
+        /// The file that it was made of.
+        other: RawPath,
+    },
+    /// What is where the final is to be can't be looked at.
+    #[error("{}: {why}", path.display())]
+    Look {
+        /// The final.
+        path: PathBuf,
+        /// What the system says.
+        why: std::io::Error,
+    },
     /// A path in the record would lead out of the output root.
     #[error("`below` is {}: expected a path below the operand, without `..`", path.display())]
     Outside {
@@ -80,6 +116,8 @@ pub struct Planner {
     out: PathBuf,
     by: By,
     recipes: Recipes,
+    /// Whether results of other settings give way.
+    replace: bool,
     finals: HashMap<RawPath, (String, RawPath)>,
     /// What was said of frames that are put back on the whole detector, and not to be said again.
     said: HashSet<String>,
@@ -96,7 +134,7 @@ impl Planner {
         let out = std::path::absolute(&out).map_err(|why| Error::Write { path: out.clone(), why })?;
         let flags = Settings::from(args.flags);
         let recipes = Recipes::resolve(&args.recipe, &args.recipe_name, &flags, &out, remark)?;
-        Ok(Self { out, by: args.by, recipes, finals: HashMap::new(), said: HashSet::new() })
+        Ok(Self { out, by: args.by, recipes, replace: args.replace, finals: HashMap::new(), said: HashSet::new() })
     }
 
     /// Whether a recipe divides by a counter of the scan.
@@ -145,6 +183,10 @@ impl Planner {
                 _ => self.finals.insert(final_file.clone(), (id.clone(), acquisition.file.clone())),
             };
         }
+        for (TaskRecipe { final_file, .. }, planned) in recipes.iter().zip(&planned) {
+            let owner = Owner::new(&id, &acquisition, &planned.digest, final_file);
+            self.claim(&owner, &planned.recipe)?;
+        }
         let out = RawPath::from(self.out.clone());
         let cuts = cut(&acquisition, self.by);
         let rest = Acquisition { sources: Vec::new(), ..acquisition };
@@ -164,6 +206,48 @@ impl Planner {
                 ..recipe.clone()
             }))
         }))
+    }
+}
+
+impl Planner {
+    /// Checks that a final is the owner's to make, and notes that it is where it was another's.
+    fn claim(&self, owner: &Owner, recipe: &Recipe) -> Result<(), Error> {
+        let path = self.out.join(&*owner.final_file);
+        let look = |why| Error::Look { path: path.clone(), why };
+        let entry = owner.entry.clone();
+        let is_there = path.try_exists().map_err(look)?;
+        let Some(noted) = Owner::read(&self.out, &owner.final_file).map_err(look)? else {
+            // A final without a note is gather's to judge, unless it is told now that it may go.
+            return if is_there && self.replace { owner.write(&self.out).map_err(look) } else { Ok(()) };
+        };
+        if noted.is(owner) && noted.file == owner.file {
+            return Ok(());
+        }
+        if is_there {
+            let is_same = match owners::relate(&noted.file, &owner.file).map_err(look)? {
+                Relation::Same => noted.is_beside(owner),
+                Relation::Moved => noted.scan == owner.scan,
+                Relation::Other => false,
+            };
+            if !is_same {
+                return Err(Error::Taken { entry, path, other: noted.file });
+            }
+            if noted.recipe_digest != owner.recipe_digest && !self.replace {
+                let differences = self.differences(&noted.recipe_digest, recipe);
+                return Err(Error::Settings { entry, path, differences });
+            }
+        }
+        owner.write(&self.out).map_err(look)
+    }
+
+    /// The settings in which a recipe differs from one that was written below the output root before.
+    fn differences(&self, before: &str, now: &Recipe) -> Vec<String> {
+        let file = self.out.join(Recipe::file_name_of(before));
+        let text = manners::foreign::read_text(&file).map_err(|why| why.to_string());
+        match text.and_then(|text| Recipe::parse(&text, &file, before).map_err(|why| why.to_string())) {
+            Ok(before) => before.differences(now),
+            Err(why) => vec![format!("of recipe {}, which can't be read: {why}", file.display())],
+        }
     }
 }
 

@@ -277,12 +277,43 @@ impl Recipe {
     /// The identity of the recipe, in 64 hexadecimal digits: all settings, what the PONI text says, and the
     /// content of its files; not where they lie.
     pub fn digest(&self) -> String {
+        let canonical = serde_json::to_string(&self.without_places()).expect("a recipe holds nothing that JSON can't");
+        Digest::new("recipe").text(&canonical).full()
+    }
+
+    /// Returns the settings in which another recipe differs, by name, each with the values of both: `npt: 300, now 400`.
+    pub fn differences(&self, now: &Self) -> Vec<String> {
+        let fields = |recipe: &Self| match serde_json::to_value(recipe.without_places()) {
+            Ok(serde_json::Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        };
+        let (before, after) = (fields(self), fields(now));
+        let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
+        let differing = keys.filter(|key| before.get(*key) != after.get(*key));
+        let shown = |fields: &serde_json::Map<String, serde_json::Value>, key: &str| match fields.get(key) {
+            None => "none".to_owned(),
+            Some(value) if value.is_number() || value.is_boolean() => value.to_string(),
+            Some(serde_json::Value::String(text)) if key != "poni" => text.clone(),
+            Some(serde_json::Value::Array(list)) if list.iter().all(serde_json::Value::is_number) && list.len() < 5 => {
+                serde_json::Value::Array(list.clone()).to_string()
+            }
+            // Files and texts are too long to be shown.
+            Some(_) => "another".to_owned(),
+        };
+        let pair = |key: &String| match (shown(&before, key), shown(&after, key)) {
+            (before, after) if before == after => key.clone(),
+            (before, after) => format!("{key}: {before}, now {}", if after == "another" { "some" } else { &after }),
+        };
+        differing.map(pair).collect()
+    }
+
+    /// This recipe with what the PONI says in place of its text, and without the paths of files.
+    fn without_places(&self) -> Self {
         let mut same = self.clone();
         same.poni = poni::content(&self.poni);
         same.poni_file = RawPath::default();
         same.files_mut().for_each(|file| file.path = RawPath::default());
-        let canonical = serde_json::to_string(&same).expect("a recipe holds nothing that JSON can't");
-        Digest::new("recipe").text(&canonical).full()
+        same
     }
 
     fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
@@ -293,7 +324,12 @@ impl Recipe {
 
     /// The name of its file below the output root.
     pub fn file_name(&self) -> String {
-        format!(".azpipe/recipe-{}.toml", &self.digest()[..16])
+        Self::file_name_of(&self.digest())
+    }
+
+    /// Returns the name, below the output root, of the file of the recipe with this digest.
+    pub fn file_name_of(digest: &str) -> String {
+        format!(".azpipe/recipe-{}.toml", digest.get(..16).unwrap_or(digest))
     }
 
     /// Returns where the files lie that the recipe was made from: the PONI file, the detector's, masks, darks, flats, the

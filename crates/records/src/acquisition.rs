@@ -60,6 +60,10 @@ pub struct Acquisition {
     /// What Lima did to the images before it saved them; absent where frames show the detector as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_operation: Option<Operation>,
+    /// Digest of the first frame's stored bytes, where entry, start time, detector and `below` can't tell the scan from
+    /// another: where no start time is known, or another file claims the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
     /// Seconds a frame was exposed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure_time: Option<f64>,
@@ -95,16 +99,19 @@ pub enum ScanState {
 const MOST_PIXELS: u64 = 1 << 27;
 
 impl Acquisition {
-    /// The id of the scan: a digest of entry, start time, detector, and the master's path below the
-    /// operand. Where the files were moved to does not matter, what was measured does.
+    /// Returns the id of the scan: a digest of entry, start time, detector, the master's path below the operand, and
+    /// `content` where there is one. Where the files were moved to does not matter, what was measured does.
     pub fn identity(&self) -> String {
         use std::os::unix::ffi::OsStrExt;
-        Digest::new("scan")
+        let digest = Digest::new("scan")
             .bytes(self.below.as_os_str().as_bytes())
             .text(&self.entry)
             .text(self.start_time.as_deref().unwrap_or(""))
-            .text(&self.detector)
-            .short()
+            .text(&self.detector);
+        match &self.content {
+            Some(content) => digest.text("content").text(content).short(),
+            None => digest.short(),
+        }
     }
 
     /// Returns how far the scan got, as its end time and end reason say, or where a file has no times, whether it is whole.

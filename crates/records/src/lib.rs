@@ -36,7 +36,7 @@ pub use fail::Fail;
 pub use id::Digest;
 pub use operation::{Framing, Operation};
 pub use outcome::{Seconds, Summary, TaskResult};
-pub use path::RawPath;
+pub use path::{RawPath, path_between};
 pub use span::{Span, Spans};
 pub use task::{MonitorReadings, Task, TaskRecipe};
 pub use wire::{Error, Record, VERSION};

@@ -32,6 +32,15 @@ impl RawPath {
     }
 }
 
+/// Returns the path that leads from a directory to a file, both absolute, by their names alone: with `..` for each
+/// directory to leave. Where both are moved together it stays the same.
+pub fn path_between(directory: &Path, file: &Path) -> PathBuf {
+    let (from, to): (Vec<_>, Vec<_>) = (directory.components().collect(), file.components().collect());
+    let shared = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
+    let up = std::iter::repeat_n(std::path::Component::ParentDir, from.len() - shared);
+    up.chain(to[shared..].iter().copied()).collect()
+}
+
 impl Deref for RawPath {
     type Target = Path;
     fn deref(&self) -> &Path {
@@ -126,6 +135,16 @@ mod tests {
         for bad in ["", "/a", "../a", "a/../../b"] {
             assert!(!RawPath::from(bad).stays_below(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_path_between_two_places_stays_where_both_are_moved() {
+        let between = |from: &str, to: &str| path_between(Path::new(from), Path::new(to)).display().to_string();
+        assert_eq!(between("/raw/s", "/raw/s/scan0001/p3.h5"), "scan0001/p3.h5");
+        assert_eq!(between("/raw/s", "/raw/lima/p3.h5"), "../lima/p3.h5");
+        assert_eq!(between("/a/raw/s", "/a/raw/lima/p3.h5"), between("/b/c/raw/s", "/b/c/raw/lima/p3.h5"));
+        assert_eq!(between("/a/b", "/c"), "../../c");
+        assert_eq!(between("/raw/s", "/raw/s2/p3.h5"), "../s2/p3.h5");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use records::Acquisition;
+use records::path_between;
 
 /// What has been found so far.
 #[derive(Default)]
@@ -15,8 +15,6 @@ pub struct Claims {
     failures: Vec<(PathBuf, io::Error)>,
     /// The real path of each directory that a file was in.
     directories: HashMap<PathBuf, PathBuf>,
-    /// Under which `below` the files of this run go.
-    below: HashMap<PathBuf, PathBuf>,
 }
 
 impl Claims {
@@ -85,38 +83,26 @@ impl Claims {
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.directories.values().map(PathBuf::as_path)
     }
+}
 
-    /// The path below `root` that the results of a master are to have: its own. A file beside that
-    /// root has its name alone, and as many of its directories as it takes to tell it from another.
-    pub fn below(&mut self, acquisition: &Acquisition, root: &Path) -> PathBuf {
-        let file = acquisition.file.as_path();
-        let own = file.strip_prefix(root).ok().filter(|below| below.file_name().is_some());
-        let parts: Vec<_> = file.iter().filter(|part| *part != "/" && *part != "..").collect();
-        let tails = (1..=parts.len()).map(|count| parts[parts.len() - count..].iter().collect::<PathBuf>());
-        let mut names = own.map(Path::to_owned).into_iter().chain(tails);
-        let is_free = |name: &PathBuf| self.below.get(name).is_none_or(|other| other == file);
-        let name = names.find(is_free).unwrap_or_else(|| parts.iter().collect());
-        self.below.insert(name.clone(), file.to_owned());
-        name
-    }
+/// Returns the path below an operand's directory that the results of a master are to have, whatever else was named: its
+/// own below `root`, which is the operand where that is a directory, and else the operand's. A file that lies elsewhere,
+/// such as one that a collection of masters links to, has the path that leads to it, without the steps up.
+pub fn below(file: &Path, root: &Path) -> PathBuf {
+    path_between(root, file).components().filter(|part| *part != Component::ParentDir).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn below(claims: &mut Claims, file: &str, root: &str) -> String {
-        let acquisition = Acquisition { file: file.into(), ..Acquisition::default() };
-        claims.below(&acquisition, Path::new(root)).display().to_string()
-    }
-
     #[test]
-    fn equal_names_from_two_places_are_told_apart() {
-        let mut claims = Claims::default();
-        assert_eq!(below(&mut claims, "/data/a/x.h5", "/data"), "a/x.h5");
-        assert_eq!(below(&mut claims, "/data/b/x.h5", "/data/b"), "x.h5");
-        assert_eq!(below(&mut claims, "/data/b/x.h5", "/data/b"), "x.h5");
-        assert_eq!(below(&mut claims, "/data/c/x.h5", "/data/c"), "c/x.h5");
-        assert_eq!(below(&mut claims, "/raw/d/x.h5", "/data"), "d/x.h5");
+    fn the_place_of_results_depends_on_the_file_and_its_operand_alone() {
+        let below = |file: &str, root: &str| below(Path::new(file), Path::new(root)).display().to_string();
+        assert_eq!(below("/data/a/x.h5", "/data"), "a/x.h5");
+        assert_eq!(below("/data/b/x.h5", "/data/b"), "x.h5");
+        assert_eq!(below("/raw/d/x.h5", "/raw/collections"), "d/x.h5");
+        assert_eq!(below("/raw/d/x.h5", "/data"), "raw/d/x.h5");
+        assert_eq!(below("/x.h5", "/"), "x.h5");
     }
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use frames::find::{self, Found, Select, What};
 use manners::{Filter, Stop};
-use records::{Absent, AbsentKind, Acquisition, Digest, Fail, Record, Scan};
+use records::{Absent, AbsentKind, Acquisition, Digest, Fail, RawPath, Record, Scan};
 
 use crate::args::{Args, Incomplete, is_wanted};
-use crate::claims::Claims;
+use crate::claims::{Claims, below};
+use crate::content::{Contents, Unreadable};
 use crate::quiet::Quiet;
 use crate::watch::Watch;
 
@@ -22,8 +23,11 @@ pub struct Finder<'a> {
     pub(crate) claims: Claims,
     /// The digest of what was last said of each scan: the words may be megabytes.
     told: HashMap<String, String>,
-    /// Scans by the file and dataset that they are, so that one that is reached twice is told once.
-    ids: HashMap<(PathBuf, String), String>,
+    /// By which path each file and dataset was reached, and where its results go: what is reached twice is told once.
+    places: HashMap<(PathBuf, String), (RawPath, RawPath)>,
+    /// The file and dataset that was first to have an id.
+    ids: HashMap<String, (PathBuf, String)>,
+    contents: Contents,
     failures: HashSet<(String, String)>,
     /// How many things were found that were worth a word or a record.
     pub(crate) hits: usize,
@@ -51,7 +55,9 @@ impl<'a> Finder<'a> {
             filter,
             claims: Claims::default(),
             told: HashMap::new(),
+            places: HashMap::new(),
             ids: HashMap::new(),
+            contents: Contents::default(),
             failures: HashSet::new(),
             hits: 0,
             without: 0,
@@ -151,14 +157,20 @@ impl<'a> Finder<'a> {
             self.skipped += 1;
             return Ok(());
         }
-        acquisition.below = self.claims.below(&acquisition, root).into();
+        acquisition.below = below(&acquisition.file, root).into();
         let place = (self.claims.real(&acquisition.file), dataset.to_owned());
-        let id = acquisition.identity();
-        if *self.ids.entry(place).or_insert_with(|| id.clone()) != id {
+        let way = (acquisition.file.clone(), acquisition.below.clone());
+        if *self.places.entry(place.clone()).or_insert_with(|| way.clone()) != way {
             // By another way, such as a link or an operand inside another, it has been told already.
             return Ok(());
         }
         let about = format!("{}::{dataset}", acquisition.file.display());
+        if let Err(Unreadable { why }) = self.identify(&mut acquisition, &place) {
+            self.is_complete = false;
+            let error = format!("its first frame, by which it is told from others, can't be read: {why}");
+            return self.fail(about, error, true);
+        }
+        let id = acquisition.identity();
         let (absent, failures) = (absent(&acquisition), failures(&acquisition));
         let record = Record::from(Scan { id: id.clone(), acquisition });
         let line = record.to_line();
@@ -173,6 +185,18 @@ impl<'a> Finder<'a> {
         self.emitted += 1;
         self.filter.emit(&record)?;
         failures.into_iter().try_for_each(|(why, retryable)| self.fail(about.clone(), why, retryable))
+    }
+
+    /// Tells a scan from others by its content, where it does not say when it began, or another file has claimed the same.
+    fn identify(&mut self, acquisition: &mut Acquisition, place: &(PathBuf, String)) -> Result<(), Unreadable> {
+        if acquisition.start_time.is_none() {
+            acquisition.content = Some(self.contents.digest(acquisition)?);
+        }
+        let owner = self.ids.entry(acquisition.identity()).or_insert_with(|| place.clone());
+        if owner != place && acquisition.content.is_none() {
+            acquisition.content = Some(self.contents.digest(acquisition)?);
+        }
+        Ok(())
     }
 
     /// Whether a scan began since `--since`; one that does not say when, whether its files changed.

@@ -3,6 +3,7 @@
 
 mod args;
 mod claims;
+mod content;
 mod directory;
 mod finder;
 mod glob;

@@ -35,7 +35,7 @@ impl Finished {
         if self.0.as_ref().is_none_or(|(known, _)| *known != identity) {
             self.0 = None;
             let file = Final::open(path)?;
-            let (stamps, verified) = (Stamps::of(&file.task.acquisition.sources), vec![false; file.status.len()]);
+            let (stamps, verified) = (Stamps::of(&file.task.acquisition), vec![false; file.status.len()]);
             self.0 = Some((identity, Open { file, stamps, verified }));
         }
         let (_, there) = self.0.as_mut().expect("it was just opened");

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use manners::atomic::{self, AtomicFile};
 use manners::owned::{self, Claim, ProtectedFiles};
-use records::ScanState;
+use owners::Relation;
+use records::{ScanState, Task};
 
 use super::merge::{Frames, Merge};
 use super::options::go_on;
@@ -91,6 +92,9 @@ pub(super) struct Attempt<'a> {
     is_damaged: bool,
     /// What the final was before it was opened.
     existing_was: Option<Identity>,
+    /// Whether the final that there is was made of an earlier content of the scan's file, or by another recipe that this
+    /// one takes the place of.
+    replaces: bool,
     warnings: Vec<String>,
     /// Warnings that came with writing.
     notes: RefCell<Vec<String>>,
@@ -106,13 +110,16 @@ impl<'a> Attempt<'a> {
     ) -> Result<Self, Error> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
-        let mut files = Vec::new();
+        let (mut files, mut replaces) = (Vec::new(), false);
+        let path = target.path();
+        let is_noted = register::is_noted(&target)?;
         let paths = parts_of(target.out_root(), &scan, &recipe);
         for path in paths.map_err(|why| not_listed(&target, why))? {
             go_on(watch)?;
             files.extend(identity(&path).map(|identity| (path.clone(), identity)));
             match part::read(&path) {
                 Ok(part) if part.head.task.scan == scan && part.head.task.recipe_digest == recipe => {
+                    of_same_file(&path, target.task(), &part.head.task)?;
                     parts.push(with_shared(part, parts.first())?);
                 }
                 Ok(_) => warnings.push(format!("{}: of another scan or recipe than its directory", path.display())),
@@ -120,14 +127,17 @@ impl<'a> Attempt<'a> {
                 Err(error) => warnings.push(error.to_string()),
             }
         }
-        let path = target.path();
         let existing_was = identity_of_final(&path)?;
         let mut is_damaged = false;
         let existing = match open_verified(&path, needs_sums) {
-            Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => Some(existing),
-            Ok(_) => {
-                let why = "the final of another scan or recipe: expected one of its own (plan-split --recipe-name)";
-                return Err(Error::content(&path, why));
+            Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => {
+                of_same_file(&path, target.task(), &existing.task)?;
+                Some(existing)
+            }
+            Ok(existing) => {
+                register::may_replace(&target, &existing.task, is_noted)?;
+                replaces = true;
+                None
             }
             Err(Error::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
             Err(error @ (Error::Io { .. } | Error::Foreign { .. })) => return Err(error),
@@ -143,10 +153,9 @@ impl<'a> Attempt<'a> {
                 existing.path.display()
             ));
         }
-        parts.iter().for_each(|part| target.learn(&part.head.task));
-        existing.iter().for_each(|existing| target.learn(&existing.task));
+        target.learn(&parts, existing.as_ref());
         let notes = RefCell::default();
-        Ok(Self { target, options, watch, files, parts, existing, existing_was, is_damaged, warnings, notes })
+        Ok(Self { target, options, watch, files, parts, existing, existing_was, is_damaged, replaces, warnings, notes })
     }
 
     fn run(mut self) -> Result<Built, Error> {
@@ -162,6 +171,10 @@ impl<'a> Attempt<'a> {
         {
             (built.found, built.layout) = (true, Some(existing.layout));
             built.data_digest.clone_from(&existing.data_digest);
+            register::note(&self.target)?;
+        } else if self.replaces && !built.up_to_date {
+            let path = self.target.path();
+            self.warnings.push(format!("{}: the earlier result stays until all frames are there", path.display()));
         } else if built.is_settled() || self.options.want == Want::Partial {
             let layout = self.layout(&supply);
             self.check_sums(&supply, &finish)?;
@@ -343,6 +356,21 @@ fn claim(target: &Target) -> Claim {
     let scan = &target.task().acquisition;
     [&scan.file].into_iter().chain(scan.sources.iter().map(|source| &source.file)).for_each(|path| sources.add(path));
     Claim::new("a final", Final::is_at).with_protected(&sources)
+}
+
+/// Checks that a part or final, by its task, was made of the file that the target is of.
+fn of_same_file(path: &Path, now: &Task, there: &Task) -> Result<(), Error> {
+    match owners::relate(&there.acquisition.file, &now.acquisition.file).map_err(Error::io(path))? {
+        Relation::Same | Relation::Moved => Ok(()),
+        Relation::Other => Err(Error::content(
+            path,
+            format!(
+                "the result of {}, which is another file than {}: give their results different --out",
+                there.acquisition.file.display(),
+                now.acquisition.file.display()
+            ),
+        )),
+    }
 }
 
 /// What tells a file from another of its name: its inode and when it was written.

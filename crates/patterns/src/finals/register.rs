@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use manners::atomic;
 use manners::owned::{self, Claim};
-use records::RawPath;
+use owners::{Owner, Relation};
+use records::{RawPath, Task};
 
 use super::options::go_on;
 use super::{Error, Final, Target, Watch};
@@ -62,7 +63,7 @@ fn target(out_root: &Path, directory: &Path) -> Result<Option<Target>, Error> {
     };
     for path in paths {
         match part::read(&path) {
-            Ok(part) => return Target::unheard(out_root, &part.head.task).map(Some),
+            Ok(part) => return unless_replaced(Target::unheard(out_root, &part.head.task)?),
             Err(error) => damaged = Some(error),
         }
     }
@@ -72,16 +73,83 @@ fn target(out_root: &Path, directory: &Path) -> Result<Option<Target>, Error> {
         name => Some(RawPath::from(OsString::from_vec(name.map_err(Error::io(&register))?))),
     };
     match name.filter(RawPath::stays_below).map(|name| Final::open(&out_root.join(name.as_path()))) {
-        Some(Ok(there)) => Target::unheard(out_root, &there.task).map(Some),
+        // The final of other settings has taken its place.
+        Some(Ok(there)) if !is_directory_of(directory, &there.task) => Ok(None),
+        Some(Ok(there)) => unless_replaced(Target::unheard(out_root, &there.task)?),
+        // It was removed by hand, and its parts went before: there is nothing to put together.
+        Some(Err(Error::Io { why, .. })) if why.kind() == ErrorKind::NotFound && damaged.is_none() => Ok(None),
         Some(Err(error)) => Err(error),
         None => damaged.map_or(Ok(None), |error| Err(error.into())),
     }
+}
+
+/// The target, unless another scan or recipe has taken the place of its final.
+fn unless_replaced(target: Target) -> Result<Option<Target>, Error> {
+    Ok(noted(&target)?.is_none_or(|owner| owner.is(&Owner::from_task(target.task()))).then_some(target))
+}
+
+fn is_directory_of(parts: &Path, task: &Task) -> bool {
+    directory(Path::new(""), &task.scan, &task.recipe_digest).is_some_and(|of_task| parts.ends_with(of_task))
+}
+
+fn noted(target: &Target) -> Result<Option<Owner>, Error> {
+    Owner::read(target.out_root(), &target.task().final_file).map_err(Error::io(&target.path()))
+}
+
+/// Checks that no other scan or recipe has taken the place of the target's final, and returns whether a note says that it
+/// is the target's.
+///
+/// # Errors
+/// The final is another's; the note can't be read.
+pub(super) fn is_noted(target: &Target) -> Result<bool, Error> {
+    match noted(target)? {
+        None => Ok(false),
+        Some(owner) if owner.is(&Owner::from_task(target.task())) => Ok(true),
+        Some(owner) => {
+            let why = format!(
+                "kept for another result by plan-split, of scan {} and recipe {}: run plan-split again, with --replace to \
+                 have this one instead",
+                owner.scan,
+                short(&owner.recipe_digest)
+            );
+            Err(Error::content(&target.path(), why))
+        }
+    }
+}
+
+/// Checks that the target may take the place of a final of another scan or recipe.
+///
+/// # Errors
+/// Nobody said so, and it is not of an earlier content of the same file.
+pub(super) fn may_replace(target: &Target, there: &Task, is_noted: bool) -> Result<(), Error> {
+    let (now, before, path) = (Owner::from_task(target.task()), Owner::from_task(there), target.path());
+    if is_noted {
+        return Ok(());
+    }
+    let relation = owners::relate(&before.file, &now.file).map_err(Error::io(&path))?;
+    let same_settings = now.recipe_digest == before.recipe_digest;
+    if relation == Relation::Same && now.is_beside(&before) && same_settings {
+        return Ok(());
+    }
+    let why = match same_settings {
+        true => format!("the final of another scan, of {}: give their results different --out", before.file.display()),
+        false => format!(
+            "the final of another recipe, {}: plan-split --replace has this one take its place, --recipe-name keeps both",
+            short(&before.recipe_digest)
+        ),
+    };
+    Err(Error::content(&path, why))
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..16).unwrap_or(digest)
 }
 
 /// Notes beside the parts where their final is, for a gather that has nothing else to go by once the
 /// parts are gone.
 pub(super) fn note(target: &Target) -> Result<(), Error> {
     let task = target.task();
+    Owner::from_task(task).write(target.out_root()).map_err(Error::io(&target.path()))?;
     let Some(directory) = directory(target.out_root(), &task.scan, &task.recipe_digest) else { return Ok(()) };
     let (path, name) = (directory.join(REGISTER), task.final_file.as_os_str().as_bytes());
     match fs::read(&path).is_ok_and(|there| there == name) {

@@ -45,11 +45,12 @@ impl Supply {
     pub fn new(target: &Target, parts: &[Part], existing: Option<&Final>, finish: &Finish) -> Self {
         let total = target.frames();
         let mut known = Stamps::default();
-        parts.iter().for_each(|part| known.add_newest(&part.head.task.acquisition.sources));
+        parts.iter().for_each(|part| known.add_newest(&part.head.task.acquisition));
         if let Some(existing) = existing {
-            known.add_newest(&existing.task.acquisition.sources);
+            known.add_newest(&existing.task.acquisition);
         }
-        let stamps = target.stamps.clone().or(&known);
+        let last = target.last_states(parts, existing);
+        let stamps = last.current(&target.stamps).or(&last.current(&known));
         let frames = total as usize;
         let mut supply = Self {
             origins: vec![Origin::Nothing; frames],
@@ -84,7 +85,7 @@ impl Supply {
     }
 
     fn add_part(&mut self, index: usize, part: &Part) {
-        let stamps = Stamps::of(&part.head.task.acquisition.sources);
+        let stamps = Stamps::of(&part.head.task.acquisition);
         for (row, (&frame, &status)) in part.frames.iter().zip(&part.status).enumerate() {
             let at = frame as usize;
             if at >= self.origins.len() || stamps.get(frame) != self.stamps.get(frame) {
@@ -102,7 +103,7 @@ impl Supply {
     }
 
     fn add_final(&mut self, existing: &Final) {
-        let stamps = Stamps::of(&existing.task.acquisition.sources);
+        let stamps = Stamps::of(&existing.task.acquisition);
         for (at, &status) in existing.status.iter().enumerate().take(self.origins.len()) {
             let frame = at as u64;
             let usable = existing.intact[at] && stamps.get(frame) == self.stamps.get(frame);

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use records::{Absent, Digest, ScanState, Spans, Task};
 
-use super::Error;
-use crate::stamp::Stamps;
+use super::{Error, Final};
+use crate::part::Part;
+use crate::stamp::{LastStates, Stamps};
 
 /// One scan and one recipe, and what the records of a run said of them.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Target {
     task: Task,
     /// The stamps of the frames that the records name.
     pub(super) stamps: Stamps,
+    /// The last states of the files that the records name.
+    last: LastStates,
     absent: AbsentFrames,
     /// Whether a record was heard, or all is from files.
     is_heard: bool,
@@ -44,27 +47,60 @@ impl Target {
             return Err(Error::Outside { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
-        let (stamps, absent) = (Stamps::default(), AbsentFrames::new(&task.acquisition.absent));
-        Ok(Self { out_root, task: task.clone(), stamps, absent, is_heard: false })
+        let (stamps, last, absent) =
+            (Stamps::default(), LastStates::default(), AbsentFrames::new(&task.acquisition.absent));
+        Ok(Self { out_root, task: task.clone(), stamps, last, absent, is_heard: false })
     }
 
     /// Adds what another task of the same scan and recipe says.
     pub fn add(&mut self, task: &Task) {
         self.is_heard = true;
-        self.stamps.add_newest(&task.acquisition.sources);
-        self.weigh(task);
-        // Of as many frames as before, the newest word on those of its range is the task's: some may be there by now.
-        if knowledge(task) == knowledge(&self.task) {
-            self.absent.correct(task);
+        let stamps = Stamps::of(&task.acquisition);
+        let is_news = self.last.add(&stamps);
+        self.stamps.add_newest(&task.acquisition);
+        if is_news {
+            // A file has been written anew, maybe with fewer frames: what was known of the scan is out of date.
+            self.stamps = self.last.current(&self.stamps);
+            self.believe(task);
+        } else if !self.last.outdate(&stamps) {
+            self.weigh(task);
+            // Of as many frames as before, the newest word on those of its range is the task's: some may be there by now.
+            if knowledge(task) == knowledge(&self.task) {
+                self.absent.correct(task);
+            }
         }
     }
 
-    /// Adds what a part or final says of the scan as a whole. A record that says something else of as
-    /// many frames is the newer word: a frame that was absent then may well be there now.
-    pub(super) fn learn(&mut self, task: &Task) {
-        if !self.is_heard || task.acquisition.frames > self.frames() {
-            self.weigh(task);
+    /// Adds what parts and a final say of the scan as a whole, unless it was of files that have been written anew since. A
+    /// record that says something else of as many frames is the newer word: a frame that was absent then may well be
+    /// there now.
+    pub(super) fn learn(&mut self, parts: &[Part], existing: Option<&Final>) {
+        let last = self.last_states(parts, existing);
+        let mut is_outdated = last.outdate(&self.stamps) || last.outdate(&Stamps::of(&self.task.acquisition));
+        let tasks = parts.iter().map(|part| &part.head.task).chain(existing.map(|existing| &existing.task));
+        for task in tasks.filter(|task| !last.outdate(&Stamps::of(&task.acquisition))) {
+            if is_outdated {
+                self.believe(task);
+                is_outdated = false;
+            } else if !self.is_heard || task.acquisition.frames > self.frames() {
+                self.weigh(task);
+            }
         }
+    }
+
+    /// Returns the last state of each file that records, parts or a final name.
+    pub(super) fn last_states(&self, parts: &[Part], existing: Option<&Final>) -> LastStates {
+        let mut last = self.last.clone();
+        let tasks = parts.iter().map(|part| &part.head.task).chain(existing.map(|existing| &existing.task));
+        for task in tasks {
+            last.add(&Stamps::of(&task.acquisition));
+        }
+        last.find_gone(self.task.acquisition.file.parent().unwrap_or(Path::new("/")), &self.stamps);
+        last
+    }
+
+    fn believe(&mut self, task: &Task) {
+        (self.task, self.absent) = (task.clone(), AbsentFrames::new(&task.acquisition.absent));
     }
 
     /// Believes the task that knows most of the scan, and those that know as much.
@@ -72,9 +108,7 @@ impl Target {
         match knowledge(task).cmp(&knowledge(&self.task)) {
             Ordering::Less => (),
             Ordering::Equal => self.absent.add(&task.acquisition.absent),
-            Ordering::Greater => {
-                (self.task, self.absent) = (task.clone(), AbsentFrames::new(&task.acquisition.absent));
-            }
+            Ordering::Greater => self.believe(task),
         }
     }
 

@@ -32,8 +32,8 @@ use records::Task;
 
 pub use block::Head;
 pub use error::Error;
-pub(crate) use read::open;
 pub use read::{Part, peek, read};
+pub(crate) use read::{open, task_of};
 pub use rows::Rows;
 pub use write::PartWriter;
 

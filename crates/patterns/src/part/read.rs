@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recipe::Recipe;
-use records::Record;
+use records::{Record, Task};
 
 use super::{Error, Head, PartHead, block, name, row_dataset};
 use crate::h5::{self, Group};
@@ -73,6 +73,13 @@ pub(crate) fn open(path: &Path) -> Result<(Head, Unread), Error> {
     Ok((head, unread))
 }
 
+/// Returns the task that a part was made for, as far as it can be read without verifying the part.
+pub(crate) fn task_of(path: &Path) -> Option<Task> {
+    let (_, unread) = open(path).ok()?;
+    let file = h5::File::read(path, unread.file).ok()?;
+    Some(read_head(path, &file).ok()?.task)
+}
+
 /// Reads and verifies a part, but for its rows, which are read where they are needed.
 ///
 /// # Errors
@@ -114,7 +121,7 @@ impl Part {
             return wrong("frames that do not rise".to_owned());
         }
         let (task, bins) = (&self.head.task, self.shared.axes.bins());
-        let sources = || Stamps::of(&task.acquisition.sources).digest(&self.frames);
+        let sources = || Stamps::of(&task.acquisition).digest(&self.frames);
         let (digest, sources) = (self.digest.clone(), head.sources.is_some().then(sources));
         if Head::new(&task.scan, &task.recipe_digest, &self.frames, digest, sources) != *head {
             return wrong("its first line and its content do not agree".to_owned());

@@ -88,7 +88,7 @@ impl PartWriter {
             scan: head.task.scan.clone(),
             recipe: head.task.recipe_digest.clone(),
             range,
-            stamps: Stamps::of(&head.task.acquisition.sources),
+            stamps: Stamps::of(&head.task.acquisition),
             weights: weights.clone(),
             finish,
             rows,

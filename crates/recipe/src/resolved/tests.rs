@@ -121,3 +121,25 @@ fn every_number_is_refused_or_can_be_read_back() {
     }
     assert!(read > 100, "{read} recipes could be made at all");
 }
+
+#[test]
+fn what_differs_between_two_recipes_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let written = settings(dir.path());
+    let recipe = |change: fn(&mut Settings)| {
+        let mut settings = written.clone();
+        change(&mut settings);
+        Recipe::resolve(&settings).unwrap()
+    };
+    let one = recipe(|_| ());
+    assert!(one.differences(&recipe(|_| ())).is_empty());
+    let other = recipe(|all| (all.npt, all.mask, all.polarization) = (Some(300), None, Some(0.99)));
+    assert_eq!(
+        one.differences(&other),
+        ["npt: 1000, now 300", "mask: another, now none", "polarization: none, now 0.99"]
+    );
+    std::fs::write(dir.path().join("m.npy"), "another mask").unwrap();
+    assert_eq!(one.differences(&recipe(|_| ())), ["mask"]);
+    std::fs::write(dir.path().join("a.poni"), "Distance: 0.2\n").unwrap();
+    assert_eq!(one.differences(&recipe(|_| ())), ["poni", "mask"]);
+}
