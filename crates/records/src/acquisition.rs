@@ -60,8 +60,8 @@ pub struct Acquisition {
     /// What Lima did to the images before it saved them; absent where frames show the detector as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_operation: Option<Operation>,
-    /// Digest of the first frame's stored bytes, where entry, start time, detector and `below` can't tell the scan from
-    /// another: where no start time is known, or another file claims the same.
+    /// What tells the scan from another, where entry, start time, detector and `below` can't: a digest of the first frame's
+    /// stored bytes where no start time is known, of the file's path where another file of the run claims the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// Seconds a frame was exposed.

@@ -90,10 +90,19 @@ impl<'a> Finder<'a> {
         self.filter.check()?;
         let args = self.args;
         self.is_complete = true;
+        // Files can't be opened while one is being visited.
+        let mut waiting = Vec::new();
         find::visit(file, &Wanted { args, linked }, &mut |found| {
             self.filter.check()?;
-            take(self, found)
-        })
+            match &found.what {
+                What::Scan(scan) if scan.start_time.is_none() => {
+                    waiting.push(found);
+                    Ok(())
+                }
+                _ => take(self, found),
+            }
+        })?;
+        waiting.into_iter().try_for_each(|found| take(self, found))
     }
 
     /// Takes a series of images for one scan.
@@ -194,7 +203,8 @@ impl<'a> Finder<'a> {
         }
         let owner = self.ids.entry(acquisition.identity()).or_insert_with(|| place.clone());
         if owner != place && acquisition.content.is_none() {
-            acquisition.content = Some(self.contents.digest(acquisition)?);
+            let file = place.0.as_os_str().as_encoded_bytes();
+            acquisition.content = Some(Digest::new("file").bytes(file).short());
         }
         Ok(())
     }
