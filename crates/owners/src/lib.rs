@@ -84,6 +84,7 @@ impl Owner {
     /// It can't be written.
     pub fn write(&self, out: &Path) -> io::Result<()> {
         if Self::read(out, &self.final_file).is_ok_and(|there| there.as_ref() == Some(self)) {
+            atomic::clear_up_once(&out.join(NOTES));
             return Ok(());
         }
         let path = note(out, &self.final_file);
