@@ -7,6 +7,7 @@ mod plan;
 mod schedule;
 mod work;
 
+use std::io::ErrorKind;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -88,9 +89,12 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 /// An output root, which must be there.
 fn root(path: &Path) -> Result<PathBuf, Stop> {
     let root = std::path::absolute(path).map_err(|why| Stop::fatal(path.display(), why))?;
-    match root.is_dir() {
-        true => Ok(root),
-        false => Err(Stop::fatal(path.display(), "no such directory: expected an output root of plan-split")),
+    match root.metadata() {
+        Ok(found) if found.is_dir() => Ok(root),
+        Err(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(Stop::fatal(path.display(), why))
+        }
+        _ => Err(Stop::fatal(path.display(), "no such directory: expected an output root of plan-split")),
     }
 }
 
