@@ -1,6 +1,7 @@
 //! At the limits of the machine: few open files, many threads, a full or forbidden output, others at the
 //! same work.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -44,6 +45,34 @@ fn a_scan_of_five_hundred_images_needs_few_open_files() {
     let counts = |row: &[f64]| row.iter().sum::<f64>();
     let more = counts(&rows[499].1) - counts(&rows[0].1);
     assert!((more / (48.0 * 499.0) - 1.0).abs() < 1e-5, "each frame is its own image: {more}");
+}
+
+/// A filter over `input`, with a stack of 64 kB; its output.
+fn with_a_small_stack(name: &str, arguments: &[&OsStr], input: &str) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("input");
+    std::fs::write(&file, input).unwrap();
+    let mut command = Command::new("bash");
+    command.args(["-c", r#"ulimit -s 64; exec "$@""#, "bash", binary(name)]).args(arguments);
+    let output = command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
+    assert!(output.status.success(), "{name}: {:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_stack_of_64_kb_is_enough_for_all_of_the_pipe() {
+    let site = Site::new(&small());
+    let (poni, out) = (site.data.poni.clone(), site.path("out"));
+    let scans = with_a_small_stack("scan-find", &[site.data.raw.as_os_str()], "");
+    let plan = ["--npt".as_ref(), "300".as_ref(), "--sigma-clip=4".as_ref(), "--poni".as_ref(), poni.as_os_str()];
+    let plan = [&plan[..], &["--out".as_ref(), out.as_os_str()]].concat();
+    let tasks = with_a_small_stack("plan-split", &plan, &scans);
+    let results = with_a_small_stack("ai-integrate", &["--threads".as_ref(), "3".as_ref()], &tasks);
+    let report = site.path("report.html");
+    let summary =
+        with_a_small_stack("gather", &["--average=mean".as_ref(), "--report".as_ref(), report.as_os_str()], &results);
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["complete"], true, "{summary}");
 }
 
 #[test]

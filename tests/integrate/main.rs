@@ -6,6 +6,7 @@ mod changed;
 mod corrections;
 mod damaged;
 mod edges;
+mod fletcher;
 mod foreign;
 mod hostile;
 mod layouts;

@@ -5,6 +5,7 @@ mod paths;
 mod records;
 mod scans;
 mod signals;
+mod stack;
 mod streams;
 mod terminal;
 mod tool;

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::panic::resume_unwind;
 use std::process::ExitCode;
+use std::thread;
 
 use clap::{ColorChoice, Command, Parser};
 use libc::SIGPIPE;
@@ -15,9 +17,31 @@ pub fn command<A: Parser>(name: &'static str) -> Command {
     A::command().name(name).bin_name(name).version(env!("CARGO_PKG_VERSION"))
 }
 
+/// The stack of the thread that runs a filter, whatever `ulimit -s` leaves to the first one.
+const STACK: usize = 8 << 20;
+
 /// Runs a filter: parses the arguments, catches the signals, runs the body, flushes, and makes the
 /// exit status. What the body owns is dropped, and so cleaned up, before a death by signal.
-pub fn run<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop>) -> ExitCode
+///
+/// All of it runs in a thread with a stack of its own. The first thread merely waits for it, and runs handlers of signals, which need
+/// next to no stack.
+pub fn run<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop> + Send) -> ExitCode
+where
+    A: Parser + AsRef<Common>,
+{
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
+        match thread.spawn_scoped(scope, || run_here(name, body)) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(why) => {
+                Console::new().say(&format!("{name}: {}", Stop::fatal("threads", why)));
+                ExitCode::from(status::TROUBLE)
+            }
+        }
+    })
+}
+
+fn run_here<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop>) -> ExitCode
 where
     A: Parser + AsRef<Common>,
 {

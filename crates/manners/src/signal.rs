@@ -204,6 +204,9 @@ extern "C" fn before_main() {
     // HDF5 would rather lock the files of a running scan than do as it is told when it opens one.
     // SAFETY: there is one thread, and the name ends in NUL.
     unsafe { libc::unsetenv(c"HDF5_USE_FILE_LOCKING".as_ptr()) };
+    // Stacks have the size that is known to do: 2 MiB where a thread asks for none.
+    // SAFETY: as above.
+    unsafe { libc::unsetenv(c"RUST_MIN_STACK".as_ptr()) };
 }
 
 fn note_closed_streams() {
