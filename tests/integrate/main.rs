@@ -11,6 +11,7 @@ mod foreign;
 mod hostile;
 mod layouts;
 mod limits;
+mod memory;
 mod operations;
 mod parts;
 #[path = "../pipe/site.rs"]

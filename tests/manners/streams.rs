@@ -148,3 +148,51 @@ fn lines_longer_than_any_buffer_pass_whole() {
         assert_eq!(lines(&done.stdout), [NOTE, &long, NOTE], "{tool:?}");
     }
 }
+
+/// No filter takes a longer line, and none takes much more memory than that for it.
+const LONGEST: usize = 64 << 20;
+
+#[test]
+fn a_line_of_64_mib_passes_and_one_of_254_mb_is_refused_within_little_memory() {
+    let note = |length: usize| {
+        let (start, end) = (r#"{"type":"note","text":""#, r#""}"#);
+        [start, &"x".repeat(length - start.len() - end.len()), end].concat()
+    };
+    for tool in READERS {
+        let place = workplace();
+        let limited = |kilobytes: u64| tool.in_shell(place.path(), &format!("ulimit -v {kilobytes}; exec \"$@\""));
+        let longest = note(LONGEST);
+        let done = feed(limited(2_500_000), format!("{longest}\n{NOTE}\n").as_bytes());
+        assert!(lines(&done.stdout) == [&longest, NOTE], "{tool:?}: {}", String::from_utf8_lossy(&done.stderr));
+        let done = feed(limited(1_000_000), format!("{}\n{NOTE}\n", note(254_000_000)).as_bytes());
+        assert_eq!(done.status.code(), Some(1), "{tool:?}: {}", String::from_utf8_lossy(&done.stderr));
+        let [fail, passed] = lines(&done.stdout)[..] else { panic!("{tool:?}: {done:?}") };
+        assert_eq!((&json(fail)["type"], passed), (&"fail".into(), NOTE), "{tool:?}");
+        assert!(fail.contains("64 MiB"), "{fail}");
+    }
+}
+
+/// Runs a command while it holds a lease on a file, as Samba does, and lets go of it when the system asks.
+const LEASE: &str = r"
+import fcntl, os, signal, subprocess, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+asked = []
+def let_go(*_):
+    asked.append(1)
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+signal.signal(signal.SIGIO, let_go)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+status = subprocess.run(sys.argv[2:]).returncode
+sys.exit(status if asked else 99)
+";
+
+#[test]
+fn a_file_that_another_holds_a_lease_on_is_waited_for() {
+    let place = workplace();
+    let script = "python3 -c \"$LEASE\" lab6.poni \"$@\"";
+    let mut command = crate::tool::PLAN_SPLIT.in_shell(place.path(), script);
+    command.env("LEASE", LEASE);
+    let done = feed(command, format!("{NOTE}\n").as_bytes());
+    assert_eq!(lines(&done.stdout), [NOTE], "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(1), "a record that nobody works on: {done:?}");
+}

@@ -44,6 +44,7 @@ impl Loss {
     /// any more, or could not be looked at. The rest is of the file.
     pub fn unread(reason: &io::Error, why: &impl Display) -> Self {
         let status = match (reason.raw_os_error(), reason.kind()) {
+            (_, io::ErrorKind::OutOfMemory) => Status::Unreadable,
             (None, _) => return Self::corrupt(why),
             (_, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Status::FileMissing,
             _ => Status::Unreadable,

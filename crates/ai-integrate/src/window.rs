@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
 use integrator::opencl::DeviceError;
-use integrator::{AssembleError, Assembler, Decoder, Scratch, Stored, Sums, Ways};
+use integrator::{AssembleError, Assembler, DecodeError, Decoder, Scratch, Stored, Sums, Ways};
 use patterns::{Row, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -172,6 +172,9 @@ impl<'a> Worker<'a> {
         for (sums, frame) in sums.into_iter().zip(batch) {
             match sums {
                 Ok(sums) => out.push(pass, frame.place.frame, frame.digest, sums),
+                Err(why @ DecodeError::Memory(_)) => {
+                    self.lose(frame.place, &Loss::unread(&io::ErrorKind::OutOfMemory.into(), &why), out)
+                }
                 Err(why) => self.lose(frame.place, &Loss::corrupt(&why), out),
             }
         }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use manners::foreign;
+use manners::{foreign, memory};
 use records::Source;
 use serde::{Deserialize, Serialize};
 
@@ -217,7 +217,7 @@ impl Store {
             return run.iter().zip(buffers).try_for_each(|(chunk, bytes)| self.read(chunk, bytes));
         };
         check_end(file, last)?;
-        run.iter().zip(&mut *buffers).for_each(|(chunk, bytes)| bytes.resize(chunk.len as usize, 0));
+        run.iter().zip(&mut *buffers).try_for_each(|(chunk, bytes)| make_room(bytes, chunk))?;
         run::read(file, run, buffers)
     }
 
@@ -229,8 +229,7 @@ impl Store {
         match &self.bytes {
             Bytes::Chunks(file, _) | Bytes::Run(file, _) => {
                 check_end(file, chunk)?;
-                // What it held is not cleared first: all of it is overwritten.
-                bytes.resize(chunk.len as usize, 0);
+                make_room(bytes, chunk)?;
                 file.read_exact_at(bytes, chunk.offset)
             }
             Bytes::Memory(all) => {
@@ -240,6 +239,8 @@ impl Store {
                 Ok(())
             }
             Bytes::Image(path) => {
+                // The stored bytes, the pixels, and these as bytes.
+                memory::check(chunk.len.saturating_mul(3))?;
                 let image = image::read_frame(path, chunk.origin[0] as usize).map_err(by_system)?;
                 *bytes = image.pixels.to_ne_bytes();
                 let fits = image.pixels.kind() == self.coding.dtype && bytes.len() as u64 == chunk.len;
@@ -411,6 +412,14 @@ fn by_system(error: image::ImageError) -> io::Error {
         image::ImageError::Io { why, .. } => why,
         other => io::Error::other(other),
     }
+}
+
+/// Makes a buffer as long as a chunk's stored bytes. What it held is not cleared first: all of it is overwritten.
+fn make_room(bytes: &mut Vec<u8>, chunk: &Chunk) -> io::Result<()> {
+    let len = usize::try_from(chunk.len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    memory::reserve(bytes, len)?;
+    bytes.resize(len, 0);
+    Ok(())
 }
 
 /// A damaged index may tell of more bytes than there are: no memory is taken for those.

@@ -5,12 +5,13 @@ use std::io;
 
 use frames::store::Chunk;
 use kernels::{DecodeError, Pipeline};
+use manners::memory;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Why a frame can't be put together.
 #[derive(Debug, thiserror::Error)]
 pub enum AssembleError {
-    /// A chunk can't be read.
+    /// A chunk can't be read, or there is no memory for it.
     #[error("offset {offset}: {why}")]
     Read {
         /// Where the chunk is in its file.
@@ -33,6 +34,8 @@ pub enum AssembleError {
 #[derive(Default)]
 pub struct Assembler {
     decoded: HashMap<u64, Decoded>,
+    /// Memory of chunks that are needed no more, for those that come.
+    spare: Vec<Vec<u8>>,
     stored: Vec<u8>,
 }
 
@@ -56,18 +59,28 @@ impl Assembler {
         frame: &mut Vec<u8>,
     ) -> Result<u64, AssembleError> {
         let size = pipeline.dtype().size();
-        self.decoded.retain(|offset, _| chunks.iter().any(|chunk| chunk.offset == *offset));
+        let past = self.decoded.extract_if(|offset, _| chunks.iter().all(|chunk| chunk.offset != *offset));
+        self.spare.extend(past.map(|(_, chunk)| chunk.pixels));
+        let first = chunks.first().map_or(0, |chunk| chunk.offset);
+        let no_memory = |offset, why| AssembleError::Read { offset, why };
         frame.clear();
-        frame.resize(shape[0] * shape[1] * size, 0);
+        let frame_bytes = shape[0] * shape[1] * size;
+        memory::reserve(frame, frame_bytes).map_err(|why| no_memory(first, why))?;
+        frame.resize(frame_bytes, 0);
         let mut digests = Vec::with_capacity(chunks.len() * 8);
         for chunk in chunks {
             let offset = chunk.offset;
             if !self.decoded.contains_key(&offset) {
                 read(chunk, &mut self.stored).map_err(|why| AssembleError::Read { offset, why })?;
-                let mut pixels = vec![0; chunk.shape.iter().product::<u64>() as usize * size];
-                pipeline
-                    .decode(chunk.filter_mask, &self.stored, &mut pixels)
-                    .map_err(|why| AssembleError::Decode { offset, why })?;
+                let mut pixels = self.spare.pop().unwrap_or_default();
+                let bytes = decoded_bytes(chunk, size);
+                // What it held is not cleared first: all of it is overwritten.
+                memory::reserve(&mut pixels, bytes).map_err(|why| no_memory(offset, why))?;
+                pixels.resize(bytes, 0);
+                pipeline.decode(chunk.filter_mask, &self.stored, &mut pixels).map_err(|why| match why {
+                    DecodeError::Memory(why) => no_memory(offset, io::Error::new(io::ErrorKind::OutOfMemory, why)),
+                    why => AssembleError::Decode { offset, why },
+                })?;
                 self.decoded.insert(offset, Decoded { pixels, digest: xxh3_64(&self.stored) });
             }
             let decoded = &self.decoded[&offset];
@@ -76,6 +89,12 @@ impl Assembler {
         }
         Ok(xxh3_64(&digests))
     }
+}
+
+/// Bytes of a chunk's pixels: more than there can be where the product is beyond all numbers.
+fn decoded_bytes(chunk: &Chunk, size: usize) -> usize {
+    let bytes = chunk.shape.iter().fold(size as u64, |bytes, extent| bytes.saturating_mul(*extent));
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Copies what the chunk holds of the frame; chunks at the frame's edge may reach beyond it.

@@ -21,7 +21,12 @@ pub const LONGEST_CONTENT: u64 = 8 << 30;
 /// Those of the system; a FIFO, device, socket or directory.
 pub fn open(path: &Path) -> io::Result<File> {
     check_kind(&path.metadata()?)?;
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let open = |flags| OpenOptions::new().read(true).custom_flags(flags | libc::O_NOCTTY).open(path);
+    let file = match open(libc::O_NONBLOCK) {
+        // Of a regular file: another holds a lease (Samba, NFS), which the system takes back while we wait, 45 s at the most.
+        Err(why) if why.kind() == io::ErrorKind::WouldBlock => open(0)?,
+        opened => opened?,
+    };
     check_kind(&file.metadata()?)?;
     Ok(file)
 }

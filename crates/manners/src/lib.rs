@@ -44,6 +44,7 @@ pub mod cpu;
 pub mod duration;
 pub mod foreign;
 pub mod mapped;
+pub mod memory;
 pub mod owned;
 pub mod quote;
 pub mod status;

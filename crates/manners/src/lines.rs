@@ -143,6 +143,12 @@ impl Lines {
             self.start = 0;
         }
         let end = self.bytes.len();
+        if self.bytes.try_reserve(BLOCK).is_err() {
+            self.ended = true;
+            self.start = end;
+            let why = format!("not enough memory for a line of {end} bytes");
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+        }
         self.bytes.resize(end + BLOCK, 0);
         let read = self.stream.read(&mut self.bytes[end..]);
         self.bytes.truncate(end + *read.as_ref().unwrap_or(&0));

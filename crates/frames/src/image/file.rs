@@ -3,6 +3,8 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use manners::memory;
+
 use super::{Format, ImageError};
 
 /// How much of a file is looked at to tell its format.
@@ -65,7 +67,7 @@ impl<R: Read + Seek> Content<R> {
     pub(super) fn at_most(&mut self, offset: u64, count: usize) -> io::Result<Vec<u8>> {
         let there = self.len.saturating_sub(offset).min(count as u64) as usize;
         self.reader.seek(SeekFrom::Start(offset))?;
-        let mut bytes = vec![0; there];
+        let mut bytes = memory::zeroed(there)?;
         self.reader.read_exact(&mut bytes)?;
         Ok(bytes)
     }

@@ -3,6 +3,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::DecodeError;
+use super::error::zeroed;
 
 const FILTER: &str = "deflate";
 
@@ -19,7 +20,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
 
 /// Inflates as much as `limit` bytes; for streams whose length is not known beforehand.
 pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
-    let mut out = vec![0; limit];
+    let mut out = zeroed(limit)?;
     let (found, ended) = inflate(stored, &mut out)?;
     if !ended {
         let message = format!("the stream is truncated, or longer than {limit} bytes");

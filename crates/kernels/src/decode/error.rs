@@ -16,8 +16,16 @@ pub enum DecodeError {
     Library { filter: &'static str, message: String },
     #[error("fletcher32: checksum {stored:08x} stored, {computed:08x} computed")]
     Checksum { stored: u32, computed: u32 },
+    /// Of the machine, and not of the stream.
+    #[error("{0}")]
+    Memory(String),
     #[error("{filter}: {found} bytes: expected {expected}")]
     Length { filter: &'static str, found: usize, expected: usize },
+}
+
+/// As many bytes, for what a filter leaves to another one: a chunk may have gigabytes.
+pub(super) fn zeroed(len: usize) -> Result<Vec<u8>, DecodeError> {
+    manners::memory::zeroed(len).map_err(|why| DecodeError::Memory(why.to_string()))
 }
 
 /// What is wrong at a place of a stream.

@@ -3,7 +3,7 @@
 //! Layout, big-endian: u64 decoded bytes, u32 block size in bytes; then for each block u32 stored bytes and the block.
 //! A block that is stored in as many bytes as it decodes to is stored as it is. The last block may be short.
 
-use super::error::{Cursor, DecodeError, Fault};
+use super::error::{Cursor, DecodeError, Fault, zeroed};
 use crate::backend;
 use crate::lz4::SLACK;
 
@@ -38,7 +38,7 @@ pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, Decod
         let fault = Fault::Announced { found: total, expected: limit };
         return Err(DecodeError::Header { filter: FILTER, offset: 0, fault });
     }
-    let mut out = vec![0; total as usize];
+    let mut out = zeroed(total as usize)?;
     decode(stored, &mut out, total as usize)?;
     Ok(out)
 }

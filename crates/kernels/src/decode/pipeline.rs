@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::bitshuffle::Bitshuffle;
+use super::error::zeroed;
 use super::{DecodeError, deflate, fletcher, lz4, shuffle, zstandard};
 use crate::PixelType;
 
@@ -185,7 +186,7 @@ impl Step {
             _ => length,
         };
         if let Some(length) = length {
-            let mut out = vec![0; length];
+            let mut out = zeroed(length)?;
             self.undo_into(&data, &mut out, length)?;
             return Ok(Cow::Owned(out));
         }

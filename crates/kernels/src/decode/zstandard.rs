@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use zstd::bulk::Decompressor;
 
 use super::DecodeError;
+use super::error::zeroed;
 
 const FILTER: &str = "zstd";
 
@@ -17,7 +18,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
 
 /// Decodes a stream whose length is not known beforehand, as much as `limit` bytes.
 pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
-    let mut out = vec![0; limit];
+    let mut out = zeroed(limit)?;
     let found = expand(stored, &mut out).map_err(|message| DecodeError::Library { filter: FILTER, message })?;
     out.truncate(found);
     Ok(out)
