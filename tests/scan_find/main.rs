@@ -8,6 +8,7 @@ mod links;
 mod live;
 mod names;
 mod nonsense;
+mod opens;
 mod refusals;
 mod selection;
 mod walks;

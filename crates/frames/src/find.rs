@@ -38,6 +38,7 @@ pub use images::{Numbered, series};
 use crate::address::Address;
 use crate::ffi::Object;
 use crate::image;
+use crate::prefetch;
 use crate::worker::{self, Answer, Request};
 use error::FindError;
 use visit::Visit;
@@ -236,7 +237,13 @@ pub fn kind(file: &Path) -> Result<FileKind, KindError> {
 
 /// As [`kind`], in this process.
 pub(crate) fn kind_here(file: &Path) -> Result<FileKind, KindError> {
-    let found = match image::probe(file) {
+    let opened = prefetch::open(file).map_err(|why| {
+        let why = image::ImageError::Io { path: file.to_owned(), why };
+        kind_error(file, &FindError::from_image(file, &why), false)
+    })?;
+    let probed = image::probe_opened(file, &opened);
+    prefetch::keep(file, opened);
+    let found = match probed {
         Ok(_) => return Ok(FileKind::Image),
         Err(image::ImageError::Unknown { found, .. }) if found.starts_with("HDF5") => return Ok(FileKind::Hdf5),
         Err(why @ image::ImageError::Unknown { .. }) => why,

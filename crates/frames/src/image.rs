@@ -28,6 +28,8 @@ use file::{Content, Flaw};
 use manners::foreign;
 pub use pixels::{PixelKind, Pixels};
 
+use crate::prefetch;
+
 /// A frame as its file holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
@@ -148,13 +150,23 @@ pub fn read_frame(path: &Path, frame: usize) -> Result<Image, ImageError> {
 /// # Errors
 /// As [`read`].
 pub fn probe(path: &Path) -> Result<Header, ImageError> {
-    let (format, mut content) = open(path)?;
+    let opened = prefetch::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
+    probe_opened(path, &opened)
+}
+
+/// As [`probe`], of an open file.
+pub(crate) fn probe_opened(path: &Path, file: &File) -> Result<Header, ImageError> {
+    let (format, mut content) = recognize_opened(path, file)?;
     header(format, &mut content).map_err(|flaw| flaw.at(path, format))
 }
 
 fn open(path: &Path) -> Result<(Format, Content<BufReader<File>>), ImageError> {
+    recognize_opened(path, foreign::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?)
+}
+
+fn recognize_opened<R: Read + Seek>(path: &Path, file: R) -> Result<(Format, Content<BufReader<R>>), ImageError> {
     let io = |why| ImageError::Io { path: path.to_owned(), why };
-    let mut content = Content::new(BufReader::new(foreign::open(path).map_err(io)?)).map_err(io)?;
+    let mut content = Content::new(BufReader::new(file)).map_err(io)?;
     let start = content.start().map_err(io)?;
     let unknown = || ImageError::Unknown { path: path.to_owned(), found: describe(&start) };
     Ok((recognize(&start).ok_or_else(unknown)?, content))

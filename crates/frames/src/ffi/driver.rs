@@ -18,7 +18,7 @@ use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_RDWR, H5F_ACC_TRUNC, H5F_close_degre
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5Pget_driver_info, H5Pset_driver};
 
-use super::{Flaw, locked, status};
+use super::{Flaw, Handle, failed_storage, handle, locked, status};
 
 /// Which bytes of a file the library asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn create_in(
 ) -> Result<hdf5::File, String> {
     // SAFETY: both lists are open while they are borrowed.
     let make = |name, access| unsafe { H5Fcreate(name, H5F_ACC_TRUNC, create.id(), access) };
-    with_driver(storage, name, access, make).map_err(|why| why.why)
+    file(with_driver(storage, name, access.id(), make))
 }
 
 /// Opens the HDF5 file in a storage to read. Virtual datasets look for their sources from `name` on.
@@ -83,26 +83,35 @@ pub fn create_in(
 /// What the library says: not an HDF5 file, or a damaged one.
 pub fn open_in(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, String> {
     // SAFETY: the name ends in NUL, and the list is valid.
-    with_driver(storage, name, access, |name, access| unsafe { H5Fopen(name, H5F_ACC_RDONLY, access) })
-        .map_err(|why| why.why)
+    file(with_driver(storage, name, access.id(), |name, access| unsafe { H5Fopen(name, H5F_ACC_RDONLY, access) }))
+}
+
+/// As [`open_in`], with the flags of `H5Fopen` and a list of access properties, which is given the driver.
+pub(super) fn open_handle(storage: SharedStorage, name: &Path, flags: c_uint, access: &Handle) -> Result<Handle, Flaw> {
+    // SAFETY: the name ends in NUL, and the list is valid.
+    with_driver(storage, name, access.0, |name, access| unsafe { H5Fopen(name, flags, access) })
+}
+
+fn file(opened: Result<Handle, Flaw>) -> Result<hdf5::File, String> {
+    let opened = ManuallyDrop::new(opened.map_err(|why| why.why)?);
+    // SAFETY: the identifier is that of a file which was opened just now, and the handle does not give it back.
+    locked(|| unsafe { hdf5::from_id(opened.0) }).map_err(|why| why.to_string())
 }
 
 fn with_driver(
     storage: SharedStorage,
     name: &Path,
-    access: &FileAccess,
+    access: hid_t,
     open: impl FnOnce(*const c_char, hid_t) -> hid_t,
-) -> Result<hdf5::File, Flaw> {
+) -> Result<Handle, Flaw> {
     let name =
         CString::new(name.as_os_str().as_bytes()).map_err(|_| Flaw::new("a name holds a NUL byte".to_owned()))?;
     let info = Arc::new(Info { name: name.clone(), storage });
     locked(|| {
         let driver = driver()?;
         // SAFETY: the list is valid, and the driver copies `info` by `copy_info` before this returns.
-        status(|| unsafe { H5Pset_driver(access.id(), driver, Arc::as_ptr(&info).cast()) })?;
-        let id = status(|| open(name.as_ptr(), access.id()))? as hid_t;
-        // SAFETY: the identifier is that of a file which was opened just now, and nobody else's.
-        unsafe { hdf5::from_id(id) }.map_err(|why| Flaw::new(why.to_string()))
+        status(|| unsafe { H5Pset_driver(access, driver, Arc::as_ptr(&info).cast()) })?;
+        handle(|| open(name.as_ptr(), access))
     })
 }
 
@@ -238,8 +247,9 @@ static CLASS: Class = Class {
     free_lists: [SUPER, SUPER, SUPER, DRAW, DRAW, SUPER, SUPER],
 };
 
-/// Aggregates and accumulates structure, sieves values, aggregates small values; a file is as the default driver makes it.
-const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x8000;
+/// Aggregates and accumulates structure, sieves values, aggregates small values; may read beside a writer; a file is as the
+/// default driver makes it.
+const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x1000 | 0x8000;
 
 unsafe extern "C" fn get_info(file: *mut Opened) -> *mut c_void {
     // SAFETY: the library passes a file that `open` made, whose `info` is held until `close`.
@@ -275,7 +285,10 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: 
         let other = take(&info.storage).open_other(Path::new(OsStr::from_bytes(name.to_bytes())));
         match other {
             Ok(other) => other,
-            Err(_) => return null_mut(),
+            Err(why) => {
+                failed_storage(&why);
+                return null_mut();
+            }
         }
     };
     if flags & H5F_ACC_TRUNC != 0 && take(&storage).set_size(0).is_err() {
@@ -390,7 +403,13 @@ impl Bytes {
 }
 
 fn answer(done: io::Result<()>) -> herr_t {
-    if done.is_ok() { 0 } else { -1 }
+    match done {
+        Ok(()) => 0,
+        Err(why) => {
+            failed_storage(&why);
+            -1
+        }
+    }
 }
 
 /// A panic elsewhere leaves nothing half done that a storage relies upon.

@@ -1,16 +1,18 @@
 //! Opening a file to look and not to touch.
 
-use std::ffi::{CString, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ, H5Fopen};
-use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcreate, H5Pset, H5Pset_file_locking};
+use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ};
+use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcopy, H5Pcreate, H5Pset, H5Pset_file_locking};
 
-use manners::foreign;
-
+use super::driver::{Bytes, SharedStorage, Storage, open_handle};
 use super::{Flaw, Handle, Object, handle, status};
+use crate::prefetch;
 
 impl Object {
     /// Opens a file, read-only and without a lock.
@@ -19,12 +21,12 @@ impl Object {
     /// block, and the library refuses it. It is then opened as SWMR readers do, and if its writer
     /// does not write that way, as `h5clear` does, though the mark is cleared in memory alone.
     pub(crate) fn open_file(path: &Path) -> Result<Self, Flaw> {
-        // The library would wait for the writer of a FIFO.
-        foreign::check(path)?;
-        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Flaw::new("a path holds a NUL byte"))?;
+        let file = prefetch::open(path)?;
         let open = |flags, access: &Handle| {
-            // SAFETY: the name ends in NUL and the property list is valid.
-            handle(|| unsafe { H5Fopen(name.as_ptr(), flags, access.0) })
+            let storage = RawFile::shared(Arc::clone(&file))?;
+            // SAFETY: the property list is valid.
+            let access = handle(|| unsafe { H5Pcopy(access.0) })?;
+            open_handle(storage, path, flags, &access)
         };
         let [plain, clearing] = access()?;
         let first = match open(H5F_ACC_RDONLY, plain) {
@@ -59,4 +61,54 @@ fn clearing() -> Result<Handle, Flaw> {
     // SAFETY: the name ends in NUL; the value is a C `bool`, as the property is, and the library copies it.
     status(|| unsafe { H5Pset(access.0, c"clear_status_flags".as_ptr(), value) })?;
     Ok(access)
+}
+
+/// The bytes of a file that others write.
+struct RawFile {
+    file: Arc<File>,
+    /// As it was when the library opened the file, which may grow.
+    size: u64,
+}
+
+impl RawFile {
+    fn shared(file: Arc<File>) -> io::Result<SharedStorage> {
+        let size = file.metadata()?.len();
+        Ok(Arc::new(Mutex::new(Self { file, size })))
+    }
+}
+
+impl Storage for RawFile {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&mut self, _: Bytes, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match self.file.read_at(buffer, at) {
+                Ok(0) => {
+                    buffer.fill(0);
+                    break;
+                }
+                Ok(count) => {
+                    at += count as u64;
+                    buffer = &mut buffer[count..];
+                }
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => (),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, _: Bytes, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn set_size(&mut self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage> {
+        Self::shared(prefetch::open(path)?)
+    }
 }

@@ -15,6 +15,7 @@ mod raw;
 mod selection;
 mod values;
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char};
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -79,6 +80,19 @@ pub(crate) fn progress() -> u64 {
     PROGRESS.load(Relaxed)
 }
 
+thread_local! {
+    /// The number of the system's error because of which a storage has failed during a call of the library, which does not keep it.
+    static FAILED: Cell<Option<i32>> = const { Cell::new(None) };
+}
+
+/// Notes why a storage fails the call that is under way. A file that is not there is none that failed: the library looks for it
+/// in several places.
+fn failed_storage(why: &io::Error) {
+    if why.kind() != io::ErrorKind::NotFound {
+        FAILED.set(why.raw_os_error());
+    }
+}
+
 fn get_on() {
     PROGRESS.fetch_add(1, Relaxed);
 }
@@ -93,6 +107,7 @@ fn locked<T>(call: impl FnOnce() -> T) -> T {
 /// Makes a call that returns a new identifier.
 fn handle(call: impl FnOnce() -> hid_t) -> Result<Handle, Flaw> {
     locked(|| {
+        FAILED.take();
         let id = call();
         if id < 0 { Err(flaw()) } else { Ok(Handle(id)) }
     })
@@ -100,7 +115,10 @@ fn handle(call: impl FnOnce() -> hid_t) -> Result<Handle, Flaw> {
 
 /// Makes a call that returns a count or a status, negative where it failed.
 fn status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Flaw> {
-    locked(|| u64::try_from(call().into()).map_err(|_| flaw()))
+    locked(|| {
+        FAILED.take();
+        u64::try_from(call().into()).map_err(|_| flaw())
+    })
 }
 
 /// What the library says of system calls (lstat and realpath) whose error's number it does not keep. That is taken for EIO.
@@ -109,6 +127,9 @@ const SYSTEM_CALLS: [&str; 2] = ["can't retrieve stat info for file", "can't ret
 /// Reads the library's error stack. Its innermost entry says what is wrong, those above it say who asked. The file driver
 /// puts the number of a system call's error into its entry, in a form that the library promises to keep.
 fn flaw() -> Flaw {
+    if let Some(errno) = FAILED.take() {
+        return Flaw { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) };
+    }
     let stack = hdf5::Error::query().ok().and_then(|error| error.stack());
     let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else { return Flaw::new("HDF5 gives no reason") };
     match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| errno(entry.desc())) {

@@ -15,7 +15,7 @@ use super::stored;
 use super::traced::Traced;
 use crate::coding::Coding;
 use crate::ffi::{Flaw, Kind, Layout, Mapping, Object};
-use crate::prefetch::prefetch;
+use crate::prefetch;
 use crate::store::NOT_WRITTEN;
 
 /// How deep virtual datasets may be made of virtual datasets: Bliss over Lima 2's master over its
@@ -32,6 +32,8 @@ pub(crate) struct Catalog {
     under_way: Vec<(PathBuf, String)>,
     /// The file that was opened last: often the next dataset is in it.
     last: Option<(PathBuf, Rc<Object>)>,
+    /// The first of the files that were opened ahead: it is looked at once more when all have been.
+    first: Option<(PathBuf, Rc<Object>)>,
 }
 
 impl Catalog {
@@ -40,14 +42,26 @@ impl Catalog {
     /// # Errors
     /// It is not there, can't be opened, or is no HDF5 file.
     pub(crate) fn open(&mut self, path: &Path) -> Result<Rc<Object>, FindError> {
-        if let Some((last, object)) = &self.last
-            && last == path
-        {
+        let known = [&self.last, &self.first].into_iter().flatten().find(|(known, _)| known == path);
+        if let Some((_, object)) = known {
             return Ok(Rc::clone(object));
         }
         let object = Rc::new(Object::open_file(path).map_err(|flaw| FindError::from_flaw(path, &flaw))?);
         self.last = Some((path.to_owned(), Rc::clone(&object)));
         Ok(object)
+    }
+
+    /// Has files opened ahead that will be traced in this order.
+    pub(super) fn open_ahead(&mut self, files: impl Iterator<Item = PathBuf>) {
+        self.first = None;
+        prefetch::open_ahead(files);
+    }
+
+    /// Keeps the file that was opened last open, if it is the first since [`Catalog::open_ahead`].
+    fn keep_first(&mut self) {
+        if self.first.is_none() {
+            self.first.clone_from(&self.last);
+        }
     }
 
     /// Opens the root group of a file.
@@ -126,7 +140,10 @@ impl Catalog {
         match object.layout().map_err(said)? {
             Layout::Virtual(mappings) => self.assemble(&mut traced, file, mappings)?,
             Layout::External(segments) => stored::in_segments(&mut traced, file, &segments)?,
-            layout => stored::in_file(&mut traced, object, layout, dataset, &metadata)?,
+            layout => {
+                self.keep_first();
+                stored::in_file(&mut traced, object, layout, dataset, &metadata)?;
+            }
         }
         Ok(traced.finish())
     }
@@ -135,7 +152,7 @@ impl Catalog {
     fn assemble(&mut self, traced: &mut Traced, holder: &Path, mappings: Vec<Mapping>) -> Result<(), FindError> {
         let groups = by_source(mappings);
         let beside = holder.parent().unwrap_or(Path::new("/"));
-        prefetch(groups.iter().map(|group| beside.join(&group[0].file)));
+        self.open_ahead(groups.iter().map(|group| beside.join(&group[0].file)));
         for group in groups {
             let here = |mapping: &Mapping| frames_of(&mapping.here, &traced.extents);
             let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>().map_err(FindError::Unusable)?;

@@ -14,6 +14,7 @@ use super::traced::Traced;
 use super::{Found, Select, What};
 use crate::coding::Coding;
 use crate::image::Header;
+use crate::prefetch::open_ahead;
 
 /// A file name that ends in a number: `lab6_0012.tif`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +112,7 @@ fn detector_name(files: &[PathBuf]) -> String {
 
 /// Frames of each file one behind the other. A number that is left out is a file that is missing.
 fn trace(files: &[PathBuf]) -> Result<Traced, FindError> {
+    open_ahead(files.iter().cloned());
     let headers: Vec<_> = files.iter().map(|file| image_at(file)).collect();
     let Some(Ok((first, _))) = headers.iter().find(|header| header.is_ok()) else {
         let none = || FindError::Unusable("no images".to_owned());

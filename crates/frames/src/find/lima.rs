@@ -89,12 +89,17 @@ pub(super) fn files(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
 /// What the master says of them could not be read, or is no number of frames.
 pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Result<Option<LimaFiles>, FindError> {
     let mut files = numbered(catalog, entry, detector)?;
-    crate::prefetch::prefetch(files.iter().map(|numbered| numbered.file.clone()));
+    catalog.open_ahead(files.iter().map(|numbered| numbered.file.clone()));
     let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
     let asked = asked(catalog, entry, detector)?;
-    let each: Vec<_> = files.iter().map(|numbered| catalog.trace(&numbered.file, DATASET)).collect();
-    let Some(first) = each.iter().find_map(|traced| traced.as_ref().as_ref().ok()).cloned() else {
-        let why = each.first().and_then(|traced| traced.as_ref().as_ref().err()).cloned();
+    let mut look = |numbered: &Numbered| {
+        let traced = catalog.trace(&numbered.file, DATASET);
+        let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(catalog, &numbered.file) };
+        (traced, is_closed)
+    };
+    let each: Vec<_> = files.iter().map(&mut look).collect();
+    let Some(first) = each.iter().find_map(|(traced, _)| traced.as_ref().as_ref().ok()).cloned() else {
+        let why = each.first().and_then(|(traced, _)| traced.as_ref().as_ref().err()).cloned();
         let why = why.unwrap_or_else(|| FindError::Unusable("no Lima files".to_owned()));
         return Ok(Some(LimaFiles { traced: Err(why), strays: Vec::new() }));
     };
@@ -109,22 +114,21 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
     files.retain(|numbered| numbered.number < most);
     let start_of_last = files.last().map_or(0, |last| (last.number - from) * first.frames);
     let total = asked.filter(|&asked| asked > start_of_last).unwrap_or(start_of_last + first.frames);
-    let mut fill = || {
+    let fill = || {
         let mut all = Traced::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
         let start = |number: u64| ((number - from) * first.frames).min(total);
         let mut expected = from;
-        for (numbered, traced) in files.iter().zip(&each) {
+        for (numbered, (traced, is_closed)) in files.iter().zip(&each) {
             let missing = Spans::from(Span::new(start(expected), start(numbered.number)));
             all.lose(&missing, AbsentKind::Missing, &missing_between(&files, expected, numbered.number))?;
             expected = numbered.number + 1;
             let here = Spans::from(Span::new(start(numbered.number), start(expected)));
             all.files.push(numbered.file.clone());
-            let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(catalog, &numbered.file) };
             match (is_closed, &**traced) {
                 (Ok(false), _) => all.lose(&here, AbsentKind::NeverTaken, BEING_WRITTEN)?,
                 (Ok(true), Ok(traced)) => all.take(&here, traced, &Spans::all(here.count()))?,
                 (Ok(true), Err(why)) => all.lose_by(&here, why, &numbered.file, &numbered.file)?,
-                (Err(why), _) => all.lose_by(&here, &why, &numbered.file, &numbered.file)?,
+                (Err(why), _) => all.lose_by(&here, why, &numbered.file, &numbered.file)?,
             }
         }
         if entry.has_ended() {

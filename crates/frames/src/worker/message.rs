@@ -28,6 +28,8 @@ pub(crate) enum Request {
     Attribute { file: RawPath, object: String, name: String },
     /// The names in a group.
     Names { file: RawPath, group: String },
+    /// Opens files that are to be looked at soon.
+    Prefetch { files: Vec<RawPath> },
     /// What a file is.
     Kind { file: RawPath },
     /// The answer to a question of the worker.
@@ -65,6 +67,7 @@ pub(crate) enum Answer {
     Text(String),
     Attribute(Option<String>),
     Names(Vec<String>),
+    Prefetched,
     Kind(Result<FileKind, KindError>),
 }
 

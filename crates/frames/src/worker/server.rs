@@ -15,6 +15,7 @@ use super::message::{Answer, Failure, Question, Reply, Request, receive, send};
 use crate::ffi;
 use crate::find::{self, Select};
 use crate::hdf5_array;
+use crate::prefetch;
 use crate::store::Store;
 
 /// How often the worker says that the library gets on.
@@ -119,6 +120,10 @@ fn answer(request: &Request, queue: &Receiver<Request>, stdout: &Stdout) -> (Res
         }
         Request::Names { file, group } => {
             plain(hdf5_array::names_here(file.as_ref(), group).map(Answer::Names).map_err(Failure::from))
+        }
+        Request::Prefetch { files } => {
+            prefetch::open_ahead(files.iter().map(|file| file.to_path_buf()));
+            plain(Ok(Answer::Prefetched))
         }
         Request::Kind { file } => plain(Ok(Answer::Kind(find::kind_here(file.as_ref())))),
         Request::Answer(_) => plain(Err(Failure::Hdf5("an answer that was not asked for".to_owned()))),

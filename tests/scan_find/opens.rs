@@ -1,0 +1,87 @@
+//! How often scan-find opens files: on a parallel file system each opening waits for a server.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hdf5::File;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use sample::{Defect, Detector, Options};
+
+use crate::field::{Field, Ran, class, find, text};
+
+/// Counts how often each file of these directories is opened while scan-find looks at `raw`.
+fn openings(raw: &Path, directories: &[&Path]) -> (Ran, BTreeMap<String, usize>) {
+    let watch = Inotify::init(InitFlags::IN_NONBLOCK).unwrap();
+    // Events that are alike and follow each other are told as one: others are asked for to keep them apart.
+    let asked = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_ACCESS | AddWatchFlags::IN_CLOSE;
+    for directory in directories {
+        watch.add_watch(*directory, asked).unwrap();
+    }
+    let ran = find(&[raw]).good();
+    let mut opened = BTreeMap::new();
+    while let Ok(events) = watch.read_events() {
+        for event in events.into_iter().filter(|event| event.mask.contains(AddWatchFlags::IN_OPEN)) {
+            assert!(!event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW));
+            if let Some(name) = event.name {
+                *opened.entry(name.into_string().unwrap()).or_default() += 1;
+            }
+        }
+    }
+    (ran, opened)
+}
+
+fn dataset(field: &Field, name: &str, defects: Vec<Defect>) -> sample::Dataset {
+    let detector = Detector::named("pilatus-100k").unwrap();
+    let (dtype, scans) = (detector.dtype, usize::from(defects.is_empty()));
+    let options =
+        Options { scans, defects, frames: 300, frames_per_file: 1, distinct: 1, detector, dtype, ..Options::default() };
+    sample::write(&field.path(name), &options).unwrap()
+}
+
+#[test]
+fn each_data_file_of_a_scan_is_opened_once() {
+    // More than are held open at a time; the second is traced by its files' names.
+    for (defects, files) in [(vec![], 300), (vec![Defect::Running], 150)] {
+        let field = Field::new();
+        let whole = dataset(&field, "raw", defects);
+        let master = whole.master.parent().unwrap();
+        let below = std::fs::read_dir(master).unwrap().map(|entry| entry.unwrap().path());
+        let below: Vec<_> = below.filter(|path| path.is_dir()).collect();
+        let [data] = &below[..] else { panic!("{below:?}") };
+        let (ran, opened) = openings(&whole.raw, &[master, data]);
+        assert_eq!(ran.records("scan").len(), 1);
+        let (masters, data): (Vec<_>, Vec<_>) =
+            opened.into_iter().partition(|(name, _)| whole.master.ends_with(name.as_str()));
+        assert!(data.len() >= files, "{} files", data.len());
+        let again: Vec<_> = data.iter().filter(|(name, count)| name.ends_with(".h5") && *count > 1).collect();
+        assert!(again.is_empty(), "{again:?}");
+        assert_eq!(masters.iter().map(|(_, count)| count).sum::<usize>(), 1);
+    }
+}
+
+#[test]
+fn masters_and_images_are_opened_once() {
+    let field = Field::new();
+    for number in 0..200 {
+        field.edf(&format!("raw/fe_{number:04}.edf"));
+        let file = File::create(field.path(&format!("raw/m_{number:04}.h5"))).unwrap();
+        let entry = class(&file, "1.1", "NXentry");
+        text(&entry, "start_time", &format!("2026-03-04T10:20:30.{number:03}+01:00"));
+        let member = class(&class(&entry, "instrument", "NXinstrument"), "p3", "NXdetector");
+        member
+            .new_dataset::<u16>()
+            .shape((2, 3, 4))
+            .no_chunk()
+            .create("data")
+            .unwrap()
+            .write_raw(&[0_u16; 24])
+            .unwrap();
+    }
+    let raw = field.path("raw");
+    let (ran, opened) = openings(&raw, &[&raw]);
+    assert_eq!(ran.records("scan").len(), 201);
+    assert_eq!(opened.len(), 400);
+    // The first image is what the series is known by.
+    let again: Vec<_> = opened.iter().filter(|(name, count)| **count > 1 && *name != "fe_0000.edf").collect();
+    assert!(again.is_empty(), "{again:?}");
+}
