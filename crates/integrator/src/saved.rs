@@ -19,8 +19,14 @@ impl Integrator {
     /// The digest of all that what [`Integrator::put`] writes depends on: the recipe but for what is done to the sums
     /// later, the frames' framing, the version of this crate and of the form, and how this machine writes numbers.
     pub fn key(recipe: &Recipe, framing: &Framing) -> String {
-        let sums_alone =
-            Recipe { monitor: Vec::new(), error: Default::default(), empty: Default::default(), ..recipe.clone() };
+        let sums_alone = Recipe {
+            monitor: Vec::new(),
+            error: Default::default(),
+            error_floor: Default::default(),
+            median_error: recipe.median_error.map(|_| Default::default()),
+            empty: Default::default(),
+            ..recipe.clone()
+        };
         Digest::new("matrix")
             .text(&sums_alone.digest())
             .text(&format!("{framing:?}"))

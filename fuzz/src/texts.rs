@@ -1,0 +1,70 @@
+//! Texts: records, frame ranges, PONI files and recipes in the formats that are read.
+
+use std::path::Path;
+
+use geometry::{Detector, Poni};
+use recipe::{RecipeFile, Settings};
+use records::{Record, Spans};
+
+/// A record that is read is written as one that reads as the same.
+pub fn record(data: &[u8]) {
+    let Some(record) = text(data).and_then(|line| Record::parse(line).ok()) else { return };
+    let line = record.to_line();
+    assert_eq!(Record::parse(&line).expect("a written record reads"), record, "{line}");
+}
+
+/// Frame ranges are what lists of their numbers are.
+pub fn spans(data: &[u8]) {
+    let Some((one, two)) = text(data).and_then(|text| text.split_once(';')) else { return };
+    let parse = |text: &str| serde_json::from_str::<Spans>(text).ok().filter(|spans| spans.count() < 1000);
+    let (Some(one), Some(two)) = (parse(one), parse(two)) else { return };
+    let list = |spans: &Spans| {
+        let mut all: Vec<u64> = spans.iter().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let (first, second) = (list(&one), list(&two));
+    assert_eq!(list(&one.sorted()), first);
+    assert_eq!(list(&one.and(&two)), first.iter().copied().filter(|frame| second.contains(frame)).collect::<Vec<_>>());
+    assert_eq!(list(&one.minus(&two)), first.iter().copied().filter(|frame| !second.contains(frame)).collect::<Vec<_>>());
+    let again: Spans = serde_json::from_str(&serde_json::to_string(&one).expect("numbers serialize")).expect("and read");
+    assert_eq!(again, one);
+}
+
+/// A PONI file, and the detector that it names.
+pub fn poni(data: &[u8]) {
+    if let Some(poni) = text(data).and_then(|text| Poni::parse(text).ok()) {
+        let _ = Detector::from_poni(&poni);
+    }
+}
+
+/// Our own recipe, whose settings come back as they were.
+pub fn recipe_toml(data: &[u8]) {
+    let Some(settings) = text(data).and_then(|text| Settings::parse(text, Path::new("r.toml")).ok()) else { return };
+    // What can't be written, such as a number beyond TOML's, is refused when the recipe is made.
+    let _ = recipe::Recipe::resolve(&Settings { geometry: Some("Distance: 1".to_owned()), poni: None, ..settings });
+}
+
+/// A configuration of pyFAI's worker.
+pub fn recipe_json(data: &[u8]) {
+    read_as("r.json", data);
+}
+
+/// A configuration of ESRF's integrator.
+pub fn recipe_ini(data: &[u8]) {
+    read_as("r.conf", data);
+}
+
+fn read_as(name: &str, data: &[u8]) {
+    crate::files::with_file(name, data, |path| {
+        if let Ok(file) = RecipeFile::read(path) {
+            let _ = file.section_of("pilatus");
+            file.sections();
+        }
+    });
+}
+
+fn text(data: &[u8]) -> Option<&str> {
+    std::str::from_utf8(data).ok()
+}
