@@ -119,6 +119,8 @@ impl Acquisition {
         match (self.end_reason.as_deref(), &self.start_time, &self.end_time) {
             (Some("SUCCESS"), ..) | (None, _, Some(_)) => ScanState::Ended,
             (Some(_), ..) => ScanState::Aborted,
+            // Dectris masters say when they began, and not when they ended.
+            (None, Some(_), None) if self.complete => ScanState::Ended,
             (None, Some(_), None) => ScanState::Running,
             // Not whole, though nothing lacks: its writer has not closed the file.
             (None, None, None) if !self.complete && self.absent.is_empty() => ScanState::Running,
@@ -338,6 +340,23 @@ mod tests {
             assert_eq!(found, expected, "{source:?} within {range}");
         }
         assert_eq!(source("[[0,10]]", "[[0,10]]").within(&Span::new(0, 5).into()).unwrap().bytes, 500);
+    }
+
+    #[test]
+    fn a_scan_without_an_end_runs_unless_it_is_whole() {
+        let scan = |start: bool, end: bool, reason: Option<&str>, complete| Acquisition {
+            start_time: start.then(|| "2026-03-04T10:20:30+01:00".to_owned()),
+            end_time: end.then(|| "2026-03-04T10:21:30+01:00".to_owned()),
+            end_reason: reason.map(str::to_owned),
+            complete,
+            ..Acquisition::default()
+        };
+        assert_eq!(scan(true, true, Some("SUCCESS"), true).scan_state(), ScanState::Ended);
+        assert_eq!(scan(true, true, Some("USER_ABORT"), false).scan_state(), ScanState::Aborted);
+        assert_eq!(scan(true, true, None, false).scan_state(), ScanState::Ended);
+        assert_eq!(scan(true, false, None, false).scan_state(), ScanState::Running);
+        assert_eq!(scan(true, false, None, true).scan_state(), ScanState::Ended);
+        assert_eq!(scan(false, false, None, true).scan_state(), ScanState::Unknown);
     }
 
     #[test]
