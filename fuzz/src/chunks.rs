@@ -42,7 +42,7 @@ pub fn chunk(data: &[u8]) {
 /// A block of LZ4 as HDF5's filter has it: what lz4_flex decodes, and nothing else.
 pub fn lz4(data: &[u8]) {
     let [length, block @ ..] = data else { return };
-    let bytes = usize::from(*length) * 16;
+    let bytes = usize::from(*length).max(1) * 16;
     let pipeline = Pipeline::from_hdf5(&[(32004, &[])], PixelType::U8, false).expect("a filter that is known");
     let mut stored = (bytes as u64).to_be_bytes().to_vec();
     stored.extend((bytes as u32).to_be_bytes());
