@@ -13,6 +13,9 @@ use super::message::{Answer, Failure, Question, Reply, Request, receive, send};
 use super::{IS_WORKER, TIMEOUT};
 use crate::find::{Found, Select};
 
+/// How long a process may take to say that it is a worker: on a loaded machine with its programs on a cold network file system.
+const MOST_START: Duration = Duration::from_secs(120);
+
 /// How often a wait looks whether the filter is to stop.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -116,7 +119,10 @@ impl Client {
         loop {
             let mut worker = match slot.take() {
                 Some(worker) => worker,
-                None => Worker::start()?,
+                None => Worker::start().map_err(|why| match why.kind() {
+                    io::ErrorKind::Interrupted => NoAnswer::Interrupted,
+                    _ => NoAnswer::System(why),
+                })?,
             };
             match worker.ask(request, take, self.limit) {
                 Ok(Outcome::Ready(answer)) => {
@@ -162,9 +168,26 @@ fn unexpected(reply: &Reply) -> io::Error {
 }
 
 impl Worker {
+    /// Starts this program once more. Under a wrapper such as Valgrind the system takes the wrapper for the program, and it does
+    /// not answer as a worker: then the program is started by its name.
+    ///
+    /// # Errors
+    /// No process can be had, or none that is a worker.
     fn start() -> io::Result<Self> {
+        let own = Path::new("/proc/self/exe");
+        match Self::start_program(own) {
+            Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => match std::env::current_exe() {
+                Ok(named) => Self::start_program(&named),
+                Err(_) => Err(why),
+            },
+            started => started,
+        }
+    }
+
+    /// Starts a program, and waits until it says that it is a worker.
+    fn start_program(program: &Path) -> io::Result<Self> {
         // A group of its own: what a terminal sends is for the filter.
-        let mut child = Command::new("/proc/self/exe")
+        let mut child = Command::new(program)
             .env(IS_WORKER, "1")
             .process_group(0)
             .stdin(Stdio::piped())
@@ -186,11 +209,31 @@ impl Worker {
             }
         });
         let worker = Self { child, requests: BufWriter::new(stdin), replies: queue };
-        match started {
-            Ok(_) => Ok(worker),
+        match started.and_then(|_| worker.wait_for_start(program)) {
+            Ok(()) => Ok(worker),
             Err(why) => {
                 worker.end(false);
                 Err(why)
+            }
+        }
+    }
+
+    fn wait_for_start(&self, program: &Path) -> io::Result<()> {
+        let wrong = |kind, why: &str| Err(io::Error::new(kind, format!("{}: {why}", program.display())));
+        let until = Instant::now() + MOST_START;
+        loop {
+            match self.replies.recv_timeout(TICK) {
+                Ok(Ok((Reply::Started, _))) => return Ok(()),
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                    return wrong(io::ErrorKind::UnexpectedEof, "ended before it said that it is a worker");
+                }
+                Err(RecvTimeoutError::Timeout) if manners::worker::is_stopping() => {
+                    return wrong(io::ErrorKind::Interrupted, "not waited for: a signal ends this program");
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
+                    return wrong(io::ErrorKind::TimedOut, "does not say that it is a worker");
+                }
+                Err(RecvTimeoutError::Timeout) => (),
             }
         }
     }

@@ -39,6 +39,8 @@ pub(crate) enum Request {
 /// What a worker says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
+    /// The worker has started: the first reply, before anything is asked.
+    Started,
     /// The library has got on since the last time.
     Alive,
     /// Whether something is wanted. The filter answers before anything else.

@@ -34,6 +34,9 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     manners::worker::block_signals();
     manners::worker::limit_memory(MOST_MEMORY);
     let (requests, queue) = channel();
+    if send(&mut io::stdout().lock(), &Reply::Started, &[]).is_err() {
+        manners::worker::end_at_once();
+    }
     let started = thread::Builder::new().stack_size(STACK).spawn(move || serve(&queue));
     let beat = started.and_then(|_| thread::Builder::new().spawn(beat));
     if beat.is_ok() {
