@@ -31,13 +31,16 @@ pub fn of_results(path: &Path, engines: u64) -> Result<f64, Error> {
 
 #[cfg(test)]
 mod tests {
-    use records::{Seconds, Task, TaskResult};
+    use records::{Acquisition, RawPath, Seconds, Task, TaskResult};
 
     use super::*;
 
     fn result(read_bytes: u64, wall: f64, skipped: bool) -> String {
         let seconds = Seconds { wall, ..Seconds::default() };
-        let task = Task { scan: "5c".to_owned(), recipe_digest: "4e".to_owned(), ..Task::default() };
+        let (scan, recipe_digest) = ("5c".to_owned(), "4e".to_owned());
+        let [file, recipe, out] = ["/raw/a.h5", "/out/recipe.toml", "/out"].map(RawPath::from);
+        let acquisition = Acquisition { file, below: "a.h5".into(), ..Acquisition::default() };
+        let task = Task { scan, acquisition, recipe, recipe_digest, out, ..Task::default() };
         Record::from(TaskResult { task, read_bytes, seconds, skipped, ..TaskResult::default() }).to_line() + "\n"
     }
 
