@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::foreign::python;
-use crate::site::{Ran, binary};
+use crate::site::{Ran, binary, run};
 
 /// A master of two scans whose texts lie in a heap, as h5py and Bliss write them.
 const MASTER: &str = r#"
@@ -214,4 +214,34 @@ fn whatever_byte_is_changed_scan_find_goes_on() {
     );
     assert_eq!(bugs, 0, "{}", found.stderr);
     assert_eq!(lines("panicked"), 0, "{}", found.stderr);
+}
+
+const PONI: &str = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4}\n\
+    Distance: 0.1\nPoni1: 0\nPoni2: 0\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
+
+#[test]
+fn images_without_their_checksum_are_told() {
+    let whole = include_bytes!("../../crates/frames/tests/data/counts.cbf");
+    let at = whole.windows(12).position(|window| window == b"Content-MD5:").expect("a checksum");
+    let end = at + whole[at..].iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let without = [&whole[..at], &whole[end..]].concat();
+    for (images, told) in [
+        ([&whole[..], &whole[..]], None),
+        ([&without, &without], Some("2 CBF images")),
+        ([whole, &without], Some("1 CBF images")),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        (0..2).for_each(|number| std::fs::write(path(&format!("a_{number}.cbf")), images[number]).unwrap());
+        std::fs::write(path("g.poni"), PONI).unwrap();
+        let scans = run("scan-find", &[place.path()], "").good().stdout;
+        let (poni, out) = (path("g.poni"), path("out"));
+        let plan =
+            ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
+        let tasks = run("plan-split", &plan, &scans).good().stdout;
+        let said = run("ai-integrate", &["-v"], &tasks).good().stderr;
+        assert_eq!(said.contains("CBF images without Content-MD5"), told.is_some(), "{said}");
+        assert!(told.is_none_or(|told| said.contains(told)), "{said}");
+        assert!(!run("ai-integrate", &["--force"], &tasks).good().stderr.contains("CBF"));
+    }
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 10] = [
     "NAME",
     "SYNOPSIS",
     "DESCRIPTION",
@@ -15,6 +15,7 @@ const SECTIONS: [&str; 9] = [
     "\"EXIT STATUS\"",
     "ENVIRONMENT",
     "FILES",
+    "LIMITS",
     "EXAMPLES",
     "\"SEE ALSO\"",
 ];

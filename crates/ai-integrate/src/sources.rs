@@ -76,6 +76,8 @@ pub struct Sources<'a> {
     slots: Vec<Mutex<Slot>>,
     /// How many are open.
     open: AtomicUsize,
+    /// How many images had no checksum where their format has one.
+    unverified: AtomicUsize,
     /// No more are opened ahead of need where so many are open.
     most_open: usize,
     /// Sources of which nobody knows whether they changed while they were read, or that did, and why they are read no more.
@@ -95,7 +97,15 @@ impl<'a> Sources<'a> {
         let mut left = vec![0; scan.sources.len()];
         windows.places().iter().for_each(|place| left[place.source] += 1);
         let slots = left.into_iter().map(|left| Mutex::new(Slot { left, open: None, unsure: None }));
-        Self { scan, together, slots: slots.collect(), open: AtomicUsize::new(0), most_open, unsure }
+        Self {
+            scan,
+            together,
+            slots: slots.collect(),
+            open: AtomicUsize::default(),
+            unverified: AtomicUsize::default(),
+            most_open,
+            unsure,
+        }
     }
 
     /// The source, opened before anybody needs it; `None` where it can't be opened, or too many are open.
@@ -113,9 +123,16 @@ impl<'a> Sources<'a> {
             if let Some(loss) = self.unsure.get(&index) {
                 return Err(loss.clone());
             }
-            open(&scan.sources[index], scan.shape, self.together).map(Arc::new)
+            let open = open(&scan.sources[index], scan.shape, self.together)?;
+            self.unverified.fetch_add(usize::from(open.store.lacks_checksum()), Relaxed);
+            Ok(Arc::new(open))
         };
         self.slot(index).open.get_or_insert_with(open).clone()
+    }
+
+    /// How many of the images that were opened had no checksum where their format has one.
+    pub fn unverified(&self) -> usize {
+        self.unverified.load(Relaxed)
     }
 
     /// So many frames of the source are dealt with. Behind the last one, a look at the file says whether all of them were of

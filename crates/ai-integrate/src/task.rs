@@ -177,6 +177,12 @@ impl<'a> Runner<'a> {
             tally.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
+        if sources.unverified() > 0 {
+            self.filter.note(1, || {
+                let id = &jobs[0].task.id;
+                format!("task {id}: {} CBF images without Content-MD5: not verified", sources.unverified())
+            });
+        }
         self.filter.note(1, || {
             let ahead = match tally.ahead_bytes.div_ceil(1 << 20) {
                 0 => String::new(),

@@ -50,6 +50,8 @@ pub struct Header {
     pub kind: PixelKind,
     /// How many images the file holds.
     pub frames: usize,
+    /// Whether the format has a checksum of the pixels, and this file has none.
+    pub lacks_checksum: bool,
 }
 
 /// The image formats.
@@ -202,7 +204,8 @@ fn header<R: Read + Seek>(format: Format, content: &mut Content<R>) -> Result<He
         Format::Npy => npy::header(content)?,
         Format::Fit2d => fit2d::header(content)?,
     };
-    Ok(Header { format, shape, kind, frames })
+    let lacks_checksum = format == Format::Cbf && !cbf::has_checksum(content)?;
+    Ok(Header { format, shape, kind, frames, lacks_checksum })
 }
 
 fn decode<R: Read + Seek>(format: Format, content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {

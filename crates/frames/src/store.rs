@@ -111,6 +111,7 @@ pub struct Store {
     frames: u64,
     shape: [u64; 2],
     bytes: Bytes,
+    lacks_checksum: bool,
 }
 
 #[derive(Debug)]
@@ -142,6 +143,11 @@ impl Store {
     /// How the chunks are coded.
     pub fn coding(&self) -> &Coding {
         &self.coding
+    }
+
+    /// Whether it is an image whose format has a checksum, and that has none: damaged pixels can't be told from others.
+    pub fn lacks_checksum(&self) -> bool {
+        self.lacks_checksum
     }
 
     /// How many frames it has.
@@ -283,7 +289,8 @@ impl Store {
             return Err(not_that(format!("frames of {}: expected {}", shown(&found), shown(&shape))));
         }
         let coding = Coding::native(header.kind).map_err(not_that)?;
-        Ok(Self { coding, frames: header.frames as u64, shape, bytes: Bytes::Image(path.to_owned()) })
+        let (frames, bytes) = (header.frames as u64, Bytes::Image(path.to_owned()));
+        Ok(Self { coding, frames, shape, bytes, lacks_checksum: header.lacks_checksum })
     }
 
     fn hdf5(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Self, StoreError> {
@@ -296,7 +303,7 @@ impl Store {
             Stored::Header(bytes) => Bytes::Memory(bytes),
             Stored::Nothing => Bytes::Nothing,
         };
-        Ok(Self { coding, frames, shape, bytes })
+        Ok(Self { coding, frames, shape, bytes, lacks_checksum: false })
     }
 
     /// Where the bytes of a dataset are; by a worker, where workers read.

@@ -128,5 +128,10 @@ mod tests {
         assert_eq!(check(&path("file")).expect("a file").len(), 4);
         assert_eq!(read(&path("file"), 4).expect("a file"), b"text");
         assert_eq!(read(&path("file"), 3).expect_err("longer").kind(), io::ErrorKind::FileTooLarge);
+        let text = File::create(path("text")).expect("a file");
+        text.set_len(LONGEST_TEXT).expect("a hole");
+        assert_eq!(read_text(&path("text")).expect("the longest").len(), 64 << 20);
+        text.set_len(LONGEST_TEXT + 1).expect("a hole");
+        assert_eq!(read_text(&path("text")).expect_err("longer").kind(), io::ErrorKind::FileTooLarge);
     }
 }

@@ -360,6 +360,31 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_what_the_manual_says() {
+        let good = Acquisition { file: "/m.h5".into(), frames: 9, shape: [100, 100], ..Acquisition::default() };
+        let check = |frames: u64, shape: [u64; 2]| Acquisition { frames, shape, ..good.clone() }.check().is_ok();
+        let (most, most_apart) = (134_217_728, 16_777_216);
+        assert!(check(most, [100, 100]) && !check(most + 1, [100, 100]));
+        assert!(check(9, [8192, 16384]) && check(9, [1, most]) && !check(9, [8192, 16385]) && !check(9, [1, most + 1]));
+        let spans = |text: String| serde_json::from_str::<Spans>(&text).is_ok();
+        assert!(spans(format!("[[0,{most}]]")) && !spans(format!("[[0,{}]]", most + 1)));
+        assert!(!spans(format!("[[0,{most}],[5,6]]")));
+        assert!(spans(format!("[[0,{},2]]", 2 * most_apart)) && !spans(format!("[[0,{},2]]", 2 * most_apart + 1)));
+        // The same, shared out among sources.
+        let with = |count: u64| {
+            let source = |from: u64| Source {
+                file: "/a.h5".into(),
+                frames: Span::strided(from, count / 2, 2).into(),
+                rows: Spans::all(count / 2),
+                ..Source::default()
+            };
+            Acquisition { frames: 2 * most_apart, sources: vec![source(0), source(1)], ..good.clone() }.check()
+        };
+        assert_eq!(with(most_apart), Ok(()));
+        assert!(with(most_apart + 2).unwrap_err().contains("16777216 at the most"));
+    }
+
+    #[test]
     fn numbers_that_no_scan_has_are_refused() {
         let refuse = |acquisition: Acquisition| acquisition.check().unwrap_err();
         let good = Acquisition { file: "/m.h5".into(), frames: 9, shape: [4362, 4148], ..Acquisition::default() };

@@ -34,6 +34,11 @@ pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize
     Ok((section.shape, section.kind, 1))
 }
 
+/// Whether the image has a `Content-MD5`.
+pub(super) fn has_checksum<R: Read + Seek>(content: &mut Content<R>) -> Result<bool, Flaw> {
+    Ok(section(content)?.md5.is_some())
+}
+
 pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
     if frame > 0 {
         return Err(Flaw::NoFrame { frame, frames: 1 });

@@ -20,6 +20,31 @@ fn python(program: &str, args: &[&Path]) -> String {
 }
 
 #[test]
+fn texts_and_arrays_are_read_up_to_their_limits() {
+    let place = Place::new();
+    let path = place.path("x.h5");
+    let program = r#"
+import h5py, numpy, sys
+with h5py.File(sys.argv[1], "w") as file:
+    for name, length in (("longest", 2**24), ("longer", 2**24 + 1)):
+        file.create_dataset("fixed " + name, data=numpy.bytes_(b"x" * length))
+        file.create_dataset(name, data="x" * length)
+    file.create_dataset("most texts", (2**16,), h5py.string_dtype(), chunks=(2**16,))[0] = "first"
+    # Numbers are read; what is written of them is zero.
+    file.create_dataset("numbers", (2**28 + 1,), "f8", chunks=(2**20,))
+"#;
+    python(program, &[&path]);
+    for kind in ["/", "/fixed "] {
+        assert_eq!(read_text(&path, &format!("{kind}longest")).unwrap().len(), 1 << 24);
+        let why = read_text(&path, &format!("{kind}longer")).unwrap_err().to_string();
+        assert!(why.contains("16777216 at the most"), "{why}");
+    }
+    assert_eq!(read_text(&path, "/most texts").unwrap(), "first");
+    let why = read_numbers(&path, "/numbers").unwrap_err().to_string();
+    assert!(why.contains("268435456 at the most"), "{why}");
+}
+
+#[test]
 fn texts_and_arrays_beyond_all_bounds_are_refused_and_of_many_texts_one_is_read() {
     let place = Place::new();
     let path = place.path("x.h5");
