@@ -57,7 +57,7 @@ impl FromIterator<f64> for MonitorReadings {
     /// Adds up the readings that are finite and positive, in their order.
     fn from_iter<I: IntoIterator<Item = f64>>(readings: I) -> Self {
         let valid = readings.into_iter().filter(|reading| reading.is_finite() && *reading > 0.0);
-        valid.fold(Self::default(), |all, reading| Self { sum: all.sum + reading, count: all.count + 1 })
+        valid.fold(Self::default(), |all, reading| Self { sum: all.sum + reading, count: all.count.saturating_add(1) })
     }
 }
 
@@ -69,7 +69,7 @@ impl MonitorReadings {
 
     /// Returns both together.
     pub fn and(self, other: Self) -> Self {
-        Self { sum: self.sum + other.sum, count: self.count + other.count }
+        Self { sum: self.sum + other.sum, count: self.count.saturating_add(other.count) }
     }
 }
 
@@ -156,6 +156,12 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readings_of_records_that_say_nonsense_do_not_overflow() {
+        let many = MonitorReadings { sum: f64::MAX, count: u64::MAX };
+        assert_eq!(many.and(MonitorReadings { sum: f64::MAX, count: 1 }).count, u64::MAX);
+    }
 
     #[test]
     fn parts_are_named_by_their_frames() {

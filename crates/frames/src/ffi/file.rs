@@ -90,7 +90,7 @@ impl Storage for RawFile {
                     break;
                 }
                 Ok(count) => {
-                    at += count as u64;
+                    at = at.saturating_add(count as u64);
                     buffer = &mut buffer[count..];
                 }
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => (),

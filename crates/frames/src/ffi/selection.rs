@@ -119,7 +119,7 @@ fn hyperslab(space: &Handle) -> Result<Selected, Flaw> {
 fn boxes(space: &Handle, rank: usize) -> Result<Selected, Flaw> {
     // SAFETY: the dataspace is valid.
     let count = status(|| unsafe { H5Sget_select_hyper_nblocks(space.0) })?;
-    let numbers = 2 * rank as u64;
+    let numbers = (rank as u64).saturating_mul(2);
     if numbers == 0 {
         return Ok(Selected::Other);
     }
@@ -127,5 +127,5 @@ fn boxes(space: &Handle, rank: usize) -> Result<Selected, Flaw> {
     // SAFETY: each box takes twice as many entries as there are dimensions.
     status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
     let corner_pair = |pair: &[u64]| (pair[..rank].to_vec(), pair[rank..].to_vec());
-    Ok(Selected::Boxes(corners.chunks_exact(2 * rank).map(corner_pair).collect()))
+    Ok(Selected::Boxes(corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect()))
 }
