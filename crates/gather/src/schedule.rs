@@ -6,8 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-/// How long no result of the scan comes before the burst is over.
-const QUIET: Duration = Duration::from_millis(500);
+/// How long no result of the scan comes before the burst is over, where the final is made quickly: somebody may be waiting for it.
+const SHORTEST_QUIET: Duration = Duration::from_millis(100);
+
+/// The same where making it takes long.
+const LONGEST_QUIET: Duration = Duration::from_millis(500);
 
 /// How long a burst goes on before the final is made all the same.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -45,7 +48,8 @@ impl Schedule {
     pub fn due(&self) -> Option<Instant> {
         let (first, last) = self.heard?;
         let Some((_, took)) = self.made else { return Some(first) };
-        Some((last + QUIET).min(first + LONGEST.max(took * SHARE)))
+        let quiet = (took * SHARE).clamp(SHORTEST_QUIET, LONGEST_QUIET);
+        Some((last + quiet).min(first + LONGEST.max(took * SHARE)))
     }
 }
 
@@ -68,7 +72,12 @@ mod tests {
         assert_eq!((schedule.due(), schedule.is_open()), (None, false));
         schedule.hear(at(start, 20));
         schedule.hear(at(start, 300));
-        assert_eq!(schedule.due(), Some(at(start, 300) + QUIET));
+        assert_eq!(schedule.due(), Some(at(start, 300) + SHORTEST_QUIET));
+        for (cost, quiet) in [(0, 100), (20, 200), (3000, 500)] {
+            schedule.make(start, at(start, cost));
+            schedule.hear(at(start, cost));
+            assert_eq!(schedule.due(), Some(at(start, cost + quiet)));
+        }
     }
 
     #[test]
