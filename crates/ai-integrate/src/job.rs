@@ -50,7 +50,6 @@ impl Job {
     /// that the scan does not have.
     pub fn of(task: &Task, methods: &Methods, index: &Index, args: &Args, filter: &Filter) -> Result<Self, Refusal> {
         let mut task = task.clone();
-        index.check_owner(&task.out, &task).map_err(|why| Refusal { why, retryable: false })?;
         let method = methods.of(&task)?;
         let absent = task.acquisition.absent_in(&task.range);
         let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));

@@ -6,7 +6,7 @@ use std::time::Instant;
 use integrator::PixelType;
 use integrator::opencl::DeviceError;
 use manners::{Filter, Stop};
-use patterns::coverage::Index;
+use patterns::coverage::{Index, OwnerError};
 use patterns::part::{self, PartWriter};
 use records::{Acquisition, Fail, Spans, Task};
 
@@ -85,6 +85,14 @@ impl<'a> Runner<'a> {
         let is_of_several = !task.more.is_empty();
         let mut jobs = Vec::new();
         for task in task.by_recipe() {
+            match self.index.check_owner(&task.out, &task) {
+                Ok(()) => (),
+                Err(OwnerError::Unreadable(why)) => return Err(Stop::fatal("output", why)),
+                Err(OwnerError::Other(why)) => {
+                    self.refuse(&task, Refusal { why, retryable: false }, is_of_several)?;
+                    continue;
+                }
+            }
             match Job::of(&task, &self.methods, &self.index, self.args, self.filter) {
                 Ok(job) => jobs.push(job),
                 Err(refusal) => self.refuse(&task, refusal, is_of_several)?,

@@ -103,36 +103,39 @@ impl Index {
     /// Checks that what lies where the task's results are to go was made of the task's own file, by its scan and recipe.
     ///
     /// # Errors
-    /// Whose results lie there, and what to do.
-    pub fn check_owner(&self, out_root: &Path, task: &Task) -> Result<(), String> {
+    /// Whose results lie there, and what to do; what could not be looked at.
+    pub fn check_owner(&self, out_root: &Path, task: &Task) -> Result<(), OwnerError> {
         let Some(directory) = directory(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
         let final_file = out_root.join(task.final_file.as_path());
         let of_task = Owner::from_task(task);
         let owner = self.with(&directory, &mut Vec::new(), |known| match &known.owner {
             Some(owner) => Ok(owner.clone()),
             None => {
-                let noted = Owner::read(out_root, &task.final_file).map_err(|why| why.to_string())?;
-                let noted = noted.filter(|_| final_file.exists());
+                let noted = Owner::read(out_root, &task.final_file).map_err(unreadable)?;
+                let is_there = final_file
+                    .try_exists()
+                    .map_err(|why| OwnerError::Unreadable(format!("{}: {why}", final_file.display())))?;
+                let noted = noted.filter(|_| is_there);
                 let owner = noted.map_or_else(|| owner_of(&directory, &final_file), |owner| Ok(Some(owner)))?;
-                Ok::<_, String>(known.owner.insert(owner).clone())
+                Ok::<_, OwnerError>(known.owner.insert(owner).clone())
             }
         })?;
         let Some(owner) = owner else { return Ok(()) };
         let about = final_file.display();
-        let relation = owners::relate(&owner.file, &of_task.file).map_err(|why| why.to_string())?;
+        let relation = owners::relate(&owner.file, &of_task.file).map_err(unreadable)?;
         if owner.recipe_digest != of_task.recipe_digest {
-            return Err(format!(
+            return Err(OwnerError::Other(format!(
                 "{about}: the result of another recipe: plan-split --replace has this one take its place, --recipe-name \
                  keeps both"
-            ));
+            )));
         }
         match relation {
             Relation::Same if owner.is(&of_task) || owner.is_beside(&of_task) => Ok(()),
             Relation::Moved if owner.is(&of_task) => Ok(()),
-            Relation::Same | Relation::Moved | Relation::Other => Err(format!(
+            Relation::Same | Relation::Moved | Relation::Other => Err(OwnerError::Other(format!(
                 "{about}: the result of {}, which is another file: give their results different --out",
                 owner.file.display()
-            )),
+            ))),
         }
     }
 
@@ -169,15 +172,39 @@ impl Index {
     }
 }
 
+/// Why results can't go where a task wants them.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnerError {
+    /// It could not be looked at what lies there.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The results of another file or recipe lie there.
+    #[error("{0}")]
+    Other(String),
+}
+
+fn unreadable(why: io::Error) -> OwnerError {
+    OwnerError::Unreadable(why.to_string())
+}
+
 /// Whose the parts of a directory are, or else the final of these. A part or final that can't be read is told where it is
 /// needed.
-fn owner_of(directory: &Path, final_file: &Path) -> Result<Option<Owner>, String> {
+fn owner_of(directory: &Path, final_file: &Path) -> Result<Option<Owner>, OwnerError> {
     let parts = match part::files(directory) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        parts => parts.map_err(|why| format!("{}: {why}", directory.display()))?,
+        parts => parts.map_err(|why| OwnerError::Unreadable(format!("{}: {why}", directory.display())))?,
     };
     let of_parts = parts.iter().find_map(|path| part::task_of(path));
-    let task = of_parts.or_else(|| Some(finals::Final::open(final_file).ok()?.task));
+    let task = match of_parts {
+        Some(task) => Some(task),
+        None => match finals::Final::open(final_file) {
+            Ok(there) => Some(there.task),
+            Err(finals::Error::Io { why, .. }) if why.kind() == io::ErrorKind::NotFound => None,
+            Err(why @ finals::Error::Io { .. }) => return Err(OwnerError::Unreadable(why.to_string())),
+            // A damaged final is set aside when another takes its place.
+            Err(_) => None,
+        },
+    };
     Ok(task.as_ref().map(Owner::from_task))
 }
 
