@@ -8,6 +8,7 @@ mod crowd;
 mod errors;
 mod follow;
 mod foreign;
+mod lists;
 mod monitors;
 mod nodes;
 #[allow(dead_code, reason = "the pipe's tests use the rest of it")]

@@ -50,8 +50,7 @@ impl Group {
 
     /// Returns whether results told of every frame that is not absent.
     fn is_whole(&self) -> bool {
-        let known = union(&self.answered, self.target.absent_frames());
-        Spans::all(self.target.frames()).minus(&known).is_empty()
+        self.target.lacks(&Spans::all(self.target.frames()).minus(&self.answered))
     }
 }
 

@@ -107,7 +107,18 @@ fn pieces(task: Task, most: Option<u64>) -> Vec<Task> {
     let frames_a_chunk = task.acquisition.chunk.first().copied().unwrap_or(1).max(1);
     let length = frames.div_ceil(task.bytes.div_ceil(most)).next_multiple_of(frames_a_chunk);
     let range = task.range.sorted();
-    (0..frames).step_by(length as usize).map(|from| within(&task, range.slice(from, length))).collect()
+    let piece = |from| {
+        let mut piece = within(&task, range.slice(from, length));
+        if from > 0 {
+            // The first tells of the task's absent frames, which are in no piece's range.
+            let absent = std::mem::take(&mut piece.acquisition.absent);
+            let moved = absent.iter().map(|absent| absent.range.count()).sum();
+            let elsewhere = &mut piece.acquisition.absent_elsewhere;
+            *elsewhere = elsewhere.saturating_add(moved);
+        }
+        piece
+    };
+    (0..frames).step_by(length as usize).map(piece).collect()
 }
 
 /// The frames of a task that are in `range`, and what holds them. It keeps its id, by which it is found in the plan.

@@ -118,6 +118,19 @@ impl Stamps {
     }
 }
 
+/// The files of a scan's sources, each with the state that the sources were found in.
+#[derive(Clone, Debug)]
+pub(crate) struct FileStates(Vec<(u64, (u64, i64))>);
+
+impl FileStates {
+    /// Lists the files of a scan's sources.
+    pub fn new(scan: &Acquisition) -> Self {
+        let directory = scan.file.parent().unwrap_or(Path::new("/"));
+        let named = |source: &Source| (name(&path_between(directory, &source.file), source), state(source));
+        Self(scan.sources.iter().map(named).collect())
+    }
+}
+
 /// The last known state of each file that several stamps speak of. Frames of a file that has changed since are stale, all
 /// of them: a file that was written anew may have fewer.
 #[derive(Clone, Debug, Default)]
@@ -167,6 +180,12 @@ impl LastStates {
     /// Returns whether the stamps speak of files in a state that is not their last.
     pub fn outdate(&self, stamps: &Stamps) -> bool {
         stamps.files.values().any(|known| self.outdates(known))
+    }
+
+    /// Returns whether some of the files are in a state that is not their last.
+    pub fn outdate_files(&self, files: &FileStates) -> bool {
+        let has_changed = |name, then| self.files.get(name).is_some_and(|last| state(&last.source) != then);
+        files.0.iter().any(|(name, then)| self.gone.contains(name) || has_changed(name, *then))
     }
 
     /// Returns the stamps of frames in files that have not changed since.

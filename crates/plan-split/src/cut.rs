@@ -1,6 +1,7 @@
 //! Cuts a scan into tasks' frame ranges.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::iter::{from_fn, once};
 use std::str::FromStr;
@@ -93,11 +94,11 @@ pub fn cut(scan: &Acquisition, by: By) -> Box<dyn Iterator<Item = Cut>> {
     let frames = scan.frames;
     let orphans = Spans::all(frames).minus(&frames_of(&sources));
     match by {
-        By::Scan => Box::new(with_orphans(once(Cut::of(sources)), orphans)),
-        By::File => Box::new(with_orphans(sources.into_iter().map(|source| Cut::of(vec![source])), orphans)),
+        By::Scan => Box::new(with_orphans(once(Cut::of(sources)), &orphans)),
+        By::File => Box::new(with_orphans(sources.into_iter().map(|source| Cut::of(vec![source])), &orphans)),
         By::Bytes(limit) => {
             let frames_a_chunk = scan.chunk.first().copied().unwrap_or(1).max(1);
-            Box::new(with_orphans(by_bytes(sources, limit, frames_a_chunk), orphans))
+            Box::new(with_orphans(by_bytes(sources, limit, frames_a_chunk), &orphans))
         }
         By::Frames(count) => Box::new(by_frames(sources, frames, count)),
         By::Workers(count) => Box::new(by_frames(sources, frames, frames.div_ceil(count).max(1))),
@@ -134,7 +135,8 @@ fn union<'a>(all: impl IntoIterator<Item = &'a Spans>) -> Spans {
     all.into_iter().flat_map(|spans| spans.as_slice().iter().copied()).collect::<Spans>().sorted()
 }
 
-/// Ranges of `count` of the scan's `frames`.
+/// Ranges of `count` of the scan's `frames`. Ranges that no source has a frame of belong to the cut before them, those at the
+/// beginning to the first: nothing is to be done for them but to be told of.
 fn by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl Iterator<Item = Cut> {
     let end = |source: &Source| source.frames.as_slice().iter().map(Span::end).max().unwrap_or(0);
     let first = |source: &Source| source.frames.as_slice().iter().map(Span::first).min().unwrap_or(0);
@@ -143,14 +145,39 @@ fn by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl Iterator
     // Sources before this one end before the ranges to come: 10^5 images in 10^5 tasks are looked at
     // about once each.
     let mut from = 0;
-    (0..frames).step_by(count as usize).map(move |start| {
-        let stop = frames.min(start.saturating_add(count));
-        let range = Spans::from(Span::new(start, stop));
-        while ends.get(from).is_some_and(|&end| end <= start) {
-            from += 1;
+    let mut start = 0;
+    let mut held = from_fn(move || {
+        while start < frames {
+            let stop = frames.min(start.saturating_add(count));
+            let range = Spans::from(Span::new(start, stop));
+            while ends.get(from).is_some_and(|&end| end <= start) {
+                from += 1;
+            }
+            let near = sources[from..].iter().take_while(|source| first(source) < stop);
+            let near: Vec<Source> = near.filter_map(|source| source.within(&range)).collect();
+            let begin = start;
+            start = stop;
+            if !near.is_empty() {
+                return Some((begin, near));
+            }
+            // Where no source reaches in between, the next range is that of the next source.
+            let next = sources[from..].iter().map(first).next().unwrap_or(frames);
+            start = start.max(next / count * count);
         }
-        let near = sources[from..].iter().take_while(|source| first(source) < stop);
-        Cut { sources: near.filter_map(|source| source.within(&range)).collect(), range }
+        None
+    })
+    .peekable();
+    let mut begin = 0;
+    let mut is_first = true;
+    from_fn(move || {
+        let next = held.next();
+        if next.is_none() && !std::mem::take(&mut is_first) {
+            return None;
+        }
+        is_first = false;
+        let stop = held.peek().map_or(frames, |(start, _)| *start);
+        let range = Span::new(std::mem::replace(&mut begin, stop), stop).into();
+        Some(Cut { range, sources: next.map(|(_, sources)| sources).unwrap_or_default() })
     })
 }
 
@@ -184,17 +211,50 @@ fn pieces(source: Source, limit: u64, frames_a_chunk: u64) -> impl Iterator<Item
     })
 }
 
-/// Frames that no source holds go to the last cut, so that every frame is somebody's.
-fn with_orphans(mut cuts: impl Iterator<Item = Cut>, orphans: Spans) -> impl Iterator<Item = Cut> {
+/// Frames that no source holds go to the cut with the frame before them, those at the beginning to the first cut, so that every
+/// frame is somebody's, and no cut has all of them to tell of.
+fn with_orphans<C: Iterator<Item = Cut>>(mut cuts: C, orphans: &Spans) -> impl Iterator<Item = Cut> + use<C> {
+    let mut behind: BTreeMap<u64, Span> = BTreeMap::new();
+    let mut leading = None;
+    for run in runs(orphans) {
+        match run.first().checked_sub(1) {
+            Some(before) => drop(behind.insert(before, run)),
+            None => leading = Some(run),
+        }
+    }
     // A scan without sources is a task all the same.
-    let mut next = Some(cuts.next().unwrap_or_default());
+    let mut first = Some(cuts.next().unwrap_or_default());
     from_fn(move || {
-        let mut cut = next.take()?;
-        next = cuts.next();
-        if next.is_none() {
-            cut.range = union([&cut.range, &orphans]);
+        let mut cut = first.take().or_else(|| cuts.next())?;
+        let mut own: Vec<Span> = leading.take().into_iter().collect();
+        for span in cut.range.as_slice() {
+            let near = behind.range(span.first()..span.end()).map(|(before, _)| *before);
+            let is_in_span = |before: &u64| (before - span.first()).is_multiple_of(span.step());
+            let near: Vec<u64> = near.filter(is_in_span).collect();
+            own.extend(near.into_iter().filter_map(|before| behind.remove(&before)));
+        }
+        if !own.is_empty() {
+            cut.range = union([&cut.range, &own.into_iter().collect()]);
         }
         Some(cut)
+    })
+}
+
+/// The frames in spans of step 1, as long as they are in a row.
+fn runs(frames: &Spans) -> impl Iterator<Item = Span> + use<> {
+    let gapless = |span: &Span| -> Vec<Span> {
+        match span.step() {
+            1 => vec![*span],
+            _ => span.iter().map(|frame| Span::new(frame, frame + 1)).collect(),
+        }
+    };
+    let mut spans = frames.sorted().as_slice().iter().flat_map(gapless).collect::<Vec<_>>().into_iter().peekable();
+    from_fn(move || {
+        let mut run = spans.next()?;
+        while let Some(next) = spans.next_if(|next| next.first() == run.end()) {
+            run = Span::new(run.first(), next.end());
+        }
+        Some(run)
     })
 }
 
@@ -231,6 +291,32 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_no_source_belong_to_the_cut_before_them() {
+        let mut scan = scan();
+        scan.sources.remove(1);
+        assert_eq!(ranges(&scan, "file"), ["[[0,20]]", "[[20,27]]"]);
+        assert_eq!(ranges(&scan, "frames=5"), ["[[0,5]]", "[[5,20]]", "[[20,27]]"]);
+        assert_eq!(ranges(&scan, "frames=6"), ["[[0,6]]", "[[6,18]]", "[[18,24]]", "[[24,27]]"]);
+        assert_eq!(
+            ranges(&scan, "workers=9"),
+            ["[[0,3]]", "[[3,6]]", "[[6,9]]", "[[9,18]]", "[[18,21]]", "[[21,24]]", "[[24,27]]"]
+        );
+        assert_eq!(ranges(&scan, "bytes=600"), ["[[0,5]]", "[[5,20]]", "[[20,27]]"]);
+        scan.sources.remove(0);
+        for by in ["file", "scan", "bytes=600"] {
+            assert_eq!(ranges(&scan, by), ["[[0,27]]"], "{by}: those at the beginning are the first cut's");
+        }
+        assert_eq!(ranges(&scan, "frames=4"), ["[[0,24]]", "[[24,27]]"]);
+        let third =
+            |from| Source { frames: Span::strided(from, 10, 3).into(), rows: Spans::all(10), ..source(0, 1, 9) };
+        scan.sources = vec![third(0), third(1)];
+        for by in ["file", "scan", "bytes=10", "frames=7", "workers=4"] {
+            let count = ranges(&scan, by).len();
+            assert_eq!(cut(&scan, by.parse().unwrap()).filter(|cut| !cut.sources.is_empty()).count(), count, "{by}");
+        }
+    }
+
+    #[test]
     fn a_large_source_is_cut_on_chunk_borders() {
         let mut scan = scan();
         scan.chunk[0] = 4;
@@ -255,6 +341,9 @@ mod tests {
         let scan = Acquisition { frames: 3, ..Acquisition::default() };
         assert_eq!(ranges(&scan, "file"), ["[[0,3]]"]);
         assert_eq!(ranges(&scan, "bytes=2G"), ["[[0,3]]"]);
+        assert_eq!(ranges(&scan, "frames=1"), ["[[0,3]]"]);
+        let scan = Acquisition { frames: 1 << 60, ..scan };
+        assert_eq!(cut(&scan, By::Frames(1)).count(), 1, "in no time");
     }
 
     #[test]

@@ -8,10 +8,19 @@ use serde::Serialize;
 /// What has been emitted.
 #[derive(Default)]
 pub struct Emitted {
-    /// By scan and frames with a source, the digest of all else that a task's integration depends on.
-    tasks: HashMap<String, String>,
+    /// By scan and frames with a source, what was emitted last.
+    tasks: HashMap<String, Last>,
     /// By scan, the digest of what is known of it as a whole.
     scans: HashMap<String, String>,
+}
+
+/// What a task said when it was emitted last.
+#[derive(Clone, Debug, PartialEq)]
+struct Last {
+    /// The digest of all else that its integration depends on.
+    content: String,
+    /// The digest of the absent frames that it tells of.
+    absent: String,
 }
 
 /// What a scan record says of the scan as a whole: it reaches gather with whatever task comes last.
@@ -20,6 +29,8 @@ pub struct Whole {
     facts: String,
     /// Digest of what all tasks of the scan have in common and depend on.
     common: String,
+    is_running: bool,
+    frames: u64,
 }
 
 impl Whole {
@@ -27,12 +38,8 @@ impl Whole {
     /// may have been read before they were written.
     pub fn new(id: &str, scan: &Acquisition, have_monitors: bool) -> Self {
         let Acquisition { frames, complete, end_time, end_reason, .. } = scan;
-        let mut absent = scan.absent.clone();
-        if scan.scan_state() == ScanState::Running {
-            // Which frame of a running scan is in a file that grows, and which in none yet, is news of every second.
-            let is_lost = |absent: &Absent| !matches!(absent.kind, AbsentKind::NeverTaken | AbsentKind::NotWritten);
-            absent.retain(is_lost);
-        }
+        let is_running = scan.scan_state() == ScanState::Running;
+        let (absent, _) = news(&scan.absent, is_running);
         let ended = have_monitors.then(|| scan.scan_state());
         // All that is left is what frames are read and integrated by.
         let common = Acquisition {
@@ -48,20 +55,31 @@ impl Whole {
             scan: id.to_owned(),
             facts: digest(&(frames, complete, end_time, end_reason, absent)),
             common: digest(&(common, ended)),
+            is_running,
+            frames: *frames,
         }
     }
 }
 
+/// Returns which absent frames are worth a word, and whether there are others: which frame of a running scan is in a file that
+/// grows, and which in none yet, is news of every second.
+fn news(absent: &[Absent], is_running: bool) -> (Vec<&Absent>, bool) {
+    let is_lost = |absent: &&Absent| !matches!(absent.kind, AbsentKind::NeverTaken | AbsentKind::NotWritten);
+    let lost: Vec<&Absent> = absent.iter().filter(|absent| !is_running || is_lost(absent)).collect();
+    let has_others = lost.len() < absent.len();
+    (lost, has_others)
+}
+
 impl Emitted {
-    /// Returns those of a scan's tasks that have frames in a source, and are new or changed since they were emitted. If none
-    /// is and the scan itself has changed, such as by its end, the last task says so.
+    /// Returns those of a scan's tasks that have frames in a source, and are new or changed since they were emitted, by their
+    /// sources or by their absent frames, which no other task tells of. If none is and the scan itself has changed, such as by its end, the last task says so.
     pub fn new_tasks(&mut self, whole: Whole, tasks: impl Iterator<Item = Task>) -> impl Iterator<Item = Task> {
         let facts = self.scans.insert(whole.scan.clone(), whole.facts.clone());
-        let (mut is_told, mut last) = (facts == Some(whole.facts), None);
+        let (mut is_told, mut last) = (facts.as_ref() == Some(&whole.facts), None);
         let mut tasks = tasks;
         std::iter::from_fn(move || {
             for task in tasks.by_ref() {
-                if self.is_new(&whole.scan, &whole.common, &task) {
+                if self.is_new(&whole, &task) {
                     is_told = true;
                     return Some(task);
                 }
@@ -71,14 +89,21 @@ impl Emitted {
         })
     }
 
-    fn is_new(&mut self, scan: &str, common: &str, task: &Task) -> bool {
+    fn is_new(&mut self, whole: &Whole, task: &Task) -> bool {
         let frames: Vec<_> = task.acquisition.sources.iter().map(|source| &source.frames).collect();
         if frames.is_empty() {
             return false;
         }
         let recipes: Vec<_> = task.recipes().map(|recipe| (recipe.recipe_digest, recipe.final_file)).collect();
-        let content = digest(&(common, recipes, &task.out, &task.acquisition.sources));
-        self.tasks.insert(digest(&(scan, frames)), content.clone()) != Some(content)
+        let (absent, has_others) = news(&task.acquisition.absent, whole.is_running);
+        // How many frames are to come changes with the number of frames.
+        let to_come = has_others.then_some(whole.frames);
+        let has_absent = !absent.is_empty() || has_others;
+        let content = digest(&(&whole.common, recipes, &task.out, &task.acquisition.sources));
+        let now = Last { content, absent: digest(&(absent, to_come)) };
+        let Some(last) = self.tasks.insert(digest(&(&whole.scan, frames)), now.clone()) else { return true };
+        // Frames that are absent no more are told of by the task that has them now.
+        last.content != now.content || (has_absent && last.absent != now.absent)
     }
 }
 
@@ -124,6 +149,7 @@ mod tests {
         let last = tasks.last_mut().unwrap();
         let absent = scan.absent.iter().flat_map(|absent| absent.range.as_slice().to_vec());
         last.range = last.range.as_slice().iter().copied().chain(absent).collect();
+        tasks.iter_mut().for_each(|task| task.acquisition.absent = task.acquisition.absent_in(&task.range));
         tasks
     }
 
@@ -144,6 +170,40 @@ mod tests {
         let ended = Acquisition { end_time: Some("2027".to_owned()), complete: true, ..scan(10) };
         assert_eq!(emitted(&mut run, &ended, false), [90], "its end is told once");
         assert_eq!(emitted(&mut run, &ended, false), NONE);
+    }
+
+    #[test]
+    fn absent_frames_are_told_of_by_their_own_task_when_they_change() {
+        let tasks = |scan: &Acquisition| {
+            let absent = scan.absent.clone();
+            let cuts = crate::cut::cut(scan, crate::cut::By::File);
+            let task = |cut: crate::cut::Cut| {
+                let scan = Acquisition { sources: cut.sources, absent: absent.clone(), ..scan.clone() };
+                let acquisition = Acquisition { absent: scan.absent_in(&cut.range), ..scan };
+                Task { range: cut.range, acquisition, ..Task::default() }
+            };
+            cuts.map(task).collect::<Vec<_>>()
+        };
+        let mut run = Emitted::default();
+        let mut emitted = |scan: &Acquisition| -> Vec<String> {
+            let tasks = run.new_tasks(Whole::new("5c", scan, false), tasks(scan).into_iter());
+            tasks.map(|task| serde_json::to_string(&(task.range, task.acquisition.absent.len())).unwrap()).collect()
+        };
+        let late = |scan: Acquisition| Acquisition { sources: scan.sources[1..].to_vec(), ..scan };
+        assert_eq!(emitted(&late(scan(3))), ["[[[0,20]],0]", "[[[20,100]],1]"]);
+        let grown = Acquisition { frames: 120, ..late(scan(3)) };
+        let grown = Acquisition {
+            absent: vec![Absent { range: Span::new(30, 120).into(), ..scan(3).absent[0].clone() }],
+            ..grown
+        };
+        assert_eq!(emitted(&grown), ["[[[20,120]],1]"], "more frames are to come");
+        let first = Acquisition { sources: scan(3).sources, ..grown.clone() };
+        assert_eq!(emitted(&first), ["[[[0,10]],0]"], "a file that came late");
+        let mut lost = Acquisition { end_reason: Some("USER_ABORT".to_owned()), ..first };
+        assert_eq!(emitted(&lost), ["[[[20,120]],1]"], "the frames that are to come no more");
+        let entry = Absent { range: Span::new(5, 6).into(), kind: AbsentKind::Corrupt, reason: "damaged".to_owned() };
+        lost.absent.push(entry);
+        assert_eq!(emitted(&lost), ["[[[0,10]],1]"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! plan-split: scan records in, task records out. Tasks carry all that they need, so that any line
 //! can be run alone, anywhere, twice.
 
+mod absent;
 mod args;
 mod cut;
 mod emitted;

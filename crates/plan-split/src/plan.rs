@@ -7,6 +7,7 @@ use owners::{Owner, Relation};
 use recipe::{Recipe, Settings};
 use records::{Acquisition, RawPath, Scan, Task, TaskRecipe};
 
+use crate::absent::AbsentIndex;
 use crate::args::Args;
 use crate::cut::{By, cut};
 use crate::names::final_path;
@@ -189,16 +190,20 @@ impl Planner {
         }
         let out = RawPath::from(self.out.clone());
         let cuts = cut(&acquisition, self.by);
-        let rest = Acquisition { sources: Vec::new(), ..acquisition };
+        let absent = AbsentIndex::new(acquisition.absent);
+        let lost = absent.count();
+        let rest = Acquisition { sources: Vec::new(), absent: Vec::new(), ..acquisition };
         Ok(cuts.filter_map(move |cut| {
             let digests = recipes.iter().map(|recipe| recipe.recipe_digest.as_str());
+            let own = absent.select(&cut.range);
+            let absent_elsewhere = lost - own.iter().map(|absent| absent.range.count()).sum::<u64>();
             let task = Task {
                 id: Task::identity(&id, digests, &cut.range),
                 scan: id.clone(),
                 out: out.clone(),
                 bytes: cut.bytes(),
                 range: cut.range.clone(),
-                acquisition: Acquisition { sources: cut.sources, ..rest.clone() },
+                acquisition: Acquisition { sources: cut.sources, absent: own, absent_elsewhere, ..rest.clone() },
                 ..Task::default()
             };
             task.with_recipes(recipes.iter().map(|recipe| TaskRecipe {

@@ -72,12 +72,20 @@ pub struct Acquisition {
     pub counters: BTreeMap<String, String>,
     /// Where the frames are, in the order of their first frame.
     pub sources: Vec<Source>,
-    /// Frames that are known not to be there, and why.
+    /// Frames that are known not to be there, and why: of a scan all, of a task those of its range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<Absent>,
+    /// How many more absent frames the scan has: a task lists those of its own range alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub absent_elsewhere: u64,
     /// Fields of others.
     #[serde(flatten)]
     pub extra: Extra,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How far a scan got.
@@ -123,7 +131,9 @@ impl Acquisition {
             (None, Some(_), None) if self.complete => ScanState::Ended,
             (None, Some(_), None) => ScanState::Running,
             // Not whole, though nothing lacks: its writer has not closed the file.
-            (None, None, None) if !self.complete && self.absent.is_empty() => ScanState::Running,
+            (None, None, None) if !self.complete && self.absent.is_empty() && self.absent_elsewhere == 0 => {
+                ScanState::Running
+            }
             (None, None, None) => ScanState::Unknown,
         }
     }

@@ -26,7 +26,8 @@ mod strict {
     record!(Scan: r#type("type"), v, id, below, entry, detector, complete, frames, shape, dtype, codec, sources;
         optional: file, file_b64, dataset, title, start_time, end_time, end_reason, chunk, image_operation, content, exposure_time, counters, absent);
     record!(Task: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
-        below, entry, detector, complete, frames, shape, dtype, codec, sources; optional: file, file_b64, more);
+        below, entry, detector, complete, frames, shape, dtype, codec, sources;
+        optional: file, file_b64, more, absent_elsewhere);
     record!(Operation: binning, flip, rotation, region; optional: full);
     record!(TaskRecipe: recipe, recipe_digest, part, last("final"));
     record!(TaskResult: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,

@@ -59,18 +59,25 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
 /// The parts can't be listed, or a part or the final can't be read.
 fn may_be_complete(target: &Target) -> Result<bool, Error> {
     let task = target.task();
-    let parts = parts_of(target.out_root(), &task.scan, &task.recipe_digest);
-    let mut there: u64 = target.absent().iter().map(|absent| absent.range.count()).sum();
-    for path in parts.map_err(|why| not_listed(target, why))? {
-        match part::peek(&path) {
-            Ok(head) => there = there.saturating_add(head.count),
+    let parts = parts_of(target.out_root(), &task.scan, &task.recipe_digest).map_err(|why| not_listed(target, why))?;
+    let count = |target: &Target| target.absent().iter().map(|absent| absent.range.count()).sum::<u64>();
+    let mut in_parts: u64 = 0;
+    for path in &parts {
+        match part::peek(path) {
+            Ok(head) => in_parts = in_parts.saturating_add(head.count),
             Err(error) if error.io_error().is_some() && !error.has_gone() => return Err(error.into()),
             // What is damaged is told by whoever reads it.
             Err(_) => (),
         }
     }
     let path = target.path();
-    Ok(there >= target.frames() || path.try_exists().map_err(Error::io(&path))?)
+    if in_parts.saturating_add(count(target)) >= target.frames() || path.try_exists().map_err(Error::io(&path))? {
+        return Ok(true);
+    }
+    // Each part knows which frames of its own task are absent.
+    let mut target = target.clone();
+    parts.iter().filter_map(|path| part::task_of(path)).for_each(|task| target.add_unheard(&task));
+    Ok(in_parts.saturating_add(count(&target)) >= target.frames())
 }
 
 fn not_listed(target: &Target, why: std::io::Error) -> Error {

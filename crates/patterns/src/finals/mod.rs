@@ -37,6 +37,7 @@
 //! it also depends on the mean of the monitor, parts stay until the scan itself has ended, and a mean
 //! that changes even after that is an error, not an approximation.
 
+mod absent;
 mod average;
 mod averaged;
 mod build;

@@ -1,10 +1,10 @@
 //! What a final is to be of: one scan, one recipe, and what records said of them.
 
-use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use records::{Absent, Digest, ScanState, Spans, Task};
 
+use super::absent::AbsentFrames;
 use super::{Error, Final};
 use crate::part::Part;
 use crate::stamp::{LastStates, Stamps};
@@ -47,8 +47,9 @@ impl Target {
             return Err(Error::Outside { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
-        let (stamps, last, absent) =
-            (Stamps::default(), LastStates::default(), AbsentFrames::new(&task.acquisition.absent));
+        let (stamps, last) = (Stamps::default(), LastStates::default());
+        let mut absent = AbsentFrames::default();
+        absent.add(task);
         Ok(Self { out_root, task: task.clone(), stamps, last, absent, is_heard: false })
     }
 
@@ -61,29 +62,37 @@ impl Target {
         if is_news {
             // A file has been written anew, maybe with fewer frames: what was known of the scan is out of date.
             self.stamps = self.last.current(&self.stamps);
-            self.believe(task);
+            self.absent.outdate(&self.last);
+            self.task = task.clone();
+            self.absent.add(task);
         } else if !self.last.outdate(&stamps) {
-            self.weigh(task);
-            // Of as many frames as before, the newest word on those of its range is the task's: some may be there by now.
-            if knowledge(task) == knowledge(&self.task) {
-                self.absent.correct(task);
-            }
+            self.believe_if_newer(task);
+            self.absent.add(task);
         }
     }
 
-    /// Adds what parts and a final say of the scan as a whole, unless it was of files that have been written anew since. A
-    /// record that says something else of as many frames is the newer word: a frame that was absent then may well be
-    /// there now.
+    /// Adds what parts and a final say of the scan as a whole, and of frames that no record spoke of, unless it was of files
+    /// that have been written anew since. A record that says something else of as many frames is the newer word: a
+    /// frame that was absent then may well be there now.
     pub(super) fn learn(&mut self, parts: &[Part], existing: Option<&Final>) {
         let last = self.last_states(parts, existing);
         let mut is_outdated = last.outdate(&self.stamps) || last.outdate(&Stamps::of(&self.task.acquisition));
-        let tasks = parts.iter().map(|part| &part.head.task).chain(existing.map(|existing| &existing.task));
+        if is_outdated {
+            self.absent.outdate(&last);
+        }
+        // The final first: parts that have not gone into it are newer.
+        let tasks = existing.map(|existing| &existing.task).into_iter();
+        let tasks = tasks.chain(parts.iter().map(|part| &part.head.task));
         for task in tasks.filter(|task| !last.outdate(&Stamps::of(&task.acquisition))) {
             if is_outdated {
-                self.believe(task);
+                self.task = task.clone();
+                self.absent.add(task);
                 is_outdated = false;
             } else if !self.is_heard || task.acquisition.frames > self.frames() {
-                self.weigh(task);
+                self.believe_if_newer(task);
+                self.absent.add(task);
+            } else {
+                self.absent.add_unheard(task);
             }
         }
     }
@@ -99,16 +108,10 @@ impl Target {
         last
     }
 
-    fn believe(&mut self, task: &Task) {
-        (self.task, self.absent) = (task.clone(), AbsentFrames::new(&task.acquisition.absent));
-    }
-
-    /// Believes the task that knows most of the scan, and those that know as much.
-    fn weigh(&mut self, task: &Task) {
-        match knowledge(task).cmp(&knowledge(&self.task)) {
-            Ordering::Less => (),
-            Ordering::Equal => self.absent.add(&task.acquisition.absent),
-            Ordering::Greater => self.believe(task),
+    /// Believes a task that knows more of the scan as a whole.
+    fn believe_if_newer(&mut self, task: &Task) {
+        if knowledge(task) > knowledge(&self.task) {
+            self.task = task.clone();
         }
     }
 
@@ -130,13 +133,23 @@ impl Target {
     /// The frames that are known to be absent, each once, and why.
     pub fn absent(&self) -> Vec<Absent> {
         let all = Spans::all(self.frames());
-        let clipped = self.absent.entries.iter().map(|entry| Absent { range: entry.range.and(&all), ..entry.clone() });
+        let list = self.absent.list(self.is_over()).into_iter();
+        let clipped = list.map(|entry| Absent { range: entry.range.and(&all), ..entry });
         clipped.filter(|entry| !entry.range.is_empty()).collect()
     }
 
-    /// Which frames are known to be absent.
-    pub fn absent_frames(&self) -> &Spans {
-        &self.absent.frames
+    /// Returns whether all these frames are known to be absent.
+    pub fn lacks(&self, frames: &Spans) -> bool {
+        self.absent.contain(frames, self.is_over())
+    }
+
+    /// Adds what the task of a part says of frames that no record spoke of.
+    pub(super) fn add_unheard(&mut self, task: &Task) {
+        self.absent.add_unheard(task);
+    }
+
+    fn is_over(&self) -> bool {
+        knowledge(&self.task).2
     }
 
     /// The output root, absolute.
@@ -150,80 +163,27 @@ impl Target {
     }
 }
 
-/// How much of a scan a task knows: the more, the later its record was made.
-fn knowledge(task: &Task) -> (u64, bool, bool) {
+/// How much of a scan a task knows: the more, the later its record was made. The last says whether the scan is over.
+pub(super) fn knowledge(task: &Task) -> (u64, bool, bool) {
     let scan = &task.acquisition;
     (scan.frames, scan.complete, scan.scan_state() != ScanState::Running)
-}
-
-/// The frames of a scan that are known to be absent, each in one entry.
-#[derive(Clone, Debug, Default)]
-struct AbsentFrames {
-    entries: Vec<Absent>,
-    /// The frames of all entries.
-    frames: Spans,
-    /// Frames that a task was to integrate: a list that says they are absent is an older one.
-    there: Spans,
-    /// The list that was added last: tasks of one scan often have the same.
-    last: Vec<Absent>,
-}
-
-impl AbsentFrames {
-    fn new(list: &[Absent]) -> Self {
-        let mut new = Self::default();
-        new.add(list);
-        new
-    }
-
-    /// Adds the frames of a list that are not known to be absent yet.
-    fn add(&mut self, list: &[Absent]) {
-        if self.last == list {
-            return;
-        }
-        for Absent { range, kind, reason } in list {
-            let range = range.minus(&self.frames).minus(&self.there);
-            if !range.is_empty() {
-                self.frames = union(&self.frames, &range);
-                self.entries.push(Absent { range, kind: *kind, reason: reason.clone() });
-            }
-        }
-        self.last = list.to_vec();
-    }
-
-    /// Takes a task's word for the frames of its range.
-    fn correct(&mut self, task: &Task) {
-        let own = task.acquisition.absent_in(&task.range);
-        let now: Spans = own.iter().flat_map(|entry| entry.range.as_slice()).copied().collect();
-        let now = now.sorted();
-        self.there = union(&self.there, &task.range).minus(&now);
-        // Most tasks have nothing to correct.
-        if self.frames.and(&task.range) == now && own.iter().all(|entry| self.entries.contains(entry)) {
-            return;
-        }
-        self.entries.iter_mut().for_each(|entry| entry.range = entry.range.minus(&task.range));
-        self.entries.retain(|entry| !entry.range.is_empty());
-        self.frames = self.frames.minus(&task.range);
-        self.last = Vec::new();
-        self.add(&own);
-    }
-}
-
-fn union(one: &Spans, two: &Spans) -> Spans {
-    one.as_slice().iter().chain(two.as_slice()).copied().collect::<Spans>().sorted()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::{AbsentKind, Acquisition, Span};
+    use records::{AbsentKind, Acquisition, Source, Span};
 
     /// A task of a range of a running scan of 30 frames, of which those from `there` on are absent.
     fn task(range: Span, there: u64) -> Task {
         let absent =
             Absent { range: Span::new(there, 30).into(), kind: AbsentKind::NeverTaken, reason: "not yet".to_owned() };
+        let held = Span::new(range.first(), range.end().min(there));
+        let source = Source { frames: held.into(), rows: held.into(), ..Source::default() };
         let acquisition = Acquisition {
             frames: 30,
             start_time: Some("2026-01-02T03:04:05".to_owned()),
+            sources: vec![source],
             absent: vec![absent],
             ..Acquisition::default()
         };
@@ -231,18 +191,106 @@ mod tests {
         Task { range: range.into(), acquisition, scan, recipe_digest, final_file, ..Task::default() }
     }
 
+    /// The task, with the absent frames of its range alone.
+    fn cut(task: Task) -> Task {
+        let absent = task.acquisition.absent_in(&task.range);
+        Task { acquisition: Acquisition { absent, ..task.acquisition }, ..task }
+    }
+
+    fn absent(target: &Target) -> Spans {
+        target.absent().iter().flat_map(|entry| entry.range.as_slice()).copied().collect::<Spans>().sorted()
+    }
+
+    fn heard(tasks: &[&Task]) -> Target {
+        let mut target = Target::new(Path::new("/out"), tasks[0]).unwrap();
+        tasks[1..].iter().for_each(|task| target.add(task));
+        target
+    }
+
     #[test]
     fn frames_that_a_task_is_of_are_absent_no_more_whatever_older_lists_say() {
-        let (old, new) = (task(Span::new(0, 10), 10), task(Span::new(10, 20), 20));
-        for order in [[&old, &new, &old], [&new, &old, &new], [&old, &old, &new]] {
-            let mut target = Target::new(Path::new("/out"), order[0]).unwrap();
-            order.into_iter().for_each(|task| target.add(task));
-            assert_eq!(*target.absent_frames(), Span::new(20, 30).into());
-            assert_eq!(target.absent().len(), 1);
+        let whole = [task(Span::new(0, 10), 10), task(Span::new(10, 20), 20), task(Span::new(20, 30), 20)];
+        let cut = [cut(task(Span::new(0, 30), 10)), cut(task(Span::new(10, 20), 20)), cut(task(Span::new(20, 30), 20))];
+        for [old, new, last] in [&whole, &cut] {
+            for order in [[old, new, last, old], [new, last, old, new], [last, old, old, new], [old, last, new, last]] {
+                let target = heard(&order);
+                assert_eq!(absent(&target), Span::new(20, 30).into());
+                assert_eq!(target.absent().len(), 1);
+                assert!(target.lacks(&Span::new(20, 30).into()) && !target.lacks(&Span::new(19, 21).into()));
+            }
         }
-        // What has vanished since is absent again, once the task of it says so.
-        let mut target = Target::new(Path::new("/out"), &new).unwrap();
-        target.add(&task(Span::new(0, 30), 15));
-        assert_eq!(*target.absent_frames(), Span::new(15, 30).into());
+    }
+
+    #[test]
+    fn what_has_vanished_is_absent_again_once_its_task_says_so() {
+        let mut gone = task(Span::new(0, 30), 15);
+        gone.acquisition.absent[0].kind = AbsentKind::Missing;
+        assert_eq!(absent(&heard(&[&task(Span::new(10, 20), 20), &gone])), Span::new(15, 30).into());
+    }
+
+    #[test]
+    fn each_tasks_own_absent_frames_are_united_in_any_order() {
+        let missing = |range: Span, lost: Span, reason: &str| {
+            let mut task = cut(task(range, 30));
+            let entry = Absent { range: lost.into(), kind: AbsentKind::Missing, reason: reason.to_owned() };
+            task.acquisition.sources[0].frames = task.range.minus(&entry.range);
+            task.acquisition.absent = vec![entry];
+            task
+        };
+        let one = missing(Span::new(0, 10), Span::new(3, 5), "a");
+        let two = missing(Span::new(10, 20), Span::new(12, 13), "b");
+        let three = missing(Span::new(20, 30), Span::new(20, 22), "a");
+        for order in [[&one, &two, &three], [&three, &two, &one], [&two, &three, &one]] {
+            let list = heard(&order).absent();
+            let list: Vec<_> = list.iter().map(|entry| (entry.range.iter().collect(), entry.reason.as_str())).collect();
+            assert_eq!(list, [(vec![3, 4, 20, 21], "a"), (vec![12], "b")]);
+        }
+    }
+
+    #[test]
+    fn frames_that_were_to_come_are_unknown_once_the_scan_is_over() {
+        let early = cut(task(Span::new(0, 30), 10));
+        let mut end = cut(task(Span::new(20, 30), 25));
+        end.acquisition.end_reason = Some("USER_ABORT".to_owned());
+        for order in [[&early, &end], [&end, &early]] {
+            assert_eq!(absent(&heard(&order)), Span::new(25, 30).into(), "nobody has said what became of 10 to 19");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_written_anew_takes_only_its_own_frames_with_it() {
+        let of_file = |name: &str, range: Span, lost: &[u64], mtime: i64| {
+            let mut task = cut(task(range, 30));
+            let lost: Spans = lost.iter().copied().collect();
+            let entry = Absent { range: lost.clone(), kind: AbsentKind::Corrupt, reason: "damaged".to_owned() };
+            let source = &mut task.acquisition.sources[0];
+            (source.file, source.mtime, source.frames) = (name.into(), mtime, task.range.minus(&lost));
+            task.acquisition.absent = vec![entry];
+            task
+        };
+        let a = of_file("/raw/a.h5", Span::new(0, 10), &[1, 2], 5);
+        let b = of_file("/raw/b.h5", Span::new(10, 20), &[11], 5);
+        let anew = of_file("/raw/a.h5", Span::new(0, 10), &[4], 6);
+        for order in [[&a, &b, &anew], [&b, &anew, &a], [&anew, &a, &b], [&a, &anew, &b]] {
+            assert_eq!(absent(&heard(&order)).iter().collect::<Vec<_>>(), [4, 11]);
+        }
+    }
+
+    #[test]
+    fn many_tasks_are_united_in_no_time() {
+        let tasks: Vec<Task> = (0..100_000)
+            .map(|frame| {
+                let mut task = task(Span::new(2 * frame, 2 * frame + 2), 0);
+                task.acquisition.frames = 200_000;
+                task.acquisition.sources[0].frames = Span::new(2 * frame, 2 * frame + 1).into();
+                let entry = &mut task.acquisition.absent[0];
+                (entry.range, entry.kind) = (Span::new(2 * frame + 1, 2 * frame + 2).into(), AbsentKind::Missing);
+                entry.reason = format!("file {frame}: not there");
+                task
+            })
+            .collect();
+        let target = heard(&tasks.iter().collect::<Vec<_>>());
+        let list = target.absent();
+        assert_eq!((list.len(), list[7].range.iter().next()), (100_000, Some(15)));
     }
 }

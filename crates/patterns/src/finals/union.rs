@@ -20,7 +20,7 @@ use std::sync::Arc;
 use geometry::{Detector, Poni, View};
 use manners::owned;
 use recipe::Recipe;
-use records::{Acquisition, Digest, MonitorReadings, ScanState, Task};
+use records::{Acquisition, Digest, MonitorReadings, ScanState, Spans, Task};
 
 use super::build::{Attempt, identity_of_final, open_verified, store};
 use super::merge::{Frames, Merge, Merged};
@@ -350,7 +350,8 @@ impl<'a> Union<'a> {
             acquisition.counters.clear();
         }
         let final_file = final_file.into();
-        let task = Task { scan, recipe_digest, final_file, acquisition, monitor_readings: None, ..task.clone() };
+        let range = Spans::all(acquisition.frames);
+        let task = Task { scan, recipe_digest, final_file, range, acquisition, monitor_readings: None, ..task.clone() };
         Target::new(first.attempt.target.out_root(), &task)
     }
 
