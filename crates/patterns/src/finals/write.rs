@@ -49,11 +49,14 @@ impl Content<'_> {
         self.layout == Layout::Virtual || self.keep_sums
     }
 
-    /// Opens the raw file of the scan; `None` where it is not there. One that can't be read gives a warning: it may well be
+    /// Opens the raw file of the scan; `None` where it is not there, or is an image, which has no counters. One that can't be read gives a warning: it may well be
     /// there for whoever reads the final.
     pub fn raw_file(&self) -> Option<h5::File> {
-        let path = &self.target.task().acquisition.file;
-        match h5::File::open(path) {
+        let scan = &self.target.task().acquisition;
+        if scan.dataset.is_empty() && scan.counters.is_empty() {
+            return None;
+        }
+        match h5::File::open(&scan.file) {
             Ok(raw) => Some(raw),
             Err(h5::Error::Io(why)) if why.kind() == ErrorKind::NotFound => None,
             Err(why) => {
