@@ -1,6 +1,6 @@
 //! Chunks of frames, by every codec.
 
-use kernels::{PixelType, Pipeline};
+use kernels::{Pipeline, PixelType};
 
 /// Pixels' types, by number.
 const TYPES: [PixelType; 10] = [

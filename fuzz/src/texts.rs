@@ -27,8 +27,12 @@ pub fn spans(data: &[u8]) {
     let (first, second) = (list(&one), list(&two));
     assert_eq!(list(&one.sorted()), first);
     assert_eq!(list(&one.and(&two)), first.iter().copied().filter(|frame| second.contains(frame)).collect::<Vec<_>>());
-    assert_eq!(list(&one.minus(&two)), first.iter().copied().filter(|frame| !second.contains(frame)).collect::<Vec<_>>());
-    let again: Spans = serde_json::from_str(&serde_json::to_string(&one).expect("numbers serialize")).expect("and read");
+    assert_eq!(
+        list(&one.minus(&two)),
+        first.iter().copied().filter(|frame| !second.contains(frame)).collect::<Vec<_>>()
+    );
+    let again: Spans =
+        serde_json::from_str(&serde_json::to_string(&one).expect("numbers serialize")).expect("and read");
     assert_eq!(again, one);
 }
 
