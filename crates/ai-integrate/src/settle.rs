@@ -55,6 +55,7 @@ impl Integrated {
         let first = &self.jobs[0];
         self.tally.tell(filter, &first.task)?;
         let without_monitor = self.tally.lacks_monitors().then_some(AbsentKind::NoMonitor);
+        warn_of_absent(filter, first);
         filter.mark_losses(first.absent.iter().map(|absent| absent.kind).chain(without_monitor));
         let todo: Vec<Spans> = self.jobs.iter().map(|job| job.todo.clone()).collect();
         let orphans = tell_orphans(filter, &first.task, self.windows.orphans(&todo))?;
@@ -147,6 +148,16 @@ impl<'a> Settling<'a> {
     pub fn wait(self) -> Result<(), Stop> {
         self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
+}
+
+/// Warns of the frames of a task that should be there and that scan-find did not find: they are why the status is 1.
+fn warn_of_absent(filter: &Filter, job: &Job) {
+    let lost: Vec<&Absent> = job.absent.iter().filter(|absent| absent.kind.is_loss()).collect();
+    let Some(first) = lost.first() else { return };
+    let count: u64 = lost.iter().map(|absent| absent.range.count()).sum();
+    let more = if lost.len() > 1 { ", and other reasons" } else { "" };
+    let (file, entry) = (job.task.acquisition.file.display(), &job.task.acquisition.entry);
+    filter.warn(&format!("{file}: entry {entry}: {count} frames without data: {}{more}", first.reason));
 }
 
 /// Frames that no source of the task holds, though none of them is known to be absent.
