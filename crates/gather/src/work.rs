@@ -174,7 +174,15 @@ impl<'a> Worker<'a> {
     pub fn report(&mut self) -> Result<(), Stop> {
         let Some(path) = &self.args.form.report else { return Ok(()) };
         for summary in &self.summaries {
-            let of = Final::open(&summary.final_file).ok();
+            let of = match Final::open(&summary.final_file) {
+                Ok(of) => Some(of),
+                Err(finals::Error::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
+                Err(why) => {
+                    self.filter.warn(&format!("{}: no picture of it: {why}", path.display()));
+                    self.filter.mark_failed();
+                    None
+                }
+            };
             of.iter().for_each(|of| protect(&self.policy.protected, of));
             self.report.add(summary, of.as_ref());
         }

@@ -187,14 +187,27 @@ fn unreadable(why: io::Error) -> OwnerError {
     OwnerError::Unreadable(why.to_string())
 }
 
-/// Whose the parts of a directory are, or else the final of these. A part or final that can't be read is told where it is
-/// needed.
+/// Whose the parts of a directory are, or else the final of these.
+///
+/// # Errors
+/// A directory, part or final that could not be looked at.
 fn owner_of(directory: &Path, final_file: &Path) -> Result<Option<Owner>, OwnerError> {
     let parts = match part::files(directory) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         parts => parts.map_err(|why| OwnerError::Unreadable(format!("{}: {why}", directory.display())))?,
     };
-    let of_parts = parts.iter().find_map(|path| part::task_of(path));
+    let mut of_parts = None;
+    for path in &parts {
+        match part::read_task(path) {
+            Ok(task) => {
+                of_parts = Some(task);
+                break;
+            }
+            Err(why) if why.is_of_system() => return Err(OwnerError::Unreadable(why.to_string())),
+            // A damaged part says nothing of whose it is, and one that has gone is nobody's.
+            Err(_) => (),
+        }
+    }
     let task = match of_parts {
         Some(task) => Some(task),
         None => match finals::Final::open(final_file) {

@@ -76,7 +76,14 @@ fn may_be_complete(target: &Target) -> Result<bool, Error> {
     }
     // Each part knows which frames of its own task are absent.
     let mut target = target.clone();
-    parts.iter().filter_map(|path| part::task_of(path)).for_each(|task| target.add_unheard(&task));
+    for path in &parts {
+        match part::read_task(path) {
+            Ok(task) => target.add_unheard(&task),
+            Err(error) if error.is_of_system() => return Err(error.into()),
+            // What is damaged is told by whoever reads it.
+            Err(_) => (),
+        }
+    }
     Ok(in_parts.saturating_add(count(&target)) >= target.frames())
 }
 

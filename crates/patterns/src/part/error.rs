@@ -90,6 +90,11 @@ impl Error {
         }
     }
 
+    /// Returns whether the system did not give a file that is there: unlike a damaged or a short one, it may give it later.
+    pub(crate) fn is_of_system(&self) -> bool {
+        self.io_error().is_some_and(|why| why.kind() != io::ErrorKind::UnexpectedEof) && !self.has_gone()
+    }
+
     /// Whether the file is not there any more, or is another one: to look again may help.
     pub fn has_gone(&self) -> bool {
         match self {

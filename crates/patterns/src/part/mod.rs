@@ -33,7 +33,7 @@ use records::Task;
 pub use block::Head;
 pub use error::Error;
 pub use read::{Part, peek, read};
-pub(crate) use read::{open, task_of};
+pub(crate) use read::{open, read_task};
 pub use rows::Rows;
 pub use write::PartWriter;
 

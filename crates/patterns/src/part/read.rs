@@ -74,10 +74,10 @@ pub(crate) fn open(path: &Path) -> Result<(Head, Unread), Error> {
 }
 
 /// Returns the task that a part was made for, as far as it can be read without verifying the part.
-pub(crate) fn task_of(path: &Path) -> Option<Task> {
-    let (_, unread) = open(path).ok()?;
-    let file = h5::File::read(path, unread.file).ok()?;
-    Some(read_head(path, &file).ok()?.task)
+pub(crate) fn read_task(path: &Path) -> Result<Task, Error> {
+    let (_, unread) = open(path)?;
+    let file = h5::File::read(path, unread.file).map_err(Error::hdf5(path))?;
+    Ok(read_head(path, &file)?.task)
 }
 
 /// Reads and verifies a part, but for its rows, which are read where they are needed.
