@@ -4,19 +4,19 @@ use std::f64::consts::{PI, TAU};
 
 use geometry::Unit;
 
-use crate::Error;
+use crate::BinningError;
+use crate::bin_edges::{BinEdges, nudge};
 use crate::error::Limits;
-use crate::request::Bins;
-use crate::ruler::{Ruler, nudge};
-use crate::sector::{Sweep, folded, sweep};
-use crate::turn::Turn;
+use crate::periodic_bins::PeriodicBins;
+use crate::request::BinsRequest;
+use crate::sector::{AzimuthRange, folded, sweep};
 
 /// The most that a cake may span, degrees: a turn, and what is lost where limits are sums.
 const TURN: f64 = 360.0 + 1e-6;
 
 /// The radial axis.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub struct RadialAxis {
     /// The unit of all numbers here.
     pub unit: Unit,
     /// The lower edge of the first bin.
@@ -32,58 +32,60 @@ pub struct Axis {
 pub struct ChiAxis {
     /// The lower edge of the first bin.
     pub lower: f64,
-    /// The upper edge of the last bin, a little beyond the limit as that of [`Axis`].
+    /// The upper edge of the last bin, a little beyond the limit as that of [`RadialAxis`].
     pub upper: f64,
     /// The middle of each bin.
     pub centers: Vec<f64>,
 }
 
 /// Radial bins in the base unit. `extent` is what the pixels cover, and gives the limits that were not asked for.
-pub(crate) fn radial(bins: &Bins, unit: Unit, extent: (f64, f64)) -> Result<Ruler, Error> {
+pub(crate) fn radial(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) -> Result<BinEdges, BinningError> {
     let ruler = match bins {
-        Bins::Even { npt: 0, .. } => return Err(Error::NoBins("radial")),
-        Bins::Even { npt, range } => {
+        BinsRequest::Even { npt: 0, .. } => return Err(BinningError::NoBins("radial")),
+        BinsRequest::Even { npt, range } => {
             let (lower, upper) = match *range {
                 Some((lower, upper)) if lower < upper && lower.is_finite() && upper.is_finite() => {
                     (lower / unit.scale(), upper / unit.scale())
                 }
-                Some((lower, upper)) => return Err(Error::Range { axis: "radial", range: Limits(lower, upper) }),
+                Some((lower, upper)) => {
+                    return Err(BinningError::Range { axis: "radial", range: Limits(lower, upper) });
+                }
                 None if unit.positive() => (extent.0.max(0.0), extent.1.max(0.0)),
                 None => extent,
             };
             // A single pixel at zero still gets an axis around it.
-            Ruler::even(lower, nudge(upper).max(lower + f64::MIN_POSITIVE), *npt)
+            BinEdges::even(lower, nudge(upper).max(lower + f64::MIN_POSITIVE), *npt)
         }
-        Bins::Edges(edges) => {
+        BinsRequest::Edges(edges) => {
             check_edges("radial", edges)?;
-            Ruler::edges(edges.iter().map(|edge| edge / unit.scale()).collect())
+            BinEdges::edges(edges.iter().map(|edge| edge / unit.scale()).collect())
         }
     };
     Ok(if unit.positive() && ruler.lower() == 0.0 { ruler.bottomless() } else { ruler })
 }
 
 /// Azimuthal bins in rad, and their axis in the degrees of the turn that was asked for.
-pub(crate) fn azimuthal(bins: &Bins) -> Result<(Turn, ChiAxis), Error> {
+pub(crate) fn azimuthal(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxis), BinningError> {
     let (first, ruler) = match bins {
-        Bins::Even { npt: 0, .. } => return Err(Error::NoBins("azimuthal")),
-        Bins::Even { npt, range } => {
+        BinsRequest::Even { npt: 0, .. } => return Err(BinningError::NoBins("azimuthal")),
+        BinsRequest::Even { npt, range } => {
             let (first, last) = range.unwrap_or((-180.0, 180.0));
             let (lower, upper) = match sweep(first, last) {
-                Sweep::Circle if last - first > TURN => return Err(beyond_a_turn(first, last)),
-                Sweep::Circle => (folded(first), folded(first) + TAU),
-                Sweep::Sector(sector) => (sector.lower, sector.upper),
-                Sweep::Empty => return Err(Error::Range { axis: "azimuth", range: Limits(first, last) }),
+                AzimuthRange::Circle if last - first > TURN => return Err(beyond_a_turn(first, last)),
+                AzimuthRange::Circle => (folded(first), folded(first) + TAU),
+                AzimuthRange::Sector(sector) => (sector.lower, sector.upper),
+                AzimuthRange::Empty => return Err(BinningError::Range { axis: "azimuth", range: Limits(first, last) }),
             };
-            (first, Ruler::even(lower, nudge(upper), *npt))
+            (first, BinEdges::even(lower, nudge(upper), *npt))
         }
-        Bins::Edges(edges) => {
+        BinsRequest::Edges(edges) => {
             check_edges("azimuth", edges)?;
             let (first, last) = (edges[0], edges[edges.len() - 1]);
             if last - first > TURN {
                 return Err(beyond_a_turn(first, last));
             }
             let shift = folded(first) - first.to_radians();
-            (first, Ruler::edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))
+            (first, BinEdges::edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))
         }
     };
     let degrees = 180.0 / PI;
@@ -93,11 +95,11 @@ pub(crate) fn azimuthal(bins: &Bins) -> Result<(Turn, ChiAxis), Error> {
         upper: ruler.upper() * degrees + turns,
         centers: ruler.centers().iter().map(|center| center * degrees + turns).collect(),
     };
-    Ok((Turn::new(ruler), axis))
+    Ok((PeriodicBins::new(ruler), axis))
 }
 
-impl Axis {
-    pub(crate) fn new(ruler: &Ruler, unit: Unit) -> Self {
+impl RadialAxis {
+    pub(crate) fn new(ruler: &BinEdges, unit: Unit) -> Self {
         let scale = unit.scale();
         Self {
             unit,
@@ -108,12 +110,12 @@ impl Axis {
     }
 }
 
-fn beyond_a_turn(first: f64, last: f64) -> Error {
-    Error::Edges { axis: "azimuth", why: format!("{first} to {last} deg is more than a turn") }
+fn beyond_a_turn(first: f64, last: f64) -> BinningError {
+    BinningError::Edges { axis: "azimuth", why: format!("{first} to {last} deg is more than a turn") }
 }
 
-fn check_edges(axis: &'static str, edges: &[f64]) -> Result<(), Error> {
-    let wrong = |why: String| Err(Error::Edges { axis, why });
+fn check_edges(axis: &'static str, edges: &[f64]) -> Result<(), BinningError> {
+    let wrong = |why: String| Err(BinningError::Edges { axis, why });
     if edges.len() < 2 {
         return wrong(format!("{} given, at least 2 are needed", edges.len()));
     }

@@ -3,20 +3,20 @@
 //! Bins are numbered azimuthal * radial bins + radial. A pixel across the discontinuity of chi is in the bins on both
 //! sides of it, where pyFAI keeps it on one side.
 
-use crate::clip::{Polygon, area, between};
-use crate::csc::Entries;
+use crate::bin_edges::BinEdges;
+use crate::csc::CscBlock;
 use crate::outline::Outline;
 use crate::pattern::normalize;
-use crate::ruler::Ruler;
-use crate::turn::Turn;
+use crate::periodic_bins::PeriodicBins;
+use crate::polygon::{Polygon, area, between};
 
 /// The two axes of a cake.
-pub(crate) struct Grid {
-    pub radial: Ruler,
-    pub azimuthal: Turn,
+pub(crate) struct CakeGrid {
+    pub radial: BinEdges,
+    pub azimuthal: PeriodicBins,
 }
 
-impl Grid {
+impl CakeGrid {
     fn bin(&self, azimuthal: usize, radial: usize) -> usize {
         azimuthal * self.radial.bins() + radial
     }
@@ -28,7 +28,7 @@ impl Grid {
 
     /// The pixel counts whole in the bin of its centre.
     #[inline]
-    pub fn whole(&self, radial: f64, chi: f64, entries: &mut Entries) {
+    pub fn whole(&self, radial: f64, chi: f64, entries: &mut CscBlock) {
         if let (Some(radial), Some(azimuthal)) = (self.radial.locate(radial), self.azimuthal.locate(chi)) {
             entries.push(self.bin(azimuthal, radial), 1.0);
         }
@@ -36,7 +36,7 @@ impl Grid {
 
     /// The pixel is spread evenly over the rectangle of the two intervals; what lies outside the axes is lost.
     #[inline]
-    pub fn bounding_box(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut Entries) {
+    pub fn bounding_box(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut CscBlock) {
         let size = (radial.1 - radial.0) * (chi.1 - chi.0);
         if size > 0.0 {
             self.azimuthal.overlaps(chi.0, chi.1, |azimuthal, height| {
@@ -51,7 +51,7 @@ impl Grid {
 
     /// Each bin has the share that its piece has in the area of the pixel on the grid, so that a pixel at the end of an
     /// axis counts whole.
-    pub fn full(&self, corners: &[[f32; 2]; 4], room: &mut Pieces, entries: &mut Entries) {
+    pub fn full(&self, corners: &[[f32; 2]; 4], room: &mut CutScratch, entries: &mut CscBlock) {
         self.cut(corners, room);
         room.share();
         for (bin, share) in room.bins.iter().zip(&room.shares) {
@@ -60,7 +60,7 @@ impl Grid {
     }
 
     /// Cuts a pixel at the edges of the bins.
-    fn cut(&self, corners: &[[f32; 2]; 4], room: &mut Pieces) {
+    fn cut(&self, corners: &[[f32; 2]; 4], room: &mut CutScratch) {
         room.found.clear();
         let Some(outline) = Outline::new(corners) else { return };
         let (min, max) = outline.radial_extent();
@@ -85,7 +85,7 @@ impl Grid {
 
 /// Room to cut one pixel in.
 #[derive(Default)]
-pub(crate) struct Pieces {
+pub(crate) struct CutScratch {
     half: Polygon,
     column: Polygon,
     cell: Polygon,
@@ -96,7 +96,7 @@ pub(crate) struct Pieces {
     shares: Vec<f64>,
 }
 
-impl Pieces {
+impl CutScratch {
     /// Brings the pieces found in order and turns their areas into shares.
     fn share(&mut self) {
         self.found.sort_unstable_by_key(|(bin, _)| *bin);
@@ -126,11 +126,11 @@ mod tests {
     use geometry::Unit;
 
     use super::*;
-    use crate::ruler::nudge;
+    use crate::bin_edges::nudge;
     use crate::support::{Place, Random, area_within, polygon};
 
     /// The exact area of a polygon in a bin, in all turns. The circle ends where it begins, before the nudge.
-    fn exact(grid: &Grid, polygon: &[[f64; 2]], bin: usize) -> f64 {
+    fn exact(grid: &CakeGrid, polygon: &[[f64; 2]], bin: usize) -> f64 {
         let (radial, chi) = (bin % grid.radial.bins(), bin / grid.radial.bins());
         let ruler = grid.azimuthal.ruler();
         let top = ruler.edge(chi + 1).min(ruler.lower() + TAU);
@@ -147,12 +147,12 @@ mod tests {
             let unit = Unit::ALL[random.whole(0, 8)].base();
             let all = place.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
-            let radial = Ruler::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, 40);
+            let radial = BinEdges::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, 40);
             let start = random.between(-PI, PI);
             let end = [start + TAU, random.between(start + 0.1, start + 6.0)][random.whole(0, 2)];
-            let azimuthal = Turn::new(Ruler::even(start, nudge(end), random.whole(1, 90)));
-            let grid = Grid { radial, azimuthal };
-            let mut room = Pieces::default();
+            let azimuthal = PeriodicBins::new(BinEdges::even(start, nudge(end), random.whole(1, 90)));
+            let grid = CakeGrid { radial, azimuthal };
+            let mut room = CutScratch::default();
             for corners in &all {
                 let Some(polygon) = polygon(corners) else { continue };
                 grid.cut(corners, &mut room);
@@ -183,9 +183,9 @@ mod tests {
             for first in 0..8 {
                 let mut corners = if first < 4 { square } else { mirrored };
                 corners.rotate_left(first % 4);
-                let azimuthal = Turn::new(Ruler::even(start, nudge(start + TAU), 6));
-                let grid = Grid { radial: Ruler::even(0.0, 2.0, 2), azimuthal };
-                let mut room = Pieces::default();
+                let azimuthal = PeriodicBins::new(BinEdges::even(start, nudge(start + TAU), 6));
+                let grid = CakeGrid { radial: BinEdges::even(0.0, 2.0, 2), azimuthal };
+                let mut room = CutScratch::default();
                 grid.cut(&corners, &mut room);
                 room.share();
                 for (bin, share) in room.bins.iter().zip(&room.shares) {

@@ -38,15 +38,15 @@ impl Csc {
     pub(crate) fn build<Room: Default>(
         pixels: usize,
         nbins: usize,
-        fill: impl Fn(usize, &mut Room, &mut Entries) + Sync,
+        fill: impl Fn(usize, &mut Room, &mut CscBlock) + Sync,
     ) -> Self {
         let mut starts = vec![0; pixels + 1];
-        let blocks: Vec<Entries> = starts[1..]
+        let blocks: Vec<CscBlock> = starts[1..]
             .par_chunks_mut(BLOCK)
             .enumerate()
             .map(|(block, ends)| {
                 let mut room = Room::default();
-                let mut entries = Entries::with_capacity(2 * ends.len());
+                let mut entries = CscBlock::with_capacity(2 * ends.len());
                 for (i, end) in ends.iter_mut().enumerate() {
                     fill(block * BLOCK + i, &mut room, &mut entries);
                     *end = entries.bins.len() as u64;
@@ -58,7 +58,7 @@ impl Csc {
     }
 
     /// Joins the blocks, whose `starts` still count from the beginning of each.
-    fn join(mut starts: Vec<u64>, blocks: Vec<Entries>, nbins: usize) -> Self {
+    fn join(mut starts: Vec<u64>, blocks: Vec<CscBlock>, nbins: usize) -> Self {
         let total = blocks.iter().map(|block| block.bins.len()).sum();
         let (mut bins, mut weights) = (Vec::with_capacity(total), Vec::with_capacity(total));
         for (ends, block) in starts[1..].chunks_mut(BLOCK).zip(blocks) {
@@ -73,12 +73,12 @@ impl Csc {
 
 /// The entries of a block of pixels in the making.
 #[derive(Debug, Default)]
-pub(crate) struct Entries {
+pub(crate) struct CscBlock {
     bins: Vec<u32>,
     weights: Vec<f32>,
 }
 
-impl Entries {
+impl CscBlock {
     fn with_capacity(entries: usize) -> Self {
         Self { bins: Vec::with_capacity(entries), weights: Vec::with_capacity(entries) }
     }

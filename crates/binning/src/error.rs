@@ -4,9 +4,9 @@ use std::fmt;
 
 use geometry::{GeometryError, Unit};
 
-/// Why [`crate::bin`] or [`crate::regroup`] refused.
+/// Why [`crate::bin`] or [`crate::bin_pixels`] refused.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum BinningError {
     /// A pattern without bins.
     #[error("no {0} bins: at least 1 is needed")]
     NoBins(&'static str),
@@ -48,8 +48,8 @@ pub enum Error {
     /// Pixels are left, but elsewhere.
     #[error(
         "no pixel in radial range {wanted} {unit}{}: unmasked pixels cover {covered} {unit}{}",
-        Sector(wanted_chi),
-        Sector(covered_chi)
+        AzimuthSuffix(wanted_chi),
+        AzimuthSuffix(covered_chi)
     )]
     NothingInRange {
         /// The radial unit.
@@ -80,9 +80,9 @@ impl fmt::Display for Limits {
 }
 
 /// Prints an azimuthal range after a radial one, if there is one.
-struct Sector<'a>(&'a Option<Limits>);
+struct AzimuthSuffix<'a>(&'a Option<Limits>);
 
-impl fmt::Display for Sector<'_> {
+impl fmt::Display for AzimuthSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |limits| write!(f, " and azimuth {limits} deg"))
     }

@@ -1,6 +1,6 @@
 //! Which share of each pixel falls in which bin of a pattern or of a cake.
 //!
-//! [`bin`] and [`regroup`] turn a geometry, a static mask and a request into an axis and a sparse matrix by pixel. They
+//! [`bin`] and [`bin_pixels`] turn a geometry, a static mask and a request into an axis and a sparse matrix by pixel. They
 //! are done once a recipe; every frame is then a product with that matrix.
 //!
 //! # Axes
@@ -12,9 +12,9 @@
 //! # Shares
 //! | splitting | a pixel's share in a bin |
 //! |---|---|
-//! | [`Split::No`] | 1 in the bin of its centre |
-//! | [`Split::BBox`] | the overlap of the bin with centre ± delta, over 2 delta; what lies outside the axis is lost |
-//! | [`Split::Full`] | the area in the bin of its corners' polygon in (radius, chi), over that on the axis |
+//! | [`PixelSplitting::No`] | 1 in the bin of its centre |
+//! | [`PixelSplitting::BBox`] | the overlap of the bin with centre ± delta, over 2 delta; what lies outside the axis is lost |
+//! | [`PixelSplitting::Full`] | the area in the bin of its corners' polygon in (radius, chi), over that on the axis |
 //!
 //! In a cake, bounding boxes and polygons are cut along both axes. Shares are computed in f64 and kept as f32.
 //!
@@ -51,24 +51,24 @@
 //! ```
 
 mod axis;
+mod bin_edges;
+mod bin_pixels;
 mod cake;
-mod clip;
 mod csc;
 mod error;
 mod outline;
 mod pattern;
+mod periodic_bins;
+mod polygon;
 mod positions;
-mod regroup;
 mod request;
-mod ruler;
 mod sector;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
-mod turn;
 
-pub use axis::{Axis, ChiAxis};
+pub use axis::{ChiAxis, RadialAxis};
+pub use bin_pixels::{Binning, bin, regroup};
 pub use csc::Csc;
-pub use error::{Error, Limits};
-pub use regroup::{Binning, bin, regroup};
-pub use request::{Azimuth, Bins, Regroup, Request, Split};
+pub use error::{BinningError, Limits};
+pub use request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{PI, TAU};
 
-use crate::ruler::{Ruler, Span};
+use crate::bin_edges::{BinEdges, BinSpan};
 
 /// The outline of one pixel: its corners joined by straight lines in (radius, chi), chi without a jump.
 ///
@@ -69,7 +69,7 @@ impl Outline {
 
     /// The signed areas of the pixel's strips in the bins of `span`, all of one sign but for a pixel so close to the
     /// beam centre that its outline crosses itself.
-    pub fn strips(&self, ruler: &Ruler, span: Span, areas: &mut Vec<f64>) {
+    pub fn strips(&self, ruler: &BinEdges, span: BinSpan, areas: &mut Vec<f64>) {
         areas.clear();
         areas.resize(span.last - span.first + 1, 0.0);
         let points = self.points();

@@ -1,13 +1,13 @@
 //! The shares of one pixel in the bins of a pattern (1-D): without splitting, by bounding box, by its full outline.
 
-use crate::csc::Entries;
+use crate::bin_edges::BinEdges;
+use crate::csc::CscBlock;
 use crate::outline::Outline;
-use crate::ruler::Ruler;
 use crate::sector::Sector;
 
 /// The pixel counts whole in the bin of its centre.
 #[inline]
-pub(crate) fn whole(ruler: &Ruler, center: f64, entries: &mut Entries) {
+pub(crate) fn whole(ruler: &BinEdges, center: f64, entries: &mut CscBlock) {
     if let Some(bin) = ruler.locate(center) {
         entries.push(bin, 1.0);
     }
@@ -15,7 +15,7 @@ pub(crate) fn whole(ruler: &Ruler, center: f64, entries: &mut Entries) {
 
 /// The pixel is spread evenly over an interval; what lies outside the axis is lost.
 #[inline]
-pub(crate) fn bounding_box(ruler: &Ruler, (min, max): (f64, f64), entries: &mut Entries) {
+pub(crate) fn bounding_box(ruler: &BinEdges, (min, max): (f64, f64), entries: &mut CscBlock) {
     if max > min {
         let scale = 1.0 / (max - min);
         ruler.overlaps(min, max, |bin, length| entries.push(bin, length * scale));
@@ -28,11 +28,11 @@ pub(crate) fn bounding_box(ruler: &Ruler, (min, max): (f64, f64), entries: &mut 
 /// the axis counts whole, as in pyFAI.
 #[inline]
 pub(crate) fn full(
-    ruler: &Ruler,
+    ruler: &BinEdges,
     sector: Option<&Sector>,
     corners: &[[f32; 2]; 4],
     areas: &mut Vec<f64>,
-    entries: &mut Entries,
+    entries: &mut CscBlock,
 ) {
     let Some(outline) = Outline::new(corners) else { return };
     if let Some(sector) = sector {
@@ -72,7 +72,7 @@ mod tests {
     use crate::support::{ALL_CHI, Place, Random, area_within, polygon};
 
     /// The shares before they are rounded to f32.
-    fn shares(ruler: &Ruler, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
+    fn shares(ruler: &BinEdges, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
         let outline = Outline::new(corners).unwrap();
         let (min, max) = outline.radial_extent();
         let Some(span) = ruler.span(min, max) else { return Vec::new() };
@@ -92,7 +92,7 @@ mod tests {
             let all = place.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let npt = random.whole(1, 200);
-            let ruler = Ruler::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
+            let ruler = BinEdges::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
             for corners in &all {
                 let Some(polygon) = polygon(corners) else { continue };
                 let found = shares(&ruler, corners);
@@ -113,7 +113,7 @@ mod tests {
     fn the_pixel_at_the_beam_centre_reaches_from_zero_to_its_corners() {
         // A square pixel around the centre, its corners at radius 1: below them the area is that of a full disc.
         let corners = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
-        let found = shares(&Ruler::even(0.0, 2.0, 8), &corners);
+        let found = shares(&BinEdges::even(0.0, 2.0, 8), &corners);
         assert_eq!(found.len(), 5);
         for (bin, share) in &found[..4] {
             assert!((share - 0.25).abs() < 1e-12, "{share} in {bin}");

@@ -3,37 +3,41 @@
 use geometry::{Geometry, Unit};
 use rayon::prelude::*;
 
-use crate::Error;
+use crate::BinningError;
 use crate::outline::Outline;
-use crate::request::Split;
+use crate::request::PixelSplitting;
 
 /// The pixels' positions: radius in a base unit (m, rad, nm^-1, nm^-2) and chi in rad; row-major. Those of centres are
 /// f64 and those of corners f32 in pyFAI; the geometry keeps to that, and so bins decide alike.
 pub(crate) enum Positions {
     Centers { radial: Vec<f64>, chi: Option<Vec<f64>> },
-    Boxes { radial: Axis, chi: Option<Axis> },
+    Boxes { radial: PixelIntervals, chi: Option<PixelIntervals> },
     Corners(Vec<[[f32; 2]; 4]>),
 }
 
 /// Centres, and the largest distance of a corner from each.
-pub(crate) struct Axis {
+pub(crate) struct PixelIntervals {
     pub centers: Vec<f64>,
     pub deltas: Vec<f64>,
 }
 
 impl Positions {
     /// Computes what `split` needs; azimuths only `with_chi`.
-    pub fn of(geometry: &Geometry, unit: Unit, split: Split, with_chi: bool) -> Result<Self, Error> {
+    pub fn of(geometry: &Geometry, unit: Unit, split: PixelSplitting, with_chi: bool) -> Result<Self, BinningError> {
         let base = unit.base();
         Ok(match split {
-            Split::No => {
+            PixelSplitting::No => {
                 Self::Centers { radial: geometry.radial_centers(base)?, chi: with_chi.then(|| geometry.chi_centers()) }
             }
-            Split::BBox => Self::Boxes {
-                radial: Axis { centers: geometry.radial_centers(base)?, deltas: geometry.radial_deltas(base)? },
-                chi: with_chi.then(|| Axis { centers: geometry.chi_centers(), deltas: geometry.chi_deltas() }),
+            PixelSplitting::BBox => Self::Boxes {
+                radial: PixelIntervals {
+                    centers: geometry.radial_centers(base)?,
+                    deltas: geometry.radial_deltas(base)?,
+                },
+                chi: with_chi
+                    .then(|| PixelIntervals { centers: geometry.chi_centers(), deltas: geometry.chi_deltas() }),
             },
-            Split::Full => Self::Corners(geometry.corners(base)?),
+            PixelSplitting::Full => Self::Corners(geometry.corners(base)?),
         })
     }
 
@@ -65,7 +69,7 @@ impl Positions {
     }
 }
 
-impl Axis {
+impl PixelIntervals {
     /// From the centre of a pixel minus its delta to the centre plus it.
     #[inline]
     pub fn interval(&self, pixel: usize) -> (f64, f64) {

@@ -4,7 +4,7 @@ use geometry::Unit;
 
 /// How a pixel that lies across several bins is shared among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Split {
+pub enum PixelSplitting {
     /// Not: it counts whole in the bin of its centre.
     No,
     /// Evenly over the interval from its centre minus to its centre plus the distance to its farthest corner.
@@ -15,7 +15,7 @@ pub enum Split {
 
 /// A pattern of equal radial bins, as most users want it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct PatternRequest {
     /// The unit of the axis.
     pub unit: Unit,
     /// The number of bins.
@@ -25,35 +25,35 @@ pub struct Request {
     /// The sector to use, degrees; by default all. May cross the discontinuity: 170 to 190.
     pub azimuth_range: Option<(f64, f64)>,
     /// How pixels are shared among bins.
-    pub split: Split,
+    pub split: PixelSplitting,
 }
 
 /// Any pattern or cake.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Regroup {
+pub struct BinningRequest {
     /// The unit of the radial axis.
     pub unit: Unit,
     /// Radial bins, in `unit`.
-    pub radial: Bins,
+    pub radial: BinsRequest,
     /// What becomes of the azimuth.
-    pub azimuth: Azimuth,
+    pub azimuth: AzimuthRequest,
     /// How pixels are shared among bins.
-    pub split: Split,
+    pub split: PixelSplitting,
 }
 
-/// The azimuthal part of a [`Regroup`]. Angles are degrees, of any turn.
+/// The azimuthal part of a [`BinningRequest`]. Angles are degrees, of any turn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Azimuth {
+pub enum AzimuthRequest {
     /// A pattern: all azimuths, or a sector of them, are summed. Pixels of the sector count whole: those whose centre is
     /// in it without splitting, and those that overlap it at all with splitting.
     Sum(Option<(f64, f64)>),
     /// A cake: bins of azimuth, from -180 to 180 if no range is given.
-    Bins(Bins),
+    Bins(BinsRequest),
 }
 
 /// Bins along one axis.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Bins {
+pub enum BinsRequest {
     /// Bins of one width.
     Even {
         /// How many.
@@ -65,18 +65,18 @@ pub enum Bins {
     Edges(Vec<f64>),
 }
 
-impl Regroup {
+impl BinningRequest {
     /// The numbers of radial and of azimuthal bins; one of the latter for a pattern.
     pub(crate) fn bins(&self) -> (usize, usize) {
         let azimuthal = match &self.azimuth {
-            Azimuth::Sum(_) => 1,
-            Azimuth::Bins(bins) => bins.count(),
+            AzimuthRequest::Sum(_) => 1,
+            AzimuthRequest::Bins(bins) => bins.count(),
         };
         (self.radial.count(), azimuthal)
     }
 }
 
-impl Bins {
+impl BinsRequest {
     fn count(&self) -> usize {
         match self {
             Self::Even { npt, .. } => *npt,
@@ -85,12 +85,12 @@ impl Bins {
     }
 }
 
-impl From<&Request> for Regroup {
-    fn from(request: &Request) -> Self {
+impl From<&PatternRequest> for BinningRequest {
+    fn from(request: &PatternRequest) -> Self {
         Self {
             unit: request.unit,
-            radial: Bins::Even { npt: request.npt, range: request.radial_range },
-            azimuth: Azimuth::Sum(request.azimuth_range),
+            radial: BinsRequest::Even { npt: request.npt, range: request.radial_range },
+            azimuth: AzimuthRequest::Sum(request.azimuth_range),
             split: request.split,
         }
     }

@@ -11,7 +11,7 @@ pub(crate) struct Sector {
 
 /// What an azimuthal range in degrees asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Sweep {
+pub(crate) enum AzimuthRange {
     /// The range spans a turn or more: every pixel is in.
     Circle,
     /// Less than a turn.
@@ -22,16 +22,16 @@ pub(crate) enum Sweep {
 
 /// Reads a range in degrees, where an upper limit below the lower one is meant a turn further on: 170..190,
 /// -190..-170 and 170..-170 are the same sector.
-pub(crate) fn sweep(lower: f64, upper: f64) -> Sweep {
+pub(crate) fn sweep(lower: f64, upper: f64) -> AzimuthRange {
     let span = upper - lower;
     if span >= 360.0 && span.is_finite() {
-        return Sweep::Circle;
+        return AzimuthRange::Circle;
     }
     if !span.is_finite() || span % 360.0 == 0.0 {
-        return Sweep::Empty;
+        return AzimuthRange::Empty;
     }
     let (lower, upper) = (folded(lower), folded(upper));
-    Sweep::Sector(Sector { lower, upper: if upper < lower { upper + TAU } else { upper } })
+    AzimuthRange::Sector(Sector { lower, upper: if upper < lower { upper + TAU } else { upper } })
 }
 
 /// Degrees to radians in [-pi, pi).
@@ -58,7 +58,7 @@ mod tests {
 
     fn sector(lower: f64, upper: f64) -> Sector {
         match sweep(lower, upper) {
-            Sweep::Sector(sector) => sector,
+            AzimuthRange::Sector(sector) => sector,
             other => panic!("{lower}..{upper} is {other:?}"),
         }
     }
@@ -71,10 +71,10 @@ mod tests {
     #[test]
     fn a_turn_has_every_pixel() {
         for (lower, upper) in [(-180.0, 180.0), (0.0, 360.0), (-270.0, 90.0), (-400.0, 400.0)] {
-            assert_eq!(sweep(lower, upper), Sweep::Circle);
+            assert_eq!(sweep(lower, upper), AzimuthRange::Circle);
         }
         for (lower, upper) in [(10.0, 10.0), (10.0, -350.0), (f64::NAN, 3.0), (0.0, f64::INFINITY)] {
-            assert_eq!(sweep(lower, upper), Sweep::Empty, "{lower}..{upper}");
+            assert_eq!(sweep(lower, upper), AzimuthRange::Empty, "{lower}..{upper}");
         }
     }
 

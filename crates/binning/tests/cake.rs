@@ -4,25 +4,25 @@
 
 mod support;
 
-use binning::{Azimuth, Binning, Bins, Regroup, Request, Split, bin, regroup};
+use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin, regroup};
 use geometry::{Geometry, Unit};
 use support::{Place, Random};
 
-const SPLITS: [Split; 3] = [Split::No, Split::BBox, Split::Full];
+const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 const NPT: usize = 20;
 
-fn cake(geometry: &Geometry, split: Split, azimuth: Bins) -> Binning {
-    let request = Regroup {
+fn cake(geometry: &Geometry, split: PixelSplitting, azimuth: BinsRequest) -> Binning {
+    let request = BinningRequest {
         unit: Unit::QNm,
-        radial: Bins::Even { npt: NPT, range: None },
-        azimuth: Azimuth::Bins(azimuth),
+        radial: BinsRequest::Even { npt: NPT, range: None },
+        azimuth: AzimuthRequest::Bins(azimuth),
         split,
     };
     regroup(geometry, &vec![false; geometry.shape().iter().product()], &request).unwrap()
 }
 
-fn even(npt: usize, range: Option<(f64, f64)>) -> Bins {
-    Bins::Even { npt, range }
+fn even(npt: usize, range: Option<(f64, f64)>) -> BinsRequest {
+    BinsRequest::Even { npt, range }
 }
 
 /// The weights of a pixel by azimuthal bin.
@@ -38,7 +38,7 @@ fn by_azimuth(binning: &Binning, pixel: usize) -> Vec<f64> {
 #[test]
 fn bins_are_numbered_azimuth_first() {
     let geometry = Place::flat([40, 40], [20.3, 20.1]).geometry();
-    let found = cake(&geometry, Split::No, even(36, None));
+    let found = cake(&geometry, PixelSplitting::No, even(36, None));
     let (axis, chi) = (&found.axis, found.chi.as_ref().unwrap());
     assert_eq!(found.matrix.nbins, 36 * NPT);
     assert!((chi.lower + 180.0).abs() < 1e-12 && (chi.centers[0] + 175.0).abs() < 1e-4);
@@ -63,7 +63,7 @@ fn the_sum_over_azimuth_is_the_pattern() {
         let start = random.between(-200.0, 200.0);
         for split in SPLITS {
             let found = cake(&geometry, split, even(random.whole(1, 100), Some((start, start + 360.0))));
-            let request = Request { unit: Unit::QNm, npt: NPT, radial_range: None, azimuth_range: None, split };
+            let request = PatternRequest { unit: Unit::QNm, npt: NPT, radial_range: None, azimuth_range: None, split };
             let pattern = bin(&geometry, &vec![false; place.pixels()], &request).unwrap();
             assert_eq!(found.axis, pattern.axis);
             for pixel in 0..place.pixels() {
@@ -83,7 +83,7 @@ fn a_pixel_across_the_seam_is_on_both_sides() {
     // Row 20 left of the beam: chi from a little below 180 to a little above.
     let geometry = Place::flat([41, 40], [20.5, 20.0]).geometry();
     let pixel = 20 * 40 + 3;
-    for split in [Split::BBox, Split::Full] {
+    for split in [PixelSplitting::BBox, PixelSplitting::Full] {
         let sums = by_azimuth(&cake(&geometry, split, even(90, None)), pixel);
         assert!((sums[0] - 0.5).abs() < 1e-6 && (sums[89] - 0.5).abs() < 1e-6, "{split:?}: {} {}", sums[0], sums[89]);
         // Moved away from the seam, the same bins hold the same.
@@ -114,7 +114,7 @@ fn the_azimuthal_range_is_the_axis_as_it_was_asked_for() {
 #[test]
 fn azimuthal_edges_may_be_uneven_and_cross_the_seam() {
     let geometry = Place::flat([41, 41], [20.2, 20.4]).geometry();
-    let found = cake(&geometry, Split::No, Bins::Edges(vec![90.0, 170.0, 181.5, 300.0]));
+    let found = cake(&geometry, PixelSplitting::No, BinsRequest::Edges(vec![90.0, 170.0, 181.5, 300.0]));
     assert_eq!(
         found.chi.as_ref().unwrap().centers.iter().map(|chi| chi.round()).collect::<Vec<_>>(),
         [130.0, 176.0, 241.0]

@@ -4,17 +4,17 @@
 
 mod support;
 
-use binning::{Azimuth, Binning, Bins, Regroup, Request, Split, bin, regroup};
+use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin, regroup};
 use geometry::{Geometry, Unit};
 use support::{ALL_CHI, Place, Random, area_within, polygon};
 
-const SPLITS: [Split; 3] = [Split::No, Split::BBox, Split::Full];
+const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 
-fn request(split: Split) -> Request {
-    Request { unit: Unit::TthDeg, npt: 50, radial_range: None, azimuth_range: None, split }
+fn request(split: PixelSplitting) -> PatternRequest {
+    PatternRequest { unit: Unit::TthDeg, npt: 50, radial_range: None, azimuth_range: None, split }
 }
 
-fn binned(geometry: &Geometry, request: &Request) -> Binning {
+fn binned(geometry: &Geometry, request: &PatternRequest) -> Binning {
     bin(geometry, &vec![false; pixels(geometry)], request).unwrap()
 }
 
@@ -39,7 +39,7 @@ fn without_a_range_every_pixel_counts_once() {
         let geometry = place.geometry();
         for split in SPLITS {
             let unit = Unit::ALL[random.whole(0, 8)];
-            let found = binned(&geometry, &Request { unit, npt: random.whole(1, 300), ..request(split) });
+            let found = binned(&geometry, &PatternRequest { unit, npt: random.whole(1, 300), ..request(split) });
             for pixel in 0..place.pixels() {
                 let total = weight(&found, pixel);
                 assert!((total - 1.0).abs() < 1e-6, "{place:?} {unit} {split:?}: pixel {pixel} counts {total}");
@@ -58,16 +58,16 @@ fn the_axis_spans_the_unmasked_pixels() {
     let corners = geometry.corners(Unit::QNm).unwrap();
     for split in SPLITS {
         let ends = |pixel: usize| match split {
-            Split::No => (centers[pixel], centers[pixel]),
-            Split::BBox => (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel]),
-            Split::Full => {
+            PixelSplitting::No => (centers[pixel], centers[pixel]),
+            PixelSplitting::BBox => (centers[pixel] - deltas[pixel], centers[pixel] + deltas[pixel]),
+            PixelSplitting::Full => {
                 let radii = corners[pixel].map(|corner| 0.1 * f64::from(corner[0]));
                 (radii.into_iter().fold(f64::MAX, f64::min), radii.into_iter().fold(f64::MIN, f64::max))
             }
         };
         let lower = (200..800).map(|pixel| ends(pixel).0).fold(f64::MAX, f64::min);
         let upper = (200..800).map(|pixel| ends(pixel).1).fold(f64::MIN, f64::max) * (1.0 + 2f64.powi(-23));
-        let found = bin(&geometry, &mask, &Request { unit: Unit::QA, ..request(split) }).unwrap();
+        let found = bin(&geometry, &mask, &PatternRequest { unit: Unit::QA, ..request(split) }).unwrap();
         assert!((found.axis.lower - lower).abs() < 1e-14 && (found.axis.upper - upper).abs() < 1e-14, "{split:?}");
         let width = (upper - lower) / 50.0;
         for (i, center) in found.axis.centers.iter().enumerate() {
@@ -80,14 +80,14 @@ fn the_axis_spans_the_unmasked_pixels() {
 #[test]
 fn the_axis_does_not_begin_below_zero() {
     let geometry = Place::flat([30, 40], [10.4, 20.3]).geometry();
-    assert_eq!(binned(&geometry, &request(Split::BBox)).axis.lower, 0.0);
+    assert_eq!(binned(&geometry, &request(PixelSplitting::BBox)).axis.lower, 0.0);
 }
 
 #[test]
 fn a_given_range_is_the_axis_and_is_nudged() {
     let geometry = Place::flat([30, 40], [10.0, 20.0]).geometry();
     for split in SPLITS {
-        let found = binned(&geometry, &Request { radial_range: Some((0.5, 1.5)), npt: 10, ..request(split) });
+        let found = binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(split) });
         assert!((found.axis.lower - 0.5).abs() < 1e-15);
         assert!((found.axis.upper / 1.5 - 1.0 - 2f64.powi(-23)).abs() < 1e-15);
         assert!((found.axis.centers[0] - 0.55).abs() < 1e-7);
@@ -98,7 +98,8 @@ fn a_given_range_is_the_axis_and_is_nudged() {
 fn without_splitting_the_centre_decides() {
     let geometry = Place::flat([30, 40], [10.2, 20.4]).geometry();
     let centers = geometry.radial_centers(Unit::TthDeg).unwrap();
-    let found = binned(&geometry, &Request { radial_range: Some((0.5, 1.5)), npt: 10, ..request(Split::No) });
+    let found =
+        binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(PixelSplitting::No) });
     for (pixel, center) in centers.iter().enumerate() {
         let position = (center - found.axis.lower) / (found.axis.upper - found.axis.lower) * 10.0;
         let (bins, weights) = found.matrix.of_pixel(pixel);
@@ -116,7 +117,10 @@ fn a_bounding_box_counts_by_its_overlap() {
     let unit = Unit::QNm;
     let (centers, deltas) = (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
     let range = (centers[0].min(centers[600]) * 0.9, centers[0].max(centers[600]));
-    let found = binned(&geometry, &Request { unit, radial_range: Some(range), npt: 33, ..request(Split::BBox) });
+    let found = binned(
+        &geometry,
+        &PatternRequest { unit, radial_range: Some(range), npt: 33, ..request(PixelSplitting::BBox) },
+    );
     let width = (found.axis.upper - found.axis.lower) / 33.0;
     let mut truncated = 0;
     for pixel in 0..pixels(&geometry) {
@@ -143,7 +147,8 @@ fn full_splitting_counts_by_area() {
         let place = Place { orientation, ..Place::random(&mut random) };
         let geometry = place.geometry();
         let corners = geometry.corners(Unit::TthRad).unwrap();
-        let found = binned(&geometry, &Request { unit: Unit::TthRad, npt: 120, ..request(Split::Full) });
+        let found =
+            binned(&geometry, &PatternRequest { unit: Unit::TthRad, npt: 120, ..request(PixelSplitting::Full) });
         let width = (found.axis.upper - found.axis.lower) / 120.0;
         for (pixel, corners) in corners.iter().enumerate() {
             let Some(polygon) = polygon(corners) else { continue };
@@ -162,8 +167,9 @@ fn full_splitting_counts_by_area() {
 fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
     // The beam meets the middle of a pixel: the azimuth of half a row is exactly pi.
     let geometry = Place::flat([41, 40], [20.5, 20.5]).geometry();
-    let sector =
-        |lower, upper| binned(&geometry, &Request { azimuth_range: Some((lower, upper)), ..request(Split::No) }).matrix;
+    let sector = |lower, upper| {
+        binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(PixelSplitting::No) }).matrix
+    };
     let whole = sector(170.0, 190.0);
     assert_eq!(whole, sector(-190.0, -170.0));
     assert_eq!(whole, sector(170.0, -170.0));
@@ -181,14 +187,15 @@ fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
 #[test]
 fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
     let geometry = Place::flat([41, 40], [20.3, 20.5]).geometry();
-    for split in [Split::BBox, Split::Full] {
+    for split in [PixelSplitting::BBox, PixelSplitting::Full] {
         let sector = |lower, upper| {
-            members(&binned(&geometry, &Request { azimuth_range: Some((lower, upper)), ..request(split) }))
+            members(&binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) }))
         };
         let (whole, upper, lower) = (sector(170.0, 190.0), sector(170.0, 180.0), sector(-180.0, -170.0));
         // Each pixel has the weights that it has in either half: nothing else differs.
-        let shares =
-            |lower, upper| binned(&geometry, &Request { azimuth_range: Some((lower, upper)), ..request(split) }).matrix;
+        let shares = |lower, upper| {
+            binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) }).matrix
+        };
         let (all, halves) = (shares(170.0, 190.0), [shares(170.0, 180.0), shares(-180.0, -170.0)]);
         for &pixel in &whole {
             let half = &halves[usize::from(!upper.contains(&pixel))];
@@ -210,7 +217,10 @@ fn a_sector_turns_with_the_detector() {
     let quarter = Place { rot: [0.0, 0.0, std::f64::consts::FRAC_PI_2], ..place };
     for split in SPLITS {
         let sector = |place: Place, lower, upper| {
-            members(&binned(&place.geometry(), &Request { azimuth_range: Some((lower, upper)), ..request(split) }))
+            members(&binned(
+                &place.geometry(),
+                &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) },
+            ))
         };
         // Limits between the pixels' azimuths: no rounding decides.
         let upright = sector(place, 71.3, 108.9);
@@ -226,7 +236,7 @@ fn a_turn_is_no_sector() {
     for split in SPLITS {
         let all = binned(&geometry, &request(split));
         for range in [(0.0, 360.0), (-180.0, 180.0), (90.0, 500.0)] {
-            assert_eq!(binned(&geometry, &Request { azimuth_range: Some(range), ..request(split) }), all);
+            assert_eq!(binned(&geometry, &PatternRequest { azimuth_range: Some(range), ..request(split) }), all);
         }
     }
 }
@@ -237,8 +247,12 @@ fn given_edges_gather_even_bins() {
     let mask = vec![false; 1600];
     for split in SPLITS {
         let edges = |edges: &[f64]| {
-            let request =
-                Regroup { unit: Unit::RMm, radial: Bins::Edges(edges.to_vec()), azimuth: Azimuth::Sum(None), split };
+            let request = BinningRequest {
+                unit: Unit::RMm,
+                radial: BinsRequest::Edges(edges.to_vec()),
+                azimuth: AzimuthRequest::Sum(None),
+                split,
+            };
             regroup(&geometry, &mask, &request).unwrap()
         };
         let fine: Vec<f64> = (0..=12).map(|i| 0.5 + 0.125 * f64::from(i)).collect();

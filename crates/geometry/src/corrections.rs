@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::Geometry;
-use crate::detector::Pixels;
+use crate::detector::PixelPositions;
 
 impl Geometry {
     /// The solid angle of each pixel relative to one at the point of normal incidence: cos³ of the
@@ -25,7 +25,7 @@ impl Geometry {
     fn cos_incidence(&self, value: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
         let place = &self.place;
         match &self.pixels {
-            Pixels::Corners(corners) if !corners.flat() => {
+            PixelPositions::Corners(corners) if !corners.flat() => {
                 let [rows, columns] = self.shape();
                 let cosine = |pixel| {
                     let [z, y, x] = corners.center(pixel);

@@ -4,11 +4,11 @@ mod error;
 
 use std::sync::Arc;
 
-pub use error::Error;
+pub use error::DetectorError;
 
-use crate::detectors::{self, Entry, Readout};
 use crate::gaps;
-use crate::lattice::{self, Axis};
+use crate::known_detectors::{self, DetectorEntry, Readout};
+use crate::pixel_grid::{self, PixelAxis};
 use crate::{DetectorConfig, DetectorSpec, DummyRule, NexusDetector, Orientation, PixelCorners, Poni};
 
 /// A detector, known by name, described by a PONI file, or read from a NeXus detector file.
@@ -27,14 +27,14 @@ pub struct Detector {
     /// Which pixel values are no values.
     pub dummy: DummyRule,
     readout: Readout,
-    layout: Layout,
+    layout: DetectorOrigin,
     /// The image whose pixels were added up to this one's.
-    grouped: Option<Grouped>,
+    grouped: Option<PixelBinning>,
 }
 
 /// Pixels that are added up to larger ones.
 #[derive(Clone, Copy, Debug)]
-struct Grouped {
+struct PixelBinning {
     /// How many rows and columns to one.
     by: [usize; 2],
     /// Rows and columns before.
@@ -43,17 +43,17 @@ struct Grouped {
 
 /// Where a detector's own facts come from.
 #[derive(Clone, Debug)]
-enum Layout {
+enum DetectorOrigin {
     /// The table of known detectors.
-    Known(&'static Entry),
+    Known(&'static DetectorEntry),
     /// A file, with a mask and, where pixels are not an even grid, all corners.
     File { mask: Option<Arc<Vec<bool>>>, corners: Option<Arc<PixelCorners>> },
 }
 
 /// Where the pixels of a detector are, for one shape of frames.
-pub(crate) enum Pixels {
+pub(crate) enum PixelPositions {
     /// Rows and columns.
-    Grid([Axis; 2]),
+    Grid([PixelAxis; 2]),
     /// One by one.
     Corners(Arc<PixelCorners>),
 }
@@ -61,36 +61,36 @@ pub(crate) enum Pixels {
 impl Detector {
     /// The detector that a PONI file names and configures. One that it describes by a file must be read
     /// from there: see [`DetectorSpec::file`] and [`Detector::from_nexus`].
-    pub fn from_poni(poni: &Poni) -> Result<Self, Error> {
+    pub fn from_poni(poni: &Poni) -> Result<Self, DetectorError> {
         let DetectorSpec { name, config, first_version } = &poni.detector;
         if let Some(path) = poni.detector.file() {
-            return Err(Error::File(path.to_owned()));
+            return Err(DetectorError::File(path.to_owned()));
         }
         let name = name.as_deref().unwrap_or("Detector");
-        let entry = detectors::entry(name)?;
+        let entry = known_detectors::entry(name)?;
         let both_sizes = config.pixel1.is_some() && config.pixel2.is_some();
         let any_size = config.pixel1.is_some() || config.pixel2.is_some();
         if *first_version && any_size && !(entry.insists() && both_sizes) {
-            return Self::known(detectors::entry("detector")?, config);
+            return Self::known(known_detectors::entry("detector")?, config);
         }
         Self::known(entry, config)
     }
 
     /// A detector by name or alias, as it is without any setting.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        Self::known(detectors::entry(name)?, &DetectorConfig::default())
+    pub fn named(name: &str) -> Result<Self, DetectorError> {
+        Self::known(known_detectors::entry(name)?, &DetectorConfig::default())
     }
 
-    fn known(entry: &'static Entry, config: &DetectorConfig) -> Result<Self, Error> {
+    fn known(entry: &'static DetectorEntry, config: &DetectorConfig) -> Result<Self, DetectorError> {
         let name = entry.class.clone();
         if let Some(why) = &entry.refused {
-            return Err(Error::Refused { name, why });
+            return Err(DetectorError::Refused { name, why });
         }
         if let Some(key) = config.unknown.first() {
-            return Err(Error::Setting { name, key: key.clone() });
+            return Err(DetectorError::Setting { name, key: key.clone() });
         }
         let size = |given: Option<f64>, axis: usize| {
-            given.or(entry.pixel.map(|pixel| pixel[axis])).ok_or_else(|| Error::NoPixelSize(name.clone()))
+            given.or(entry.pixel.map(|pixel| pixel[axis])).ok_or_else(|| DetectorError::NoPixelSize(name.clone()))
         };
         let [pixel1, pixel2] = [size(config.pixel1, 0)?, size(config.pixel2, 1)?];
         entry.check(config, [pixel1, pixel2])?;
@@ -104,20 +104,21 @@ impl Detector {
             orientation: config.orientation.or(table_orientation).unwrap_or_default(),
             dummy: DummyRule { dummy: entry.dummy, delta: entry.delta, counter: entry.counter },
             readout,
-            layout: Layout::Known(entry),
+            layout: DetectorOrigin::Known(entry),
             grouped: None,
         })
     }
 
     /// A detector from the contents of a NeXus detector file. The PONI file's orientation, where it gives
     /// one, overrides the file's.
-    pub fn from_nexus(file: NexusDetector, spec: &DetectorSpec) -> Result<Self, Error> {
+    pub fn from_nexus(file: NexusDetector, spec: &DetectorSpec) -> Result<Self, DetectorError> {
         let name = file.name;
         let shape = file.shape.or(file.corners.as_ref().map(PixelCorners::shape));
-        let shape = shape.ok_or_else(|| Error::NoShape(name.clone()))?;
-        let [pixel1, pixel2] = file.pixel_size.ok_or_else(|| Error::NoPixelSize(name.clone()))?;
+        let shape = shape.ok_or_else(|| DetectorError::NoShape(name.clone()))?;
+        let [pixel1, pixel2] = file.pixel_size.ok_or_else(|| DetectorError::NoPixelSize(name.clone()))?;
         let number = file.orientation.unwrap_or(3);
-        let own = Orientation::from_number(number).ok_or_else(|| Error::Orientation { name: name.clone(), number })?;
+        let own = Orientation::from_number(number)
+            .ok_or_else(|| DetectorError::Orientation { name: name.clone(), number })?;
         let detector = Self {
             name,
             pixel1,
@@ -126,7 +127,7 @@ impl Detector {
             orientation: spec.config.orientation.unwrap_or(own),
             dummy: DummyRule { dummy: file.dummy, delta: file.delta, counter: is_counter(file.dummy, file.delta) },
             readout: Readout { unbinned: Some(shape), binning: [1, 1], listed: None },
-            layout: Layout::File { mask: file.mask.map(Arc::new), corners: None },
+            layout: DetectorOrigin::File { mask: file.mask.map(Arc::new), corners: None },
             grouped: None,
         };
         detector.check_mask()?;
@@ -138,25 +139,25 @@ impl Detector {
 
     /// The same detector with the corners of every pixel given. They place the pixels of the image as it
     /// is stored, so that an orientation other than 3 has no meaning and is refused.
-    pub fn with_corners(mut self, corners: PixelCorners) -> Result<Self, Error> {
+    pub fn with_corners(mut self, corners: PixelCorners) -> Result<Self, DetectorError> {
         self.fits(corners.shape())?;
         if self.orientation != Orientation::BottomRight {
-            return Err(Error::OrientedCorners { name: self.name, number: self.orientation.number() });
+            return Err(DetectorError::OrientedCorners { name: self.name, number: self.orientation.number() });
         }
         let mask = self.gap_mask().map(Arc::new);
         self.shape = Some(corners.shape());
-        self.layout = Layout::File { mask, corners: Some(Arc::new(corners)) };
+        self.layout = DetectorOrigin::File { mask, corners: Some(Arc::new(corners)) };
         Ok(self)
     }
 
     /// Whether frames of this shape (rows, columns) can come from this detector, binned or not.
-    pub fn fits(&self, shape: [usize; 2]) -> Result<(), Error> {
+    pub fn fits(&self, shape: [usize; 2]) -> Result<(), DetectorError> {
         self.for_frames(shape).map(|_| ())
     }
 
     /// The detector as it is when its frames have this shape: a generic one takes it, one that can be
     /// binned changes the size of its pixels.
-    pub fn for_frames(&self, shape: [usize; 2]) -> Result<Self, Error> {
+    pub fn for_frames(&self, shape: [usize; 2]) -> Result<Self, DetectorError> {
         let Some(own) = self.shape else {
             let readout = Readout { unbinned: Some(shape), ..self.readout };
             return Ok(Self { shape: Some(shape), readout, ..self.clone() });
@@ -165,10 +166,11 @@ impl Detector {
             return Ok(self.clone());
         }
         let other = match (&self.layout, self.readout.unbinned) {
-            (Layout::Known(entry), Some(unbinned)) => entry.readout_for(unbinned, shape),
+            (DetectorOrigin::Known(entry), Some(unbinned)) => entry.readout_for(unbinned, shape),
             _ => None,
         };
-        let readout = other.ok_or_else(|| Error::Shape { name: self.name.clone(), detector: own, frames: shape })?;
+        let readout =
+            other.ok_or_else(|| DetectorError::Shape { name: self.name.clone(), detector: own, frames: shape })?;
         let scale = |axis: usize| readout.binning[axis] as f64 / self.readout.binning[axis] as f64;
         let [pixel1, pixel2] = readout.listed.unwrap_or([self.pixel1 * scale(0), self.pixel2 * scale(1)]);
         Ok(Self { pixel1, pixel2, shape: Some(shape), readout, ..self.clone() })
@@ -179,14 +181,14 @@ impl Detector {
     ///
     /// # Errors
     /// The shape is not known, or too small.
-    pub fn binned(&self, by: [usize; 2]) -> Result<Self, Error> {
-        let from = self.shape.ok_or_else(|| Error::NoShape(self.name.clone()))?;
+    pub fn binned(&self, by: [usize; 2]) -> Result<Self, DetectorError> {
+        let from = self.shape.ok_or_else(|| DetectorError::NoShape(self.name.clone()))?;
         if by == [1, 1] {
             return Ok(self.clone());
         }
         let shape = [0, 1].map(|axis| from[axis].checked_div(by[axis]).unwrap_or(0));
         if shape.contains(&0) || self.grouped.is_some() {
-            return Err(Error::Shape { name: self.name.clone(), detector: from, frames: shape });
+            return Err(DetectorError::Shape { name: self.name.clone(), detector: from, frames: shape });
         }
         let readout = [0, 1].map(|axis| self.readout.binning[axis] * by[axis]);
         if let Ok(known) = self.for_frames(shape)
@@ -195,7 +197,7 @@ impl Detector {
             return Ok(known);
         }
         let [pixel1, pixel2] = [self.pixel1 * by[0] as f64, self.pixel2 * by[1] as f64];
-        Ok(Self { pixel1, pixel2, shape: Some(shape), grouped: Some(Grouped { by, from }), ..self.clone() })
+        Ok(Self { pixel1, pixel2, shape: Some(shape), grouped: Some(PixelBinning { by, from }), ..self.clone() })
     }
 
     /// The pixels that are none, row-major, true where masked: gaps between modules, the mask of a
@@ -203,14 +205,14 @@ impl Detector {
     pub fn gap_mask(&self) -> Option<Vec<bool>> {
         match self.grouped {
             None => self.ungrouped_gap_mask(self.shape?),
-            Some(Grouped { by, from }) => Some(gaps::grouped(&self.ungrouped_gap_mask(from)?, from, by)),
+            Some(PixelBinning { by, from }) => Some(gaps::grouped(&self.ungrouped_gap_mask(from)?, from, by)),
         }
     }
 
     fn ungrouped_gap_mask(&self, shape: [usize; 2]) -> Option<Vec<bool>> {
         let (mask, corners) = match &self.layout {
-            Layout::Known(entry) => return entry.gaps.mask(self.readout.unbinned?, shape),
-            Layout::File { mask, corners } => (mask.as_deref().cloned(), corners),
+            DetectorOrigin::Known(entry) => return entry.gaps.mask(self.readout.unbinned?, shape),
+            DetectorOrigin::File { mask, corners } => (mask.as_deref().cloned(), corners),
         };
         let Some(corners) = corners else { return mask };
         let [rows, columns] = corners.shape();
@@ -224,25 +226,27 @@ impl Detector {
     }
 
     /// Where the pixels are. The detector's shape must be known.
-    pub(crate) fn pixels(&self) -> Option<Pixels> {
-        let Grouped { by, from } = self.grouped.unwrap_or(Grouped { by: [1, 1], from: self.shape? });
+    pub(crate) fn pixels(&self) -> Option<PixelPositions> {
+        let PixelBinning { by, from } = self.grouped.unwrap_or(PixelBinning { by: [1, 1], from: self.shape? });
         let wide = match &self.layout {
-            Layout::File { corners: Some(corners), .. } if by == [1, 1] => {
-                return Some(Pixels::Corners(corners.clone()));
+            DetectorOrigin::File { corners: Some(corners), .. } if by == [1, 1] => {
+                return Some(PixelPositions::Corners(corners.clone()));
             }
-            Layout::File { corners: Some(corners), .. } => return Some(Pixels::Corners(Arc::new(corners.grouped(by)))),
-            Layout::File { .. } => None,
-            Layout::Known(entry) => entry.wide,
+            DetectorOrigin::File { corners: Some(corners), .. } => {
+                return Some(PixelPositions::Corners(Arc::new(corners.grouped(by))));
+            }
+            DetectorOrigin::File { .. } => None,
+            DetectorOrigin::Known(entry) => entry.wide,
         };
         let size = [self.pixel1 / by[0] as f64, self.pixel2 / by[1] as f64];
-        let [slow, fast] = lattice::axes(from, size, wide, self.orientation);
-        Some(Pixels::Grid(if by == [1, 1] { [slow, fast] } else { [slow.grouped(by[0]), fast.grouped(by[1])] }))
+        let [slow, fast] = pixel_grid::axes(from, size, wide, self.orientation);
+        Some(PixelPositions::Grid(if by == [1, 1] { [slow, fast] } else { [slow.grouped(by[0]), fast.grouped(by[1])] }))
     }
 
-    fn check_mask(&self) -> Result<(), Error> {
+    fn check_mask(&self) -> Result<(), DetectorError> {
         match (&self.layout, self.shape) {
-            (Layout::File { mask: Some(mask), .. }, Some(shape)) if mask.len() != shape[0] * shape[1] => {
-                Err(Error::Mask { name: self.name.clone(), found: mask.len(), shape })
+            (DetectorOrigin::File { mask: Some(mask), .. }, Some(shape)) if mask.len() != shape[0] * shape[1] => {
+                Err(DetectorError::Mask { name: self.name.clone(), found: mask.len(), shape })
             }
             _ => Ok(()),
         }

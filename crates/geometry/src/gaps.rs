@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// The gaps of a detector, in pixels of the unbinned image.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub(crate) enum Gaps {
+pub(crate) enum DetectorGaps {
     /// Bands between modules that span the image: [first, one past the last].
     Bands { rows: Vec<[usize; 2]>, columns: Vec<[usize; 2]> },
     /// Everything outside of the inscribed circle: image plates and tapered cameras.
@@ -21,7 +21,7 @@ pub(crate) enum Gaps {
     None,
 }
 
-impl Gaps {
+impl DetectorGaps {
     /// The mask of an image of `shape`, binned from `unbinned`; true where there is no value, row-major.
     /// A binned pixel is masked where any of its pixels lies in a gap. `None` without gaps.
     pub(crate) fn mask(&self, unbinned: [usize; 2], shape: [usize; 2]) -> Option<Vec<bool>> {
@@ -88,28 +88,28 @@ mod tests {
 
     #[test]
     fn bands_cross() {
-        let gaps = Gaps::Bands { rows: vec![[1, 2]], columns: vec![[2, 4]] };
+        let gaps = DetectorGaps::Bands { rows: vec![[1, 2]], columns: vec![[2, 4]] };
         let mask = gaps.mask([3, 5], [3, 5]).unwrap();
         assert_eq!(drawn(&mask, 5), ["..##.", "#####", "..##."]);
     }
 
     #[test]
     fn a_binned_pixel_is_masked_where_any_part_of_it_is() {
-        let gaps = Gaps::Bands { rows: vec![], columns: vec![[1, 2]] };
+        let gaps = DetectorGaps::Bands { rows: vec![], columns: vec![[1, 2]] };
         let mask = gaps.mask([4, 7], [2, 3]).unwrap();
         assert_eq!(drawn(&mask, 3), ["#..", "#.."]);
     }
 
     #[test]
     fn modules_are_what_is_left() {
-        let gaps = Gaps::Modules { modules: vec![[0, 1], [1, 3]], module_size: [1, 2] };
+        let gaps = DetectorGaps::Modules { modules: vec![[0, 1], [1, 3]], module_size: [1, 2] };
         let mask = gaps.mask([2, 5], [2, 5]).unwrap();
         assert_eq!(drawn(&mask, 5), ["#..##", "###.."]);
     }
 
     #[test]
     fn a_circle_leaves_the_corners() {
-        let mask = Gaps::Circle { _circle: true }.mask([8, 8], [4, 4]).unwrap();
+        let mask = DetectorGaps::Circle { _circle: true }.mask([8, 8], [4, 4]).unwrap();
         assert_eq!(drawn(&mask, 4), ["#..#", "....", "....", "#..#"]);
     }
 }

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::detector::Pixels;
-use crate::rotation::{Point, Rotation};
+use crate::detector::PixelPositions;
+use crate::rotation::{LabPoint, Rotation};
 use crate::{Detector, DetectorError, Poni, Unit};
 
 /// The place of every pixel of a detector in an experiment.
@@ -12,15 +12,15 @@ use crate::{Detector, DetectorError, Poni, Unit};
 /// double precision from corners that were rounded to single precision in the base unit, as
 /// pyFAI does it: patterns split over bins agree only if that is reproduced.
 pub struct Geometry {
-    pub(crate) pixels: Pixels,
-    pub(crate) place: Place,
+    pub(crate) pixels: PixelPositions,
+    pub(crate) place: DetectorPlacement,
     shape: [usize; 2],
 }
 
 /// Why there is no geometry, or no position in a unit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum GeometryError {
     /// The frames are not of this detector.
     #[error(transparent)]
     Detector(#[from] DetectorError),
@@ -30,7 +30,7 @@ pub enum Error {
 }
 
 /// How the detector stands.
-pub(crate) struct Place {
+pub(crate) struct DetectorPlacement {
     pub(crate) dist: f64,
     pub(crate) poni1: f64,
     pub(crate) poni2: f64,
@@ -38,19 +38,19 @@ pub(crate) struct Place {
     wavelength: Option<f64>,
 }
 
-impl Place {
+impl DetectorPlacement {
     /// From a place on the detector, metres from its corner and above its plane, to the laboratory.
     #[inline]
-    pub(crate) fn lab(&self, p1: f64, p2: f64, p3: f64) -> Point {
+    pub(crate) fn lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         self.rotation.apply(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
     }
 }
 
 impl Geometry {
     /// The geometry of frames of `shape` (rows, columns) taken with a detector placed by a PONI file.
-    pub fn new(poni: &Poni, detector: &Detector, shape: [usize; 2]) -> Result<Self, Error> {
+    pub fn new(poni: &Poni, detector: &Detector, shape: [usize; 2]) -> Result<Self, GeometryError> {
         let pixels = detector.for_frames(shape)?.pixels().expect("a detector for frames has their shape");
-        let place = Place {
+        let place = DetectorPlacement {
             dist: poni.dist,
             poni1: poni.poni1,
             poni2: poni.poni2,
@@ -71,24 +71,24 @@ impl Geometry {
     }
 
     /// Where the middle of each pixel lies, in `unit`.
-    pub fn radial_centers(&self, unit: Unit) -> Result<Vec<f64>, Error> {
+    pub fn radial_centers(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
         let radial = self.radial(unit)?;
         Ok(self.centers(|point| radial(point) * unit.scale()))
     }
 
     /// The azimuth of the middle of each pixel, radians in (-π, π].
     pub fn chi_centers(&self) -> Vec<f64> {
-        self.centers(Point::chi)
+        self.centers(LabPoint::chi)
     }
 
     /// The corners A, B, C, D of each pixel as (radial in the base unit of `unit`, azimuth in radians).
-    pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, Error> {
+    pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, GeometryError> {
         let radial = self.radial(unit)?;
         Ok(self.corner_values(unit, |point| [radial(point) as f32, point.chi() as f32]))
     }
 
     /// Half the width of each pixel in `unit`: the largest distance of a corner from the centre.
-    pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, Error> {
+    pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
         let radial = self.radial(unit)?;
         let centers = self.centers(radial);
         let corners = self.corner_values(unit, |point| radial(point) as f32);
@@ -114,15 +114,15 @@ impl Geometry {
     }
 
     /// The radial position in the base unit of a point.
-    fn radial(&self, unit: Unit) -> Result<impl Fn(Point) -> f64 + Sync + Copy, Error> {
+    fn radial(&self, unit: Unit) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
         let base = unit.base();
         let wavelength = match self.place.wavelength {
-            None if unit.needs_wavelength() => return Err(Error::NoWavelength(unit)),
+            None if unit.needs_wavelength() => return Err(GeometryError::NoWavelength(unit)),
             wavelength => wavelength.unwrap_or(f64::NAN),
         };
         let per_q = 4.0e-9 * std::f64::consts::PI / wavelength;
         let per_d = 2.0e-9 / wavelength;
-        Ok(move |point: Point| match base {
+        Ok(move |point: LabPoint| match base {
             Unit::RM => point.r(),
             Unit::TthRad => point.two_theta(),
             Unit::QNm => per_q * (point.two_theta() * 0.5).sin(),
@@ -132,19 +132,19 @@ impl Geometry {
     }
 
     /// One value for the middle of each pixel.
-    pub(crate) fn centers(&self, value: impl Fn(Point) -> f64 + Sync) -> Vec<f64> {
+    pub(crate) fn centers(&self, value: impl Fn(LabPoint) -> f64 + Sync) -> Vec<f64> {
         let columns = self.shape[1];
         let mut values = vec![0.0; self.shape[0] * columns];
         let place = &self.place;
         match &self.pixels {
-            Pixels::Grid([slow, fast]) => {
+            PixelPositions::Grid([slow, fast]) => {
                 values.par_chunks_mut(columns.max(1)).zip(&slow.centers).for_each(|(row, &p1)| {
                     for (out, &p2) in row.iter_mut().zip(&fast.centers) {
                         *out = value(place.lab(p1, p2, 0.0));
                     }
                 });
             }
-            Pixels::Corners(corners) => values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
+            PixelPositions::Corners(corners) => values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
                 let [z, y, x] = corners.center(pixel);
                 *out = value(place.lab(y, x, z));
             }),
@@ -156,14 +156,14 @@ impl Geometry {
     fn corner_values<T: Copy + Default + Send + Sync>(
         &self,
         unit: Unit,
-        value: impl Fn(Point) -> T + Sync,
+        value: impl Fn(LabPoint) -> T + Sync,
     ) -> Vec<[T; 4]> {
         let [rows, columns] = self.shape;
         let place = &self.place;
         let mut values = vec![[T::default(); 4]; rows * columns];
         let [slow, fast] = match &self.pixels {
-            Pixels::Grid(axes) => axes,
-            Pixels::Corners(corners) => {
+            PixelPositions::Grid(axes) => axes,
+            PixelPositions::Corners(corners) => {
                 values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
                     *out = corners.of(pixel).map(|[z, y, x]| value(place.lab(y, x, z)));
                 });
@@ -171,7 +171,7 @@ impl Geometry {
             }
         };
         // pyFAI has a fast path for r, 2θ and q, and takes d*² and d through corners in single precision.
-        let edges = |axis: &crate::lattice::Axis| match unit.base() {
+        let edges = |axis: &crate::pixel_grid::PixelAxis| match unit.base() {
             Unit::RecD2Nm | Unit::DM => axis.single_edges.iter().map(|&edge| f64::from(edge)).collect(),
             _ => axis.edges.clone(),
         };

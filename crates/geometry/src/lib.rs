@@ -19,29 +19,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod corners;
 mod corrections;
 mod detector;
-pub mod detectors;
 mod dummy;
 mod gaps;
 mod geometry;
-mod lattice;
+pub mod known_detectors;
 mod nexus;
 mod orientation;
+mod pixel_corners;
+mod pixel_grid;
+mod pixel_mapping;
 mod poni;
 mod rotation;
 mod sensor;
 mod unit;
-mod view;
 
-pub use corners::PixelCorners;
-pub use detector::{Detector, Error as DetectorError};
+pub use detector::{Detector, DetectorError};
 pub use dummy::DummyRule;
-pub use geometry::{Error as GeometryError, Geometry};
+pub use geometry::{Geometry, GeometryError};
 pub use nexus::NexusDetector;
 pub use orientation::Orientation;
-pub use poni::{DetectorConfig, DetectorSpec, Error as PoniError, Poni};
-pub use sensor::{Material, NotTabulated, UnknownMaterial};
+pub use pixel_corners::PixelCorners;
+pub use pixel_mapping::PixelMapping;
+pub use poni::{DetectorConfig, DetectorSpec, Poni, PoniError};
+pub use sensor::{EnergyNotTabulated, SensorMaterial, UnknownMaterial};
 pub use unit::{Unit, UnknownUnit};
-pub use view::View;

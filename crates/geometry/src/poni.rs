@@ -6,7 +6,7 @@ mod fields;
 use serde_json::Value;
 
 pub use config::{DetectorConfig, DetectorSpec};
-use fields::Fields;
+use fields::PoniFields;
 
 /// The geometry of an experiment. Lengths in metres, angles in radians.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Poni {
 /// Why a PONI file was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum PoniError {
     /// The version is one that this code does not know.
     #[error("poni_version {0}: expected 1, 2, 2.1 or 3")]
     Version(String),
@@ -68,8 +68,8 @@ pub enum Error {
 impl Poni {
     /// Reads the text of a PONI file. Keys are read whatever their case; of two lines with the same
     /// key the later one holds, for these files are appended to.
-    pub fn parse(text: &str) -> Result<Self, Error> {
-        let mut fields = Fields::default();
+    pub fn parse(text: &str) -> Result<Self, PoniError> {
+        let mut fields = PoniFields::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             if let Some((key, value)) = line.split_once(':') {
                 fields.set(key.trim(), Value::String(value.trim().to_owned()));
@@ -80,12 +80,12 @@ impl Poni {
 
     /// Reads the JSON form, in which `dist` stands for `Distance`; also as the `poni` of pyFAI's
     /// integration configuration.
-    pub fn from_json(json: &Value) -> Result<Self, Error> {
-        let object = json.as_object().ok_or(Error::NotAnObject)?;
+    pub fn from_json(json: &Value) -> Result<Self, PoniError> {
+        let object = json.as_object().ok_or(PoniError::NotAnObject)?;
         if let Some(inner @ Value::Object(_)) = object.get("poni") {
             return Self::from_json(inner);
         }
-        let mut fields = Fields::default();
+        let mut fields = PoniFields::default();
         for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
             fields.set(key, value.clone());
         }

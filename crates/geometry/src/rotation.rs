@@ -13,7 +13,7 @@ pub(crate) struct Rotation {
 
 /// A point in the laboratory: y up, x horizontal, z along the beam, metres from the sample.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
+pub(crate) struct LabPoint {
     pub(crate) y: f64,
     pub(crate) x: f64,
     pub(crate) z: f64,
@@ -29,10 +29,10 @@ impl Rotation {
     /// Turns (p1, p2, p3): offsets from the point of normal incidence along the slow and the fast
     /// axis, and the distance from the sample along the normal.
     #[inline]
-    pub(crate) fn apply(&self, p1: f64, p2: f64, p3: f64) -> Point {
+    pub(crate) fn apply(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         let [s1, s2, s3] = self.sin;
         let [c1, c2, c3] = self.cos;
-        Point {
+        LabPoint {
             y: p1 * c2 * c3 + p2 * (c3 * s1 * s2 - c1 * s3) - p3 * (c1 * c3 * s2 + s1 * s3),
             x: p1 * c2 * s3 + p2 * (c1 * c3 + s1 * s2 * s3) - p3 * (c1 * s2 * s3 - c3 * s1),
             z: p1 * s2 - p2 * c2 * s1 + p3 * c1 * c2,
@@ -40,7 +40,7 @@ impl Rotation {
     }
 }
 
-impl Point {
+impl LabPoint {
     /// Distance from the beam, metres.
     #[inline]
     pub(crate) fn r(self) -> f64 {

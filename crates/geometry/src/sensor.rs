@@ -14,7 +14,7 @@ const TABLE: &str = include_str!("sensor/attenuation.tsv");
 
 /// What a sensor is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Material {
+pub enum SensorMaterial {
     /// Silicon.
     Si,
     /// Germanium.
@@ -29,15 +29,15 @@ pub enum Material {
 
 /// A name that no known material has.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("unknown sensor material {0:?}: expected one of {names}", names = Material::ALL.map(Material::name).join(", "))]
+#[error("unknown sensor material {0:?}: expected one of {names}", names = SensorMaterial::ALL.map(SensorMaterial::name).join(", "))]
 pub struct UnknownMaterial(pub String);
 
 /// An energy that the tables do not hold.
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[error("attenuation at {0:.4} keV is not tabulated: expected 1 to 1000 keV")]
-pub struct NotTabulated(pub f64);
+pub struct EnergyNotTabulated(pub f64);
 
-impl Material {
+impl SensorMaterial {
     /// All materials.
     pub const ALL: [Self; 5] = [Self::Si, Self::Ge, Self::GaAs, Self::CdTe, Self::Gd2O2S];
 
@@ -67,12 +67,13 @@ impl Material {
     ///
     /// # Errors
     /// An energy beyond 1 to 1000 keV.
-    pub fn attenuation(self, wavelength: f64) -> Result<f64, NotTabulated> {
+    pub fn attenuation(self, wavelength: f64) -> Result<f64, EnergyNotTabulated> {
         let energy = KEV_METRE / wavelength;
         let rows = rows();
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.material == self).collect();
+        let rows: Vec<&AttenuationRow> = rows.iter().filter(|row| row.material == self).collect();
         // Of two rows at an edge the later holds from there on.
-        let above = rows.iter().position(|row| row.energy > energy).filter(|&at| at > 0).ok_or(NotTabulated(energy))?;
+        let above =
+            rows.iter().position(|row| row.energy > energy).filter(|&at| at > 0).ok_or(EnergyNotTabulated(energy))?;
         let (low, high) = (rows[above - 1], rows[above]);
         let place = (energy / low.energy).ln() / (high.energy / low.energy).ln();
         let mass = low.mass * (high.mass / low.mass).powf(place);
@@ -80,7 +81,7 @@ impl Material {
     }
 }
 
-impl FromStr for Material {
+impl FromStr for SensorMaterial {
     type Err = UnknownMaterial;
 
     fn from_str(name: &str) -> Result<Self, UnknownMaterial> {
@@ -88,20 +89,20 @@ impl FromStr for Material {
     }
 }
 
-struct Row {
-    material: Material,
+struct AttenuationRow {
+    material: SensorMaterial,
     /// keV.
     energy: f64,
     /// cm²/g.
     mass: f64,
 }
 
-fn rows() -> &'static [Row] {
-    static ROWS: OnceLock<Vec<Row>> = OnceLock::new();
+fn rows() -> &'static [AttenuationRow] {
+    static ROWS: OnceLock<Vec<AttenuationRow>> = OnceLock::new();
     let read = |line: &str| {
         let mut fields = line.split('\t');
         let material = fields.next()?.parse().ok()?;
-        Some(Row { material, energy: fields.next()?.parse().ok()?, mass: fields.next()?.parse().ok()? })
+        Some(AttenuationRow { material, energy: fields.next()?.parse().ok()?, mass: fields.next()?.parse().ok()? })
     };
     ROWS.get_or_init(|| TABLE.lines().map(|line| read(line).expect("the tests read every line")).collect())
 }
@@ -110,7 +111,7 @@ fn rows() -> &'static [Row] {
 mod tests {
     use super::*;
 
-    fn at(material: Material, kev: f64) -> f64 {
+    fn at(material: SensorMaterial, kev: f64) -> f64 {
         material.attenuation(KEV_METRE / kev).unwrap() / material.density() / 100.0
     }
 
@@ -122,27 +123,29 @@ mod tests {
             assert!((at(row.material, row.energy * (1.0 + 1e-12)) / last.mass - 1.0).abs() < 1e-9, "{}", row.energy);
         }
         assert!(
-            Material::ALL.iter().all(|material| rows().iter().filter(|row| row.material == *material).count() > 20)
+            SensorMaterial::ALL
+                .iter()
+                .all(|material| rows().iter().filter(|row| row.material == *material).count() > 20)
         );
     }
 
     #[test]
     fn between_values_logarithms_are_linear() {
         // The geometric mean of silicon's values at 15 and 20 keV, at the geometric mean of the energies.
-        assert!((at(Material::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs() < 1e-9);
+        assert!((at(SensorMaterial::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs() < 1e-9);
     }
 
     #[test]
     fn an_edge_is_a_step() {
-        let (below, above) = (at(Material::CdTe, 26.71), at(Material::CdTe, 26.712));
+        let (below, above) = (at(SensorMaterial::CdTe, 26.71), at(SensorMaterial::CdTe, 26.712));
         assert!(below < 9.84 && above > 29.4, "{below} {above}");
     }
 
     #[test]
     fn what_is_not_known_is_refused() {
-        assert!(Material::from_str("Pb").unwrap_err().to_string().contains("expected one of Si, Ge, GaAs"));
+        assert!(SensorMaterial::from_str("Pb").unwrap_err().to_string().contains("expected one of Si, Ge, GaAs"));
         for wavelength in [1e-7, 1e-13, f64::NAN] {
-            assert!(Material::Si.attenuation(wavelength).is_err(), "{wavelength}");
+            assert!(SensorMaterial::Si.attenuation(wavelength).is_err(), "{wavelength}");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
-mod peers;
+mod support;
 
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use geometry::{Detector, detectors};
+use geometry::{Detector, known_detectors};
 use sha2::{Digest, Sha256};
 
 /// Written by scripts/detectors-from-pyfai from pyFAI itself.
@@ -55,13 +55,14 @@ fn every_detector_has_the_facts_that_pyfai_has() {
         let found: Vec<String> = facts(&detector, shape).iter().map(|field| spelled(field)).collect();
         assert_eq!(found, expected);
     }
-    let known = detectors::names().filter(|name| Detector::named(name).is_ok_and(|detector| detector.shape.is_some()));
+    let known =
+        known_detectors::names().filter(|name| Detector::named(name).is_ok_and(|detector| detector.shape.is_some()));
     assert_eq!(known.count(), seen.len(), "detectors in the table and in the golden facts");
 }
 
 #[test]
 fn the_table_and_the_golden_facts_are_what_pyfai_says_today() {
-    let Some(mut python) = peers::python() else { return };
+    let Some(mut python) = support::python() else { return };
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/detectors-from-pyfai");
     let output = python.arg(script).arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
-mod peers;
+mod support;
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ struct Case {
 fn cases() -> Option<Vec<Case>> {
     let folder = tempfile::tempdir().unwrap();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pyfai.py");
-    let output = peers::python()?.arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
+    let output = support::python()?.arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())

@@ -1,7 +1,7 @@
 //! What a recipe and the shape of the frames come to: geometry, mask, bins and normalization.
 
-use binning::{Azimuth, Binning, Bins, Regroup, regroup};
-use geometry::{Detector, Geometry, Material, Poni, Unit, UnknownMaterial};
+use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, regroup};
+use geometry::{Detector, Geometry, Poni, SensorMaterial, Unit, UnknownMaterial};
 use recipe::{FileRef, FlatMode, Recipe};
 use records::Framing;
 
@@ -98,7 +98,8 @@ fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Win
     }
     if let Some(sensor) = &recipe.sensor {
         let wrong = |why: String| Error::Unsupported(format!("sensor {sensor}: {why}"));
-        let material: Material = sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
+        let material: SensorMaterial =
+            sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
         let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
         let attenuation = material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
         times(geometry.absorbed(attenuation * sensor.thickness));
@@ -106,23 +107,23 @@ fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Win
     Ok(product)
 }
 
-fn request(recipe: &Recipe) -> Result<Regroup, Error> {
+fn request(recipe: &Recipe) -> Result<BinningRequest, Error> {
     let unit = Unit::parse(&recipe.unit).map_err(|why| Error::Binning(why.to_string()))?;
     let limits = |range: Option<[f64; 2]>| range.map(|[low, high]| (low, high));
-    let even = |npt: u64, range| Bins::Even { npt: npt as usize, range };
+    let even = |npt: u64, range| BinsRequest::Even { npt: npt as usize, range };
     let azimuth = match (&recipe.azimuth_edges, recipe.npt_azim) {
-        (Some(edges), _) => Azimuth::Bins(Bins::Edges(edges.clone())),
-        (None, 1) => Azimuth::Sum(limits(recipe.azimuth_range)),
-        (None, bins) => Azimuth::Bins(even(bins, limits(recipe.azimuth_range))),
+        (Some(edges), _) => AzimuthRequest::Bins(BinsRequest::Edges(edges.clone())),
+        (None, 1) => AzimuthRequest::Sum(limits(recipe.azimuth_range)),
+        (None, bins) => AzimuthRequest::Bins(even(bins, limits(recipe.azimuth_range))),
     };
     let radial = match &recipe.radial_edges {
-        Some(edges) => Bins::Edges(edges.clone()),
+        Some(edges) => BinsRequest::Edges(edges.clone()),
         None => even(recipe.npt, limits(recipe.radial_range)),
     };
     let split = match recipe.split {
-        recipe::Split::No => binning::Split::No,
-        recipe::Split::BBox => binning::Split::BBox,
-        recipe::Split::Full => binning::Split::Full,
+        recipe::Split::No => binning::PixelSplitting::No,
+        recipe::Split::BBox => binning::PixelSplitting::BBox,
+        recipe::Split::Full => binning::PixelSplitting::Full,
     };
-    Ok(Regroup { unit, radial, azimuth, split })
+    Ok(BinningRequest { unit, radial, azimuth, split })
 }

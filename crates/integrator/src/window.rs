@@ -1,13 +1,13 @@
 //! Frames of a part of the detector, or of one flipped, turned or binned: which of its pixels they hold.
 
 use binning::Csc;
-use geometry::{Detector, DetectorError, View};
+use geometry::{Detector, DetectorError, PixelMapping};
 use records::Framing;
 
 use crate::Error;
 
 /// The part of a detector that frames show.
-pub struct Window(View);
+pub struct Window(PixelMapping);
 
 impl Window {
     /// That of frames of this framing.
@@ -15,7 +15,7 @@ impl Window {
     /// # Errors
     /// Frames that can't come from this detector.
     pub fn of(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
-        View::of(detector, framing).map(Self)
+        PixelMapping::of(detector, framing).map(Self)
     }
 
     /// The detector as it is read out.

@@ -16,13 +16,13 @@ compile_error!("the forwarders rely on the calling conventions of 64-bit Linux")
 
 mod library;
 
-pub use library::{NotLoaded, VARIABLE, load};
+pub use library::{OpenClNotLoaded, VARIABLE, load};
 
 use std::mem::transmute;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// An argument or a result.
-type Word = usize;
+type CWord = usize;
 
 /// `CL_PLATFORM_NOT_FOUND_KHR`, which installable-client-driver loaders return where there is no driver.
 const NOT_FOUND: i32 = -1001;
@@ -40,13 +40,13 @@ fn address(cache: &AtomicUsize, name: &'static str) -> usize {
 }
 
 /// What a function returns that reports errors by its result.
-fn status(_: &[Word]) -> Word {
-    NOT_FOUND as Word
+fn status(_: &[CWord]) -> CWord {
+    NOT_FOUND as CWord
 }
 
 /// What a function returns that makes something, and reports errors through its last argument, a pointer that may be
 /// null.
-fn nothing_made(arguments: &[Word]) -> Word {
+fn nothing_made(arguments: &[CWord]) -> CWord {
     let code = arguments.last().copied().unwrap_or(0) as *mut i32;
     if !code.is_null() {
         // SAFETY: OpenCL's `errcode_ret`: null, or a place for a `cl_int` that the caller owns.
@@ -56,7 +56,7 @@ fn nothing_made(arguments: &[Word]) -> Word {
 }
 
 /// What a function returns that reports no errors.
-fn null(_: &[Word]) -> Word {
+fn null(_: &[CWord]) -> CWord {
     0
 }
 
@@ -67,13 +67,13 @@ macro_rules! forward {
         // SAFETY: the program has no other symbol of this name, for the library is opened without adding its own.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
-        unsafe extern "C" fn $name($($argument: Word),*) -> Word {
+        unsafe extern "C" fn $name($($argument: CWord),*) -> CWord {
             static ADDRESS: AtomicUsize = AtomicUsize::new(0);
             match address(&ADDRESS, concat!(stringify!($name), "\0")) {
                 0 => $absent(&[$($argument),*]),
                 address => {
                     // SAFETY: it is the address of this very function in the library; its arguments are words.
-                    let function: unsafe extern "C" fn($($argument: Word),*) -> Word = unsafe { transmute(address) };
+                    let function: unsafe extern "C" fn($($argument: CWord),*) -> CWord = unsafe { transmute(address) };
                     // SAFETY: the caller's to hold, by OpenCL's specification of the function.
                     unsafe { function($($argument),*) }
                 }

@@ -13,33 +13,33 @@ const NAMES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
 
 /// Why there is no OpenCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotLoaded(String);
+pub struct OpenClNotLoaded(String);
 
-impl std::fmt::Display for NotLoaded {
+impl std::fmt::Display for OpenClNotLoaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NotLoaded {}
+impl std::error::Error for OpenClNotLoaded {}
 
 /// What `dlopen` returned; never closed.
-static LIBRARY: OnceLock<Result<NonZeroUsize, NotLoaded>> = OnceLock::new();
+static LIBRARY: OnceLock<Result<NonZeroUsize, OpenClNotLoaded>> = OnceLock::new();
 
 /// Opens the library, once: the one that `AZPIPE_OPENCL_LIBRARY` names, or else the system's.
 ///
 /// # Errors
 /// What the system says of the last name that was tried.
-pub fn load() -> Result<(), NotLoaded> {
+pub fn load() -> Result<(), OpenClNotLoaded> {
     handle().map(|_| ())
 }
 
-fn handle() -> Result<NonZeroUsize, NotLoaded> {
+fn handle() -> Result<NonZeroUsize, OpenClNotLoaded> {
     LIBRARY
         .get_or_init(|| {
             let own = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
             let names = own.map_or_else(|| NAMES.map(OsString::from).to_vec(), |name| vec![name]);
-            let mut found = Err(NotLoaded("no name".to_owned()));
+            let mut found = Err(OpenClNotLoaded("no name".to_owned()));
             for name in names {
                 found = found.or_else(|_| open(name));
             }
@@ -48,16 +48,16 @@ fn handle() -> Result<NonZeroUsize, NotLoaded> {
         .clone()
 }
 
-fn open(name: OsString) -> Result<NonZeroUsize, NotLoaded> {
+fn open(name: OsString) -> Result<NonZeroUsize, OpenClNotLoaded> {
     let shown = name.display().to_string();
-    let name = CString::new(name.into_vec()).map_err(|why| NotLoaded(format!("{shown}: {why}")))?;
+    let name = CString::new(name.into_vec()).map_err(|why| OpenClNotLoaded(format!("{shown}: {why}")))?;
     // SAFETY: a string that ends in a zero. To open a library runs its initializers, which is what the user wants of
     // the system's OpenCL loader.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     NonZeroUsize::new(handle as usize).ok_or_else(|| {
         // SAFETY: called on the thread whose `dlopen` has just failed; null, or a string that ends in a zero.
         let why = unsafe { libc::dlerror().as_ref().map(|why| CStr::from_ptr(why)) };
-        NotLoaded(why.map_or(shown, |why| why.to_string_lossy().into_owned()))
+        OpenClNotLoaded(why.map_or(shown, |why| why.to_string_lossy().into_owned()))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use geometry::{Detector, Material, Poni, Unit, UnknownMaterial, View};
+use geometry::{Detector, PixelMapping, Poni, SensorMaterial, Unit, UnknownMaterial};
 use manners::atomic;
 use manners::owned::{self, Claim};
 use recipe::{Recipe, RecipeFile, Settings};
@@ -32,7 +32,7 @@ impl Planned {
     /// What was found, and what was expected.
     pub fn fits(&self, scan: &Framing) -> Result<(), String> {
         let Some(detector) = &self.detector else { return Ok(()) };
-        View::of(detector, &self.recipe.framing(scan)).map(drop).map_err(|why| why.to_string())
+        PixelMapping::of(detector, &self.recipe.framing(scan)).map(drop).map_err(|why| why.to_string())
     }
 
     /// What is undone of what was done to such frames, in words; `None` where that is nothing.
@@ -182,7 +182,8 @@ fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
     }
     if let Some(sensor) = &recipe.sensor {
         let wrong = |why: String| recipe::Error::Setting { key: "sensor", why: format!("{sensor}: {why}") };
-        let material: Material = sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
+        let material: SensorMaterial =
+            sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
         let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
         material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
     }

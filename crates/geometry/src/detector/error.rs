@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::corners::WrongLength;
-use crate::detectors::UnknownName;
+use crate::known_detectors::UnknownDetector;
+use crate::pixel_corners::CornersLengthError;
 
 /// Why a detector can't be had, or can't be the one that the frames come from.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum DetectorError {
     /// There is no detector of this name.
     #[error(transparent)]
-    Unknown(#[from] UnknownName),
+    Unknown(#[from] UnknownDetector),
     /// The detector is not a flat grid of rectangles.
     #[error(
         "detector {name}: {why}: only flat rectangular grids are known by name; \
@@ -88,7 +88,7 @@ pub enum Error {
     },
     /// Corners in a detector file that are not those of the detector.
     #[error(transparent)]
-    Corners(#[from] WrongLength),
+    Corners(#[from] CornersLengthError),
     /// An orientation that there is none of.
     #[error("detector {name}: orientation {number}; expected 1, 2, 3 or 4")]
     Orientation {

@@ -6,7 +6,7 @@ fn poni(detector: &str) -> Poni {
     Poni::parse(&format!("{detector}\nDistance: 0.1\nPoni1: 0.02\nPoni2: 0.03\n")).unwrap()
 }
 
-fn configured(name: &str, config: &str) -> Result<Detector, Error> {
+fn configured(name: &str, config: &str) -> Result<Detector, DetectorError> {
     Detector::from_poni(&poni(&format!("Detector: {name}\nDetector_config: {config}")))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Error;
+use super::PoniError;
 use super::fields::{number_of, shown, wrong};
 use crate::Orientation;
 
@@ -47,7 +47,7 @@ impl DetectorSpec {
         Self { name, config, first_version: true }
     }
 
-    pub(super) fn later_version(name: String, config: &Value) -> Result<Self, Error> {
+    pub(super) fn later_version(name: String, config: &Value) -> Result<Self, PoniError> {
         let config = match config {
             Value::Null => DetectorConfig::default(),
             Value::Object(settings) => DetectorConfig::read(settings)?,
@@ -74,7 +74,7 @@ impl DetectorSpec {
 }
 
 impl DetectorConfig {
-    fn read(settings: &Map<String, Value>) -> Result<Self, Error> {
+    fn read(settings: &Map<String, Value>) -> Result<Self, PoniError> {
         let mut config = Self::default();
         for (key, value) in settings.iter().filter(|(_, value)| !value.is_null()) {
             match key.to_lowercase().as_str() {
@@ -85,7 +85,7 @@ impl DetectorConfig {
                 "filename" => config.filename = Some(shown(value)),
                 // The sensor matters for parallax alone, which is refused where it is on.
                 "sensor" => {}
-                "splinefile" => return Err(Error::Spline(shown(value))),
+                "splinefile" => return Err(PoniError::Spline(shown(value))),
                 _ => config.unknown.push(key.clone()),
             }
         }
@@ -93,12 +93,12 @@ impl DetectorConfig {
     }
 }
 
-pub(super) fn pixel_size(key: &str, value: &Value) -> Result<f64, Error> {
+pub(super) fn pixel_size(key: &str, value: &Value) -> Result<f64, PoniError> {
     let is_plausible = |size: &f64| *size > 0.0 && *size <= MOST_PIXEL;
     number_of(value).filter(is_plausible).ok_or_else(|| wrong(key, shown(value), "metres, above 0 and up to 0.1"))
 }
 
-fn shape(key: &str, value: &Value) -> Result<[usize; 2], Error> {
+fn shape(key: &str, value: &Value) -> Result<[usize; 2], PoniError> {
     let sides: Option<Vec<usize>> = value.as_array().and_then(|sides| {
         sides.iter().map(|side| usize::try_from(side.as_u64().filter(|&side| side > 0)?).ok()).collect()
     });
@@ -106,7 +106,7 @@ fn shape(key: &str, value: &Value) -> Result<[usize; 2], Error> {
 }
 
 /// 0 is pyFAI's way to leave the orientation to the detector.
-fn orientation(key: &str, value: &Value) -> Result<Option<Orientation>, Error> {
+fn orientation(key: &str, value: &Value) -> Result<Option<Orientation>, PoniError> {
     match value.as_u64() {
         Some(0) => Ok(None),
         Some(number) if Orientation::from_number(number).is_some() => Ok(Orientation::from_number(number)),

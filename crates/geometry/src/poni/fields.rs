@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{DetectorSpec, Error, Poni};
+use super::{DetectorSpec, Poni, PoniError};
 
 /// Every key that some version of the format knows, in lower case.
 const KNOWN: [&str; 15] = [
@@ -34,14 +34,14 @@ const WAVELENGTHS: std::ops::RangeInclusive<f64> = 1e-13..=1e-7;
 
 /// Keys in lower case with their last value.
 #[derive(Default)]
-pub(super) struct Fields(BTreeMap<String, Value>);
+pub(super) struct PoniFields(BTreeMap<String, Value>);
 
-impl Fields {
+impl PoniFields {
     pub(super) fn set(&mut self, key: &str, value: Value) {
         self.0.insert(key.to_lowercase(), value);
     }
 
-    pub(super) fn into_poni(self) -> Result<Poni, Error> {
+    pub(super) fn into_poni(self) -> Result<Poni, PoniError> {
         let version = self.version()?;
         self.refuse_parallax()?;
         let wavelength = self.number("wavelength")?;
@@ -50,13 +50,13 @@ impl Fields {
         }
         let distance = match self.number("distance")? {
             Some(distance) => distance,
-            None => self.number("dist")?.ok_or(Error::Missing("Distance"))?,
+            None => self.number("dist")?.ok_or(PoniError::Missing("Distance"))?,
         };
         if !(distance > 0.0 && distance <= MOST_DISTANCE) {
             return Err(wrong("Distance", distance, "metres, above 0 and up to 200"));
         }
         let poni = |key: &'static str| {
-            let metres = self.number(&key.to_lowercase())?.ok_or(Error::Missing(key))?;
+            let metres = self.number(&key.to_lowercase())?.ok_or(PoniError::Missing(key))?;
             if metres.abs() > MOST_PONI {
                 return Err(wrong(key, metres, "metres, from -1000 to 1000"));
             }
@@ -76,30 +76,30 @@ impl Fields {
     }
 
     /// The version claimed, or the one that the keys imply.
-    fn version(&self) -> Result<f64, Error> {
+    fn version(&self) -> Result<f64, PoniError> {
         let claimed = match self.0.get("poni_version") {
             None => 1.0,
-            Some(value) => number_of(value).ok_or_else(|| Error::Version(shown(value)))?,
+            Some(value) => number_of(value).ok_or_else(|| PoniError::Version(shown(value)))?,
         };
         if !(1.0..=3.0).contains(&claimed) {
-            return Err(Error::Version(claimed.to_string()));
+            return Err(PoniError::Version(claimed.to_string()));
         }
         let implied = if self.0.contains_key("detector_config") { 2.0 } else { 1.0 };
         Ok(claimed.max(implied))
     }
 
-    fn refuse_parallax(&self) -> Result<(), Error> {
+    fn refuse_parallax(&self) -> Result<(), PoniError> {
         match self.0.get("parallax") {
             None | Some(Value::Bool(false)) => Ok(()),
             Some(Value::String(text)) if !text.eq_ignore_ascii_case("true") => Ok(()),
-            Some(_) => Err(Error::Parallax),
+            Some(_) => Err(PoniError::Parallax),
         }
     }
 
     /// Version 1: a detector may be named; pixel sizes, where given, stand beside it.
-    fn first_version(&self) -> Result<DetectorSpec, Error> {
+    fn first_version(&self) -> Result<DetectorSpec, PoniError> {
         match self.text("splinefile")? {
-            Some(file) if !file.eq_ignore_ascii_case("none") => return Err(Error::Spline(file)),
+            Some(file) if !file.eq_ignore_ascii_case("none") => return Err(PoniError::Spline(file)),
             _ => {}
         }
         let size = |key: &'static str| {
@@ -111,8 +111,8 @@ impl Fields {
     }
 
     /// Version 2 and later: a detector and its configuration, which is JSON inside of a line.
-    fn later_version(&self) -> Result<DetectorSpec, Error> {
-        let name = self.text("detector")?.ok_or(Error::Missing("Detector"))?;
+    fn later_version(&self) -> Result<DetectorSpec, PoniError> {
+        let name = self.text("detector")?.ok_or(PoniError::Missing("Detector"))?;
         let config = match self.0.get("detector_config") {
             None => Value::Null,
             Some(Value::String(text)) => serde_json::from_str(text)
@@ -122,7 +122,7 @@ impl Fields {
         DetectorSpec::later_version(name, &config)
     }
 
-    fn text(&self, key: &str) -> Result<Option<String>, Error> {
+    fn text(&self, key: &str) -> Result<Option<String>, PoniError> {
         match self.0.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -130,7 +130,7 @@ impl Fields {
         }
     }
 
-    fn number(&self, key: &str) -> Result<Option<f64>, Error> {
+    fn number(&self, key: &str) -> Result<Option<f64>, PoniError> {
         let Some(value) = self.0.get(key) else { return Ok(None) };
         match number_of(value) {
             Some(number) => Ok(Some(number)),
@@ -153,6 +153,6 @@ pub(super) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(super) fn wrong(key: &str, value: impl ToString, expected: &'static str) -> Error {
-    Error::Value { key: key.to_owned(), value: value.to_string(), expected }
+pub(super) fn wrong(key: &str, value: impl ToString, expected: &'static str) -> PoniError {
+    PoniError::Value { key: key.to_owned(), value: value.to_string(), expected }
 }

@@ -107,7 +107,7 @@ fn json_says_dist_and_may_stand_in_a_worker_configuration() {
     }});
     let poni = Poni::from_json(&json).unwrap();
     assert_eq!((poni.dist, poni.detector.name.as_deref()), (0.1, Some("Pilatus1M")));
-    assert!(matches!(Poni::from_json(&serde_json::json!("x")), Err(Error::NotAnObject)));
+    assert!(matches!(Poni::from_json(&serde_json::json!("x")), Err(PoniError::NotAnObject)));
 }
 
 #[test]

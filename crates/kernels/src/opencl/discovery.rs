@@ -60,7 +60,7 @@ pub struct Pci {
 pub enum Unavailable {
     /// No OpenCL library.
     #[error("{0}: install an OpenCL loader (Debian: ocl-icd-libopencl1) and the GPU's driver")]
-    NoLibrary(#[from] opencl_loader::NotLoaded),
+    NoLibrary(#[from] opencl_loader::OpenClNotLoaded),
     /// A library, but no driver that it knows of.
     #[error(
         "no driver: install the GPU's (nothing usable is listed in /etc/OpenCL/vendors; where the driver is there and the list is \

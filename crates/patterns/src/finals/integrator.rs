@@ -11,7 +11,7 @@
 //!
 //! They show the datasets of the tree beside them and hold no pattern of their own.
 
-use geometry::{Detector, Poni, View};
+use geometry::{Detector, PixelMapping, Poni};
 use recipe::Recipe;
 
 use super::tree::{Tree, name};
@@ -85,7 +85,7 @@ fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
     number("exposure time", scan.exposure_time, "s")?;
     let poni = Poni::parse(&recipe.poni).ok();
     let framing = recipe.framing(&scan.framing());
-    let view = poni.as_ref().and_then(|poni| View::of(&Detector::from_poni(poni).ok()?, &framing).ok());
+    let view = poni.as_ref().and_then(|poni| PixelMapping::of(&Detector::from_poni(poni).ok()?, &framing).ok());
     number("S-D distance (mm)", poni.as_ref().map(|poni| poni.dist * 1e3), "mm")?;
     number("pixel size (mm)", view.map(|view| view.detector.pixel2 * 1e3), "mm")?;
     number("wavelength (A)", poni.and_then(|poni| poni.wavelength).map(|wavelength| wavelength * 1e10), "A")

@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use geometry::{Detector, Poni, View};
+use geometry::{Detector, PixelMapping, Poni};
 use manners::owned;
 use recipe::Recipe;
 use records::{Acquisition, Digest, MonitorReadings, ScanState, Spans, Task};
@@ -219,7 +219,7 @@ impl<'a> Member<'a> {
             (_, _, Some(_)) => 1.0,
             (_, _, None) => {
                 let framing = self.recipe.framing(&self.scan().framing());
-                let view = Detector::from_poni(&poni).and_then(|detector| View::of(&detector, &framing));
+                let view = Detector::from_poni(&poni).and_then(|detector| PixelMapping::of(&detector, &framing));
                 let detector = view.map_err(|why| wrong(why.to_string()))?.detector;
                 detector.pixel1 * detector.pixel2
             }

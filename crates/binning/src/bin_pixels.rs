@@ -2,22 +2,22 @@
 
 use geometry::{Geometry, Unit};
 
-use crate::axis::{self, Axis, ChiAxis};
-use crate::cake::{Grid, Pieces};
+use crate::axis::{self, ChiAxis, RadialAxis};
+use crate::bin_edges::BinEdges;
+use crate::cake::{CakeGrid, CutScratch};
 use crate::csc::Csc;
-use crate::error::{Error, Limits};
+use crate::error::{BinningError, Limits};
 use crate::pattern;
+use crate::periodic_bins::PeriodicBins;
 use crate::positions::Positions;
-use crate::request::{Azimuth, Bins, Regroup, Request};
-use crate::ruler::Ruler;
-use crate::sector::{Sector, Sweep, sweep};
-use crate::turn::Turn;
+use crate::request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest};
+use crate::sector::{AzimuthRange, Sector, sweep};
 
 /// The bins, and which share of each pixel falls in which.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binning {
     /// The radial axis.
-    pub axis: Axis,
+    pub axis: RadialAxis,
     /// The azimuthal axis of a cake; none for a pattern.
     pub chi: Option<ChiAxis>,
     /// Pixels to bins; those of a cake are numbered azimuthal index * radial bins + radial index.
@@ -27,8 +27,8 @@ pub struct Binning {
 /// Bins a detector's pixels for a pattern. `mask` is true where a pixel is not to be used, row-major.
 ///
 /// # Errors
-/// As [`regroup`].
-pub fn bin(geometry: &Geometry, mask: &[bool], request: &Request) -> Result<Binning, Error> {
+/// As [`bin_pixels`].
+pub fn bin(geometry: &Geometry, mask: &[bool], request: &PatternRequest) -> Result<Binning, BinningError> {
     regroup(geometry, mask, &request.into())
 }
 
@@ -37,21 +37,21 @@ pub fn bin(geometry: &Geometry, mask: &[bool], request: &Request) -> Result<Binn
 /// # Errors
 /// A mask of another shape, no bins, limits or edges that don't rise, a unit that needs a wavelength where there is
 /// none, no unmasked pixels, or none in the range.
-pub fn regroup(geometry: &Geometry, mask: &[bool], request: &Regroup) -> Result<Binning, Error> {
+pub fn regroup(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<Binning, BinningError> {
     let [rows, columns] = geometry.shape();
     if mask.len() != rows * columns {
-        return Err(Error::MaskShape { found: mask.len(), expected: [rows, columns] });
+        return Err(BinningError::MaskShape { found: mask.len(), expected: [rows, columns] });
     }
     let (radial, azimuthal) = request.bins();
     if radial.saturating_mul(azimuthal) > u32::MAX as usize {
-        return Err(Error::TooManyBins { radial, azimuthal });
+        return Err(BinningError::TooManyBins { radial, azimuthal });
     }
     let unit = request.unit;
-    let azimuth = Target::of(&request.azimuth)?;
+    let azimuth = AzimuthBinning::of(&request.azimuth)?;
     // Refuses bad limits before the positions are computed.
     axis::radial(&request.radial, unit, (0.0, 1.0))?;
 
-    let positions = Positions::of(geometry, unit, request.split, !matches!(azimuth, Target::Circle))?;
+    let positions = Positions::of(geometry, unit, request.split, !matches!(azimuth, AzimuthBinning::Circle))?;
     let placed: Vec<bool>;
     let mask = if unit.diverges() {
         placed = mask.iter().enumerate().map(|(pixel, masked)| *masked || !positions.is_placed(pixel)).collect();
@@ -59,14 +59,16 @@ pub fn regroup(geometry: &Geometry, mask: &[bool], request: &Regroup) -> Result<
     } else {
         mask
     };
-    let extent = positions.radial_extent(mask).ok_or(Error::AllMasked(mask.len()))?;
+    let extent = positions.radial_extent(mask).ok_or(BinningError::AllMasked(mask.len()))?;
     let ruler = axis::radial(&request.radial, unit, extent)?;
-    let axis = Axis::new(&ruler, unit);
+    let axis = RadialAxis::new(&ruler, unit);
 
     let (chi, matrix) = match azimuth {
-        Target::Circle => (None, pattern_matrix(&positions, mask, &ruler, None)),
-        Target::Sector(sector) => (None, pattern_matrix(&positions, mask, &ruler, Some(sector))),
-        Target::Cake(turn, chi) => (Some(chi), cake_matrix(&positions, mask, &Grid { radial: ruler, azimuthal: turn })),
+        AzimuthBinning::Circle => (None, pattern_matrix(&positions, mask, &ruler, None)),
+        AzimuthBinning::Sector(sector) => (None, pattern_matrix(&positions, mask, &ruler, Some(sector))),
+        AzimuthBinning::Cake(turn, chi) => {
+            (Some(chi), cake_matrix(&positions, mask, &CakeGrid { radial: ruler, azimuthal: turn }))
+        }
     };
     if matrix.bins.is_empty() {
         return Err(nothing_in_range(unit, &axis, &request.azimuth, &positions, mask));
@@ -75,27 +77,27 @@ pub fn regroup(geometry: &Geometry, mask: &[bool], request: &Regroup) -> Result<
 }
 
 /// What is to be done about the azimuth, its limits checked.
-enum Target {
+enum AzimuthBinning {
     Circle,
     Sector(Sector),
-    Cake(Turn, ChiAxis),
+    Cake(PeriodicBins, ChiAxis),
 }
 
-impl Target {
-    fn of(azimuth: &Azimuth) -> Result<Self, Error> {
+impl AzimuthBinning {
+    fn of(azimuth: &AzimuthRequest) -> Result<Self, BinningError> {
         match azimuth {
-            Azimuth::Sum(None) => Ok(Self::Circle),
-            Azimuth::Sum(Some((lower, upper))) => match sweep(*lower, *upper) {
-                Sweep::Circle => Ok(Self::Circle),
-                Sweep::Sector(sector) => Ok(Self::Sector(sector)),
-                Sweep::Empty => Err(Error::Range { axis: "azimuth", range: Limits(*lower, *upper) }),
+            AzimuthRequest::Sum(None) => Ok(Self::Circle),
+            AzimuthRequest::Sum(Some((lower, upper))) => match sweep(*lower, *upper) {
+                AzimuthRange::Circle => Ok(Self::Circle),
+                AzimuthRange::Sector(sector) => Ok(Self::Sector(sector)),
+                AzimuthRange::Empty => Err(BinningError::Range { axis: "azimuth", range: Limits(*lower, *upper) }),
             },
-            Azimuth::Bins(bins) => axis::azimuthal(bins).map(|(turn, chi)| Self::Cake(turn, chi)),
+            AzimuthRequest::Bins(bins) => axis::azimuthal(bins).map(|(turn, chi)| Self::Cake(turn, chi)),
         }
     }
 }
 
-fn pattern_matrix(positions: &Positions, mask: &[bool], ruler: &Ruler, sector: Option<Sector>) -> Csc {
+fn pattern_matrix(positions: &Positions, mask: &[bool], ruler: &BinEdges, sector: Option<Sector>) -> Csc {
     let sector = sector.as_ref();
     let misses = |interval: Option<(f64, f64)>| match (sector, interval) {
         (Some(sector), Some((min, max))) => !sector.overlaps(min, max),
@@ -120,7 +122,7 @@ fn pattern_matrix(positions: &Positions, mask: &[bool], ruler: &Ruler, sector: O
     }
 }
 
-fn cake_matrix(positions: &Positions, mask: &[bool], grid: &Grid) -> Csc {
+fn cake_matrix(positions: &Positions, mask: &[bool], grid: &CakeGrid) -> Csc {
     let needed = "a cake asks for azimuths";
     match positions {
         Positions::Centers { radial, chi } => {
@@ -139,7 +141,7 @@ fn cake_matrix(positions: &Positions, mask: &[bool], grid: &Grid) -> Csc {
                 }
             })
         }
-        Positions::Corners(corners) => Csc::build(mask.len(), grid.bins(), |pixel, room: &mut Pieces, entries| {
+        Positions::Corners(corners) => Csc::build(mask.len(), grid.bins(), |pixel, room: &mut CutScratch, entries| {
             if !mask[pixel] {
                 grid.full(&corners[pixel], room, entries);
             }
@@ -147,14 +149,20 @@ fn cake_matrix(positions: &Positions, mask: &[bool], grid: &Grid) -> Csc {
     }
 }
 
-fn nothing_in_range(unit: Unit, axis: &Axis, azimuth: &Azimuth, positions: &Positions, mask: &[bool]) -> Error {
+fn nothing_in_range(
+    unit: Unit,
+    axis: &RadialAxis,
+    azimuth: &AzimuthRequest,
+    positions: &Positions,
+    mask: &[bool],
+) -> BinningError {
     let wanted_chi = match azimuth {
-        Azimuth::Sum(range) | Azimuth::Bins(Bins::Even { range, .. }) => *range,
-        Azimuth::Bins(Bins::Edges(edges)) => edges.first().copied().zip(edges.last().copied()),
+        AzimuthRequest::Sum(range) | AzimuthRequest::Bins(BinsRequest::Even { range, .. }) => *range,
+        AzimuthRequest::Bins(BinsRequest::Edges(edges)) => edges.first().copied().zip(edges.last().copied()),
     };
     let covered = positions.radial_extent(mask).unwrap_or_default();
     let degrees = |(min, max): (f64, f64)| Limits(min.to_degrees().max(-180.0), max.to_degrees().min(180.0));
-    Error::NothingInRange {
+    BinningError::NothingInRange {
         unit,
         wanted: Limits(axis.lower, axis.upper),
         wanted_chi: wanted_chi.map(|(lower, upper)| Limits(lower, upper)),

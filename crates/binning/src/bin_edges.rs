@@ -11,28 +11,28 @@ pub(crate) fn nudge(max: f64) -> f64 {
 
 /// Bins that touch one another, each closed below and open above; positions are those of the pixels (base units, rad).
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ruler {
+pub(crate) struct BinEdges {
     bins: usize,
     lower: f64,
-    marks: Marks,
+    marks: EdgeSpacing,
     /// The first bin reaches down without end. A radius has no negative values, so what an interval around a pixel at
     /// the beam centre seems to have below zero belongs to the bin at zero.
     bottomless: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Marks {
+enum EdgeSpacing {
     /// Bins of one width.
     Even(f64),
     /// `bins + 1` rising edges.
     Edges(Vec<f64>),
 }
 
-impl Ruler {
+impl BinEdges {
     /// `bins` (at least one) of equal width between `lower` and `upper`.
     pub fn even(lower: f64, upper: f64, bins: usize) -> Self {
         debug_assert!(bins > 0 && lower < upper);
-        Self { bins, lower, marks: Marks::Even((upper - lower) / bins as f64), bottomless: false }
+        Self { bins, lower, marks: EdgeSpacing::Even((upper - lower) / bins as f64), bottomless: false }
     }
 
     /// Bins between the given edges: at least two, rising. The last bin holds its upper edge too.
@@ -40,7 +40,7 @@ impl Ruler {
         debug_assert!(edges.len() > 1 && edges.is_sorted_by(|a, b| a < b));
         let bins = edges.len() - 1;
         edges[bins] = edges[bins].next_up();
-        Self { bins, lower: edges[0], marks: Marks::Edges(edges), bottomless: false }
+        Self { bins, lower: edges[0], marks: EdgeSpacing::Edges(edges), bottomless: false }
     }
 
     /// The same ruler whose first bin takes what lies below it.
@@ -63,15 +63,15 @@ impl Ruler {
     /// The lower edge of bin `i`, which is the upper one of bin `i - 1`.
     pub fn edge(&self, i: usize) -> f64 {
         match &self.marks {
-            Marks::Even(width) => self.lower + i as f64 * width,
-            Marks::Edges(edges) => edges[i],
+            EdgeSpacing::Even(width) => self.lower + i as f64 * width,
+            EdgeSpacing::Edges(edges) => edges[i],
         }
     }
 
     pub fn centers(&self) -> Vec<f64> {
         match &self.marks {
-            Marks::Even(width) => (0..self.bins).map(|i| self.lower + (i as f64 + 0.5) * width).collect(),
-            Marks::Edges(edges) => edges.windows(2).map(|pair| 0.5 * (pair[0] + pair[1])).collect(),
+            EdgeSpacing::Even(width) => (0..self.bins).map(|i| self.lower + (i as f64 + 0.5) * width).collect(),
+            EdgeSpacing::Edges(edges) => edges.windows(2).map(|pair| 0.5 * (pair[0] + pair[1])).collect(),
         }
     }
 
@@ -84,11 +84,11 @@ impl Ruler {
 
     /// The bins that the interval `min..max` touches; none if it is off the axis or not finite.
     #[inline]
-    pub fn span(&self, min: f64, max: f64) -> Option<Span> {
+    pub fn span(&self, min: f64, max: f64) -> Option<BinSpan> {
         let (first, last) = (self.position(min), self.position(max));
         let floor = if self.bottomless { f64::NEG_INFINITY } else { 0.0 };
         let bins = self.bins as f64;
-        (last >= floor && first < bins).then(|| Span {
+        (last >= floor && first < bins).then(|| BinSpan {
             first: first.max(0.0) as usize,
             last: (last.max(0.0) as usize).min(self.bins - 1),
             inside: first >= floor && last < bins,
@@ -117,16 +117,16 @@ impl Ruler {
     fn position(&self, x: f64) -> f64 {
         match &self.marks {
             // A division, not a product with the inverse: a pixel on an edge then falls as in pyFAI.
-            Marks::Even(width) => (x - self.lower) / width,
-            Marks::Edges(_) if x.is_nan() => x,
-            Marks::Edges(edges) => edges.partition_point(|edge| *edge <= x) as f64 - 1.0,
+            EdgeSpacing::Even(width) => (x - self.lower) / width,
+            EdgeSpacing::Edges(_) if x.is_nan() => x,
+            EdgeSpacing::Edges(edges) => edges.partition_point(|edge| *edge <= x) as f64 - 1.0,
         }
     }
 }
 
 /// The bins that an interval touches.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Span {
+pub(crate) struct BinSpan {
     pub first: usize,
     pub last: usize,
     /// Nothing of the interval lies outside the axis.
@@ -137,7 +137,7 @@ pub(crate) struct Span {
 mod tests {
     use super::*;
 
-    fn overlaps(ruler: &Ruler, min: f64, max: f64) -> Vec<(usize, f64)> {
+    fn overlaps(ruler: &BinEdges, min: f64, max: f64) -> Vec<(usize, f64)> {
         let mut found = Vec::new();
         ruler.overlaps(min, max, |bin, length| found.push((bin, length)));
         found
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn the_largest_position_falls_in_the_last_bin() {
         for max in [3.0, 1e-9, -2.0] {
-            let ruler = Ruler::even(max - f64::abs(max), nudge(max), 7);
+            let ruler = BinEdges::even(max - f64::abs(max), nudge(max), 7);
             assert_eq!(ruler.locate(max), Some(6), "{max}");
         }
         assert_eq!(nudge(4.0), 4.0 * (1.0 + 2f64.powi(-23)));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn bins_are_closed_below_and_open_above() {
-        let ruler = Ruler::even(2.0, 6.0, 4);
+        let ruler = BinEdges::even(2.0, 6.0, 4);
         assert_eq!(
             [1.999, 2.0, 2.999, 3.0, 5.999, 6.0, f64::NAN].map(|x| ruler.locate(x)),
             [None, Some(0), Some(0), Some(1), Some(3), None, None]
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn given_edges_hold_both_their_ends() {
-        let ruler = Ruler::edges(vec![1.0, 2.0, 4.0, 8.0]);
+        let ruler = BinEdges::edges(vec![1.0, 2.0, 4.0, 8.0]);
         assert_eq!(
             [0.9, 1.0, 2.0, 3.9, 4.0, 8.0, 8.1, f64::NAN].map(|x| ruler.locate(x)),
             [None, Some(0), Some(1), Some(1), Some(2), Some(2), None, None]
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_cut_at_the_edges_and_at_the_ends() {
-        let even = Ruler::even(0.0, 4.0, 4);
+        let even = BinEdges::even(0.0, 4.0, 4);
         assert_eq!(overlaps(&even, 0.25, 0.75), [(0, 0.5)]);
         assert_eq!(overlaps(&even, 0.5, 2.25), [(0, 0.5), (1, 1.0), (2, 0.25)]);
         assert_eq!(overlaps(&even, -1.0, 0.5), [(0, 0.5)]);
@@ -183,14 +183,14 @@ mod tests {
         assert_eq!(overlaps(&even, 3.5, 9.0), [(3, 0.5)]);
         assert_eq!(overlaps(&even, 4.0, 9.0), []);
         assert_eq!(overlaps(&even, f64::NAN, f64::NAN), []);
-        let uneven = Ruler::edges(vec![0.0, 1.0, 4.0]);
+        let uneven = BinEdges::edges(vec![0.0, 1.0, 4.0]);
         assert_eq!(overlaps(&uneven, 0.5, 2.0), [(0, 0.5), (1, 1.0)]);
         assert_eq!(overlaps(&uneven, -0.5, 2.0), [(0, 1.0), (1, 1.0)]);
     }
 
     #[test]
     fn a_bottomless_axis_keeps_what_lies_below_it() {
-        let ruler = Ruler::even(0.0, 4.0, 4).bottomless();
+        let ruler = BinEdges::even(0.0, 4.0, 4).bottomless();
         assert_eq!(overlaps(&ruler, -1.0, 1.5), [(0, 2.0), (1, 0.5)]);
         assert_eq!(overlaps(&ruler, -3.0, -1.0), [(0, 2.0)]);
     }

@@ -16,7 +16,7 @@ const PIXEL: usize = 12;
 /// An array that does not hold four corners for every pixel.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("pixel_corners: {found} numbers: expected {rows} x {columns} x 4 x 3")]
-pub struct WrongLength {
+pub struct CornersLengthError {
     /// How many numbers there are.
     pub found: usize,
     /// Rows of the detector.
@@ -27,10 +27,10 @@ pub struct WrongLength {
 
 impl PixelCorners {
     /// From the array `pixel_corners` in row-major order.
-    pub fn new(shape: [usize; 2], values: Vec<f32>) -> Result<Self, WrongLength> {
+    pub fn new(shape: [usize; 2], values: Vec<f32>) -> Result<Self, CornersLengthError> {
         let [rows, columns] = shape;
         if values.len() != rows * columns * PIXEL {
-            return Err(WrongLength { found: values.len(), rows, columns });
+            return Err(CornersLengthError { found: values.len(), rows, columns });
         }
         let flat = values.iter().step_by(3).all(|&z| z == 0.0);
         Ok(Self { shape, values, flat })

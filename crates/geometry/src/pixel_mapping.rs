@@ -5,7 +5,7 @@ use records::{Framing, Operation};
 use crate::{Detector, DetectorError, gaps};
 
 /// The part of a detector that frames show, and how its image was flipped and turned.
-pub struct View {
+pub struct PixelMapping {
     /// The detector as it is read out: binned, where frames are.
     pub detector: Detector,
     /// Its rows and columns.
@@ -22,7 +22,7 @@ pub struct View {
     shape: [usize; 2],
 }
 
-impl View {
+impl PixelMapping {
     /// That of frames of this framing.
     ///
     /// # Errors

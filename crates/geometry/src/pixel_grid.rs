@@ -7,7 +7,7 @@ use crate::Orientation;
 /// A detector whose pixels next to the border between two chips are wider than the others.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wide {
+pub(crate) struct WidePixels {
     /// Rows and columns of a chip.
     pub(crate) module: [usize; 2],
     /// How much wider these pixels are.
@@ -16,7 +16,7 @@ pub(crate) struct Wide {
 
 /// Positions along one axis from the detector's corner, metres, in the order of the image's index.
 #[derive(Clone, Debug)]
-pub(crate) struct Axis {
+pub(crate) struct PixelAxis {
     /// Middle of each pixel.
     pub(crate) centers: Vec<f64>,
     /// Borders of the pixels, one more than there are pixels.
@@ -25,7 +25,7 @@ pub(crate) struct Axis {
     pub(crate) single_edges: Vec<f32>,
 }
 
-impl Axis {
+impl PixelAxis {
     fn even(count: usize, pixel: f64, reversed: bool) -> Self {
         let place = |index: usize| (if reversed { count - index } else { index }) as f64;
         let centers = (0..count).map(|index| {
@@ -69,12 +69,17 @@ impl Axis {
 }
 
 /// The slow and the fast axis of a detector. `pixel` is the size of a pixel in metres.
-pub(crate) fn axes(shape: [usize; 2], pixel: [f64; 2], wide: Option<Wide>, orientation: Orientation) -> [Axis; 2] {
+pub(crate) fn axes(
+    shape: [usize; 2],
+    pixel: [f64; 2],
+    wide: Option<WidePixels>,
+    orientation: Orientation,
+) -> [PixelAxis; 2] {
     [0, 1].map(|axis| {
         let (count, pixel, reversed) = (shape[axis], pixel[axis], orientation.reversed()[axis]);
         match wide {
-            None => Axis::even(count, pixel, reversed),
-            Some(wide) => Axis::with_wide_borders(count, pixel, wide.module[axis], wide.factor, reversed),
+            None => PixelAxis::even(count, pixel, reversed),
+            Some(wide) => PixelAxis::with_wide_borders(count, pixel, wide.module[axis], wide.factor, reversed),
         }
     })
 }
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn pixels_at_inner_borders_are_wider() {
-        let wide = Wide { module: [2, 3], factor: 2.0 };
+        let wide = WidePixels { module: [2, 3], factor: 2.0 };
         let [slow, fast] = axes([6, 3], [1.0, 1.0], Some(wide), Orientation::BottomRight);
         assert_eq!(slow.edges, [0.0, 1.0, 3.0, 5.0, 7.0, 9.0, 10.0]);
         assert_eq!(slow.centers, [0.5, 2.0, 4.0, 6.0, 8.0, 9.5]);

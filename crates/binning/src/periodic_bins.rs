@@ -2,24 +2,24 @@
 
 use std::f64::consts::TAU;
 
-use crate::ruler::Ruler;
+use crate::bin_edges::BinEdges;
 
 /// Bins of azimuth (rad) that span at most a turn.
 #[derive(Clone, Debug)]
-pub(crate) struct Turn {
-    ruler: Ruler,
+pub(crate) struct PeriodicBins {
+    ruler: BinEdges,
     /// Where the first bin begins again: what lies beyond on the ruler (its nudge) is in the first bin.
     end: f64,
 }
 
-impl Turn {
-    /// `ruler` begins in [-pi, pi).
-    pub fn new(ruler: Ruler) -> Self {
+impl PeriodicBins {
+    /// `bin_edges` begins in [-pi, pi).
+    pub fn new(ruler: BinEdges) -> Self {
         let end = ruler.upper().min(ruler.lower() + TAU);
         Self { ruler, end }
     }
 
-    pub fn ruler(&self) -> &Ruler {
+    pub fn ruler(&self) -> &BinEdges {
         &self.ruler
     }
 
@@ -69,13 +69,13 @@ mod tests {
     use std::f64::consts::PI;
 
     use super::*;
-    use crate::ruler::nudge;
+    use crate::bin_edges::nudge;
 
-    fn circle(bins: usize) -> Turn {
-        Turn::new(Ruler::even(-PI, nudge(PI), bins))
+    fn circle(bins: usize) -> PeriodicBins {
+        PeriodicBins::new(BinEdges::even(-PI, nudge(PI), bins))
     }
 
-    fn overlaps(turn: &Turn, min: f64, max: f64) -> Vec<(usize, f64)> {
+    fn overlaps(turn: &PeriodicBins, min: f64, max: f64) -> Vec<(usize, f64)> {
         let mut found = Vec::new();
         turn.overlaps(min, max, |bin, length| found.push((bin, length)));
         found
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn every_angle_has_a_bin() {
         for (lower, bins) in [(-PI, 4), (0.0, 7), (-1.0, 1), (3.0, 360)] {
-            let turn = Turn::new(Ruler::even(lower, nudge(lower + TAU), bins));
+            let turn = PeriodicBins::new(BinEdges::even(lower, nudge(lower + TAU), bins));
             for chi in [-PI, -3.0, -1.0, 0.0, 1.0, 3.0, PI] {
                 assert!(turn.locate(chi).is_some(), "{chi} from {lower}");
             }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_sector_cuts_what_lies_outside() {
-        let turn = Turn::new(Ruler::even(170f64.to_radians(), 190f64.to_radians(), 2));
+        let turn = PeriodicBins::new(BinEdges::even(170f64.to_radians(), 190f64.to_radians(), 2));
         let found = overlaps(&turn, -171f64.to_radians(), -169f64.to_radians());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, 1);

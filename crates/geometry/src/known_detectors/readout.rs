@@ -1,7 +1,7 @@
 //! What a configuration and the shape of frames may change about a known detector: its binning.
 
-use super::table::{Entry, Modes};
-use crate::gaps::Gaps;
+use super::table::{BinningModes, DetectorEntry};
+use crate::gaps::DetectorGaps;
 use crate::{DetectorConfig, DetectorError};
 
 /// A way to read out a detector.
@@ -22,10 +22,10 @@ impl Readout {
     }
 }
 
-impl Entry {
+impl DetectorEntry {
     /// Whether the detector insists on its own size of pixels, and on multiples of it.
     pub(crate) fn insists(&self) -> bool {
-        self.wide.is_some() || !matches!(self.modes, Modes::None)
+        self.wide.is_some() || !matches!(self.modes, BinningModes::None)
     }
 
     /// Refuses pixels or a shape that would not leave the gaps or wide pixels where they are.
@@ -35,7 +35,8 @@ impl Entry {
             let own = self.pixel.unwrap_or(pixel);
             return Err(DetectorError::Pixel { name: self.class.clone(), found: pixel, own });
         }
-        let has_modules = self.wide.is_some() || matches!(self.gaps, Gaps::Bands { .. } | Gaps::Modules { .. });
+        let has_modules =
+            self.wide.is_some() || matches!(self.gaps, DetectorGaps::Bands { .. } | DetectorGaps::Modules { .. });
         match (config.max_shape, self.shape) {
             (Some(frames), Some(detector)) if has_modules && frames != detector => {
                 Err(DetectorError::Shape { name: self.class.clone(), detector, frames })
@@ -51,11 +52,11 @@ impl Entry {
         let (Some(own), Some(binning)) = (self.pixel, self.binning) else { return plain };
         let ratio = [0, 1].map(|axis| pixel[axis] / own[axis] * binning[axis] as f64);
         match self.modes {
-            Modes::None => plain,
-            Modes::Any | Modes::Binning(_) => {
+            BinningModes::None => plain,
+            BinningModes::Any | BinningModes::Binning(_) => {
                 Readout { binning: ratio.map(|ratio| (ratio.round() as usize).max(1)), ..plain }
             }
-            Modes::Side(_) => {
+            BinningModes::Side(_) => {
                 let side = |count: usize, ratio: f64| (count as f64 / ratio).round() as usize;
                 let scanned = unbinned.map(|[rows, columns]| [side(rows, ratio[0]), side(columns, ratio[1])]);
                 Readout { unbinned: scanned, ..plain }
@@ -68,18 +69,18 @@ impl Entry {
         let binning = [unbinned[0].checked_div(frames[0])?, unbinned[1].checked_div(frames[1])?];
         let binned = Readout { unbinned: Some(unbinned), binning, listed: None };
         match &self.modes {
-            Modes::None => None,
-            Modes::Any => {
+            BinningModes::None => None,
+            BinningModes::Any => {
                 let whole = binning[0] * frames[0] == unbinned[0] && binning[1] * frames[1] == unbinned[1];
                 whole.then_some(binned)
             }
-            Modes::Binning(sizes) => {
+            BinningModes::Binning(sizes) => {
                 let listed = Some([*sizes.get(&binning[0])?, *sizes.get(&binning[1])?]);
                 // A side that the binning does not divide loses up to a pixel of it.
                 let near = |axis: usize| unbinned[axis] - binning[axis] * frames[axis] <= 2 * binning[axis];
                 (near(0) && near(1)).then_some(Readout { listed, ..binned })
             }
-            Modes::Side(sizes) => {
+            BinningModes::Side(sizes) => {
                 let listed = Some([*sizes.get(&frames[0])?, *sizes.get(&frames[1])?]);
                 Some(Readout { unbinned: Some(frames), binning: [1, 1], listed })
             }

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::gaps::Gaps;
-use crate::lattice::Wide;
+use crate::gaps::DetectorGaps;
+use crate::pixel_grid::WidePixels;
 
 /// Written by scripts/detectors-from-pyfai.
 const TABLE: &str = include_str!("table.jsonl");
@@ -14,7 +14,7 @@ const TABLE: &str = include_str!("table.jsonl");
 /// What is known of a detector by its name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct DetectorEntry {
     pub(crate) class: String,
     /// Lower-case names and aliases.
     pub(crate) names: Vec<String>,
@@ -35,16 +35,16 @@ pub(crate) struct Entry {
     #[serde(default)]
     pub(crate) counter: bool,
     #[serde(default)]
-    pub(crate) modes: Modes,
+    pub(crate) modes: BinningModes,
     #[serde(default)]
-    pub(crate) gaps: Gaps,
-    pub(crate) wide: Option<Wide>,
+    pub(crate) gaps: DetectorGaps,
+    pub(crate) wide: Option<WidePixels>,
 }
 
 /// Which binnings a detector can be read with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Modes {
+pub(crate) enum BinningModes {
     /// One size of pixel only.
     #[default]
     None,
@@ -57,8 +57,8 @@ pub(crate) enum Modes {
 }
 
 /// All detectors.
-pub(crate) fn entries() -> &'static [Entry] {
-    static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
+pub(crate) fn entries() -> &'static [DetectorEntry] {
+    static ENTRIES: OnceLock<Vec<DetectorEntry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
         let read = |line| serde_json::from_str(line).expect("the generated table is checked by the tests");
         TABLE.lines().map(read).collect()

@@ -1,15 +1,15 @@
 //! The detectors that are known by name: those of pyFAI 2026.9, from a generated table.
 
-mod modes;
+mod readout;
 mod table;
 
-pub(crate) use modes::Readout;
-pub(crate) use table::Entry;
+pub(crate) use readout::Readout;
+pub(crate) use table::DetectorEntry;
 
 /// A name that no detector has.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("no detector is called {name:?}; the nearest name is {nearest:?}")]
-pub struct UnknownName {
+pub struct UnknownDetector {
     /// What was asked for.
     pub name: String,
     /// The known name that is most like it.
@@ -23,19 +23,19 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The class name of the detector that a name or alias stands for. As in pyFAI, case does not matter
 /// and a space may stand for an underscore or for nothing.
-pub fn find(name: &str) -> Result<&'static str, UnknownName> {
+pub fn find(name: &str) -> Result<&'static str, UnknownDetector> {
     entry(name).map(|entry| entry.class.as_str())
 }
 
-pub(crate) fn entry(name: &str) -> Result<&'static Entry, UnknownName> {
+pub(crate) fn entry(name: &str) -> Result<&'static DetectorEntry, UnknownDetector> {
     let wanted = name.trim().to_lowercase();
     let joined = wanted.replace(' ', "_");
-    let known = |entry: &&Entry| entry.names.iter().any(|known| *known == wanted || *known == joined);
+    let known = |entry: &&DetectorEntry| entry.names.iter().any(|known| *known == wanted || *known == joined);
     table::entries().iter().find(known).ok_or_else(|| {
         let all = table::entries().iter().flat_map(|entry| &entry.names);
         let likeness = |known: &&String| strsim::normalized_damerau_levenshtein(known, &joined);
         let nearest = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).expect("the table is not empty").clone();
-        UnknownName { name: name.to_owned(), nearest }
+        UnknownDetector { name: name.to_owned(), nearest }
     })
 }
 
