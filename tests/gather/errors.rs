@@ -81,3 +81,55 @@ fn clipping_sparse_frames_is_warned_of() {
     let integrated = run("ai-integrate", NOTHING, &site.plan_without_bins("out", &plan)).good();
     assert!(integrated.stderr.contains("sigma clipping dropped every photon"), "{}", integrated.stderr);
 }
+
+/// Frames of equal pixels, each a Poisson draw of this mean.
+const POISSON: &str = r#"
+import json, sys
+import h5py, numpy
+
+path, mean, frames = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+draws = numpy.random.default_rng(7).poisson(mean, (frames, 195, 487)).astype("u2")
+with h5py.File(path, "w") as file:
+    file.create_dataset("data", data=draws, chunks=(1, 195, 487))
+print(json.dumps({}))
+"#;
+
+/// The stated errors of averages over the scatter of these, in the root mean square over bins of at least 500 pixels.
+const AVERAGES: &str = r#"
+import json, sys
+import h5py, numpy
+
+with h5py.File(sys.argv[1]) as file:
+    entry = file[file.attrs["default"]]
+    data = entry[entry.attrs["default"]]
+    good = data["count"][()] > 500
+    averaged = data.parent["averaged"]
+    intensity, errors = (averaged[name][()][:, good] for name in ("intensity", "intensity_errors"))
+    ratio = numpy.sqrt((errors ** 2).mean() / intensity.var(axis=0, ddof=1).mean())
+    print(json.dumps({"bins": int(good.sum()), "averages": len(intensity), "ratio": float(ratio)}))
+"#;
+
+#[test]
+fn the_error_of_averages_is_what_they_scatter_by_at_any_number_of_counts() {
+    for mean in [0.02, 1.0, 100.0] {
+        let mut site = Site::new(&sample::Options { frames: 1, ..small() });
+        let raw = site.path("poisson.h5");
+        if ask(POISSON, &[raw.to_str().unwrap(), &mean.to_string(), "300"]).is_none() {
+            return;
+        }
+        site.scans = run("scan-find", &[format!("{}::/data", raw.display())], "").good().stdout;
+        for (split, floor) in [("no", "pixel"), ("bbox", "bin")] {
+            let flags = ["--dummy", "none", "--npt", "60", "--split", split, "--error-floor", floor];
+            let results =
+                run("ai-integrate", NOTHING, &site.plan_without_bins("out", &[&flags[..], &["--replace"]].concat()));
+            for average in ["median,10", "median,7", "mean,10"] {
+                let gathered = run("gather", &["--average", average, "--keep-sums"], &results.stdout).good();
+                let file = gathered.records("summary")[0]["final"].as_str().unwrap().to_owned();
+                let found = ask(AVERAGES, &[&file]).unwrap();
+                assert!(found["bins"].as_u64().unwrap() > 30 && found["averages"].as_u64().unwrap() >= 30, "{found}");
+                let ratio = found["ratio"].as_f64().unwrap();
+                assert!((0.9..1.1).contains(&ratio), "{mean} counts, {average}, {split}, floor {floor}: {ratio}");
+            }
+        }
+    }
+}

@@ -74,7 +74,8 @@ pub struct Form {
     /// Add patterns of many frames: the mean, sum or median of all, or of every N
     ///
     /// Mean and sum are made of the frames' sums, and their errors too; the median's error is what medians of
-    /// such frames scatter by. A range that lacks frames is of those that are there.
+    /// such frames scatter by, from their counts alone, whatever the floor of single frames. A range that lacks frames is of those that
+    /// are there.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 

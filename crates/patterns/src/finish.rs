@@ -11,7 +11,7 @@
 use recipe::{Deviation, Empty, ErrorModel, Recipe};
 use records::MonitorReadings;
 
-use crate::variance::VarianceRule;
+use crate::variance::{Counted, VarianceRule};
 use crate::{Row, Status, Weights};
 
 /// The one NaN of f32 datasets.
@@ -129,6 +129,24 @@ impl Finish {
     /// Returns the rule by which variances of sums become those of patterns.
     pub(crate) fn variances(&self) -> &VarianceRule {
         &self.variances
+    }
+
+    /// Adds the variances by the counts alone of a frame of which the pattern is known, and not the sums.
+    pub(crate) fn add_counted(
+        &self,
+        (intensity, errors): &Pattern,
+        scale: f64,
+        own: &Weights,
+        shared: &Weights,
+        sums: &mut Counted,
+    ) {
+        let Some(errors) = errors else { return };
+        let signal = intensity.iter().zip(&own.norm).map(|(&value, norm)| f64::from(value) * norm * scale).collect();
+        let variance = errors.iter().zip(own.norm.iter().zip(&own.norm_sq)).map(|(&error, (norm, norm_sq))| {
+            let error = f64::from(error) * scale;
+            error * error * if self.is_sem() { norm * norm } else { *norm_sq }
+        });
+        self.variances.add_pattern(signal, variance.collect(), own, shared, sums);
     }
 
     /// Returns the share of a frame's variance that is the floor of its pixels, one photon each; `None` where the recipe's

@@ -31,6 +31,11 @@ impl Counted {
         Self { variance: vec![0.0; bins], photons: vec![0.0; bins] }
     }
 
+    /// Returns the variances by the counts alone, and those of one photon, bin by bin.
+    pub fn bins(&self) -> (&[f64], &[f64]) {
+        (&self.variance, &self.photons)
+    }
+
     /// Adds the sums of `members` members of one frame, for which one photon is that of a member in the mean.
     pub fn add_members(&mut self, other: &Self, members: usize) {
         self.variance.iter_mut().zip(&other.variance).for_each(|(sum, value)| *sum += value);
@@ -86,9 +91,29 @@ impl VarianceRule {
         }
     }
 
+    /// Adds the variances of a frame by its counts alone to sums over frames, where only the counts and variances of its pattern
+    /// are known, as [`VarianceRule::of_frame`] has them.
+    pub fn add_pattern(
+        &self,
+        signal: Vec<f64>,
+        mut variance: Vec<f64>,
+        own: &Weights,
+        shared: &Weights,
+        sums: &mut Counted,
+    ) {
+        let of_quantiles = |bin| Some(self.of_quantiles(own, shared, bin)).filter(|&factor| factor > 0.0);
+        variance.iter_mut().enumerate().for_each(|(bin, variance)| *variance /= of_quantiles(bin).unwrap_or(1.0));
+        self.add_frame(&Row { signal, variance: Some(variance), ..Row::default() }, own, shared, sums);
+    }
+
+    /// Returns whether sums of counts have the variance of one photon at the least.
+    pub fn has_floor(&self) -> bool {
+        self.counts_photons && self.floor != ErrorFloor::No
+    }
+
     /// Returns sums over frames with their floor: one photon of the bin in all frames together.
     pub fn floor_sums(&self, sums: &Counted, frames: u64) -> Vec<f64> {
-        if !self.counts_photons || self.floor == ErrorFloor::No {
+        if !self.has_floor() {
             return sums.variance.clone();
         }
         let frames = frames.max(1) as f64;

@@ -4,7 +4,8 @@ use std::iter::Peekable;
 use std::ops::Range;
 use std::vec::IntoIter;
 
-use super::average::{Accumulator, Average, Method, Pattern, median};
+use super::average::{Accumulator, Average, Method, Pattern};
+use super::median::median;
 use super::merge::{Frames, Merged};
 use super::tree::{self, Points, name};
 use super::write::Content;

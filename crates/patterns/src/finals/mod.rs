@@ -49,6 +49,7 @@ mod error;
 mod integrator;
 mod links;
 mod mapped;
+mod median;
 mod merge;
 mod options;
 mod read;
