@@ -1,22 +1,23 @@
 //! When the final of a scan is made while results still come.
 //!
-//! The first time that all frames of a scan have been heard of, at once. After that, results come in bursts, as a scan that is
-//! being followed grows, or an earlier run is done again: the final is made anew once the burst is over, or now and then
-//! while it goes on, but never so often that most of the time is spent on it.
+//! The first time that all frames of a scan have been heard of, at once. After that, results come one by one, as a scan that is
+//! being followed grows, or in bursts, as an earlier run is done again. The final is made anew as soon as no result follows another
+//! at once, for somebody may be waiting for it, and now and then while a burst goes on; but between two makings there is a rest
+//! of several times what a making takes.
 
 use std::time::{Duration, Instant};
 
-/// How long no result of the scan comes before the burst is over, where the final is made quickly: somebody may be waiting for it.
-const SHORTEST_QUIET: Duration = Duration::from_millis(100);
+/// How long no result of the scan comes before a burst is over.
+const QUIET: Duration = Duration::from_millis(50);
 
-/// The same where making it takes long.
-const LONGEST_QUIET: Duration = Duration::from_millis(500);
+/// How many times as long as it takes to make a final nothing is made after it.
+const REST: u32 = 3;
 
 /// How long a burst goes on before the final is made all the same.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// How many times as long as it takes to make a final passes between two makings, while the burst goes on.
-const SHARE: u32 = 10;
+const REST_IN_BURST: u32 = 10;
 
 /// What was heard of a scan, and when, and when its final was made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,9 +48,9 @@ impl Schedule {
     /// Returns when the final of a scan that is whole is to be made; `None` where nothing was heard since it was.
     pub fn due(&self) -> Option<Instant> {
         let (first, last) = self.heard?;
-        let Some((_, took)) = self.made else { return Some(first) };
-        let quiet = (took * SHARE).clamp(SHORTEST_QUIET, LONGEST_QUIET);
-        Some((last + quiet).min(first + LONGEST.max(took * SHARE)))
+        let Some((made, took)) = self.made else { return Some(first) };
+        let end_of_burst = (last + QUIET).min(first + LONGEST.max(took * REST_IN_BURST));
+        Some(end_of_burst.max(made + took * REST))
     }
 }
 
@@ -72,34 +73,47 @@ mod tests {
         assert_eq!((schedule.due(), schedule.is_open()), (None, false));
         schedule.hear(at(start, 20));
         schedule.hear(at(start, 300));
-        assert_eq!(schedule.due(), Some(at(start, 300) + SHORTEST_QUIET));
-        for (cost, quiet) in [(0, 100), (20, 200), (3000, 500)] {
+        assert_eq!(schedule.due(), Some(at(start, 300) + QUIET));
+    }
+
+    #[test]
+    fn a_result_is_not_waited_behind_unless_a_final_was_made_just_before() {
+        let start = Instant::now();
+        // What a making takes, when a result comes after it, and how long that one waits.
+        for (cost, pause, wait) in [(100, 500, 50), (100, 280, 50), (100, 100, 200), (0, 0, 50), (3000, 1000, 8000)] {
+            let mut schedule = Schedule::default();
             schedule.make(start, at(start, cost));
-            schedule.hear(at(start, cost));
-            assert_eq!(schedule.due(), Some(at(start, cost + quiet)));
+            schedule.hear(at(start, cost + pause));
+            assert_eq!(schedule.due(), Some(at(start, cost + pause + wait)), "{cost} ms, {pause} ms later");
         }
     }
 
     #[test]
     fn a_burst_without_end_is_not_waited_for_but_most_of_the_time_is_for_results() {
         let start = Instant::now();
-        let makings = |cost: u64| {
+        let makings = |cost: u64, pause: u64| {
             let mut schedule = Schedule::default();
             schedule.hear(start);
             schedule.make(start, at(start, cost));
             let (mut now, mut count) = (cost, 0);
-            // A result each 10 ms, for ten minutes.
+            // For ten minutes.
             while now < 600_000 {
-                now += 10;
-                schedule.hear(at(start, now));
-                if schedule.due().is_some_and(|due| due <= at(start, now)) {
-                    schedule.make(at(start, now), at(start, now + cost));
-                    (now, count) = (now + cost, count + 1);
+                let mut next = now + pause;
+                if let Some(due) = schedule.due().filter(|due| *due <= at(start, next)) {
+                    let began = due.max(at(start, now));
+                    let ended = began + Duration::from_millis(cost);
+                    schedule.make(began, ended);
+                    next = next.max(ended.duration_since(start).as_millis() as u64);
+                    count += 1;
                 }
+                now = next;
+                schedule.hear(at(start, now));
             }
             count
         };
-        assert_eq!(makings(10), 119, "one in five seconds");
-        assert_eq!(makings(10_000), 5, "a large one takes its time");
+        assert_eq!(makings(10, 10), 119, "one in five seconds");
+        assert_eq!(makings(10_000, 10), 5, "a large one takes its time");
+        assert_eq!(makings(100, 600), 999, "results one by one are made one by one");
+        assert!(makings(1000, 600) <= 150, "a quarter of the time, where each takes longer than the next is away");
     }
 }
