@@ -1,45 +1,85 @@
-//! The README's commands, run as they stand there, one after the other, in a directory with a dataset.
+//! The README's commands, pasted from top to bottom into one shell in an empty directory.
 
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const README: &str = include_str!("../README.md");
 
-/// The shell blocks behind a `<!-- run -->` line.
-fn blocks() -> Vec<&'static str> {
-    let marked = README.split("<!-- run -->\n```sh\n").skip(1);
-    marked.map(|rest| rest.split("```").next().expect("a block ends")).collect()
+/// Commands that can't run here, each the first line of a `console` block: they install azpipe, open windows, or need a cluster.
+const NOT_RUN: [&str; 4] = [
+    "$ git clone https://github.com/azpipe/azpipe && cd azpipe",
+    "$ silx view PROCESSED/LaB6/LaB6_0001/LaB6_0001_scan0001_pilatus.h5",
+    "$ pyFAI-average -m mean -o calibrant.edf RAW_DATA/LaB6/LaB6_0001/scan0001/pilatus_0000.h5",
+    "$ jobs/submit        # a job array, and a gather after it",
+];
+
+/// Returns the fenced blocks of the README in one language: `sh` blocks run, `console` blocks only show commands.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    README.split(&fence).skip(1).map(|rest| rest.split("```").next().expect("split returns a first piece")).collect()
 }
 
-/// Whether a program is here. CI has what the README asks for.
-fn has(program: &str) -> bool {
-    let found =
-        Command::new("sh").args(["-c", &format!("command -v {program}")]).output().expect("sh").status.success();
-    assert!(found || std::env::var_os("CI").is_none(), "{program} is not here, and CI needs it");
-    found
+/// Returns whether a command succeeds on this machine. On CI, which installs what the README asks for, it must.
+fn succeeds(command: &str, path: &str) -> bool {
+    let output = Command::new("sh").args(["-c", command]).env("PATH", path).output().expect("sh starts");
+    assert!(output.status.success() || std::env::var_os("CI").is_none(), "{command}: fails, and CI needs it");
+    output.status.success()
+}
+
+/// Returns the PATH with the programs under test and, if the tests have one, the Python environment with h5py.
+fn path() -> String {
+    let programs = Path::new(env!("CARGO_BIN_EXE_gather")).parent().expect("a program is in a directory");
+    let peers = std::env::var("AZPIPE_PEERS").map_or(String::new(), |peers| format!("{peers}/bin:"));
+    format!("{}:{peers}{}", programs.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 #[test]
-fn the_commands_run_as_they_stand() {
+fn pasted_into_a_shell_it_runs_from_top_to_bottom() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let detector = sample::Detector::named("pilatus-100k").expect("a detector of the sample");
-    let options = sample::Options { frames: 12, frames_per_file: 5, detector, ..sample::Options::default() };
-    sample::write(directory.path(), &options).expect("the dataset can be written");
-    let binaries = Path::new(env!("CARGO_BIN_EXE_gather")).parent().expect("a directory");
-    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
-    let blocks = blocks();
-    assert!(blocks.len() >= 4, "the README shows how to use the filters");
-    for block in blocks {
-        if (block.contains("jq ") && !has("jq")) || (block.contains("parallel ") && !has("parallel")) {
-            continue;
+    let path = path();
+    let needs = [("jq ", "command -v jq"), ("python3 ", "python3 -c 'import h5py'")];
+    let mut script: String = blocks("sh")
+        .into_iter()
+        .filter(|block| needs.iter().all(|(word, check)| !block.contains(word) || succeeds(check, &path)))
+        .collect();
+    script += "touch pasted-to-the-end\n";
+
+    // As a paste does, the commands come on the shell's stdin: a filter that reads it by mistake eats the rest of them.
+    let mut shell = Command::new("bash")
+        .args(["-x", "-euo", "pipefail"])
+        .current_dir(directory.path())
+        .env("PATH", &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("bash starts");
+    let mut stdin = shell.stdin.take().expect("stdin is piped");
+    let writer = std::thread::spawn(move || stdin.write_all(script.as_bytes()));
+    let output = shell.wait_with_output().expect("bash ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stderr}", output.status);
+    writer.join().expect("the writer does not panic").expect("bash reads all commands");
+
+    let exists = |file: &str| directory.path().join(file).exists();
+    assert!(exists("pasted-to-the-end"), "{stderr}");
+    for results in ["PROCESSED", "RESULTS", "LIVE", "CLUSTER", "AVERAGED", "CLIPPED", "FROM_PYFAI", "FROM_INTEGRATOR"] {
+        for scan in [1, 2] {
+            let name = format!("{results}/LaB6/LaB6_0001/LaB6_0001_scan000{scan}_pilatus.h5");
+            assert!(exists(&name), "{name} is missing\n{stderr}");
         }
-        let mut shell = Command::new("bash");
-        shell.args(["-euo", "pipefail", "-c", block]).current_dir(directory.path()).env("PATH", &path);
-        let output = shell.output().expect("bash runs");
-        assert!(output.status.success(), "{}\n{block}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    let results = std::fs::read_dir(directory.path().join("PROCESSED/LaB6/LaB6_0001")).expect("results");
-    let names: Vec<_> = results.map(|result| result.expect("an entry").path()).collect();
-    let finals = names.iter().filter(|path| path.extension().is_some_and(|extension| extension == "h5"));
-    assert_eq!(finals.count(), 2, "one file a scan");
+    for file in ["patterns.png", "check.png", "run.html", "jobs/submit"] {
+        assert!(exists(file), "{file} is missing\n{stderr}");
+    }
+}
+
+#[test]
+fn only_known_commands_are_shown_and_not_run() {
+    let first_lines = blocks("console").into_iter().map(|block| block.lines().next().unwrap_or(""));
+    assert_eq!(first_lines.collect::<Vec<_>>(), NOT_RUN);
+    let fences = README.lines().filter(|line| line.starts_with("```") && *line != "```");
+    assert!(fences.clone().all(|fence| ["```sh", "```console"].contains(&fence)), "every block says whether it runs");
+    assert!(blocks("sh").len() > 15, "the README shows how to use the filters");
 }

@@ -4,7 +4,7 @@ shopt -s inherit_errexit
 
 environment=$(scripts/setup tests)
 eval "$environment"
-cargo build --quiet --locked --release --bins --package azpipe --package azpipe-sample
+cargo build --quiet --locked --release --bins --package azpipe
 built=$(cd "${CARGO_TARGET_DIR:-target}/release" && pwd)
 PATH=$built:$PATH
 work=$(mkdir -p "$built/../bench" && cd "$built/../bench" && pwd)

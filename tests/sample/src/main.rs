@@ -1,4 +1,4 @@
-//! Writes a synthetic dataset and says on stdout where its parts are, one `name path` a line.
+//! `sample-dataset` writes a synthetic dataset to try azpipe on, and prints where its parts are, one `name path` per line.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,43 +7,46 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use sample::{Defect, Detector, Dtype, Options, Powder};
 
-/// Write a small, realistic Bliss dataset: powder rings on a detector with gaps.
+/// Write a small, realistic Bliss dataset to try azpipe on: powder rings on a detector with gaps.
+///
+/// DIRECTORY gets RAW_DATA (a Bliss master and its Lima files), a PONI file named after the powder, and mask.edf.
+/// It is created if needed. Nothing that exists is overwritten.
 #[derive(Parser)]
 #[command(name = "sample-dataset", version)]
 struct Args {
-    /// Directory to write to.
+    /// Directory to write to
     directory: PathBuf,
-    /// Scans without defects.
+    /// Number of scans without defects
     #[arg(long, value_name = "N", default_value_t = 2)]
     scans: usize,
-    /// Add a scan with this defect. May be repeated.
+    /// Add a scan with this defect; may be repeated
     #[arg(long = "defect", value_name = "DEFECT")]
     defects: Vec<Defect>,
-    /// Frames a scan.
+    /// Frames per scan
     #[arg(long, value_name = "N", default_value_t = 20)]
     frames: usize,
-    /// Frames a Lima file.
+    /// Frames per Lima file
     #[arg(long, value_name = "N", default_value_t = 8)]
     frames_per_file: usize,
-    /// Different frames a scan; a longer scan repeats them.
+    /// Different frames per scan; a longer scan repeats them
     #[arg(long, value_name = "N", default_value_t = 16)]
     distinct: usize,
-    /// pilatus-1m, pilatus-2m, pilatus-300k, pilatus-100k, eiger-4m, eiger2-4m, eiger2-cdte-1m or eiger2-cdte-4m.
-    #[arg(long, default_value = "pilatus-1m", value_parser = detector)]
+    /// Detector: pilatus-1m, pilatus-2m, pilatus-300k, pilatus-100k, eiger-4m, eiger2-4m, eiger2-cdte-1m or eiger2-cdte-4m
+    #[arg(long, value_name = "NAME", default_value = "pilatus-1m", value_parser = detector)]
     detector: &'static Detector,
-    /// The pixels' type; that which the detector writes by default.
+    /// Pixel type [default: the type that the detector writes]
     #[arg(long)]
     dtype: Option<Dtype>,
-    /// What the beam goes through.
+    /// Sample in the beam
     #[arg(long, default_value = "lab6")]
     powder: Powder,
-    /// Whether the gaps between modules say that no sensor is there: on or off, where they count as others do.
-    #[arg(long, value_name = "on|off", default_value = "on")]
+    /// Mark the pixels in the gaps between modules as invalid, as detectors do; with off they count photons
+    #[arg(long, default_value = "on")]
     gaps: Switch,
-    /// Mean counts a pixel.
+    /// Mean counts per pixel
     #[arg(long, value_name = "COUNTS", default_value_t = 2.0)]
     mean: f64,
-    /// Chooses the noise.
+    /// Seed of the noise: equal seeds give equal pixels
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -73,17 +76,29 @@ fn main() -> ExitCode {
         mean: args.mean,
         seed: args.seed,
     };
-    let written = sample::write(&args.directory, &options).map_err(|why| why.to_string());
-    let told = written.and_then(|dataset| {
+    let poni = format!("{}.poni", args.powder.name().to_lowercase());
+    let free =
+        ["RAW_DATA", &poni, "mask.edf"].iter().map(|name| args.directory.join(name)).try_for_each(refuse_existing);
+    let written = free.and_then(|()| sample::write(&args.directory, &options).map_err(|why| why.to_string()));
+    let printed = written.and_then(|dataset| {
         let parts = [("raw", dataset.raw), ("master", dataset.master), ("poni", dataset.poni), ("mask", dataset.mask)];
         let lines: String = parts.iter().map(|(name, path)| format!("{name} {}\n", path.display())).collect();
         io::stdout().write_all(lines.as_bytes()).map_err(|why| format!("stdout: {why}"))
     });
-    match told {
+    match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             let _ = writeln!(io::stderr(), "sample-dataset: {why}");
             ExitCode::from(2)
         }
+    }
+}
+
+/// Fails if there is a file or directory at `path`, which may be a user's own.
+fn refuse_existing(path: PathBuf) -> Result<(), String> {
+    match path.symlink_metadata() {
+        Ok(_) => Err(format!("{}: already exists; choose an empty directory", path.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("{}: {error}", path.display())),
     }
 }
