@@ -46,8 +46,8 @@ impl Methods {
         let kind = Kind { framing: task.acquisition.framing(), dtype: task.acquisition.dtype.clone() };
         let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), kind.clone());
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
-        let refused = |why: recipe::Error| {
-            let retryable = matches!(why, recipe::Error::File { .. });
+        let refused = |why: recipe::RecipeError| {
+            let retryable = matches!(why, recipe::RecipeError::Io { .. });
             Refusal { why: why.to_string(), retryable }
         };
         let load = || Recipe::load(&task.recipe, &task.recipe_digest).map_err(refused);

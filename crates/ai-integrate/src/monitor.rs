@@ -2,7 +2,7 @@
 
 use frames::hdf5_array::{ArrayError, names, read_written_numbers};
 use patterns::Status;
-use recipe::{Monitor as Ratio, Over, Quantity};
+use recipe::{Monitor as Ratio, MonitorReference, Quantity};
 use records::{MonitorReadings, Task};
 
 use crate::task::Refusal;
@@ -38,8 +38,8 @@ impl Monitor {
         for Ratio { of, over } in monitors {
             read.over.push(values(task, of)?);
             match over {
-                Over::Mean | Over::Quantity(Quantity::Number(_)) => (),
-                Over::Quantity(quantity) => read.under.push(values(task, quantity)?),
+                MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => (),
+                MonitorReference::Quantity(quantity) => read.under.push(values(task, quantity)?),
             }
         }
         Ok(read)

@@ -5,14 +5,14 @@ use std::f64::consts::{PI, TAU};
 use geometry::Unit;
 
 use crate::BinningError;
-use crate::bin_edges::{BinEdges, nudge};
+use crate::bin_edges::{BinEdges, exclusive_upper_limit};
 use crate::error::Limits;
 use crate::periodic_bins::PeriodicBins;
 use crate::request::BinsRequest;
-use crate::sector::{AzimuthRange, folded, sweep};
+use crate::sector::{AzimuthRange, parse_azimuth_range, wrap_degrees_to_radians};
 
 /// The most that a cake may span, degrees: a turn, and what is lost where limits are sums.
-const TURN: f64 = 360.0 + 1e-6;
+const MAX_SPAN_DEGREES: f64 = 360.0 + 1e-6;
 
 /// The radial axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,10 +39,10 @@ pub struct ChiAxis {
 }
 
 /// Radial bins in the base unit. `extent` is what the pixels cover, and gives the limits that were not asked for.
-pub(crate) fn radial(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) -> Result<BinEdges, BinningError> {
+pub(crate) fn radial_bins(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) -> Result<BinEdges, BinningError> {
     let ruler = match bins {
-        BinsRequest::Even { npt: 0, .. } => return Err(BinningError::NoBins("radial")),
-        BinsRequest::Even { npt, range } => {
+        BinsRequest::Uniform { npt: 0, .. } => return Err(BinningError::NoBins("radial")),
+        BinsRequest::Uniform { npt, range } => {
             let (lower, upper) = match *range {
                 Some((lower, upper)) if lower < upper && lower.is_finite() && upper.is_finite() => {
                     (lower / unit.scale(), upper / unit.scale())
@@ -50,42 +50,44 @@ pub(crate) fn radial(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) -> Resu
                 Some((lower, upper)) => {
                     return Err(BinningError::Range { axis: "radial", range: Limits(lower, upper) });
                 }
-                None if unit.positive() => (extent.0.max(0.0), extent.1.max(0.0)),
+                None if unit.is_positive() => (extent.0.max(0.0), extent.1.max(0.0)),
                 None => extent,
             };
             // A single pixel at zero still gets an axis around it.
-            BinEdges::even(lower, nudge(upper).max(lower + f64::MIN_POSITIVE), *npt)
+            BinEdges::uniform(lower, exclusive_upper_limit(upper).max(lower + f64::MIN_POSITIVE), *npt)
         }
         BinsRequest::Edges(edges) => {
             check_edges("radial", edges)?;
-            BinEdges::edges(edges.iter().map(|edge| edge / unit.scale()).collect())
+            BinEdges::from_edges(edges.iter().map(|edge| edge / unit.scale()).collect())
         }
     };
-    Ok(if unit.positive() && ruler.lower() == 0.0 { ruler.bottomless() } else { ruler })
+    Ok(if unit.is_positive() && ruler.lower() == 0.0 { ruler.bottomless() } else { ruler })
 }
 
 /// Azimuthal bins in rad, and their axis in the degrees of the turn that was asked for.
-pub(crate) fn azimuthal(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxis), BinningError> {
+pub(crate) fn azimuthal_bins(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxis), BinningError> {
     let (first, ruler) = match bins {
-        BinsRequest::Even { npt: 0, .. } => return Err(BinningError::NoBins("azimuthal")),
-        BinsRequest::Even { npt, range } => {
+        BinsRequest::Uniform { npt: 0, .. } => return Err(BinningError::NoBins("azimuthal")),
+        BinsRequest::Uniform { npt, range } => {
             let (first, last) = range.unwrap_or((-180.0, 180.0));
-            let (lower, upper) = match sweep(first, last) {
-                AzimuthRange::Circle if last - first > TURN => return Err(beyond_a_turn(first, last)),
-                AzimuthRange::Circle => (folded(first), folded(first) + TAU),
+            let (lower, upper) = match parse_azimuth_range(first, last) {
+                AzimuthRange::FullCircle if last - first > MAX_SPAN_DEGREES => {
+                    return Err(more_than_a_turn(first, last));
+                }
+                AzimuthRange::FullCircle => (wrap_degrees_to_radians(first), wrap_degrees_to_radians(first) + TAU),
                 AzimuthRange::Sector(sector) => (sector.lower, sector.upper),
                 AzimuthRange::Empty => return Err(BinningError::Range { axis: "azimuth", range: Limits(first, last) }),
             };
-            (first, BinEdges::even(lower, nudge(upper), *npt))
+            (first, BinEdges::uniform(lower, exclusive_upper_limit(upper), *npt))
         }
         BinsRequest::Edges(edges) => {
             check_edges("azimuth", edges)?;
             let (first, last) = (edges[0], edges[edges.len() - 1]);
-            if last - first > TURN {
-                return Err(beyond_a_turn(first, last));
+            if last - first > MAX_SPAN_DEGREES {
+                return Err(more_than_a_turn(first, last));
             }
-            let shift = folded(first) - first.to_radians();
-            (first, BinEdges::edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))
+            let shift = wrap_degrees_to_radians(first) - first.to_radians();
+            (first, BinEdges::from_edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))
         }
     };
     let degrees = 180.0 / PI;
@@ -110,7 +112,7 @@ impl RadialAxis {
     }
 }
 
-fn beyond_a_turn(first: f64, last: f64) -> BinningError {
+fn more_than_a_turn(first: f64, last: f64) -> BinningError {
     BinningError::Edges { axis: "azimuth", why: format!("{first} to {last} deg is more than a turn") }
 }
 

@@ -11,7 +11,7 @@ use crate::pattern;
 use crate::periodic_bins::PeriodicBins;
 use crate::positions::Positions;
 use crate::request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest};
-use crate::sector::{AzimuthRange, Sector, sweep};
+use crate::sector::{AzimuthRange, Sector, parse_azimuth_range};
 
 /// The bins, and which share of each pixel falls in which.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,8 +28,8 @@ pub struct Binning {
 ///
 /// # Errors
 /// As [`bin_pixels`].
-pub fn bin(geometry: &Geometry, mask: &[bool], request: &PatternRequest) -> Result<Binning, BinningError> {
-    regroup(geometry, mask, &request.into())
+pub fn bin_pattern(geometry: &Geometry, mask: &[bool], request: &PatternRequest) -> Result<Binning, BinningError> {
+    bin_pixels(geometry, mask, &request.into())
 }
 
 /// Bins a detector's pixels for any pattern or cake. `mask` is true where a pixel is not to be used, row-major.
@@ -37,7 +37,7 @@ pub fn bin(geometry: &Geometry, mask: &[bool], request: &PatternRequest) -> Resu
 /// # Errors
 /// A mask of another shape, no bins, limits or edges that don't rise, a unit that needs a wavelength where there is
 /// none, no unmasked pixels, or none in the range.
-pub fn regroup(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<Binning, BinningError> {
+pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<Binning, BinningError> {
     let [rows, columns] = geometry.shape();
     if mask.len() != rows * columns {
         return Err(BinningError::MaskShape { found: mask.len(), expected: [rows, columns] });
@@ -47,52 +47,52 @@ pub fn regroup(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> 
         return Err(BinningError::TooManyBins { radial, azimuthal });
     }
     let unit = request.unit;
-    let azimuth = AzimuthBinning::of(&request.azimuth)?;
+    let azimuth = AzimuthBinning::resolve(&request.azimuth)?;
     // Refuses bad limits before the positions are computed.
-    axis::radial(&request.radial, unit, (0.0, 1.0))?;
+    axis::radial_bins(&request.radial, unit, (0.0, 1.0))?;
 
-    let positions = Positions::of(geometry, unit, request.split, !matches!(azimuth, AzimuthBinning::Circle))?;
+    let positions = Positions::compute(geometry, unit, request.split, !matches!(azimuth, AzimuthBinning::FullCircle))?;
     let placed: Vec<bool>;
     let mask = if unit.diverges() {
-        placed = mask.iter().enumerate().map(|(pixel, masked)| *masked || !positions.is_placed(pixel)).collect();
+        placed = mask.iter().enumerate().map(|(pixel, masked)| *masked || !positions.has_position(pixel)).collect();
         &placed
     } else {
         mask
     };
     let extent = positions.radial_extent(mask).ok_or(BinningError::AllMasked(mask.len()))?;
-    let ruler = axis::radial(&request.radial, unit, extent)?;
+    let ruler = axis::radial_bins(&request.radial, unit, extent)?;
     let axis = RadialAxis::new(&ruler, unit);
 
     let (chi, matrix) = match azimuth {
-        AzimuthBinning::Circle => (None, pattern_matrix(&positions, mask, &ruler, None)),
+        AzimuthBinning::FullCircle => (None, pattern_matrix(&positions, mask, &ruler, None)),
         AzimuthBinning::Sector(sector) => (None, pattern_matrix(&positions, mask, &ruler, Some(sector))),
         AzimuthBinning::Cake(turn, chi) => {
             (Some(chi), cake_matrix(&positions, mask, &CakeGrid { radial: ruler, azimuthal: turn }))
         }
     };
     if matrix.bins.is_empty() {
-        return Err(nothing_in_range(unit, &axis, &request.azimuth, &positions, mask));
+        return Err(nothing_in_range_error(unit, &axis, &request.azimuth, &positions, mask));
     }
     Ok(Binning { axis, chi, matrix })
 }
 
 /// What is to be done about the azimuth, its limits checked.
 enum AzimuthBinning {
-    Circle,
+    FullCircle,
     Sector(Sector),
     Cake(PeriodicBins, ChiAxis),
 }
 
 impl AzimuthBinning {
-    fn of(azimuth: &AzimuthRequest) -> Result<Self, BinningError> {
+    fn resolve(azimuth: &AzimuthRequest) -> Result<Self, BinningError> {
         match azimuth {
-            AzimuthRequest::Sum(None) => Ok(Self::Circle),
-            AzimuthRequest::Sum(Some((lower, upper))) => match sweep(*lower, *upper) {
-                AzimuthRange::Circle => Ok(Self::Circle),
+            AzimuthRequest::Sum(None) => Ok(Self::FullCircle),
+            AzimuthRequest::Sum(Some((lower, upper))) => match parse_azimuth_range(*lower, *upper) {
+                AzimuthRange::FullCircle => Ok(Self::FullCircle),
                 AzimuthRange::Sector(sector) => Ok(Self::Sector(sector)),
                 AzimuthRange::Empty => Err(BinningError::Range { axis: "azimuth", range: Limits(*lower, *upper) }),
             },
-            AzimuthRequest::Bins(bins) => axis::azimuthal(bins).map(|(turn, chi)| Self::Cake(turn, chi)),
+            AzimuthRequest::Bins(bins) => axis::azimuthal_bins(bins).map(|(turn, chi)| Self::Cake(turn, chi)),
         }
     }
 }
@@ -104,17 +104,19 @@ fn pattern_matrix(positions: &Positions, mask: &[bool], ruler: &BinEdges, sector
         _ => false,
     };
     match positions {
-        Positions::Centers { radial, chi } => Csc::build(mask.len(), ruler.bins(), |pixel, (): &mut (), entries| {
-            if !mask[pixel] && !misses(chi.as_ref().map(|chi| (chi[pixel], chi[pixel]))) {
-                pattern::whole(ruler, radial[pixel], entries);
-            }
-        }),
-        Positions::Boxes { radial, chi } => Csc::build(mask.len(), ruler.bins(), |pixel, (): &mut (), entries| {
+        Positions::Centers { radial, chi } => {
+            Csc::build(mask.len(), ruler.bin_count(), |pixel, (): &mut (), entries| {
+                if !mask[pixel] && !misses(chi.as_ref().map(|chi| (chi[pixel], chi[pixel]))) {
+                    pattern::whole(ruler, radial[pixel], entries);
+                }
+            })
+        }
+        Positions::Boxes { radial, chi } => Csc::build(mask.len(), ruler.bin_count(), |pixel, (): &mut (), entries| {
             if !mask[pixel] && !misses(chi.as_ref().map(|chi| chi.interval(pixel))) {
                 pattern::bounding_box(ruler, radial.interval(pixel), entries);
             }
         }),
-        Positions::Corners(corners) => Csc::build(mask.len(), ruler.bins(), |pixel, areas, entries| {
+        Positions::Corners(corners) => Csc::build(mask.len(), ruler.bin_count(), |pixel, areas, entries| {
             if !mask[pixel] {
                 pattern::full(ruler, sector, &corners[pixel], areas, entries);
             }
@@ -127,29 +129,31 @@ fn cake_matrix(positions: &Positions, mask: &[bool], grid: &CakeGrid) -> Csc {
     match positions {
         Positions::Centers { radial, chi } => {
             let chi = chi.as_ref().expect(needed);
-            Csc::build(mask.len(), grid.bins(), |pixel, (): &mut (), entries| {
+            Csc::build(mask.len(), grid.bin_count(), |pixel, (): &mut (), entries| {
                 if !mask[pixel] {
-                    grid.whole(radial[pixel], chi[pixel], entries);
+                    grid.no_split(radial[pixel], chi[pixel], entries);
                 }
             })
         }
         Positions::Boxes { radial, chi } => {
             let chi = chi.as_ref().expect(needed);
-            Csc::build(mask.len(), grid.bins(), |pixel, (): &mut (), entries| {
+            Csc::build(mask.len(), grid.bin_count(), |pixel, (): &mut (), entries| {
                 if !mask[pixel] {
-                    grid.bounding_box(radial.interval(pixel), chi.interval(pixel), entries);
+                    grid.bbox_split(radial.interval(pixel), chi.interval(pixel), entries);
                 }
             })
         }
-        Positions::Corners(corners) => Csc::build(mask.len(), grid.bins(), |pixel, room: &mut CutScratch, entries| {
-            if !mask[pixel] {
-                grid.full(&corners[pixel], room, entries);
-            }
-        }),
+        Positions::Corners(corners) => {
+            Csc::build(mask.len(), grid.bin_count(), |pixel, room: &mut CutScratch, entries| {
+                if !mask[pixel] {
+                    grid.full_split(&corners[pixel], room, entries);
+                }
+            })
+        }
     }
 }
 
-fn nothing_in_range(
+fn nothing_in_range_error(
     unit: Unit,
     axis: &RadialAxis,
     azimuth: &AzimuthRequest,
@@ -157,7 +161,7 @@ fn nothing_in_range(
     mask: &[bool],
 ) -> BinningError {
     let wanted_chi = match azimuth {
-        AzimuthRequest::Sum(range) | AzimuthRequest::Bins(BinsRequest::Even { range, .. }) => *range,
+        AzimuthRequest::Sum(range) | AzimuthRequest::Bins(BinsRequest::Uniform { range, .. }) => *range,
         AzimuthRequest::Bins(BinsRequest::Edges(edges)) => edges.first().copied().zip(edges.last().copied()),
     };
     let covered = positions.radial_extent(mask).unwrap_or_default();

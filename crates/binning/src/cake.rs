@@ -6,9 +6,9 @@
 use crate::bin_edges::BinEdges;
 use crate::csc::CscBlock;
 use crate::outline::Outline;
-use crate::pattern::normalize;
+use crate::pattern::areas_to_fractions;
 use crate::periodic_bins::PeriodicBins;
-use crate::polygon::{Polygon, area, between};
+use crate::polygon::{Polygon, clip_between, signed_area};
 
 /// The two axes of a cake.
 pub(crate) struct CakeGrid {
@@ -17,66 +17,66 @@ pub(crate) struct CakeGrid {
 }
 
 impl CakeGrid {
-    fn bin(&self, azimuthal: usize, radial: usize) -> usize {
-        azimuthal * self.radial.bins() + radial
+    fn bin_index(&self, azimuthal: usize, radial: usize) -> usize {
+        azimuthal * self.radial.bin_count() + radial
     }
 
     /// The number of bins.
-    pub fn bins(&self) -> usize {
-        self.bin(self.azimuthal.ruler().bins(), 0)
+    pub fn bin_count(&self) -> usize {
+        self.bin_index(self.azimuthal.edges().bin_count(), 0)
     }
 
     /// The pixel counts whole in the bin of its centre.
     #[inline]
-    pub fn whole(&self, radial: f64, chi: f64, entries: &mut CscBlock) {
-        if let (Some(radial), Some(azimuthal)) = (self.radial.locate(radial), self.azimuthal.locate(chi)) {
-            entries.push(self.bin(azimuthal, radial), 1.0);
+    pub fn no_split(&self, radial: f64, chi: f64, entries: &mut CscBlock) {
+        if let (Some(radial), Some(azimuthal)) = (self.radial.bin_of(radial), self.azimuthal.locate(chi)) {
+            entries.push(self.bin_index(azimuthal, radial), 1.0);
         }
     }
 
     /// The pixel is spread evenly over the rectangle of the two intervals; what lies outside the axes is lost.
     #[inline]
-    pub fn bounding_box(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut CscBlock) {
+    pub fn bbox_split(&self, radial: (f64, f64), chi: (f64, f64), entries: &mut CscBlock) {
         let size = (radial.1 - radial.0) * (chi.1 - chi.0);
         if size > 0.0 {
-            self.azimuthal.overlaps(chi.0, chi.1, |azimuthal, height| {
+            self.azimuthal.for_each_overlap(chi.0, chi.1, |azimuthal, height| {
                 self.radial.overlaps(radial.0, radial.1, |radial, width| {
-                    entries.push(self.bin(azimuthal, radial), width * height / size);
+                    entries.push(self.bin_index(azimuthal, radial), width * height / size);
                 });
             });
         } else {
-            self.whole(0.5 * (radial.0 + radial.1), 0.5 * (chi.0 + chi.1), entries);
+            self.no_split(0.5 * (radial.0 + radial.1), 0.5 * (chi.0 + chi.1), entries);
         }
     }
 
     /// Each bin has the share that its piece has in the area of the pixel on the grid, so that a pixel at the end of an
     /// axis counts whole.
-    pub fn full(&self, corners: &[[f32; 2]; 4], room: &mut CutScratch, entries: &mut CscBlock) {
-        self.cut(corners, room);
-        room.share();
+    pub fn full_split(&self, corners: &[[f32; 2]; 4], room: &mut CutScratch, entries: &mut CscBlock) {
+        self.cut_at_bin_edges(corners, room);
+        room.areas_to_shares();
         for (bin, share) in room.bins.iter().zip(&room.shares) {
             entries.push(*bin, *share);
         }
     }
 
     /// Cuts a pixel at the edges of the bins.
-    fn cut(&self, corners: &[[f32; 2]; 4], room: &mut CutScratch) {
-        room.found.clear();
+    fn cut_at_bin_edges(&self, corners: &[[f32; 2]; 4], room: &mut CutScratch) {
+        room.pieces.clear();
         let Some(outline) = Outline::new(corners) else { return };
         let (min, max) = outline.radial_extent();
-        let Some(columns) = self.radial.span(min, max) else { return };
-        let ruler = self.azimuthal.ruler();
+        let Some(columns) = self.radial.bins_touched(min, max) else { return };
+        let ruler = self.azimuthal.edges();
         let (min, max) = outline.chi_extent();
         for radial in columns.first..=columns.last {
             let (left, right) = (self.radial.edge(radial), self.radial.edge(radial + 1));
-            between(outline.points(), 0, left, right, &mut room.half, &mut room.column);
-            for (turn, min, max) in self.azimuthal.images(min, max) {
-                let Some(rows) = ruler.span(min, max) else { continue };
+            clip_between(outline.points(), 0, left, right, &mut room.half, &mut room.column);
+            for (turn, min, max) in self.azimuthal.periodic_images(min, max) {
+                let Some(rows) = ruler.bins_touched(min, max) else { continue };
                 let origin = outline.chi() + turn;
                 for azimuthal in rows.first..=rows.last {
                     let (bottom, top) = (ruler.edge(azimuthal).max(min), ruler.edge(azimuthal + 1).min(max));
-                    between(&room.column, 1, bottom - origin, top - origin, &mut room.half, &mut room.cell);
-                    room.found.push((self.bin(azimuthal, radial), area(&room.cell)));
+                    clip_between(&room.column, 1, bottom - origin, top - origin, &mut room.half, &mut room.cell);
+                    room.pieces.push((self.bin_index(azimuthal, radial), signed_area(&room.cell)));
                 }
             }
         }
@@ -90,7 +90,7 @@ pub(crate) struct CutScratch {
     column: Polygon,
     cell: Polygon,
     /// Bins and signed areas; a bin may be there twice, from two turns.
-    found: Vec<(usize, f64)>,
+    pieces: Vec<(usize, f64)>,
     /// The bins found, rising, and the share of each.
     bins: Vec<usize>,
     shares: Vec<f64>,
@@ -98,11 +98,11 @@ pub(crate) struct CutScratch {
 
 impl CutScratch {
     /// Brings the pieces found in order and turns their areas into shares.
-    fn share(&mut self) {
-        self.found.sort_unstable_by_key(|(bin, _)| *bin);
+    fn areas_to_shares(&mut self) {
+        self.pieces.sort_unstable_by_key(|(bin, _)| *bin);
         self.bins.clear();
         self.shares.clear();
-        for (bin, area) in &self.found {
+        for (bin, area) in &self.pieces {
             match self.shares.last_mut() {
                 Some(sum) if self.bins.last() == Some(bin) => *sum += area,
                 _ => {
@@ -114,7 +114,7 @@ impl CutScratch {
         match &mut self.shares[..] {
             // All in one bin, whatever its area.
             [share] => *share = 1.0,
-            shares => normalize(shares),
+            shares => areas_to_fractions(shares),
         }
     }
 }
@@ -126,13 +126,13 @@ mod tests {
     use geometry::Unit;
 
     use super::*;
-    use crate::bin_edges::nudge;
-    use crate::support::{Place, Random, area_within, polygon};
+    use crate::bin_edges::exclusive_upper_limit;
+    use crate::support::{TestPlacement, TestRandom, area_within, polygon};
 
     /// The exact area of a polygon in a bin, in all turns. The circle ends where it begins, before the nudge.
     fn exact(grid: &CakeGrid, polygon: &[[f64; 2]], bin: usize) -> f64 {
-        let (radial, chi) = (bin % grid.radial.bins(), bin / grid.radial.bins());
-        let ruler = grid.azimuthal.ruler();
+        let (radial, chi) = (bin % grid.radial.bin_count(), bin / grid.radial.bin_count());
+        let ruler = grid.azimuthal.edges();
         let top = ruler.edge(chi + 1).min(ruler.lower() + TAU);
         let columns = [grid.radial.edge(radial), grid.radial.edge(radial + 1)];
         [-TAU, 0.0, TAU].map(|turn| area_within(polygon, columns, [ruler.edge(chi) - turn, top - turn])).iter().sum()
@@ -140,23 +140,24 @@ mod tests {
 
     #[test]
     fn shares_are_exact_areas() {
-        let mut random = Random(8);
+        let mut random = TestRandom(8);
         let (mut compared, mut at_the_seam) = (0, 0);
         for _ in 0..25 {
-            let place = Place::random(&mut random);
+            let place = TestPlacement::random(&mut random);
             let unit = Unit::ALL[random.whole(0, 8)].base();
             let all = place.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
-            let radial = BinEdges::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, 40);
+            let radial = BinEdges::uniform(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, 40);
             let start = random.between(-PI, PI);
             let end = [start + TAU, random.between(start + 0.1, start + 6.0)][random.whole(0, 2)];
-            let azimuthal = PeriodicBins::new(BinEdges::even(start, nudge(end), random.whole(1, 90)));
+            let azimuthal =
+                PeriodicBins::new(BinEdges::uniform(start, exclusive_upper_limit(end), random.whole(1, 90)));
             let grid = CakeGrid { radial, azimuthal };
             let mut room = CutScratch::default();
             for corners in &all {
                 let Some(polygon) = polygon(corners) else { continue };
-                grid.cut(corners, &mut room);
-                room.share();
+                grid.cut_at_bin_edges(corners, &mut room);
+                room.areas_to_shares();
                 let total: f64 = room.bins.iter().map(|bin| exact(&grid, &polygon, *bin)).sum();
                 for (bin, share) in room.bins.iter().zip(&room.shares) {
                     let tolerance = 1e-9_f64.max(1e-18 / total.abs());
@@ -168,8 +169,9 @@ mod tests {
                     compared += usize::from(*share > 0.0 && *share < 1.0);
                 }
                 assert!(room.bins.is_sorted_by(|a, b| a < b));
-                at_the_seam +=
-                    usize::from(room.bins.len() > 1 && room.bins[0] + grid.bins() / 2 < *room.bins.last().unwrap());
+                at_the_seam += usize::from(
+                    room.bins.len() > 1 && room.bins[0] + grid.bin_count() / 2 < *room.bins.last().unwrap(),
+                );
             }
         }
         assert!(compared > 20_000 && at_the_seam > 50, "only {compared} shares, {at_the_seam} pixels at the seam");
@@ -183,11 +185,11 @@ mod tests {
             for first in 0..8 {
                 let mut corners = if first < 4 { square } else { mirrored };
                 corners.rotate_left(first % 4);
-                let azimuthal = PeriodicBins::new(BinEdges::even(start, nudge(start + TAU), 6));
-                let grid = CakeGrid { radial: BinEdges::even(0.0, 2.0, 2), azimuthal };
+                let azimuthal = PeriodicBins::new(BinEdges::uniform(start, exclusive_upper_limit(start + TAU), 6));
+                let grid = CakeGrid { radial: BinEdges::uniform(0.0, 2.0, 2), azimuthal };
                 let mut room = CutScratch::default();
-                grid.cut(&corners, &mut room);
-                room.share();
+                grid.cut_at_bin_edges(&corners, &mut room);
+                room.areas_to_shares();
                 for (bin, share) in room.bins.iter().zip(&room.shares) {
                     let expected = if bin % 2 == 0 { 1.0 / 6.0 } else { 0.0 };
                     assert!((share - expected).abs() < 1e-6, "{corners:?} from {start}: {share} in {bin}");

@@ -3,11 +3,11 @@
 use rayon::prelude::*;
 
 /// Pixels that one thread works on at a time.
-const BLOCK: usize = 1 << 15;
+const PIXELS_PER_BLOCK: usize = 1 << 15;
 
 /// Which share of each pixel falls in which bin: compressed sparse columns, a column a pixel.
 ///
-/// The entries of pixel `p` (row-major in the frame) are `starts[p]..starts[p + 1]` of `bins` and `weights`, bins
+/// The entries of pixel `p` (row-major in the frame) are `starts[p]..starts[p + 1]` of `bin_count` and `weights`, bins
 /// rising. Masked pixels and pixels outside the range have none. Weights are positive and add up to at most 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Csc {
@@ -23,12 +23,12 @@ pub struct Csc {
 
 impl Csc {
     /// The number of pixels, masked ones included.
-    pub fn pixels(&self) -> usize {
+    pub fn pixel_count(&self) -> usize {
         self.starts.len() - 1
     }
 
     /// The bins and weights of one pixel.
-    pub fn of_pixel(&self, pixel: usize) -> (&[u32], &[f32]) {
+    pub fn entries_of_pixel(&self, pixel: usize) -> (&[u32], &[f32]) {
         let range = self.starts[pixel] as usize..self.starts[pixel + 1] as usize;
         (&self.bins[range.clone()], &self.weights[range])
     }
@@ -42,13 +42,13 @@ impl Csc {
     ) -> Self {
         let mut starts = vec![0; pixels + 1];
         let blocks: Vec<CscBlock> = starts[1..]
-            .par_chunks_mut(BLOCK)
+            .par_chunks_mut(PIXELS_PER_BLOCK)
             .enumerate()
             .map(|(block, ends)| {
                 let mut room = Room::default();
                 let mut entries = CscBlock::with_capacity(2 * ends.len());
                 for (i, end) in ends.iter_mut().enumerate() {
-                    fill(block * BLOCK + i, &mut room, &mut entries);
+                    fill(block * PIXELS_PER_BLOCK + i, &mut room, &mut entries);
                     *end = entries.bins.len() as u64;
                 }
                 entries
@@ -61,7 +61,7 @@ impl Csc {
     fn join(mut starts: Vec<u64>, blocks: Vec<CscBlock>, nbins: usize) -> Self {
         let total = blocks.iter().map(|block| block.bins.len()).sum();
         let (mut bins, mut weights) = (Vec::with_capacity(total), Vec::with_capacity(total));
-        for (ends, block) in starts[1..].chunks_mut(BLOCK).zip(blocks) {
+        for (ends, block) in starts[1..].chunks_mut(PIXELS_PER_BLOCK).zip(blocks) {
             let before = bins.len() as u64;
             ends.iter_mut().for_each(|end| *end += before);
             bins.extend_from_slice(&block.bins);
@@ -100,15 +100,15 @@ mod tests {
 
     #[test]
     fn blocks_join_in_the_order_of_the_pixels() {
-        let pixels = 2 * BLOCK + 17;
+        let pixels = 2 * PIXELS_PER_BLOCK + 17;
         let matrix = Csc::build(pixels, 1000, |pixel, (): &mut (), entries| {
             for bin in 0..pixel % 4 {
                 entries.push(pixel % 900 + bin, 0.25);
             }
         });
-        assert_eq!(matrix.pixels(), pixels);
-        for pixel in [0, 1, 3, BLOCK - 1, BLOCK, BLOCK + 1, pixels - 1] {
-            let (bins, weights) = matrix.of_pixel(pixel);
+        assert_eq!(matrix.pixel_count(), pixels);
+        for pixel in [0, 1, 3, PIXELS_PER_BLOCK - 1, PIXELS_PER_BLOCK, PIXELS_PER_BLOCK + 1, pixels - 1] {
+            let (bins, weights) = matrix.entries_of_pixel(pixel);
             let expected: Vec<u32> = (0..pixel % 4).map(|bin| (pixel % 900 + bin) as u32).collect();
             assert_eq!(bins, expected, "{pixel}");
             assert_eq!(weights.len(), pixel % 4);
@@ -123,6 +123,6 @@ mod tests {
             entries.push(1, -1e-18);
             entries.push(2, 1.0);
         });
-        assert_eq!(matrix.of_pixel(0), (&[2][..], &[1.0][..]));
+        assert_eq!(matrix.entries_of_pixel(0), (&[2][..], &[1.0][..]));
     }
 }

@@ -21,7 +21,7 @@ pub enum BinningError {
     /// Limits that enclose nothing.
     #[error("{axis} range {range}: the lower limit must be below the upper one, and both finite")]
     Range {
-        /// `radial` or `azimuth`.
+        /// `radial_bins` or `azimuth`.
         axis: &'static str,
         /// What was asked for.
         range: Limits,
@@ -29,7 +29,7 @@ pub enum BinningError {
     /// Edges that don't rise, or fewer than two, or more than a turn of azimuth.
     #[error("{axis} edges: {why}")]
     Edges {
-        /// `radial` or `azimuth`.
+        /// `radial_bins` or `azimuth`.
         axis: &'static str,
         /// What is wrong with them.
         why: String,

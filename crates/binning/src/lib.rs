@@ -1,6 +1,6 @@
 //! Which share of each pixel falls in which bin of a pattern or of a cake.
 //!
-//! [`bin`] and [`bin_pixels`] turn a geometry, a static mask and a request into an axis and a sparse matrix by pixel. They
+//! [`bin_pattern`] and [`bin_pixels`] turn a geometry, a static mask and a request into an axis and a sparse matrix by pixel. They
 //! are done once a recipe; every frame is then a product with that matrix.
 //!
 //! # Axes
@@ -32,7 +32,7 @@
 //!   an edge, which moves up to a fifth of a pixel to a neighbouring bin; the sum over azimuth is the same.
 //!
 //! ```
-//! use binning::{Request, Split, bin};
+//! use binning::{PatternRequest, PixelSplitting, bin_pattern};
 //! use geometry::{Detector, Geometry, Poni, Unit};
 //! let poni = Poni::parse(
 //!     "poni_version: 2.1\nDetector: Pilatus100k\nDetector_config: {\"orientation\": 3}\n\
@@ -41,10 +41,11 @@
 //! let detector = Detector::from_poni(&poni)?;
 //! let geometry = Geometry::new(&poni, &detector, [195, 487])?;
 //! let mask = vec![false; 195 * 487];
-//! let request = Request { unit: Unit::QNm, npt: 100, radial_range: None, azimuth_range: None, split: Split::BBox };
-//! let binning = bin(&geometry, &mask, &request)?;
+//! let request =
+//!     PatternRequest { unit: Unit::QNm, npt: 100, radial_range: None, azimuth_range: None, split: PixelSplitting::BBox };
+//! let binning = bin_pattern(&geometry, &mask, &request)?;
 //! assert_eq!(binning.axis.centers.len(), 100);
-//! let (bins, weights) = binning.matrix.of_pixel(0);
+//! let (bins, weights) = binning.matrix.entries_of_pixel(0);
 //! assert_eq!(bins.len(), weights.len());
 //! assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-6);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,7 +69,7 @@ mod sector;
 mod support;
 
 pub use axis::{ChiAxis, RadialAxis};
-pub use bin_pixels::{Binning, bin, regroup};
+pub use bin_pixels::{Binning, bin_pattern, bin_pixels};
 pub use csc::Csc;
 pub use error::{BinningError, Limits};
 pub use request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};

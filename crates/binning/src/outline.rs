@@ -29,7 +29,7 @@ impl Outline {
         for (i, corner) in corners.iter().enumerate() {
             points[i] = [corner[0], chi];
             // An edge that does not pass through the beam centre spans less than half a turn.
-            chi += half_turn(corners[(i + 1) % 4][1] - corner[1]);
+            chi += wrap_to_pi(corners[(i + 1) % 4][1] - corner[1]);
         }
         let mut outline = Self { points, len: 4, chi: corners[0][1] };
         if chi.abs() > PI {
@@ -42,7 +42,7 @@ impl Outline {
     }
 
     /// Whether the beam centre is in the pixel.
-    pub fn holds_beam(&self) -> bool {
+    pub fn contains_beam_center(&self) -> bool {
         self.len > 4
     }
 
@@ -67,9 +67,9 @@ impl Outline {
         (self.chi + min, self.chi + max)
     }
 
-    /// The signed areas of the pixel's strips in the bins of `span`, all of one sign but for a pixel so close to the
+    /// The signed areas of the pixel's strips in the bins of `bins_touched`, all of one sign but for a pixel so close to the
     /// beam centre that its outline crosses itself.
-    pub fn strips(&self, ruler: &BinEdges, span: BinSpan, areas: &mut Vec<f64>) {
+    pub fn bin_areas(&self, ruler: &BinEdges, span: BinSpan, areas: &mut Vec<f64>) {
         areas.clear();
         areas.resize(span.last - span.first + 1, 0.0);
         let points = self.points();
@@ -78,7 +78,7 @@ impl Outline {
             let (low, high, sign) = if from[0] < to[0] { (from, to, 1.0) } else { (to, from, -1.0) };
             let slope = (high[1] - low[1]) / (high[0] - low[0]);
             // Below this edge, within each bin, lies a trapezium. An edge along chi has none, whatever its slope.
-            let Some(crossed) = ruler.span(low[0], high[0]) else { continue };
+            let Some(crossed) = ruler.bins_touched(low[0], high[0]) else { continue };
             for bin in crossed.first..=crossed.last {
                 let (left, right) = (low[0].max(ruler.edge(bin)), high[0].min(ruler.edge(bin + 1)));
                 if right > left {
@@ -91,7 +91,7 @@ impl Outline {
 }
 
 /// An angle's difference, by whole turns to [-pi, pi].
-fn half_turn(difference: f64) -> f64 {
+fn wrap_to_pi(difference: f64) -> f64 {
     difference - TAU * (difference / TAU).round()
 }
 

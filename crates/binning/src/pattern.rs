@@ -8,7 +8,7 @@ use crate::sector::Sector;
 /// The pixel counts whole in the bin of its centre.
 #[inline]
 pub(crate) fn whole(ruler: &BinEdges, center: f64, entries: &mut CscBlock) {
-    if let Some(bin) = ruler.locate(center) {
+    if let Some(bin) = ruler.bin_of(center) {
         entries.push(bin, 1.0);
     }
 }
@@ -42,12 +42,12 @@ pub(crate) fn full(
         }
     }
     let (min, max) = outline.radial_extent();
-    let Some(span) = ruler.span(min, max) else { return };
+    let Some(span) = ruler.bins_touched(min, max) else { return };
     if span.first == span.last {
         return entries.push(span.first, 1.0);
     }
-    outline.strips(ruler, span, areas);
-    normalize(areas);
+    outline.bin_areas(ruler, span, areas);
+    areas_to_fractions(areas);
     for (bin, share) in (span.first..).zip(areas.iter()) {
         entries.push(bin, *share);
     }
@@ -55,7 +55,7 @@ pub(crate) fn full(
 
 /// Turns signed areas into shares that add up to 1. Where an outline crosses itself, the smaller of its two sides is
 /// left out.
-pub(crate) fn normalize(areas: &mut [f64]) {
+pub(crate) fn areas_to_fractions(areas: &mut [f64]) {
     let sign = areas.iter().sum::<f64>().signum();
     areas.iter_mut().for_each(|area| *area = (*area * sign).max(0.0));
     let total: f64 = areas.iter().sum();
@@ -69,30 +69,30 @@ mod tests {
     use geometry::Unit;
 
     use super::*;
-    use crate::support::{ALL_CHI, Place, Random, area_within, polygon};
+    use crate::support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon};
 
     /// The shares before they are rounded to f32.
     fn shares(ruler: &BinEdges, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
         let outline = Outline::new(corners).unwrap();
         let (min, max) = outline.radial_extent();
-        let Some(span) = ruler.span(min, max) else { return Vec::new() };
+        let Some(span) = ruler.bins_touched(min, max) else { return Vec::new() };
         let mut areas = Vec::new();
-        outline.strips(ruler, span, &mut areas);
-        normalize(&mut areas);
+        outline.bin_areas(ruler, span, &mut areas);
+        areas_to_fractions(&mut areas);
         (span.first..).zip(areas).collect()
     }
 
     #[test]
     fn shares_are_exact_areas() {
-        let mut random = Random(7);
+        let mut random = TestRandom(7);
         let mut compared = 0;
         for _ in 0..40 {
-            let place = Place::random(&mut random);
+            let place = TestPlacement::random(&mut random);
             let unit = Unit::ALL[random.whole(0, 8)].base();
             let all = place.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let npt = random.whole(1, 200);
-            let ruler = BinEdges::even(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
+            let ruler = BinEdges::uniform(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
             for corners in &all {
                 let Some(polygon) = polygon(corners) else { continue };
                 let found = shares(&ruler, corners);
@@ -113,7 +113,7 @@ mod tests {
     fn the_pixel_at_the_beam_centre_reaches_from_zero_to_its_corners() {
         // A square pixel around the centre, its corners at radius 1: below them the area is that of a full disc.
         let corners = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
-        let found = shares(&BinEdges::even(0.0, 2.0, 8), &corners);
+        let found = shares(&BinEdges::uniform(0.0, 2.0, 8), &corners);
         assert_eq!(found.len(), 5);
         for (bin, share) in &found[..4] {
             assert!((share - 0.25).abs() < 1e-12, "{share} in {bin}");
@@ -125,7 +125,7 @@ mod tests {
     fn an_outline_that_crosses_itself_keeps_its_larger_side() {
         for sign in [1.0, -1.0] {
             let mut areas = [3.0, -0.5, 1.0].map(|area| area * sign);
-            normalize(&mut areas);
+            areas_to_fractions(&mut areas);
             assert_eq!(areas, [0.75, 0.0, 0.25]);
         }
     }

@@ -9,31 +9,31 @@ use crate::bin_edges::BinEdges;
 pub(crate) struct PeriodicBins {
     ruler: BinEdges,
     /// Where the first bin begins again: what lies beyond on the ruler (its nudge) is in the first bin.
-    end: f64,
+    period_end: f64,
 }
 
 impl PeriodicBins {
     /// `bin_edges` begins in [-pi, pi).
     pub fn new(ruler: BinEdges) -> Self {
         let end = ruler.upper().min(ruler.lower() + TAU);
-        Self { ruler, end }
+        Self { ruler, period_end: end }
     }
 
-    pub fn ruler(&self) -> &BinEdges {
+    pub fn edges(&self) -> &BinEdges {
         &self.ruler
     }
 
     /// The bin that holds `chi`, which is in [-pi, pi].
     #[inline]
     pub fn locate(&self, chi: f64) -> Option<usize> {
-        [0.0, TAU, -TAU].into_iter().find_map(|turn| self.ruler.locate(chi + turn))
+        [0.0, TAU, -TAU].into_iter().find_map(|turn| self.ruler.bin_of(chi + turn))
     }
 
     /// The parts of an interval that lie on the bins, each with the turn that brings it there (rad), in rising order.
     /// They don't overlap, and cover the interval if the bins span the circle.
     #[inline]
-    pub fn images(&self, min: f64, max: f64) -> impl Iterator<Item = (f64, f64, f64)> {
-        let (lower, end) = (self.ruler.lower(), self.end);
+    pub fn periodic_images(&self, min: f64, max: f64) -> impl Iterator<Item = (f64, f64, f64)> {
+        let (lower, end) = (self.ruler.lower(), self.period_end);
         let first = ((lower - max) / TAU).ceil() as i32;
         let last = ((end - min) / TAU).floor() as i32;
         (first..=last).filter_map(move |turns| {
@@ -45,9 +45,9 @@ impl PeriodicBins {
 
     /// Calls `each(bin, length)` for every bin that the interval `min..max` overlaps in some turn, bins rising.
     #[inline]
-    pub fn overlaps(&self, min: f64, max: f64, mut each: impl FnMut(usize, f64)) {
+    pub fn for_each_overlap(&self, min: f64, max: f64, mut each: impl FnMut(usize, f64)) {
         let mut last: Option<(usize, f64)> = None;
-        for (_, min, max) in self.images(min, max) {
+        for (_, min, max) in self.periodic_images(min, max) {
             self.ruler.overlaps(min, max, |bin, length| match &mut last {
                 // Two images meet in one bin.
                 Some((held, sum)) if *held == bin => *sum += length,
@@ -69,22 +69,22 @@ mod tests {
     use std::f64::consts::PI;
 
     use super::*;
-    use crate::bin_edges::nudge;
+    use crate::bin_edges::exclusive_upper_limit;
 
     fn circle(bins: usize) -> PeriodicBins {
-        PeriodicBins::new(BinEdges::even(-PI, nudge(PI), bins))
+        PeriodicBins::new(BinEdges::uniform(-PI, exclusive_upper_limit(PI), bins))
     }
 
     fn overlaps(turn: &PeriodicBins, min: f64, max: f64) -> Vec<(usize, f64)> {
         let mut found = Vec::new();
-        turn.overlaps(min, max, |bin, length| found.push((bin, length)));
+        turn.for_each_overlap(min, max, |bin, length| found.push((bin, length)));
         found
     }
 
     #[test]
     fn every_angle_has_a_bin() {
         for (lower, bins) in [(-PI, 4), (0.0, 7), (-1.0, 1), (3.0, 360)] {
-            let turn = PeriodicBins::new(BinEdges::even(lower, nudge(lower + TAU), bins));
+            let turn = PeriodicBins::new(BinEdges::uniform(lower, exclusive_upper_limit(lower + TAU), bins));
             for chi in [-PI, -3.0, -1.0, 0.0, 1.0, 3.0, PI] {
                 assert!(turn.locate(chi).is_some(), "{chi} from {lower}");
             }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_sector_cuts_what_lies_outside() {
-        let turn = PeriodicBins::new(BinEdges::even(170f64.to_radians(), 190f64.to_radians(), 2));
+        let turn = PeriodicBins::new(BinEdges::uniform(170f64.to_radians(), 190f64.to_radians(), 2));
         let found = overlaps(&turn, -171f64.to_radians(), -169f64.to_radians());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, 1);

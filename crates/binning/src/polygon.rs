@@ -4,13 +4,20 @@
 pub(crate) type Polygon = Vec<[f64; 2]>;
 
 /// Writes to `out` the part of a polygon between two values of coordinate `axis` (Sutherland and Hodgman, 1974).
-pub(crate) fn between(polygon: &[[f64; 2]], axis: usize, low: f64, high: f64, room: &mut Polygon, out: &mut Polygon) {
-    half(polygon, axis, low, 1.0, room);
-    half(room, axis, high, -1.0, out);
+pub(crate) fn clip_between(
+    polygon: &[[f64; 2]],
+    axis: usize,
+    low: f64,
+    high: f64,
+    room: &mut Polygon,
+    out: &mut Polygon,
+) {
+    clip_half_plane(polygon, axis, low, 1.0, room);
+    clip_half_plane(room, axis, high, -1.0, out);
 }
 
 /// Writes to `out` the part of a polygon above `limit` (`side` 1), or below it (-1).
-fn half(polygon: &[[f64; 2]], axis: usize, limit: f64, side: f64, out: &mut Polygon) {
+fn clip_half_plane(polygon: &[[f64; 2]], axis: usize, limit: f64, side: f64, out: &mut Polygon) {
     out.clear();
     let Some(mut before) = polygon.last().copied() else { return };
     for &point in polygon {
@@ -29,7 +36,7 @@ fn half(polygon: &[[f64; 2]], axis: usize, limit: f64, side: f64, out: &mut Poly
 }
 
 /// The signed area of a polygon.
-pub(crate) fn area(polygon: &[[f64; 2]]) -> f64 {
+pub(crate) fn signed_area(polygon: &[[f64; 2]]) -> f64 {
     let Some((origin, rest)) = polygon.split_first() else { return 0.0 };
     // Products of small differences: a pixel is small and far from the origin.
     let cross =
@@ -43,27 +50,28 @@ mod tests {
 
     fn clipped(polygon: &[[f64; 2]], axis: usize, low: f64, high: f64) -> Polygon {
         let (mut room, mut out) = (Polygon::new(), Polygon::new());
-        between(polygon, axis, low, high, &mut room, &mut out);
+        clip_between(polygon, axis, low, high, &mut room, &mut out);
         out
     }
 
     #[test]
     fn a_triangle_in_strips() {
         let triangle = [[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]];
-        assert_eq!(area(&triangle), 2.0);
-        assert_eq!(area(&clipped(&triangle, 0, 0.0, 1.0)), 1.5);
-        assert_eq!(area(&clipped(&triangle, 0, 1.0, 5.0)), 0.5);
-        assert_eq!(area(&clipped(&triangle, 1, 0.5, 1.0)), 0.625);
+        assert_eq!(signed_area(&triangle), 2.0);
+        assert_eq!(signed_area(&clipped(&triangle, 0, 0.0, 1.0)), 1.5);
+        assert_eq!(signed_area(&clipped(&triangle, 0, 1.0, 5.0)), 0.5);
+        assert_eq!(signed_area(&clipped(&triangle, 1, 0.5, 1.0)), 0.625);
         assert!(clipped(&triangle, 1, 3.0, 4.0).is_empty());
-        assert_eq!(area(&[]), 0.0);
+        assert_eq!(signed_area(&[]), 0.0);
     }
 
     #[test]
     fn a_concave_polygon_keeps_its_area() {
         let arrow = [[0.0, 0.0], [4.0, 2.0], [0.0, 4.0], [1.0, 2.0]];
-        let strips: f64 = (0..8).map(|i| area(&clipped(&arrow, 1, 0.5 * f64::from(i), 0.5 * f64::from(i + 1)))).sum();
-        assert!((strips - area(&arrow)).abs() < 1e-14);
+        let strips: f64 =
+            (0..8).map(|i| signed_area(&clipped(&arrow, 1, 0.5 * f64::from(i), 0.5 * f64::from(i + 1)))).sum();
+        assert!((strips - signed_area(&arrow)).abs() < 1e-14);
         let reversed: Polygon = arrow.iter().rev().copied().collect();
-        assert_eq!(area(&reversed), -area(&arrow));
+        assert_eq!(signed_area(&reversed), -signed_area(&arrow));
     }
 }

@@ -23,7 +23,12 @@ pub(crate) struct PixelIntervals {
 
 impl Positions {
     /// Computes what `split` needs; azimuths only `with_chi`.
-    pub fn of(geometry: &Geometry, unit: Unit, split: PixelSplitting, with_chi: bool) -> Result<Self, BinningError> {
+    pub fn compute(
+        geometry: &Geometry,
+        unit: Unit,
+        split: PixelSplitting,
+        with_chi: bool,
+    ) -> Result<Self, BinningError> {
         let base = unit.base();
         Ok(match split {
             PixelSplitting::No => {
@@ -42,11 +47,13 @@ impl Positions {
     }
 
     /// Whether a pixel has a place on an axis without an end at the beam: not so where it holds the beam or touches it.
-    pub fn is_placed(&self, pixel: usize) -> bool {
+    pub fn has_position(&self, pixel: usize) -> bool {
         match self {
             Self::Centers { radial, .. } => radial[pixel].is_finite(),
             Self::Boxes { radial, .. } => radial.centers[pixel].is_finite() && radial.deltas[pixel].is_finite(),
-            Self::Corners(corners) => Outline::new(&corners[pixel]).is_some_and(|outline| !outline.holds_beam()),
+            Self::Corners(corners) => {
+                Outline::new(&corners[pixel]).is_some_and(|outline| !outline.contains_beam_center())
+            }
         }
     }
 
@@ -62,9 +69,11 @@ impl Positions {
     /// The smallest and largest chi of unmasked pixels (rad); none if there is none, or if azimuths were not computed.
     pub fn chi_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
         extent(mask, |pixel| match self {
-            Self::Centers { chi, .. } => chi.as_ref().map_or(NOWHERE, |chi| (chi[pixel], chi[pixel])),
-            Self::Boxes { chi, .. } => chi.as_ref().map_or(NOWHERE, |chi| chi.interval(pixel)),
-            Self::Corners(corners) => Outline::new(&corners[pixel]).map_or(NOWHERE, |outline| outline.chi_extent()),
+            Self::Centers { chi, .. } => chi.as_ref().map_or(EMPTY_EXTENT, |chi| (chi[pixel], chi[pixel])),
+            Self::Boxes { chi, .. } => chi.as_ref().map_or(EMPTY_EXTENT, |chi| chi.interval(pixel)),
+            Self::Corners(corners) => {
+                Outline::new(&corners[pixel]).map_or(EMPTY_EXTENT, |outline| outline.chi_extent())
+            }
         })
     }
 }
@@ -77,10 +86,10 @@ impl PixelIntervals {
     }
 }
 
-const NOWHERE: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
+const EMPTY_EXTENT: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
 
 fn corner_extent(corners: &[[f32; 2]; 4]) -> (f64, f64) {
-    corners.iter().fold(NOWHERE, |(min, max), corner| (min.min(corner[0].into()), max.max(corner[0].into())))
+    corners.iter().fold(EMPTY_EXTENT, |(min, max), corner| (min.min(corner[0].into()), max.max(corner[0].into())))
 }
 
 /// The union of the unmasked pixels' intervals. NaN limits are passed over.
@@ -92,6 +101,6 @@ fn extent(mask: &[bool], interval: impl Fn(usize) -> (f64, f64) + Sync) -> Optio
         .with_min_len(1 << 14)
         .filter(|(_, masked)| !**masked)
         .map(|(pixel, _)| interval(pixel))
-        .reduce(|| NOWHERE, join);
+        .reduce(|| EMPTY_EXTENT, join);
     (min <= max).then_some((min, max))
 }

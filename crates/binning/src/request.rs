@@ -55,7 +55,7 @@ pub enum AzimuthRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub enum BinsRequest {
     /// Bins of one width.
-    Even {
+    Uniform {
         /// How many.
         npt: usize,
         /// Lower and upper limit.
@@ -79,7 +79,7 @@ impl BinningRequest {
 impl BinsRequest {
     fn count(&self) -> usize {
         match self {
-            Self::Even { npt, .. } => *npt,
+            Self::Uniform { npt, .. } => *npt,
             Self::Edges(edges) => edges.len().saturating_sub(1),
         }
     }
@@ -89,7 +89,7 @@ impl From<&PatternRequest> for BinningRequest {
     fn from(request: &PatternRequest) -> Self {
         Self {
             unit: request.unit,
-            radial: BinsRequest::Even { npt: request.npt, range: request.radial_range },
+            radial: BinsRequest::Uniform { npt: request.npt, range: request.radial_range },
             azimuth: AzimuthRequest::Sum(request.azimuth_range),
             split: request.split,
         }

@@ -13,7 +13,7 @@ pub(crate) struct Sector {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AzimuthRange {
     /// The range spans a turn or more: every pixel is in.
-    Circle,
+    FullCircle,
     /// Less than a turn.
     Sector(Sector),
     /// The limits are not finite, or the same.
@@ -22,20 +22,20 @@ pub(crate) enum AzimuthRange {
 
 /// Reads a range in degrees, where an upper limit below the lower one is meant a turn further on: 170..190,
 /// -190..-170 and 170..-170 are the same sector.
-pub(crate) fn sweep(lower: f64, upper: f64) -> AzimuthRange {
+pub(crate) fn parse_azimuth_range(lower: f64, upper: f64) -> AzimuthRange {
     let span = upper - lower;
     if span >= 360.0 && span.is_finite() {
-        return AzimuthRange::Circle;
+        return AzimuthRange::FullCircle;
     }
     if !span.is_finite() || span % 360.0 == 0.0 {
         return AzimuthRange::Empty;
     }
-    let (lower, upper) = (folded(lower), folded(upper));
+    let (lower, upper) = (wrap_degrees_to_radians(lower), wrap_degrees_to_radians(upper));
     AzimuthRange::Sector(Sector { lower, upper: if upper < lower { upper + TAU } else { upper } })
 }
 
 /// Degrees to radians in [-pi, pi).
-pub(crate) fn folded(degrees: f64) -> f64 {
+pub(crate) fn wrap_degrees_to_radians(degrees: f64) -> f64 {
     let half_turns = (degrees / 180.0).rem_euclid(2.0);
     PI * if half_turns >= 1.0 { half_turns - 2.0 } else { half_turns }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn sector(lower: f64, upper: f64) -> Sector {
-        match sweep(lower, upper) {
+        match parse_azimuth_range(lower, upper) {
             AzimuthRange::Sector(sector) => sector,
             other => panic!("{lower}..{upper} is {other:?}"),
         }
@@ -71,10 +71,10 @@ mod tests {
     #[test]
     fn a_turn_has_every_pixel() {
         for (lower, upper) in [(-180.0, 180.0), (0.0, 360.0), (-270.0, 90.0), (-400.0, 400.0)] {
-            assert_eq!(sweep(lower, upper), AzimuthRange::Circle);
+            assert_eq!(parse_azimuth_range(lower, upper), AzimuthRange::FullCircle);
         }
         for (lower, upper) in [(10.0, 10.0), (10.0, -350.0), (f64::NAN, 3.0), (0.0, f64::INFINITY)] {
-            assert_eq!(sweep(lower, upper), AzimuthRange::Empty, "{lower}..{upper}");
+            assert_eq!(parse_azimuth_range(lower, upper), AzimuthRange::Empty, "{lower}..{upper}");
         }
     }
 

@@ -4,9 +4,11 @@
 
 mod support;
 
-use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin, regroup};
+use binning::{
+    AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin_pattern, bin_pixels,
+};
 use geometry::{Geometry, Unit};
-use support::{Place, Random};
+use support::{TestPlacement, TestRandom};
 
 const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 const NPT: usize = 20;
@@ -14,21 +16,21 @@ const NPT: usize = 20;
 fn cake(geometry: &Geometry, split: PixelSplitting, azimuth: BinsRequest) -> Binning {
     let request = BinningRequest {
         unit: Unit::QNm,
-        radial: BinsRequest::Even { npt: NPT, range: None },
+        radial: BinsRequest::Uniform { npt: NPT, range: None },
         azimuth: AzimuthRequest::Bins(azimuth),
         split,
     };
-    regroup(geometry, &vec![false; geometry.shape().iter().product()], &request).unwrap()
+    bin_pixels(geometry, &vec![false; geometry.shape().iter().product()], &request).unwrap()
 }
 
 fn even(npt: usize, range: Option<(f64, f64)>) -> BinsRequest {
-    BinsRequest::Even { npt, range }
+    BinsRequest::Uniform { npt, range }
 }
 
 /// The weights of a pixel by azimuthal bin.
 fn by_azimuth(binning: &Binning, pixel: usize) -> Vec<f64> {
     let mut sums = vec![0.0; binning.chi.as_ref().unwrap().centers.len()];
-    let (bins, weights) = binning.matrix.of_pixel(pixel);
+    let (bins, weights) = binning.matrix.entries_of_pixel(pixel);
     for (bin, weight) in bins.iter().zip(weights) {
         sums[*bin as usize / NPT] += f64::from(*weight);
     }
@@ -37,7 +39,7 @@ fn by_azimuth(binning: &Binning, pixel: usize) -> Vec<f64> {
 
 #[test]
 fn bins_are_numbered_azimuth_first() {
-    let geometry = Place::flat([40, 40], [20.3, 20.1]).geometry();
+    let geometry = TestPlacement::flat([40, 40], [20.3, 20.1]).geometry();
     let found = cake(&geometry, PixelSplitting::No, even(36, None));
     let (axis, chi) = (&found.axis, found.chi.as_ref().unwrap());
     assert_eq!(found.matrix.nbins, 36 * NPT);
@@ -45,7 +47,7 @@ fn bins_are_numbered_azimuth_first() {
     assert!((chi.upper / 180.0 - 1.0 - 2f64.powi(-23)).abs() < 1e-15);
     let (radii, angles) = (geometry.radial_centers(Unit::QNm).unwrap(), geometry.chi_centers());
     for pixel in 0..1600 {
-        let ([bin], [weight]) = found.matrix.of_pixel(pixel) else { panic!("pixel {pixel} is not in one bin") };
+        let ([bin], [weight]) = found.matrix.entries_of_pixel(pixel) else { panic!("pixel {pixel} is not in one bin") };
         assert_eq!(*weight, 1.0);
         let (row, column) = (*bin as usize / NPT, *bin as usize % NPT);
         let half = [(chi.upper - chi.lower) / 72.0, (axis.upper - axis.lower) / (2.0 * NPT as f64)];
@@ -56,21 +58,21 @@ fn bins_are_numbered_azimuth_first() {
 
 #[test]
 fn the_sum_over_azimuth_is_the_pattern() {
-    let mut random = Random(5);
+    let mut random = TestRandom(5);
     for _ in 0..30 {
-        let place = Place::random(&mut random);
+        let place = TestPlacement::random(&mut random);
         let geometry = place.geometry();
         let start = random.between(-200.0, 200.0);
         for split in SPLITS {
             let found = cake(&geometry, split, even(random.whole(1, 100), Some((start, start + 360.0))));
             let request = PatternRequest { unit: Unit::QNm, npt: NPT, radial_range: None, azimuth_range: None, split };
-            let pattern = bin(&geometry, &vec![false; place.pixels()], &request).unwrap();
+            let pattern = bin_pattern(&geometry, &vec![false; place.pixels()], &request).unwrap();
             assert_eq!(found.axis, pattern.axis);
             for pixel in 0..place.pixels() {
                 let mut sums = [0.0; NPT];
-                let (bins, weights) = found.matrix.of_pixel(pixel);
+                let (bins, weights) = found.matrix.entries_of_pixel(pixel);
                 bins.iter().zip(weights).for_each(|(bin, weight)| sums[*bin as usize % NPT] += f64::from(*weight));
-                let (bins, weights) = pattern.matrix.of_pixel(pixel);
+                let (bins, weights) = pattern.matrix.entries_of_pixel(pixel);
                 bins.iter().zip(weights).for_each(|(bin, weight)| sums[*bin as usize] -= f64::from(*weight));
                 assert!(sums.iter().all(|rest| rest.abs() < 2e-6), "{place:?} {split:?}: pixel {pixel}: {sums:?}");
             }
@@ -81,7 +83,7 @@ fn the_sum_over_azimuth_is_the_pattern() {
 #[test]
 fn a_pixel_across_the_seam_is_on_both_sides() {
     // Row 20 left of the beam: chi from a little below 180 to a little above.
-    let geometry = Place::flat([41, 40], [20.5, 20.0]).geometry();
+    let geometry = TestPlacement::flat([41, 40], [20.5, 20.0]).geometry();
     let pixel = 20 * 40 + 3;
     for split in [PixelSplitting::BBox, PixelSplitting::Full] {
         let sums = by_azimuth(&cake(&geometry, split, even(90, None)), pixel);
@@ -94,7 +96,7 @@ fn a_pixel_across_the_seam_is_on_both_sides() {
 
 #[test]
 fn the_azimuthal_range_is_the_axis_as_it_was_asked_for() {
-    let geometry = Place::flat([41, 41], [20.2, 20.4]).geometry();
+    let geometry = TestPlacement::flat([41, 41], [20.2, 20.4]).geometry();
     for split in SPLITS {
         let found = cake(&geometry, split, even(4, Some((170.0, 190.0))));
         let same = cake(&geometry, split, even(4, Some((-190.0, -170.0))));
@@ -107,13 +109,13 @@ fn the_azimuthal_range_is_the_axis_as_it_was_asked_for() {
         }
         assert_eq!(found.matrix, same.matrix);
         let far = 20 * 41 + 39;
-        assert!(found.matrix.of_pixel(far).0.is_empty(), "{split:?}: a pixel at 0 deg is in");
+        assert!(found.matrix.entries_of_pixel(far).0.is_empty(), "{split:?}: a pixel at 0 deg is in");
     }
 }
 
 #[test]
 fn azimuthal_edges_may_be_uneven_and_cross_the_seam() {
-    let geometry = Place::flat([41, 41], [20.2, 20.4]).geometry();
+    let geometry = TestPlacement::flat([41, 41], [20.2, 20.4]).geometry();
     let found = cake(&geometry, PixelSplitting::No, BinsRequest::Edges(vec![90.0, 170.0, 181.5, 300.0]));
     assert_eq!(
         found.chi.as_ref().unwrap().centers.iter().map(|chi| chi.round()).collect::<Vec<_>>(),

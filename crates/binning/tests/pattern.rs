@@ -4,9 +4,11 @@
 
 mod support;
 
-use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin, regroup};
+use binning::{
+    AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin_pattern, bin_pixels,
+};
 use geometry::{Geometry, Unit};
-use support::{ALL_CHI, Place, Random, area_within, polygon};
+use support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon};
 
 const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 
@@ -15,7 +17,7 @@ fn request(split: PixelSplitting) -> PatternRequest {
 }
 
 fn binned(geometry: &Geometry, request: &PatternRequest) -> Binning {
-    bin(geometry, &vec![false; pixels(geometry)], request).unwrap()
+    bin_pattern(geometry, &vec![false; pixels(geometry)], request).unwrap()
 }
 
 fn pixels(geometry: &Geometry) -> usize {
@@ -24,18 +26,18 @@ fn pixels(geometry: &Geometry) -> usize {
 
 /// The sum of a pixel's weights.
 fn weight(binning: &Binning, pixel: usize) -> f64 {
-    binning.matrix.of_pixel(pixel).1.iter().map(|weight| f64::from(*weight)).sum()
+    binning.matrix.entries_of_pixel(pixel).1.iter().map(|weight| f64::from(*weight)).sum()
 }
 
 fn members(binning: &Binning) -> Vec<usize> {
-    (0..binning.matrix.pixels()).filter(|pixel| weight(binning, *pixel) > 0.0).collect()
+    (0..binning.matrix.pixel_count()).filter(|pixel| weight(binning, *pixel) > 0.0).collect()
 }
 
 #[test]
 fn without_a_range_every_pixel_counts_once() {
-    let mut random = Random(1);
+    let mut random = TestRandom(1);
     for _ in 0..60 {
-        let place = Place::random(&mut random);
+        let place = TestPlacement::random(&mut random);
         let geometry = place.geometry();
         for split in SPLITS {
             let unit = Unit::ALL[random.whole(0, 8)];
@@ -43,7 +45,7 @@ fn without_a_range_every_pixel_counts_once() {
             for pixel in 0..place.pixels() {
                 let total = weight(&found, pixel);
                 assert!((total - 1.0).abs() < 1e-6, "{place:?} {unit} {split:?}: pixel {pixel} counts {total}");
-                assert!(found.matrix.of_pixel(pixel).0.is_sorted_by(|a, b| a < b));
+                assert!(found.matrix.entries_of_pixel(pixel).0.is_sorted_by(|a, b| a < b));
             }
         }
     }
@@ -51,7 +53,7 @@ fn without_a_range_every_pixel_counts_once() {
 
 #[test]
 fn the_axis_spans_the_unmasked_pixels() {
-    let geometry = Place::flat([30, 40], [-5.0, 20.3]).geometry();
+    let geometry = TestPlacement::flat([30, 40], [-5.0, 20.3]).geometry();
     let mask: Vec<bool> = (0..1200).map(|pixel| !(200..800).contains(&pixel)).collect();
     let centers = geometry.radial_centers(Unit::QA).unwrap();
     let deltas = geometry.radial_deltas(Unit::QA).unwrap();
@@ -67,7 +69,7 @@ fn the_axis_spans_the_unmasked_pixels() {
         };
         let lower = (200..800).map(|pixel| ends(pixel).0).fold(f64::MAX, f64::min);
         let upper = (200..800).map(|pixel| ends(pixel).1).fold(f64::MIN, f64::max) * (1.0 + 2f64.powi(-23));
-        let found = bin(&geometry, &mask, &PatternRequest { unit: Unit::QA, ..request(split) }).unwrap();
+        let found = bin_pattern(&geometry, &mask, &PatternRequest { unit: Unit::QA, ..request(split) }).unwrap();
         assert!((found.axis.lower - lower).abs() < 1e-14 && (found.axis.upper - upper).abs() < 1e-14, "{split:?}");
         let width = (upper - lower) / 50.0;
         for (i, center) in found.axis.centers.iter().enumerate() {
@@ -79,13 +81,13 @@ fn the_axis_spans_the_unmasked_pixels() {
 
 #[test]
 fn the_axis_does_not_begin_below_zero() {
-    let geometry = Place::flat([30, 40], [10.4, 20.3]).geometry();
+    let geometry = TestPlacement::flat([30, 40], [10.4, 20.3]).geometry();
     assert_eq!(binned(&geometry, &request(PixelSplitting::BBox)).axis.lower, 0.0);
 }
 
 #[test]
 fn a_given_range_is_the_axis_and_is_nudged() {
-    let geometry = Place::flat([30, 40], [10.0, 20.0]).geometry();
+    let geometry = TestPlacement::flat([30, 40], [10.0, 20.0]).geometry();
     for split in SPLITS {
         let found = binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(split) });
         assert!((found.axis.lower - 0.5).abs() < 1e-15);
@@ -96,13 +98,13 @@ fn a_given_range_is_the_axis_and_is_nudged() {
 
 #[test]
 fn without_splitting_the_centre_decides() {
-    let geometry = Place::flat([30, 40], [10.2, 20.4]).geometry();
+    let geometry = TestPlacement::flat([30, 40], [10.2, 20.4]).geometry();
     let centers = geometry.radial_centers(Unit::TthDeg).unwrap();
     let found =
         binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(PixelSplitting::No) });
     for (pixel, center) in centers.iter().enumerate() {
         let position = (center - found.axis.lower) / (found.axis.upper - found.axis.lower) * 10.0;
-        let (bins, weights) = found.matrix.of_pixel(pixel);
+        let (bins, weights) = found.matrix.entries_of_pixel(pixel);
         if (0.0..10.0).contains(&position) {
             assert_eq!((bins, weights), (&[position as u32][..], &[1.0][..]), "pixel {pixel} at {center}");
         } else {
@@ -113,7 +115,7 @@ fn without_splitting_the_centre_decides() {
 
 #[test]
 fn a_bounding_box_counts_by_its_overlap() {
-    let geometry = Place { rot: [0.1, -0.2, 0.3], ..Place::flat([30, 40], [10.2, 20.4]) }.geometry();
+    let geometry = TestPlacement { rot: [0.1, -0.2, 0.3], ..TestPlacement::flat([30, 40], [10.2, 20.4]) }.geometry();
     let unit = Unit::QNm;
     let (centers, deltas) = (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
     let range = (centers[0].min(centers[600]) * 0.9, centers[0].max(centers[600]));
@@ -132,7 +134,7 @@ fn a_bounding_box_counts_by_its_overlap() {
         let expected: f64 = (0..33).map(overlap).sum();
         assert!((weight(&found, pixel) - expected).abs() < 1e-6, "pixel {pixel}");
         truncated += usize::from(expected > 0.01 && expected < 0.99);
-        let (bins, weights) = found.matrix.of_pixel(pixel);
+        let (bins, weights) = found.matrix.entries_of_pixel(pixel);
         for (bin, weight) in bins.iter().zip(weights) {
             assert!((f64::from(*weight) - overlap(*bin)).abs() < 1e-7, "pixel {pixel} in bin {bin}");
         }
@@ -142,9 +144,9 @@ fn a_bounding_box_counts_by_its_overlap() {
 
 #[test]
 fn full_splitting_counts_by_area() {
-    let mut random = Random(3);
+    let mut random = TestRandom(3);
     for orientation in 1..=4 {
-        let place = Place { orientation, ..Place::random(&mut random) };
+        let place = TestPlacement { orientation, ..TestPlacement::random(&mut random) };
         let geometry = place.geometry();
         let corners = geometry.corners(Unit::TthRad).unwrap();
         let found =
@@ -153,7 +155,7 @@ fn full_splitting_counts_by_area() {
         for (pixel, corners) in corners.iter().enumerate() {
             let Some(polygon) = polygon(corners) else { continue };
             let total = area_within(&polygon, [0.0, 4.0], ALL_CHI);
-            let (bins, weights) = found.matrix.of_pixel(pixel);
+            let (bins, weights) = found.matrix.entries_of_pixel(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
                 let edge = found.axis.lower + f64::from(*bin) * width;
                 let share = area_within(&polygon, [edge, edge + width], ALL_CHI) / total;
@@ -166,7 +168,7 @@ fn full_splitting_counts_by_area() {
 #[test]
 fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
     // The beam meets the middle of a pixel: the azimuth of half a row is exactly pi.
-    let geometry = Place::flat([41, 40], [20.5, 20.5]).geometry();
+    let geometry = TestPlacement::flat([41, 40], [20.5, 20.5]).geometry();
     let sector = |lower, upper| {
         binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(PixelSplitting::No) }).matrix
     };
@@ -175,10 +177,10 @@ fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
     assert_eq!(whole, sector(170.0, -170.0));
     let (upper, lower) = (sector(170.0, 180.0), sector(-180.0, -170.0));
     let mut counted = 0;
-    for pixel in 0..whole.pixels() {
-        let mut halves = upper.of_pixel(pixel).0.to_vec();
-        halves.extend(lower.of_pixel(pixel).0);
-        assert_eq!(whole.of_pixel(pixel).0, halves, "pixel {pixel}");
+    for pixel in 0..whole.pixel_count() {
+        let mut halves = upper.entries_of_pixel(pixel).0.to_vec();
+        halves.extend(lower.entries_of_pixel(pixel).0);
+        assert_eq!(whole.entries_of_pixel(pixel).0, halves, "pixel {pixel}");
         counted += halves.len();
     }
     assert!(counted > 60, "{counted} pixels in the sector");
@@ -186,7 +188,7 @@ fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
 
 #[test]
 fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
-    let geometry = Place::flat([41, 40], [20.3, 20.5]).geometry();
+    let geometry = TestPlacement::flat([41, 40], [20.3, 20.5]).geometry();
     for split in [PixelSplitting::BBox, PixelSplitting::Full] {
         let sector = |lower, upper| {
             members(&binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) }))
@@ -199,7 +201,7 @@ fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
         let (all, halves) = (shares(170.0, 190.0), [shares(170.0, 180.0), shares(-180.0, -170.0)]);
         for &pixel in &whole {
             let half = &halves[usize::from(!upper.contains(&pixel))];
-            assert_eq!(all.of_pixel(pixel), half.of_pixel(pixel), "{split:?}: pixel {pixel}");
+            assert_eq!(all.entries_of_pixel(pixel), half.entries_of_pixel(pixel), "{split:?}: pixel {pixel}");
         }
         let both: Vec<usize> = upper.iter().copied().filter(|pixel| lower.contains(pixel)).collect();
         assert!(whole.iter().all(|pixel| upper.contains(pixel) || lower.contains(pixel)));
@@ -213,10 +215,10 @@ fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
 
 #[test]
 fn a_sector_turns_with_the_detector() {
-    let place = Place::flat([40, 40], [20.3, 20.4]);
-    let quarter = Place { rot: [0.0, 0.0, std::f64::consts::FRAC_PI_2], ..place };
+    let place = TestPlacement::flat([40, 40], [20.3, 20.4]);
+    let quarter = TestPlacement { rot: [0.0, 0.0, std::f64::consts::FRAC_PI_2], ..place };
     for split in SPLITS {
-        let sector = |place: Place, lower, upper| {
+        let sector = |place: TestPlacement, lower, upper| {
             members(&binned(
                 &place.geometry(),
                 &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) },
@@ -232,7 +234,7 @@ fn a_sector_turns_with_the_detector() {
 
 #[test]
 fn a_turn_is_no_sector() {
-    let geometry = Place::flat([40, 40], [20.0, 20.0]).geometry();
+    let geometry = TestPlacement::flat([40, 40], [20.0, 20.0]).geometry();
     for split in SPLITS {
         let all = binned(&geometry, &request(split));
         for range in [(0.0, 360.0), (-180.0, 180.0), (90.0, 500.0)] {
@@ -243,7 +245,7 @@ fn a_turn_is_no_sector() {
 
 #[test]
 fn given_edges_gather_even_bins() {
-    let geometry = Place::flat([40, 40], [13.0, 20.0]).geometry();
+    let geometry = TestPlacement::flat([40, 40], [13.0, 20.0]).geometry();
     let mask = vec![false; 1600];
     for split in SPLITS {
         let edges = |edges: &[f64]| {
@@ -253,7 +255,7 @@ fn given_edges_gather_even_bins() {
                 azimuth: AzimuthRequest::Sum(None),
                 split,
             };
-            regroup(&geometry, &mask, &request).unwrap()
+            bin_pixels(&geometry, &mask, &request).unwrap()
         };
         let fine: Vec<f64> = (0..=12).map(|i| 0.5 + 0.125 * f64::from(i)).collect();
         let (fine, coarse) = (edges(&fine), edges(&[0.5, 0.625, 1.0, 2.0]));
@@ -262,11 +264,11 @@ fn given_edges_gather_even_bins() {
         }
         for pixel in 0..1600 {
             let mut sums = [0.0; 3];
-            let (bins, weights) = fine.matrix.of_pixel(pixel);
+            let (bins, weights) = fine.matrix.entries_of_pixel(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
                 sums[[0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2][*bin as usize]] += f64::from(*weight);
             }
-            let (bins, weights) = coarse.matrix.of_pixel(pixel);
+            let (bins, weights) = coarse.matrix.entries_of_pixel(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
                 sums[*bin as usize] -= f64::from(*weight);
             }
@@ -277,7 +279,7 @@ fn given_edges_gather_even_bins() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let geometry = Place::flat([300, 400], [130.0, 200.0]).geometry();
+    let geometry = TestPlacement::flat([300, 400], [130.0, 200.0]).geometry();
     for split in SPLITS {
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -9,32 +9,32 @@ impl Geometry {
     /// The solid angle of each pixel relative to one at the point of normal incidence: cos³ of the
     /// angle of incidence, one power for the pixel's tilt and two for its distance.
     pub fn solid_angle(&self) -> Vec<f64> {
-        self.cos_incidence(|cosine| cosine.powi(3))
+        self.map_cos_incidence(|cosine| cosine.powi(3))
     }
 
     /// The share of the photons that the sensor absorbs in each pixel, relative to that at normal incidence:
     /// (1 − exp(−depth / cos α)) / (1 − exp(−depth)), with the angle of incidence α.
     ///
     /// `depth` is the sensor's thickness times its linear attenuation coefficient.
-    pub fn absorbed(&self, depth: f64) -> Vec<f64> {
+    pub fn sensor_absorption(&self, depth: f64) -> Vec<f64> {
         let normal = -(-depth).exp_m1();
-        self.cos_incidence(|cosine| -(-depth / cosine.abs()).exp_m1() / normal)
+        self.map_cos_incidence(|cosine| -(-depth / cosine.abs()).exp_m1() / normal)
     }
 
     /// A value for each pixel of the cosine of the angle between the way from the sample and the pixel's normal.
-    fn cos_incidence(&self, value: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
-        let place = &self.place;
+    fn map_cos_incidence(&self, value: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
+        let place = &self.placement;
         match &self.pixels {
             PixelPositions::Corners(corners) if !corners.flat() => {
                 let [rows, columns] = self.shape();
                 let cosine = |pixel| {
                     let [z, y, x] = corners.center(pixel);
-                    cos_to_normal([place.dist + z, y - place.poni1, x - place.poni2], corners.of(pixel))
+                    cos_to_normal([place.dist + z, y - place.poni1, x - place.poni2], corners.corners_of(pixel))
                 };
                 (0..rows * columns).into_par_iter().map(|pixel| value(cosine(pixel))).collect()
             }
             // Rotations leave the way from the sample as long as it is.
-            _ => self.centers(|point| value(place.dist / point.distance())),
+            _ => self.map_centers(|point| value(place.dist / point.distance())),
         }
     }
 
@@ -44,7 +44,7 @@ impl Geometry {
     /// `factor` is (horizontal − vertical) / (horizontal + vertical), 1 for a beam polarized in the
     /// horizontal plane; `offset` is the angle in radians from the horizontal axis to that plane.
     pub fn polarization(&self, factor: f64, offset: f64) -> Vec<f64> {
-        self.centers(|point| {
+        self.map_centers(|point| {
             let cos2 = point.two_theta().cos().powi(2);
             0.5 * (1.0 + cos2 - factor * (2.0 * (point.chi() + offset)).cos() * (1.0 - cos2))
         })

@@ -27,9 +27,9 @@ pub struct Detector {
     /// Which pixel values are no values.
     pub dummy: DummyRule,
     readout: Readout,
-    layout: DetectorOrigin,
+    origin: DetectorOrigin,
     /// The image whose pixels were added up to this one's.
-    grouped: Option<PixelBinning>,
+    software_binning: Option<PixelBinning>,
 }
 
 /// Pixels that are added up to larger ones.
@@ -67,21 +67,21 @@ impl Detector {
             return Err(DetectorError::File(path.to_owned()));
         }
         let name = name.as_deref().unwrap_or("Detector");
-        let entry = known_detectors::entry(name)?;
+        let entry = known_detectors::entry_by_name(name)?;
         let both_sizes = config.pixel1.is_some() && config.pixel2.is_some();
         let any_size = config.pixel1.is_some() || config.pixel2.is_some();
-        if *first_version && any_size && !(entry.insists() && both_sizes) {
-            return Self::known(known_detectors::entry("detector")?, config);
+        if *first_version && any_size && !(entry.has_fixed_pixel_size() && both_sizes) {
+            return Self::from_entry(known_detectors::entry_by_name("detector")?, config);
         }
-        Self::known(entry, config)
+        Self::from_entry(entry, config)
     }
 
     /// A detector by name or alias, as it is without any setting.
-    pub fn named(name: &str) -> Result<Self, DetectorError> {
-        Self::known(known_detectors::entry(name)?, &DetectorConfig::default())
+    pub fn by_name(name: &str) -> Result<Self, DetectorError> {
+        Self::from_entry(known_detectors::entry_by_name(name)?, &DetectorConfig::default())
     }
 
-    fn known(entry: &'static DetectorEntry, config: &DetectorConfig) -> Result<Self, DetectorError> {
+    fn from_entry(entry: &'static DetectorEntry, config: &DetectorConfig) -> Result<Self, DetectorError> {
         let name = entry.class.clone();
         if let Some(why) = &entry.refused {
             return Err(DetectorError::Refused { name, why });
@@ -93,7 +93,7 @@ impl Detector {
             given.or(entry.pixel.map(|pixel| pixel[axis])).ok_or_else(|| DetectorError::NoPixelSize(name.clone()))
         };
         let [pixel1, pixel2] = [size(config.pixel1, 0)?, size(config.pixel2, 1)?];
-        entry.check(config, [pixel1, pixel2])?;
+        entry.check_config(config, [pixel1, pixel2])?;
         let readout = entry.readout(config.max_shape, [pixel1, pixel2]);
         let table_orientation = entry.orientation.and_then(Orientation::from_number);
         Ok(Self {
@@ -104,8 +104,8 @@ impl Detector {
             orientation: config.orientation.or(table_orientation).unwrap_or_default(),
             dummy: DummyRule { dummy: entry.dummy, delta: entry.delta, counter: entry.counter },
             readout,
-            layout: DetectorOrigin::Known(entry),
-            grouped: None,
+            origin: DetectorOrigin::Known(entry),
+            software_binning: None,
         })
     }
 
@@ -126,9 +126,9 @@ impl Detector {
             shape: Some(shape),
             orientation: spec.config.orientation.unwrap_or(own),
             dummy: DummyRule { dummy: file.dummy, delta: file.delta, counter: is_counter(file.dummy, file.delta) },
-            readout: Readout { unbinned: Some(shape), binning: [1, 1], listed: None },
-            layout: DetectorOrigin::File { mask: file.mask.map(Arc::new), corners: None },
-            grouped: None,
+            readout: Readout { unbinned: Some(shape), binning: [1, 1], listed_pixel_size: None },
+            origin: DetectorOrigin::File { mask: file.mask.map(Arc::new), corners: None },
+            software_binning: None,
         };
         detector.check_mask()?;
         match file.corners {
@@ -146,7 +146,7 @@ impl Detector {
         }
         let mask = self.gap_mask().map(Arc::new);
         self.shape = Some(corners.shape());
-        self.layout = DetectorOrigin::File { mask, corners: Some(Arc::new(corners)) };
+        self.origin = DetectorOrigin::File { mask, corners: Some(Arc::new(corners)) };
         Ok(self)
     }
 
@@ -165,14 +165,14 @@ impl Detector {
         if own == shape {
             return Ok(self.clone());
         }
-        let other = match (&self.layout, self.readout.unbinned) {
+        let other = match (&self.origin, self.readout.unbinned) {
             (DetectorOrigin::Known(entry), Some(unbinned)) => entry.readout_for(unbinned, shape),
             _ => None,
         };
         let readout =
             other.ok_or_else(|| DetectorError::Shape { name: self.name.clone(), detector: own, frames: shape })?;
         let scale = |axis: usize| readout.binning[axis] as f64 / self.readout.binning[axis] as f64;
-        let [pixel1, pixel2] = readout.listed.unwrap_or([self.pixel1 * scale(0), self.pixel2 * scale(1)]);
+        let [pixel1, pixel2] = readout.listed_pixel_size.unwrap_or([self.pixel1 * scale(0), self.pixel2 * scale(1)]);
         Ok(Self { pixel1, pixel2, shape: Some(shape), readout, ..self.clone() })
     }
 
@@ -181,13 +181,13 @@ impl Detector {
     ///
     /// # Errors
     /// The shape is not known, or too small.
-    pub fn binned(&self, by: [usize; 2]) -> Result<Self, DetectorError> {
+    pub fn with_binning(&self, by: [usize; 2]) -> Result<Self, DetectorError> {
         let from = self.shape.ok_or_else(|| DetectorError::NoShape(self.name.clone()))?;
         if by == [1, 1] {
             return Ok(self.clone());
         }
         let shape = [0, 1].map(|axis| from[axis].checked_div(by[axis]).unwrap_or(0));
-        if shape.contains(&0) || self.grouped.is_some() {
+        if shape.contains(&0) || self.software_binning.is_some() {
             return Err(DetectorError::Shape { name: self.name.clone(), detector: from, frames: shape });
         }
         let readout = [0, 1].map(|axis| self.readout.binning[axis] * by[axis]);
@@ -197,26 +197,32 @@ impl Detector {
             return Ok(known);
         }
         let [pixel1, pixel2] = [self.pixel1 * by[0] as f64, self.pixel2 * by[1] as f64];
-        Ok(Self { pixel1, pixel2, shape: Some(shape), grouped: Some(PixelBinning { by, from }), ..self.clone() })
+        Ok(Self {
+            pixel1,
+            pixel2,
+            shape: Some(shape),
+            software_binning: Some(PixelBinning { by, from }),
+            ..self.clone()
+        })
     }
 
     /// The pixels that are none, row-major, true where masked: gaps between modules, the mask of a
     /// detector file, pixels without a place. `None` where there are none, or no shape to say so for.
     pub fn gap_mask(&self) -> Option<Vec<bool>> {
-        match self.grouped {
-            None => self.ungrouped_gap_mask(self.shape?),
-            Some(PixelBinning { by, from }) => Some(gaps::grouped(&self.ungrouped_gap_mask(from)?, from, by)),
+        match self.software_binning {
+            None => self.unbinned_gap_mask(self.shape?),
+            Some(PixelBinning { by, from }) => Some(gaps::grouped(&self.unbinned_gap_mask(from)?, from, by)),
         }
     }
 
-    fn ungrouped_gap_mask(&self, shape: [usize; 2]) -> Option<Vec<bool>> {
-        let (mask, corners) = match &self.layout {
+    fn unbinned_gap_mask(&self, shape: [usize; 2]) -> Option<Vec<bool>> {
+        let (mask, corners) = match &self.origin {
             DetectorOrigin::Known(entry) => return entry.gaps.mask(self.readout.unbinned?, shape),
             DetectorOrigin::File { mask, corners } => (mask.as_deref().cloned(), corners),
         };
         let Some(corners) = corners else { return mask };
         let [rows, columns] = corners.shape();
-        let lost: Vec<usize> = (0..rows * columns).filter(|&pixel| !corners.finite(pixel)).collect();
+        let lost: Vec<usize> = (0..rows * columns).filter(|&pixel| !corners.is_finite(pixel)).collect();
         if lost.is_empty() {
             return mask;
         }
@@ -226,25 +232,25 @@ impl Detector {
     }
 
     /// Where the pixels are. The detector's shape must be known.
-    pub(crate) fn pixels(&self) -> Option<PixelPositions> {
-        let PixelBinning { by, from } = self.grouped.unwrap_or(PixelBinning { by: [1, 1], from: self.shape? });
-        let wide = match &self.layout {
+    pub(crate) fn pixel_positions(&self) -> Option<PixelPositions> {
+        let PixelBinning { by, from } = self.software_binning.unwrap_or(PixelBinning { by: [1, 1], from: self.shape? });
+        let wide = match &self.origin {
             DetectorOrigin::File { corners: Some(corners), .. } if by == [1, 1] => {
                 return Some(PixelPositions::Corners(corners.clone()));
             }
             DetectorOrigin::File { corners: Some(corners), .. } => {
-                return Some(PixelPositions::Corners(Arc::new(corners.grouped(by))));
+                return Some(PixelPositions::Corners(Arc::new(corners.binned(by))));
             }
             DetectorOrigin::File { .. } => None,
             DetectorOrigin::Known(entry) => entry.wide,
         };
         let size = [self.pixel1 / by[0] as f64, self.pixel2 / by[1] as f64];
-        let [slow, fast] = pixel_grid::axes(from, size, wide, self.orientation);
+        let [slow, fast] = pixel_grid::pixel_axes(from, size, wide, self.orientation);
         Some(PixelPositions::Grid(if by == [1, 1] { [slow, fast] } else { [slow.grouped(by[0]), fast.grouped(by[1])] }))
     }
 
     fn check_mask(&self) -> Result<(), DetectorError> {
-        match (&self.layout, self.shape) {
+        match (&self.origin, self.shape) {
             (DetectorOrigin::File { mask: Some(mask), .. }, Some(shape)) if mask.len() != shape[0] * shape[1] => {
                 Err(DetectorError::Mask { name: self.name.clone(), found: mask.len(), shape })
             }

@@ -27,7 +27,7 @@ impl DummyRule {
     /// assert_eq!(eiger.invalid(16, false), Some(65534..=65535));
     /// assert_eq!(eiger.invalid(32, true), Some(-2147483648..=-1));
     /// ```
-    pub fn invalid(&self, bits: u32, signed: bool) -> Option<RangeInclusive<i128>> {
+    pub fn invalid_range(&self, bits: u32, signed: bool) -> Option<RangeInclusive<i128>> {
         let dummy = self.dummy?;
         let values = 1_i128 << bits;
         let [lowest, highest] = if signed { [-values / 2, values / 2 - 1] } else { [0, values - 1] };
@@ -47,18 +47,18 @@ mod tests {
     #[test]
     fn photon_counters_mark_the_top_two_values_and_negatives() {
         let eiger = DummyRule { dummy: Some(-2.0), delta: Some(1.5), counter: true };
-        assert_eq!(eiger.invalid(32, false), Some(4294967294..=4294967295));
-        assert_eq!(eiger.invalid(8, true), Some(-128..=-1));
-        assert_eq!(eiger.invalid(64, false), Some(i128::from(u64::MAX) - 1..=i128::from(u64::MAX)));
+        assert_eq!(eiger.invalid_range(32, false), Some(4294967294..=4294967295));
+        assert_eq!(eiger.invalid_range(8, true), Some(-128..=-1));
+        assert_eq!(eiger.invalid_range(64, false), Some(i128::from(u64::MAX) - 1..=i128::from(u64::MAX)));
     }
 
     #[test]
     fn integrating_detectors_mark_one_value() {
         let jungfrau = DummyRule { dummy: Some(-2.0), delta: Some(1.5), counter: false };
-        assert_eq!(jungfrau.invalid(32, true), Some(-2..=-2));
-        assert_eq!(jungfrau.invalid(16, false), Some(65534..=65534));
+        assert_eq!(jungfrau.invalid_range(32, true), Some(-2..=-2));
+        assert_eq!(jungfrau.invalid_range(16, false), Some(65534..=65534));
         let lambda = DummyRule { dummy: Some(0.0), delta: None, counter: false };
-        assert_eq!(lambda.invalid(32, false), Some(0..=0));
-        assert_eq!(DummyRule::default().invalid(32, false), None);
+        assert_eq!(lambda.invalid_range(32, false), Some(0..=0));
+        assert_eq!(DummyRule::default().invalid_range(32, false), None);
     }
 }

@@ -30,9 +30,9 @@ impl DetectorGaps {
         let full = match self {
             Self::None => return None,
             // A circle is drawn in the image as it is, binned or not.
-            Self::Circle { .. } => return Some(outside_circle([rows, columns])),
-            Self::Bands { rows, columns } => bands(unbinned, rows, columns),
-            Self::Modules { modules, module_size } => outside_modules(unbinned, modules, *module_size),
+            Self::Circle { .. } => return Some(mask_outside_circle([rows, columns])),
+            Self::Bands { rows, columns } => mask_bands(unbinned, rows, columns),
+            Self::Modules { modules, module_size } => mask_outside_modules(unbinned, modules, *module_size),
         };
         Some(if binning == [1, 1] { full } else { grouped(&full, unbinned, binning) })
     }
@@ -51,7 +51,7 @@ pub(crate) fn grouped(full: &[bool], shape: [usize; 2], by: [usize; 2]) -> Vec<b
     mask
 }
 
-fn bands([rows, columns]: [usize; 2], row_bands: &[[usize; 2]], column_bands: &[[usize; 2]]) -> Vec<bool> {
+fn mask_bands([rows, columns]: [usize; 2], row_bands: &[[usize; 2]], column_bands: &[[usize; 2]]) -> Vec<bool> {
     let flags = |count: usize, bands: &[[usize; 2]]| -> Vec<bool> {
         (0..count).map(|index| bands.iter().any(|&[start, stop]| (start..stop).contains(&index))).collect()
     };
@@ -59,7 +59,7 @@ fn bands([rows, columns]: [usize; 2], row_bands: &[[usize; 2]], column_bands: &[
     row_flags.iter().flat_map(|&row| column_flags.iter().map(move |&column| row || column)).collect()
 }
 
-fn outside_modules([rows, columns]: [usize; 2], modules: &[[usize; 2]], [height, width]: [usize; 2]) -> Vec<bool> {
+fn mask_outside_modules([rows, columns]: [usize; 2], modules: &[[usize; 2]], [height, width]: [usize; 2]) -> Vec<bool> {
     let mut mask = vec![true; rows * columns];
     for &[top, left] in modules {
         for row in top..(top + height).min(rows) {
@@ -70,7 +70,7 @@ fn outside_modules([rows, columns]: [usize; 2], modules: &[[usize; 2]], [height,
 }
 
 /// The circle has its centre in the middle of the image and the half of its rows as radius.
-fn outside_circle([rows, columns]: [usize; 2]) -> Vec<bool> {
+fn mask_outside_circle([rows, columns]: [usize; 2]) -> Vec<bool> {
     let [row0, column0] = [(rows / 2) as f64, (columns / 2) as f64];
     let square = |index: usize, centre: f64| (index as f64 + 0.5 - centre).powi(2);
     (0..rows)

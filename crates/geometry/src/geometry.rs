@@ -13,7 +13,7 @@ use crate::{Detector, DetectorError, Poni, Unit};
 /// pyFAI does it: patterns split over bins agree only if that is reproduced.
 pub struct Geometry {
     pub(crate) pixels: PixelPositions,
-    pub(crate) place: DetectorPlacement,
+    pub(crate) placement: DetectorPlacement,
     shape: [usize; 2],
 }
 
@@ -41,15 +41,15 @@ pub(crate) struct DetectorPlacement {
 impl DetectorPlacement {
     /// From a place on the detector, metres from its corner and above its plane, to the laboratory.
     #[inline]
-    pub(crate) fn lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
-        self.rotation.apply(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
+    pub(crate) fn to_lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
+        self.rotation.rotate(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
     }
 }
 
 impl Geometry {
     /// The geometry of frames of `shape` (rows, columns) taken with a detector placed by a PONI file.
     pub fn new(poni: &Poni, detector: &Detector, shape: [usize; 2]) -> Result<Self, GeometryError> {
-        let pixels = detector.for_frames(shape)?.pixels().expect("a detector for frames has their shape");
+        let pixels = detector.for_frames(shape)?.pixel_positions().expect("a detector for frames has their shape");
         let place = DetectorPlacement {
             dist: poni.dist,
             poni1: poni.poni1,
@@ -57,7 +57,7 @@ impl Geometry {
             rotation: Rotation::new(poni.rot1, poni.rot2, poni.rot3),
             wavelength: poni.wavelength,
         };
-        Ok(Self { pixels, place, shape })
+        Ok(Self { pixels, placement: place, shape })
     }
 
     /// Rows and columns.
@@ -67,31 +67,31 @@ impl Geometry {
 
     /// Wavelength, metres.
     pub fn wavelength(&self) -> Option<f64> {
-        self.place.wavelength
+        self.placement.wavelength
     }
 
     /// Where the middle of each pixel lies, in `unit`.
     pub fn radial_centers(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
-        let radial = self.radial(unit)?;
-        Ok(self.centers(|point| radial(point) * unit.scale()))
+        let radial = self.radial_function(unit)?;
+        Ok(self.map_centers(|point| radial(point) * unit.scale()))
     }
 
     /// The azimuth of the middle of each pixel, radians in (-π, π].
     pub fn chi_centers(&self) -> Vec<f64> {
-        self.centers(LabPoint::chi)
+        self.map_centers(LabPoint::chi)
     }
 
     /// The corners A, B, C, D of each pixel as (radial in the base unit of `unit`, azimuth in radians).
     pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, GeometryError> {
-        let radial = self.radial(unit)?;
-        Ok(self.corner_values(unit, |point| [radial(point) as f32, point.chi() as f32]))
+        let radial = self.radial_function(unit)?;
+        Ok(self.map_corners(unit, |point| [radial(point) as f32, point.chi() as f32]))
     }
 
     /// Half the width of each pixel in `unit`: the largest distance of a corner from the centre.
     pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
-        let radial = self.radial(unit)?;
-        let centers = self.centers(radial);
-        let corners = self.corner_values(unit, |point| radial(point) as f32);
+        let radial = self.radial_function(unit)?;
+        let centers = self.map_centers(radial);
+        let corners = self.map_corners(unit, |point| radial(point) as f32);
         let largest = |corners: &[f32; 4], center: &f64| {
             corners.map(|corner| (f64::from(corner) - center).abs()).into_iter().fold(0.0, f64::max) * unit.scale()
         };
@@ -102,7 +102,7 @@ impl Geometry {
     /// centre, the short way round.
     pub fn chi_deltas(&self) -> Vec<f64> {
         let centers = self.chi_centers();
-        let corners = self.corner_values(Unit::RM, |point| point.chi() as f32);
+        let corners = self.map_corners(Unit::RM, |point| point.chi() as f32);
         let apart = |corner: f32, center: f64| {
             let delta = (f64::from(corner) - center).abs();
             delta.min(std::f64::consts::TAU - delta)
@@ -114,16 +114,16 @@ impl Geometry {
     }
 
     /// The radial position in the base unit of a point.
-    fn radial(&self, unit: Unit) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
+    fn radial_function(&self, unit: Unit) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
         let base = unit.base();
-        let wavelength = match self.place.wavelength {
+        let wavelength = match self.placement.wavelength {
             None if unit.needs_wavelength() => return Err(GeometryError::NoWavelength(unit)),
             wavelength => wavelength.unwrap_or(f64::NAN),
         };
         let per_q = 4.0e-9 * std::f64::consts::PI / wavelength;
         let per_d = 2.0e-9 / wavelength;
         Ok(move |point: LabPoint| match base {
-            Unit::RM => point.r(),
+            Unit::RM => point.radius(),
             Unit::TthRad => point.two_theta(),
             Unit::QNm => per_q * (point.two_theta() * 0.5).sin(),
             Unit::DM => std::f64::consts::TAU / (1e9 * (per_q * (point.two_theta() * 0.5).sin())),
@@ -132,54 +132,54 @@ impl Geometry {
     }
 
     /// One value for the middle of each pixel.
-    pub(crate) fn centers(&self, value: impl Fn(LabPoint) -> f64 + Sync) -> Vec<f64> {
+    pub(crate) fn map_centers(&self, value: impl Fn(LabPoint) -> f64 + Sync) -> Vec<f64> {
         let columns = self.shape[1];
         let mut values = vec![0.0; self.shape[0] * columns];
-        let place = &self.place;
+        let place = &self.placement;
         match &self.pixels {
             PixelPositions::Grid([slow, fast]) => {
                 values.par_chunks_mut(columns.max(1)).zip(&slow.centers).for_each(|(row, &p1)| {
                     for (out, &p2) in row.iter_mut().zip(&fast.centers) {
-                        *out = value(place.lab(p1, p2, 0.0));
+                        *out = value(place.to_lab(p1, p2, 0.0));
                     }
                 });
             }
             PixelPositions::Corners(corners) => values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
                 let [z, y, x] = corners.center(pixel);
-                *out = value(place.lab(y, x, z));
+                *out = value(place.to_lab(y, x, z));
             }),
         }
         values
     }
 
     /// One value for each corner of each pixel. On a grid, a corner that pixels share is computed once.
-    fn corner_values<T: Copy + Default + Send + Sync>(
+    fn map_corners<T: Copy + Default + Send + Sync>(
         &self,
         unit: Unit,
         value: impl Fn(LabPoint) -> T + Sync,
     ) -> Vec<[T; 4]> {
         let [rows, columns] = self.shape;
-        let place = &self.place;
+        let place = &self.placement;
         let mut values = vec![[T::default(); 4]; rows * columns];
         let [slow, fast] = match &self.pixels {
             PixelPositions::Grid(axes) => axes,
             PixelPositions::Corners(corners) => {
                 values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
-                    *out = corners.of(pixel).map(|[z, y, x]| value(place.lab(y, x, z)));
+                    *out = corners.corners_of(pixel).map(|[z, y, x]| value(place.to_lab(y, x, z)));
                 });
                 return values;
             }
         };
         // pyFAI has a fast path for r, 2θ and q, and takes d*² and d through corners in single precision.
         let edges = |axis: &crate::pixel_grid::PixelAxis| match unit.base() {
-            Unit::RecD2Nm | Unit::DM => axis.single_edges.iter().map(|&edge| f64::from(edge)).collect(),
+            Unit::RecD2Nm | Unit::DM => axis.edges_f32.iter().map(|&edge| f64::from(edge)).collect(),
             _ => axis.edges.clone(),
         };
         let (slow_edges, fast_edges): (Vec<f64>, Vec<f64>) = (edges(slow), edges(fast));
         let mut nodes = vec![T::default(); (rows + 1) * (columns + 1)];
         nodes.par_chunks_mut(columns + 1).zip(&slow_edges).for_each(|(row, &p1)| {
             for (out, &p2) in row.iter_mut().zip(&fast_edges) {
-                *out = value(place.lab(p1, p2, 0.0));
+                *out = value(place.to_lab(p1, p2, 0.0));
             }
         });
         values.par_chunks_mut(columns.max(1)).enumerate().for_each(|(row, out)| {

@@ -23,11 +23,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The class name of the detector that a name or alias stands for. As in pyFAI, case does not matter
 /// and a space may stand for an underscore or for nothing.
-pub fn find(name: &str) -> Result<&'static str, UnknownDetector> {
-    entry(name).map(|entry| entry.class.as_str())
+pub fn class_name(name: &str) -> Result<&'static str, UnknownDetector> {
+    entry_by_name(name).map(|entry| entry.class.as_str())
 }
 
-pub(crate) fn entry(name: &str) -> Result<&'static DetectorEntry, UnknownDetector> {
+pub(crate) fn entry_by_name(name: &str) -> Result<&'static DetectorEntry, UnknownDetector> {
     let wanted = name.trim().to_lowercase();
     let joined = wanted.replace(' ', "_");
     let known = |entry: &&DetectorEntry| entry.names.iter().any(|known| *known == wanted || *known == joined);
@@ -46,15 +46,15 @@ mod tests {
     #[test]
     fn names_are_matched_as_pyfai_matches_them() {
         for name in ["Eiger2CdTe_4M", "eiger2_cdte_4m", "Eiger2 CdTe 4M", "EIGER2CDTE4M", " eiger2 cdte 4m "] {
-            assert_eq!(find(name), Ok("Eiger2CdTe_4M"), "{name}");
+            assert_eq!(class_name(name), Ok("Eiger2CdTe_4M"), "{name}");
         }
-        assert_eq!(find("MAR 345"), Ok("Mar345"));
-        assert_eq!(find("Fairchild Condor 486:90"), Ok("Fairchild"));
+        assert_eq!(class_name("MAR 345"), Ok("Mar345"));
+        assert_eq!(class_name("Fairchild Condor 486:90"), Ok("Fairchild"));
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
-        let message = find("Pilatus 2N").unwrap_err().to_string();
+        let message = class_name("Pilatus 2N").unwrap_err().to_string();
         assert_eq!(message, "no detector is called \"Pilatus 2N\"; the nearest name is \"pilatus_2m\"");
     }
 

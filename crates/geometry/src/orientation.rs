@@ -36,7 +36,7 @@ impl Orientation {
     }
 
     /// Whether the slow and the fast index run backwards.
-    pub fn reversed(self) -> [bool; 2] {
+    pub fn reversed_axes(self) -> [bool; 2] {
         match self {
             Self::TopLeft => [true, true],
             Self::TopRight => [true, false],

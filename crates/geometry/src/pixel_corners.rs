@@ -7,11 +7,11 @@
 pub struct PixelCorners {
     shape: [usize; 2],
     values: Vec<f32>,
-    flat: bool,
+    is_flat: bool,
 }
 
 /// Numbers of a pixel: four corners of z, y, x.
-const PIXEL: usize = 12;
+const VALUES_PER_PIXEL: usize = 12;
 
 /// An array that does not hold four corners for every pixel.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -29,11 +29,11 @@ impl PixelCorners {
     /// From the array `pixel_corners` in row-major order.
     pub fn new(shape: [usize; 2], values: Vec<f32>) -> Result<Self, CornersLengthError> {
         let [rows, columns] = shape;
-        if values.len() != rows * columns * PIXEL {
+        if values.len() != rows * columns * VALUES_PER_PIXEL {
             return Err(CornersLengthError { found: values.len(), rows, columns });
         }
         let flat = values.iter().step_by(3).all(|&z| z == 0.0);
-        Ok(Self { shape, values, flat })
+        Ok(Self { shape, values, is_flat: flat })
     }
 
     /// Rows and columns.
@@ -43,42 +43,42 @@ impl PixelCorners {
 
     /// Whether all corners lie in the detector's plane.
     pub fn flat(&self) -> bool {
-        self.flat
+        self.is_flat
     }
 
     /// The corners A, B, C, D of a pixel as [z, y, x].
-    pub(crate) fn of(&self, pixel: usize) -> [[f64; 3]; 4] {
-        let values = &self.values[pixel * PIXEL..(pixel + 1) * PIXEL];
+    pub(crate) fn corners_of(&self, pixel: usize) -> [[f64; 3]; 4] {
+        let values = &self.values[pixel * VALUES_PER_PIXEL..(pixel + 1) * VALUES_PER_PIXEL];
         [0, 3, 6, 9].map(|at| [values[at], values[at + 1], values[at + 2]].map(f64::from))
     }
 
     /// The corners of the pixels that so many rows and columns make; pixels at the end that do not fill one are lost.
-    pub(crate) fn grouped(&self, by: [usize; 2]) -> Self {
+    pub(crate) fn binned(&self, by: [usize; 2]) -> Self {
         let shape = [self.shape[0] / by[0], self.shape[1] / by[1]];
-        let mut values = Vec::with_capacity(shape[0] * shape[1] * PIXEL);
+        let mut values = Vec::with_capacity(shape[0] * shape[1] * VALUES_PER_PIXEL);
         for (row, column) in (0..shape[0]).flat_map(|row| (0..shape[1]).map(move |column| (row, column))) {
             let ([top, left], [bottom, right]) =
                 ([row * by[0], column * by[1]], [(row + 1) * by[0] - 1, (column + 1) * by[1] - 1]);
             for (corner, (row, column)) in
                 [(top, left), (bottom, left), (bottom, right), (top, right)].iter().enumerate()
             {
-                let at = (row * self.shape[1] + column) * PIXEL + corner * 3;
+                let at = (row * self.shape[1] + column) * VALUES_PER_PIXEL + corner * 3;
                 values.extend(&self.values[at..at + 3]);
             }
         }
-        Self { shape, values, flat: self.flat }
+        Self { shape, values, is_flat: self.is_flat }
     }
 
     /// The mean of a pixel's corners as [z, y, x].
     pub(crate) fn center(&self, pixel: usize) -> [f64; 3] {
-        let corners = self.of(pixel);
+        let corners = self.corners_of(pixel);
         // In single precision, as a reader of the same file through pyFAI gets it.
         [0, 1, 2].map(|axis| f64::from(corners.map(|corner| corner[axis] * 0.25).iter().sum::<f64>() as f32))
     }
 
     /// Whether a pixel's place is known.
-    pub(crate) fn finite(&self, pixel: usize) -> bool {
-        self.values[pixel * PIXEL..(pixel + 1) * PIXEL].iter().all(|value| value.is_finite())
+    pub(crate) fn is_finite(&self, pixel: usize) -> bool {
+        self.values[pixel * VALUES_PER_PIXEL..(pixel + 1) * VALUES_PER_PIXEL].iter().all(|value| value.is_finite())
     }
 }
 
@@ -96,9 +96,9 @@ mod tests {
     fn grouped_pixels_have_the_outer_corners() {
         // Two pixels above each other, [z, y, x] of A, B, C, D each.
         let pixel = |y: f32| [[0., y, 0.], [0., y + 1., 0.], [0., y + 1., 2.], [0., y, 2.]].concat();
-        let corners = PixelCorners::new([2, 1], [pixel(0.0), pixel(1.5)].concat()).unwrap().grouped([2, 1]);
+        let corners = PixelCorners::new([2, 1], [pixel(0.0), pixel(1.5)].concat()).unwrap().binned([2, 1]);
         assert_eq!(corners.shape(), [1, 1]);
-        assert_eq!(corners.of(0), [[0., 0., 0.], [0., 2.5, 0.], [0., 2.5, 2.], [0., 0., 2.]]);
+        assert_eq!(corners.corners_of(0), [[0., 0., 0.], [0., 2.5, 0.], [0., 2.5, 2.], [0., 0., 2.]]);
     }
 
     #[test]

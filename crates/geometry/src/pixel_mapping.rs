@@ -9,17 +9,17 @@ pub struct PixelMapping {
     /// The detector as it is read out: binned, where frames are.
     pub detector: Detector,
     /// Its rows and columns.
-    full: [usize; 2],
+    detector_shape: [usize; 2],
     /// Rows and columns of the image before it was binned, and how many were added up to one.
     unbinned: ([usize; 2], [usize; 2]),
     /// Whether the order of its rows, and that of its columns, was reversed.
     flip: [bool; 2],
     /// Quarter turns clockwise, after the flips.
-    turns: u64,
+    quarter_turns: u64,
     /// Row and column of the turned image that frames begin at.
     origin: [usize; 2],
     /// Rows and columns of the frames.
-    shape: [usize; 2],
+    frame_shape: [usize; 2],
 }
 
 impl PixelMapping {
@@ -27,16 +27,16 @@ impl PixelMapping {
     ///
     /// # Errors
     /// Frames that can't come from this detector, or an operation that contradicts itself or them.
-    pub fn of(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
-        let shape = sides(framing.shape);
+    pub fn new(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
+        let shape = to_usize(framing.shape);
         let as_it_is = |detector: Detector| Self {
             detector,
-            full: shape,
+            detector_shape: shape,
             unbinned: (shape, [1, 1]),
             flip: [false, false],
-            turns: 0,
+            quarter_turns: 0,
             origin: [0, 0],
-            shape,
+            frame_shape: shape,
         };
         let Some(operation) = &framing.operation else { return detector.for_frames(shape).map(as_it_is) };
         // Some cameras say a larger image than they have; the PONI knows it better.
@@ -45,7 +45,7 @@ impl PixelMapping {
             return Ok(as_it_is(detector.clone()));
         }
         let [row, column, rows, columns] = operation.region.map(|number| number as usize);
-        let refused = |why: String| Err(wrong(detector, operation, why));
+        let refused = |why: String| Err(operation_error(detector, operation, why));
         if operation.rotation % 90 != 0 {
             return refused("expected a rotation by 0, 90, 180 or 270 degrees".to_owned());
         }
@@ -58,8 +58,8 @@ impl PixelMapping {
         }
         let detector = binned(detector, operation, shape)?;
         let full = detector.shape.unwrap_or(shape);
-        let by = sides(operation.binning);
-        let unbinned = (operation.full.map_or([full[0] * by[0], full[1] * by[1]], sides), by);
+        let by = to_usize(operation.binning);
+        let unbinned = (operation.full.map_or([full[0] * by[0], full[1] * by[1]], to_usize), by);
         let turned = if turns % 2 == 1 { [full[1], full[0]] } else { full };
         if (0..2).any(|axis| [row, column][axis].saturating_add(shape[axis]) > turned[axis]) {
             return refused(format!(
@@ -67,12 +67,20 @@ impl PixelMapping {
                 turned[0], turned[1]
             ));
         }
-        Ok(Self { detector, full, unbinned, flip: operation.flip, turns, origin: [row, column], shape })
+        Ok(Self {
+            detector,
+            detector_shape: full,
+            unbinned,
+            flip: operation.flip,
+            quarter_turns: turns,
+            origin: [row, column],
+            frame_shape: shape,
+        })
     }
 
     /// Rows and columns of the detector as it is read out.
     pub fn full(&self) -> [usize; 2] {
-        self.full
+        self.detector_shape
     }
 
     /// Rows and columns of the image before it was binned; `None` where it was not.
@@ -90,25 +98,26 @@ impl PixelMapping {
 
     /// Rows and columns of the frames.
     pub fn shape(&self) -> [usize; 2] {
-        self.shape
+        self.frame_shape
     }
 
     /// Whether frames show all pixels of the detector in their order.
-    pub fn is_whole(&self) -> bool {
-        (self.shape, self.flip, self.turns) == (self.full, [false, false], 0)
+    pub fn is_identity(&self) -> bool {
+        (self.frame_shape, self.flip, self.quarter_turns) == (self.detector_shape, [false, false], 0)
     }
 
     /// The detector's pixel that each pixel of a frame is, both row-major.
     pub fn pixels(&self) -> impl Iterator<Item = usize> + '_ {
-        let ([top, left], [rows, columns]) = (self.origin, self.shape);
-        (top..top + rows).flat_map(move |row| (left..left + columns).map(move |column| self.pixel(row, column)))
+        let ([top, left], [rows, columns]) = (self.origin, self.frame_shape);
+        (top..top + rows)
+            .flat_map(move |row| (left..left + columns).map(move |column| self.detector_pixel(row, column)))
     }
 
     /// The detector's pixel at a place of the turned image. A turn by 90 degrees brings the first column to the top
     /// row, and the last row to the first column.
-    fn pixel(&self, row: usize, column: usize) -> usize {
-        let [rows, columns] = self.full;
-        let (row, column) = match self.turns {
+    fn detector_pixel(&self, row: usize, column: usize) -> usize {
+        let [rows, columns] = self.detector_shape;
+        let (row, column) = match self.quarter_turns {
             0 => (row, column),
             1 => (rows - 1 - column, row),
             2 => (rows - 1 - row, columns - 1 - column),
@@ -122,37 +131,37 @@ impl PixelMapping {
 
 /// The detector as the operation's binning leaves it.
 fn binned(detector: &Detector, operation: &Operation, frames: [usize; 2]) -> Result<Detector, DetectorError> {
-    let binning = sides(operation.binning);
-    let Some(full) = operation.full.map(sides).or(detector.shape) else {
+    let binning = to_usize(operation.binning);
+    let Some(full) = operation.full.map(to_usize).or(detector.shape) else {
         let why = "the PONI's detector has no shape; expected one that names it or says max_shape";
-        return Err(wrong(detector, operation, why.to_owned()));
+        return Err(operation_error(detector, operation, why.to_owned()));
     };
     if (0..2).any(|axis| !(1..=full[axis]).contains(&binning[axis])) {
-        return Err(wrong(detector, operation, format!("of an image of {} x {} pixels", full[0], full[1])));
+        return Err(operation_error(detector, operation, format!("of an image of {} x {} pixels", full[0], full[1])));
     }
     // A PONI file may be of the binned detector already.
     if binning != [1, 1] && detector.shape == Some([full[0] / binning[0], full[1] / binning[1]]) {
         return Ok(detector.clone());
     }
     match detector.for_frames(full) {
-        Ok(whole) => whole.binned(binning),
+        Ok(whole) => whole.with_binning(binning),
         Err(_) if detector.shape == Some(frames) => {
             let why = format!(
                 "from {} x {} pixels, and the PONI's detector has the frames' {} x {}: expected the PONI of the whole \
                  detector, or --image-operation off, which takes it for one of the frames as they are saved",
                 full[0], full[1], frames[0], frames[1]
             );
-            Err(wrong(detector, operation, why))
+            Err(operation_error(detector, operation, why))
         }
         Err(why) => Err(why),
     }
 }
 
-fn wrong(detector: &Detector, operation: &Operation, why: String) -> DetectorError {
-    DetectorError::Operation { name: detector.name.clone(), done: operation.words(), why }
+fn operation_error(detector: &Detector, operation: &Operation, why: String) -> DetectorError {
+    DetectorError::Operation { name: detector.name.clone(), operation: operation.words(), why }
 }
 
-fn sides(lengths: [u64; 2]) -> [usize; 2] {
+fn to_usize(lengths: [u64; 2]) -> [usize; 2] {
     lengths.map(|length| length as usize)
 }
 

@@ -29,7 +29,7 @@ impl Rotation {
     /// Turns (p1, p2, p3): offsets from the point of normal incidence along the slow and the fast
     /// axis, and the distance from the sample along the normal.
     #[inline]
-    pub(crate) fn apply(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
+    pub(crate) fn rotate(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         let [s1, s2, s3] = self.sin;
         let [c1, c2, c3] = self.cos;
         LabPoint {
@@ -43,7 +43,7 @@ impl Rotation {
 impl LabPoint {
     /// Distance from the beam, metres.
     #[inline]
-    pub(crate) fn r(self) -> f64 {
+    pub(crate) fn radius(self) -> f64 {
         (self.y * self.y + self.x * self.x).sqrt()
     }
 
@@ -56,7 +56,7 @@ impl LabPoint {
     /// Scattering angle, radians.
     #[inline]
     pub(crate) fn two_theta(self) -> f64 {
-        self.r().atan2(self.z)
+        self.radius().atan2(self.z)
     }
 
     /// Azimuth from the horizontal axis, radians in [-π, π].
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_product_is_one_rotation_after_the_other() {
         for angles in [[0.3, 0.0, 0.0], [0.0, -0.4, 0.0], [0.0, 0.0, 2.1], [0.7, -1.2, 2.9]] {
-            let point = Rotation::new(angles[0], angles[1], angles[2]).apply(0.12, -0.34, 0.56);
+            let point = Rotation::new(angles[0], angles[1], angles[2]).rotate(0.12, -0.34, 0.56);
             let expected = stepwise(angles, [0.12, -0.34, 0.56]);
             for (got, expected) in [point.y, point.x, point.z].into_iter().zip(expected) {
                 assert!((got - expected).abs() < 1e-15, "{angles:?}: {got} {expected}");

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// The product of the Planck constant and the speed of light, keV · m.
 const KEV_METRE: f64 = 1.239_841_984_332_002_6e-9;
 
-const TABLE: &str = include_str!("sensor/attenuation.tsv");
+const ATTENUATION_TABLE: &str = include_str!("sensor/attenuation.tsv");
 
 /// What a sensor is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,9 +67,9 @@ impl SensorMaterial {
     ///
     /// # Errors
     /// An energy beyond 1 to 1000 keV.
-    pub fn attenuation(self, wavelength: f64) -> Result<f64, EnergyNotTabulated> {
+    pub fn attenuation_coefficient(self, wavelength: f64) -> Result<f64, EnergyNotTabulated> {
         let energy = KEV_METRE / wavelength;
-        let rows = rows();
+        let rows = attenuation_rows();
         let rows: Vec<&AttenuationRow> = rows.iter().filter(|row| row.material == self).collect();
         // Of two rows at an edge the later holds from there on.
         let above =
@@ -97,14 +97,15 @@ struct AttenuationRow {
     mass: f64,
 }
 
-fn rows() -> &'static [AttenuationRow] {
-    static ROWS: OnceLock<Vec<AttenuationRow>> = OnceLock::new();
+fn attenuation_rows() -> &'static [AttenuationRow] {
+    static ATTENUATION_ROWS: OnceLock<Vec<AttenuationRow>> = OnceLock::new();
     let read = |line: &str| {
         let mut fields = line.split('\t');
         let material = fields.next()?.parse().ok()?;
         Some(AttenuationRow { material, energy: fields.next()?.parse().ok()?, mass: fields.next()?.parse().ok()? })
     };
-    ROWS.get_or_init(|| TABLE.lines().map(|line| read(line).expect("the tests read every line")).collect())
+    ATTENUATION_ROWS
+        .get_or_init(|| ATTENUATION_TABLE.lines().map(|line| read(line).expect("the tests read every line")).collect())
 }
 
 #[cfg(test)]
@@ -112,20 +113,24 @@ mod tests {
     use super::*;
 
     fn at(material: SensorMaterial, kev: f64) -> f64 {
-        material.attenuation(KEV_METRE / kev).unwrap() / material.density() / 100.0
+        material.attenuation_coefficient(KEV_METRE / kev).unwrap() / material.density() / 100.0
     }
 
     #[test]
     fn tabulated_values_come_back() {
-        for row in rows().iter().filter(|row| row.energy < 999.0) {
-            let last =
-                rows().iter().rfind(|other| other.material == row.material && other.energy == row.energy).unwrap();
+        for row in attenuation_rows().iter().filter(|row| row.energy < 999.0) {
+            let last = attenuation_rows()
+                .iter()
+                .rfind(|other| other.material == row.material && other.energy == row.energy)
+                .unwrap();
             assert!((at(row.material, row.energy * (1.0 + 1e-12)) / last.mass - 1.0).abs() < 1e-9, "{}", row.energy);
         }
         assert!(
-            SensorMaterial::ALL
+            SensorMaterial::ALL.iter().all(|material| attenuation_rows()
                 .iter()
-                .all(|material| rows().iter().filter(|row| row.material == *material).count() > 20)
+                .filter(|row| row.material == *material)
+                .count()
+                > 20)
         );
     }
 
@@ -145,7 +150,7 @@ mod tests {
     fn what_is_not_known_is_refused() {
         assert!(SensorMaterial::from_str("Pb").unwrap_err().to_string().contains("expected one of Si, Ge, GaAs"));
         for wavelength in [1e-7, 1e-13, f64::NAN] {
-            assert!(SensorMaterial::Si.attenuation(wavelength).is_err(), "{wavelength}");
+            assert!(SensorMaterial::Si.attenuation_coefficient(wavelength).is_err(), "{wavelength}");
         }
     }
 }

@@ -32,11 +32,11 @@ pub enum Unit {
 
 /// A word that names no radial unit, or one that patterns can't be counted in here.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{why}: expected one of {names}", why = told(.0), names = Unit::ALL.map(Unit::name).join(", "))]
+#[error("{why}: expected one of {names}", why = describe_unknown(.0), names = Unit::ALL.map(Unit::name).join(", "))]
 pub struct UnknownUnit(pub String);
 
 /// What is wrong with a unit: pyFAI has some that are left out here for a reason.
-fn told(name: &str) -> String {
+fn describe_unknown(name: &str) -> String {
     let fiber = ["gi_", "qip", "qoop", "qtot", "exit_angle", "scattering_angle", "chigi", "qxgi", "qygi", "qzgi"];
     let why = match name {
         "qx" | "qy" | "qx_nm^-1" | "qy_nm^-1" => "is a component of q, of either sign, and no radius",
@@ -113,7 +113,7 @@ impl Unit {
         }
     }
 
-    /// What the axis is called in a file: `r`, `2th`, `q`, `d*2`.
+    /// What the axis is called in a file: `radius`, `2th`, `q`, `d*2`.
     pub fn axis_name(self) -> &'static str {
         self.name().split_once('_').expect("a unit's name holds an underscore").0
     }
@@ -134,7 +134,7 @@ impl Unit {
     }
 
     /// Whether positions are never negative, so that an axis is not begun below zero.
-    pub fn positive(self) -> bool {
+    pub fn is_positive(self) -> bool {
         true
     }
 }

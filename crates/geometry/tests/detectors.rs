@@ -45,7 +45,7 @@ fn every_detector_has_the_facts_that_pyfai_has() {
     let mut seen: Vec<String> = Vec::new();
     for line in GOLDEN.lines().filter(|line| !line.starts_with('#')) {
         let expected: Vec<String> = line.split('\t').map(spelled).collect();
-        let detector = Detector::named(&expected[0]).unwrap();
+        let detector = Detector::by_name(&expected[0]).unwrap();
         let shape = [1, 2].map(|field| expected[field].parse().unwrap());
         // The first line of a detector is its readout by default, others are of binned frames.
         if seen.last() != Some(&expected[0]) {
@@ -56,13 +56,13 @@ fn every_detector_has_the_facts_that_pyfai_has() {
         assert_eq!(found, expected);
     }
     let known =
-        known_detectors::names().filter(|name| Detector::named(name).is_ok_and(|detector| detector.shape.is_some()));
+        known_detectors::names().filter(|name| Detector::by_name(name).is_ok_and(|detector| detector.shape.is_some()));
     assert_eq!(known.count(), seen.len(), "detectors in the table and in the golden facts");
 }
 
 #[test]
 fn the_table_and_the_golden_facts_are_what_pyfai_says_today() {
-    let Some(mut python) = support::python() else { return };
+    let Some(mut python) = support::pyfai_python() else { return };
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/detectors-from-pyfai");
     let output = python.arg(script).arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

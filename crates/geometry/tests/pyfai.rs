@@ -34,14 +34,15 @@ struct Case {
 fn cases() -> Option<Vec<Case>> {
     let folder = tempfile::tempdir().unwrap();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pyfai.py");
-    let output = support::python()?.arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
+    let output =
+        support::pyfai_python()?.arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
 /// The bent detector of pyfai.py.
-fn bent_corners([rows, columns]: [usize; 2], pixel: f64, depth: f64) -> PixelCorners {
+fn curved_corners([rows, columns]: [usize; 2], pixel: f64, depth: f64) -> PixelCorners {
     let mut values = Vec::new();
     for row in 0..rows {
         for column in 0..columns {
@@ -60,7 +61,7 @@ fn geometry(case: &Case) -> Geometry {
     let detector = match case.depth {
         None => Detector::from_poni(&poni).unwrap(),
         Some(depth) => {
-            let corners = Some(bent_corners(case.shape, 1e-4, depth));
+            let corners = Some(curved_corners(case.shape, 1e-4, depth));
             let file = NexusDetector { pixel_size: Some([1e-4; 2]), corners, ..NexusDetector::default() };
             Detector::from_nexus(file, &DetectorSpec::default()).unwrap()
         }
@@ -98,7 +99,7 @@ fn positions_equal_those_of_pyfai() {
         check("solid angle", &case.solid_angle, pick(geometry.solid_angle()), 1e-6, tolerance);
         check("polarization", &case.polarization, pick(geometry.polarization(0.9, 0.1)), 1.0, 1.3e-7);
         // pyFAI takes the angles of incidence from indices in single precision.
-        check("absorbed", &case.absorbed, pick(geometry.absorbed(0.8)), 1e-6, 1e-6);
+        check("absorbed", &case.absorbed, pick(geometry.sensor_absorption(0.8)), 1e-6, 1e-6);
         let all = geometry.corners(unit).unwrap();
         let found = case.pixels.iter().flat_map(|&pixel| all[pixel].into_iter().flatten());
         corners += case.corners.len();

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use geometry::DummyRule;
 use kernels::{Invalid, PixelType};
-use recipe::{Dummy, Recipe};
+use recipe::{DummySetting, Recipe};
 
 /// The rule for frames of `dtype`: the recipe's own, or what the detector is known to write, and all
 /// ones of unsigned 32 and 64 bits, which no detector counts to; and what lies beyond the valid values.
@@ -29,11 +29,11 @@ struct Span {
     reals: RangeInclusive<f64>,
 }
 
-fn marks(dummy: Dummy, detector: &DummyRule, dtype: PixelType) -> Invalid {
+fn marks(dummy: DummySetting, detector: &DummyRule, dtype: PixelType) -> Invalid {
     match dummy {
-        Dummy::None => Invalid::none(),
-        Dummy::Auto => known(detector, dtype),
-        Dummy::Value { value, delta } => {
+        DummySetting::None => Invalid::none(),
+        DummySetting::Auto => known(detector, dtype),
+        DummySetting::Value { value, delta } => {
             let (low, high) = (value - delta, value + delta);
             Invalid::integers([low.ceil() as i128..=high.floor() as i128])
                 .and(Invalid::reals([around(value, delta, dtype)]))
@@ -44,7 +44,7 @@ fn marks(dummy: Dummy, detector: &DummyRule, dtype: PixelType) -> Invalid {
 fn known(detector: &DummyRule, dtype: PixelType) -> Invalid {
     if let Some((bits, signed)) = integer(dtype) {
         let all_ones = (!signed && bits >= 32).then(|| (1i128 << bits) - 1).map(|ones| ones..=ones);
-        return Invalid::integers(all_ones.into_iter().chain(detector.invalid(bits, signed)));
+        return Invalid::integers(all_ones.into_iter().chain(detector.invalid_range(bits, signed)));
     }
     Invalid::reals(detector.dummy.map(|dummy| around(dummy, detector.delta.unwrap_or(0.0), dtype)))
 }
@@ -86,21 +86,21 @@ mod tests {
 
     #[test]
     fn all_ones_are_no_count_whatever_the_detector() {
-        let unknown = marks(Dummy::Auto, &DummyRule::default(), PixelType::U32);
+        let unknown = marks(DummySetting::Auto, &DummyRule::default(), PixelType::U32);
         assert_eq!(unknown, Invalid::integers([4294967295..=4294967295]));
-        assert_eq!(marks(Dummy::Auto, &DummyRule::default(), PixelType::U16), Invalid::none());
-        assert_eq!(marks(Dummy::None, &EIGER, PixelType::U32), Invalid::none());
+        assert_eq!(marks(DummySetting::Auto, &DummyRule::default(), PixelType::U16), Invalid::none());
+        assert_eq!(marks(DummySetting::None, &EIGER, PixelType::U32), Invalid::none());
     }
 
     #[test]
     fn the_detectors_rule_is_that_of_its_pixels_type() {
         let top_two = Invalid::integers([65534..=65535]);
-        assert_eq!(marks(Dummy::Auto, &EIGER, PixelType::U16), top_two);
-        assert_eq!(marks(Dummy::Auto, &EIGER, PixelType::F32), Invalid::reals([-3.5..=-0.5]));
+        assert_eq!(marks(DummySetting::Auto, &EIGER, PixelType::U16), top_two);
+        assert_eq!(marks(DummySetting::Auto, &EIGER, PixelType::F32), Invalid::reals([-3.5..=-0.5]));
     }
 
     fn recipe(valid_min: Option<f64>, valid_max: Option<f64>) -> Recipe {
-        let (geometry, dummy) = (Some("Distance: 1".to_owned()), Some(Dummy::None));
+        let (geometry, dummy) = (Some("Distance: 1".to_owned()), Some(DummySetting::None));
         Recipe::resolve(&Settings { geometry, dummy, valid_min, valid_max, ..Settings::default() }).unwrap()
     }
 
@@ -118,7 +118,7 @@ mod tests {
     fn a_value_is_compared_as_the_pixels_hold_it() {
         // Decimal numbers that single precision rounds up, down and not at all.
         for value in [-9999.9, 0.1, 0.7, -0.3, 1e-7, 65504.1, -2.0, 3.4e38] {
-            let marks = |dtype| marks(Dummy::Value { value, delta: 0.0 }, &EIGER, dtype);
+            let marks = |dtype| marks(DummySetting::Value { value, delta: 0.0 }, &EIGER, dtype);
             let stored = f64::from(value as f32);
             assert_eq!(marks(PixelType::F64), integers(value).and(Invalid::reals([value..=value])));
             assert_eq!(marks(PixelType::F32), integers(value).and(Invalid::reals([stored..=stored])));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_given_value_holds_for_integers_and_reals() {
-        let given = Dummy::Value { value: -2.0, delta: 1.5 };
+        let given = DummySetting::Value { value: -2.0, delta: 1.5 };
         let expected = Invalid::integers([-3..=-1]).and(Invalid::reals([-3.5..=-0.5]));
         assert_eq!(marks(given, &EIGER, PixelType::I32), expected);
     }

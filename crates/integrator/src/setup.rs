@@ -1,6 +1,6 @@
 //! What a recipe and the shape of the frames come to: geometry, mask, bins and normalization.
 
-use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, regroup};
+use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, bin_pixels};
 use geometry::{Detector, Geometry, Poni, SensorMaterial, Unit, UnknownMaterial};
 use recipe::{FileRef, FlatMode, Recipe};
 use records::Framing;
@@ -28,7 +28,7 @@ pub struct Setup {
 impl Setup {
     /// Reads the recipe's images and bins the pixels of frames of this framing.
     pub fn of(recipe: &Recipe, framing: &Framing) -> Result<Self, Error> {
-        let wrong = |why: String| Error::Geometry { poni: recipe.poni_name(), why };
+        let wrong = |why: String| Error::Geometry { poni: recipe.poni_label(), why };
         let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
         let detector = match &recipe.detector_file {
             Some(file) => nexus::detector(file, &poni)?,
@@ -39,7 +39,7 @@ impl Setup {
         let geometry = Geometry::new(&poni, &detector, window.full()).map_err(|why| wrong(why.to_string()))?;
         let mask = mask(recipe, &geometry, &window)?;
         let request = request(recipe)?;
-        let binning = regroup(&geometry, &window.mask(&mask), &request);
+        let binning = bin_pixels(&geometry, &window.mask(&mask), &request);
         let binning = binning.map_err(|why| Error::Binning(why.to_string()))?;
         let binning = Binning { matrix: window.cut_matrix(binning.matrix), ..binning };
         let dark = average(Role::Dark, &recipe.dark, &window)?;
@@ -101,8 +101,8 @@ fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Win
         let material: SensorMaterial =
             sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
         let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
-        let attenuation = material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
-        times(geometry.absorbed(attenuation * sensor.thickness));
+        let attenuation = material.attenuation_coefficient(wavelength).map_err(|why| wrong(why.to_string()))?;
+        times(geometry.sensor_absorption(attenuation * sensor.thickness));
     }
     Ok(product)
 }
@@ -110,7 +110,7 @@ fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Win
 fn request(recipe: &Recipe) -> Result<BinningRequest, Error> {
     let unit = Unit::parse(&recipe.unit).map_err(|why| Error::Binning(why.to_string()))?;
     let limits = |range: Option<[f64; 2]>| range.map(|[low, high]| (low, high));
-    let even = |npt: u64, range| BinsRequest::Even { npt: npt as usize, range };
+    let even = |npt: u64, range| BinsRequest::Uniform { npt: npt as usize, range };
     let azimuth = match (&recipe.azimuth_edges, recipe.npt_azim) {
         (Some(edges), _) => AzimuthRequest::Bins(BinsRequest::Edges(edges.clone())),
         (None, 1) => AzimuthRequest::Sum(limits(recipe.azimuth_range)),

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kernels::PixelType;
-use recipe::{Dummy, Recipe};
+use recipe::{DummySetting, Recipe};
 
 use crate::image::numbers;
 
@@ -18,7 +18,7 @@ pub struct Suspect {
 impl Suspect {
     /// `None` where the detector is named, or the recipe says itself what is no measurement.
     pub fn of(recipe: &Recipe, is_named: bool, mask: &[bool], dtype: PixelType) -> Option<Self> {
-        let nobody_says = recipe.dummy == Dummy::Auto && !is_named;
+        let nobody_says = recipe.dummy == DummySetting::Auto && !is_named;
         nobody_says.then(|| Self::new(mask.to_vec(), dtype))
     }
 

@@ -15,7 +15,7 @@ impl Window {
     /// # Errors
     /// Frames that can't come from this detector.
     pub fn of(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
-        PixelMapping::of(detector, framing).map(Self)
+        PixelMapping::new(detector, framing).map(Self)
     }
 
     /// The detector as it is read out.
@@ -35,7 +35,7 @@ impl Window {
 
     /// The frames' part of values that the detector has.
     pub fn cut<T: Copy>(&self, values: Vec<T>) -> Vec<T> {
-        if self.0.is_whole() { values } else { self.0.pixels().map(|pixel| values[pixel]).collect() }
+        if self.0.is_identity() { values } else { self.0.pixels().map(|pixel| values[pixel]).collect() }
     }
 
     /// The detector's mask of one of the frames: all that they do not show is masked.
@@ -47,12 +47,12 @@ impl Window {
 
     /// The frames' part of a matrix over the detector's pixels.
     pub fn cut_matrix(&self, matrix: Csc) -> Csc {
-        if self.0.is_whole() {
+        if self.0.is_identity() {
             return matrix;
         }
         let mut cut = Csc { starts: vec![0], bins: Vec::new(), weights: Vec::new(), nbins: matrix.nbins };
         for pixel in self.0.pixels() {
-            let (bins, weights) = matrix.of_pixel(pixel);
+            let (bins, weights) = matrix.entries_of_pixel(pixel);
             cut.bins.extend(bins);
             cut.weights.extend(weights);
             cut.starts.push(cut.bins.len() as u64);

@@ -16,7 +16,7 @@ compile_error!("the forwarders rely on the calling conventions of 64-bit Linux")
 
 mod library;
 
-pub use library::{OpenClNotLoaded, VARIABLE, load};
+pub use library::{LIBRARY_VARIABLE, OpenClNotLoaded, load};
 
 use std::mem::transmute;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -25,13 +25,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 type CWord = usize;
 
 /// `CL_PLATFORM_NOT_FOUND_KHR`, which installable-client-driver loaders return where there is no driver.
-const NOT_FOUND: i32 = -1001;
+const CL_PLATFORM_NOT_FOUND_KHR: i32 = -1001;
 
 /// The function's address in the library, kept in `cache`; 0 where there is none. `name` ends in a zero.
-fn address(cache: &AtomicUsize, name: &'static str) -> usize {
+fn cached_address(cache: &AtomicUsize, name: &'static str) -> usize {
     match cache.load(Relaxed) {
         0 => {
-            let found = library::symbol(name).map_or(0, |address| address.get());
+            let found = library::find_symbol(name).map_or(0, |address| address.get());
             cache.store(found, Relaxed);
             found
         }
@@ -40,23 +40,23 @@ fn address(cache: &AtomicUsize, name: &'static str) -> usize {
 }
 
 /// What a function returns that reports errors by its result.
-fn status(_: &[CWord]) -> CWord {
-    NOT_FOUND as CWord
+fn return_status(_: &[CWord]) -> CWord {
+    CL_PLATFORM_NOT_FOUND_KHR as CWord
 }
 
 /// What a function returns that makes something, and reports errors through its last argument, a pointer that may be
 /// null.
-fn nothing_made(arguments: &[CWord]) -> CWord {
+fn return_errcode(arguments: &[CWord]) -> CWord {
     let code = arguments.last().copied().unwrap_or(0) as *mut i32;
     if !code.is_null() {
         // SAFETY: OpenCL's `errcode_ret`: null, or a place for a `cl_int` that the caller owns.
-        unsafe { code.write(NOT_FOUND) };
+        unsafe { code.write(CL_PLATFORM_NOT_FOUND_KHR) };
     }
     0
 }
 
 /// What a function returns that reports no errors.
-fn null(_: &[CWord]) -> CWord {
+fn return_null(_: &[CWord]) -> CWord {
     0
 }
 
@@ -69,7 +69,7 @@ macro_rules! forward {
         #[allow(non_snake_case)]
         unsafe extern "C" fn $name($($argument: CWord),*) -> CWord {
             static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-            match address(&ADDRESS, concat!(stringify!($name), "\0")) {
+            match cached_address(&ADDRESS, concat!(stringify!($name), "\0")) {
                 0 => $absent(&[$($argument),*]),
                 address => {
                     // SAFETY: it is the address of this very function in the library; its arguments are words.
@@ -83,71 +83,71 @@ macro_rules! forward {
 }
 
 forward! {
-    () status =>
+    () return_status =>
         clUnloadCompiler;
-    (a) status =>
+    (a) return_status =>
         clRetainDevice clReleaseDevice clRetainContext clReleaseContext clRetainCommandQueue clReleaseCommandQueue
         clRetainMemObject clReleaseMemObject clRetainSampler clReleaseSampler clRetainProgram clReleaseProgram
         clRetainKernel clReleaseKernel clRetainEvent clReleaseEvent clFlush clFinish clEnqueueBarrier;
-    (a b) status =>
+    (a b) return_status =>
         clGetHostTimer clWaitForEvents clSetUserEventStatus clEnqueueMarker;
-    (a b c) status =>
+    (a b c) return_status =>
         clGetGLObjectInfo clGetPlatformIDs clSetDefaultDeviceCommandQueue clGetDeviceAndHostTimer
         clSetMemObjectDestructorCallback clSetKernelArgSVMPointer clEnqueueWaitForEvents;
-    (a b c d) status =>
+    (a b c d) return_status =>
         clCreateKernelsInProgram clSetKernelArg clSetKernelExecInfo clSetEventCallback clEnqueueMarkerWithWaitList
         clEnqueueBarrierWithWaitList;
-    (a b c d e) status =>
+    (a b c d e) return_status =>
         clGetGLTextureInfo clGetGLContextInfoKHR clGetPlatformInfo clGetDeviceIDs clGetDeviceInfo clCreateSubDevices
         clGetContextInfo clGetCommandQueueInfo clGetMemObjectInfo clGetImageInfo clGetPipeInfo clGetSamplerInfo
         clGetProgramInfo clGetKernelInfo clGetEventInfo clGetEventProfilingInfo clEnqueueTask clEnqueueSVMUnmap;
-    (a b c d e f) status =>
+    (a b c d e f) return_status =>
         clEnqueueAcquireGLObjects clEnqueueReleaseGLObjects clGetSupportedImageFormats clBuildProgram
         clGetProgramBuildInfo clGetKernelArgInfo clGetKernelWorkGroupInfo clEnqueueUnmapMemObject;
-    (a b c d e f g) status =>
+    (a b c d e f g) return_status =>
         clEnqueueMigrateMemObjects;
-    (a b c d e f g h) status =>
+    (a b c d e f g h) return_status =>
         clGetKernelSubGroupInfo clEnqueueFillImage clEnqueueSVMMemcpy clEnqueueSVMMemFill clEnqueueSVMMap
         clEnqueueSVMMigrateMem;
-    (a b c d e f g h i) status =>
+    (a b c d e f g h i) return_status =>
         clCompileProgram clEnqueueReadBuffer clEnqueueWriteBuffer clEnqueueFillBuffer clEnqueueCopyBuffer
         clEnqueueCopyImage clEnqueueCopyImageToBuffer clEnqueueCopyBufferToImage clEnqueueNDRangeKernel
         clEnqueueSVMFree;
-    (a b c d e f g h i j) status =>
+    (a b c d e f g h i j) return_status =>
         clEnqueueNativeKernel;
-    (a b c d e f g h i j k) status =>
+    (a b c d e f g h i j k) return_status =>
         clEnqueueReadImage clEnqueueWriteImage;
-    (a b c d e f g h i j k l m) status =>
+    (a b c d e f g h i j k l m) return_status =>
         clEnqueueCopyBufferRect;
-    (a b c d e f g h i j k l m n) status =>
+    (a b c d e f g h i j k l m n) return_status =>
         clEnqueueReadBufferRect clEnqueueWriteBufferRect;
-    (a b) nothing_made =>
+    (a b) return_errcode =>
         clCloneKernel clCreateUserEvent;
-    (a b c) nothing_made =>
+    (a b c) return_errcode =>
         clCreateSamplerWithProperties clCreateKernel;
-    (a b c d) nothing_made =>
+    (a b c d) return_errcode =>
         clCreateFromGLBuffer clCreateFromGLRenderbuffer clCreateCommandQueue clCreateCommandQueueWithProperties
         clCreateProgramWithIL;
-    (a b c d e) nothing_made =>
+    (a b c d e) return_errcode =>
         clCreateContextFromType clCreateBuffer clCreateSubBuffer clCreateSampler clCreateProgramWithSource
         clCreateProgramWithBuiltInKernels;
-    (a b c d e f) nothing_made =>
+    (a b c d e f) return_errcode =>
         clCreateFromGLTexture clCreateFromGLTexture2D clCreateFromGLTexture3D clCreateContext clCreateImage
         clCreatePipe;
-    (a b c d e f g) nothing_made =>
+    (a b c d e f g) return_errcode =>
         clCreateProgramWithBinary;
-    (a b c d e f g h) nothing_made =>
+    (a b c d e f g h) return_errcode =>
         clCreateImage2D;
-    (a b c d e f g h i) nothing_made =>
+    (a b c d e f g h i) return_errcode =>
         clLinkProgram;
-    (a b c d e f g h i j) nothing_made =>
+    (a b c d e f g h i j) return_errcode =>
         clCreateImage3D clEnqueueMapBuffer;
-    (a b c d e f g h i j k l) nothing_made =>
+    (a b c d e f g h i j k l) return_errcode =>
         clEnqueueMapImage;
-    (a) null =>
+    (a) return_null =>
         clGetExtensionFunctionAddress;
-    (a b) null =>
+    (a b) return_null =>
         clSVMFree clGetExtensionFunctionAddressForPlatform;
-    (a b c d) null =>
+    (a b c d) return_null =>
         clSVMAlloc;
 }

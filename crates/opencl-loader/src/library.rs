@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::sync::OnceLock;
 
 /// The environment variable that names another library than the system's.
-pub const VARIABLE: &str = "AZPIPE_OPENCL_LIBRARY";
+pub const LIBRARY_VARIABLE: &str = "AZPIPE_OPENCL_LIBRARY";
 
 /// The names that the system's OpenCL loader goes by.
-const NAMES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
+const SYSTEM_LIBRARY_NAMES: [&str; 2] = ["libOpenCL.so.1", "libOpenCL.so"];
 
 /// Why there is no OpenCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,24 +31,24 @@ static LIBRARY: OnceLock<Result<NonZeroUsize, OpenClNotLoaded>> = OnceLock::new(
 /// # Errors
 /// What the system says of the last name that was tried.
 pub fn load() -> Result<(), OpenClNotLoaded> {
-    handle().map(|_| ())
+    library_handle().map(|_| ())
 }
 
-fn handle() -> Result<NonZeroUsize, OpenClNotLoaded> {
+fn library_handle() -> Result<NonZeroUsize, OpenClNotLoaded> {
     LIBRARY
         .get_or_init(|| {
-            let own = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
-            let names = own.map_or_else(|| NAMES.map(OsString::from).to_vec(), |name| vec![name]);
+            let own = std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty());
+            let names = own.map_or_else(|| SYSTEM_LIBRARY_NAMES.map(OsString::from).to_vec(), |name| vec![name]);
             let mut found = Err(OpenClNotLoaded("no name".to_owned()));
             for name in names {
-                found = found.or_else(|_| open(name));
+                found = found.or_else(|_| open_library(name));
             }
             found
         })
         .clone()
 }
 
-fn open(name: OsString) -> Result<NonZeroUsize, OpenClNotLoaded> {
+fn open_library(name: OsString) -> Result<NonZeroUsize, OpenClNotLoaded> {
     let shown = name.display().to_string();
     let name = CString::new(name.into_vec()).map_err(|why| OpenClNotLoaded(format!("{shown}: {why}")))?;
     // SAFETY: a string that ends in a zero. To open a library runs its initializers, which is what the user wants of
@@ -62,9 +62,9 @@ fn open(name: OsString) -> Result<NonZeroUsize, OpenClNotLoaded> {
 }
 
 /// The address of a function, whose name ends in a zero.
-pub(crate) fn symbol(name: &'static str) -> Option<NonZeroUsize> {
+pub(crate) fn find_symbol(name: &'static str) -> Option<NonZeroUsize> {
     let name = CStr::from_bytes_with_nul(name.as_bytes()).ok()?;
-    let library = handle().ok()?.get() as *mut libc::c_void;
+    let library = library_handle().ok()?.get() as *mut libc::c_void;
     // SAFETY: a handle that `dlopen` gave and nobody closes, and a string that ends in a zero.
     NonZeroUsize::new(unsafe { libc::dlsym(library, name.as_ptr()) } as usize)
 }

@@ -8,7 +8,7 @@
 //! standard deviation of a pixel (std). A bin without pixels
 //! (`W = 0`) holds what the recipe says of empty bins. Every NaN that is written has one bit pattern.
 
-use recipe::{Deviation, Empty, ErrorModel, Recipe};
+use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe};
 use records::MonitorReadings;
 
 use crate::variance::{Counted, VarianceRule};
@@ -34,9 +34,9 @@ pub fn canonical(value: f64) -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Finish {
     reference: Reference,
-    empty: Empty,
+    empty: EmptyBinValue,
     errors: bool,
-    deviation: Deviation,
+    deviation: ErrorMeasure,
     variances: VarianceRule,
 }
 
@@ -56,10 +56,10 @@ impl Reference {
     fn of(recipe: &Recipe) -> Self {
         match recipe.reference() {
             None => Self::None,
-            Some(recipe::Reference::Mean) => Self::Mean,
-            Some(recipe::Reference::Value(number)) => Self::Number(number),
+            Some(recipe::ReferenceSetting::Mean) => Self::Mean,
+            Some(recipe::ReferenceSetting::Value(number)) => Self::Number(number),
             // Other quantities are in the monitors of the frames.
-            Some(recipe::Reference::Quantity(_)) => Self::Number(1.0),
+            Some(recipe::ReferenceSetting::Quantity(_)) => Self::Number(1.0),
         }
     }
 }
@@ -157,14 +157,14 @@ impl Finish {
 
     /// Whether errors are those of the mean.
     pub(crate) fn is_sem(&self) -> bool {
-        self.deviation == Deviation::Sem
+        self.deviation == ErrorMeasure::Sem
     }
 
     /// The error of each bin.
     pub(crate) fn deviations(&self, variance: &[f64], norm: &[f64], norm_sq: &[f64], scale: f64) -> Vec<f64> {
         match self.deviation {
-            Deviation::Sem => self.quotients(variance, norm, scale, f64::sqrt),
-            Deviation::Std => {
+            ErrorMeasure::Sem => self.quotients(variance, norm, scale, f64::sqrt),
+            ErrorMeasure::Std => {
                 let roots: Vec<f64> = norm_sq.iter().map(|norm_sq| norm_sq.sqrt()).collect();
                 self.quotients(variance, &roots, scale, f64::sqrt)
             }
@@ -174,8 +174,8 @@ impl Finish {
     /// What a bin without pixels holds.
     pub(crate) fn empty_value(&self) -> f64 {
         match self.empty {
-            Empty::Nan => NAN64,
-            Empty::Zero => 0.0,
+            EmptyBinValue::Nan => NAN64,
+            EmptyBinValue::Zero => 0.0,
         }
     }
 
@@ -198,8 +198,8 @@ fn to_f32(value: f64) -> f32 {
 mod tests {
     use super::*;
 
-    fn finish(reference: Reference, empty: Empty) -> Finish {
-        Finish { reference, empty, errors: true, deviation: Deviation::Sem, variances: VarianceRule::default() }
+    fn finish(reference: Reference, empty: EmptyBinValue) -> Finish {
+        Finish { reference, empty, errors: true, deviation: ErrorMeasure::Sem, variances: VarianceRule::default() }
     }
 
     fn row(monitor: f64) -> Row {
@@ -212,15 +212,15 @@ mod tests {
 
     #[test]
     fn patterns_are_sums_over_weights_times_the_monitors_ratio() {
-        let plain = finish(Reference::None, Empty::Zero).pattern(&row(f64::NAN), &weights(), 1.0);
+        let plain = finish(Reference::None, EmptyBinValue::Zero).pattern(&row(f64::NAN), &weights(), 1.0);
         assert_eq!(plain, Some((vec![3.0, 0.0], Some(vec![2.0, 0.0]))));
-        let halved = finish(Reference::Number(50.0), Empty::Zero).pattern(&row(100.0), &weights(), 50.0);
+        let halved = finish(Reference::Number(50.0), EmptyBinValue::Zero).pattern(&row(100.0), &weights(), 50.0);
         assert_eq!(halved, Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
     }
 
     #[test]
     fn the_standard_deviation_is_over_the_root_of_the_squared_weights() {
-        let std = Finish { deviation: Deviation::Std, ..finish(Reference::Number(50.0), Empty::Zero) };
+        let std = Finish { deviation: ErrorMeasure::Std, ..finish(Reference::Number(50.0), EmptyBinValue::Zero) };
         let four = Weights { norm_sq: vec![4.0, 0.0], ..weights() };
         assert_eq!(std.pattern(&row(100.0), &four, 50.0), Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
         let one = Weights { norm_sq: vec![1.0, 0.0], ..weights() };
@@ -230,14 +230,15 @@ mod tests {
     #[test]
     fn there_is_one_nan() {
         let negative = Row { variance: Some(vec![-1.0, f64::from_bits(u64::MAX)]), ..row(1.0) };
-        let (intensity, errors) = finish(Reference::None, Empty::Nan).pattern(&negative, &weights(), 1.0).unwrap();
+        let (intensity, errors) =
+            finish(Reference::None, EmptyBinValue::Nan).pattern(&negative, &weights(), 1.0).unwrap();
         assert_eq!(intensity[1].to_bits(), NAN32.to_bits());
         assert!(errors.unwrap().iter().all(|error| error.to_bits() == NAN32.to_bits()));
     }
 
     #[test]
     fn a_monitor_of_zero_nan_or_the_wrong_sign_gives_no_pattern() {
-        let finish = finish(Reference::Mean, Empty::Nan);
+        let finish = finish(Reference::Mean, EmptyBinValue::Nan);
         let monitors = [4.0, 0.0, f64::NAN, 8.0, f64::INFINITY];
         let reference = finish.reference(monitors.into_iter().chain([-100.0]).collect());
         assert_eq!(reference, 6.0);

@@ -11,7 +11,7 @@
 //! between V − Σ w² (all pixels had a photon) and V (none had less), and is V itself where a pixel has [`BRIGHT`] counts or
 //! more in the mean: there the floor is no part of V.
 
-use recipe::{Deviation, ErrorFloor, MedianError, Quantiles, Recipe};
+use recipe::{ErrorFloor, ErrorMeasure, MedianError, Quantiles, Recipe};
 
 use crate::{Row, Weights};
 
@@ -58,9 +58,9 @@ impl VarianceRule {
     /// Returns the rule of a recipe.
     pub fn new(recipe: &Recipe) -> Self {
         // The standard deviation of a pixel is no error of a mean.
-        let scatter = recipe.median_error == Some(MedianError::Scatter) && recipe.error == Deviation::Sem;
+        let scatter = recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
         Self {
-            counts_photons: recipe.error_model.counts_photons(),
+            counts_photons: recipe.error_model.is_counting_statistics(),
             floor: recipe.error_floor,
             quantile_scatter: recipe.median.filter(|_| scatter).map(quantile_scatter),
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use made::*;
 use patterns::finals::{self, Average, Layout, Options, Pattern};
 use patterns::{Row, Status};
-use recipe::{Empty, ErrorFloor, ErrorModel, Recipe, Reference};
+use recipe::{EmptyBinValue, ErrorFloor, ErrorModel, Recipe, ReferenceSetting};
 use records::{Acquisition, Spans};
 
 fn options(average: &str) -> Options {
@@ -43,7 +43,7 @@ fn norm(row: &Row, bin: usize) -> f64 {
 fn mean_and_sum_come_from_the_sums() {
     let out = tempfile::tempdir().unwrap();
     // Given variances have no floor, and their sum is the sum of what the parts hold.
-    let recipe = Recipe { error_model: ErrorModel::Variance, ..monitored(Reference::Value(100.0)) };
+    let recipe = Recipe { error_model: ErrorModel::Variance, ..monitored(ReferenceSetting::Value(100.0)) };
     let scan = acquisition(10, |_| 7);
     write_range(out.path(), &scan, &recipe, 0, 10);
     build(out.path(), &scan, &recipe, options("mean"));
@@ -103,7 +103,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[test]
 fn a_median_is_that_of_the_frames_in_each_bin() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(Reference::Value(100.0)), acquisition(12, |_| 7));
+    let (recipe, scan) = (monitored(ReferenceSetting::Value(100.0)), acquisition(12, |_| 7));
     write_mixed(out.path(), &scan, &recipe);
     build(out.path(), &scan, &recipe, options("median"));
     let (_, patterns) = averages(out.path());
@@ -132,7 +132,7 @@ fn a_median_is_that_of_the_frames_in_each_bin() {
 #[test]
 fn a_bin_that_a_frame_has_no_pixel_in_does_not_pull_the_median_down() {
     let out = tempfile::tempdir().unwrap();
-    let recipe = Recipe { empty: Empty::Zero, error_model: ErrorModel::No, ..recipe() };
+    let recipe = Recipe { empty: EmptyBinValue::Zero, error_model: ErrorModel::No, ..recipe() };
     let scan = acquisition(5, |_| 7);
     let emptied = |frame: u64| {
         let mut own = shared().weights;
@@ -154,7 +154,7 @@ fn a_bin_that_a_frame_has_no_pixel_in_does_not_pull_the_median_down() {
 #[test]
 fn a_median_needs_no_sums() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(Reference::Mean), acquisition(9, |_| 7));
+    let (recipe, scan) = (monitored(ReferenceSetting::Mean), acquisition(9, |_| 7));
     write_range(out.path(), &scan, &recipe, 0, 9);
     build(out.path(), &scan, &recipe, options("median,3"));
     let (_, with_sums) = averages(out.path());

@@ -9,7 +9,7 @@ use made::*;
 use manners::owned::ReplacePolicy;
 use patterns::export::{self, Format};
 use patterns::finals::Options;
-use recipe::{Empty, ErrorModel, Recipe};
+use recipe::{EmptyBinValue, ErrorModel, Recipe};
 use records::Span;
 
 /// Exports a scan of ten frames.
@@ -58,7 +58,7 @@ fn columns_hold_what_the_average_holds() {
 #[test]
 fn empty_bins_are_not_exported_for_refinement_whatever_they_hold() {
     let out = tempfile::tempdir().unwrap();
-    let zero = Recipe { empty: Empty::Zero, ..recipe() };
+    let zero = Recipe { empty: EmptyBinValue::Zero, ..recipe() };
     let xye = text(&exported(out.path(), &zero, Some("mean"), Format::Xye).unwrap()[0]);
     assert_eq!(xye.lines().count(), BINS - 1, "{xye}");
     assert!(xye.lines().all(|line| line.split(' ').nth(2).unwrap().parse::<f64>().unwrap() > 0.0), "{xye}");

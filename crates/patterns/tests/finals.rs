@@ -9,7 +9,7 @@ use made::*;
 use manners::owned::Claim;
 use patterns::finals::{self, Average, Final, Layout, Method, Options, Target, Want};
 use patterns::{Row, Status, coverage};
-use recipe::{Empty, Recipe, Reference};
+use recipe::{EmptyBinValue, Recipe, ReferenceSetting};
 use records::{Absent, AbsentKind, Acquisition, Span, Spans};
 
 fn intensity(there: &Final, frame: usize) -> Vec<f32> {
@@ -52,7 +52,7 @@ fn a_complete_final_takes_the_place_of_its_parts() {
 
 #[test]
 fn no_cut_order_or_layout_changes_the_data() {
-    let (recipe, scan) = (monitored(Reference::Mean), acquisition(40, |_| 7));
+    let (recipe, scan) = (monitored(ReferenceSetting::Mean), acquisition(40, |_| 7));
     let mut digests = Vec::new();
     for (cut, layout) in [(40, Layout::Copy), (7, Layout::Copy), (13, Layout::Virtual), (1, Layout::Virtual)] {
         let out = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn no_cut_order_or_layout_changes_the_data() {
 #[test]
 fn what_is_missing_is_nan_and_says_why() {
     let out = tempfile::tempdir().unwrap();
-    let recipe = Recipe { empty: Empty::Zero, ..monitored(Reference::Value(50.0)) };
+    let recipe = Recipe { empty: EmptyBinValue::Zero, ..monitored(ReferenceSetting::Value(50.0)) };
     let mut scan = acquisition(30, |_| 7);
     scan.absent = vec![Absent {
         range: Span::new(28, 30).into(),
@@ -110,7 +110,7 @@ fn what_is_missing_is_nan_and_says_why() {
 #[test]
 fn the_mean_monitor_is_that_of_the_scan() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(Reference::Mean), acquisition(20, |_| 7));
+    let (recipe, scan) = (monitored(ReferenceSetting::Mean), acquisition(20, |_| 7));
     write_range(out.path(), &scan, &recipe, 0, 12);
     build(out.path(), &scan, &recipe, Options::default());
     write_range(out.path(), &scan, &recipe, 12, 20);
@@ -224,7 +224,7 @@ fn a_virtual_final_keeps_its_parts_and_becomes_a_copy_on_request() {
 #[test]
 fn sums_are_kept_on_request_and_serve_later() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(Reference::Mean), acquisition(10, |_| 7));
+    let (recipe, scan) = (monitored(ReferenceSetting::Mean), acquisition(10, |_| 7));
     let whole = task(&scan, &recipe, &Spans::all(10));
     write_part(out.path(), &whole, &recipe, (0..10).map(|frame| if frame == 4 { exceptional(4) } else { row(frame) }));
     let kept = build(out.path(), &scan, &recipe, Options { keep_sums: true, ..Options::default() });

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{ArgAction, Args as Group, Parser, ValueHint};
 use manners::Common;
 use recipe::{
-    Deviation, Dummy, Empty, ErrorFloor, ErrorModel, FlatMode, MedianError, MonitorName, OneOrMany, Quantiles,
-    Reference, Region, Sensor, Settings, SigmaClip, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError,
+    MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
 };
 use records::RawPath;
 
@@ -130,7 +130,7 @@ pub struct RecipeFlags {
     /// A masked shape: circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN, polygon:ROW,COLUMN,... or
     /// sector:FROM,TO (degrees); with outside- before it, all but the shape; may be repeated
     #[arg(long, value_name = "SHAPE", action = ArgAction::Append)]
-    mask_region: Vec<Region>,
+    mask_region: Vec<MaskRegion>,
 
     /// Values below are no measurement, frame by frame
     #[arg(long, value_name = "V", allow_hyphen_values = true)]
@@ -181,7 +181,7 @@ pub struct RecipeFlags {
 
     /// What errors are: sem (of the mean) or std (of a pixel) [default: sem]
     #[arg(long, value_name = "sem|std")]
-    error: Option<Deviation>,
+    error: Option<ErrorMeasure>,
 
     /// Which counts have a variance of one photon at the least: each pixel's of each frame (pixel, as pyFAI), each bin's
     /// (bin), or none. With sparse frames (less than a photon a pixel) `bin` gives the true errors [default: pixel]
@@ -209,15 +209,15 @@ pub struct RecipeFlags {
 
     /// What the monitor is divided by: a number, mean, or what a monitor may be; once a monitor, in order [default: 1]
     #[arg(long, value_name = "X|mean", action = ArgAction::Append, allow_hyphen_values = true)]
-    monitor_reference: Vec<Reference>,
+    monitor_reference: Vec<ReferenceSetting>,
 
     /// Bins without pixels: nan or 0 [default: nan]
     #[arg(long, value_name = "nan|0")]
-    empty: Option<Empty>,
+    empty: Option<EmptyBinValue>,
 
     /// Pixel values that are no measurement: auto (as the detector is known), none, V or V,DELTA [default: auto]
     #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
-    dummy: Option<Dummy>,
+    dummy: Option<DummySetting>,
 
     /// Mask the gaps that the detector is known to have: on or off [default: on]
     #[arg(long, value_name = "on|off", value_parser = switch)]
@@ -226,7 +226,7 @@ pub struct RecipeFlags {
 
 impl From<RecipeFlags> for Settings {
     fn from(flags: RecipeFlags) -> Self {
-        let paths = |list: Vec<PathBuf>| OneOrMany::given(list.into_iter().map(RawPath::from).collect());
+        let paths = |list: Vec<PathBuf>| OneOrMany::from_items(list.into_iter().map(RawPath::from).collect());
         Self {
             poni: flags.poni.map(RawPath::from),
             geometry: None,
@@ -243,7 +243,7 @@ impl From<RecipeFlags> for Settings {
             split: flags.split,
             mask: paths(flags.mask),
             mask_inverted: paths(flags.mask_inverted),
-            mask_region: OneOrMany::given(flags.mask_region),
+            mask_region: OneOrMany::from_items(flags.mask_region),
             valid_min: flags.valid_min,
             valid_max: flags.valid_max,
             dark: paths(flags.dark),
@@ -260,8 +260,8 @@ impl From<RecipeFlags> for Settings {
             sigma_clip: flags.sigma_clip,
             median: flags.median,
             median_error: flags.median_error,
-            monitor: OneOrMany::given(flags.monitor.into_iter().map(MonitorName::Name).collect()),
-            monitor_reference: OneOrMany::given(flags.monitor_reference),
+            monitor: OneOrMany::from_items(flags.monitor.into_iter().map(MonitorSetting::Name).collect()),
+            monitor_reference: OneOrMany::from_items(flags.monitor_reference),
             empty: flags.empty,
             dummy: flags.dummy,
             detector_mask: flags.detector_mask,

@@ -18,7 +18,7 @@ use crate::recipes::{Planned, Recipes};
 pub enum Error {
     /// The recipe is not complete, or wrong.
     #[error(transparent)]
-    Recipe(#[from] recipe::Error),
+    Recipe(#[from] recipe::RecipeError),
     /// Several recipes that can't be told apart.
     #[error("recipes: {why}")]
     Names {
@@ -247,7 +247,7 @@ impl Planner {
 
     /// The settings in which a recipe differs from one that was written below the output root before.
     fn differences(&self, before: &str, now: &Recipe) -> Vec<String> {
-        let file = self.out.join(Recipe::file_name_of(before));
+        let file = self.out.join(Recipe::file_name_for_digest(before));
         let text = manners::foreign::read_text(&file).map_err(|why| why.to_string());
         match text.and_then(|text| Recipe::parse(&text, &file, before).map_err(|why| why.to_string())) {
             Ok(before) => before.differences(now),

@@ -32,7 +32,7 @@ impl Planned {
     /// What was found, and what was expected.
     pub fn fits(&self, scan: &Framing) -> Result<(), String> {
         let Some(detector) = &self.detector else { return Ok(()) };
-        PixelMapping::of(detector, &self.recipe.framing(scan)).map(drop).map_err(|why| why.to_string())
+        PixelMapping::new(detector, &self.recipe.framing(scan)).map(drop).map_err(|why| why.to_string())
     }
 
     /// What is undone of what was done to such frames, in words; `None` where that is nothing.
@@ -72,10 +72,10 @@ impl Recipes {
             let mut planned = Vec::new();
             for (section, settings) in file.sections() {
                 let blame = |why| match why {
-                    Error::Recipe(why) => Error::Recipe(file.blame(why, flags)),
+                    Error::Recipe(why) => Error::Recipe(file.with_file_name(why, flags)),
                     other => other,
                 };
-                let recipe = Recipe::resolve(&flags.clone().over(settings)).map_err(Error::from);
+                let recipe = Recipe::resolve(&flags.clone().with_defaults(settings)).map_err(Error::from);
                 let (recipe, detector) = recipe.and_then(with_detector).map_err(blame)?;
                 let digest = recipe.digest();
                 let path = out.join(recipe.file_name());
@@ -110,9 +110,9 @@ impl Recipes {
         let mut found: Vec<&Planned> = Vec::new();
         let mut for_others = None;
         for Sheet { file, planned } in &self.0 {
-            let section = match file.section_of(detector) {
+            let section = match file.section_for(detector) {
                 Ok(section) => section,
-                Err(why) if RecipeFile::is_for_others(&why) => {
+                Err(why) if RecipeFile::is_no_section_error(&why) => {
                     for_others = Some(why);
                     continue;
                 }
@@ -172,20 +172,20 @@ fn named(files: &[PathBuf], names: &[String]) -> Result<Vec<Option<String>>, Err
 /// The detector that the PONI names, where its shape can be known without opening a detector file;
 /// that file becomes part of the recipe.
 fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
-    let poni_file = recipe.poni_name();
+    let poni_file = recipe.poni_label();
     let wrong = |why: String| Error::Geometry { poni: poni_file.clone(), why };
     let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
     let unit: Unit =
-        recipe.unit.parse().map_err(|why| recipe::Error::Setting { key: "unit", why: format!("{why}") })?;
+        recipe.unit.parse().map_err(|why| recipe::RecipeError::Setting { key: "unit", why: format!("{why}") })?;
     if unit.needs_wavelength() && poni.wavelength.is_none() {
         return Err(wrong(format!("unit {unit} needs the wavelength, and the PONI has none")));
     }
     if let Some(sensor) = &recipe.sensor {
-        let wrong = |why: String| recipe::Error::Setting { key: "sensor", why: format!("{sensor}: {why}") };
+        let wrong = |why: String| recipe::RecipeError::Setting { key: "sensor", why: format!("{sensor}: {why}") };
         let material: SensorMaterial =
             sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
         let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
-        material.attenuation(wavelength).map_err(|why| wrong(why.to_string()))?;
+        material.attenuation_coefficient(wavelength).map_err(|why| wrong(why.to_string()))?;
     }
     match poni.detector.file() {
         Some(file) => Ok((recipe.with_detector_file(Path::new(file))?, None)),
@@ -199,11 +199,11 @@ fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
 /// The recipe with its detector spelt as the table of detectors has it. What version 1 says of a detector stands in
 /// keys of its own, and is left as it is.
 fn spelt(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
-    if poni.detector.is_of_first_version() {
+    if poni.detector.is_version_1() {
         return recipe;
     }
     // What a detector has anyway need not be said.
-    let own = Detector::named(&detector.name).ok();
+    let own = Detector::by_name(&detector.name).ok();
     let config = &poni.detector.config;
     let mut said = serde_json::json!({ "orientation": detector.orientation.number() });
     let sizes = [
@@ -215,7 +215,7 @@ fn spelt(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
     }
     let shape = config.max_shape.filter(|_| config.max_shape != own.and_then(|own| own.shape));
     shape.into_iter().for_each(|shape| said["max_shape"] = shape.to_vec().into());
-    recipe.with_detector_spelt(&detector.name, &said)
+    recipe.with_canonical_detector(&detector.name, &said)
 }
 
 /// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.

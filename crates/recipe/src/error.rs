@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 /// Why settings are not a recipe, or a recipe is not what a task names.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RecipeError {
     /// A file can't be read or written.
     #[error("{}: {why}", path.display())]
-    File {
+    Io {
         /// The file.
         path: PathBuf,
         /// What the system says.
@@ -33,7 +33,7 @@ pub enum Error {
     },
     /// A key of another program's recipe that can't be taken over.
     #[error("{}: {key}: {why}", path.display())]
-    Foreign {
+    Import {
         /// The recipe file.
         path: PathBuf,
         /// The key.
@@ -79,7 +79,7 @@ pub enum Error {
     },
     /// A resolved recipe that was written by a newer azpipe.
     #[error("{}: recipe of version {found}: this azpipe reads up to version 1; update it", path.display())]
-    Newer {
+    NewerVersion {
         /// The recipe's file.
         path: PathBuf,
         /// Its version.
@@ -87,7 +87,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl RecipeError {
     /// Names the recipe file that a wrong setting stands in; an error that names a file already stays as it is.
     pub fn in_file(self, path: &Path) -> Self {
         match self {

@@ -5,30 +5,32 @@
 //! SHA-256 of its bytes. Two recipes with the same numbers have the same digest, wherever their
 //! files lie and whatever the recipe is called.
 
-mod check;
-mod choice;
 mod error;
-mod file;
-mod foreign;
-mod lists;
+mod file_ref;
+mod import;
 mod monitor;
-mod poni;
+mod one_or_many;
+mod options;
+mod outliers;
+mod poni_text;
+mod recipe_file;
 mod region;
-mod resolved;
-mod robust;
+mod resolved_recipe;
 mod sensor;
 mod settings;
-mod sheet;
 mod template;
+mod validate;
 
-pub use choice::{Deviation, Dummy, Empty, ErrorFloor, ErrorModel, FlatMode, MedianError, Reference, Split};
-pub use error::Error;
-pub use file::FileRef;
-pub use lists::OneOrMany;
-pub use monitor::{Monitor, MonitorName, Over, Quantity};
-pub use region::{Region, Shape};
-pub use resolved::Recipe;
-pub use robust::{Quantiles, SigmaClip};
+pub use error::RecipeError;
+pub use file_ref::FileRef;
+pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
+pub use one_or_many::OneOrMany;
+pub use options::{
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MedianError, ReferenceSetting, Split,
+};
+pub use outliers::{Quantiles, SigmaClip};
+pub use recipe_file::RecipeFile;
+pub use region::{MaskRegion, RegionShape};
+pub use resolved_recipe::Recipe;
 pub use sensor::Sensor;
 pub use settings::Settings;
-pub use sheet::RecipeFile;

@@ -5,8 +5,8 @@ use std::path::Path;
 use records::RawPath;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::Word;
-use crate::{Error, FileRef, Reference};
+use crate::options::SettingValue;
+use crate::{FileRef, RecipeError, ReferenceSetting};
 
 /// The word for the exposure time of the scan's frames.
 const EXPOSURE_TIME: &str = "exposure-time";
@@ -28,7 +28,7 @@ pub enum Quantity {
 /// What a quantity is divided by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Over {
+pub enum MonitorReference {
     /// The mean over the scan's frames, whether they have a pattern or not, of the readings that are finite and positive; with
     /// several monitors that of their product. What is merged has one mean over all scans.
     Mean,
@@ -43,15 +43,15 @@ pub struct Monitor {
     /// The quantity.
     pub of: Quantity,
     /// Its reference.
-    pub over: Over,
+    pub over: MonitorReference,
 }
 
 /// A monitor as a user names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum MonitorName {
+pub enum MonitorSetting {
     /// With its reference.
-    Over(NameOver),
+    WithReference(NamedMonitor),
     /// A number.
     Number(f64),
     /// A counter's name, `exposure-time`, or `file.h5::/path`.
@@ -61,24 +61,24 @@ pub enum MonitorName {
 /// A monitor's name and its reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NameOver {
-    name: Word,
+pub struct NamedMonitor {
+    name: SettingValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    reference: Option<Reference>,
+    reference: Option<ReferenceSetting>,
 }
 
-impl MonitorName {
+impl MonitorSetting {
     fn name(&self) -> String {
         match self {
-            Self::Over(NameOver { name, .. }) => name.to_string(),
+            Self::WithReference(NamedMonitor { name, .. }) => name.to_string(),
             Self::Number(number) => number.to_string(),
             Self::Name(name) => name.clone(),
         }
     }
 
-    fn reference(&self) -> Option<&Reference> {
+    fn reference(&self) -> Option<&ReferenceSetting> {
         match self {
-            Self::Over(NameOver { reference, .. }) => reference.as_ref(),
+            Self::WithReference(NamedMonitor { reference, .. }) => reference.as_ref(),
             _ => None,
         }
     }
@@ -86,31 +86,31 @@ impl MonitorName {
     /// The same with the path of a file below `directory`.
     pub(crate) fn taken_from(&mut self, directory: &Path) {
         let reference = match self {
-            Self::Over(NameOver { name, reference }) => {
-                *name = Word::Text(below(directory, &name.to_string()));
+            Self::WithReference(NamedMonitor { name, reference }) => {
+                *name = SettingValue::Text(join_if_file(directory, &name.to_string()));
                 reference.as_mut()
             }
             Self::Name(name) => {
-                *name = below(directory, name);
+                *name = join_if_file(directory, name);
                 None
             }
             Self::Number(_) => None,
         };
-        reference.into_iter().for_each(|reference| reference.taken_from(directory));
+        reference.into_iter().for_each(|reference| reference.resolve_paths_from(directory));
     }
 }
 
-impl Reference {
+impl ReferenceSetting {
     /// The same with the path of a file below `directory`.
-    pub(crate) fn taken_from(&mut self, directory: &Path) {
+    pub(crate) fn resolve_paths_from(&mut self, directory: &Path) {
         if let Self::Quantity(name) = self {
-            *name = below(directory, name);
+            *name = join_if_file(directory, name);
         }
     }
 }
 
-/// A name of the form `file::path`, its file taken from `directory`; any other as it is.
-fn below(directory: &Path, name: &str) -> String {
+/// A name of the form `file_ref::path`, its file taken from `directory`; any other as it is.
+fn join_if_file(directory: &Path, name: &str) -> String {
     match (name.contains("::"), directory.join(name).to_str()) {
         (true, Some(joined)) => joined.to_owned(),
         _ => name.to_owned(),
@@ -118,13 +118,14 @@ fn below(directory: &Path, name: &str) -> String {
 }
 
 impl Quantity {
-    fn resolve(name: &str) -> Result<Self, Error> {
+    fn resolve(name: &str) -> Result<Self, RecipeError> {
         if name == EXPOSURE_TIME {
             return Ok(Self::ExposureTime);
         }
         if let Ok(number) = name.parse::<f64>() {
             let usable = number.is_finite() && number != 0.0;
-            let wrong = || Error::Setting { key: "monitor", why: format!("{name}: expected a number other than 0") };
+            let wrong =
+                || RecipeError::Setting { key: "monitor", why: format!("{name}: expected a number other than 0") };
             return usable.then_some(Self::Number(number)).ok_or_else(wrong);
         }
         if name.contains("::") {
@@ -159,8 +160,8 @@ impl Quantity {
 
 impl Monitor {
     /// Monitors by name, and the references that are given beside them: none, or one each.
-    pub(crate) fn resolve(names: &[MonitorName], references: &[Reference]) -> Result<Vec<Self>, Error> {
-        let wrong = |why: String| Err(Error::Setting { key: "monitor-reference", why });
+    pub(crate) fn resolve(names: &[MonitorSetting], references: &[ReferenceSetting]) -> Result<Vec<Self>, RecipeError> {
+        let wrong = |why: String| Err(RecipeError::Setting { key: "monitor-reference", why });
         if !references.is_empty() && references.len() != names.len() {
             let (found, expected) = (references.len(), names.len());
             return wrong(format!("{found} references, {expected} monitors: expected one for each"));
@@ -168,14 +169,14 @@ impl Monitor {
         let mut monitors = Vec::new();
         for (at, name) in names.iter().enumerate() {
             let over = match name.reference().or(references.get(at)) {
-                None => Over::Quantity(Quantity::Number(1.0)),
-                Some(Reference::Mean) => Over::Mean,
-                Some(Reference::Value(number)) => Over::Quantity(Quantity::Number(*number)),
-                Some(Reference::Quantity(name)) => Over::Quantity(Quantity::resolve(name)?),
+                None => MonitorReference::Quantity(Quantity::Number(1.0)),
+                Some(ReferenceSetting::Mean) => MonitorReference::Mean,
+                Some(ReferenceSetting::Value(number)) => MonitorReference::Quantity(Quantity::Number(*number)),
+                Some(ReferenceSetting::Quantity(name)) => MonitorReference::Quantity(Quantity::resolve(name)?),
             };
             monitors.push(Self { of: Quantity::resolve(&name.name())?, over });
         }
-        let means = monitors.iter().filter(|monitor| monitor.over == Over::Mean).count();
+        let means = monitors.iter().filter(|monitor| monitor.over == MonitorReference::Mean).count();
         if means != 0 && means != monitors.len() {
             return wrong(
                 "mean: with several monitors it is that of their product; expected it for all, or none".into(),
@@ -187,16 +188,16 @@ impl Monitor {
     /// What it is called: `fpico2`, `det / exposure-time`.
     pub fn name(&self) -> String {
         match &self.over {
-            Over::Mean | Over::Quantity(Quantity::Number(_)) => self.of.name(),
-            Over::Quantity(over) => format!("{} / {}", self.of.name(), over.name()),
+            MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => self.of.name(),
+            MonitorReference::Quantity(over) => format!("{} / {}", self.of.name(), over.name()),
         }
     }
 
     /// Returns where the files lie that it is read from.
     pub(crate) fn file_paths(&self) -> impl Iterator<Item = &Path> {
         let over = match &self.over {
-            Over::Mean => None,
-            Over::Quantity(over) => over.file_path(),
+            MonitorReference::Mean => None,
+            MonitorReference::Quantity(over) => over.file_path(),
         };
         self.of.file_path().into_iter().chain(over)
     }
@@ -204,8 +205,8 @@ impl Monitor {
     /// The files that it is read from.
     pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
         let over = match &mut self.over {
-            Over::Mean => None,
-            Over::Quantity(over) => over.file_mut(),
+            MonitorReference::Mean => None,
+            MonitorReference::Quantity(over) => over.file_mut(),
         };
         self.of.file_mut().into_iter().chain(over)
     }
@@ -215,12 +216,12 @@ impl Monitor {
 mod tests {
     use super::*;
 
-    fn names(list: &[&str]) -> Vec<MonitorName> {
-        list.iter().map(|name| MonitorName::Name((*name).to_owned())).collect()
+    fn names(list: &[&str]) -> Vec<MonitorSetting> {
+        list.iter().map(|name| MonitorSetting::Name((*name).to_owned())).collect()
     }
 
-    fn number(number: f64) -> Over {
-        Over::Quantity(Quantity::Number(number))
+    fn number(number: f64) -> MonitorReference {
+        MonitorReference::Quantity(Quantity::Number(number))
     }
 
     #[test]
@@ -238,12 +239,12 @@ mod tests {
         assert_eq!(found[0].over, number(1000.0));
         assert_eq!(found[1].name(), "b / diode");
         let refuse = |references: &[&str]| {
-            let references: Vec<Reference> = references.iter().map(|text| text.parse().unwrap()).collect();
+            let references: Vec<ReferenceSetting> = references.iter().map(|text| text.parse().unwrap()).collect();
             Monitor::resolve(&names(&["a", "b"]), &references).unwrap_err().to_string()
         };
         assert!(refuse(&["1"]).contains("1 references, 2 monitors"));
         assert!(refuse(&["mean", "1"]).contains("expected it for all, or none"));
-        assert!(Monitor::resolve(&names(&["a", "b"]), &[Reference::Mean, Reference::Mean]).is_ok());
+        assert!(Monitor::resolve(&names(&["a", "b"]), &[ReferenceSetting::Mean, ReferenceSetting::Mean]).is_ok());
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Word, words};
+use crate::options::{SettingValue, impl_setting_text};
 
 /// A shape on the detector. Rows and columns are counted in pixels from the outer corner of the first pixel, so that
 /// pixel (i, j) has its centre at (i + ½, j + ½); a pixel is inside where its centre is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shape {
+pub enum RegionShape {
     /// Between two corners.
     Rectangle {
         /// Row and column of one corner.
@@ -34,18 +34,18 @@ pub enum Shape {
 /// A shape, masked inside or outside. Written `circle:ROW,COLUMN,RADIUS`, `rectangle:ROW,COLUMN,ROW,COLUMN`,
 /// `polygon:ROW,COLUMN,ROW,COLUMN,…`, `sector:FROM,TO`, each with `outside-` before it to mask the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
-pub struct Region {
+#[serde(try_from = "SettingValue", into = "String")]
+pub struct MaskRegion {
     /// The shape.
-    pub shape: Shape,
+    pub shape: RegionShape,
     /// Whether all outside of it is masked, and not what is inside.
     pub outside: bool,
 }
 
-const EXPECTED: &str = "[outside-]circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN, \
+const EXPECTED_REGION: &str = "[outside-]circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN, \
     polygon:ROW,COLUMN,ROW,COLUMN,ROW,COLUMN,... or sector:FROM,TO";
 
-impl Shape {
+impl RegionShape {
     /// Whether a point in rows and columns is inside; `chi` is its azimuth in degrees.
     pub fn contains(&self, [row, column]: [f64; 2], chi: f64) -> bool {
         match self {
@@ -54,14 +54,14 @@ impl Shape {
                 between(row, from[0], to[0]) && between(column, from[1], to[1])
             }
             Self::Circle { center, radius } => (row - center[0]).hypot(column - center[1]) <= *radius,
-            Self::Polygon(points) => is_within(points, [row, column]),
+            Self::Polygon(points) => polygon_contains(points, [row, column]),
             Self::Sector([from, to]) => (chi - from).rem_euclid(360.0) <= to - from,
         }
     }
 }
 
 /// Whether a line from the point along its row crosses the outline an odd number of times.
-fn is_within(points: &[[f64; 2]], [row, column]: [f64; 2]) -> bool {
+fn polygon_contains(points: &[[f64; 2]], [row, column]: [f64; 2]) -> bool {
     let edges = points.iter().zip(points.iter().cycle().skip(1));
     let crosses = |&(one, other): &(&[f64; 2], &[f64; 2])| {
         (one[0] > row) != (other[0] > row)
@@ -70,33 +70,33 @@ fn is_within(points: &[[f64; 2]], [row, column]: [f64; 2]) -> bool {
     edges.filter(crosses).count() % 2 == 1
 }
 
-words!(Region, EXPECTED,
-    text => parse(text),
+impl_setting_text!(MaskRegion, EXPECTED_REGION,
+    text => parse_region(text),
     value => {
         let (word, numbers) = match &value.shape {
-            Shape::Rectangle { from, to } => ("rectangle", [*from, *to].concat()),
-            Shape::Circle { center, radius } => ("circle", vec![center[0], center[1], *radius]),
-            Shape::Polygon(points) => ("polygon", points.concat()),
-            Shape::Sector(limits) => ("sector", limits.to_vec()),
+            RegionShape::Rectangle { from, to } => ("rectangle", [*from, *to].concat()),
+            RegionShape::Circle { center, radius } => ("circle", vec![center[0], center[1], *radius]),
+            RegionShape::Polygon(points) => ("polygon", points.concat()),
+            RegionShape::Sector(limits) => ("sector", limits.to_vec()),
         };
         let numbers: Vec<String> = numbers.iter().map(f64::to_string).collect();
         format!("{}{word}:{}", if value.outside { "outside-" } else { "" }, numbers.join(",")) });
 
-fn parse(text: &str) -> Option<Region> {
+fn parse_region(text: &str) -> Option<MaskRegion> {
     let (outside, shape) = text.strip_prefix("outside-").map_or((false, text), |shape| (true, shape));
     let (word, list) = shape.split_once(':')?;
     let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| number.is_finite());
     let numbers: Vec<f64> = list.split(',').map(number).collect::<Option<_>>()?;
     let shape = match (word, &numbers[..]) {
-        ("rectangle", &[top, left, bottom, right]) => Shape::Rectangle { from: [top, left], to: [bottom, right] },
-        ("circle", &[row, column, radius]) if radius >= 0.0 => Shape::Circle { center: [row, column], radius },
+        ("rectangle", &[top, left, bottom, right]) => RegionShape::Rectangle { from: [top, left], to: [bottom, right] },
+        ("circle", &[row, column, radius]) if radius >= 0.0 => RegionShape::Circle { center: [row, column], radius },
         ("polygon", points) if points.len() >= 6 && points.len().is_multiple_of(2) => {
-            Shape::Polygon(points.as_chunks().0.to_vec())
+            RegionShape::Polygon(points.as_chunks().0.to_vec())
         }
-        ("sector", &[from, to]) if from < to && to - from <= 360.0 => Shape::Sector([from, to]),
+        ("sector", &[from, to]) if from < to && to - from <= 360.0 => RegionShape::Sector([from, to]),
         _ => return None,
     };
-    Some(Region { shape, outside })
+    Some(MaskRegion { shape, outside })
 }
 
 #[cfg(test)]
@@ -104,14 +104,14 @@ mod tests {
     use super::*;
 
     fn inside(text: &str, row: usize, column: usize) -> bool {
-        let region: Region = text.parse().unwrap();
+        let region: MaskRegion = text.parse().unwrap();
         region.shape.contains([row as f64 + 0.5, column as f64 + 0.5], 179.0) != region.outside
     }
 
     #[test]
     fn words_go_both_ways() {
         for text in ["circle:1.5,2,3", "outside-rectangle:0,0,4,5", "polygon:0,0,0,4,4,0", "sector:170,190"] {
-            assert_eq!(text.parse::<Region>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<MaskRegion>().unwrap().to_string(), text);
         }
         for bad in [
             "",
@@ -124,7 +124,7 @@ mod tests {
             "box:1,2,3,4",
             "circle:a,b,c",
         ] {
-            assert!(bad.parse::<Region>().unwrap_err().contains("expected [outside-]circle"), "{bad}");
+            assert!(bad.parse::<MaskRegion>().unwrap_err().contains("expected [outside-]circle"), "{bad}");
         }
     }
 

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Word, words};
+use crate::options::{SettingValue, impl_setting_text};
 
 /// A sensor, written `CdTe,750um` as pyFAI writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub struct Sensor {
     /// The material, such as `Si`; those that are known stand in the geometry crate.
     pub material: String,
@@ -18,28 +18,28 @@ pub struct Sensor {
 }
 
 /// Units of length, and how many are a metre.
-const UNITS: [(&str, f64); 6] = [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
+const LENGTH_UNITS: [(&str, f64); 6] = [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
 
 /// How thick a sensor can be, in metres.
-const THICKNESSES: std::ops::RangeInclusive<f64> = 1e-9..=1.0;
+const THICKNESS_RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1.0;
 
-words!(Sensor, "a material and its thickness, 1e-9 to 1 m, such as CdTe,750um or Si,0.32mm",
-    text => parse(text),
+impl_setting_text!(Sensor, "a material and its thickness, 1e-9 to 1 m, such as CdTe,750um or Si,0.32mm",
+    text => parse_sensor(text),
     value => {
         // Rounded to what a factor of a million leaves of a double, so that words go both ways.
         let micrometres = (value.thickness * 1e15).round() / 1e9;
         format!("{},{micrometres}um", value.material) });
 
-fn parse(text: &str) -> Option<Sensor> {
+fn parse_sensor(text: &str) -> Option<Sensor> {
     let (material, thickness) = text.split_once(',')?;
     let material = material.trim().to_owned();
-    Some(Sensor { material, thickness: metres(thickness.trim())? }).filter(|sensor| !sensor.material.is_empty())
+    Some(Sensor { material, thickness: parse_metres(thickness.trim())? }).filter(|sensor| !sensor.material.is_empty())
 }
 
-fn metres(text: &str) -> Option<f64> {
-    let (number, count) = UNITS.iter().find_map(|(unit, count)| Some((text.strip_suffix(unit)?, count)))?;
+fn parse_metres(text: &str) -> Option<f64> {
+    let (number, count) = LENGTH_UNITS.iter().find_map(|(unit, count)| Some((text.strip_suffix(unit)?, count)))?;
     let number: f64 = number.trim().parse().ok()?;
-    Some(number / count).filter(|metres| THICKNESSES.contains(metres))
+    Some(number / count).filter(|metres| THICKNESS_RANGE.contains(metres))
 }
 
 #[cfg(test)]

@@ -6,15 +6,15 @@ use std::path::Path;
 use records::RawPath;
 use serde::{Deserialize, Serialize};
 
-use crate::lists::OneOrMany;
-use crate::monitor::MonitorName;
+use crate::monitor::MonitorSetting;
+use crate::one_or_many::OneOrMany;
 use crate::{
-    Deviation, Dummy, Empty, Error, ErrorFloor, ErrorModel, FlatMode, MedianError, Quantiles, Reference, Region,
-    Sensor, SigmaClip, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError, Quantiles,
+    RecipeError, ReferenceSetting, Sensor, SigmaClip, Split,
 };
 
 /// The table of sections.
-const SECTIONS: &str = "detector";
+const SECTION_TABLE: &str = "detector";
 
 /// Makes the struct of all keys, and their list.
 macro_rules! settings {
@@ -26,11 +26,11 @@ macro_rules! settings {
         pub struct Settings { $($(#[doc = $doc])+ #[serde(skip_serializing_if = "Option::is_none")] pub $key: Option<$type>,)+ }
 
         /// Every key, with underscores.
-        pub(crate) const KEYS: &[&str] = &[$(stringify!($key)),+];
+        pub(crate) const SETTING_KEYS: &[&str] = &[$(stringify!($key)),+];
 
         impl Settings {
             /// These settings, and those of `base` where these say nothing: flags over the recipe file.
-            pub fn over(self, base: Self) -> Self {
+            pub fn with_defaults(self, base: Self) -> Self {
                 Self { $($key: self.$key.or(base.$key),)+ }
             }
 
@@ -76,7 +76,7 @@ settings! {
     /// Masks the other way about, united with the rest: 0 is masked.
     mask_inverted: OneOrMany<RawPath>,
     /// Shapes on the detector that are masked.
-    mask_region: OneOrMany<Region>,
+    mask_region: OneOrMany<MaskRegion>,
     /// Pixels below are no measurement, frame by frame.
     valid_min: f64,
     /// Pixels above are no measurement, frame by frame: saturated.
@@ -100,7 +100,7 @@ settings! {
     /// The image of each pixel's variance, for that error model.
     variance: RawPath,
     /// What the errors are: of the mean, or of a pixel.
-    error: Deviation,
+    error: ErrorMeasure,
     /// Which sums of counts have a variance of one photon at the least.
     error_floor: ErrorFloor,
     /// Sigma clipping within each bin.
@@ -110,13 +110,13 @@ settings! {
     /// Which errors the mean between two quantiles has.
     median_error: MedianError,
     /// What each frame is normalized by.
-    monitor: OneOrMany<MonitorName>,
+    monitor: OneOrMany<MonitorSetting>,
     /// What each monitor is divided by.
-    monitor_reference: OneOrMany<Reference>,
+    monitor_reference: OneOrMany<ReferenceSetting>,
     /// The content of bins without pixels.
-    empty: Empty,
+    empty: EmptyBinValue,
     /// Pixel values that are no measurement.
-    dummy: Dummy,
+    dummy: DummySetting,
     /// Whether to mask the gaps that the detector is known to have.
     detector_mask: bool,
 }
@@ -126,52 +126,54 @@ impl Settings {
     ///
     /// # Errors
     /// It is not TOML, has a key that no recipe has, or a value of the wrong kind.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+    pub fn parse(text: &str, path: &Path) -> Result<Self, RecipeError> {
         Self::parse_all(text, path).map(|(settings, _)| settings)
     }
 
     /// The settings at the top, and those of the sections `[detector.NAME]`.
-    pub(crate) fn parse_all(text: &str, path: &Path) -> Result<(Self, BTreeMap<String, Self>), Error> {
-        let wrong = |why: String| Error::Toml { path: path.to_path_buf(), why: why.trim().to_owned() };
+    pub(crate) fn parse_all(text: &str, path: &Path) -> Result<(Self, BTreeMap<String, Self>), RecipeError> {
+        let wrong = |why: String| RecipeError::Toml { path: path.to_path_buf(), why: why.trim().to_owned() };
         let mut table: toml::Table = text.parse().map_err(|why: toml::de::Error| wrong(why.to_string()))?;
         let mut sections = BTreeMap::new();
-        match table.remove(SECTIONS) {
+        match table.remove(SECTION_TABLE) {
             None => (),
             Some(toml::Value::Table(found)) => {
                 for (name, section) in found {
                     let toml::Value::Table(section) = section else {
-                        return Err(wrong(format!("{SECTIONS}.{name}: expected a section, [{SECTIONS}.{name}]")));
+                        return Err(wrong(format!(
+                            "{SECTION_TABLE}.{name}: expected a section, [{SECTION_TABLE}.{name}]"
+                        )));
                     };
-                    let section = Self::of_table(section, &format!("{SECTIONS}.{name}."), path)?;
+                    let section = Self::from_table(section, &format!("{SECTION_TABLE}.{name}."), path)?;
                     sections.insert(name, section);
                 }
             }
             Some(other) => {
                 let kind = other.type_str();
                 return Err(wrong(format!(
-                    "{SECTIONS}: a {kind}: expected sections, [{SECTIONS}.NAME]; see poni-detector"
+                    "{SECTION_TABLE}: a {kind}: expected sections, [{SECTION_TABLE}.NAME]; see poni-detector"
                 )));
             }
         }
-        Ok((Self::of_table(table, "", path)?, sections))
+        Ok((Self::from_table(table, "", path)?, sections))
     }
 
-    fn of_table(table: toml::Table, within: &str, path: &Path) -> Result<Self, Error> {
+    fn from_table(table: toml::Table, within: &str, path: &Path) -> Result<Self, RecipeError> {
         // Underscores are what most people type first; both spellings mean the same key.
         let table: toml::Table = table.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect();
-        let keys: Vec<String> = KEYS.iter().map(|key| key.replace('_', "-")).collect();
+        let keys: Vec<String> = SETTING_KEYS.iter().map(|key| key.replace('_', "-")).collect();
         if let Some(key) = table.keys().find(|key| !keys.contains(key)) {
-            let known = keys.iter().map(String::as_str).chain(within.is_empty().then_some(SECTIONS));
-            let nearest = nearest(key, known).map(str::to_owned);
-            return Err(Error::UnknownKey { path: path.to_path_buf(), key: format!("{within}{key}"), nearest });
+            let known = keys.iter().map(String::as_str).chain(within.is_empty().then_some(SECTION_TABLE));
+            let nearest = closest_key(key, known).map(str::to_owned);
+            return Err(RecipeError::UnknownKey { path: path.to_path_buf(), key: format!("{within}{key}"), nearest });
         }
-        table.try_into().map_err(|why: toml::de::Error| Error::Toml {
+        table.try_into().map_err(|why: toml::de::Error| RecipeError::Toml {
             path: path.to_path_buf(),
             why: format!("{within}{}", why.to_string().trim()),
         })
     }
 
-    pub(crate) fn take_paths_from(&mut self, directory: &Path) {
+    pub(crate) fn resolve_paths_from(&mut self, directory: &Path) {
         let join = |path: &mut RawPath| *path = directory.join(&*path).into();
         self.poni.iter_mut().for_each(join);
         if let Some(detector) = self.poni_detector.as_mut().filter(|detector| is_file(detector)) {
@@ -182,12 +184,12 @@ impl Settings {
         lists.into_iter().flatten().flat_map(OneOrMany::as_mut_slice).for_each(join);
         self.monitor.iter_mut().flat_map(OneOrMany::as_mut_slice).for_each(|name| name.taken_from(directory));
         let references = self.monitor_reference.iter_mut().flat_map(OneOrMany::as_mut_slice);
-        references.for_each(|reference| reference.taken_from(directory));
+        references.for_each(|reference| reference.resolve_paths_from(directory));
     }
 }
 
 /// The key that a typing error was most likely to be.
-pub(crate) fn nearest<'k>(typed: &str, keys: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub(crate) fn closest_key<'k>(typed: &str, keys: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let likeness = |key: &str| strsim::jaro_winkler(typed, key);
     keys.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|key| likeness(key) > 0.7)
 }
@@ -202,7 +204,7 @@ pub(crate) fn is_file(detector: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Settings, Error> {
+    fn parse(text: &str) -> Result<Settings, RecipeError> {
         Settings::parse(text, Path::new("r.toml"))
     }
 
@@ -227,11 +229,11 @@ mod tests {
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nerror-model='no'\nmonitor='m'\n\
             variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
             valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\ndummy='none'\ndetector-mask=false";
-        assert_eq!(text.lines().count(), KEYS.len());
+        assert_eq!(text.lines().count(), SETTING_KEYS.len());
         let file = parse(text).unwrap();
         assert_eq!(file.mask.as_ref().unwrap().as_slice().len(), 2);
         let flags = Settings { npt: Some(20), ..Settings::default() };
-        let both = flags.over(file.clone());
+        let both = flags.with_defaults(file.clone());
         assert_eq!((both.npt, both.unit), (Some(20), file.unit));
     }
 
@@ -240,7 +242,7 @@ mod tests {
         let text = "poni = 'lab6.poni'\nmask = '/abs/mask.edf'\nponi-detector = 'det.h5'\n\
             monitor = ['diode', {name = 'm.h5::/m', reference = 'r.h5::/r'}]";
         let mut settings = parse(text).unwrap();
-        settings.take_paths_from(Path::new("/dir"));
+        settings.resolve_paths_from(Path::new("/dir"));
         assert_eq!(settings.poni.unwrap().as_path(), Path::new("/dir/lab6.poni"));
         assert_eq!(settings.mask.unwrap().as_slice()[0].as_path(), Path::new("/abs/mask.edf"));
         assert_eq!(settings.poni_detector.unwrap().as_path(), Path::new("/dir/det.h5"));

@@ -13,11 +13,11 @@ impl RecipeFile {
     /// The recipe in TOML, with every key and its default; `flags` go before what the file says. Its paths are absolute,
     /// so that it may be kept anywhere.
     pub fn to_toml(&self, flags: &Settings) -> String {
-        let (settings, detectors) = self.parts();
+        let (settings, detectors) = self.settings_and_sections();
         let here = std::env::current_dir().unwrap_or_default();
         let table = |settings: &Settings| {
-            let mut all = flags.clone().over(settings.clone());
-            all.take_paths_from(&here);
+            let mut all = flags.clone().with_defaults(settings.clone());
+            all.resolve_paths_from(&here);
             Table::try_from(all).expect("settings hold nothing that TOML can't")
         };
         let mut set = table(settings);
@@ -25,7 +25,7 @@ impl RecipeFile {
         for line in TEMPLATE.lines() {
             let key = line.strip_prefix('#').and_then(|line| line.split_once(" = ")).map(|(key, _)| key);
             match key.and_then(|key| Some((key, set.remove(key)?))) {
-                Some((key, value)) => assign(&mut text, key, &value),
+                Some((key, value)) => write_assignment(&mut text, key, &value),
                 None => _ = writeln!(text, "{line}"),
             }
         }
@@ -33,14 +33,14 @@ impl RecipeFile {
             _ = writeln!(text, "\n[detector.{}]", Value::String(name.clone()));
             // A flag goes before the sections too.
             for (key, value) in table(section) {
-                assign(&mut text, &key, &value);
+                write_assignment(&mut text, &key, &value);
             }
         }
         text
     }
 }
 
-fn assign(text: &mut String, key: &str, value: &Value) {
+fn write_assignment(text: &mut String, key: &str, value: &Value) {
     _ = match value.as_str().filter(|text| text.contains('\n') && !text.contains("'''")) {
         Some(lines) => writeln!(text, "{key} = '''\n{lines}'''"),
         None => writeln!(text, "{key} = {value}"),
@@ -70,7 +70,10 @@ mod tests {
         let keys =
             TEMPLATE.lines().filter(|line| line.starts_with('#') && line.contains(" = ") && !line.starts_with("# "));
         // The section's own example is one more.
-        assert_eq!((keys.count() - 1, set.len()), (crate::settings::KEYS.len(), crate::settings::KEYS.len()));
+        assert_eq!(
+            (keys.count() - 1, set.len()),
+            (crate::settings::SETTING_KEYS.len(), crate::settings::SETTING_KEYS.len())
+        );
     }
 
     #[test]
@@ -98,7 +101,7 @@ mod tests {
         std::fs::write(&path, &printed).unwrap();
         let again = RecipeFile::read(&path).unwrap();
         for ((_, found), (_, expected)) in again.sections().into_iter().zip(sheet.sections()) {
-            assert_eq!(found, flags.clone().over(expected), "{printed}");
+            assert_eq!(found, flags.clone().with_defaults(expected), "{printed}");
         }
         assert!(
             printed.contains("geometry = '''\nDistance: 1\nPoni1: 0\n'''\n") && printed.contains("#unit = "),

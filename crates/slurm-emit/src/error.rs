@@ -46,7 +46,7 @@ pub enum Error {
     #[error("--mem auto: {why}")]
     Recipe {
         /// What is wrong with the recipe.
-        why: recipe::Error,
+        why: recipe::RecipeError,
     },
     /// Jobs can't be counted by memory.
     #[error("--scale memory=M: expected --mem, the memory of one job, with it")]

@@ -8,9 +8,9 @@ use std::f64::consts::TAU;
 use geometry::{Detector, Geometry, Poni};
 
 /// Numbers at random, the same in every run (SplitMix64).
-pub struct Random(pub u64);
+pub struct TestRandom(pub u64);
 
-impl Random {
+impl TestRandom {
     /// Between `low` and `high`.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -28,7 +28,7 @@ impl Random {
 
 /// A place of the detector: where the beam's normal meets it (pixels), its distance (m), rotations (rad), orientation.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TestPlacement {
     pub shape: [usize; 2],
     pub poni: [f64; 2],
     pub dist: f64,
@@ -38,14 +38,14 @@ pub struct Place {
 
 pub const PIXEL: f64 = 1e-4;
 
-impl Place {
+impl TestPlacement {
     /// Flat on the beam, which meets it at pixel coordinate `poni` = (row, column).
     pub fn flat(shape: [usize; 2], poni: [f64; 2]) -> Self {
         Self { shape, poni, dist: 0.05, rot: [0.0; 3], orientation: 3 }
     }
 
     /// With the beam on or off the detector, tilted or not.
-    pub fn random(random: &mut Random) -> Self {
+    pub fn random(random: &mut TestRandom) -> Self {
         let shape = [random.whole(20, 60), random.whole(20, 60)];
         let on = random.between(0.0, 1.0) < 0.5;
         let (low, high) = if on { (0.0, 1.0) } else { (-2.0, 3.0) };

@@ -67,12 +67,12 @@ pub enum DetectorError {
         frames: [usize; 2],
     },
     /// What was done to the images does not go with the frames or the detector.
-    #[error("detector {name}: frames {done}: {why}")]
+    #[error("detector {name}: frames {operation}: {why}")]
     Operation {
         /// Its name.
         name: String,
         /// What was done.
-        done: String,
+        operation: String,
         /// What is wrong with it.
         why: String,
     },

@@ -53,7 +53,7 @@ fn larger_pixels_mean_binning() {
 
 #[test]
 fn a_binned_gap_is_masked() {
-    let halved = Detector::named("Maxipix2x2").unwrap().for_frames([258, 258]).unwrap();
+    let halved = Detector::by_name("Maxipix2x2").unwrap().for_frames([258, 258]).unwrap();
     assert_eq!(halved.pixel1, 11e-5);
     assert_eq!(halved.gap_mask().unwrap().iter().filter(|&&masked| masked).count(), 4 * 258 - 4);
 }

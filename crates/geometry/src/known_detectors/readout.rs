@@ -12,7 +12,7 @@ pub(crate) struct Readout {
     /// How many pixels are read as one, along the slow and the fast axis.
     pub(crate) binning: [usize; 2],
     /// The size of the pixels read, metres, where it is not the binning times the unbinned size.
-    pub(crate) listed: Option<[f64; 2]>,
+    pub(crate) listed_pixel_size: Option<[f64; 2]>,
 }
 
 impl Readout {
@@ -24,12 +24,12 @@ impl Readout {
 
 impl DetectorEntry {
     /// Whether the detector insists on its own size of pixels, and on multiples of it.
-    pub(crate) fn insists(&self) -> bool {
+    pub(crate) fn has_fixed_pixel_size(&self) -> bool {
         self.wide.is_some() || !matches!(self.modes, BinningModes::None)
     }
 
     /// Refuses pixels or a shape that would not leave the gaps or wide pixels where they are.
-    pub(crate) fn check(&self, config: &DetectorConfig, pixel: [f64; 2]) -> Result<(), DetectorError> {
+    pub(crate) fn check_config(&self, config: &DetectorConfig, pixel: [f64; 2]) -> Result<(), DetectorError> {
         let differs = |axis: usize| self.pixel.is_some_and(|own| (pixel[axis] / own[axis] - 1.0).abs() > 1e-6);
         if self.wide.is_some() && (differs(0) || differs(1)) {
             let own = self.pixel.unwrap_or(pixel);
@@ -48,7 +48,7 @@ impl DetectorEntry {
     /// The readout that a size of pixels means.
     pub(crate) fn readout(&self, max_shape: Option<[usize; 2]>, pixel: [f64; 2]) -> Readout {
         let unbinned = max_shape.or(self.shape);
-        let plain = Readout { unbinned, binning: [1, 1], listed: None };
+        let plain = Readout { unbinned, binning: [1, 1], listed_pixel_size: None };
         let (Some(own), Some(binning)) = (self.pixel, self.binning) else { return plain };
         let ratio = [0, 1].map(|axis| pixel[axis] / own[axis] * binning[axis] as f64);
         match self.modes {
@@ -67,7 +67,7 @@ impl DetectorEntry {
     /// The readout that gives frames of this shape; `None` where there is none.
     pub(crate) fn readout_for(&self, unbinned: [usize; 2], frames: [usize; 2]) -> Option<Readout> {
         let binning = [unbinned[0].checked_div(frames[0])?, unbinned[1].checked_div(frames[1])?];
-        let binned = Readout { unbinned: Some(unbinned), binning, listed: None };
+        let binned = Readout { unbinned: Some(unbinned), binning, listed_pixel_size: None };
         match &self.modes {
             BinningModes::None => None,
             BinningModes::Any => {
@@ -78,11 +78,11 @@ impl DetectorEntry {
                 let listed = Some([*sizes.get(&binning[0])?, *sizes.get(&binning[1])?]);
                 // A side that the binning does not divide loses up to a pixel of it.
                 let near = |axis: usize| unbinned[axis] - binning[axis] * frames[axis] <= 2 * binning[axis];
-                (near(0) && near(1)).then_some(Readout { listed, ..binned })
+                (near(0) && near(1)).then_some(Readout { listed_pixel_size: listed, ..binned })
             }
             BinningModes::Side(sizes) => {
                 let listed = Some([*sizes.get(&frames[0])?, *sizes.get(&frames[1])?]);
-                Some(Readout { unbinned: Some(frames), binning: [1, 1], listed })
+                Some(Readout { unbinned: Some(frames), binning: [1, 1], listed_pixel_size: listed })
             }
         }
     }

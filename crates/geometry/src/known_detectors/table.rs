@@ -9,7 +9,7 @@ use crate::gaps::DetectorGaps;
 use crate::pixel_grid::WidePixels;
 
 /// Written by scripts/detectors-from-pyfai.
-const TABLE: &str = include_str!("table.jsonl");
+const DETECTOR_TABLE: &str = include_str!("table.jsonl");
 
 /// What is known of a detector by its name.
 #[derive(Debug, Deserialize)]
@@ -61,6 +61,6 @@ pub(crate) fn entries() -> &'static [DetectorEntry] {
     static ENTRIES: OnceLock<Vec<DetectorEntry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
         let read = |line| serde_json::from_str(line).expect("the generated table is checked by the tests");
-        TABLE.lines().map(read).collect()
+        DETECTOR_TABLE.lines().map(read).collect()
     })
 }

@@ -21,7 +21,7 @@ fn done(binning: [u64; 2], flip: [bool; 2], rotation: u64, region: [u64; 4]) -> 
 }
 
 fn pixels(framing: &Framing) -> Vec<usize> {
-    PixelMapping::of(&detector(), framing).unwrap().pixels().collect()
+    PixelMapping::new(&detector(), framing).unwrap().pixels().collect()
 }
 
 #[test]
@@ -38,28 +38,28 @@ fn flips_come_before_turns_and_regions_are_of_what_came_of_them() {
 
 #[test]
 fn binned_frames_are_of_larger_pixels_and_lose_what_does_not_fill_one() {
-    let view = PixelMapping::of(&detector(), &done([2, 2], [false, true], 0, [0, 0, 2, 2])).unwrap();
+    let view = PixelMapping::new(&detector(), &done([2, 2], [false, true], 0, [0, 0, 2, 2])).unwrap();
     assert_eq!((view.full(), view.detector.pixel1, view.detector.pixel2), ([2, 2], 2e-4, 4e-4));
     assert_eq!(view.pixels().collect::<Vec<_>>(), [1, 0, 3, 2]);
-    assert!(!view.is_whole());
-    let poni_of_binned = PixelMapping::of(&of_shape("[2, 2]"), &done([2, 2], [false; 2], 0, [0, 0, 2, 2])).unwrap();
+    assert!(!view.is_identity());
+    let poni_of_binned = PixelMapping::new(&of_shape("[2, 2]"), &done([2, 2], [false; 2], 0, [0, 0, 2, 2])).unwrap();
     assert_eq!(poni_of_binned.detector.pixel1, 1e-4);
 }
 
 #[test]
 fn a_region_of_a_detector_that_can_be_binned_is_no_binning() {
-    let pixium = Detector::named("RayonixSx165").unwrap();
+    let pixium = Detector::by_name("RayonixSx165").unwrap();
     let [rows, columns] = pixium.shape.unwrap();
     let [half_rows, half_columns] = [rows as u64 / 2, columns as u64 / 2];
     let framing = Framing::region([half_rows, half_columns], [half_rows, half_columns]);
-    let view = PixelMapping::of(&pixium, &framing).unwrap();
+    let view = PixelMapping::new(&pixium, &framing).unwrap();
     assert_eq!((view.detector.pixel1, view.full()), (pixium.pixel1, [rows, columns]));
     assert_eq!(view.pixels().next(), Some(rows / 2 * columns + columns / 2));
 }
 
 #[test]
 fn what_contradicts_is_refused_in_words() {
-    let refused = |shape: &str, framing: &Framing| match PixelMapping::of(&of_shape(shape), framing) {
+    let refused = |shape: &str, framing: &Framing| match PixelMapping::new(&of_shape(shape), framing) {
         Err(why) => why.to_string(),
         Ok(_) => panic!("{framing:?}"),
     };
@@ -82,6 +82,6 @@ fn what_contradicts_is_refused_in_words() {
 
 #[test]
 fn a_camera_that_says_a_larger_image_than_the_poni_knows_is_taken_as_it_is() {
-    let view = PixelMapping::of(&of_shape("[4, 4]"), &done([1, 1], [false; 2], 0, [0, 0, 4, 4])).unwrap();
-    assert!(view.is_whole());
+    let view = PixelMapping::new(&of_shape("[4, 4]"), &done([1, 1], [false; 2], 0, [0, 0, 4, 4])).unwrap();
+    assert!(view.is_identity());
 }

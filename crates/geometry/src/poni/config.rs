@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::PoniError;
-use super::fields::{number_of, shown, wrong};
+use super::fields::{parse_number, value_error, value_text};
 use crate::Orientation;
 
 /// The largest side of a pixel, in metres.
-const MOST_PIXEL: f64 = 0.1;
+const MAX_PIXEL_SIZE: f64 = 0.1;
 
 /// The detector that a PONI file asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,22 +42,22 @@ pub struct DetectorConfig {
 }
 
 impl DetectorSpec {
-    pub(super) fn first_version(name: Option<String>, [pixel1, pixel2]: [Option<f64>; 2]) -> Self {
+    pub(super) fn from_version_1(name: Option<String>, [pixel1, pixel2]: [Option<f64>; 2]) -> Self {
         let config = DetectorConfig { pixel1, pixel2, ..DetectorConfig::default() };
         Self { name, config, first_version: true }
     }
 
-    pub(super) fn later_version(name: String, config: &Value) -> Result<Self, PoniError> {
+    pub(super) fn from_version_2(name: String, config: &Value) -> Result<Self, PoniError> {
         let config = match config {
             Value::Null => DetectorConfig::default(),
-            Value::Object(settings) => DetectorConfig::read(settings)?,
-            other => return Err(wrong("Detector_config", other, "a JSON object, as in {\"orientation\": 3}")),
+            Value::Object(settings) => DetectorConfig::from_json(settings)?,
+            other => return Err(value_error("Detector_config", other, "a JSON object, as in {\"orientation\": 3}")),
         };
         Ok(Self { name: Some(name), config, first_version: false })
     }
 
     /// Whether a file of version 1 describes it.
-    pub fn is_of_first_version(&self) -> bool {
+    pub fn is_version_1(&self) -> bool {
         self.first_version
     }
 
@@ -74,7 +74,7 @@ impl DetectorSpec {
 }
 
 impl DetectorConfig {
-    fn read(settings: &Map<String, Value>) -> Result<Self, PoniError> {
+    fn from_json(settings: &Map<String, Value>) -> Result<Self, PoniError> {
         let mut config = Self::default();
         for (key, value) in settings.iter().filter(|(_, value)| !value.is_null()) {
             match key.to_lowercase().as_str() {
@@ -82,10 +82,10 @@ impl DetectorConfig {
                 "pixel2" => config.pixel2 = Some(pixel_size(key, value)?),
                 "max_shape" | "shape" => config.max_shape = Some(shape(key, value)?),
                 "orientation" => config.orientation = orientation(key, value)?,
-                "filename" => config.filename = Some(shown(value)),
+                "filename" => config.filename = Some(value_text(value)),
                 // The sensor matters for parallax alone, which is refused where it is on.
                 "sensor" => {}
-                "splinefile" => return Err(PoniError::Spline(shown(value))),
+                "splinefile" => return Err(PoniError::Spline(value_text(value))),
                 _ => config.unknown.push(key.clone()),
             }
         }
@@ -94,15 +94,17 @@ impl DetectorConfig {
 }
 
 pub(super) fn pixel_size(key: &str, value: &Value) -> Result<f64, PoniError> {
-    let is_plausible = |size: &f64| *size > 0.0 && *size <= MOST_PIXEL;
-    number_of(value).filter(is_plausible).ok_or_else(|| wrong(key, shown(value), "metres, above 0 and up to 0.1"))
+    let is_plausible = |size: &f64| *size > 0.0 && *size <= MAX_PIXEL_SIZE;
+    parse_number(value)
+        .filter(is_plausible)
+        .ok_or_else(|| value_error(key, value_text(value), "metres, above 0 and up to 0.1"))
 }
 
 fn shape(key: &str, value: &Value) -> Result<[usize; 2], PoniError> {
     let sides: Option<Vec<usize>> = value.as_array().and_then(|sides| {
         sides.iter().map(|side| usize::try_from(side.as_u64().filter(|&side| side > 0)?).ok()).collect()
     });
-    sides.and_then(|sides| sides.try_into().ok()).ok_or_else(|| wrong(key, value, "[rows, columns]"))
+    sides.and_then(|sides| sides.try_into().ok()).ok_or_else(|| value_error(key, value, "[rows, columns]"))
 }
 
 /// 0 is pyFAI's way to leave the orientation to the detector.
@@ -110,6 +112,6 @@ fn orientation(key: &str, value: &Value) -> Result<Option<Orientation>, PoniErro
     match value.as_u64() {
         Some(0) => Ok(None),
         Some(number) if Orientation::from_number(number).is_some() => Ok(Orientation::from_number(number)),
-        _ => Err(wrong(key, value, "1, 2, 3 or 4")),
+        _ => Err(value_error(key, value, "1, 2, 3 or 4")),
     }
 }

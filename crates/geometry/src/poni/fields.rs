@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{DetectorSpec, Poni, PoniError};
 
 /// Every key that some version of the format knows, in lower case.
-const KNOWN: [&str; 15] = [
+const KNOWN_KEYS: [&str; 15] = [
     "poni_version",
     "detector",
     "detector_config",
@@ -25,12 +25,12 @@ const KNOWN: [&str; 15] = [
     "parallax",
 ];
 
-const NUMBER: &str = "a finite number";
+const EXPECTED_NUMBER: &str = "a finite number";
 
 /// Lengths, in metres, that an X-ray or neutron experiment can have; what is beyond was written in another unit.
-const MOST_DISTANCE: f64 = 200.0;
-const MOST_PONI: f64 = 1000.0;
-const WAVELENGTHS: std::ops::RangeInclusive<f64> = 1e-13..=1e-7;
+const MAX_DISTANCE: f64 = 200.0;
+const MAX_PONI: f64 = 1000.0;
+const WAVELENGTH_RANGE: std::ops::RangeInclusive<f64> = 1e-13..=1e-7;
 
 /// Keys in lower case with their last value.
 #[derive(Default)]
@@ -45,20 +45,20 @@ impl PoniFields {
         let version = self.version()?;
         self.refuse_parallax()?;
         let wavelength = self.number("wavelength")?;
-        if let Some(wavelength) = wavelength.filter(|wavelength| !WAVELENGTHS.contains(wavelength)) {
-            return Err(wrong("Wavelength", wavelength, "metres, from 1e-13 to 1e-7"));
+        if let Some(wavelength) = wavelength.filter(|wavelength| !WAVELENGTH_RANGE.contains(wavelength)) {
+            return Err(value_error("Wavelength", wavelength, "metres, from 1e-13 to 1e-7"));
         }
         let distance = match self.number("distance")? {
             Some(distance) => distance,
             None => self.number("dist")?.ok_or(PoniError::Missing("Distance"))?,
         };
-        if !(distance > 0.0 && distance <= MOST_DISTANCE) {
-            return Err(wrong("Distance", distance, "metres, above 0 and up to 200"));
+        if !(distance > 0.0 && distance <= MAX_DISTANCE) {
+            return Err(value_error("Distance", distance, "metres, above 0 and up to 200"));
         }
         let poni = |key: &'static str| {
             let metres = self.number(&key.to_lowercase())?.ok_or(PoniError::Missing(key))?;
-            if metres.abs() > MOST_PONI {
-                return Err(wrong(key, metres, "metres, from -1000 to 1000"));
+            if metres.abs() > MAX_PONI {
+                return Err(value_error(key, metres, "metres, from -1000 to 1000"));
             }
             Ok(metres)
         };
@@ -70,8 +70,8 @@ impl PoniFields {
             rot2: self.number("rot2")?.unwrap_or(0.0),
             rot3: self.number("rot3")?.unwrap_or(0.0),
             wavelength,
-            detector: if version < 2.0 { self.first_version()? } else { self.later_version()? },
-            ignored: self.0.into_keys().filter(|key| !KNOWN.contains(&key.as_str())).collect(),
+            detector: if version < 2.0 { self.first_version()? } else { self.from_version_2()? },
+            ignored: self.0.into_keys().filter(|key| !KNOWN_KEYS.contains(&key.as_str())).collect(),
         })
     }
 
@@ -79,7 +79,7 @@ impl PoniFields {
     fn version(&self) -> Result<f64, PoniError> {
         let claimed = match self.0.get("poni_version") {
             None => 1.0,
-            Some(value) => number_of(value).ok_or_else(|| PoniError::Version(shown(value)))?,
+            Some(value) => parse_number(value).ok_or_else(|| PoniError::Version(value_text(value)))?,
         };
         if !(1.0..=3.0).contains(&claimed) {
             return Err(PoniError::Version(claimed.to_string()));
@@ -107,40 +107,40 @@ impl PoniFields {
             value.map(|value| super::config::pixel_size(key, value)).transpose()
         };
         let sizes = [size("PixelSize1")?, size("PixelSize2")?];
-        Ok(DetectorSpec::first_version(self.text("detector")?, sizes))
+        Ok(DetectorSpec::from_version_1(self.text("detector")?, sizes))
     }
 
     /// Version 2 and later: a detector and its configuration, which is JSON inside of a line.
-    fn later_version(&self) -> Result<DetectorSpec, PoniError> {
+    fn from_version_2(&self) -> Result<DetectorSpec, PoniError> {
         let name = self.text("detector")?.ok_or(PoniError::Missing("Detector"))?;
         let config = match self.0.get("detector_config") {
             None => Value::Null,
             Some(Value::String(text)) => serde_json::from_str(text)
-                .map_err(|_| wrong("Detector_config", text, "a JSON object, as in {\"orientation\": 3}"))?,
+                .map_err(|_| value_error("Detector_config", text, "a JSON object, as in {\"orientation\": 3}"))?,
             Some(value) => value.clone(),
         };
-        DetectorSpec::later_version(name, &config)
+        DetectorSpec::from_version_2(name, &config)
     }
 
     fn text(&self, key: &str) -> Result<Option<String>, PoniError> {
         match self.0.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(wrong(key, shown(other), "a text")),
+            Some(other) => Err(value_error(key, value_text(other), "a text")),
         }
     }
 
     fn number(&self, key: &str) -> Result<Option<f64>, PoniError> {
         let Some(value) = self.0.get(key) else { return Ok(None) };
-        match number_of(value) {
+        match parse_number(value) {
             Some(number) => Ok(Some(number)),
-            None => Err(wrong(key, shown(value), NUMBER)),
+            None => Err(value_error(key, value_text(value), EXPECTED_NUMBER)),
         }
     }
 }
 
 /// A finite number, from JSON or from a text.
-pub(super) fn number_of(value: &Value) -> Option<f64> {
+pub(super) fn parse_number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::String(text) => text.parse().ok()?,
         other => other.as_f64()?,
@@ -149,10 +149,10 @@ pub(super) fn number_of(value: &Value) -> Option<f64> {
 }
 
 /// A value as the file has it: texts without their quotes.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(super) fn wrong(key: &str, value: impl ToString, expected: &'static str) -> PoniError {
+pub(super) fn value_error(key: &str, value: impl ToString, expected: &'static str) -> PoniError {
     PoniError::Value { key: key.to_owned(), value: value.to_string(), expected }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Orientation;
 
-const PLACE: &str = "Distance: 0.1\nPoni1: 0.02\nPoni2: 0.03\n";
+const PLACEMENT: &str = "Distance: 0.1\nPoni1: 0.02\nPoni2: 0.03\n";
 
 fn message(text: &str) -> String {
     Poni::parse(text).unwrap_err().to_string()
@@ -26,7 +26,7 @@ fn version_1_has_pixel_sizes_and_no_version() {
 fn version_2_1_has_a_detector_with_an_orientation() {
     let text = format!(
         "poni_version: 2.1\nDetector: Detector\nDetector_config: {{\"pixel1\": 1e-4, \"pixel2\": 1e-4, \
-         \"max_shape\": [10, 20], \"orientation\": 2}}\n{PLACE}"
+         \"max_shape\": [10, 20], \"orientation\": 2}}\n{PLACEMENT}"
     );
     let detector = Poni::parse(&text).unwrap().detector;
     assert_eq!(detector.name.as_deref(), Some("Detector"));
@@ -36,30 +36,31 @@ fn version_2_1_has_a_detector_with_an_orientation() {
 
 #[test]
 fn a_later_line_overrides_an_earlier_one() {
-    let text = format!("poni1: 7\nDETECTOR: Eiger4M\nDetector_config: {{}}\n{PLACE}# Poni2: 9\nDistance: 0.5\n");
+    let text = format!("poni1: 7\nDETECTOR: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}# Poni2: 9\nDistance: 0.5\n");
     let poni = Poni::parse(&text).unwrap();
     assert_eq!([poni.dist, poni.poni1, poni.poni2], [0.5, 0.02, 0.03]);
 }
 
 #[test]
 fn parallax_is_refused_where_it_is_on() {
-    let text = |word| format!("poni_version: 3\nDetector: Eiger4M\nDetector_config: {{}}\n{PLACE}Parallax: {word}\n");
+    let text =
+        |word| format!("poni_version: 3\nDetector: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}Parallax: {word}\n");
     assert!(Poni::parse(&text("False")).is_ok());
     assert_eq!(message(&text("True")), "Parallax: True: the correction of parallax is not supported; expected False");
 }
 
 #[test]
 fn a_version_above_3_is_refused() {
-    assert_eq!(message(&format!("poni_version: 4\n{PLACE}")), "poni_version 4: expected 1, 2, 2.1 or 3");
-    assert_eq!(message(&format!("poni_version: new\n{PLACE}")), "poni_version new: expected 1, 2, 2.1 or 3");
+    assert_eq!(message(&format!("poni_version: 4\n{PLACEMENT}")), "poni_version 4: expected 1, 2, 2.1 or 3");
+    assert_eq!(message(&format!("poni_version: new\n{PLACEMENT}")), "poni_version new: expected 1, 2, 2.1 or 3");
 }
 
 #[test]
 fn what_is_missing_or_wrong_is_named() {
     assert_eq!(message("Poni1: 1\nPoni2: 1\n"), "no Distance in the PONI file");
-    assert_eq!(message(&format!("{PLACE}Rot1: half\n")), "rot1: half: expected a finite number");
-    assert_eq!(message(&format!("{PLACE}Wavelength: 0\n")), "Wavelength: 0: expected metres, from 1e-13 to 1e-7");
-    let bad = |config| message(&format!("Detector: Eiger4M\nDetector_config: {config}\n{PLACE}"));
+    assert_eq!(message(&format!("{PLACEMENT}Rot1: half\n")), "rot1: half: expected a finite number");
+    assert_eq!(message(&format!("{PLACEMENT}Wavelength: 0\n")), "Wavelength: 0: expected metres, from 1e-13 to 1e-7");
+    let bad = |config| message(&format!("Detector: Eiger4M\nDetector_config: {config}\n{PLACEMENT}"));
     assert_eq!(bad("{\"orientation\": 5}"), "orientation: 5: expected 1, 2, 3 or 4");
     assert_eq!(bad("{\"max_shape\": [1]}"), "max_shape: [1]: expected [rows, columns]");
     assert!(bad("oops").starts_with("Detector_config: oops: expected a JSON object"));
@@ -80,14 +81,14 @@ fn lengths_that_are_in_no_metres_are_refused() {
     }
     for bad in ["1", "0.7", "-1e-10", "1e-14", "12400"] {
         assert!(
-            message(&format!("{PLACE}Wavelength: {bad}\n")).contains("expected metres, from 1e-13 to 1e-7"),
+            message(&format!("{PLACEMENT}Wavelength: {bad}\n")).contains("expected metres, from 1e-13 to 1e-7"),
             "{bad}"
         );
     }
     for good in ["1e-13", "7e-11", "1e-7"] {
-        assert!(Poni::parse(&format!("{PLACE}Wavelength: {good}\n")).is_ok(), "{good}");
+        assert!(Poni::parse(&format!("{PLACEMENT}Wavelength: {good}\n")).is_ok(), "{good}");
     }
-    let pixel = |size: &str| format!("{PLACE}PixelSize1: {size}\nPixelSize2: 1e-4\n");
+    let pixel = |size: &str| format!("{PLACEMENT}PixelSize1: {size}\nPixelSize2: 1e-4\n");
     assert!(Poni::parse(&pixel("7.5e-5")).is_ok());
     for bad in ["0", "-1", "75"] {
         assert!(message(&pixel(bad)).contains("metres, above 0 and up to 0.1"), "{bad}");
@@ -96,7 +97,7 @@ fn lengths_that_are_in_no_metres_are_refused() {
 
 #[test]
 fn unknown_keys_are_kept_for_a_warning() {
-    assert_eq!(Poni::parse(&format!("{PLACE}Rot_1: 0.1\n")).unwrap().ignored, ["rot_1"]);
+    assert_eq!(Poni::parse(&format!("{PLACEMENT}Rot_1: 0.1\n")).unwrap().ignored, ["rot_1"]);
 }
 
 #[test]
@@ -112,9 +113,10 @@ fn json_says_dist_and_may_stand_in_a_worker_configuration() {
 
 #[test]
 fn a_detector_file_is_told_from_a_name() {
-    let spec = |name: &str| Poni::parse(&format!("Detector: {name}\nDetector_config: {{}}\n{PLACE}")).unwrap().detector;
+    let spec =
+        |name: &str| Poni::parse(&format!("Detector: {name}\nDetector_config: {{}}\n{PLACEMENT}")).unwrap().detector;
     assert_eq!(spec("Pilatus CdTe 2M").file(), None);
     assert_eq!(spec("/data/frelon.h5").file(), Some("/data/frelon.h5".as_ref()));
-    let config = format!("Detector: NexusDetector\nDetector_config: {{\"filename\": \"d.nxs\"}}\n{PLACE}");
+    let config = format!("Detector: NexusDetector\nDetector_config: {{\"filename\": \"d.nxs\"}}\n{PLACEMENT}");
     assert_eq!(Poni::parse(&config).unwrap().detector.file(), Some("d.nxs".as_ref()));
 }

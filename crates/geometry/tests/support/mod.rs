@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The Python that has pyFAI, told to compute on one thread; none where a developer has not set it up, an error
 /// in CI.
-pub fn python() -> Option<Command> {
+pub fn pyfai_python() -> Option<Command> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
     let python = peers.join("bin/python");

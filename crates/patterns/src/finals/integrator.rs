@@ -22,7 +22,7 @@ use crate::h5::{Group, Result};
 /// Writes the names into a final that has all else.
 pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> {
     let (axes, recipe) = (&content.shared.axes, content.recipe);
-    for (slice, range) in (0..).zip(recipe.slices()) {
+    for (slice, range) in (0..).zip(recipe.azimuth_bins()) {
         let azimuth = root.create_group(&format!("azim_{:02}", slice + 1))?;
         azimuth.write_list("azimuthal_range", &range)?;
         for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
@@ -85,7 +85,7 @@ fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
     number("exposure time", scan.exposure_time, "s")?;
     let poni = Poni::parse(&recipe.poni).ok();
     let framing = recipe.framing(&scan.framing());
-    let view = poni.as_ref().and_then(|poni| PixelMapping::of(&Detector::from_poni(poni).ok()?, &framing).ok());
+    let view = poni.as_ref().and_then(|poni| PixelMapping::new(&Detector::from_poni(poni).ok()?, &framing).ok());
     number("S-D distance (mm)", poni.as_ref().map(|poni| poni.dist * 1e3), "mm")?;
     number("pixel size (mm)", view.map(|view| view.detector.pixel2 * 1e3), "mm")?;
     number("wavelength (A)", poni.and_then(|poni| poni.wavelength).map(|wavelength| wavelength * 1e10), "A")
@@ -118,7 +118,7 @@ fn write_configuration(root: &Group, target: &Target, recipe: &Recipe) -> Result
     let all = configuration.create_group("configuration")?;
     let scan = &target.task().acquisition;
     let pair = |range: Option<[f64; 2]>| range.map(|[low, high]| format!("({low}, {high})")).unwrap_or_default();
-    let slices = recipe.slices();
+    let slices = recipe.azimuth_bins();
     let azimuths = [slices[0][0], slices[slices.len() - 1][1]];
     let sections: [(&str, &[(&str, String)]); 2] = [
         ("dataset", &[("location", scan.file.display().to_string()), ("hdf5_entry", scan.entry.clone())]),

@@ -219,7 +219,7 @@ impl<'a> Member<'a> {
             (_, _, Some(_)) => 1.0,
             (_, _, None) => {
                 let framing = self.recipe.framing(&self.scan().framing());
-                let view = Detector::from_poni(&poni).and_then(|detector| PixelMapping::of(&detector, &framing));
+                let view = Detector::from_poni(&poni).and_then(|detector| PixelMapping::new(&detector, &framing));
                 let detector = view.map_err(|why| wrong(why.to_string()))?.detector;
                 detector.pixel1 * detector.pixel2
             }

@@ -8,7 +8,7 @@ use manners::owned::Claim;
 use patterns::finals::{self, Built, Final, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Status, Weights};
-use recipe::{MonitorName, OneOrMany, Recipe, Reference, Settings};
+use recipe::{MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings};
 use records::{Acquisition, Digest, RawPath, Source, Spans, Task};
 
 /// Bins of the made-up patterns.
@@ -34,8 +34,8 @@ pub fn recipe() -> Recipe {
 }
 
 /// A recipe that divides by the monitor `mon`.
-pub fn monitored(reference: Reference) -> Recipe {
-    let monitor = Some(OneOrMany::One(MonitorName::Name("mon".to_owned())));
+pub fn monitored(reference: ReferenceSetting) -> Recipe {
+    let monitor = Some(OneOrMany::One(MonitorSetting::Name("mon".to_owned())));
     resolved(Settings { monitor, monitor_reference: Some(OneOrMany::One(reference)), ..Settings::default() })
 }
 

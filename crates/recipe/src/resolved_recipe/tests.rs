@@ -29,7 +29,7 @@ fn a_written_recipe_reads_back_and_is_refused_once_a_file_changes() {
     let path = dir.path().join("recipe.toml");
     std::fs::write(&path, recipe.to_toml()).unwrap();
     assert_eq!(Recipe::load(&path, &recipe.digest()).unwrap(), recipe);
-    assert!(matches!(Recipe::load(&path, "0000"), Err(Error::Changed { .. })));
+    assert!(matches!(Recipe::load(&path, "0000"), Err(RecipeError::Changed { .. })));
     std::fs::write(dir.path().join("m.npy"), "edited").unwrap();
     let error = Recipe::load(&path, &recipe.digest()).unwrap_err().to_string();
     assert!(error.contains("m.npy") && error.contains("plan-split"), "{error}");
@@ -87,7 +87,7 @@ fn every_number_is_refused_or_can_be_read_back() {
         ("valid-max", |all, value| all.valid_max = Some(value)),
         ("polarization", |all, value| all.polarization = Some(value)),
         ("polarization-offset", |all, value| (all.polarization, all.polarization_offset) = (Some(0.9), Some(value))),
-        ("monitor", |all, value| all.monitor = Some(OneOrMany::One(crate::MonitorName::Number(value)))),
+        ("monitor", |all, value| all.monitor = Some(OneOrMany::One(crate::MonitorSetting::Number(value)))),
     ];
     let good = || Settings { geometry: Some("Distance: 1".into()), ..Settings::default() };
     let mut all: Vec<(String, Settings)> = Vec::new();
@@ -107,7 +107,7 @@ fn every_number_is_refused_or_can_be_read_back() {
             let region = format!("circle:{text},{text},{text}");
             let mask_region = region.parse().ok().map(OneOrMany::One);
             all.push((format!("mask-region {region}"), Settings { mask_region, ..good() }));
-            let monitor = Some(OneOrMany::One(crate::MonitorName::Name("diode".into())));
+            let monitor = Some(OneOrMany::One(crate::MonitorSetting::Name("diode".into())));
             let monitor_reference = text.parse().ok().map(OneOrMany::One);
             all.push((format!("monitor-reference {text}"), Settings { monitor, monitor_reference, ..good() }));
         }

@@ -1,14 +1,14 @@
 //! INI files as Python's `ConfigParser` reads them with `#` for comments within lines, as the integrator does.
 
 /// A section: its name, and its keys in lower case with their values.
-pub(super) type Section = (String, Vec<(String, String)>);
+pub(super) type IniSection = (String, Vec<(String, String)>);
 
 /// The sections in their order.
 ///
 /// # Errors
 /// The line, and what is wrong with it.
-pub(super) fn parse(text: &str) -> Result<Vec<Section>, String> {
-    let mut sections: Vec<Section> = Vec::new();
+pub(super) fn parse(text: &str) -> Result<Vec<IniSection>, String> {
+    let mut sections: Vec<IniSection> = Vec::new();
     for (number, raw) in (1..).zip(text.lines()) {
         let line = without_comment(raw).trim_end();
         let word = line.trim();

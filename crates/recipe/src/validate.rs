@@ -1,16 +1,16 @@
 //! What a recipe's values must keep to.
 
-use crate::{Deviation, Error, ErrorFloor, ErrorModel, Recipe};
+use crate::{ErrorFloor, ErrorMeasure, ErrorModel, Recipe, RecipeError};
 
 /// Patterns of more bins than a large detector has pixels take memory and show nothing.
-const MOST_BINS: u64 = 1 << 24;
+const MAX_BINS: u64 = 1 << 24;
 
 impl Recipe {
     /// Whether the values are ones that can be worked by.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        self.check_bins()?;
-        self.check_ranges()?;
-        let wrong = |key, why: String| Err(Error::Setting { key, why });
+    pub(crate) fn validate(&self) -> Result<(), RecipeError> {
+        self.validate_bins()?;
+        self.validate_ranges()?;
+        let wrong = |key, why: String| Err(RecipeError::Setting { key, why });
         match (self.polarization, self.polarization_offset) {
             (Some(factor), _) if !(-1.0..=1.0).contains(&factor) => {
                 wrong("polarization", format!("{factor}: expected -1 to 1"))
@@ -18,12 +18,12 @@ impl Recipe {
             (_, Some(offset)) if !offset.is_finite() => {
                 wrong("polarization-offset", format!("{offset}: expected degrees"))
             }
-            _ => self.check_errors(),
+            _ => self.validate_error_model(),
         }
     }
 
-    fn check_bins(&self) -> Result<(), Error> {
-        let wrong = |key, why: String| Err(Error::Setting { key, why });
+    fn validate_bins(&self) -> Result<(), RecipeError> {
+        let wrong = |key, why: String| Err(RecipeError::Setting { key, why });
         check_edges("radial-edges", self.radial_edges.as_deref(), 2)?;
         // One bin is a range.
         check_edges("azimuth-edges", self.azimuth_edges.as_deref(), 3)?;
@@ -38,15 +38,15 @@ impl Recipe {
         if !(1..=36_000).contains(&self.npt_azim) {
             return wrong("npt-azim", format!("{}: expected 1 to 36000 bins", self.npt_azim));
         }
-        if self.npt * self.npt_azim > MOST_BINS {
-            let why = format!("{} x {} bins: expected {MOST_BINS} at the most", self.npt, self.npt_azim);
+        if self.npt * self.npt_azim > MAX_BINS {
+            let why = format!("{} x {} bins: expected {MAX_BINS} at the most", self.npt, self.npt_azim);
             return wrong("npt-azim", why);
         }
         Ok(())
     }
 
-    fn check_ranges(&self) -> Result<(), Error> {
-        let wrong = |key, why: String| Err(Error::Setting { key, why });
+    fn validate_ranges(&self) -> Result<(), RecipeError> {
+        let wrong = |key, why: String| Err(RecipeError::Setting { key, why });
         for (key, range) in [("radial-range", self.radial_range), ("azimuth-range", self.azimuth_range)] {
             if let Some([low, high]) = range
                 && !(low.is_finite() && high.is_finite() && low < high)
@@ -73,17 +73,17 @@ impl Recipe {
     }
 
     /// Which ways of averaging and error models go together.
-    fn check_errors(&self) -> Result<(), Error> {
-        let wrong = |key, why: &str| Err(Error::Setting { key, why: why.to_owned() });
+    fn validate_error_model(&self) -> Result<(), RecipeError> {
+        let wrong = |key, why: &str| Err(RecipeError::Setting { key, why: why.to_owned() });
         match (self.error_model, &self.variance) {
             (ErrorModel::Variance, None) => return wrong("variance", "missing; error-model variance needs the image"),
             (ErrorModel::Variance, Some(_)) | (_, None) => (),
             (_, Some(_)) => return wrong("variance", "an image beside another error-model; expected variance"),
         }
-        if self.error_model == ErrorModel::No && self.error == Deviation::Std {
+        if self.error_model == ErrorModel::No && self.error == ErrorMeasure::Std {
             return wrong("error", "std without errors; expected an error-model besides no");
         }
-        if self.error_floor != ErrorFloor::Pixel && !self.error_model.counts_photons() {
+        if self.error_floor != ErrorFloor::Pixel && !self.error_model.is_counting_statistics() {
             return wrong(
                 "error-floor",
                 "set beside errors that are not of counts; expected error-model poisson or hybrid",
@@ -103,8 +103,8 @@ impl Recipe {
 }
 
 /// Edges rise, and there are some.
-fn check_edges(key: &'static str, edges: Option<&[f64]>, fewest: usize) -> Result<(), Error> {
-    let wrong = |why: String| Err(Error::Setting { key, why });
+fn check_edges(key: &'static str, edges: Option<&[f64]>, fewest: usize) -> Result<(), RecipeError> {
+    let wrong = |why: String| Err(RecipeError::Setting { key, why });
     let Some(edges) = edges else { return Ok(()) };
     if edges.len() < fewest {
         return wrong(format!("{} numbers: expected {fewest} or more", edges.len()));
@@ -122,7 +122,7 @@ fn check_edges(key: &'static str, edges: Option<&[f64]>, fewest: usize) -> Resul
 mod tests {
     use std::path::Path;
 
-    use crate::{Deviation, ErrorModel, MonitorName, OneOrMany, Recipe, Reference, Settings, Split};
+    use crate::{ErrorMeasure, ErrorModel, MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings, Split};
 
     fn settings(dir: &Path) -> Settings {
         std::fs::write(dir.join("m.npy"), "image").unwrap();
@@ -160,8 +160,10 @@ mod tests {
         );
         assert!(refuse(|all| all.polarization_offset = Some(1.0)).contains("without a polarization factor"));
         assert!(refuse(|all| all.flat_mode = Some(crate::FlatMode::Multiply)).contains("without a flat field"));
-        assert!(refuse(|all| all.monitor_reference = Some(OneOrMany::One(Reference::Mean))).contains("0 monitors"));
-        assert!(refuse(|all| all.monitor = Some(OneOrMany::One(MonitorName::Number(0.0)))).contains("other than 0"));
+        assert!(
+            refuse(|all| all.monitor_reference = Some(OneOrMany::One(ReferenceSetting::Mean))).contains("0 monitors")
+        );
+        assert!(refuse(|all| all.monitor = Some(OneOrMany::One(MonitorSetting::Number(0.0)))).contains("other than 0"));
     }
 
     #[test]
@@ -183,7 +185,7 @@ mod tests {
         assert!(refuse(|all| all.error_model = Some(ErrorModel::Variance)).starts_with("variance: missing"));
         let spread = refuse(|all| (all.median, all.error_model) = ("50".parse().ok(), Some(ErrorModel::Azimuthal)));
         assert!(spread.starts_with("median: has no azimuthal errors"), "{spread}");
-        let bare = refuse(|all| (all.error, all.error_model) = (Some(Deviation::Std), Some(ErrorModel::No)));
+        let bare = refuse(|all| (all.error, all.error_model) = (Some(ErrorMeasure::Std), Some(ErrorModel::No)));
         assert!(bare.starts_with("error: std without errors"), "{bare}");
     }
 

@@ -2,36 +2,36 @@
 
 use serde_json::{Map, Value};
 
-use super::File;
-use crate::foreign::refuse;
-use crate::{Error, ErrorModel, Quantiles, Settings, SigmaClip, Split};
+use super::WorkerConfig;
+use crate::import::refuse;
+use crate::{ErrorModel, Quantiles, RecipeError, Settings, SigmaClip, Split};
 
-impl File<'_> {
-    pub(super) fn method(&self, settings: &mut Settings, said: &mut Vec<String>) -> Result<(), Error> {
+impl WorkerConfig<'_> {
+    pub(super) fn set_method(&self, settings: &mut Settings, said: &mut Vec<String>) -> Result<(), RecipeError> {
         settings.split = Some(self.split(settings.npt_azim.is_some(), said)?);
-        settings.error_model = Some(self.error_model("error_model", self.given("error_model"))?);
-        if self.is("do_poisson")? == Some(true) {
+        settings.error_model = Some(self.error_model("error_model", self.value("error_model"))?);
+        if self.bool_value("do_poisson")? == Some(true) {
             settings.error_model = Some(ErrorModel::Poisson);
         }
-        if let Some(class) = self.text("integrator_class")?.filter(|class| *class != "AzimuthalIntegrator") {
+        if let Some(class) = self.text_value("integrator_class")?.filter(|class| *class != "AzimuthalIntegrator") {
             return refuse(self.path, "integrator_class", format!("{class}: expected AzimuthalIntegrator"));
         }
         let none = Map::new();
-        let mut options = match self.given("extra_options") {
+        let mut options = match self.value("extra_options") {
             None => none,
             Some(Value::Object(options)) => options.clone(),
-            Some(other) => return self.refuse("extra_options", other, "an object"),
+            Some(other) => return self.unsupported("extra_options", other, "an object"),
         };
         if let Some(model) = options.remove("error_model") {
             settings.error_model = Some(self.error_model("extra_options.error_model", Some(&model))?);
         }
-        let name = self.text("integrator_method")?.or(self.text("integrator_name")?).unwrap_or("");
+        let name = self.text_value("integrator_method")?.or(self.text_value("integrator_name")?).unwrap_or("");
         match name {
             "" => (),
             name if name.starts_with("integrate1d") || name.starts_with("integrate2d") => (),
             "sigma_clip" | "sigma_clip_ng" => {
-                let threshold = take(&mut options, &["thres", "thresh"]).unwrap_or(5.0);
-                let max_iter = take(&mut options, &["max_iter"]).unwrap_or(5.0) as u32;
+                let threshold = take_number(&mut options, &["thres", "thresh"]).unwrap_or(5.0);
+                let max_iter = take_number(&mut options, &["max_iter"]).unwrap_or(5.0) as u32;
                 settings.sigma_clip = Some(SigmaClip { threshold, max_iter });
                 if settings.error_model == Some(ErrorModel::No) {
                     // As pyFAI does where no errors are asked for.
@@ -52,7 +52,7 @@ impl File<'_> {
         }
     }
 
-    fn quantiles(&self, options: &mut Map<String, Value>) -> Result<Quantiles, Error> {
+    fn quantiles(&self, options: &mut Map<String, Value>) -> Result<Quantiles, RecipeError> {
         let value = ["percentile", "quantile"].iter().find_map(|key| options.remove(*key)).unwrap_or(Value::Null);
         match (&value, value.as_array().map(Vec::as_slice)) {
             (Value::Null, _) => Ok(Quantiles { low: 50.0, high: 50.0 }),
@@ -63,12 +63,12 @@ impl File<'_> {
             (_, Some([Value::Number(low), Value::Number(high)])) => {
                 Ok(Quantiles { low: low.as_f64().unwrap_or(f64::NAN), high: high.as_f64().unwrap_or(f64::NAN) })
             }
-            _ => self.refuse("extra_options.percentile", &value, "a percentile or two"),
+            _ => self.unsupported("extra_options.percentile", &value, "a percentile or two"),
         }
     }
 
     /// By number, or by a word that begins a model's name.
-    fn error_model(&self, key: &str, value: Option<&Value>) -> Result<ErrorModel, Error> {
+    fn error_model(&self, key: &str, value: Option<&Value>) -> Result<ErrorModel, RecipeError> {
         let models = [("no", ErrorModel::No), ("variance", ErrorModel::Variance), ("poisson", ErrorModel::Poisson)]
             .into_iter()
             .chain([("azimuthal", ErrorModel::Azimuthal), ("hybrid", ErrorModel::Hybrid)]);
@@ -84,16 +84,16 @@ impl File<'_> {
         };
         match (found, value) {
             (Some((_, ErrorModel::Variance)), Some(value)) => {
-                self.refuse(key, value, "a model that needs no image of variances")
+                self.unsupported(key, value, "a model that needs no image of variances")
             }
             (Some((_, model)), _) => Ok(model),
-            (None, value) => self.refuse(key, value.unwrap_or(&Value::Null), "no, poisson, azimuthal or hybrid"),
+            (None, value) => self.unsupported(key, value.unwrap_or(&Value::Null), "no, poisson, azimuthal or hybrid"),
         }
     }
 
     /// The splitting: first of three words from version 3 on, a part of one word before.
-    fn split(&self, is_cake: bool, said: &mut Vec<String>) -> Result<Split, Error> {
-        let value = self.given("method");
+    fn split(&self, is_cake: bool, said: &mut Vec<String>) -> Result<Split, RecipeError> {
+        let value = self.value("method");
         let word = match value {
             None => String::new(),
             Some(Value::String(word)) => word.to_lowercase(),
@@ -102,10 +102,12 @@ impl File<'_> {
                 let split = if words.len() == 5 { words.get(1) } else { words.first() };
                 split.and_then(Value::as_str).unwrap_or("").to_lowercase()
             }
-            Some(other) => return self.refuse("method", other, "[splitting, algorithm, implementation] or a word"),
+            Some(other) => {
+                return self.unsupported("method", other, "[splitting, algorithm, implementation] or a word");
+            }
         };
         if value.is_some_and(|value| value.to_string().contains("unweighted")) {
-            return self.refuse("method", value.unwrap_or(&Value::Null), "weighted averages");
+            return self.unsupported("method", value.unwrap_or(&Value::Null), "weighted averages");
         }
         match word.as_str() {
             word if word.contains("bbox") => Ok(Split::BBox),
@@ -115,7 +117,7 @@ impl File<'_> {
                 Ok(Split::BBox)
             }
             word if word.contains("pseudo") => {
-                self.refuse("method", value.unwrap_or(&Value::Null), "no, bbox or full splitting")
+                self.unsupported("method", value.unwrap_or(&Value::Null), "no, bbox or full splitting")
             }
             word if word.contains("no") || word == "numpy" || word == "cython" => Ok(Split::No),
             _ => {
@@ -126,6 +128,6 @@ impl File<'_> {
     }
 }
 
-fn take(options: &mut Map<String, Value>, keys: &[&str]) -> Option<f64> {
+fn take_number(options: &mut Map<String, Value>, keys: &[&str]) -> Option<f64> {
     keys.iter().find_map(|key| options.remove(*key)).and_then(|value| value.as_f64())
 }

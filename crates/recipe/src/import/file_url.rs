@@ -9,7 +9,7 @@ use records::RawPath;
 ///
 /// # Errors
 /// A URL that names a part of an array.
-pub(super) fn file(name: &str, directory: &Path) -> Result<RawPath, String> {
+pub(super) fn resolve_file_url(name: &str, directory: &Path) -> Result<RawPath, String> {
     let bare = ["silx:", "fabio:", "file:"].iter().find_map(|scheme| name.strip_prefix(scheme)).unwrap_or(name);
     let bare = if bare.starts_with("///") { &bare[2..] } else { bare };
     let (path, dataset) = match (bare.split_once('?'), bare.split_once("::")) {
@@ -41,20 +41,20 @@ mod tests {
 
     #[test]
     fn urls_are_files_and_paths_in_them() {
-        let named = |name: &str| file(name, Path::new("")).unwrap().display().to_string();
+        let named = |name: &str| resolve_file_url(name, Path::new("")).unwrap().display().to_string();
         assert_eq!(named("/a/mask.edf"), "/a/mask.edf");
         assert_eq!(named("fabio:///a/mask.edf"), "/a/mask.edf");
         assert_eq!(named("silx:/a/d.h5?path=/e/data"), "/a/d.h5::/e/data");
         assert_eq!(named("silx:///a/d.h5?/e/data"), "/a/d.h5::/e/data");
         assert_eq!(named("d.h5::/e/data"), "d.h5::/e/data");
-        assert!(file("silx:/a/d.h5?path=/e&slice=3", Path::new("")).is_err());
+        assert!(resolve_file_url("silx:/a/d.h5?path=/e&slice=3", Path::new("")).is_err());
     }
 
     #[test]
     fn a_file_beside_the_recipe_is_meant() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("m.edf"), "").unwrap();
-        assert_eq!(file("m.edf", dir.path()).unwrap().as_path(), dir.path().join("m.edf"));
-        assert_eq!(file("n.edf", dir.path()).unwrap().as_path(), Path::new("n.edf"));
+        assert_eq!(resolve_file_url("m.edf", dir.path()).unwrap().as_path(), dir.path().join("m.edf"));
+        assert_eq!(resolve_file_url("n.edf", dir.path()).unwrap().as_path(), Path::new("n.edf"));
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// How a pixel's counts are shared among the bins that it overlaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub enum Split {
     /// Not at all: the bin of the pixel's centre takes them.
     No,
@@ -20,7 +20,7 @@ pub enum Split {
 
 /// Where the variance of a pixel comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorModel {
     /// No errors.
     No,
@@ -37,15 +37,15 @@ pub enum ErrorModel {
 
 impl ErrorModel {
     /// Returns whether the errors of a result are those of counting photons.
-    pub fn counts_photons(self) -> bool {
+    pub fn is_counting_statistics(self) -> bool {
         matches!(self, Self::Poisson | Self::Hybrid)
     }
 }
 
 /// Which measure of spread the errors of a pattern are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
-pub enum Deviation {
+#[serde(try_from = "SettingValue", into = "String")]
+pub enum ErrorMeasure {
     /// The standard error of the mean, √V / W.
     #[default]
     Sem,
@@ -55,7 +55,7 @@ pub enum Deviation {
 
 /// Which sums of counts have a variance of one photon at the least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorFloor {
     /// Each pixel of each frame, as in pyFAI: the variance of a pixel is max(counts, 1).
     #[default]
@@ -68,7 +68,7 @@ pub enum ErrorFloor {
 
 /// Which errors a mean between quantiles (a median) has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub enum MedianError {
     /// By how much the median scatters from frame to frame.
     #[default]
@@ -79,8 +79,8 @@ pub enum MedianError {
 
 /// What stands in a bin that no pixel reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
-pub enum Empty {
+#[serde(try_from = "SettingValue", into = "String")]
+pub enum EmptyBinValue {
     /// Not a number: there is no measurement.
     #[default]
     Nan,
@@ -90,8 +90,8 @@ pub enum Empty {
 
 /// Which pixel values mean "no measurement".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
-pub enum Dummy {
+#[serde(try_from = "SettingValue", into = "String")]
+pub enum DummySetting {
     /// What the detector is known to write.
     #[default]
     Auto,
@@ -108,8 +108,8 @@ pub enum Dummy {
 
 /// What a monitor is divided by, as a user says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
-pub enum Reference {
+#[serde(try_from = "SettingValue", into = "String")]
+pub enum ReferenceSetting {
     /// The mean of the monitor over the scan's frames that have one.
     Mean,
     /// This number.
@@ -120,7 +120,7 @@ pub enum Reference {
 
 /// What becomes of the flat field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub enum FlatMode {
     /// It is the response of the pixels: counts are divided by it, as pyFAI does.
     #[default]
@@ -132,14 +132,14 @@ pub enum FlatMode {
 /// A word, a number or a few of them, as TOML has them apart and a command line has not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Word {
+pub(crate) enum SettingValue {
     Text(String),
     Integer(i64),
     Float(f64),
     Numbers(Vec<f64>),
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for SettingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -151,7 +151,7 @@ impl fmt::Display for Word {
 }
 
 /// Gives a type its words, both ways, and the error that lists them.
-macro_rules! words {
+macro_rules! impl_setting_text {
     ($type:ident, $expected:expr, $text:ident => $parse:expr, $value:ident => $show:expr) => {
         impl FromStr for $type {
             type Err = String;
@@ -165,9 +165,9 @@ macro_rules! words {
                 f.write_str(&$show)
             }
         }
-        impl TryFrom<Word> for $type {
+        impl TryFrom<SettingValue> for $type {
             type Error = String;
-            fn try_from(word: Word) -> Result<Self, String> {
+            fn try_from(word: SettingValue) -> Result<Self, String> {
                 word.to_string().parse()
             }
         }
@@ -179,13 +179,13 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use impl_setting_text;
 
-words!(Split, "no, bbox or full",
+impl_setting_text!(Split, "no, bbox or full",
     text => match text { "no" => Some(Self::No), "bbox" => Some(Self::BBox), "full" => Some(Self::Full), _ => None },
     value => match value { Self::No => "no", Self::BBox => "bbox", Self::Full => "full" });
 
-words!(ErrorModel, "no, poisson, azimuthal, hybrid or variance",
+impl_setting_text!(ErrorModel, "no, poisson, azimuthal, hybrid or variance",
     text => match text {
         "no" => Some(Self::No), "poisson" => Some(Self::Poisson), "azimuthal" => Some(Self::Azimuthal),
         "hybrid" => Some(Self::Hybrid), "variance" => Some(Self::Variance), _ => None },
@@ -193,29 +193,29 @@ words!(ErrorModel, "no, poisson, azimuthal, hybrid or variance",
         Self::No => "no", Self::Poisson => "poisson", Self::Azimuthal => "azimuthal",
         Self::Hybrid => "hybrid", Self::Variance => "variance" });
 
-words!(Deviation, "sem or std",
+impl_setting_text!(ErrorMeasure, "sem or std",
     text => match text { "sem" => Some(Self::Sem), "std" => Some(Self::Std), _ => None },
     value => match value { Self::Sem => "sem", Self::Std => "std" });
 
-words!(ErrorFloor, "pixel, bin or none",
+impl_setting_text!(ErrorFloor, "pixel, bin or none",
     text => match text { "pixel" => Some(Self::Pixel), "bin" => Some(Self::Bin), "none" => Some(Self::No), _ => None },
     value => match value { Self::Pixel => "pixel", Self::Bin => "bin", Self::No => "none" });
 
-words!(MedianError, "scatter or pyfai",
+impl_setting_text!(MedianError, "scatter or pyfai",
     text => match text { "scatter" => Some(Self::Scatter), "pyfai" => Some(Self::PyFai), _ => None },
     value => match value { Self::Scatter => "scatter", Self::PyFai => "pyfai" });
 
-words!(Empty, "nan or 0",
+impl_setting_text!(EmptyBinValue, "nan or 0",
     text => match text { "nan" | "NaN" => Some(Self::Nan), "0" => Some(Self::Zero), _ => None },
     value => match value { Self::Nan => "nan", Self::Zero => "0" });
 
-words!(Dummy, "auto, none, VALUE or VALUE,DELTA",
-    text => match text { "auto" => Some(Self::Auto), "none" => Some(Self::None), _ => interval(text) },
+impl_setting_text!(DummySetting, "auto, none, VALUE or VALUE,DELTA",
+    text => match text { "auto" => Some(Self::Auto), "none" => Some(Self::None), _ => parse_interval(text) },
     value => match value {
         Self::Auto => "auto".to_owned(), Self::None => "none".to_owned(),
         Self::Value { value, delta } => format!("{value},{delta}") });
 
-words!(Reference, "mean, a number that is finite and not 0, or the name of a quantity",
+impl_setting_text!(ReferenceSetting, "mean, a number that is finite and not 0, or the name of a quantity",
     text => match (text, text.parse::<f64>()) {
         ("", _) => None,
         ("mean", _) => Some(Self::Mean),
@@ -224,14 +224,14 @@ words!(Reference, "mean, a number that is finite and not 0, or the name of a qua
     value => match value {
         Self::Mean => "mean".to_owned(), Self::Value(number) => number.to_string(), Self::Quantity(name) => name.clone() });
 
-words!(FlatMode, "divide or multiply",
+impl_setting_text!(FlatMode, "divide or multiply",
     text => match text { "divide" => Some(Self::Divide), "multiply" => Some(Self::Multiply), _ => None },
     value => match value { Self::Divide => "divide", Self::Multiply => "multiply" });
 
-fn interval(text: &str) -> Option<Dummy> {
+fn parse_interval(text: &str) -> Option<DummySetting> {
     let (value, delta) = text.split_once(',').unwrap_or((text, "0"));
     let (value, delta): (f64, f64) = (value.trim().parse().ok()?, delta.trim().parse().ok()?);
-    (value.is_finite() && delta.is_finite() && delta >= 0.0).then_some(Dummy::Value { value, delta })
+    (value.is_finite() && delta.is_finite() && delta >= 0.0).then_some(DummySetting::Value { value, delta })
 }
 
 #[cfg(test)]
@@ -244,29 +244,29 @@ mod tests {
             assert_eq!(text.parse::<Split>().unwrap().to_string(), text);
         }
         for text in ["auto", "none", "-2,0.5", "4294967295,0"] {
-            assert_eq!(text.parse::<Dummy>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<DummySetting>().unwrap().to_string(), text);
         }
-        assert_eq!("-2".parse::<Dummy>(), Ok(Dummy::Value { value: -2.0, delta: 0.0 }));
+        assert_eq!("-2".parse::<DummySetting>(), Ok(DummySetting::Value { value: -2.0, delta: 0.0 }));
     }
 
     #[test]
     fn a_wrong_word_names_the_right_ones() {
         assert_eq!("bbx".parse::<Split>().unwrap_err(), "`bbx`: expected no, bbox or full");
-        assert!("-2,-1".parse::<Dummy>().is_err());
-        assert!("0".parse::<Reference>().is_err());
+        assert!("-2,-1".parse::<DummySetting>().is_err());
+        assert!("0".parse::<ReferenceSetting>().is_err());
     }
 
     #[test]
     fn toml_may_hold_numbers() {
         #[derive(Deserialize)]
         struct Some3 {
-            empty: Empty,
-            dummy: Dummy,
-            reference: Reference,
+            empty: EmptyBinValue,
+            dummy: DummySetting,
+            reference: ReferenceSetting,
         }
         let all: Some3 = toml::from_str("empty = 0\ndummy = -1\nreference = 1e6").unwrap();
-        assert_eq!(all.empty, Empty::Zero);
-        assert_eq!(all.dummy, Dummy::Value { value: -1.0, delta: 0.0 });
-        assert_eq!(all.reference, Reference::Value(1e6));
+        assert_eq!(all.empty, EmptyBinValue::Zero);
+        assert_eq!(all.dummy, DummySetting::Value { value: -1.0, delta: 0.0 });
+        assert_eq!(all.reference, ReferenceSetting::Value(1e6));
     }
 }

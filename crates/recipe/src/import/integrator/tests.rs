@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn read(text: &str) -> Result<(Settings, Vec<String>), Error> {
+fn read(text: &str) -> Result<(Settings, Vec<String>), RecipeError> {
     super::read(text, Path::new("/nowhere/id15.conf"))
 }
 
@@ -65,14 +65,14 @@ fn every_other_key_is_answered() {
     }
     assert!(!said.iter().any(|line| line.contains("attenuation") || line.contains("radial_range")), "{said:#?}");
     // No key is in two lists, and every key that no setting comes from is in one.
-    let answered: Vec<_> = ELSEWHERE
+    let answered: Vec<_> = KEYS_OF_OTHER_FILTERS
         .iter()
         .map(|(section, key, _)| (section, key))
-        .chain(NEEDLESS.iter().chain(&NEVER_READ).map(|(section, key)| (section, key)))
+        .chain(IGNORED_KEYS.iter().chain(&KEYS_INTEGRATOR_IGNORES).map(|(section, key)| (section, key)))
         .collect();
     for (at, one) in answered.iter().enumerate() {
         assert!(!answered[at + 1..].contains(one), "{one:?}");
-        assert!(KEYS.iter().any(|(section, keys)| section == one.0 && keys.contains(one.1)), "{one:?}");
+        assert!(INTEGRATOR_KEYS.iter().any(|(section, keys)| section == one.0 && keys.contains(one.1)), "{one:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use manners::foreign::{self, LONGEST_CONTENT};
 use records::{Digest, RawPath};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::RecipeError;
 
 /// A file of a recipe, such as a mask, with the digest of the bytes that the recipe was made with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,11 +25,11 @@ impl FileRef {
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn resolve(name: &RawPath, base: &Path) -> Result<Self, Error> {
+    pub fn resolve(name: &RawPath, base: &Path) -> Result<Self, RecipeError> {
         let (file, dataset) = split_dataset(name);
         let path =
-            std::path::absolute(base.join(&file)).map_err(|why| Error::File { path: file.to_path_buf(), why })?;
-        let sha256 = digest(&path)?;
+            std::path::absolute(base.join(&file)).map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
+        let sha256 = sha256_of_file(&path)?;
         Ok(Self { path: path.into(), dataset, sha256 })
     }
 
@@ -45,17 +45,18 @@ impl FileRef {
     ///
     /// # Errors
     /// The file can't be read, or its content is another.
-    pub fn verify(&self) -> Result<(), Error> {
-        let found = digest(&self.path)?;
+    pub fn verify(&self) -> Result<(), RecipeError> {
+        let found = sha256_of_file(&self.path)?;
         if found == self.sha256 {
             return Ok(());
         }
-        Err(Error::Changed { path: self.path.to_path_buf(), found, expected: self.sha256.clone() })
+        Err(RecipeError::Changed { path: self.path.to_path_buf(), found, expected: self.sha256.clone() })
     }
 }
 
-fn digest(path: &Path) -> Result<String, Error> {
-    let bytes = foreign::read(path, LONGEST_CONTENT).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+fn sha256_of_file(path: &Path) -> Result<String, RecipeError> {
+    let bytes =
+        foreign::read(path, LONGEST_CONTENT).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
     Ok(Digest::of_content(&bytes))
 }
 

@@ -8,16 +8,16 @@ use std::path::Path;
 use records::RawPath;
 use serde_json::{Map, Value};
 
-use super::{links, refuse, unknown};
-use crate::lists::OneOrMany;
-use crate::monitor::MonitorName;
-use crate::{Dummy, Error, Settings};
+use super::{file_url, refuse, unknown_key};
+use crate::monitor::MonitorSetting;
+use crate::one_or_many::OneOrMany;
+use crate::{DummySetting, RecipeError, Settings};
 
 /// The newest version that is known.
-const NEWEST: f64 = 5.0;
+const NEWEST_VERSION: f64 = 5.0;
 
 /// The keys of all versions.
-const KEYS: &[&str] = &[
+const WORKER_KEYS: &[&str] = &[
     "application",
     "version",
     "poni",
@@ -85,98 +85,98 @@ const KEYS: &[&str] = &[
 ];
 
 /// What the text says, and remarks.
-pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), Error> {
-    let wrong = |why: String| Error::Toml { path: path.to_path_buf(), why };
-    let value: Value = serde_json::from_str(&without_infinities(text)).map_err(|why| wrong(why.to_string()))?;
+pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
+    let wrong = |why: String| RecipeError::Toml { path: path.to_path_buf(), why };
+    let value: Value = serde_json::from_str(&replace_nonfinite(text)).map_err(|why| wrong(why.to_string()))?;
     let Value::Object(keys) = value else { return Err(wrong("expected a JSON object".to_owned())) };
-    if let Some(key) = keys.keys().find(|key| !KEYS.contains(&key.as_str())) {
+    if let Some(key) = keys.keys().find(|key| !WORKER_KEYS.contains(&key.as_str())) {
         if key.starts_with("npt_ip") || key.starts_with("unit_ip") || key.starts_with("npt_oop") {
             return refuse(path, key, "fiber integration is not supported");
         }
-        return Err(unknown(path, key, KEYS.iter().copied()));
+        return Err(unknown_key(path, key, WORKER_KEYS.iter().copied()));
     }
-    let file = File { path, keys };
-    let version = file.number("version")?.unwrap_or(1.0);
-    if version > NEWEST {
-        return refuse(path, "version", format!("{version}: expected {NEWEST} at the most"));
+    let file = WorkerConfig { path, keys };
+    let version = file.number_value("version")?.unwrap_or(1.0);
+    if version > NEWEST_VERSION {
+        return refuse(path, "version", format!("{version}: expected {NEWEST_VERSION} at the most"));
     }
     let (mut settings, mut said) = (Settings::default(), Vec::new());
-    file.geometry(&mut settings)?;
-    file.bins(&mut settings)?;
-    file.images(&mut settings)?;
-    file.corrections(&mut settings, &mut said)?;
-    file.method(&mut settings, &mut said)?;
+    file.set_geometry(&mut settings)?;
+    file.set_bins(&mut settings)?;
+    file.set_images(&mut settings)?;
+    file.set_corrections(&mut settings, &mut said)?;
+    file.set_method(&mut settings, &mut said)?;
     if settings.npt_azim.is_some_and(|bins| bins > 1) && settings.azimuth_range.is_none() {
         said.push("azimuth_range: empty is here -180 to 180, there what the pixels cover (--azimuth-range)".to_owned());
     }
-    if file.given("opencl_device").is_some() || file.is("do_OpenCL")? == Some(true) {
+    if file.value("opencl_device").is_some() || file.bool_value("do_OpenCL")? == Some(true) {
         said.push("opencl_device, do_OpenCL: here ai-integrate --engine and --device".to_owned());
     }
     Ok((settings, said))
 }
 
-struct File<'a> {
+struct WorkerConfig<'a> {
     path: &'a Path,
     keys: Map<String, Value>,
 }
 
-impl File<'_> {
+impl WorkerConfig<'_> {
     /// The value of a key, where it is given and not null.
-    fn given(&self, key: &str) -> Option<&Value> {
+    fn value(&self, key: &str) -> Option<&Value> {
         self.keys.get(key).filter(|value| !value.is_null())
     }
 
     /// The first of these keys that is given: they have been renamed over the versions.
-    fn first<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &Value)> {
-        keys.iter().find_map(|key| Some((*key, self.given(key)?)))
+    fn first_value<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &Value)> {
+        keys.iter().find_map(|key| Some((*key, self.value(key)?)))
     }
 
-    fn refuse<T>(&self, key: &str, value: &Value, expected: &str) -> Result<T, Error> {
+    fn unsupported<T>(&self, key: &str, value: &Value, expected: &str) -> Result<T, RecipeError> {
         refuse(self.path, key, format!("{value}: expected {expected}"))
     }
 
-    fn number(&self, key: &str) -> Result<Option<f64>, Error> {
+    fn number_value(&self, key: &str) -> Result<Option<f64>, RecipeError> {
         let number = |value: &Value| match value.as_f64() {
             Some(number) => Ok(number),
-            None => self.refuse(key, value, "a number"),
+            None => self.unsupported(key, value, "a number"),
         };
-        self.given(key).map(number).transpose()
+        self.value(key).map(number).transpose()
     }
 
-    fn count(&self, key: &str) -> Result<Option<u64>, Error> {
-        match self.number(key)? {
+    fn count(&self, key: &str) -> Result<Option<u64>, RecipeError> {
+        match self.number_value(key)? {
             Some(count) if count >= 0.0 && count.fract() == 0.0 => Ok(Some(count as u64)),
-            Some(other) => self.refuse(key, &other.into(), "a whole number"),
+            Some(other) => self.unsupported(key, &other.into(), "a whole number"),
             None => Ok(None),
         }
     }
 
-    fn is(&self, key: &str) -> Result<Option<bool>, Error> {
+    fn bool_value(&self, key: &str) -> Result<Option<bool>, RecipeError> {
         let truth = |value: &Value| match value {
             Value::Bool(truth) => Ok(*truth),
             Value::Number(number) => Ok(number.as_f64() != Some(0.0)),
-            other => self.refuse(key, other, "true or false"),
+            other => self.unsupported(key, other, "true or false"),
         };
-        self.given(key).map(truth).transpose()
+        self.value(key).map(truth).transpose()
     }
 
     /// Whether a `do_…` key does not say that what it is about is not to be done.
-    fn may(&self, key: &str) -> Result<bool, Error> {
-        Ok(self.is(key)? != Some(false))
+    fn is_not_disabled(&self, key: &str) -> Result<bool, RecipeError> {
+        Ok(self.bool_value(key)? != Some(false))
     }
 
-    fn text(&self, key: &str) -> Result<Option<&str>, Error> {
-        match self.given(key) {
+    fn text_value(&self, key: &str) -> Result<Option<&str>, RecipeError> {
+        match self.value(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => self.refuse(key, other, "a text"),
+            Some(other) => self.unsupported(key, other, "a text"),
         }
     }
 
     /// Files, of which version 1 has a list with commas.
-    fn files(&self, keys: &[&str], wanted: &str) -> Result<Option<OneOrMany<RawPath>>, Error> {
-        let Some((key, value)) = self.first(keys) else { return Ok(None) };
-        if !self.may(wanted)? {
+    fn file_values(&self, keys: &[&str], wanted: &str) -> Result<Option<OneOrMany<RawPath>>, RecipeError> {
+        let Some((key, value)) = self.first_value(keys) else { return Ok(None) };
+        if !self.is_not_disabled(wanted)? {
             return Ok(None);
         }
         let names: Vec<String> = match value {
@@ -187,67 +187,69 @@ impl File<'_> {
                 let name = |value: &Value| value.as_str().map(str::to_owned);
                 match list.iter().map(name).collect() {
                     Some(names) => names,
-                    None => return self.refuse(key, value, "names of files"),
+                    None => return self.unsupported(key, value, "names of files"),
                 }
             }
-            other => return self.refuse(key, other, "a file or a list of files"),
+            other => return self.unsupported(key, other, "a file or a list of files"),
         };
         let directory = self.path.parent().unwrap_or(Path::new(""));
-        let files: Result<Vec<RawPath>, String> = names.iter().map(|name| links::file(name, directory)).collect();
-        files.map(OneOrMany::given).or_else(|why| refuse(self.path, key, why))
+        let files: Result<Vec<RawPath>, String> =
+            names.iter().map(|name| file_url::resolve_file_url(name, directory)).collect();
+        files.map(OneOrMany::from_items).or_else(|why| refuse(self.path, key, why))
     }
 
-    fn images(&self, settings: &mut Settings) -> Result<(), Error> {
-        settings.mask = self.files(&["mask_file", "mask_image"], "do_mask")?;
-        settings.dark = self.files(&["dark_current", "dark_current_image"], "do_dark")?;
-        settings.flat = self.files(&["flat_field", "flat_field_image"], "do_flat")?;
+    fn set_images(&self, settings: &mut Settings) -> Result<(), RecipeError> {
+        settings.mask = self.file_values(&["mask_file", "mask_image"], "do_mask")?;
+        settings.dark = self.file_values(&["dark_current", "dark_current_image"], "do_dark")?;
+        settings.flat = self.file_values(&["flat_field", "flat_field_image"], "do_flat")?;
         Ok(())
     }
 
-    fn bins(&self, settings: &mut Settings) -> Result<(), Error> {
+    fn set_bins(&self, settings: &mut Settings) -> Result<(), RecipeError> {
         settings.npt = self.count("nbpt_rad")?;
         if settings.npt.is_none() {
             return refuse(self.path, "nbpt_rad", "missing; expected the number of radial bins");
         }
         settings.npt_azim = self.count("nbpt_azim")?.filter(|&count| count > 1);
-        if !self.may("do_2D")? {
+        if !self.is_not_disabled("do_2D")? {
             settings.npt_azim = None;
         }
-        settings.unit = Some(match self.given("unit") {
+        settings.unit = Some(match self.value("unit") {
             // What the worker takes where nothing is said.
             None => "2th_deg".to_owned(),
             Some(Value::String(unit)) => unit.clone(),
             Some(Value::Array(units)) => match &units[..] {
                 [Value::String(unit)] => unit.clone(),
                 [Value::String(unit), Value::String(chi)] if chi == "chi_deg" => unit.clone(),
-                _ => return self.refuse("unit", &Value::Array(units.clone()), "a radial unit, and chi_deg"),
+                _ => return self.unsupported("unit", &Value::Array(units.clone()), "a radial unit, and chi_deg"),
             },
-            Some(other) => return self.refuse("unit", other, "the name of a unit"),
+            Some(other) => return self.unsupported("unit", other, "the name of a unit"),
         });
-        settings.radial_range = self.range("radial_range", &["radial_range"], &["do_radial_range"])?;
+        settings.radial_range = self.range_value("radial_range", &["radial_range"], &["do_radial_range"])?;
         let azimuth = ["azimuth_range", "azimuthal_range"];
-        settings.azimuth_range = self.range("azimuth_range", &azimuth, &["do_azimuthal_range", "do_azimuth_range"])?;
-        if self.is("chi_discontinuity_at_0")? == Some(true) && settings.npt_azim.is_some() {
+        settings.azimuth_range =
+            self.range_value("azimuth_range", &azimuth, &["do_azimuthal_range", "do_azimuth_range"])?;
+        if self.bool_value("chi_discontinuity_at_0")? == Some(true) && settings.npt_azim.is_some() {
             settings.azimuth_range = settings.azimuth_range.or(Some([0.0, 360.0]));
         }
         Ok(())
     }
 
     /// A range, given as such or as `…_min` and `…_max`; limits that are infinite or null are none.
-    fn range(&self, key: &str, stems: &[&str], wanted: &[&str]) -> Result<Option<[f64; 2]>, Error> {
+    fn range_value(&self, key: &str, stems: &[&str], wanted: &[&str]) -> Result<Option<[f64; 2]>, RecipeError> {
         for wanted in wanted {
-            if !self.may(wanted)? {
+            if !self.is_not_disabled(wanted)? {
                 return Ok(None);
             }
         }
-        let pair = match self.given(key) {
+        let pair = match self.value(key) {
             Some(Value::Array(pair)) if pair.len() == 2 => [pair[0].as_f64(), pair[1].as_f64()],
-            Some(other) => return self.refuse(key, other, "two numbers"),
+            Some(other) => return self.unsupported(key, other, "two numbers"),
             None => {
                 let mut ends = [None, None];
                 for stem in stems {
-                    ends[0] = ends[0].or(self.number(&format!("{stem}_min"))?);
-                    ends[1] = ends[1].or(self.number(&format!("{stem}_max"))?);
+                    ends[0] = ends[0].or(self.number_value(&format!("{stem}_min"))?);
+                    ends[1] = ends[1].or(self.number_value(&format!("{stem}_max"))?);
                 }
                 ends
             }
@@ -262,36 +264,36 @@ impl File<'_> {
         }
     }
 
-    fn corrections(&self, settings: &mut Settings, said: &mut Vec<String>) -> Result<(), Error> {
-        settings.solid_angle = self.is("correct_solid_angle")?.or(self.is("do_solid_angle")?);
-        if self.may("do_polarization")? {
+    fn set_corrections(&self, settings: &mut Settings, said: &mut Vec<String>) -> Result<(), RecipeError> {
+        settings.solid_angle = self.bool_value("correct_solid_angle")?.or(self.bool_value("do_solid_angle")?);
+        if self.is_not_disabled("do_polarization")? {
             let [factor, offset] = self.polarization()?;
             settings.polarization = factor;
             settings.polarization_offset = offset.filter(|offset| *offset != 0.0).map(f64::to_degrees);
         }
-        let dummy = self.number("val_dummy")?.or(self.number("dummy")?);
-        if let Some(value) = dummy.filter(|_| self.may("do_dummy").unwrap_or(true)) {
-            let delta = self.number("delta_dummy")?.unwrap_or(0.0);
-            settings.dummy = Some(Dummy::Value { value, delta });
+        let dummy = self.number_value("val_dummy")?.or(self.number_value("dummy")?);
+        if let Some(value) = dummy.filter(|_| self.is_not_disabled("do_dummy").unwrap_or(true)) {
+            let delta = self.number_value("delta_dummy")?.unwrap_or(0.0);
+            settings.dummy = Some(DummySetting::Value { value, delta });
             said.push(format!(
                 "val_dummy {value}: pyFAI writes it into empty bins too; here they are what --empty says"
             ));
         }
-        let factor = self.number("normalization_factor")?.filter(|factor| *factor != 1.0);
-        let mut monitors: Vec<MonitorName> = factor.map(MonitorName::Number).into_iter().collect();
-        if let Some(name) = self.text("monitor_name")?.filter(|name| !name.is_empty()) {
+        let factor = self.number_value("normalization_factor")?.filter(|factor| *factor != 1.0);
+        let mut monitors: Vec<MonitorSetting> = factor.map(MonitorSetting::Number).into_iter().collect();
+        if let Some(name) = self.text_value("monitor_name")?.filter(|name| !name.is_empty()) {
             let counter = name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(name);
             said.push(format!("monitor_name {name}: the scan's counter {counter}, over 1"));
-            monitors.push(MonitorName::Name(counter.to_owned()));
+            monitors.push(MonitorSetting::Name(counter.to_owned()));
         }
-        settings.monitor = OneOrMany::given(monitors);
+        settings.monitor = OneOrMany::from_items(monitors);
         Ok(())
     }
 
     /// Factor, and the offset of its plane in radians.
-    fn polarization(&self) -> Result<[Option<f64>; 2], Error> {
-        let offset = self.number("polarization_offset")?;
-        let Some((key, value)) = self.first(&["polarization_description", "polarization_factor"]) else {
+    fn polarization(&self) -> Result<[Option<f64>; 2], RecipeError> {
+        let offset = self.number_value("polarization_offset")?;
+        let Some((key, value)) = self.first_value(&["polarization_description", "polarization_factor"]) else {
             return Ok([None, None]);
         };
         match (value.as_f64(), value.as_array().map(Vec::as_slice)) {
@@ -300,13 +302,13 @@ impl File<'_> {
             (_, Some([factor, own])) if factor.is_number() && own.is_number() => Ok([factor.as_f64(), own.as_f64()]),
             // What pyFAI writes for no correction is a description without a factor.
             (_, Some([] | [Value::Null] | [Value::Null, _])) => Ok([None, None]),
-            _ => self.refuse(key, value, "a factor, or a factor and an angle in radians"),
+            _ => self.unsupported(key, value, "a factor, or a factor and an angle in radians"),
         }
     }
 }
 
 /// Python writes infinities and NaN as JSON has no words for: they stand for no limit.
-fn without_infinities(text: &str) -> String {
+fn replace_nonfinite(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let (mut rest, mut in_text) = (text, false);
     while let Some(letter) = rest.chars().next() {

@@ -1,18 +1,18 @@
 //! Recipes of other programs: what they say in the words of our own, and what they say that can't be had.
 
+mod file_url;
 mod ini;
 mod integrator;
-mod links;
-mod worker;
+mod pyfai_worker;
 
 use std::path::Path;
 
-use crate::settings::nearest;
-use crate::{Error, Settings};
+use crate::settings::closest_key;
+use crate::{RecipeError, Settings};
 
 /// How a recipe file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum RecipeFormat {
     /// Our own.
     Toml,
     /// The configuration of pyFAI's worker: pyFAI-integrate, ewoksxrpd.
@@ -21,9 +21,9 @@ pub(crate) enum Format {
     Integrator,
 }
 
-impl Format {
+impl RecipeFormat {
     /// By the file's name, and where that does not tell by its first words.
-    pub fn of(path: &Path, text: &str) -> Self {
+    pub fn detect(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some("toml") => return Self::Toml,
             Some("json") => return Self::Worker,
@@ -39,24 +39,24 @@ impl Format {
     }
 
     /// What the text says, and remarks on what it says that is not taken over as it stands.
-    pub fn read(self, text: &str, path: &Path) -> Result<(Settings, Vec<String>), Error> {
+    pub fn read(self, text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
         match self {
             Self::Toml => Ok((Settings::parse(text, path)?, Vec::new())),
-            Self::Worker => worker::read(text, path),
+            Self::Worker => pyfai_worker::read(text, path),
             Self::Integrator => integrator::read(text, path),
         }
     }
 }
 
 /// A key that can't be taken over.
-fn refuse<T>(path: &Path, key: &str, why: impl Into<String>) -> Result<T, Error> {
-    Err(Error::Foreign { path: path.to_path_buf(), key: key.to_owned(), why: why.into() })
+fn refuse<T>(path: &Path, key: &str, why: impl Into<String>) -> Result<T, RecipeError> {
+    Err(RecipeError::Import { path: path.to_path_buf(), key: key.to_owned(), why: why.into() })
 }
 
 /// A key that the format does not have.
-fn unknown<'k>(path: &Path, key: &str, known: impl Iterator<Item = &'k str>) -> Error {
-    let nearest = nearest(key, known).map(str::to_owned);
-    Error::UnknownKey { path: path.to_path_buf(), key: key.to_owned(), nearest }
+fn unknown_key<'k>(path: &Path, key: &str, known: impl Iterator<Item = &'k str>) -> RecipeError {
+    let nearest = closest_key(key, known).map(str::to_owned);
+    RecipeError::UnknownKey { path: path.to_path_buf(), key: key.to_owned(), nearest }
 }
 
 #[cfg(test)]
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn formats_are_told_by_suffix_and_then_by_content() {
-        let of = |name: &str, text: &str| Format::of(Path::new(name), text);
-        assert_eq!(of("a.json", ""), Format::Worker);
-        assert_eq!(of("a.ini", ""), Format::Integrator);
-        assert_eq!(of("a.toml", "{"), Format::Toml);
-        assert_eq!(of("a.azimint", " {\"poni\": 1}"), Format::Worker);
-        assert_eq!(of("a.conf", "# by hand\n[dataset] # here\nlocation = x"), Format::Integrator);
-        assert_eq!(of("-", "npt = 3\n[detector.p3]\n"), Format::Toml);
+        let of = |name: &str, text: &str| RecipeFormat::detect(Path::new(name), text);
+        assert_eq!(of("a.json", ""), RecipeFormat::Worker);
+        assert_eq!(of("a.ini", ""), RecipeFormat::Integrator);
+        assert_eq!(of("a.toml", "{"), RecipeFormat::Toml);
+        assert_eq!(of("a.azimint", " {\"poni\": 1}"), RecipeFormat::Worker);
+        assert_eq!(of("a.conf", "# by hand\n[dataset] # here\nlocation = x"), RecipeFormat::Integrator);
+        assert_eq!(of("-", "npt = 3\n[detector.p3]\n"), RecipeFormat::Toml);
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use globset::Glob;
 
-use crate::foreign::Format;
-use crate::{Error, Settings};
+use crate::import::RecipeFormat;
+use crate::{RecipeError, Settings};
 
 /// What a recipe file says. In TOML, `[detector.NAME]` holds keys that go before those at the top for scans of that
 /// detector; the name may be a glob.
@@ -25,20 +25,21 @@ impl RecipeFile {
     /// # Errors
     /// The file can't be read, is not of its format, has a key that is not known or can't be taken over, or a value of
     /// the wrong kind.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = manners::foreign::read_text(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+    pub fn read(path: &Path) -> Result<Self, RecipeError> {
+        let text =
+            manners::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let path = path.to_path_buf();
-        let format = Format::of(&path, &text);
-        if format != Format::Toml {
+        let format = RecipeFormat::detect(&path, &text);
+        if format != RecipeFormat::Toml {
             let (settings, remarks) = format.read(&text, &path)?;
             return Ok(Self { settings, remarks, path, ..Self::default() });
         }
         let directory = path.parent().unwrap_or(Path::new(""));
         let (mut settings, mut detectors) = Settings::parse_all(&text, &path)?;
-        settings.take_paths_from(directory);
-        detectors.values_mut().for_each(|section| section.take_paths_from(directory));
+        settings.resolve_paths_from(directory);
+        detectors.values_mut().for_each(|section| section.resolve_paths_from(directory));
         for name in detectors.keys() {
-            Glob::new(name).map_err(|why| Error::Section {
+            Glob::new(name).map_err(|why| RecipeError::Section {
                 path: path.clone(),
                 detector: name.clone(),
                 why: format!("not a glob: {why}"),
@@ -48,9 +49,9 @@ impl RecipeFile {
     }
 
     /// Names this file in an error about a setting that it has and `flags` have not.
-    pub fn blame(&self, error: Error, flags: &Settings) -> Error {
+    pub fn with_file_name(&self, error: RecipeError, flags: &Settings) -> RecipeError {
         match &error {
-            Error::Setting { key, .. } if !self.path.as_os_str().is_empty() && !flags.has(key) => {
+            RecipeError::Setting { key, .. } if !self.path.as_os_str().is_empty() && !flags.has(key) => {
                 error.in_file(&self.path)
             }
             _ => error,
@@ -63,7 +64,7 @@ impl RecipeFile {
     }
 
     /// The settings at the top, and the sections.
-    pub(crate) fn parts(&self) -> (&Settings, &BTreeMap<String, Settings>) {
+    pub(crate) fn settings_and_sections(&self) -> (&Settings, &BTreeMap<String, Settings>) {
         (&self.settings, &self.detectors)
     }
 
@@ -73,7 +74,7 @@ impl RecipeFile {
         let section = |(name, section): (&'_ String, &Settings)| {
             (
                 self.detectors.get_key_value(name).map(|(name, _)| name.as_str()),
-                section.clone().over(self.settings.clone()),
+                section.clone().with_defaults(self.settings.clone()),
             )
         };
         match self.detectors.is_empty() {
@@ -87,7 +88,7 @@ impl RecipeFile {
     ///
     /// # Errors
     /// There are sections and none fits, or several globs do.
-    pub fn section_of(&self, detector: &str) -> Result<Option<&str>, Error> {
+    pub fn section_for(&self, detector: &str) -> Result<Option<&str>, RecipeError> {
         let fits = |name: &str| Glob::new(name).is_ok_and(|glob| glob.compile_matcher().is_match(detector));
         let own = self.detectors.get_key_value(detector).map(|(name, _)| name.as_str());
         let fitting: Vec<&str> = self.detectors.keys().map(String::as_str).filter(|name| fits(name)).collect();
@@ -101,12 +102,12 @@ impl RecipeFile {
             }
             (None, several) => format!("several sections fit: {}; expected one", several.join(", ")),
         };
-        Err(Error::Section { path: self.path.clone(), detector: detector.to_owned(), why })
+        Err(RecipeError::Section { path: self.path.clone(), detector: detector.to_owned(), why })
     }
 
     /// Whether the reason is that no section is for a detector, so that another recipe may be.
-    pub fn is_for_others(error: &Error) -> bool {
-        matches!(error, Error::Section { why, .. } if why.starts_with("no section"))
+    pub fn is_no_section_error(error: &RecipeError) -> bool {
+        matches!(error, RecipeError::Section { why, .. } if why.starts_with("no section"))
     }
 }
 
@@ -114,7 +115,7 @@ impl RecipeFile {
 mod tests {
     use super::*;
 
-    fn read(name: &str, text: &str) -> Result<RecipeFile, Error> {
+    fn read(name: &str, text: &str) -> Result<RecipeFile, RecipeError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -122,7 +123,7 @@ mod tests {
     }
 
     fn settings(sheet: &RecipeFile, detector: &str) -> Settings {
-        let section = sheet.section_of(detector).unwrap();
+        let section = sheet.section_for(detector).unwrap();
         sheet.sections().into_iter().find(|(name, _)| *name == section).unwrap().1
     }
 
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn a_detector_without_a_section_or_with_two_is_refused() {
         let sheet = read("r.toml", &format!("{TWO}[detector.'e*']\nnpt = 1\n")).unwrap();
-        let message = |name: &str| sheet.section_of(name).unwrap_err().to_string();
+        let message = |name: &str| sheet.section_for(name).unwrap_err().to_string();
         assert!(message("frelon").ends_with("detector frelon: no section fits; there are: e*, eiger*, eiger1, p3"));
         assert!(message("eiger5").ends_with("several sections fit: e*, eiger*; expected one"));
         assert_eq!(settings(&read("r.toml", "npt = 3").unwrap(), "any").npt, Some(3));

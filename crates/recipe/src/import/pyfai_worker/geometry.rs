@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::File;
-use crate::foreign::{links, refuse};
-use crate::{Error, Settings};
+use super::WorkerConfig;
+use crate::import::{file_url, refuse};
+use crate::{RecipeError, Settings};
 use std::path::Path;
 
 /// The keys of a geometry, in JSON and in a PONI file.
-const LINES: [(&str, &str); 11] = [
+const PONI_KEYS: [(&str, &str); 11] = [
     ("detector", "Detector"),
     ("detector_config", "Detector_config"),
     ("dist", "Distance"),
@@ -22,41 +22,41 @@ const LINES: [(&str, &str); 11] = [
     ("parallax", "Parallax"),
 ];
 
-impl File<'_> {
-    /// From version 4 on the geometry is the value of `poni`; before, its keys stand among the others, and `poni` may
+impl WorkerConfig<'_> {
+    /// From version 4 on the geometry is the value of `poni_text`; before, its keys stand among the others, and `poni_text` may
     /// name a file that they override.
-    pub(super) fn geometry(&self, settings: &mut Settings) -> Result<(), Error> {
-        let own = self.own_keys();
-        match self.given("poni") {
-            Some(Value::Object(keys)) => settings.geometry = Some(self.text_of(keys)?),
+    pub(super) fn set_geometry(&self, settings: &mut Settings) -> Result<(), RecipeError> {
+        let own = self.flat_geometry_keys();
+        match self.value("poni") {
+            Some(Value::Object(keys)) => settings.geometry = Some(self.poni_text(keys)?),
             Some(Value::String(name)) => {
                 let directory = self.path.parent().unwrap_or(Path::new(""));
-                let file = links::file(name, directory).or_else(|why| refuse(self.path, "poni", why))?;
+                let file = file_url::resolve_file_url(name, directory).or_else(|why| refuse(self.path, "poni", why))?;
                 if own.is_empty() {
                     settings.poni = Some(file);
                     return Ok(());
                 }
                 let text = manners::foreign::read_text(&file);
-                let text = text.map_err(|why| Error::File { path: file.to_path_buf(), why })?;
-                settings.geometry = Some(format!("{}\n{}", text.trim_end(), self.text_of(&own)?));
+                let text = text.map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
+                settings.geometry = Some(format!("{}\n{}", text.trim_end(), self.poni_text(&own)?));
             }
-            Some(other) => return self.refuse("poni", other, "a geometry, or the name of a PONI file"),
+            Some(other) => return self.unsupported("poni", other, "a geometry, or the name of a PONI file"),
             None if own.is_empty() => return refuse(self.path, "poni", "missing; expected a geometry"),
-            None => settings.geometry = Some(self.text_of(&own)?),
+            None => settings.geometry = Some(self.poni_text(&own)?),
         }
         Ok(())
     }
 
     /// The geometry's keys of versions before 4, with what version 1 says of the detector beside them in its place.
-    fn own_keys(&self) -> Map<String, Value> {
-        let given = |(key, _): &(&str, &str)| Some(((*key).to_owned(), self.given(key)?.clone()));
-        let mut own: Map<String, Value> = LINES.iter().filter_map(given).collect();
+    fn flat_geometry_keys(&self) -> Map<String, Value> {
+        let given = |(key, _): &(&str, &str)| Some(((*key).to_owned(), self.value(key)?.clone()));
+        let mut own: Map<String, Value> = PONI_KEYS.iter().filter_map(given).collect();
         let named = own.get("detector").and_then(Value::as_str).map(str::to_lowercase);
         let generic = named.as_deref().is_none_or(|name| name == "detector");
         if !own.contains_key("detector_config") {
             let mut config = Map::new();
             let mut take = |from: &str, to: &str| {
-                self.given(from).map(|value| config.insert(to.to_owned(), value.clone()));
+                self.value(from).map(|value| config.insert(to.to_owned(), value.clone()));
             };
             if generic {
                 take("pixel1", "pixel1");
@@ -65,7 +65,7 @@ impl File<'_> {
             take("splineFile", "splineFile");
             take("splinefile", "splineFile");
             if !config.is_empty() && generic {
-                self.given("shape").map(|shape| config.insert("max_shape".to_owned(), shape.clone()));
+                self.value("shape").map(|shape| config.insert("max_shape".to_owned(), shape.clone()));
                 own.entry("detector").or_insert_with(|| json!("Detector"));
             }
             if own.contains_key("detector") {
@@ -76,13 +76,13 @@ impl File<'_> {
     }
 
     /// The text of a PONI file.
-    fn text_of(&self, keys: &Map<String, Value>) -> Result<String, Error> {
+    fn poni_text(&self, keys: &Map<String, Value>) -> Result<String, RecipeError> {
         let mut text = "poni_version: 2.1\n".to_owned();
-        let known = |key: &String| LINES.iter().any(|(line, _)| *line == key.as_str()) || key == "poni_version";
+        let known = |key: &String| PONI_KEYS.iter().any(|(line, _)| *line == key.as_str()) || key == "poni_version";
         if let Some(key) = keys.keys().find(|key| !known(key)) {
-            return Err(crate::foreign::unknown(self.path, key, LINES.iter().map(|(line, _)| *line)));
+            return Err(crate::import::unknown_key(self.path, key, PONI_KEYS.iter().map(|(line, _)| *line)));
         }
-        for (key, line) in LINES {
+        for (key, line) in PONI_KEYS {
             match keys.get(key) {
                 None | Some(Value::Null) => (),
                 Some(Value::String(word)) => text += &format!("{line}: {word}\n"),

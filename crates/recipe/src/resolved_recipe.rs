@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use records::{Digest, Framing, RawPath};
 use serde::{Deserialize, Serialize};
 
-use crate::lists::OneOrMany;
+use crate::one_or_many::OneOrMany;
 use crate::settings::is_file;
 use crate::{
-    Deviation, Dummy, Empty, Error, ErrorFloor, ErrorModel, FileRef, FlatMode, MedianError, Monitor, Over, Quantiles,
-    Quantity, Reference, Region, Sensor, Settings, SigmaClip, Split, poni,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode, MaskRegion, MedianError,
+    Monitor, MonitorReference, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
+    poni_text,
 };
 
 /// Every setting of an integration. Written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -60,7 +61,7 @@ pub struct Recipe {
     pub error_model: ErrorModel,
     /// What the errors are: of the mean, or of a pixel.
     #[serde(skip_serializing_if = "is_sem", default)]
-    pub error: Deviation,
+    pub error: ErrorMeasure,
     /// Which sums of counts have a variance of one photon at the least.
     #[serde(skip_serializing_if = "is_pixel", default)]
     pub error_floor: ErrorFloor,
@@ -74,9 +75,9 @@ pub struct Recipe {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median_error: Option<MedianError>,
     /// The content of bins without pixels.
-    pub empty: Empty,
+    pub empty: EmptyBinValue,
     /// Pixel values that are no measurement.
-    pub dummy: Dummy,
+    pub dummy: DummySetting,
     /// Pixels below are no measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_min: Option<f64>,
@@ -87,7 +88,7 @@ pub struct Recipe {
     pub detector_mask: bool,
     /// Masked shapes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub mask_region: Vec<Region>,
+    pub mask_region: Vec<MaskRegion>,
     /// Whether counts are divided by the flat field, or multiplied; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flat_mode: Option<FlatMode>,
@@ -118,35 +119,35 @@ pub struct Recipe {
     pub monitor: Vec<Monitor>,
 }
 
-const VERSION: u64 = 1;
+const RECIPE_VERSION: u64 = 1;
 
 impl Recipe {
     /// Fills in the defaults, checks the values, and reads the files of `settings`.
     ///
     /// # Errors
     /// A setting that is missing or out of bounds; a file that can't be read.
-    pub fn resolve(settings: &Settings) -> Result<Self, Error> {
-        let (mut poni, poni_file) = geometry(settings)?;
+    pub fn resolve(settings: &Settings) -> Result<Self, RecipeError> {
+        let (mut poni, poni_file) = read_poni(settings)?;
         let mut detector_file = None;
         match &settings.poni_detector {
             Some(file) if is_file(file) => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
-                poni = poni::with_detector(&poni, "NexusDetector", &serde_json::json!({ "filename": name }));
+                poni = poni_text::with_detector(&poni, "NexusDetector", &serde_json::json!({ "filename": name }));
                 detector_file = Some(FileRef::resolve(file, Path::new(""))?);
             }
-            Some(name) => poni = poni::with_detector(&poni, &name.display().to_string(), &serde_json::json!({})),
+            Some(name) => poni = poni_text::with_detector(&poni, &name.display().to_string(), &serde_json::json!({})),
             None => (),
         }
-        let files = |list: &Option<OneOrMany<RawPath>>| -> Result<Vec<FileRef>, Error> {
-            OneOrMany::of(list.as_ref()).iter().map(|name| FileRef::resolve(name, Path::new(""))).collect()
+        let files = |list: &Option<OneOrMany<RawPath>>| -> Result<Vec<FileRef>, RecipeError> {
+            OneOrMany::items(list.as_ref()).iter().map(|name| FileRef::resolve(name, Path::new(""))).collect()
         };
-        let monitor = OneOrMany::of(settings.monitor.as_ref());
+        let monitor = OneOrMany::items(settings.monitor.as_ref());
         let recipe = Self {
-            version: VERSION,
+            version: RECIPE_VERSION,
             roi: settings.roi,
             image_operation: settings.image_operation.unwrap_or(true),
-            npt: bins(&settings.radial_edges).or(settings.npt).unwrap_or(1000),
-            npt_azim: bins(&settings.azimuth_edges).or(settings.npt_azim).unwrap_or(1),
+            npt: bin_count(&settings.radial_edges).or(settings.npt).unwrap_or(1000),
+            npt_azim: bin_count(&settings.azimuth_edges).or(settings.npt_azim).unwrap_or(1),
             unit: settings.unit.clone().unwrap_or_else(|| "q_nm^-1".to_owned()),
             radial_range: settings.radial_range,
             azimuth_range: settings.azimuth_range,
@@ -157,7 +158,7 @@ impl Recipe {
             polarization_offset: settings.polarization_offset.filter(|offset| *offset != 0.0),
             sensor: settings.sensor.clone(),
             solid_angle: settings.solid_angle.unwrap_or(true),
-            error_model: settings.error_model.unwrap_or_else(|| default_errors(settings)),
+            error_model: settings.error_model.unwrap_or_else(|| default_error_model(settings)),
             error: settings.error.unwrap_or_default(),
             error_floor: settings.error_floor.unwrap_or_default(),
             sigma_clip: settings.sigma_clip,
@@ -168,7 +169,7 @@ impl Recipe {
             valid_min: settings.valid_min,
             valid_max: settings.valid_max,
             detector_mask: settings.detector_mask.unwrap_or(true),
-            mask_region: OneOrMany::of(settings.mask_region.as_ref()).to_vec(),
+            mask_region: OneOrMany::items(settings.mask_region.as_ref()).to_vec(),
             flat_mode: settings.flat.as_ref().map(|_| settings.flat_mode.unwrap_or_default()),
             poni,
             poni_file,
@@ -178,11 +179,11 @@ impl Recipe {
             dark: files(&settings.dark)?,
             flat: files(&settings.flat)?,
             variance: settings.variance.as_ref().map(|name| FileRef::resolve(name, Path::new(""))).transpose()?,
-            monitor: Monitor::resolve(monitor, OneOrMany::of(settings.monitor_reference.as_ref()))?,
+            monitor: Monitor::resolve(monitor, OneOrMany::items(settings.monitor_reference.as_ref()))?,
         };
-        let alone = |key, without: &str| Err(Error::Setting { key, why: format!("set without {without}") });
+        let alone = |key, without: &str| Err(RecipeError::Setting { key, why: format!("set without {without}") });
         let beside =
-            |key, edges: &str| Err(Error::Setting { key, why: format!("set beside {edges}, which say it, too") });
+            |key, edges: &str| Err(RecipeError::Setting { key, why: format!("set beside {edges}, which say it, too") });
         match settings {
             Settings { radial_edges: Some(_), npt: Some(_), .. } => return beside("npt", "radial-edges"),
             Settings { radial_edges: Some(_), radial_range: Some(_), .. } => {
@@ -197,7 +198,7 @@ impl Recipe {
                 return alone("polarization-offset", "a polarization factor");
             }
             Settings { median: None, median_error: Some(_), .. } => return alone("median-error", "a median"),
-            _ => recipe.check()?,
+            _ => recipe.validate()?,
         }
         Ok(recipe)
     }
@@ -207,7 +208,7 @@ impl Recipe {
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn with_detector_file(mut self, name: &Path) -> Result<Self, Error> {
+    pub fn with_detector_file(mut self, name: &Path) -> Result<Self, RecipeError> {
         if self.detector_file.is_some() {
             return Ok(self);
         }
@@ -219,16 +220,16 @@ impl Recipe {
 
     /// The recipe with its PONI's detector spelt in the one way: the name of its class, and all of its settings in JSON.
     /// So recipes that say the same of it have one digest.
-    pub fn with_detector_spelt(mut self, class: &str, config: &serde_json::Value) -> Self {
-        let spelt = poni::with_detector(&self.poni, class, config);
-        if poni::content(&spelt) != poni::content(&self.poni) {
+    pub fn with_canonical_detector(mut self, class: &str, config: &serde_json::Value) -> Self {
+        let spelt = poni_text::with_detector(&self.poni, class, config);
+        if poni_text::content_digest(&spelt) != poni_text::content_digest(&self.poni) {
             self.poni = spelt;
         }
         self
     }
 
     /// The PONI file as messages name it.
-    pub fn poni_name(&self) -> PathBuf {
+    pub fn poni_label(&self) -> PathBuf {
         if self.poni_file.as_os_str().is_empty() {
             "the recipe's geometry".into()
         } else {
@@ -246,7 +247,7 @@ impl Recipe {
     }
 
     /// The limits of each azimuthal bin, degrees, as they were asked for.
-    pub fn slices(&self) -> Vec<[f64; 2]> {
+    pub fn azimuth_bins(&self) -> Vec<[f64; 2]> {
         if let Some(edges) = &self.azimuth_edges {
             return edges.windows(2).map(|pair| [pair[0], pair[1]]).collect();
         }
@@ -256,15 +257,15 @@ impl Recipe {
     }
 
     /// What the product of the monitors is divided by; `None` without monitors.
-    pub fn reference(&self) -> Option<Reference> {
+    pub fn reference(&self) -> Option<ReferenceSetting> {
         let number = |monitor: &Monitor| match monitor.over {
-            Over::Quantity(Quantity::Number(number)) => number,
+            MonitorReference::Quantity(Quantity::Number(number)) => number,
             _ => 1.0,
         };
         let first = self.monitor.first()?;
         Some(match first.over {
-            Over::Mean => Reference::Mean,
-            Over::Quantity(_) => Reference::Value(self.monitor.iter().map(number).product()),
+            MonitorReference::Mean => ReferenceSetting::Mean,
+            MonitorReference::Quantity(_) => ReferenceSetting::Value(self.monitor.iter().map(number).product()),
         })
     }
 
@@ -277,13 +278,13 @@ impl Recipe {
     /// The identity of the recipe, in 64 hexadecimal digits: all settings, what the PONI text says, and the
     /// content of its files; not where they lie.
     pub fn digest(&self) -> String {
-        let canonical = serde_json::to_string(&self.without_places()).expect("a recipe holds nothing that JSON can't");
+        let canonical = serde_json::to_string(&self.without_paths()).expect("a recipe holds nothing that JSON can't");
         Digest::new("recipe").text(&canonical).full()
     }
 
     /// Returns the settings in which another recipe differs, by name, each with the values of both: `npt: 300, now 400`.
     pub fn differences(&self, now: &Self) -> Vec<String> {
-        let fields = |recipe: &Self| match serde_json::to_value(recipe.without_places()) {
+        let fields = |recipe: &Self| match serde_json::to_value(recipe.without_paths()) {
             Ok(serde_json::Value::Object(fields)) => fields,
             _ => serde_json::Map::new(),
         };
@@ -308,9 +309,9 @@ impl Recipe {
     }
 
     /// This recipe with what the PONI says in place of its text, and without the paths of files.
-    fn without_places(&self) -> Self {
+    fn without_paths(&self) -> Self {
         let mut same = self.clone();
-        same.poni = poni::content(&self.poni);
+        same.poni = poni_text::content_digest(&self.poni);
         same.poni_file = RawPath::default();
         same.files_mut().for_each(|file| file.path = RawPath::default());
         same
@@ -324,11 +325,11 @@ impl Recipe {
 
     /// The name of its file below the output root.
     pub fn file_name(&self) -> String {
-        Self::file_name_of(&self.digest())
+        Self::file_name_for_digest(&self.digest())
     }
 
     /// Returns the name, below the output root, of the file of the recipe with this digest.
-    pub fn file_name_of(digest: &str) -> String {
+    pub fn file_name_for_digest(digest: &str) -> String {
         format!(".azpipe/recipe-{}.toml", digest.get(..16).unwrap_or(digest))
     }
 
@@ -353,8 +354,9 @@ impl Recipe {
     ///
     /// # Errors
     /// A file can't be read, or something has changed since the recipe was made.
-    pub fn load(path: &Path, expected: &str) -> Result<Self, Error> {
-        let text = manners::foreign::read_text(path).map_err(|why| Error::File { path: path.to_path_buf(), why })?;
+    pub fn load(path: &Path, expected: &str) -> Result<Self, RecipeError> {
+        let text =
+            manners::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let mut recipe = Self::parse(&text, path, expected)?;
         recipe.files_mut().try_for_each(|file| file.verify())?;
         Ok(recipe)
@@ -364,20 +366,22 @@ impl Recipe {
     ///
     /// # Errors
     /// The text is no recipe, or not that of the digest.
-    pub fn parse(text: &str, path: &Path, expected: &str) -> Result<Self, Error> {
-        let toml_error =
-            |why: toml::de::Error| Error::Toml { path: path.to_path_buf(), why: why.to_string().trim().to_owned() };
-        let Version { version } = toml::from_str(text).map_err(toml_error)?;
-        if version > VERSION {
-            return Err(Error::Newer { path: path.to_path_buf(), found: version });
+    pub fn parse(text: &str, path: &Path, expected: &str) -> Result<Self, RecipeError> {
+        let toml_error = |why: toml::de::Error| RecipeError::Toml {
+            path: path.to_path_buf(),
+            why: why.to_string().trim().to_owned(),
+        };
+        let RecipeVersion { version } = toml::from_str(text).map_err(toml_error)?;
+        if version > RECIPE_VERSION {
+            return Err(RecipeError::NewerVersion { path: path.to_path_buf(), found: version });
         }
         let recipe: Self = toml::from_str(text).map_err(toml_error)?;
         let found = recipe.digest();
         if found != expected {
             let path = path.to_path_buf();
-            return Err(Error::Changed { path, found, expected: expected.to_owned() });
+            return Err(RecipeError::Changed { path, found, expected: expected.to_owned() });
         }
-        recipe.check().map_err(|why| why.in_file(path))?;
+        recipe.validate().map_err(|why| why.in_file(path))?;
         Ok(recipe)
     }
 }
@@ -387,12 +391,12 @@ fn default_split(settings: &Settings) -> Split {
     if settings.sigma_clip.is_some() { Split::No } else { Split::default() }
 }
 
-fn default_errors(settings: &Settings) -> ErrorModel {
+fn default_error_model(settings: &Settings) -> ErrorModel {
     if settings.variance.is_some() { ErrorModel::Variance } else { ErrorModel::default() }
 }
 
 /// Bins between edges.
-fn bins(edges: &Option<Vec<f64>>) -> Option<u64> {
+fn bin_count(edges: &Option<Vec<f64>>) -> Option<u64> {
     edges.as_ref().map(|edges| edges.len().saturating_sub(1) as u64)
 }
 
@@ -408,32 +412,32 @@ fn is_pixel(floor: &ErrorFloor) -> bool {
     *floor == ErrorFloor::Pixel
 }
 
-fn is_sem(error: &Deviation) -> bool {
-    *error == Deviation::Sem
+fn is_sem(error: &ErrorMeasure) -> bool {
+    *error == ErrorMeasure::Sem
 }
 
 /// What a recipe of any version has.
 #[derive(Deserialize)]
-struct Version {
+struct RecipeVersion {
     version: u64,
 }
 
 /// The text of the PONI file, or the geometry that the recipe holds itself, and where the file lies.
-fn geometry(settings: &Settings) -> Result<(String, RawPath), Error> {
-    let wrong = |why: &str| Error::Setting { key: "poni", why: why.to_owned() };
+fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
+    let wrong = |why: &str| RecipeError::Setting { key: "poni", why: why.to_owned() };
     match (&settings.poni, &settings.geometry) {
         (None, None) => Err(wrong("missing; expected a PONI file (--poni lab6.poni)")),
         (None, Some(text)) => Ok((text.clone(), RawPath::default())),
         (Some(file), _) => {
             let text =
-                manners::foreign::read_text(file).map_err(|why| Error::File { path: file.to_path_buf(), why })?;
-            Ok((text, absolute(file)?))
+                manners::foreign::read_text(file).map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
+            Ok((text, absolute_path(file)?))
         }
     }
 }
 
-fn absolute(path: &RawPath) -> Result<RawPath, Error> {
-    std::path::absolute(path).map(RawPath::from).map_err(|why| Error::File { path: path.to_path_buf(), why })
+fn absolute_path(path: &RawPath) -> Result<RawPath, RecipeError> {
+    std::path::absolute(path).map(RawPath::from).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })
 }
 
 #[cfg(test)]

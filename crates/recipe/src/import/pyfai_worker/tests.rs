@@ -1,14 +1,14 @@
 //! Configurations of pyFAI's worker of every version.
 
 use super::*;
-use crate::{ErrorModel, Quantiles, Reference, Split};
+use crate::{ErrorModel, Quantiles, ReferenceSetting, Split};
 
-fn read(json: &str) -> Result<(Settings, Vec<String>), Error> {
+fn read(json: &str) -> Result<(Settings, Vec<String>), RecipeError> {
     super::read(json, Path::new("/nowhere/azimint.json"))
 }
 
 /// With a geometry and bins, and these keys besides.
-fn with(keys: &str) -> Result<(Settings, Vec<String>), Error> {
+fn with(keys: &str) -> Result<(Settings, Vec<String>), RecipeError> {
     read(&format!(
         "{{\"version\": 5, \"poni\": {{\"dist\": 0.1, \"poni1\": 0, \"poni2\": 0}}, \"nbpt_rad\": 100, {keys}}}"
     ))
@@ -39,9 +39,9 @@ fn version_5_as_pyfai_writes_it() {
         unit: Some("q_A^-1".to_owned()),
         radial_range: Some([0.5, 12.0]),
         split: Some(Split::Full),
-        mask: OneOrMany::given(vec!["/d/m.edf".into()]),
-        dark: OneOrMany::given(vec!["/d/a.edf".into(), "/d/b.edf".into()]),
-        flat: OneOrMany::given(vec!["/d/f.edf".into()]),
+        mask: OneOrMany::from_items(vec!["/d/m.edf".into()]),
+        dark: OneOrMany::from_items(vec!["/d/a.edf".into(), "/d/b.edf".into()]),
+        flat: OneOrMany::from_items(vec!["/d/f.edf".into()]),
         polarization: Some(0.95),
         solid_angle: Some(true),
         error_model: Some(ErrorModel::Poisson),
@@ -89,7 +89,7 @@ fn version_1_has_its_geometry_among_the_keys_and_says_what_to_do() {
     assert_eq!(settings.dark.unwrap().as_slice().len(), 2);
     assert_eq!((settings.polarization, settings.polarization_offset), (Some(0.9), Some(0.1f64.to_degrees())));
     assert_eq!((settings.azimuth_range, settings.radial_range), (Some([-10.0, 20.0]), None));
-    assert_eq!(settings.dummy, Some(Dummy::Value { value: -2.0, delta: 1.5 }));
+    assert_eq!(settings.dummy, Some(DummySetting::Value { value: -2.0, delta: 1.5 }));
     assert_eq!((settings.solid_angle, settings.error_model), (Some(false), Some(ErrorModel::Poisson)));
     assert!(
         said.iter().any(|line| line.contains("--engine")) && said.iter().any(|line| line.contains("val_dummy")),
@@ -127,10 +127,10 @@ fn the_function_that_is_called_is_clipping_or_a_median() {
 #[test]
 fn normalization_is_a_number_and_a_counter() {
     let (settings, said) = with(r#""normalization_factor": 1e5, "monitor_name": "/entry/instrument/diode""#).unwrap();
-    let names = [MonitorName::Number(1e5), MonitorName::Name("diode".to_owned())];
+    let names = [MonitorSetting::Number(1e5), MonitorSetting::Name("diode".to_owned())];
     assert_eq!(settings.monitor.unwrap().as_slice(), names);
     assert!(said.iter().any(|line| line.contains("counter diode")), "{said:?}");
-    assert_eq!(settings.monitor_reference, None::<OneOrMany<Reference>>);
+    assert_eq!(settings.monitor_reference, None::<OneOrMany<ReferenceSetting>>);
 }
 
 #[test]

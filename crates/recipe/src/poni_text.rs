@@ -12,7 +12,7 @@ pub(crate) fn with_detector(text: &str, name: &str, config: &Value) -> String {
 }
 
 /// What the text says, whatever its comments, order, spelling of numbers, and earlier lines that later ones override.
-pub(crate) fn content(text: &str) -> String {
+pub(crate) fn content_digest(text: &str) -> String {
     let mut said = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         if let Some((key, value)) = line.split_once(':') {
@@ -20,7 +20,7 @@ pub(crate) fn content(text: &str) -> String {
                 key if key == "dist" => "distance".to_owned(),
                 key => key,
             };
-            said.insert(key, plain(value.trim()));
+            said.insert(key, canonical_value(value.trim()));
         }
     }
     // From version 2 on a line means the same in all.
@@ -35,7 +35,7 @@ pub(crate) fn content(text: &str) -> String {
 }
 
 /// A value, spelt in the one way.
-fn plain(value: &str) -> String {
+fn canonical_value(value: &str) -> String {
     match serde_json::from_str(value) {
         Ok(Value::Object(settings)) => {
             let sorted: BTreeMap<String, Value> =
@@ -62,19 +62,22 @@ mod tests {
     fn spelling_and_history_do_not_matter() {
         let other = "Distance: 9\nponi_version: 2\nwavelength:1.0e-10\ndetector: Eiger4M\n# moved\nDist: 1e-1\n\
             Detector_config: {\"pixel1\":0.000075,\"orientation\":3.0}";
-        assert_eq!(content(TEXT), content(other));
+        assert_eq!(content_digest(TEXT), content_digest(other));
     }
 
     #[test]
     fn what_it_says_matters() {
         for (from, to) in [("0.1", "0.2"), ("Eiger4M", "Eiger1M"), (": 3", ": 2"), ("Wave", "Short")] {
-            assert_ne!(content(TEXT), content(&TEXT.replace(from, to)), "{from} -> {to}");
+            assert_ne!(content_digest(TEXT), content_digest(&TEXT.replace(from, to)), "{from} -> {to}");
         }
     }
 
     #[test]
     fn another_detector_takes_the_place_of_the_first() {
         let other = TEXT.replace("Eiger4M", "Pilatus1M").replace("{\"orientation\": 3, \"pixel1\": 7.5e-5}", "{}");
-        assert_eq!(content(&with_detector(TEXT.trim_end(), "Pilatus1M", &serde_json::json!({}))), content(&other));
+        assert_eq!(
+            content_digest(&with_detector(TEXT.trim_end(), "Pilatus1M", &serde_json::json!({}))),
+            content_digest(&other)
+        );
     }
 }

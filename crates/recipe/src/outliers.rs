@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Word, words};
+use crate::options::{SettingValue, impl_setting_text};
 
 /// Rounds of clipping where nothing is said, as in pyFAI.
-const MAX_ITER: u32 = 5;
+const DEFAULT_MAX_ITER: u32 = 5;
 /// What more than this many rounds would still drop is no outlier.
-const MOST_ITER: u32 = 1000;
+const MAX_ROUNDS: u32 = 1000;
 
 /// Sigma clipping: pixels far from their bin's mean are dropped, and the mean is taken again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub struct SigmaClip {
     /// How many standard deviations from the mean is too far, unless Chauvenet's criterion says more:
     /// √(2 ln(n/√(2π))) of n pixels. 0 is that criterion alone.
@@ -25,7 +25,7 @@ pub struct SigmaClip {
 
 /// The mean of the pixels between two quantiles of their bin's intensities; the median where both are 50.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Word", into = "String")]
+#[serde(try_from = "SettingValue", into = "String")]
 pub struct Quantiles {
     /// Percent, 0 to 100.
     pub low: f64,
@@ -33,26 +33,26 @@ pub struct Quantiles {
     pub high: f64,
 }
 
-words!(SigmaClip, "T or T,ROUNDS: standard deviations, not negative, or chauvenet; 1 to 1000 rounds",
+impl_setting_text!(SigmaClip, "T or T,ROUNDS: standard deviations, not negative, or chauvenet; 1 to 1000 rounds",
     text => parse_clip(text),
     value => match value.threshold {
         0.0 => format!("chauvenet,{}", value.max_iter),
         threshold => format!("{threshold},{}", value.max_iter) });
 
-words!(Quantiles, "50 for the median, or LOW,HIGH: percent, 0 to 100, the lower first",
+impl_setting_text!(Quantiles, "50 for the median, or LOW,HIGH: percent, 0 to 100, the lower first",
     text => parse_quantiles(text),
     value => format!("{},{}", value.low, value.high));
 
 fn parse_clip(text: &str) -> Option<SigmaClip> {
     let (threshold, max_iter) = match text.split_once(',') {
         Some((threshold, rounds)) => (threshold, rounds.trim().parse().ok()?),
-        None => (text, MAX_ITER),
+        None => (text, DEFAULT_MAX_ITER),
     };
     let threshold = match threshold.trim() {
         "chauvenet" => 0.0,
         number => number.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?,
     };
-    (1..=MOST_ITER).contains(&max_iter).then_some(SigmaClip { threshold, max_iter })
+    (1..=MAX_ROUNDS).contains(&max_iter).then_some(SigmaClip { threshold, max_iter })
 }
 
 fn parse_quantiles(text: &str) -> Option<Quantiles> {

@@ -30,12 +30,12 @@ impl<T> OneOrMany<T> {
     }
 
     /// The items of a setting that may not be given.
-    pub fn of(setting: Option<&Self>) -> &[T] {
+    pub fn items(setting: Option<&Self>) -> &[T] {
         setting.map_or(&[], Self::as_slice)
     }
 
     /// A setting from a repeated flag; `None` where it was not given.
-    pub fn given(items: Vec<T>) -> Option<Self> {
+    pub fn from_items(items: Vec<T>) -> Option<Self> {
         (!items.is_empty()).then_some(Self::Many(items))
     }
 }
