@@ -42,12 +42,12 @@ pub struct DetectorConfig {
 }
 
 impl DetectorSpec {
-    pub(super) fn from_version_1(name: Option<String>, [pixel1, pixel2]: [Option<f64>; 2]) -> Self {
+    pub(super) fn parse_version_1(name: Option<String>, [pixel1, pixel2]: [Option<f64>; 2]) -> Self {
         let config = DetectorConfig { pixel1, pixel2, ..DetectorConfig::default() };
         Self { name, config, first_version: true }
     }
 
-    pub(super) fn from_version_2(name: String, config: &Value) -> Result<Self, PoniError> {
+    pub(super) fn parse_version_2(name: String, config: &Value) -> Result<Self, PoniError> {
         let config = match config {
             Value::Null => DetectorConfig::default(),
             Value::Object(settings) => DetectorConfig::from_json(settings)?,

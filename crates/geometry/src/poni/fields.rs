@@ -70,7 +70,7 @@ impl PoniFields {
             rot2: self.number("rot2")?.unwrap_or(0.0),
             rot3: self.number("rot3")?.unwrap_or(0.0),
             wavelength,
-            detector: if version < 2.0 { self.first_version()? } else { self.from_version_2()? },
+            detector: if version < 2.0 { self.first_version()? } else { self.parse_version_2()? },
             ignored: self.0.into_keys().filter(|key| !KNOWN_KEYS.contains(&key.as_str())).collect(),
         })
     }
@@ -107,11 +107,11 @@ impl PoniFields {
             value.map(|value| super::config::pixel_size(key, value)).transpose()
         };
         let sizes = [size("PixelSize1")?, size("PixelSize2")?];
-        Ok(DetectorSpec::from_version_1(self.text("detector")?, sizes))
+        Ok(DetectorSpec::parse_version_1(self.text("detector")?, sizes))
     }
 
     /// Version 2 and later: a detector and its configuration, which is JSON inside of a line.
-    fn from_version_2(&self) -> Result<DetectorSpec, PoniError> {
+    fn parse_version_2(&self) -> Result<DetectorSpec, PoniError> {
         let name = self.text("detector")?.ok_or(PoniError::Missing("Detector"))?;
         let config = match self.0.get("detector_config") {
             None => Value::Null,
@@ -119,7 +119,7 @@ impl PoniFields {
                 .map_err(|_| value_error("Detector_config", text, "a JSON object, as in {\"orientation\": 3}"))?,
             Some(value) => value.clone(),
         };
-        DetectorSpec::from_version_2(name, &config)
+        DetectorSpec::parse_version_2(name, &config)
     }
 
     fn text(&self, key: &str) -> Result<Option<String>, PoniError> {
