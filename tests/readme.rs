@@ -83,3 +83,23 @@ fn only_known_commands_are_shown_and_not_run() {
     assert!(fences.clone().all(|fence| ["```sh", "```console"].contains(&fence)), "every block says whether it runs");
     assert!(blocks("sh").len() > 15, "the README shows how to use the filters");
 }
+
+#[test]
+fn the_dataset_of_the_examples_replaces_no_file() {
+    for name in ["RAW_DATA", "lab6.poni", "mask.edf"] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let existing = directory.path().join(name);
+        std::fs::write(&existing, "mine").expect("a file can be written");
+        let output = Command::new(env!("CARGO_BIN_EXE_sample-dataset")).arg(directory.path()).output();
+        let output = output.expect("sample-dataset starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert_eq!(
+            stderr,
+            format!("sample-dataset: {}: already exists; choose an empty directory\n", existing.display())
+        );
+        assert_eq!(std::fs::read_to_string(&existing).expect("it is still there"), "mine");
+        let entries = std::fs::read_dir(directory.path()).expect("a directory").count();
+        assert_eq!(entries, 1, "nothing else is written");
+    }
+}
