@@ -8,6 +8,7 @@ mod crowd;
 mod errors;
 mod follow;
 mod foreign;
+mod hangs;
 mod lists;
 mod monitors;
 mod nodes;

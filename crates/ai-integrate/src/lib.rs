@@ -50,7 +50,10 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    frames::worker::run(|| manners::run("ai-integrate", run))
+    frames::worker::run(|| {
+        frames::watchdog::start("ai-integrate");
+        manners::run("ai-integrate", run)
+    })
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

@@ -13,6 +13,7 @@ pub mod find;
 pub mod hdf5_array;
 pub mod image;
 pub mod store;
+pub mod watchdog;
 pub mod worker;
 
 mod cached;

@@ -31,9 +31,14 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// started as a worker serves, and ends.
 pub fn run(filter: impl FnOnce() -> ExitCode) -> ExitCode {
     serve_if_asked().unwrap_or_else(|| {
-        client::start(timeout(std::env::var(TIMEOUT).ok().as_deref()));
+        client::start(file_timeout());
         filter()
     })
+}
+
+/// Returns how long a file may take to get on; `None` for as long as it likes.
+pub(crate) fn file_timeout() -> Option<Duration> {
+    timeout(std::env::var(TIMEOUT).ok().as_deref())
 }
 
 /// The limit that a value of the variable sets; `None` for none. What is no number sets nothing.

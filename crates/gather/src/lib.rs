@@ -30,6 +30,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
+    frames::watchdog::start("gather");
     manners::run("gather", run)
 }
 

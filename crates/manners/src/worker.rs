@@ -2,7 +2,8 @@
 
 use nix::sys::signal::{SigSet, Signal, raise};
 
-use crate::signal;
+use crate::console::Console;
+use crate::{signal, status};
 
 /// Whether a signal has asked the filter to stop, so that nobody waits for its workers any more.
 pub fn is_stopping() -> bool {
@@ -28,4 +29,10 @@ pub fn limit_memory(most: u64) {
 pub fn end_at_once() {
     // Nothing is left that could be done where this fails.
     let _ = raise(Signal::SIGKILL);
+}
+
+/// Ends this process with an error on stderr and status 2, without cleaning up: for a thread that finds the others stuck for good.
+pub fn end_with_error(message: &str) {
+    Console::new().say(message);
+    signal::exit_at_once(status::TROUBLE);
 }

@@ -19,6 +19,7 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5Pget_driver_info, H5Pset_driver};
 
 use super::{Flaw, Handle, failed_storage, handle, locked, status};
+use crate::watchdog::wait_for_storage;
 
 /// Which bytes of a file the library asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -369,7 +370,7 @@ unsafe extern "C" fn read(
         std::ptr::write_bytes(buffer.cast::<u8>(), 0, size);
         (&(*file).storage, std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size))
     };
-    answer(take(storage).read(Bytes::of(memory), at, buffer))
+    answer(wait_for_storage(|| take(storage).read(Bytes::of(memory), at, buffer)))
 }
 
 unsafe extern "C" fn write(

@@ -99,7 +99,7 @@ fn get_on() {
 }
 
 /// Makes a call under the library's lock.
-fn locked<T>(call: impl FnOnce() -> T) -> T {
+pub(crate) fn locked<T>(call: impl FnOnce() -> T) -> T {
     let result = hdf5::sync::sync(call);
     get_on();
     result

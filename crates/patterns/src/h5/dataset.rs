@@ -63,17 +63,17 @@ impl Dataset {
 
     /// Its size in each dimension.
     pub fn shape(&self) -> Vec<usize> {
-        self.dataset.shape()
+        self.health.watch(|| self.dataset.shape())
     }
 
     /// How many values it has.
     pub fn size(&self) -> usize {
-        self.dataset.size()
+        self.health.watch(|| self.dataset.size())
     }
 
     /// Which numbers it holds; `None` where it holds no numbers.
     pub fn kind(&self) -> Result<Option<Kind>> {
-        Ok(match self.health.check(self.descriptor())? {
+        Ok(match self.health.call(|| self.descriptor())? {
             TypeDescriptor::Float(_) => Some(Kind::Float),
             TypeDescriptor::Integer(_) => Some(Kind::Integer),
             TypeDescriptor::Unsigned(_) => Some(Kind::Unsigned),
@@ -84,12 +84,12 @@ impl Dataset {
     /// Reads all values, the last dimension fastest.
     pub fn values<T: H5Type>(&self) -> Result<Vec<T>> {
         check_size(self.size(), size_of::<T>(), &self.name)?;
-        self.health.check(self.dataset.read_raw())
+        self.health.call(|| self.dataset.read_raw())
     }
 
     /// Reads its one text.
     pub fn text(&self) -> Result<String> {
-        let text: VarLenUnicode = self.health.check(self.dataset.read_scalar())?;
+        let text: VarLenUnicode = self.health.call(|| self.dataset.read_scalar())?;
         text::checked(&text, &self.name)
     }
 
@@ -114,7 +114,8 @@ impl Dataset {
         }
         let row = shape[1..].iter().try_fold(1_usize, |all, size| all.checked_mul(*size)).unwrap_or(usize::MAX);
         check_size(row.saturating_mul(range.len()), size_of::<T>(), &self.name)?;
-        let read = self.dataset.read_slice::<T, _, IxDyn>(select(range, shape.len() - 1));
+        let rows = select(range, shape.len() - 1);
+        let read = self.health.watch(|| self.dataset.read_slice::<T, _, IxDyn>(rows));
         Ok(read.map(|values| values.into_raw_vec_and_offset().0))
     }
 

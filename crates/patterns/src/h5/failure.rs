@@ -1,7 +1,10 @@
 //! Why HDF5 can't be read or written, told apart by type.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use frames::watchdog;
 
 /// Why an HDF5 file, or something in it, can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -60,14 +63,33 @@ impl From<String> for Error {
 #[derive(Clone, Debug)]
 pub(super) struct Health {
     failure: Arc<Mutex<Option<Error>>>,
-    /// Whether the file is lost with its first error, as one that is being written is.
-    is_final: bool,
+    /// The file that is read; `None` where it is being written, and lost with its first error.
+    read: Option<Arc<PathBuf>>,
 }
 
 impl Health {
-    /// Returns that of a file to which nothing has happened.
-    pub fn new(is_final: bool) -> Self {
-        Self { failure: Arc::default(), is_final }
+    /// Returns that of a file that is being written, and to which nothing has happened.
+    pub fn of_written() -> Self {
+        Self { failure: Arc::default(), read: None }
+    }
+
+    /// Returns that of a file that is read, and to which nothing has happened.
+    pub fn of_read(path: &Path) -> Self {
+        Self { failure: Arc::default(), read: Some(Arc::new(path.to_path_buf())) }
+    }
+
+    /// Makes a call of the library. One that reads a file is watched, for a damaged file may keep it for ever.
+    pub fn call<T, E: Into<Error>>(&self, call: impl FnOnce() -> std::result::Result<T, E>) -> Result<T> {
+        let done = self.watch(call);
+        self.check(done)
+    }
+
+    /// Makes a call of the library that a damaged file may keep for ever.
+    pub fn watch<T>(&self, call: impl FnOnce() -> T) -> T {
+        match &self.read {
+            Some(path) => watchdog::watch(path, call),
+            None => call(),
+        }
     }
 
     /// Notes an error, if it is the first.
@@ -87,7 +109,7 @@ impl Health {
             None => done.map_err(Into::into),
             Some(why) => {
                 let why = why.copy();
-                if !self.is_final {
+                if self.read.is_some() {
                     *failure = None;
                 }
                 Err(why)
@@ -99,7 +121,7 @@ impl Health {
     /// its own.
     pub fn check_unverified<T, E: Into<Error>>(&self, done: std::result::Result<T, E>) -> Result<T> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_final {
+        if self.read.is_some() {
             failure.take_if(|why| matches!(why, Error::Damaged(_)));
         }
         drop(failure);

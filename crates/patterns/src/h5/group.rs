@@ -51,31 +51,31 @@ impl Group {
 
     /// Whether there is an object or link of this name, whatever it leads to.
     pub fn has(&self, name: &str) -> Result<bool> {
-        self.health.check(frames::link_exists(&self.group, name))
+        self.health.call(|| frames::link_exists(&self.group, name))
     }
 
     /// Whether a path leads to an object, through whatever links. Where that can't be told it is an error, but for links
     /// that lead nowhere.
     pub fn leads_to_object(&self, path: &str) -> Result<bool> {
-        let found = self.group.loc_info_by_name(path).is_ok();
+        let found = self.health.watch(|| self.group.loc_info_by_name(path).is_ok());
         self.health.check::<bool, Error>(Ok(found))
     }
 
     /// The names of what is in it.
     pub fn names(&self) -> Result<Vec<String>> {
-        self.health.check(self.group.member_names())
+        self.health.call(|| self.group.member_names())
     }
 
     /// Opens a group in it.
     pub fn group(&self, path: &str) -> Result<Self> {
         self.expect(path)?;
-        self.health.check(self.group.group(path)).map(|group| Self::of(group, &self.health))
+        self.health.call(|| self.group.group(path)).map(|group| Self::of(group, &self.health))
     }
 
     /// Opens a dataset in it.
     pub fn dataset(&self, path: &str) -> Result<Dataset> {
         self.expect(path)?;
-        self.health.check(self.group.dataset(path)).map(|dataset| Dataset::of(dataset, path, &self.health))
+        self.health.call(|| self.group.dataset(path)).map(|dataset| Dataset::of(dataset, path, &self.health))
     }
 
     /// Opens a dataset; `None` where there is none.
@@ -234,7 +234,7 @@ impl Group {
 
     /// Whether it has an attribute of this name.
     pub fn has_attribute(&self, name: &str) -> Result<bool> {
-        self.health.check(frames::attribute_exists(&self.group, name))
+        self.health.call(|| frames::attribute_exists(&self.group, name))
     }
 
     /// Reads a text attribute.

@@ -58,7 +58,7 @@ impl NewFile {
 
     /// Makes an HDF5 file of a new one.
     pub fn create_in(file: std::fs::File, path: &Path, user_block: u64) -> Result<Self> {
-        let health = Health::new(true);
+        let health = Health::of_written();
         let storage = Arc::new(Mutex::new(WrittenFile::new(file, health.clone())));
         let access = FileAccess::build()
             .libver_bounds(LibraryVersion::Earliest, LibraryVersion::V110)
@@ -105,14 +105,14 @@ impl File {
 
     /// Reads an open file, which lies at `path`.
     pub fn read(path: &Path, file: std::fs::File) -> Result<Self> {
-        let health = Health::new(false);
+        let health = Health::of_read(path);
         let storage = OpenedFile::new(file, health.clone())?;
         let has_checksums = storage.has_checksums();
         // Virtual datasets look for their sources from where the file itself is.
         let real = if path.is_symlink() { path.canonicalize().map_err(Error::Io)? } else { path.to_path_buf() };
         let access = FileAccess::build().file_locking(false).finish()?;
-        let file = health.check(frames::open_in(Arc::new(Mutex::new(storage)), &real, &access))?;
-        let root = Group::of(health.check(file.group("/"))?, &health);
+        let file = health.call(|| frames::open_in(Arc::new(Mutex::new(storage)), &real, &access))?;
+        let root = Group::of(health.call(|| file.group("/"))?, &health);
         Ok(Self { root, has_checksums })
     }
 

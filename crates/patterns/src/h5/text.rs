@@ -33,26 +33,28 @@ impl Attributed<'_> {
     }
 
     pub fn text(&self, name: &str) -> Result<String> {
-        let text: VarLenUnicode = self.health.check(self.attribute(name)?.read_scalar())?;
+        let attribute = self.attribute(name)?;
+        let text: VarLenUnicode = self.health.call(|| attribute.read_scalar())?;
         checked(&text, name)
     }
 
     pub fn texts(&self, name: &str) -> Result<Vec<String>> {
         let attribute = self.attribute(name)?;
         check_size(attribute.size(), size_of::<VarLenUnicode>(), name)?;
-        let texts: Vec<VarLenUnicode> = self.health.check(attribute.read_raw())?;
+        let texts: Vec<VarLenUnicode> = self.health.call(|| attribute.read_raw())?;
         texts.iter().map(|text| checked(text, name)).collect()
     }
 
     pub fn number<T: H5Type>(&self, name: &str) -> Result<T> {
-        self.health.check(self.attribute(name)?.read_scalar())
+        let attribute = self.attribute(name)?;
+        self.health.call(|| attribute.read_scalar())
     }
 
     fn attribute(&self, name: &str) -> Result<hdf5::Attribute> {
-        if !self.health.check(frames::attribute_exists(self.at, name))? {
+        if !self.health.call(|| frames::attribute_exists(self.at, name))? {
             return Err(Error::Absent(format!("@{name}")));
         }
-        self.health.check(self.at.attr(name))
+        self.health.call(|| self.at.attr(name))
     }
 }
 
