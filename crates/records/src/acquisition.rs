@@ -1,6 +1,7 @@
 //! What scan-find says of a scan: one detector of one entry of a master file.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,9 @@ pub enum ScanState {
 /// The most pixels that a frame may have: larger ones take more memory than a node has.
 const MOST_PIXELS: u64 = 1 << 27;
 
+/// A source names each of its frames twice: the frame, and its row.
+const FRAMES_AND_ROWS: NonZero<u64> = NonZero::new(2).unwrap();
+
 impl Acquisition {
     /// Returns the id of the scan: a digest of entry, start time, detector, the master's path below the operand, and
     /// `content` where there is one. Where the files were moved to does not matter, what was measured does.
@@ -154,8 +158,12 @@ impl Acquisition {
             return Err(format!("frames of {rows} x {columns} pixels: expected {MOST_PIXELS} at the most"));
         }
         check_absolute("file", &self.file)?;
-        check_frames("sources", self.sources.iter().flat_map(|source| [&source.frames, &source.rows]), 2)?;
-        check_frames("absent", self.absent.iter().map(|absent| &absent.range), 1)?;
+        check_frames(
+            "sources",
+            self.sources.iter().flat_map(|source| [&source.frames, &source.rows]),
+            FRAMES_AND_ROWS,
+        )?;
+        check_frames("absent", self.absent.iter().map(|absent| &absent.range), NonZero::<u64>::MIN)?;
         self.sources.iter().try_for_each(Source::check)
     }
 
@@ -168,7 +176,7 @@ impl Acquisition {
 
 /// Refuses lists that speak of more frames than a scan can have, each frame standing in `times` of them: short lines can
 /// name many frames, and whoever unites interleaved ones lists them one by one.
-fn check_frames<'a>(field: &str, lists: impl Iterator<Item = &'a Spans>, times: u64) -> Result<(), String> {
+fn check_frames<'a>(field: &str, lists: impl Iterator<Item = &'a Spans>, times: NonZero<u64>) -> Result<(), String> {
     let (mut all, mut apart) = (0_u64, 0_u64);
     for list in lists {
         all = all.saturating_add(list.count());
@@ -229,8 +237,10 @@ impl Source {
             for wanted in range.as_slice().iter().filter(|wanted| frame.meets(wanted)) {
                 if wanted.step() == 1 {
                     let (from, to) = (frame.count_below(wanted.first()), frame.count_below(wanted.end()));
-                    frames.push_span(frame.sub(from, to - from));
-                    rows.push_span(row.sub(from, to - from));
+                    // A span has no fewer frames below its end than below its start.
+                    let count = to.saturating_sub(from);
+                    frames.push_span(frame.sub(from, count));
+                    rows.push_span(row.sub(from, count));
                     continue;
                 }
                 for (frame, row) in frame.iter().zip(row.iter()).filter(|(frame, _)| wanted.contains(*frame)) {
@@ -240,7 +250,9 @@ impl Source {
             }
         }
         (!frames.is_empty()).then_some(())?;
-        let share = u128::from(self.bytes) * u128::from(frames.count()) / u128::from(self.frames.count());
+        // Neither factor has more than 64 bits, and some of the source's frames are in the range.
+        let of_all = u128::from(self.bytes).saturating_mul(u128::from(frames.count()));
+        let share = of_all.checked_div(u128::from(self.frames.count())).unwrap_or_default();
         Some(Self {
             file: self.file.clone(),
             dataset: self.dataset.clone(),
@@ -260,7 +272,7 @@ impl Source {
         std::iter::from_fn(move || {
             let (run, held) = (frame?, row?);
             let count = run.count().min(held.count());
-            let rest = |span: Span| (span.count() > count).then(|| span.sub(count, span.count() - count));
+            let rest = |span: Span| Some(span.sub(count, span.count().checked_sub(count).filter(|left| *left > 0)?));
             frame = rest(run).or_else(|| frames.next());
             row = rest(held).or_else(|| rows.next());
             Some((run.sub(0, count), held.sub(0, count)))

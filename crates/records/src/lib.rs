@@ -20,6 +20,8 @@
 //! assert_eq!(Record::Fail(fail).to_line(), line);
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod acquisition;
 mod fail;
 mod id;

@@ -76,7 +76,7 @@ impl Operation {
 
     /// Rows and columns of the image that the region is cut from, where that is known.
     fn cut_of(&self) -> Option<[u64; 2]> {
-        let [rows, columns] = [0, 1].map(|axis| Some(self.full?[axis] / self.binning[axis].max(1)));
+        let [rows, columns] = [0, 1].map(|axis| self.full?[axis].checked_div(self.binning[axis].max(1)));
         let shape = [rows?, columns?];
         Some(if self.rotation % 180 == 90 { [shape[1], shape[0]] } else { shape })
     }

@@ -37,7 +37,7 @@ impl RawPath {
 pub fn path_between(directory: &Path, file: &Path) -> PathBuf {
     let (from, to): (Vec<_>, Vec<_>) = (directory.components().collect(), file.components().collect());
     let shared = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
-    let up = std::iter::repeat_n(std::path::Component::ParentDir, from.len() - shared);
+    let up = from[shared..].iter().map(|_| std::path::Component::ParentDir);
     up.chain(to[shared..].iter().copied()).collect()
 }
 

@@ -17,15 +17,25 @@ impl Span {
         Self { start, stop: stop.max(start), step: 1 }
     }
 
-    /// `count` frames from `start`, each `step` after the one before; a step of 0 is taken as 1.
+    /// Returns a span of one frame.
+    fn one(frame: u64) -> Self {
+        Self::strided(frame, 1, 1)
+    }
+
+    /// `count` frames from `start`, each `step` after the one before; a step of 0 is taken as 1. Ends at the last number that
+    /// there is, which no frame has: those of records end at [`Spans::MOST`].
     pub fn strided(start: u64, count: u64, step: u64) -> Self {
         let step = if count < 2 { 1 } else { step.max(1) };
-        Self { start, stop: if count == 0 { start } else { start + (count - 1) * step + 1 }, step }
+        let stop = match count.checked_sub(1) {
+            Some(steps) => start.saturating_add(steps.saturating_mul(step)).saturating_add(1),
+            None => start,
+        };
+        Self { start, stop, step }
     }
 
     /// How many frames.
     pub fn count(&self) -> u64 {
-        (self.stop - self.start).div_ceil(self.step)
+        self.stop.saturating_sub(self.start).div_ceil(self.step)
     }
 
     /// Returns how many frames, where they are not in a row.
@@ -49,7 +59,7 @@ impl Span {
     }
 
     pub(crate) fn contains(&self, frame: u64) -> bool {
-        (self.start..self.stop).contains(&frame) && (frame - self.start).is_multiple_of(self.step)
+        (self.start..self.stop).contains(&frame) && frame.abs_diff(self.start).is_multiple_of(self.step)
     }
 
     /// The frames in order.
@@ -57,8 +67,9 @@ impl Span {
         (self.start..self.stop).step_by(self.step as usize)
     }
 
+    /// Returns the frame at an index, whether the span has as many or not.
     fn nth(&self, index: u64) -> u64 {
-        self.start + index * self.step
+        self.start.saturating_add(index.saturating_mul(self.step))
     }
 
     pub(crate) fn sub(&self, from: u64, count: u64) -> Self {
@@ -98,7 +109,7 @@ impl<'de> Deserialize<'de> for Span {
                 "frame range [{start}, {stop}, {step}]: expected start <= stop and step >= 1"
             )));
         }
-        Ok(Self::strided(start, (stop - start).div_ceil(step), step))
+        Ok(Self::strided(start, stop.abs_diff(start).div_ceil(step), step))
     }
 }
 
@@ -173,16 +184,14 @@ impl Spans {
         let (mut skip, mut left, mut out) = (from, count, Self::default());
         for span in &self.0 {
             let here = span.count();
-            if skip >= here {
-                skip -= here;
-                continue;
-            }
-            let take = left.min(here - skip);
-            if take == 0 {
+            // Those of the span that are skipped, and those that are taken.
+            let skipped = skip.min(here);
+            let taken = left.min(here.abs_diff(skipped));
+            out.push_span(span.sub(skipped, taken));
+            (skip, left) = (skip.abs_diff(skipped), left.abs_diff(taken));
+            if left == 0 {
                 break;
             }
-            out.push_span(span.sub(skip, take));
-            (skip, left) = (0, left - take);
         }
         out
     }
@@ -192,15 +201,15 @@ impl Spans {
         if let Some(last) = self.0.last_mut() {
             let count = last.count();
             if count == 1 && frame > last.start {
-                *last = Span::strided(last.start, 2, frame - last.start);
+                *last = Span::strided(last.start, 2, frame.abs_diff(last.start));
                 return;
             }
             if count > 1 && frame == last.nth(count) {
-                *last = Span::strided(last.start, count + 1, last.step);
+                *last = Span::strided(last.start, count.saturating_add(1), last.step);
                 return;
             }
         }
-        self.0.push(Span::new(frame, frame + 1));
+        self.0.push(Span::one(frame));
     }
 
     /// Adds a span at the end, joined to the last one where it continues it.
@@ -212,7 +221,7 @@ impl Spans {
             && last.step == span.step
             && last.nth(last.count()) == span.start
         {
-            *last = Span::strided(last.start, last.count() + span.count(), last.step);
+            *last = Span::strided(last.start, last.count().saturating_add(span.count()), last.step);
             return;
         }
         self.0.push(span);
@@ -299,12 +308,12 @@ impl Spans {
     /// with a wide step are split again so that what follows reads as a range.
     fn prefer_unit_steps(self) -> Self {
         let mut out = Self::default();
-        for (index, span) in self.0.iter().enumerate() {
-            let next = self.0.get(index + 1);
-            let last = span.nth(span.count().max(1) - 1);
-            if span.step > 1 && span.count() == 2 && next.is_some_and(|next| next.start == last + 1 && next.step == 1) {
-                out.push_span(Span::new(span.start, span.start + 1));
-                out.push_span(Span::new(last, last + 1));
+        let mut spans = self.0.iter().peekable();
+        while let Some(span) = spans.next() {
+            let is_pair = span.step > 1 && span.count() == 2;
+            if is_pair && spans.peek().is_some_and(|next| next.start == span.stop && next.step == 1) {
+                out.push_span(Span::one(span.start));
+                out.push_span(Span::one(span.nth(1)));
             } else {
                 out.push_span(*span);
             }

@@ -141,8 +141,8 @@ impl Task {
         let range = range.sorted();
         let spans = range.as_slice();
         let (first, end) = (spans.first().map_or(0, Span::first), spans.last().map_or(1, Span::end));
-        let name = if range.count() == end - first {
-            format!("{first:08}-{:08}.h5", end - 1)
+        let name = if first.checked_add(range.count()) == Some(end) {
+            format!("{first:08}-{:08}.h5", end.saturating_sub(1))
         } else {
             // One frame after the other, for the same frames may stand in other spans.
             let frames: Spans = range.iter().collect();
