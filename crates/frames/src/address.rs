@@ -35,7 +35,7 @@ impl Address {
     pub fn look(operand: &Path) -> io::Result<Self> {
         let bytes = operand.as_os_str().as_bytes();
         let cut = bytes.windows(3).rposition(|window| window == b"::/").filter(|&cut| cut > 0);
-        let split = cut.and_then(|cut| Some((cut, std::str::from_utf8(&bytes[cut + 2..]).ok()?)));
+        let split = cut.and_then(|cut| Some((cut, std::str::from_utf8(bytes[cut..].strip_prefix(b"::")?).ok()?)));
         let whole = Self { file: operand.to_owned(), dataset: None };
         let Some((cut, dataset)) = split else { return Ok(whole) };
         match operand.symlink_metadata().map_err(|why| (why.kind(), why)) {

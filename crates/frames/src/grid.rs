@@ -21,6 +21,8 @@ pub(crate) struct Grid {
     chunk: [u64; 3],
     /// How many chunks beside and below each other make up a frame.
     across: [u64; 2],
+    /// Their product.
+    per_layer: u64,
     /// By their number: frames first, then rows, then columns. Of each chunk of the dataset one at the most.
     #[serde(skip)]
     written: Vec<(u64, Place)>,
@@ -57,10 +59,10 @@ impl Grid {
         let extents = three(extents, rank, 1);
         let chunk = three(chunk_shape, rank, 1).map(|extent| extent.max(1));
         let across = [extents[1].div_ceil(chunk[1]), extents[2].div_ceil(chunk[2])];
-        let count = across[0].checked_mul(across[1]).and_then(|layer| layer.checked_mul(extents[0].div_ceil(chunk[0])));
-        if count.is_none() {
-            return Err(Flaw::new("more chunks than there are numbers"));
-        }
+        let layers = extents[0].div_ceil(chunk[0]);
+        // Where all chunks can be counted, so can those before one of them.
+        let per_layer = across[0].checked_mul(across[1]).filter(|layer| layer.checked_mul(layers).is_some());
+        let per_layer = per_layer.ok_or_else(|| Flaw::new("more chunks than there are numbers"))?;
         let mut damaged = BTreeSet::new();
         let mut written: Vec<(u64, Place)> = Vec::with_capacity(chunks.len());
         for StoredChunk { origin, filter_mask, offset, bytes } in chunks.iter().copied() {
@@ -69,8 +71,9 @@ impl Grid {
             if origin.iter().zip(extents).any(|(origin, extent)| *origin >= extent) {
                 continue;
             }
-            let [frame, row, column] = [origin[0] / chunk[0], origin[1] / chunk[1], origin[2] / chunk[2]];
-            let number = (frame * across[0] + row) * across[1] + column;
+            let [frame, row, column] = [0, 1, 2].map(|axis| divide(origin[axis], chunk[axis]));
+            let before = frame.saturating_mul(across[0]).saturating_add(row);
+            let number = before.saturating_mul(across[1]).saturating_add(column);
             match written.last() {
                 Some((before, _)) if is_sorted && *before >= number => damaged.extend([*before, number]),
                 _ => (),
@@ -82,10 +85,9 @@ impl Grid {
         damaged.extend(overlapping(&written));
         written.dedup_by_key(|(number, _)| *number);
         let bytes = written.iter().fold(0, |sum: u64, (_, place)| sum.saturating_add(place.bytes));
-        let per_layer = across[0] * across[1];
-        let mut damaged: Vec<u64> = damaged.into_iter().map(|number| number / per_layer).collect();
+        let mut damaged: Vec<u64> = damaged.into_iter().map(|number| divide(number, per_layer)).collect();
         damaged.dedup();
-        Ok(Self { chunk, across, written, damaged, bytes })
+        Ok(Self { chunk, across, per_layer, written, damaged, bytes })
     }
 
     /// Frames, rows and columns of a chunk.
@@ -105,12 +107,12 @@ impl Grid {
 
     /// Whether each of a frame's pixels is in a chunk that has been written, as far as the index can be believed.
     pub(crate) fn is_written(&self, frame: u64) -> bool {
-        self.layer(frame).len() as u64 == self.per_layer() && !self.is_damaged(frame)
+        self.layer(frame).len() as u64 == self.per_layer && !self.is_damaged(frame)
     }
 
     /// Whether an entry of the index that may be of this frame is damaged.
     pub(crate) fn is_damaged(&self, frame: u64) -> bool {
-        self.damaged.binary_search(&(frame / self.depth())).is_ok()
+        self.damaged.binary_search(&divide(frame, self.depth())).is_ok()
     }
 
     /// The chunks that hold a frame: where each begins, and where its bytes are. Rows first.
@@ -135,23 +137,28 @@ impl Grid {
         self.written = bulk.as_chunks().0.as_chunks().0.iter().map(words).collect();
     }
 
-    fn per_layer(&self) -> u64 {
-        self.across[0] * self.across[1]
-    }
-
     fn layer(&self, frame: u64) -> &[(u64, Place)] {
-        let first = (frame / self.depth()).saturating_mul(self.per_layer());
-        let end = first.saturating_add(self.per_layer());
-        let from = self.written.partition_point(|(number, _)| *number < first);
-        let behind = self.written[from..].partition_point(|(number, _)| *number < end);
-        &self.written[from..from + behind]
+        let first = divide(frame, self.depth()).saturating_mul(self.per_layer);
+        let end = first.saturating_add(self.per_layer);
+        let from_first = &self.written[self.written.partition_point(|(number, _)| *number < first)..];
+        &from_first[..from_first.partition_point(|(number, _)| *number < end)]
     }
 
     fn origin(&self, number: u64) -> [u64; 3] {
-        let (layer, within) = (number / self.per_layer(), number % self.per_layer());
-        let (row, column) = (within / self.across[1], within % self.across[1]);
-        [layer * self.chunk[0], row * self.chunk[1], column * self.chunk[2]]
+        let (before, column) = (divide(number, self.across[1]), remainder(number, self.across[1]));
+        let (layer, row) = (divide(before, self.across[0]), remainder(before, self.across[0]));
+        [layer.saturating_mul(self.chunk[0]), row.saturating_mul(self.chunk[1]), column.saturating_mul(self.chunk[2])]
     }
+}
+
+/// Divides by the size of something that has a size: what a damaged worker sends may say 0, which gives 0.
+fn divide(number: u64, size: u64) -> u64 {
+    number.checked_div(size).unwrap_or_default()
+}
+
+/// Returns what [`divide`] leaves.
+fn remainder(number: u64, size: u64) -> u64 {
+    number.checked_rem(size).unwrap_or_default()
 }
 
 /// The numbers of the chunks that share a byte with another.

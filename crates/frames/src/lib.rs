@@ -7,6 +7,8 @@
 //! Files are opened read-only and without HDF5's file lock: the beamline may still be writing them.
 //! The HDF5 library is asked for metadata alone, the bytes of frames are read past it.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod address;
 pub mod coding;
 pub mod find;

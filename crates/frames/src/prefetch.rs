@@ -168,7 +168,7 @@ impl Pool {
     fn add(&self, paths: Vec<PathBuf>) {
         let places = paths.iter().enumerate().rev().map(|(place, path)| (path.clone(), place)).collect();
         let mut batches = self.lock();
-        batches.count += 1;
+        batches.count = batches.count.wrapping_add(1);
         let number = batches.count;
         batches.stack.push(Batch { number, paths, places, ..Batch::default() });
         drop(batches);
@@ -234,9 +234,9 @@ impl Batches {
         let known = |batch: &Batch| batch.places.get(path).copied();
         let (at, place) = self.stack.iter().enumerate().rev().find_map(|(at, batch)| Some((at, known(batch)?)))?;
         if place >= self.stack[at].wanted {
-            self.stack.truncate(at + 1);
+            self.stack.truncate(at.saturating_add(1));
             let batch = &mut self.stack[at];
-            batch.wanted = place + 1;
+            batch.wanted = place.saturating_add(1);
             // What comes before it is not waited for, and it itself is opened at once by whoever asks.
             batch.next = batch.next.max(batch.wanted);
         }
@@ -257,7 +257,7 @@ impl Batches {
         }
         let batch = &mut self.stack[at];
         let place = batch.next;
-        batch.next += 1;
+        batch.next = place.saturating_add(1);
         batch.held.insert(place, Held::UnderWay);
         Some(Order { batch: batch.number, place, path: batch.paths[place].clone() })
     }

@@ -19,12 +19,13 @@ const MOST: usize = 512;
 
 /// Cuts chunks, which rise by their offset, into runs.
 pub(crate) fn runs(chunks: &[Chunk]) -> Vec<&[Chunk]> {
-    let (mut runs, mut start) = (Vec::new(), 0);
-    for (end, pair) in (1..).zip(chunks.windows(2)) {
+    let (mut runs, mut start) = (Vec::new(), 0_usize);
+    for (end, pair) in (1_usize..).zip(chunks.windows(2)) {
         let (first, before, next) = (&chunks[start], &pair[0], &pair[1]);
         let behind = before.offset.saturating_add(before.len);
         let gap = next.offset.checked_sub(behind);
-        let fits = next.offset.saturating_add(next.len).saturating_sub(first.offset) <= LONGEST && end - start < MOST;
+        let bytes = next.offset.saturating_add(next.len).saturating_sub(first.offset);
+        let fits = bytes <= LONGEST && end.saturating_sub(start) < MOST;
         if gap.is_none_or(|gap| gap > GAP) || !fits {
             runs.push(&chunks[start..end]);
             start = end;
@@ -40,10 +41,11 @@ pub(crate) fn runs(chunks: &[Chunk]) -> Vec<&[Chunk]> {
 /// Of the system; `UnexpectedEof` where the file ends within the run. Nothing is then known of the buffers.
 pub(crate) fn read(file: &File, chunks: &[Chunk], buffers: &mut [Vec<u8>]) -> io::Result<()> {
     let Some(first) = chunks.first() else { return Ok(()) };
-    let behind = |chunk: &Chunk| chunk.offset + chunk.len;
-    let gaps: Vec<usize> = chunks.windows(2).map(|pair| (pair[1].offset - behind(&pair[0])) as usize).collect();
+    let behind = |chunk: &Chunk| chunk.offset.saturating_add(chunk.len);
+    let gaps: Vec<usize> =
+        chunks.windows(2).map(|pair| pair[1].offset.saturating_sub(behind(&pair[0])) as usize).collect();
     let mut waste: Vec<Vec<u8>> = gaps.iter().map(|gap| vec![0; *gap]).collect();
-    let mut slices = Vec::with_capacity(2 * chunks.len());
+    let mut slices = Vec::with_capacity(chunks.len().saturating_mul(2));
     let mut between = waste.iter_mut().filter(|gap| !gap.is_empty());
     for (index, buffer) in buffers.iter_mut().enumerate() {
         slices.push(IoSliceMut::new(buffer));
@@ -56,7 +58,7 @@ pub(crate) fn read(file: &File, chunks: &[Chunk], buffers: &mut [Vec<u8>]) -> io
         match preadv(file, slices, offset) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
-                offset += read as u64;
+                offset = offset.saturating_add(read as u64);
                 IoSliceMut::advance_slices(&mut slices, read);
             }
             Err(Errno::INTR) => (),

@@ -167,8 +167,9 @@ impl Store {
         };
         match &self.bytes {
             Bytes::Chunks(_, grid) => self.row_of(grid, row),
-            Bytes::Run(_, offset) => whole(offset + row * len),
-            Bytes::Memory(_) | Bytes::Image(_) => whole(row * len),
+            // No file reaches as far as where these saturate, and so none has the frame's bytes.
+            Bytes::Run(_, offset) => whole(offset.saturating_add(row.saturating_mul(len))),
+            Bytes::Memory(_) | Bytes::Image(_) => whole(row.saturating_mul(len)),
             Bytes::Nothing => Row::Absent(NOT_WRITTEN.to_owned()),
         }
     }
@@ -240,7 +241,7 @@ impl Store {
             }
             Bytes::Memory(all) => {
                 bytes.clear();
-                let run = all.get(chunk.offset as usize..(chunk.offset + chunk.len) as usize);
+                let run = all.get(chunk.offset as usize..chunk.offset.saturating_add(chunk.len) as usize);
                 bytes.extend_from_slice(run.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?);
                 Ok(())
             }
@@ -257,7 +258,7 @@ impl Store {
     }
 
     fn frame_bytes(&self) -> u64 {
-        self.shape[0] * self.shape[1] * self.coding.dtype.size() as u64
+        self.coding.dtype.frame_bytes(self.shape)
     }
 
     fn row_of(&self, grid: &Grid, row: u64) -> Row {

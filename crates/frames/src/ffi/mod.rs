@@ -3,7 +3,6 @@
 //! The library has one lock for all its calls and all its files, so everything here is for metadata;
 //! pixels are read past it. Files are opened read-only, and without a file lock of any kind.
 #![allow(unsafe_code)]
-#![warn(clippy::arithmetic_side_effects)]
 
 mod chunk;
 mod dataset;

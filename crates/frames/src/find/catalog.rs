@@ -231,7 +231,7 @@ fn paired(here: Vec<Spans>, there: Vec<Spans>) -> (Spans, Spans, Spans) {
         let both = mine.min(their);
         ours.push(here.slice(0, both));
         theirs.push(there.slice(0, both));
-        short.push(here.slice(both, mine - both));
+        short.push(here.slice(both, mine.abs_diff(both)));
     }
     (joined(ours), joined(theirs), joined(short))
 }

@@ -74,10 +74,11 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, paths: &[String]) -> R
     }
     let extents = vec![total, first.shape[0], first.shape[1]];
     let mut all = Traced::new(&entry.file, extents, first.coding.clone())?;
-    let mut start = 0;
+    let mut start: u64 = 0;
     for ((traced, count), path) in each.iter().zip(counts).zip(paths) {
-        let here: Spans = (start..start + count).collect();
-        start += count;
+        let end = start.saturating_add(count);
+        let here: Spans = (start..end).collect();
+        start = end;
         match &**traced {
             Ok(traced) => {
                 all.take(&here, traced, &Spans::all(count))?;

@@ -35,10 +35,12 @@ impl Numbered {
     pub fn of(path: &Path) -> Option<Self> {
         let (stem, whole) = (path.file_stem()?.as_bytes(), path.as_os_str().as_bytes());
         let digits = stem.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-        let number = std::str::from_utf8(&stem[stem.len() - digits..]).ok()?.parse().ok()?;
-        let end = whole.len() - (path.file_name()?.len() - stem.len());
+        let (_, number) = stem.split_at(stem.len().checked_sub(digits)?);
+        let of_suffix = path.file_name()?.len().checked_sub(stem.len())?;
+        let (before, suffix) = whole.split_at(whole.len().checked_sub(of_suffix)?);
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-        Some(Self { prefix: text(&whole[..end - digits]), suffix: text(&whole[end..]), number, digits })
+        let number = std::str::from_utf8(number).ok()?.parse().ok()?;
+        Some(Self { prefix: text(&before[..before.len().checked_sub(digits)?]), suffix: text(suffix), number, digits })
     }
 
     /// Whether two files are of one series.
@@ -130,10 +132,11 @@ fn trace(files: &[PathBuf]) -> Result<Traced, FindError> {
     let shape = first.shape.map(|extent| extent as u64);
     let mut traced = Traced::new(&files[0], vec![total, shape[0], shape[1]], coding)?;
     traced.codec = first.format.to_string();
-    let mut start = 0;
+    let mut start: u64 = 0;
     for (nth, slot) in slots.iter().enumerate() {
-        let frames = Spans::from(Span::new(start, start + count(slot)));
-        start += count(slot);
+        let end = start.saturating_add(count(slot));
+        let frames = Spans::from(Span::new(start, end));
+        start = end;
         match slot.map(|index| (&files[index], &headers[index])) {
             None => {
                 let reason = format!("file missing: {}", missing_name(steps.as_ref(), nth));
@@ -173,7 +176,10 @@ fn steps(files: &[PathBuf]) -> Option<(Numbered, u64)> {
 }
 
 fn common_divisor(one: u64, two: u64) -> u64 {
-    if two == 0 { one } else { common_divisor(two, one % two) }
+    match one.checked_rem(two) {
+        Some(rest) => common_divisor(two, rest),
+        None => one,
+    }
 }
 
 /// The files by place in the series; `None` where a number is left out. Where most numbers are, they
@@ -181,17 +187,21 @@ fn common_divisor(one: u64, two: u64) -> u64 {
 fn slots(files: &[PathBuf], steps: Option<&(Numbered, u64)>) -> Vec<Option<usize>> {
     let in_a_row = || (0..files.len()).map(Some).collect();
     let Some((first, step)) = steps else { return in_a_row() };
-    let place = |file: &PathBuf| Numbered::of(file).map_or(0, |numbered| (numbered.number - first.number) / step);
-    let places: Vec<u64> = files.iter().map(place).collect();
-    if places.last().is_some_and(|&last| last >= 2 * files.len() as u64) {
+    // The files rise by their numbers, and the step is none of zero.
+    let place = |file: &PathBuf| Numbered::of(file)?.number.checked_sub(first.number)?.checked_div(*step);
+    let places: Vec<u64> = files.iter().map(|file| place(file).unwrap_or_default()).collect();
+    let last = places.last().map_or(0, |&last| last);
+    if last >= (files.len() as u64).saturating_mul(2) {
         return in_a_row();
     }
-    let mut slots = vec![None; places.last().map_or(0, |last| *last as usize + 1)];
+    let mut slots: Vec<_> = (0..=last).map(|_| None).collect();
     places.iter().enumerate().for_each(|(index, &place)| slots[place as usize] = Some(index));
     slots
 }
 
 fn missing_name(steps: Option<&(Numbered, u64)>, nth: usize) -> String {
-    let name = |(first, step): &(Numbered, u64)| name_of(&first.name(first.number + nth as u64 * step));
+    // No number is above that of the last file, which is one.
+    let number = |first: &Numbered, step: u64| first.number.saturating_add(step.saturating_mul(nth as u64));
+    let name = |(first, step): &(Numbered, u64)| name_of(&first.name(number(first, *step)));
     steps.map_or_else(String::new, |steps| name(steps).display().to_string())
 }

@@ -104,7 +104,9 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
         return Ok(Some(LimaFiles { traced: Err(why), strays: Vec::new() }));
     };
     // No scan gets beyond the number of frames that a record may speak of.
-    let most = from + (Spans::MOST / first.frames.max(1)).max(1);
+    let most = Spans::MOST.checked_div(first.frames).unwrap_or(Spans::MOST).max(1).saturating_add(from);
+    // Where a file's frames begin: below `most`, its product is of no more frames than `MOST`, or of one file.
+    let start = |number: u64| number.saturating_sub(from).saturating_mul(first.frames);
     let stray = |numbered: &Numbered| {
         let (file, number) = (numbered.file.display(), name(numbered));
         let why = format!("{file}: number {number} in its name: expected one below {most}, as scans have");
@@ -112,16 +114,16 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
     };
     let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();
     files.retain(|numbered| numbered.number < most);
-    let start_of_last = files.last().map_or(0, |last| (last.number - from) * first.frames);
-    let total = asked.filter(|&asked| asked > start_of_last).unwrap_or(start_of_last + first.frames);
+    let start_of_last = files.last().map_or(0, |last| start(last.number));
+    let total = asked.filter(|&asked| asked > start_of_last).unwrap_or(start_of_last.saturating_add(first.frames));
     let fill = || {
         let mut all = Traced::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
-        let start = |number: u64| ((number - from) * first.frames).min(total);
+        let start = |number: u64| start(number).min(total);
         let mut expected = from;
         for (numbered, (traced, is_closed)) in files.iter().zip(&each) {
             let missing = Spans::from(Span::new(start(expected), start(numbered.number)));
             all.lose(&missing, AbsentKind::Missing, &missing_between(&files, expected, numbered.number))?;
-            expected = numbered.number + 1;
+            expected = numbered.number.saturating_add(1);
             let here = Spans::from(Span::new(start(numbered.number), start(expected)));
             all.files.push(numbered.file.clone());
             match (is_closed, &**traced) {
@@ -133,7 +135,7 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
         }
         if entry.has_ended() {
             let behind = Spans::from(Span::new(start(expected), total));
-            let last = expected + behind.count().div_ceil(first.frames.max(1));
+            let last = expected.saturating_add(behind.count().div_ceil(first.frames.max(1)));
             all.lose(&behind, AbsentKind::Missing, &missing_between(&files, expected, last))?;
         }
         Ok(all.finish())
@@ -156,8 +158,8 @@ fn asked(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -> Result<Op
 /// The number of a file, as its name has it.
 fn name(numbered: &Numbered) -> String {
     let stem = numbered.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let digits = stem.bytes().rev().take_while(u8::is_ascii_digit).count();
-    stem[stem.len() - digits..].to_owned()
+    let before = stem.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    stem[before.len()..].to_owned()
 }
 
 /// Says which files are missing, by the names of those that are there.
@@ -168,7 +170,7 @@ fn missing_between(files: &[Numbered], from: u64, to: u64) -> String {
     let file = |number: u64| format!("{prefix}{number:0width$}.h5", width = digits.len());
     match to.saturating_sub(from) {
         0 | 1 => format!("file missing: {}", file(from)),
-        count => format!("{count} files missing: {} to {}", file(from), file(to - 1)),
+        count => format!("{count} files missing: {} to {}", file(from), file(to.saturating_sub(1))),
     }
 }
 

@@ -68,7 +68,7 @@ impl Catalog {
     pub(super) fn follow(&mut self, from: &Located, path: &str) -> Result<Located, FindError> {
         let mut at = from.clone();
         let mut ahead = parts(path);
-        let mut links = 0;
+        let mut links = 0_usize;
         if path.starts_with('/') {
             at.go_to_root();
         }
@@ -82,7 +82,7 @@ impl Catalog {
                 return Err(no_object(&at));
             }
             let target = at.object.link(&name).map_err(|flaw| FindError::from_flaw(&at.file, &flaw))?;
-            links += usize::from(!matches!(target, Some(Target::Hard)));
+            links = links.saturating_add(usize::from(!matches!(target, Some(Target::Hard))));
             if links > MOST_LINKS {
                 let why = format!("{path}: more than {MOST_LINKS} links one behind the other, or links in a ring");
                 return Err(FindError::Unusable(why));

@@ -67,7 +67,7 @@ fn teeth(comb: &Comb, frames: u64) -> Spans {
     }
     // `index` is below the number of strides that there is room for.
     let tooth = |index: u64| {
-        let first = start + index * stride;
+        let first = start.saturating_add(index.saturating_mul(stride));
         Span::new(first, first.saturating_add(block).min(frames))
     };
     (0..count).map(tooth).collect()

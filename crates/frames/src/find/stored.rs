@@ -54,24 +54,26 @@ pub(super) fn in_segments(traced: &mut Traced, holder: &Path, segments: &[Segmen
     let size = traced.frame_bytes();
     let mut by_file: HashMap<PathBuf, Vec<(u64, u64)>> = HashMap::new();
     let mut order = Vec::new();
-    let mut frame = 0;
+    let mut frame: u64 = 0;
     for segment in segments {
-        if size == 0 || segment.size % size != 0 {
-            let why = format!("a segment of {} bytes: expected frames of {size}", segment.size);
-            return Err(FindError::Unusable(why));
-        }
+        let count = match segment.size.checked_rem(size) {
+            Some(0) => segment.size.checked_div(size).unwrap_or_default(),
+            _ => {
+                let why = format!("a segment of {} bytes: expected frames of {size}", segment.size);
+                return Err(FindError::Unusable(why));
+            }
+        };
         let frames = by_file.entry(segment.file.clone()).or_insert_with(|| {
             order.push(segment.file.clone());
             Vec::new()
         });
-        if segment.size / size > traced.frames - frame || segment.offset.checked_add(segment.size).is_none() {
+        let next = frame.saturating_add(count);
+        let Some(end) = segment.offset.checked_add(segment.size).filter(|_| next <= traced.frames) else {
             let why = format!("a segment of {} bytes: expected as many as {} frames have", segment.size, traced.frames);
             return Err(FindError::Unusable(why));
-        }
-        for nth in 0..segment.size / size {
-            frames.push((segment.offset + nth * size, frame));
-            frame += 1;
-        }
+        };
+        frames.extend((segment.offset..end).step_by(size as usize).zip(frame..next));
+        frame = next;
     }
     for name in order {
         let mut frames = by_file.remove(&name).unwrap_or_default();
@@ -82,7 +84,7 @@ pub(super) fn in_segments(traced: &mut Traced, holder: &Path, segments: &[Segmen
             Ok(((image, metadata), file)) => {
                 traced.codec = image.format.to_string();
                 traced.coding = Coding::native(image.kind).map_err(FindError::Unusable)?;
-                let (rows, bytes) = (Spans::all(frames.count()), frames.count() * size);
+                let (rows, bytes) = (Spans::all(frames.count()), frames.count().saturating_mul(size));
                 traced.files.push(file.clone());
                 traced.add(Source { frames, rows, bytes, ..stamp(&file, &metadata) })?;
             }

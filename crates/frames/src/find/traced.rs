@@ -65,7 +65,7 @@ impl Traced {
 
     /// Bytes of a frame, decoded.
     pub(crate) fn frame_bytes(&self) -> u64 {
-        self.shape[0] * self.shape[1] * self.coding.dtype.size() as u64
+        self.coding.dtype.frame_bytes(self.shape)
     }
 
     /// Adds a source that holds these frames.
@@ -204,7 +204,9 @@ impl Traced {
             }
         }
         for ((frames, rows), source) in found.into_iter().zip(&other.sources) {
-            let share = u128::from(source.bytes) * frames.len() as u128 / u128::from(source.frames.count().max(1));
+            // Neither factor has more than 64 bits.
+            let of_all = u128::from(source.bytes).saturating_mul(frames.len() as u128);
+            let share = of_all.checked_div(u128::from(source.frames.count())).unwrap_or_default();
             let (frames, rows) = (frames.into_iter().collect(), rows.into_iter().collect());
             self.add(Source { frames, rows, bytes: share as u64, ..source.clone() })?;
         }

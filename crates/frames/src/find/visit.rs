@@ -88,7 +88,7 @@ impl<'a, E> Visit<'a, E> {
             return Ok(());
         }
         if found.file != holder.file && !self.select.linked(&found.file) {
-            self.seen.found += 1;
+            self.seen.found = self.seen.found.saturating_add(1);
             return Ok(());
         }
         let root = match self.catalog.root(&found.file) {
@@ -96,9 +96,9 @@ impl<'a, E> Visit<'a, E> {
             Err(why) => return self.fail(&found.file, "", &why),
         };
         match found.name_in_root() {
-            _ if found.path() == "/" => match depth {
-                0 => Ok(()),
-                _ => self.links(&root, depth - 1),
+            _ if found.path() == "/" => match depth.checked_sub(1) {
+                None => Ok(()),
+                Some(depth) => self.links(&root, depth),
             },
             Some(name) => match is_entry(&root, name) {
                 Ok(true) => self.entry(&found.file, name, label, &root),
@@ -116,14 +116,14 @@ impl<'a, E> Visit<'a, E> {
 
     /// Says that an entry, or all of a file, could not be looked at.
     fn fail(&mut self, file: &Path, entry: &str, why: &FindError) -> Result<(), E> {
-        self.seen.found += 1;
+        self.seen.found = self.seen.found.saturating_add(1);
         let dataset = if entry.is_empty() { String::new() } else { format!("/{entry}") };
         (self.each)(Found::failed(file, &dataset, why, None))
     }
 
     /// The detectors of an entry. `label` is the name that a collection has for it.
     fn entry(&mut self, file: &Path, name: &str, label: &str, root: &Located) -> Result<(), E> {
-        self.seen.entries += 1;
+        self.seen.entries = self.seen.entries.saturating_add(1);
         let (entry, detectors) = match self.detectors(file, name, root) {
             Ok(found) => found,
             Err(why) => return self.fail(file, name, &why),
@@ -131,7 +131,7 @@ impl<'a, E> Visit<'a, E> {
         let wanted = self.select.entry(name) || (label != name && self.select.entry(label));
         let wanted = wanted && self.select.scan(entry.title.as_deref(), entry.start_time.as_deref());
         for detector in detectors {
-            self.seen.found += 1;
+            self.seen.found = self.seen.found.saturating_add(1);
             let found = match wanted && self.select.detector(&detector.name) {
                 true => self.detector(&entry, &detector)?,
                 false => self.unwanted(&entry, &detector),

@@ -53,7 +53,8 @@ pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Re
             )));
         }
     }
-    let count = section.shape[0] * section.shape[1];
+    // No more than the file has bytes, as `section` has seen to.
+    let count = section.shape[0].saturating_mul(section.shape[1]);
     let pixels = match section.kind {
         PixelKind::U8 => decode::<u8>(&stored, count)?.into(),
         PixelKind::I8 => decode::<i8>(&stored, count)?.into(),
@@ -72,7 +73,7 @@ fn section<R: Read + Seek>(content: &mut Content<R>) -> Result<Section, Flaw> {
     })?;
     let start = find(&text[..binary], SECTION)
         .ok_or_else(|| Flaw::broken("no MIME header: expected --CIF-BINARY-FORMAT-SECTION-- before the image"))?;
-    let mime = Mime::parse(&text[start + SECTION.len()..binary]);
+    let mime = Mime::parse(&text[start..binary][SECTION.len()..]);
 
     let coding = mime.text("Content-Type").unwrap_or_default();
     if !coding.contains("x-CBF_BYTE_OFFSET") {
@@ -96,7 +97,7 @@ fn section<R: Read + Seek>(content: &mut Content<R>) -> Result<Section, Flaw> {
     Ok(Section {
         shape: [rows as usize, columns as usize],
         kind: element(mime.text("X-Binary-Element-Type").unwrap_or("signed 32-bit integer"))?,
-        offset: (binary + BINARY.len()) as u64,
+        offset: binary.saturating_add(BINARY.len()) as u64,
         size,
         md5: mime.text("Content-MD5").map(str::to_owned),
     })

@@ -24,22 +24,22 @@ struct Block {
 
 pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
     let first = block(content, 0)?.ok_or_else(no_image)?;
-    let (mut next, mut frames) = (first.next, 1);
+    let (mut next, mut frames) = (first.next, 1_usize);
     while let Some(block) = block(content, next)? {
-        (next, frames) = (block.next, frames + 1);
+        (next, frames) = (block.next, frames.saturating_add(1));
     }
     Ok((first.shape, first.kind, frames))
 }
 
 pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
-    let (mut next, mut frames) = (0, 0);
+    let (mut next, mut frames) = (0, 0_usize);
     while let Some(block) = block(content, next)? {
         if frames == frame {
-            let size = block.shape[0] * block.shape[1] * block.kind.size();
-            let bytes = content.exactly(block.offset, size as u64, "pixels")?;
+            let shape = block.shape.map(|extent| extent as u64);
+            let bytes = content.exactly(block.offset, block.kind.frame_bytes(shape), "pixels")?;
             return Ok(Image { shape: block.shape, pixels: Pixels::from_bytes(block.kind, &bytes, block.big_endian) });
         }
-        (next, frames) = (block.next, frames + 1);
+        (next, frames) = (block.next, frames.saturating_add(1));
     }
     Err(if frames == 0 { no_image() } else { Flaw::NoFrame { frame, frames } })
 }
@@ -78,7 +78,7 @@ fn keys<R: Read + Seek>(content: &mut Content<R>, offset: u64) -> Result<Option<
             return Err(Flaw::Broken(format!("offset {offset}: expected a header in braces, found \"{found}\"")));
         }
         if let Some(end) = end_of_header(&text, from) {
-            return Ok(Some((Keys::parse(&text[..end]), offset + end as u64)));
+            return Ok(Some((Keys::parse(&text[..end]), offset.saturating_add(end as u64))));
         }
         if at_end || text.len() > LONGEST_HEADER {
             return Err(Flaw::Broken(format!("header at offset {offset}: no closing brace in {} bytes", text.len())));
@@ -89,8 +89,8 @@ fn keys<R: Read + Seek>(content: &mut Content<R>, offset: u64) -> Result<Option<
 /// Where the pixels begin: after the first `}` that ends a line, looked for from `from` on.
 fn end_of_header(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find_map(|at| match text[at..] {
-        [b'}', b'\n', ..] => Some(at + 2),
-        [b'}', b'\r', b'\n', ..] => Some(at + 3),
+        [b'}', b'\n', ..] => at.checked_add(2),
+        [b'}', b'\r', b'\n', ..] => at.checked_add(3),
         _ => None,
     })
 }

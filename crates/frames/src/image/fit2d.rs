@@ -12,13 +12,15 @@ const HEADER: u64 = 1024;
 
 /// Whether a file that begins like this is a Fit2D mask.
 pub(super) fn is_mask(start: &[u8]) -> bool {
-    b"MASK".iter().enumerate().all(|(letter, expected)| start.get(4 * letter) == Some(expected))
+    start.len() > 12 && start.iter().step_by(4).zip(b"MASK").all(|(found, expected)| found == expected)
 }
 
 pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
     let header = content.exactly(0, HEADER, "header")?;
-    let side = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]) as usize;
-    match [side(20), side(16)] {
+    // Columns and rows are the fifth and the sixth of the header's numbers.
+    let (numbers, _) = header.as_chunks::<4>();
+    let side = |nth: usize| u32::from_le_bytes(numbers[nth]) as usize;
+    match [side(5), side(4)] {
         [rows, columns] if rows > 0 && columns > 0 => Ok(([rows, columns], PixelKind::U8, 1)),
         [rows, columns] => Err(Flaw::broken(format!("{rows} rows of {columns} pixels: expected one at the least"))),
     }
@@ -29,8 +31,9 @@ pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Re
     if frame >= frames {
         return Err(Flaw::NoFrame { frame, frames });
     }
-    let width = columns.div_ceil(32) * 4;
-    let bits = content.exactly(HEADER, rows as u64 * width as u64, "bits")?;
+    // Of rows and columns of 32 bits each: neither product needs more than 64.
+    let width = columns.div_ceil(32).saturating_mul(4);
+    let bits = content.exactly(HEADER, (rows as u64).saturating_mul(width as u64), "bits")?;
     let pixel = |row: &[u8], column: usize| row[column / 8] >> (column % 8) & 1;
     let pixels = bits.chunks_exact(width).flat_map(|row| (0..columns).map(move |column| pixel(row, column)));
     Ok(Image { shape, pixels: Pixels::U8(pixels.collect()) })

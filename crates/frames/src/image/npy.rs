@@ -33,8 +33,10 @@ pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Re
         return Err(Flaw::NoFrame { frame, frames: array.frames });
     }
     let [rows, columns] = array.shape;
-    let size = (rows * columns * array.kind.size()) as u64;
-    let bytes = content.exactly(array.offset + frame as u64 * size, size, "elements")?;
+    // `array` has seen to it that all frames are in the file.
+    let size = array.kind.frame_bytes(array.shape.map(|extent| extent as u64));
+    let offset = size.saturating_mul(frame as u64).saturating_add(array.offset);
+    let bytes = content.exactly(offset, size, "elements")?;
     let stored = Pixels::from_bytes(array.kind, &bytes, array.big_endian);
     let pixels = if array.fortran_order { stored.transposed(columns, rows) } else { stored };
     Ok(Image { shape: array.shape, pixels })
@@ -44,7 +46,7 @@ fn array<R: Read + Seek>(content: &mut Content<R>) -> Result<Array, Flaw> {
     let preamble = content.exactly(0, 12, "preamble")?;
     // Version 1 has a 16-bit length of the description, versions 2 and 3 a 32-bit one.
     let (start, length) = match preamble[6] {
-        1 => (10, u64::from(u16::from_le_bytes([preamble[8], preamble[9]]))),
+        1 => (10_u64, u64::from(u16::from_le_bytes([preamble[8], preamble[9]]))),
         2 | 3 => (12, u64::from(u32::from_le_bytes([preamble[8], preamble[9], preamble[10], preamble[11]]))),
         version => return Err(Flaw::Broken(format!("version {version}: expected 1, 2 or 3"))),
     };
@@ -63,8 +65,8 @@ fn array<R: Read + Seek>(content: &mut Content<R>) -> Result<Array, Flaw> {
         _ => return Err(wrong("expected an image (rows, columns) or, in C order, a stack of them")),
     };
 
-    let offset = start + length;
-    let there = content.len() - offset;
+    let offset = start.saturating_add(length);
+    let there = content.len().saturating_sub(offset);
     let size = extents.iter().try_fold(kind.size() as u64, |size, &extent| size.checked_mul(extent as u64));
     if size.is_none_or(|size| size == 0 || size > there) {
         return Err(wrong(&format!("expected at least one element and no more than the {there} bytes that follow")));

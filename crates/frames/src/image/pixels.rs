@@ -20,6 +20,11 @@ macro_rules! pixel_types {
             pub fn size(self) -> usize {
                 match self { $(Self::$kind => size_of::<$type>(),)* }
             }
+
+            /// Returns the bytes of a frame of these rows and columns, or the largest number there is: no file has that many.
+            pub fn frame_bytes(self, [rows, columns]: [u64; 2]) -> u64 {
+                rows.saturating_mul(columns).saturating_mul(self.size() as u64)
+            }
         }
 
         /// The pixels of one image, row-major.
@@ -62,7 +67,7 @@ macro_rules! pixel_types {
             pub(super) fn transposed(&self, rows: usize, columns: usize) -> Self {
                 match self {
                     $(Self::$kind(values) => {
-                        let column = |x| (0..rows).map(move |y| values[y * columns + x]);
+                        let column = |x| values.iter().skip(x).step_by(columns.max(1)).take(rows).copied();
                         Self::$kind((0..columns).flat_map(column).collect())
                     })*
                 }

@@ -19,14 +19,14 @@ const WHITE_IS_ZERO: u16 = 0;
 pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
     let mut decoder = open(content)?;
     let (shape, kind) = (shape(&mut decoder)?, kind(&mut decoder)?);
-    Ok((shape, kind, 1 + skip(&mut decoder, usize::MAX)?))
+    Ok((shape, kind, skip(&mut decoder, usize::MAX)?.saturating_add(1)))
 }
 
 pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
     let mut decoder = open(content)?;
     let skipped = skip(&mut decoder, frame)?;
     if skipped < frame {
-        return Err(Flaw::NoFrame { frame, frames: skipped + 1 });
+        return Err(Flaw::NoFrame { frame, frames: skipped.saturating_add(1) });
     }
     let shape = shape(&mut decoder)?;
     kind(&mut decoder)?;
@@ -44,7 +44,7 @@ pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Re
         DecodingResult::F16(_) => return Err(Flaw::broken("pixels of 16-bit floats are not read")),
     };
     let pixels: Pixels = pixels;
-    if pixels.len() != shape[0] * shape[1] {
+    if shape[0].checked_mul(shape[1]) != Some(pixels.len()) {
         return Err(Flaw::Broken(format!("{} pixels for {} x {}", pixels.len(), shape[0], shape[1])));
     }
     Ok(Image { shape, pixels })
@@ -60,10 +60,10 @@ fn open<R: Read + Seek>(content: &mut Content<R>) -> Result<Decoder<&mut R>, Fla
 
 /// Goes on by up to `pages`, and says by how many.
 fn skip<R: Read + Seek>(decoder: &mut Decoder<R>, pages: usize) -> Result<usize, Flaw> {
-    let mut skipped = 0;
+    let mut skipped = 0_usize;
     while skipped < pages && decoder.more_images() {
         decoder.next_image().map_err(broken)?;
-        skipped += 1;
+        skipped = skipped.saturating_add(1);
     }
     Ok(skipped)
 }

@@ -16,6 +16,9 @@ use crate::find::{Found, Select};
 /// How long a process may take to say that it is a worker: on a loaded machine with its programs on a cold network file system.
 const MOST_START: Duration = Duration::from_secs(120);
 
+/// How long a worker that has closed its pipe may take to end.
+const MOST_END: Duration = Duration::from_secs(2);
+
 /// How often a wait looks whether the filter is to stop.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -220,7 +223,7 @@ impl Worker {
 
     fn wait_for_start(&self, program: &Path) -> io::Result<()> {
         let wrong = |kind, why: &str| Err(io::Error::new(kind, format!("{}: {why}", program.display())));
-        let until = Instant::now() + MOST_START;
+        let began = Instant::now();
         loop {
             match self.replies.recv_timeout(TICK) {
                 Ok(Ok((Reply::Started, _))) => return Ok(()),
@@ -230,7 +233,7 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) if manners::worker::is_stopping() => {
                     return wrong(io::ErrorKind::Interrupted, "not waited for: a signal ends this program");
                 }
-                Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
+                Err(RecvTimeoutError::Timeout) if began.elapsed() > MOST_START => {
                     return wrong(io::ErrorKind::TimedOut, "does not say that it is a worker");
                 }
                 Err(RecvTimeoutError::Timeout) => (),
@@ -275,9 +278,9 @@ impl Worker {
 
     /// Ends the worker, whatever it does; how it ended by itself, if it did. One that has closed its pipe is about to end.
     fn end(mut self, is_ending: bool) -> Option<ExitStatus> {
-        let until = Instant::now() + Duration::from_secs(2);
+        let began = Instant::now();
         let mut ended = None;
-        while is_ending && ended.is_none() && Instant::now() < until {
+        while is_ending && ended.is_none() && began.elapsed() < MOST_END {
             thread::sleep(Duration::from_millis(1));
             ended = self.child.try_wait().ok().flatten();
         }
