@@ -27,12 +27,18 @@ impl Axis {
         }
         let bins = self.centers.len();
         let (first, width) = match self.centers[..] {
-            [first, .., last] => (first, (last - first) / (bins - 1) as f64),
+            [first, .., last] => (first, (last - first) / bins.saturating_sub(1) as f64),
             [only] => (only, 1.0),
             [] => (0.5, 1.0),
         };
         (0..=bins).map(|edge| first + width * (edge as f64 - 0.5)).collect()
     }
+}
+
+/// Returns the first and the last of some edges; NaN where there are none.
+pub(crate) fn ends(edges: &[f64]) -> (f64, f64) {
+    let (first, last) = (edges.first().copied(), edges.last().copied());
+    (first.unwrap_or(f64::NAN), last.unwrap_or(f64::NAN))
 }
 
 /// The axes of a pattern: radial, and azimuthal in a cake. The bins of a cake are stored
@@ -58,7 +64,8 @@ impl Axes {
 
     /// How many bins there are.
     pub fn bins(&self) -> usize {
-        self.radial.centers.len() * self.chi.as_ref().map_or(1, |chi| chi.centers.len())
+        // Both axes are in memory, and so is a pattern, or else it is not read: the product is small.
+        self.iter().fold(1_usize, |bins, axis| bins.saturating_mul(axis.centers.len()))
     }
 
     /// The shape of one pattern: `[radial]` or `[chi, radial]`.
@@ -69,7 +76,7 @@ impl Axes {
     /// Where the first bin of each axis begins and the last one ends, in the order of a pattern's dimensions.
     pub fn limits(&self, recipe: &Recipe) -> Vec<[f64; 2]> {
         let all = self.chi_edges(recipe).into_iter().chain([self.radial_edges(recipe)]);
-        all.map(|edges| [edges[0], edges[edges.len() - 1]]).collect()
+        all.map(|edges| ends(&edges).into()).collect()
     }
 
     /// The axes in the order of a pattern's dimensions.

@@ -58,7 +58,7 @@ impl ExceptionsWriter {
                 self.norm.push([own.norm[bin]])?;
                 self.norm_sq.push([own.norm_sq[bin]])?;
                 self.count.push([own.count[bin]])?;
-                self.entries += 1;
+                self.entries = self.entries.saturating_add(1);
             }
         }
         self.frames.push([frame])?;
@@ -76,6 +76,11 @@ impl ExceptionsWriter {
 
 /// Entries that are read at a time, about.
 const ENTRIES_AT_ONCE: u64 = 1 << 16;
+
+/// Returns where a range lies in another, which begins no later.
+fn within(range: &Range<usize>, all: &Range<usize>) -> Range<usize> {
+    range.start.saturating_sub(all.start)..range.end.saturating_sub(all.start)
+}
 
 /// Exceptions of an open file.
 pub(crate) struct Exceptions {
@@ -99,7 +104,7 @@ impl Exceptions {
     pub fn open(parent: &Group) -> Result<Self> {
         let group = &parent.group(GROUP)?;
         let (frames, starts): (Vec<u64>, Vec<u64>) = (group.list(FRAMES)?, group.list(STARTS)?);
-        if starts.len() != frames.len() + 1 {
+        if starts.len().checked_sub(1) != Some(frames.len()) {
             return Err(format!("{} starts of {} exceptions: expected one more", starts.len(), frames.len()).into());
         }
         if starts.windows(2).any(|pair| pair[0] > pair[1]) {
@@ -112,14 +117,16 @@ impl Exceptions {
     /// A frame's own weights, if it has any. Those of the frames behind it that one read may well take are read with it.
     pub fn of(&mut self, frame: u64, shared: &Weights) -> Result<Option<Weights>> {
         let Ok(index) = self.frames.binary_search(&frame) else { return Ok(None) };
-        let wanted = self.starts[index] as usize..self.starts[index + 1] as usize;
+        let [start, end, ..] = self.starts[index..] else { return Err("an exception without an end".into()) };
+        let wanted = start as usize..end as usize;
         if wanted.start < self.read.range.start || wanted.end > self.read.range.end {
-            let most = self.starts[index].saturating_add(ENTRIES_AT_ONCE);
-            let behind = self.starts.partition_point(|&start| start <= most) - 1;
-            let end = self.starts[behind.max(index + 1)] as usize;
-            self.read = self.entries(wanted.start..end)?;
+            // The starts rise: those of the frames behind are looked at until there are enough.
+            let most = start.saturating_add(ENTRIES_AT_ONCE);
+            let behind = self.starts[..self.starts.partition_point(|&start| start <= most)].last();
+            let end = behind.map_or(end, |&behind| end.max(behind));
+            self.read = self.entries(wanted.start..end as usize)?;
         }
-        let values = wanted.start - self.read.range.start..wanted.end - self.read.range.start;
+        let values = within(&wanted, &self.read.range);
         let mut own = shared.clone();
         let Weights { norm, norm_sq, count } = &mut own;
         for (target, weights) in [norm, norm_sq, count].into_iter().zip(&self.read.weights) {

@@ -3,6 +3,8 @@
 //! A [part] holds sums per bin and frame; [`Finish`] turns sums into patterns; [`coverage`]
 //! says which frames are done, by whatever cut of the work.
 
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 mod axes;
 pub mod coverage;
 mod exceptions;

@@ -34,7 +34,7 @@ numbers!(f32, f64, u32, u64);
 
 /// How many chi bins a chunk holds, of cakes of this shape.
 fn lines_of_chunk<T>([lines, width]: [usize; 2]) -> usize {
-    let most = (MOST_BYTES / (width * size_of::<T>()).max(1)).clamp(1, lines.max(1));
+    let most = crate::table::rows_in::<T>(MOST_BYTES, width).min(lines.max(1));
     lines.max(1).div_ceil(lines.max(1).div_ceil(most))
 }
 
@@ -48,9 +48,9 @@ pub(crate) fn create<T: Number>(group: &Group, name: &str, frames: usize, cake: 
 /// Writes consecutive frames from `first` on.
 pub(crate) fn write<T: Number>(dataset: &Dataset, first: usize, values: &[T], cake: [usize; 2]) -> Result<()> {
     let ([lines, width], lines_of_chunk) = (cake, lines_of_chunk::<T>(cake));
-    let pieces: Vec<&[T]> =
-        values.chunks(lines * width).flat_map(|frame| frame.chunks(lines_of_chunk * width)).collect();
-    let size = lines_of_chunk * width;
+    // A cake is in memory, and a chunk is no more than a cake.
+    let (of_cake, size) = (lines.saturating_mul(width).max(1), lines_of_chunk.saturating_mul(width).max(1));
+    let pieces: Vec<&[T]> = values.chunks(of_cake).flat_map(|frame| frame.chunks(size)).collect();
     let threads = manners::cpu::budget().min(pieces.len()).max(1);
     let packed: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let share = |pieces: &[&[T]]| pieces.iter().map(|piece| pack(piece, size)).collect::<Vec<_>>();
@@ -58,20 +58,22 @@ pub(crate) fn write<T: Number>(dataset: &Dataset, first: usize, values: &[T], ca
         let workers: Vec<_> = shares.map(|pieces| scope.spawn(move || share(pieces))).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("packing does not panic")).collect()
     });
-    let chunks_of_frame = lines.div_ceil(lines_of_chunk);
-    for (index, chunk) in packed.iter().enumerate() {
-        let (frame, line) = (first + index / chunks_of_frame, index % chunks_of_frame * lines_of_chunk);
-        dataset.write_chunk(&[frame as u64, line as u64, 0], chunk)?;
+    let chunks_of_frame = lines.div_ceil(lines_of_chunk).max(1);
+    for (frame, chunks) in (first..).zip(packed.chunks(chunks_of_frame)) {
+        for (line, chunk) in (0..).step_by(lines_of_chunk).zip(chunks) {
+            dataset.write_chunk(&[frame as u64, line, 0], chunk)?;
+        }
     }
     Ok(())
 }
 
 /// The stored bytes of a chunk of `size` numbers; where it reaches over the end of the cake, the rest is 0.
 fn pack<T: Number>(values: &[T], size: usize) -> Vec<u8> {
-    let mut shuffled = Vec::with_capacity(size * size_of::<T>());
+    let mut shuffled = Vec::with_capacity(size.saturating_mul(size_of::<T>()));
+    let rest = size.saturating_sub(values.len());
     for byte in 0..size_of::<T>() {
         shuffled.extend(values.iter().map(|value| value.byte(byte)));
-        shuffled.resize((byte + 1) * size, 0);
+        shuffled.extend(std::iter::repeat_n(0, rest));
     }
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(LEVEL.into()));
     encoder.write_all(&shuffled).and_then(|()| encoder.finish()).expect("memory takes all bytes")

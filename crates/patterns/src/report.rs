@@ -51,15 +51,16 @@ pub struct Report {
 impl Report {
     /// Adds a final, with a picture of it where one can be drawn.
     pub fn add(&mut self, summary: &Summary, of: Option<&Final>) {
-        self.scans += 1;
-        self.frames += summary.frames;
-        self.integrated += summary.integrated;
+        // Sums of what records say saturate: they are shown to people.
+        self.scans = self.scans.saturating_add(1);
+        self.frames = self.frames.saturating_add(summary.frames);
+        self.integrated = self.integrated.saturating_add(summary.integrated);
         let lost: u64 =
             summary.missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| absent.range.count()).sum();
-        self.unsettled += usize::from(!summary.up_to_date);
-        self.lossy += usize::from(summary.up_to_date && lost > 0);
+        self.unsettled = self.unsettled.saturating_add(usize::from(!summary.up_to_date));
+        self.lossy = self.lossy.saturating_add(usize::from(summary.up_to_date && lost > 0));
         let name = escape(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
-        let missing = summary.frames - summary.integrated;
+        let missing = summary.frames.saturating_sub(summary.integrated);
         let verdict = match (summary.complete, summary.up_to_date, summary.scan_state) {
             (true, ..) => "<td class=good>complete".to_owned(),
             (_, false, _) => "<td class=bad>incomplete".to_owned(),
@@ -204,8 +205,8 @@ fn frames(range: &Spans) -> String {
     let spans = range.as_slice();
     let span = |span: &records::Span| match (span.count(), span.step()) {
         (1, _) => format!("{}", span.first()),
-        (_, 1) => format!("{} to {}", span.first(), span.end() - 1),
-        (_, step) => format!("{} to {} by {step}", span.first(), span.end() - 1),
+        (_, 1) => format!("{} to {}", span.first(), span.end().saturating_sub(1)),
+        (_, step) => format!("{} to {} by {step}", span.first(), span.end().saturating_sub(1)),
     };
     let mut words: Vec<String> = spans.iter().take(MOST).map(span).collect();
     if spans.len() > MOST {

@@ -108,8 +108,9 @@ impl Stamps {
         }
         let source = |(file, (frames, rows)): (u64, (Spans, Spans))| {
             let Known { source, .. } = self.files.get(&file)?;
-            let count = source.frames.count().max(1);
-            let share = u128::from(source.bytes) * u128::from(frames.count()) / u128::from(count);
+            // Neither factor has more than 64 bits.
+            let of_all = u128::from(source.bytes).saturating_mul(u128::from(frames.count()));
+            let share = of_all.checked_div(u128::from(source.frames.count())).unwrap_or_default();
             Some(Source { frames, rows, bytes: share as u64, ..source.clone() })
         };
         let mut sources: Vec<Source> = held.into_iter().filter_map(source).collect();

@@ -25,15 +25,15 @@ impl Patterns {
         if !self.block.contains(&row) {
             self.read(row)?;
         }
-        let bins = self.intensities.len() / self.block.len();
-        let values = (row - self.block.start) * bins..(row - self.block.start + 1) * bins;
+        let bins = self.intensities.len().checked_div(self.block.len()).unwrap_or_default();
+        let values = table::values_of(row, &self.block, bins);
         let errors = self.errors.as_ref().map(|_| &self.error_values[values.clone()]);
         Ok((&self.intensities[values], errors))
     }
 
     fn read(&mut self, first: usize) -> Result<()> {
         let shape = self.intensity.shape();
-        let end = first + table::rows_of_block::<f32>(&shape[1..]);
+        let end = first.saturating_add(table::rows_of_block::<f32>(&shape[1..]));
         let block = first..end.min(shape[0]);
         self.block = 0..0;
         self.intensities = self.intensity.rows_unverified(block.clone())?;

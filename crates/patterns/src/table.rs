@@ -52,7 +52,7 @@ impl<T: Number> Table<T> {
     pub fn fixed(group: &Group, name: &str, rows: usize, row: &[usize]) -> Result<Self> {
         if let (&[lines, width], true) = (row, rows > 0) {
             let dataset = pack::create::<T>(group, name, rows, [lines, width])?;
-            let rows_of_block = (PACKED_BYTES / (size_of::<T>() * lines * width).max(1)).max(1);
+            let rows_of_block = rows_in::<T>(PACKED_BYTES, lines.saturating_mul(width));
             return Ok(Self::new(dataset, row, Kind::Packed([lines, width]), rows_of_block));
         }
         let dataset = group.create_dataset::<T>(name, &shape(rows, row), &Form::Whole)?;
@@ -60,19 +60,20 @@ impl<T: Number> Table<T> {
     }
 
     fn new(dataset: Dataset, row: &[usize], kind: Kind, rows_of_block: usize) -> Self {
-        let width = row.iter().product();
+        let width = width_of(row);
         Self { dataset, row: row.to_vec(), width, kind, rows_of_block, written: 0, pending: Vec::new() }
     }
 
     /// Adds one row.
     pub fn push(&mut self, row: impl IntoIterator<Item = T>) -> Result<()> {
         self.pending.extend(row);
-        if self.pending.len() >= self.rows_of_block * self.width { self.flush() } else { Ok(()) }
+        if self.pending.len() >= self.rows_of_block.saturating_mul(self.width) { self.flush() } else { Ok(()) }
     }
 
     /// Writes the rows that are not yet written.
     pub fn flush(&mut self) -> Result<()> {
-        let (from, to) = (self.written, self.written + self.pending.len() / self.width);
+        let rows = self.pending.len().checked_div(self.width).unwrap_or_default();
+        let (from, to) = (self.written, self.written.saturating_add(rows));
         if from == to {
             return Ok(());
         }
@@ -92,7 +93,23 @@ impl<T: Number> Table<T> {
 
 /// Rows that one read may well take at once.
 pub(crate) fn rows_of_block<T>(row: &[usize]) -> usize {
-    (BLOCK_BYTES / (size_of::<T>() * row.iter().product::<usize>().max(1))).max(1)
+    rows_in::<T>(BLOCK_BYTES, width_of(row))
+}
+
+/// Returns how many rows of so many values there are room for in so many bytes: one at the least.
+pub(crate) fn rows_in<T>(bytes: usize, width: usize) -> usize {
+    bytes.checked_div(size_of::<T>().saturating_mul(width)).unwrap_or(bytes).max(1)
+}
+
+/// Returns which values of a block of rows are those of one of them, which is in the block.
+pub(crate) fn values_of(row: usize, block: &Range<usize>, width: usize) -> Range<usize> {
+    let start = row.saturating_sub(block.start).saturating_mul(width);
+    start..start.saturating_add(width)
+}
+
+/// The number of values of a row: where it saturates, no memory holds one.
+fn width_of(row: &[usize]) -> usize {
+    row.iter().fold(1, |width: usize, extent| width.saturating_mul(*extent))
 }
 
 /// Reads consecutive rows of a dataset, one after the other.

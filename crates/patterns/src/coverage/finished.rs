@@ -55,12 +55,14 @@ impl Open {
     /// Verifies the rows of all frames between the first and the last that are wanted, unless that was done before.
     fn verify(&mut self, wanted: &[u64]) -> Result<(), Error> {
         let rows = self.verified.len();
-        let place = |frame: Option<&u64>, beyond: u64| frame.map_or(0, |frame| ((frame + beyond) as usize).min(rows));
+        let place = |frame: Option<&u64>, beyond: u64| {
+            frame.map_or(0, |frame| (frame.saturating_add(beyond) as usize).min(rows))
+        };
         let mut range = place(wanted.first(), 0)..place(wanted.last(), 1);
         if self.verified[range.clone()].contains(&false) {
             // A row is read with its neighbours, which the next task asks for.
-            let row = self.file.shared.axes.bins() * 2 * size_of::<f32>();
-            range.end = range.end.max(range.start + READ_BYTES / row.max(1)).min(rows);
+            let at_once = crate::table::rows_in::<[f32; 2]>(READ_BYTES, self.file.shared.axes.bins());
+            range.end = range.end.max(range.start.saturating_add(at_once)).min(rows);
             self.file.verify(range.clone())?;
             self.file.verify_sums(range.clone())?;
             self.verified[range].fill(true);

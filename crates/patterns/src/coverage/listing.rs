@@ -45,7 +45,7 @@ impl Listing {
         };
         match range {
             Ok(Some((first, last))) => {
-                let length = (last.saturating_sub(first) + 1).ilog2();
+                let length = last.saturating_sub(first).saturating_add(1).ilog2();
                 let entry = Entry { last, name: name.to_owned() };
                 self.by_length.entry(length).or_default().entry(first).or_default().push(entry);
             }
@@ -61,7 +61,7 @@ impl Listing {
     pub fn parts_between(&self, first: u64, last: u64) -> Vec<PathBuf> {
         let mut names: Vec<&OsString> = Vec::new();
         for (&length, by_first) in &self.by_length {
-            let earliest = first.saturating_sub(2_u64.saturating_pow(length + 1));
+            let earliest = first.saturating_sub(2_u64.saturating_pow(length.saturating_add(1)));
             for (_, entries) in by_first.range(earliest..=last) {
                 names.extend(entries.iter().filter(|entry| first <= entry.last).map(|entry| &entry.name));
             }

@@ -33,7 +33,7 @@ pub(super) fn text(of: &Final, pattern: &Pattern) -> Result<String, Error> {
     let bins: Vec<usize> = (0..positions.len()).filter(is_there).collect();
     let (first, last) =
         (bins.first().map_or(0.0, |bin| positions[*bin]), bins.last().map_or(0.0, |bin| positions[*bin]));
-    let span = bins.first().zip(bins.last()).map_or(1, |(first, last)| (last - first).max(1));
+    let span = bins.first().zip(bins.last()).map_or(1, |(first, last)| last.abs_diff(*first).max(1));
     let scan = &of.task.acquisition;
     let stem = scan.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut title = format!("{stem} {} {}: {}", scan.entry, scan.detector, what(of, pattern));

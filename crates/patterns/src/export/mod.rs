@@ -116,10 +116,10 @@ fn at(path: &Path) -> impl Fn(io::Error) -> Error {
 /// The file of the pattern of a range of frames.
 fn name(of: &Final, format: Format, is_of_many: bool, range: &Range<u64>) -> PathBuf {
     let mut name = of.path.file_stem().unwrap_or_default().to_owned();
-    match (is_of_many, range.end - range.start) {
+    match (is_of_many, range.end.saturating_sub(range.start)) {
         (false, _) => (),
         (true, 1) => name.push(format!("_{:05}", range.start)),
-        (true, _) => name.push(format!("_{:05}-{:05}", range.start, range.end - 1)),
+        (true, _) => name.push(format!("_{:05}-{:05}", range.start, range.end.saturating_sub(1))),
     }
     name.push(format!(".{}", format.name()));
     of.path.with_file_name(name)

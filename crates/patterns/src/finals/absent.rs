@@ -57,7 +57,7 @@ struct Authority {
 impl AbsentFrames {
     /// Adds what a task says: which frames a source has, and which are absent.
     pub fn add(&mut self, task: &Task) {
-        self.add_with(task, 1 + self.epoch);
+        self.add_with(task, self.epoch.saturating_add(1));
     }
 
     /// Adds what a task says of frames that no other one speaks of.
@@ -83,7 +83,7 @@ impl AbsentFrames {
     pub fn outdate(&mut self, last: &LastStates) {
         let is_outdated: Vec<bool> = self.records.iter().map(|record| last.outdate_files(&record.files)).collect();
         self.ranges.retain(|_, range| !is_outdated[range.record]);
-        self.epoch += 1;
+        self.epoch = self.epoch.saturating_add(1);
     }
 
     fn place(&mut self, entry: &Absent) -> usize {
@@ -100,7 +100,8 @@ impl AbsentFrames {
             if span.step() == 1 {
                 self.lay(span.first(), Range { end: span.end(), record, is_own, reason });
             } else {
-                span.iter().for_each(|frame| self.lay(frame, Range { end: frame + 1, record, is_own, reason }));
+                span.iter()
+                    .for_each(|frame| self.lay(frame, Range { end: frame.saturating_add(1), record, is_own, reason }));
             }
         }
     }

@@ -66,7 +66,8 @@ impl Average {
     pub fn ranges(self, total: u64) -> Vec<Range<u64>> {
         let every = self.every.map_or(total.max(1), NonZeroU64::get);
         let count = if self.every.is_some() { total.div_ceil(every) } else { 1 };
-        (0..count).map(|index| index * every..total.min((index + 1) * every)).collect()
+        let starts = (0..count).map(|index| index.saturating_mul(every));
+        starts.map(|start| start..total.min(start.saturating_add(every))).collect()
     }
 }
 
@@ -123,7 +124,7 @@ impl Accumulator {
     pub fn add(&mut self, merged: &Merged, row: &Row, shared: &Weights, finish: &Finish) {
         let scale = merged.scale;
         let weights = row.exception.as_ref().unwrap_or(shared);
-        self.frames += 1;
+        self.frames = self.frames.saturating_add(1);
         self.signal.iter_mut().zip(&row.signal).for_each(|(sum, value)| *sum += value);
         self.norm.iter_mut().zip(&weights.norm).for_each(|(sum, norm)| *sum += norm * scale);
         let squares = self.norm_sq.iter_mut().zip(&weights.norm_sq);

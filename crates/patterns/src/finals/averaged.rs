@@ -49,7 +49,7 @@ impl Averaged {
     pub fn pattern(&self, index: usize) -> Result<Option<Pattern>> {
         // All frames' one pattern has no axis of points, so that its rows are bins.
         let lines = self.shape[0];
-        let rows = if self.average.every.is_some() { index..index + 1 } else { 0..lines };
+        let rows = if self.average.every.is_some() { index..index.saturating_add(1) } else { 0..lines };
         let read = |name| self.group.dataset(name)?.rows_unverified(rows.clone());
         let errors = if self.group.has(name::ERRORS)? { Some(read(name::ERRORS)?) } else { None };
         let pattern = Pattern { frames: self.frames[index], intensity: read(name::INTENSITY)?, errors };
@@ -119,7 +119,7 @@ impl<'a> Averager<'a> {
         {
             self.sums.add(merged, row, frames.shared_weights(), finish);
         }
-        let Some(range) = self.ranges.next_if(|range| range.end == frame + 1) else { return Ok(()) };
+        let Some(range) = self.ranges.next_if(|range| range.end.checked_sub(1) == Some(frame)) else { return Ok(()) };
         let pattern = match method {
             Method::Mean | Method::Sum => self.sums.take(method, finish),
             Method::Median => median(range, frames, self.content.shared.axes.bins(), finish)?,

@@ -41,12 +41,12 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
     if options.want == Want::Complete && !may_be_complete(target)? {
         return Ok(Built::default());
     }
-    let mut attempts = 1;
+    let mut attempts = 1..ATTEMPTS;
     loop {
         let needs_sums = options.keep_sums || options.average.is_some();
         match Attempt::new(target.clone(), options, needs_sums, watch).and_then(Attempt::run) {
-            Err(Error::Part(error)) if error.has_gone() && attempts < ATTEMPTS => attempts += 1,
-            Err(Error::Overtaken { .. }) if attempts < ATTEMPTS => attempts += 1,
+            Err(Error::Part(error)) if error.has_gone() && attempts.next().is_some() => (),
+            Err(Error::Overtaken { .. }) if attempts.next().is_some() => (),
             built => return built,
         }
     }

@@ -12,6 +12,10 @@ pub(crate) fn iso8601(time: SystemTime) -> String {
 
 /// Year, month and day of a number of days since 1970. Years are counted from March, so that the leap
 /// day is the last of its year.
+#[allow(
+    clippy::arithmetic_side_effects,
+    reason = "days of 64-bit seconds are below 2^48, and each step makes them fewer"
+)]
 fn date(days: u64) -> (u64, u64, u64) {
     // Days since 1 March of the year 0.
     let days = days + 719_468;

@@ -7,7 +7,7 @@ use crate::{Axes, Shared, Status};
 
 /// XXH3-64 of a frame's status and pattern.
 pub(super) fn of_row(status: Status, intensity: &[f32], errors: Option<&[f32]>) -> u64 {
-    let mut bytes = Vec::with_capacity(1 + 8 * intensity.len());
+    let mut bytes = Vec::with_capacity(intensity.len().saturating_mul(8).saturating_add(1));
     bytes.push(status as u8);
     bytes.extend(intensity.iter().chain(errors.unwrap_or_default()).flat_map(|value| value.to_le_bytes()));
     xxhash_rust::xxh3::xxh3_64(&bytes)

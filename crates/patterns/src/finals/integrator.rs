@@ -17,13 +17,14 @@ use recipe::Recipe;
 use super::tree::{Tree, name};
 use super::write::Content;
 use super::{Method, Target};
+use crate::axes::ends;
 use crate::h5::{Group, Result};
 
 /// Writes the names into a final that has all else.
 pub(super) fn write(root: &Group, tree: &Tree, content: &Content) -> Result<()> {
     let (axes, recipe) = (&content.shared.axes, content.recipe);
-    for (slice, range) in (0..).zip(recipe.azimuth_bins()) {
-        let azimuth = root.create_group(&format!("azim_{:02}", slice + 1))?;
+    for ((slice, number), range) in (0..).zip(1..).zip(recipe.azimuth_bins()) {
+        let azimuth = root.create_group(&format!("azim_{number:02}"))?;
         azimuth.write_list("azimuthal_range", &range)?;
         for (ours, theirs) in [(name::INTENSITY, "intensities"), (name::ERRORS, "error")] {
             show(&azimuth, theirs, &tree.integrated, ours, axes.chi.as_ref().map(|_| slice))?;
@@ -54,7 +55,8 @@ fn show(into: &Group, name: &str, of: &Group, dataset: &str, slice: Option<usize
     let Some(source) = of.dataset_if_there(dataset)? else { return Ok(()) };
     let path = format!("{}/{dataset}", of.name());
     let Some(slice) = slice else { return into.link_hard(&path, name) };
-    into.create_view(name, &source, &path, source.shape().len() - 2, slice).map(drop)
+    let dimension = source.shape().len().checked_sub(2).ok_or("a cake without a dimension of slices")?;
+    into.create_view(name, &source, &path, dimension, slice).map(drop)
 }
 
 fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
@@ -119,7 +121,8 @@ fn write_configuration(root: &Group, target: &Target, recipe: &Recipe) -> Result
     let scan = &target.task().acquisition;
     let pair = |range: Option<[f64; 2]>| range.map(|[low, high]| format!("({low}, {high})")).unwrap_or_default();
     let slices = recipe.azimuth_bins();
-    let azimuths = [slices[0][0], slices[slices.len() - 1][1]];
+    let bounds: Vec<f64> = slices.into_iter().flatten().collect();
+    let azimuths = <[f64; 2]>::from(ends(&bounds));
     let sections: [(&str, &[(&str, String)]); 2] = [
         ("dataset", &[("location", scan.file.display().to_string()), ("hdf5_entry", scan.entry.clone())]),
         (

@@ -46,16 +46,17 @@ fn runs(origins: &[Origin], status: &[Status]) -> Vec<Run> {
         else {
             continue;
         };
-        let new = Run { part, rows: row..row + 1, first: frame, step: 1 };
+        let new = Run { part, rows: row..row.saturating_add(1), first: frame, step: 1 };
         let run = open.entry(part).or_insert(new.clone());
         if run.first == frame {
             continue;
         }
         if run.rows.len() == 1 {
-            run.step = frame - run.first;
+            run.step = frame.saturating_sub(run.first);
         }
-        match run.rows.end == row && run.first + run.step * run.rows.len() == frame {
-            true => run.rows.end += 1,
+        let next = run.step.saturating_mul(run.rows.len()).saturating_add(run.first);
+        match run.rows.end == row && next == frame {
+            true => run.rows.end = row.saturating_add(1),
             false => done.push(std::mem::replace(run, new)),
         }
     }

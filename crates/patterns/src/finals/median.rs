@@ -51,15 +51,16 @@ pub(super) fn median(
     let empty = finish.empty_value();
     let mut pattern =
         Pattern { frames: 0, intensity: vec![empty; bins], errors: finish.has_errors().then(|| vec![empty; bins]) };
-    let count = (range.end - range.start).max(1) as usize;
-    let width = (MOST_BYTES / (2 * size_of::<f32>() * count)).clamp(1, bins.max(1));
+    let count = range.end.saturating_sub(range.start) as usize;
+    let width = crate::table::rows_in::<[f32; 2]>(MOST_BYTES, count).min(bins.max(1));
     for from in (0..bins).step_by(width) {
-        let block = from..bins.min(from + width);
+        let block = from..bins.min(from.saturating_add(width));
         let mut values = vec![Bin::default(); block.len()];
         pattern.frames = 0;
         for frame in range.clone() {
             let merged = frames.frame(frame as usize)?;
-            pattern.frames += u64::from(collect(&merged, frames, &block, &mut values, finish));
+            let is_there = collect(&merged, frames, &block, &mut values, finish);
+            pattern.frames = pattern.frames.saturating_add(u64::from(is_there));
         }
         for (place, bin) in block.zip(&mut values) {
             let Some(middle) = middle(&mut bin.values) else { continue };
@@ -141,7 +142,7 @@ fn middle(values: &mut [f32]) -> Option<Middle> {
     }
     let (below, upper, above) = values.select_nth_unstable_by(half, f32::total_cmp);
     let equal = |others: &[f32]| others.iter().filter(|other| *other == upper).count();
-    let ties = 1 + equal(below) + equal(above);
+    let ties = equal(below).saturating_add(equal(above)).saturating_add(1);
     let lower = below.iter().copied().max_by(f32::total_cmp).filter(|_| is_even);
     let upper = f64::from(*upper);
     let value = lower.map_or(upper, |lower| (f64::from(lower) + upper) / 2.0);
@@ -156,7 +157,7 @@ fn scatter(count: usize, ties: usize) -> f64 {
     let number = count as f64;
     let more = if count.is_multiple_of(2) { 1.39 - 0.5 / number } else { FRAC_PI_2 - 1.0 };
     let variance = FRAC_PI_2 / (number + more);
-    let step = TAU.sqrt() * (ties - 1) as f64 / (number - 1.0);
+    let step = TAU.sqrt() * ties.saturating_sub(1) as f64 / (number - 1.0);
     let rounded = match variance.sqrt() < COARSE * step {
         true => variance.sqrt() * step / PI.sqrt(),
         false => variance + step * step / 12.0,

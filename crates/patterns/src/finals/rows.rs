@@ -62,9 +62,10 @@ impl Rows<'_> {
     /// The sums of a frame, where they are kept.
     pub(super) fn sums(&mut self, frame: usize) -> Result<Option<Row>, Error> {
         let Some(signal) = &self.signal else { return Ok(None) };
+        let only = frame..frame.saturating_add(1);
         let mut row = || -> h5::Result<Row> {
-            let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, frame..frame + 1)).transpose()?;
-            let signal: Vec<f64> = read_rows(signal, frame..frame + 1)?;
+            let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, only.clone())).transpose()?;
+            let signal: Vec<f64> = read_rows(signal, only.clone())?;
             let exceptions = self.exceptions.as_mut();
             let own = exceptions.map(|all| all.of(frame as u64, &self.of.shared.weights)).transpose()?;
             Ok(Row {

@@ -451,9 +451,9 @@ fn add<'a>(lists: impl Iterator<Item = (&'a [f64], f64)>) -> Vec<f64> {
 /// Writes whose patterns they are: `members/01_<detector>`, each with its recipe and PONI text.
 fn write_members(file: &Group, members: &[Member], solid_angles: &[f64]) -> h5::Result<()> {
     let all = group(&default_process(file)?, "members", "NXcollection")?;
-    for (index, (member, solid_angle)) in members.iter().zip(solid_angles).enumerate() {
+    for (number, (member, solid_angle)) in (1..).zip(members.iter().zip(solid_angles)) {
         let (task, scan) = (member.attempt.target.task(), member.scan());
-        let note = group(&all, &format!("{:02}_{}", index + 1, plain(&scan.detector)), "NXnote")?;
+        let note = group(&all, &format!("{number:02}_{}", plain(&scan.detector)), "NXnote")?;
         note.write_text("type", "application/toml")?;
         note.write_text("data", &member.recipe.to_toml())?;
         note.write_text("poni", &member.recipe.poni)?;

@@ -94,7 +94,7 @@ pub(super) fn write(
     for frame in 0..content.supply.status.len() {
         if frame % FRAMES_AT_ONCE == 0 {
             go_on(watch)?;
-            watch.advance(FRAMES_AT_ONCE.min(content.supply.status.len() - frame) as u64);
+            watch.advance(FRAMES_AT_ONCE.min(content.supply.status.len().saturating_sub(frame)) as u64);
         }
         let merged = frames.frame(frame)?;
         body.push(frame as u64, &merged).map_err(&hdf5)?;

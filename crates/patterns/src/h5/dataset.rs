@@ -114,17 +114,18 @@ impl Dataset {
         }
         let row = shape[1..].iter().try_fold(1_usize, |all, size| all.checked_mul(*size)).unwrap_or(usize::MAX);
         check_size(row.saturating_mul(range.len()), size_of::<T>(), &self.name)?;
-        let rows = select(range, shape.len() - 1);
+        let rows = select(range, shape.len().saturating_sub(1));
         let read = self.health.watch(|| self.dataset.read_slice::<T, _, IxDyn>(rows));
         Ok(read.map(|values| values.into_raw_vec_and_offset().0))
     }
 
     /// Writes consecutive rows from `first` on.
     pub fn write_rows<T: H5Type>(&self, first: usize, values: &[T], row: &[usize]) -> Result<()> {
-        let rows = values.len() / row.iter().product::<usize>().max(1);
+        let width = row.iter().fold(1_usize, |width, extent| width.saturating_mul(*extent));
+        let rows = values.len().checked_div(width).unwrap_or_default();
         let shape: Vec<usize> = std::iter::once(rows).chain(row.iter().copied()).collect();
         let block = ArrayViewD::from_shape(shape, values).map_err(|why| why.to_string())?;
-        self.health.check(self.dataset.write_slice(block, select(first..first + rows, row.len())))
+        self.health.check(self.dataset.write_slice(block, select(first..first.saturating_add(rows), row.len())))
     }
 
     /// Gives a growing dataset another number of rows.

@@ -182,8 +182,9 @@ impl Group {
         entry: usize,
     ) -> Result<Dataset> {
         let extents = source.shape();
-        let select =
-            |axis| if axis == dimension { SliceOrIndex::from(entry..entry + 1) } else { SliceOrIndex::from(..) };
+        let select = |axis| {
+            if axis == dimension { SliceOrIndex::from(entry..entry.saturating_add(1)) } else { SliceOrIndex::from(..) }
+        };
         let selection = Hyperslab::from((0..extents.len()).map(select).collect::<Vec<_>>());
         let mut shape = extents.clone();
         shape.remove(dimension);

@@ -94,7 +94,7 @@ impl Segments {
         });
         let all: Vec<Segment> = all.collect();
         let ends = || std::iter::once(0).chain(all.iter().map(|segment| segment.end));
-        let is_sound = ends().zip(ends().skip(1)).all(|(from, to)| from < to && to - from <= LONGEST);
+        let is_sound = ends().zip(ends().skip(1)).all(|(from, to)| from < to && to.abs_diff(from) <= LONGEST);
         if !is_sound || ends().last() != Some(size) {
             return Err(damaged());
         }
@@ -114,12 +114,12 @@ impl Segments {
             }
             let counts = wanted == Bytes::Values || segment.bytes == Bytes::Structure;
             if counts && !segment.is_verified {
-                buffer.resize((segment.end - start) as usize, 0);
+                buffer.resize(segment.end.saturating_sub(start) as usize, 0);
                 file.read_exact_at(&mut buffer, start).map_err(Error::Io)?;
                 if xxh3_64(&buffer) != segment.digest {
                     return Err(Error::Damaged(format!(
                         "bytes {start} to {} are not as they were written",
-                        segment.end - 1
+                        segment.end.saturating_sub(1)
                     )));
                 }
                 segment.is_verified = true;

@@ -55,14 +55,15 @@ impl WrittenFile {
                 continue;
             }
             // Only part of it is written anew: the rest is known by the bytes that are there, if these are still right.
-            let mut bytes = vec![0; (end - start) as usize];
+            let mut bytes = vec![0; end.saturating_sub(start) as usize];
             match self.file.read_exact_at(&mut bytes, start) {
                 Err(why) => self.health.note(Error::Io(why)),
                 Ok(()) if xxh3_64(&bytes) != digest => self.health.note(differs(start, end)),
                 Ok(()) => {
+                    let (before, behind) = (from.clamp(start, end), to.clamp(start, end));
                     for (start, end, bytes) in [
-                        (start, from.min(end), &bytes[..from.saturating_sub(start) as usize]),
-                        (to.max(start), end, &bytes[(to.max(start) - start).min(end - start) as usize..]),
+                        (start, before, &bytes[..before.saturating_sub(start) as usize]),
+                        (behind, end, &bytes[behind.saturating_sub(start) as usize..]),
                     ] {
                         if start < end {
                             self.values.insert(start, (end, xxh3_64(bytes)));
@@ -87,12 +88,13 @@ impl WrittenFile {
         let mut buffer = vec![0; segments::LONGEST as usize];
         let mut at = 0;
         for (end, kind) in ends {
-            let bytes = &mut buffer[..(end - at) as usize];
+            // Ends rise, and so do values; those that are looked at here begin before `end` and end behind `at`.
+            let bytes = &mut buffer[..end.saturating_sub(at) as usize];
             file.read_exact_at(bytes, at).map_err(Error::Io)?;
             while let Some(&(start, (stop, digest))) = values.peek()
                 && start < end
             {
-                let (from, to) = (start.max(at) - at, stop.min(end) - at);
+                let (from, to) = (start.saturating_sub(at), stop.min(end).saturating_sub(at));
                 of_value.update(&bytes[from as usize..to as usize]);
                 if stop > end {
                     break;
@@ -103,7 +105,7 @@ impl WrittenFile {
                 }
             }
             if let Some(place) = structure.differs(at, bytes) {
-                return Err(differs(place, place + 1));
+                return Err(differs(place, place.saturating_add(1)));
             }
             whole.update(&bytes[(skip.saturating_sub(at) as usize).min(bytes.len())..]);
             segments.add(end, kind, bytes);
@@ -120,10 +122,10 @@ impl WrittenFile {
 fn ends_of_segments(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, Bytes)> {
     let runs = values.iter().flat_map(|(&start, &(end, _))| [(start, Bytes::Structure), (end, Bytes::Values)]);
     let mut ends = Vec::new();
-    let mut at = 0;
+    let mut at: u64 = 0;
     for (end, kind) in runs.chain([(size, Bytes::Structure)]) {
         while at < end.min(size) {
-            at = end.min(size).min(at + segments::LONGEST);
+            at = end.min(size).min(at.saturating_add(segments::LONGEST));
             ends.push((at, kind));
         }
     }
@@ -131,7 +133,7 @@ fn ends_of_segments(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, 
 }
 
 fn differs(from: u64, to: u64) -> Error {
-    Error::Damaged(format!("bytes {from} to {} do not read back as they were written", to - 1))
+    Error::Damaged(format!("bytes {from} to {} do not read back as they were written", to.saturating_sub(1)))
 }
 
 impl Storage for WrittenFile {
@@ -152,7 +154,8 @@ impl Storage for WrittenFile {
     }
 
     fn write(&mut self, bytes: Bytes, at: u64, buffer: &[u8]) -> io::Result<()> {
-        let end = at + buffer.len() as u64;
+        // The driver's largest address is that of signed numbers.
+        let end = at.saturating_add(buffer.len() as u64);
         self.forget(at, end);
         self.size = self.size.max(end);
         match bytes {
@@ -251,8 +254,8 @@ impl Image {
 
     fn forget(&mut self, from: u64, to: u64) {
         for (number, page) in self.pages.range_mut(from / PAGE..to.div_ceil(PAGE)) {
-            let start = number * PAGE;
-            let within = from.saturating_sub(start) as usize..(to - start).min(PAGE) as usize;
+            let start = number.saturating_mul(PAGE);
+            let within = from.saturating_sub(start) as usize..to.saturating_sub(start).min(PAGE) as usize;
             page.known[within].fill(false);
         }
     }
@@ -260,14 +263,17 @@ impl Image {
     /// The first place where the file's bytes are not those that are known.
     fn differs(&self, at: u64, bytes: &[u8]) -> Option<u64> {
         let mut place = None;
-        let end = at + bytes.len() as u64;
+        let end = at.saturating_add(bytes.len() as u64);
         for (number, page) in self.pages.range(at / PAGE..end.div_ceil(PAGE)) {
-            let start = number * PAGE;
-            let within = at.max(start)..end.min(start + PAGE);
-            let wrong = within.into_iter().find(|byte| {
-                let in_page = (byte - start) as usize;
-                page.known[in_page] && page.bytes[in_page] != bytes[(byte - at) as usize]
-            });
+            let start = number.saturating_mul(PAGE);
+            let within = at.max(start)..end.min(start.saturating_add(PAGE));
+            let in_page = |place: u64| place.saturating_sub(start) as usize;
+            let known = in_page(within.start)..in_page(within.end);
+            let expected = page.known[known.clone()].iter().zip(&page.bytes[known]);
+            let found = &bytes[within.start.saturating_sub(at) as usize..];
+            let mut places = within.zip(expected.zip(found));
+            let wrong = places.find(|(_, ((is_known, expected), found))| **is_known && expected != found);
+            let wrong = wrong.map(|(place, _)| place);
             place = place.or(wrong);
         }
         place
@@ -276,12 +282,12 @@ impl Image {
 
 /// Calls with the number of each page that a range touches, the bytes of the page, and those of the range.
 fn for_each_page(at: u64, length: usize, mut act: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
-    let mut done = 0;
+    let (mut done, mut from) = (0_usize, at);
     while done < length {
-        let from = at + done as u64;
-        let within = (from % PAGE) as usize;
-        let count = (PAGE as usize - within).min(length - done);
-        act(from / PAGE, within..within + count, done..done + count);
-        done += count;
+        let start = (from % PAGE) as usize;
+        let end = start.saturating_add(length.saturating_sub(done)).min(PAGE as usize);
+        let next = done.saturating_add(end.saturating_sub(start));
+        act(from / PAGE, start..end, done..next);
+        (done, from) = (next, at.saturating_add(next as u64));
     }
 }

@@ -67,7 +67,7 @@ impl Rows<'_> {
             self.read(row).map_err(&hdf5)?;
         }
         let (part, bins) = (self.part, self.part.shared.axes.bins());
-        let values = (row - self.block.start) * bins..(row - self.block.start + 1) * bins;
+        let values = table::values_of(row, &self.block, bins);
         // A frame without sums is stored as NaN throughout.
         let sums = Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
         Ok(Row {
@@ -93,7 +93,7 @@ impl Rows<'_> {
     }
 
     fn read(&mut self, first: usize) -> h5::Result<()> {
-        let end = first + table::rows_of_block::<f64>(&self.part.shared.axes.shape());
+        let end = first.saturating_add(table::rows_of_block::<f64>(&self.part.shared.axes.shape()));
         let block = first..end.min(self.part.frames.len());
         self.block = 0..0;
         self.signals = read_rows(&self.signal, block.clone())?;

@@ -8,6 +8,7 @@ use plotters::style::{FontStyle, register_font};
 
 use super::reduce::{Map, Picture};
 use super::scale::{Scale, tick};
+use crate::axes::ends;
 
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 48);
@@ -26,7 +27,7 @@ type Drawn = Result<(), Box<dyn Error>>;
 
 /// The bytes of a PNG file.
 pub(super) fn png(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
-    let mut pixels = vec![0; (size.0 * size.1 * 3) as usize];
+    let mut pixels = vec![0; (size.0 as usize).saturating_mul(size.1 as usize).saturating_mul(3)];
     draw(&BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area(), picture)?;
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, size.0, size.1);
@@ -42,7 +43,7 @@ pub(super) fn svg(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dy
     let mut text = String::new();
     draw(&SVGBackend::with_string(&mut text, size).into_drawing_area(), picture)?;
     // Behind the opening tag, which is the first line.
-    let tag_end = text.find('\n').map_or(0, |end| end + 1);
+    let tag_end = text.split_inclusive('\n').next().map_or(0, str::len);
     text.insert_str(tag_end, &format!("{SVG_MARK}{} -->\n", env!("CARGO_PKG_VERSION")));
     Ok(text.into_bytes())
 }
@@ -76,7 +77,7 @@ where
     B::ErrorType: 'static,
 {
     let (width, _) = area.dim_in_pixel();
-    let (map_area, bar) = area.split_horizontally(width - RIGHT);
+    let (map_area, bar) = area.split_horizontally(width.saturating_sub(RIGHT));
     let (left, right) = ends(&picture.columns);
     let (from, to) = ends(&map.edges);
     let mut chart = ChartBuilder::on(&map_area)
@@ -103,28 +104,24 @@ where
     draw_bar(&bar, &scale)
 }
 
-/// The first and the last of some edges.
-fn ends(edges: &[f64]) -> (f64, f64) {
-    (edges[0], edges[edges.len() - 1])
-}
-
 fn draw_bar<B: DrawingBackend>(area: &DrawingArea<B, Shift>, scale: &Scale) -> Drawn
 where
     B::ErrorType: 'static,
 {
     const STEPS: usize = 128;
     let (_, height) = area.dim_in_pixel();
-    let (top, bottom) = (8, height as i32 - 42);
-    let at = |position: f64| bottom - (f64::from(bottom - top) * position) as i32;
-    for step in 0..STEPS {
-        let (from, to) = (step as f64 / STEPS as f64, (step + 1) as f64 / STEPS as f64);
+    let (top, bottom) = (8_i32, (height as i32).saturating_sub(42));
+    let at = |position: f64| bottom.saturating_sub((f64::from(bottom.saturating_sub(top)) * position) as i32);
+    let share = |step: usize| step as f64 / STEPS as f64;
+    for (step, next) in (0..STEPS).zip(1..) {
+        let (from, to) = (share(step), share(next));
         let cell = Rectangle::new([(4, at(to)), (22, at(from))], colour(scale, scale.value(from)).filled());
         area.draw(&cell)?;
     }
     let style = (FONT, 16).into_font().color(&INK);
     for position in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        let y = at(position).clamp(top + 8, bottom - 4);
-        area.draw(&Text::new(tick(round(scale.value(position))), (28, y - 8), style.clone()))?;
+        let y = at(position).clamp(top.saturating_add(8), bottom.saturating_sub(4));
+        area.draw(&Text::new(tick(round(scale.value(position))), (28, y.saturating_sub(8)), style.clone()))?;
     }
     Ok(())
 }
@@ -134,7 +131,7 @@ where
     B::ErrorType: 'static,
 {
     let (width, _) = area.dim_in_pixel();
-    let (area, _) = area.split_horizontally(width - RIGHT);
+    let (area, _) = area.split_horizontally(width.saturating_sub(RIGHT));
     let (centers, (left, right)) = (&picture.radial.centers, ends(&picture.columns));
     let there = picture.mean.iter().copied().filter(|value| value.is_finite());
     let (low, high) =

@@ -40,7 +40,7 @@ impl Means {
     fn add(&mut self, at: usize, value: f32) {
         if value.is_finite() {
             self.sums[at] += f64::from(value);
-            self.counts[at] += 1;
+            self.counts[at] = self.counts[at].saturating_add(1);
         }
     }
 
@@ -64,10 +64,13 @@ impl Picture {
         let mut patterns = of.rows()?;
         for frame in (0..total).filter(|frame| of.status[*frame] == Status::Ok) {
             let (pattern, _) = patterns.pattern(frame)?;
-            for (index, value) in pattern.into_iter().enumerate() {
-                let line = if axes.chi.is_some() { index / radial } else { frame };
-                mean.add(index % radial, value);
-                map[line * rows / lines].add(index % radial * columns / radial, value);
+            for (turn, bins) in pattern.chunks(radial.max(1)).enumerate() {
+                let line = if axes.chi.is_some() { turn } else { frame };
+                let row = &mut map[cell_of(line, rows, lines)];
+                for (bin, &value) in bins.iter().enumerate() {
+                    mean.add(bin, value);
+                    row.add(cell_of(bin, columns, radial), value);
+                }
             }
         }
         let (label, edges) = match axes.chi.as_ref().zip(axes.chi_edges(&of.recipe)) {
@@ -91,8 +94,13 @@ impl Picture {
 
 /// The edges of so many cells, no more than there are bins: bin `b` of `n` is in cell `b * cells / n`.
 fn cell_edges(edges: &[f64], cells: usize) -> Vec<f64> {
-    let bins = edges.len() - 1;
-    (0..=cells).map(|cell| edges[(cell * bins).div_ceil(cells.max(1))]).collect()
+    let bins = edges.len().saturating_sub(1);
+    (0..=cells).map(|cell| edges[cell.saturating_mul(bins).div_ceil(cells.max(1))]).collect()
+}
+
+/// The cell, of so many, of one of so many bins. Cells are those of a picture, so that no product is large.
+fn cell_of(bin: usize, cells: usize, bins: usize) -> usize {
+    bin.saturating_mul(cells).checked_div(bins).unwrap_or_default()
 }
 
 #[cfg(test)]

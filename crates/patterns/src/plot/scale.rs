@@ -17,7 +17,7 @@ impl Scale {
             return Self { low: 0.0, high: 1.0, log: false };
         }
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
+        let at = |share: f64| values[(values.len().saturating_sub(1) as f64 * share).round() as usize];
         let (low, high) = (at(0.01), at(0.995));
         match (low > 0.0 && high > 10.0 * low, high > low) {
             (log, true) => Self { low, high, log },
