@@ -107,14 +107,14 @@ pub(crate) struct StoredChunk {
 impl Object {
     /// The extents of this dataset; none for a scalar.
     pub(crate) fn extents(&self) -> Result<Vec<u64>, Flaw> {
-        // SAFETY: the identifier is valid.
+        // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
         let space = handle(|| unsafe { H5Dget_space(self.0.0) })?;
         extents(&space)
     }
 
     /// The type of this dataset's elements.
     pub(crate) fn pixel_type(&self) -> Result<PixelType, Flaw> {
-        // SAFETY: the identifier is valid.
+        // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
         let kind = handle(|| unsafe { H5Dget_type(self.0.0) })?;
         let class = element_class(&kind);
         // SAFETY: the type is open for as long as its handle lives. The functions read it and fill in nothing.
@@ -129,15 +129,16 @@ impl Object {
     }
 
     pub(crate) fn layout(&self) -> Result<Layout, Flaw> {
-        // SAFETY: the identifier is valid.
+        // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
         let creation = handle(|| unsafe { H5Dget_create_plist(self.0.0) })?;
-        // SAFETY: the property list is valid.
+        // SAFETY: the call takes a number alone; the list is open for as long as its handle lives. What is returned is an integer here.
         match locked(|| unsafe { raw::H5Pget_layout(creation.0) }) {
             raw::LAYOUT_COMPACT => Ok(Layout::Compact),
             raw::LAYOUT_CHUNKED => Ok(Layout::Chunked(chunk_shape(&creation)?, filters(&creation)?)),
             raw::LAYOUT_VIRTUAL => Ok(Layout::Virtual(mappings(&creation)?)),
             raw::LAYOUT_CONTIGUOUS => match segments(&creation)? {
-                // SAFETY: the identifier is valid. An address that is not there has all bits set.
+                // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives. An address
+                // that is not there has all bits set.
                 none if none.is_empty() => match locked(|| unsafe { H5Dget_offset(self.0.0) }) {
                     u64::MAX => Ok(Layout::Contiguous(None)),
                     offset => Ok(Layout::Contiguous(Some(offset))),
@@ -241,10 +242,11 @@ unsafe extern "C" fn collect(
 
 /// The extents of a dataspace; none for a scalar.
 pub(super) fn extents(space: &Handle) -> Result<Vec<u64>, Flaw> {
-    // SAFETY: the dataspace is valid.
+    // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives.
     let rank = status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
     let mut extents = buffer(0, rank, MAX_RANK as u64)?;
-    // SAFETY: the buffer has as many entries as the dataspace has dimensions.
+    // SAFETY: the library writes a number a dimension, and the buffer has as many: the rank was read from this dataspace, which is a
+    // copy that only its handle has. NULL for the largest extents is allowed.
     status(|| unsafe { H5Sget_simple_extent_dims(space.0, extents.as_mut_ptr(), null_mut()) })?;
     Ok(extents)
 }
@@ -271,14 +273,15 @@ pub(super) fn element_class(kind: &Handle) -> ElementClass {
 
 fn chunk_shape(creation: &Handle) -> Result<Vec<u64>, Flaw> {
     let mut shape = vec![0; MAX_RANK];
-    // SAFETY: the buffer has the length that is told with it.
+    // SAFETY: the list is open for as long as its handle lives; the library writes as many numbers as it is told of at the most, which
+    // the buffer has.
     let rank = status(|| unsafe { H5Pget_chunk(creation.0, MAX_RANK as i32, shape.as_mut_ptr()) })?;
     shape.truncate(rank as usize);
     Ok(shape)
 }
 
 fn filters(creation: &Handle) -> Result<Vec<Filter>, Flaw> {
-    // SAFETY: the property list is valid.
+    // SAFETY: the call takes a number alone; the list is open for as long as its handle lives.
     let count = status(|| unsafe { H5Pget_nfilters(creation.0) })?;
     (0..count as c_uint).map(|index| filter(creation.0, index)).collect()
 }
@@ -288,7 +291,8 @@ fn filter(creation: hid_t, index: c_uint) -> Result<Filter, Flaw> {
     loop {
         let mut count = values.len();
         let mut flags = 0;
-        // SAFETY: the buffer has the length that is told with it; no name is asked for.
+        // SAFETY: the caller has the list open. The library writes as many values as `count` says at the most, which the buffer has,
+        // then how many there are, and the flags; all three outlive the call. No name is asked for, of length 0.
         let id = status(|| unsafe {
             let (flags, count) = (&raw mut flags, &raw mut count);
             H5Pget_filter2(creation, index, flags, count, values.as_mut_ptr(), 0, null_mut(), null_mut())
@@ -306,7 +310,7 @@ fn filter(creation: hid_t, index: c_uint) -> Result<Filter, Flaw> {
 
 /// Where the segments of an external dataset are.
 fn segments(creation: &Handle) -> Result<Vec<Segment>, Flaw> {
-    // SAFETY: the property list is valid.
+    // SAFETY: the call takes a number alone; the list is open for as long as its handle lives.
     let count = status(|| unsafe { H5Pget_external_count(creation.0) })?;
     (0..count as c_uint).map(|index| segment(creation.0, index)).collect()
 }
@@ -314,7 +318,8 @@ fn segments(creation: &Handle) -> Result<Vec<Segment>, Flaw> {
 fn segment(creation: hid_t, index: c_uint) -> Result<Segment, Flaw> {
     let mut name = vec![0_u8; PATH_MAX];
     let (mut offset, mut size) = (0, 0);
-    // SAFETY: the buffer has the length that is told with it.
+    // SAFETY: the caller has the list open. The library writes as many bytes of the name as it is told of at the most, without a
+    // NUL where there are more, and two numbers of the types that are borrowed.
     status(|| unsafe {
         let text = name.as_mut_ptr().cast::<c_char>();
         H5Pget_external(creation, index, name.len(), text, &raw mut offset, &raw mut size)

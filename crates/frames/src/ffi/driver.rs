@@ -73,7 +73,8 @@ pub fn create_in(
     access: &FileAccess,
     create: &FileCreate,
 ) -> Result<hdf5::File, String> {
-    // SAFETY: both lists are open while they are borrowed.
+    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in; both lists are
+    // open while they are borrowed.
     let make = |name, access| unsafe { H5Fcreate(name, H5F_ACC_TRUNC, create.id(), access) };
     file(with_driver(storage, name, access.id(), make))
 }
@@ -83,13 +84,15 @@ pub fn create_in(
 /// # Errors
 /// What the library says: not an HDF5 file, or a damaged one.
 pub fn open_in(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, String> {
-    // SAFETY: the name ends in NUL, and the list is valid.
+    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
+    // open while it is borrowed.
     file(with_driver(storage, name, access.id(), |name, access| unsafe { H5Fopen(name, H5F_ACC_RDONLY, access) }))
 }
 
 /// As [`open_in`], with the flags of `H5Fopen` and a list of access properties, which is given the driver.
 pub(super) fn open_handle(storage: SharedStorage, name: &Path, flags: c_uint, access: &Handle) -> Result<Handle, Flaw> {
-    // SAFETY: the name ends in NUL, and the list is valid.
+    // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
+    // open while it is borrowed.
     with_driver(storage, name, access.0, |name, access| unsafe { H5Fopen(name, flags, access) })
 }
 
@@ -131,8 +134,9 @@ fn driver() -> Result<hid_t, Flaw> {
             if hdf5::library_version() < (1, 14, 0) {
                 return Err(Flaw::new("HDF5 1.14 or newer was expected".to_owned()));
             }
-            // SAFETY: the class lives as long as the program, its functions have the signatures of `H5FD_class_t`, and its
-            // version is one that the library checks.
+            // SAFETY: the class is a static. `Class` has the members of `H5FD_class_t` version 1 in their order and C's layout, its
+            // functions have the signatures of that; the library checks the version's number, and its own version was
+            // checked above. Another layout would have it call what is no function: the pinned sources are what it is held to.
             status(|| unsafe { H5FDregister(&CLASS) }).map(|id| id as hid_t)
         })
         .clone()
@@ -208,7 +212,7 @@ struct Class {
     free_lists: [Memory; 7],
 }
 
-// SAFETY: nothing in it changes, and its pointer is to a literal.
+// SAFETY: the one value is a static that nobody changes: all its members are numbers, functions, and a pointer to a literal.
 unsafe impl Sync for Class {}
 
 /// As the library's own driver of plain files, "sec2", but for what it does without.
@@ -253,7 +257,8 @@ static CLASS: Class = Class {
 const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x1000 | 0x8000;
 
 unsafe extern "C" fn get_info(file: *mut Opened) -> *mut c_void {
-    // SAFETY: the library passes a file that `open` made, whose `info` is held until `close`.
+    // SAFETY: the library passes what `open` gave it and `close` has not had yet; its `info` is a pointer of an `Arc` that `open` holds
+    // until `close`, which is what `copy_info` asks for.
     unsafe { copy_info((*file).info.cast()) }
 }
 
@@ -314,9 +319,9 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: 
 }
 
 unsafe extern "C" fn close(file: *mut Opened) -> herr_t {
-    // SAFETY: the file came from `open`, and the library has done with it.
+    // SAFETY: the library passes what `open` gave it, a box by `Box::into_raw`, once, and does not touch it after this call.
     let file = unsafe { Box::from_raw(file) };
-    // SAFETY: `open` held it for this file.
+    // SAFETY: `open` took one reference for this file by `Arc::into_raw`, which nobody has given back: a file is closed once.
     unsafe { Arc::decrement_strong_count(file.info) };
     0
 }
@@ -332,25 +337,26 @@ unsafe extern "C" fn compare(one: *const Opened, two: *const Opened) -> c_int {
 
 unsafe extern "C" fn query(_: *const Opened, flags: *mut c_ulong) -> herr_t {
     if !flags.is_null() {
-        // SAFETY: the library passes where to write to.
+        // SAFETY: the library passes NULL, or the address of an `unsigned long` of its own, to which nobody else writes under its lock.
         unsafe { *flags = FEATURES };
     }
     0
 }
 
 unsafe extern "C" fn get_end_of_allocation(file: *const Opened, _: Memory) -> haddr_t {
-    // SAFETY: the library passes a file that `open` made.
+    // SAFETY: the library passes what `open` gave it and `close` has not had yet; under its lock nobody writes to it meanwhile.
     unsafe { (*file).end_of_allocation }
 }
 
 unsafe extern "C" fn set_end_of_allocation(file: *mut Opened, _: Memory, end: haddr_t) -> herr_t {
-    // SAFETY: as above, and no other reference to it exists.
+    // SAFETY: the library passes what `open` gave it and `close` has not had yet. It is written to under the library's lock, and no
+    // function of this driver keeps a reference to this member.
     unsafe { (*file).end_of_allocation = end };
     0
 }
 
 unsafe extern "C" fn get_end_of_file(file: *const Opened, _: Memory) -> haddr_t {
-    // SAFETY: the library passes a file that `open` made.
+    // SAFETY: the library passes what `open` gave it and `close` has not had yet; the reference ends with this statement.
     take(unsafe { &(*file).storage }).size()
 }
 
@@ -365,7 +371,8 @@ unsafe extern "C" fn read(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes a file that `open` made and a buffer of `size` bytes, which are set before they are lent.
+    // SAFETY: the library passes what `open` gave it and `close` has not had yet, and a buffer of `size` bytes that is nobody else's
+    // during the call. Its bytes are set before they are lent, for the library's own memory may be unset.
     let (storage, buffer) = unsafe {
         std::ptr::write_bytes(buffer.cast::<u8>(), 0, size);
         (&(*file).storage, std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size))
@@ -384,13 +391,15 @@ unsafe extern "C" fn write(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes a file that `open` made and a buffer of `size` bytes, all of them set.
+    // SAFETY: the library passes what `open` gave it and `close` has not had yet, and a buffer of `size` bytes to which nobody writes
+    // during the call. That all of them are set is the library's promise to write what it was given: a file would have the
+    // same bytes. They are copied and digested, and decide nothing here.
     let (storage, buffer) = unsafe { (&(*file).storage, std::slice::from_raw_parts(buffer.cast::<u8>(), size)) };
     answer(take(storage).write(Bytes::of(memory), at, buffer))
 }
 
 unsafe extern "C" fn truncate(file: *mut Opened, _: hid_t, _: bool) -> herr_t {
-    // SAFETY: the library passes a file that `open` made.
+    // SAFETY: the library passes what `open` gave it and `close` has not had yet; the reference to its storage ends with this call.
     let (storage, end) = unsafe { (&(*file).storage, (*file).end_of_allocation) };
     let mut storage = take(storage);
     let is_as_long = storage.size() == end;

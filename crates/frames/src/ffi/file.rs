@@ -24,7 +24,7 @@ impl Object {
         let file = prefetch::open(path)?;
         let open = |flags, access: &Handle| {
             let storage = RawFile::shared(Arc::clone(&file))?;
-            // SAFETY: the property list is valid.
+            // SAFETY: the call takes a number alone; the list is a static's, and open for as long as the program.
             let access = handle(|| unsafe { H5Pcopy(access.0) })?;
             open_handle(storage, path, flags, &access)
         };
@@ -47,9 +47,10 @@ fn access() -> Result<&'static [Handle; 2], Flaw> {
 }
 
 fn unlocked() -> Result<Handle, Flaw> {
-    // SAFETY: the class is a constant that the library sets when it starts, which the lock sees to.
+    // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `handle` calls this
+    // under the lock, so that nobody writes to it meanwhile. The call takes a number alone.
     let access = handle(|| unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
-    // SAFETY: the property list is valid.
+    // SAFETY: the call takes numbers alone, and the list is open for as long as its handle lives.
     status(|| unsafe { H5Pset_file_locking(access.0, 0, 1) })?;
     Ok(access)
 }
@@ -58,7 +59,10 @@ fn clearing() -> Result<Handle, Flaw> {
     let access = unlocked()?;
     let mut clear = true;
     let value: *mut c_void = (&raw mut clear).cast();
-    // SAFETY: the name ends in NUL; the value is a C `bool`, as the property is, and the library copies it.
+    // SAFETY: the list is open for as long as its handle lives, and the name is a literal that ends in NUL. The property of this name is
+    // a C `bool` (H5Fprivate.h: H5F_ACS_CLEAR_STATUS_FLAGS_SIZE), which has Rust's layout; the library copies so many bytes of
+    // the value, which outlives the call. A version in which it is another type would read beyond it: the library is built
+    // from the sources that Cargo.lock pins.
     status(|| unsafe { H5Pset(access.0, c"clear_status_flags".as_ptr(), value) })?;
     Ok(access)
 }

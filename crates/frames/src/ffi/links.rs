@@ -18,9 +18,11 @@ use super::{Flaw, Handle, handle, status};
 pub(super) fn link_access() -> Result<hid_t, Flaw> {
     static ACCESS: OnceLock<Result<Handle, Flaw>> = OnceLock::new();
     let made = ACCESS.get_or_init(|| {
-        // SAFETY: the class is a constant that the library sets when it starts, which the lock sees to.
+        // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `handle` calls
+        // this under the lock, so that nobody writes to it meanwhile. The call takes a number alone.
         let access = handle(|| unsafe { H5Pcreate(*H5P_CLS_LINK_ACCESS) })?;
-        // SAFETY: the property list is valid; the function lives as long as the program and takes no data.
+        // SAFETY: the list is open for as long as its handle lives. The function has the signature of H5L_elink_traverse_t, lives as
+        // long as the program, and takes no data; a panic in it aborts and does not unwind into C.
         status(|| unsafe { H5Pset_elink_cb(access.0, Some(check_link), null_mut()) })?;
         Ok(access)
     });
@@ -37,7 +39,7 @@ extern "C" fn check_link(
     _access: hid_t,
     _data: *mut c_void,
 ) -> herr_t {
-    // SAFETY: the library gives texts that end in NUL, or NULL, and keeps them for as long as this runs.
+    // SAFETY: the library gives texts that end in NUL, or NULL, and keeps them for as long as this runs; they are copied.
     let path = |text: *const c_char| unsafe {
         (!text.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(text).to_bytes())))
     };

@@ -56,12 +56,13 @@ impl Object {
     pub(crate) fn open(&self, path: &str) -> Result<Self, Flaw> {
         let path = c_string(path)?;
         let access = link_access()?;
-        // SAFETY: the identifier is valid and the path ends in NUL.
+        // SAFETY: the identifier is open for as long as this object's handle lives, and the list for as long as the program. The
+        // path is a `CString`, which ends in NUL and outlives the call; the library copies what it keeps of it.
         handle(|| unsafe { H5Oopen(self.0.0, path.as_ptr(), access) }).map(Self)
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        // SAFETY: the identifier is valid.
+        // SAFETY: the call takes a number alone, and says of one that is no identifier that it is bad.
         match locked(|| unsafe { raw::H5Iget_type(self.0.0) }) {
             raw::IS_FILE | raw::IS_GROUP => Kind::Group,
             raw::IS_DATASET => Kind::Dataset,
@@ -72,7 +73,9 @@ impl Object {
     /// The file that holds this object, which is another than the one that was opened where an
     /// external link lay on the way.
     pub(crate) fn file_name(&self) -> Result<PathBuf, Flaw> {
-        // SAFETY: the identifier is valid; the buffer has the length that is told with it.
+        // SAFETY: the identifier is open for as long as this object's handle lives. `text_of` passes NULL with length 0, of which
+        // nothing is written, and then a buffer of the length that it says: the library writes so many bytes at the most, a NUL
+        // among them.
         let name = text_of(|buffer, length| unsafe { H5Fget_name(self.0.0, buffer, length) as i64 })?;
         Ok(OsString::from_vec(name).into())
     }
@@ -85,11 +88,12 @@ impl Object {
         let name = c_string(name)?;
         locked(|| {
             let mut info = H5L_info2_t::default();
-            // SAFETY: the name ends in NUL; the library fills in the structure.
+            // SAFETY: the group is open for as long as this object's handle lives, and the name is a `CString`, which ends in NUL.
+            // The library fills in one structure of version 2, which is what the bindings declare; `info` lives for longer.
             match status(|| unsafe { H5Lget_info2(self.0.0, name.as_ptr(), &raw mut info, H5P_DEFAULT) }) {
-                // SAFETY: the structure is filled in.
+                // SAFETY: the structure was filled in by the call above, which did not fail, and is borrowed for the read alone.
                 Ok(_) => target(self.0.0, &name, unsafe { link_type(&raw const info) }).map(Some),
-                // SAFETY: the name ends in NUL.
+                // SAFETY: as for the call above: an open group, and a name that ends in NUL. Nothing is filled in.
                 Err(flaw) => match status(|| unsafe { H5Lexists(self.0.0, name.as_ptr(), H5P_DEFAULT) })? {
                     0 => Ok(None),
                     _ => Err(flaw),
@@ -105,7 +109,9 @@ impl Object {
         locked(|| {
             let mut found: Vec<(Vec<u8>, i32)> = Vec::new();
             let data: *mut c_void = (&raw mut found).cast();
-            // SAFETY: `data` is the vector that `collect` takes it for, and outlives the call.
+            // SAFETY: the group is open for as long as this object's handle lives. `data` is the vector that `collect` takes it for;
+            // it outlives the call, and is not touched here before the call returns. Without a place to go on from, the library
+            // writes to nothing else; its lock, which is held, keeps others from changing the group meanwhile.
             status(|| unsafe { H5Literate2(self.0.0, index, order, std::ptr::null_mut(), Some(collect), data) })?;
             let named = found.into_iter().filter_map(|(name, kind)| Some((String::from_utf8(name).ok()?, kind)));
             named
@@ -120,8 +126,9 @@ impl Object {
 
 /// Adds the name and the type of a link to the vector at `data`.
 unsafe extern "C" fn collect(_group: hid_t, name: *const c_char, info: *const H5L_info2_t, data: *mut c_void) -> i32 {
-    // SAFETY: the library gives a text that ends in NUL and a filled-in structure; `data` is the
-    // vector that `links` gave it, and nobody else has it.
+    // SAFETY: H5Literate2 promises a text that ends in NUL and a filled-in structure, both valid during this call; they are copied.
+    // `data` is the vector that `links` gave it, to which nobody else has access until the library is done. A panic, for lack
+    // of memory, does not unwind into C: at the end of an `extern "C"` function it aborts.
     unsafe {
         let found = &mut *data.cast::<Vec<(Vec<u8>, i32)>>();
         found.push((CStr::from_ptr(name).to_bytes().to_vec(), link_type(info)));
@@ -134,7 +141,9 @@ unsafe extern "C" fn collect(_group: hid_t, name: *const c_char, info: *const H5
 /// # Safety
 /// `info` points to a structure that the library has filled in.
 unsafe fn link_type(info: *const H5L_info2_t) -> i32 {
-    // SAFETY: the field is a C enum, which has the size of an `i32`.
+    // SAFETY: by the function's own condition the structure is there. The field is a C enum with a negative value, which C compilers
+    // of this system keep as an `int`: four bytes, aligned as an `i32`. No reference to it is made and its Rust enum is not
+    // read, so that a value which the enum does not list is no undefined behaviour.
     unsafe { (&raw const (*info).type_).cast::<i32>().read() }
 }
 
@@ -144,20 +153,25 @@ fn target(group: hid_t, name: &CStr, kind: i32) -> Result<Target, Flaw> {
         return Ok(if kind == HARD { Target::Hard } else { Target::Other });
     }
     let mut info = H5L_info2_t::default();
-    // SAFETY: the name ends in NUL; the library fills in the structure.
+    // SAFETY: the caller has the group open, and the name ends in NUL. The library fills in one structure, which outlives the call.
     status(|| unsafe { H5Lget_info2(group, name.as_ptr(), &raw mut info, H5P_DEFAULT) })?;
-    // SAFETY: for soft and external links, the union holds the length of the value.
+    // SAFETY: `kind` was read from this link under the library's lock, and is soft or external: for these the library sets the
+    // length of the union. It was zeroed before, and any bytes are a number: were the link another one by now, the length
+    // would be wrong, and no more than `length` bytes are written whatever it is.
     let length = unsafe { *info.u.val_size() };
     // A NUL behind the value, whatever the file holds.
     let mut value = buffer(0_u8, (length as u64).saturating_add(1), LONGEST_NAME as u64)?;
-    // SAFETY: the buffer has the length that is told with it.
+    // SAFETY: an open group, and a name that ends in NUL, as above. The library writes `length` bytes at the most, and the buffer
+    // has one more.
     status(|| unsafe { H5Lget_val(group, name.as_ptr(), value.as_mut_ptr().cast(), length, H5P_DEFAULT) })?;
     if kind == SOFT {
         value.truncate(value.iter().position(|&byte| byte == 0).unwrap_or(length));
         return Ok(String::from_utf8(value).map_or(Target::Other, Target::Soft));
     }
     let (mut file, mut path) = (null(), null());
-    // SAFETY: the value is what H5Lget_val gave. The texts lie in it and end in NUL.
+    // SAFETY: the value has `length` bytes of this link. H5Lunpack_elink_val refuses a value that does not end in NUL or has no
+    // second text before its end, and else points to both in the value, which lives on; NULL for the flags is allowed. The
+    // texts are copied, and the pointers are not used where the call fails, for `?` leaves before.
     let (file, path) = unsafe {
         let unpack = || {
             H5Lunpack_elink_val(value.as_ptr().cast(), length, null::<u32>().cast_mut(), &raw mut file, &raw mut path)

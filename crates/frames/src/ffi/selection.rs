@@ -64,13 +64,15 @@ pub(crate) struct Comb {
 /// The mappings of a virtual dataset, from its creation properties.
 pub(super) fn mappings(creation: &Handle) -> Result<Vec<Mapping>, Flaw> {
     let mut count = 0;
-    // SAFETY: the property list is valid.
+    // SAFETY: the list is open for as long as its handle lives; the library writes one `size_t`, which `count` is.
     status(|| unsafe { H5Pget_virtual_count(creation.0, &raw mut count) })?;
     (0..count).map(|index| mapping(creation, index)).collect()
 }
 
 fn mapping(creation: &Handle, index: usize) -> Result<Mapping, Flaw> {
-    // SAFETY: the property list is valid and has this mapping; buffers have the length that is told.
+    // SAFETY: the list is open for as long as its handle lives, and says of a mapping that it does not have that it is bad. `text_of`
+    // passes NULL with length 0, of which nothing is written, and then buffers of the length that it says. The dataspaces are
+    // new ones, which belong to their handles.
     unsafe {
         let file = text_of(|buffer, length| H5Pget_virtual_filename(creation.0, index, buffer, length) as i64)?;
         let dataset = text_of(|buffer, length| H5Pget_virtual_dsetname(creation.0, index, buffer, length) as i64)?;
@@ -86,7 +88,7 @@ fn mapping(creation: &Handle, index: usize) -> Result<Mapping, Flaw> {
 }
 
 fn selected(space: &Handle) -> Result<Selected, Flaw> {
-    // SAFETY: the dataspace is valid.
+    // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives. What is returned is an integer here.
     match locked(|| unsafe { raw::H5Sget_select_type(space.0) }) {
         raw::SELECTED_ALL => Ok(Selected::All),
         raw::SELECTED_HYPERSLABS => hyperslab(space),
@@ -100,8 +102,9 @@ fn hyperslab(space: &Handle) -> Result<Selected, Flaw> {
         empty.resize(rank, 0);
         empty
     });
-    // SAFETY: each buffer has as many entries as the dataspace has dimensions. A selection that is not
-    // regular is an error, and not a fault.
+    // SAFETY: the library writes a number a dimension into each buffer, and each has as many: `rank` was read from this dataspace,
+    // which is a copy that only its handle has. A selection that is not regular is an error of the call, which writes nothing
+    // then.
     let regular = status(|| unsafe {
         let (start, stride, count, block) =
             (start.as_mut_ptr(), stride.as_mut_ptr(), count.as_mut_ptr(), block.as_mut_ptr());
@@ -117,14 +120,16 @@ fn hyperslab(space: &Handle) -> Result<Selected, Flaw> {
 }
 
 fn boxes(space: &Handle, rank: usize) -> Result<Selected, Flaw> {
-    // SAFETY: the dataspace is valid.
+    // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives.
     let count = status(|| unsafe { H5Sget_select_hyper_nblocks(space.0) })?;
     let numbers = (rank as u64).saturating_mul(2);
     if numbers == 0 {
         return Ok(Selected::Other);
     }
     let mut corners = buffer(0_u64, count.saturating_mul(numbers), MOST_CORNERS)?;
-    // SAFETY: each box takes twice as many entries as there are dimensions.
+    // SAFETY: the library writes `count` boxes at the most, of two numbers a dimension each. The buffer has the product of both,
+    // which did not wrap: `buffer` refuses what saturated. The dataspace is a copy that only its handle has, so that its rank
+    // is the one of before.
     status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
     let corner_pair = |pair: &[u64]| (pair[..rank].to_vec(), pair[rank..].to_vec());
     Ok(Selected::Boxes(corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect()))

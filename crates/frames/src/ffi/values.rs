@@ -8,9 +8,7 @@ use hdf5_sys::h5a::{H5Aexists, H5Aget_space, H5Aget_type, H5Aopen, H5Aread};
 use hdf5_sys::h5d::{H5Dget_space, H5Dget_type, H5Dread};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
-use hdf5_sys::h5s::{
-    H5S_ALL, H5S_seloper_t, H5Scopy, H5Screate_simple, H5Sget_simple_extent_npoints, H5Sselect_hyperslab,
-};
+use hdf5_sys::h5s::{H5S_seloper_t, H5Scopy, H5Screate_simple, H5Sget_simple_extent_npoints, H5Sselect_hyperslab};
 use hdf5_sys::h5t::{H5T_VARIABLE, H5Tcopy, H5Tget_size, H5Tis_variable_str, H5Treclaim, H5Tset_size};
 
 use super::dataset::{element_class, extents};
@@ -39,11 +37,14 @@ impl Object {
     pub(crate) fn numbers(&self) -> Result<Vec<f64>, Flaw> {
         self.check_files()?;
         let id = self.0.0;
-        // SAFETY: the dataset is open for as long as this object lives. H5Dread writes as many elements as the dataset has, of
-        // a type that `Holder` says; `Holder` gives a buffer of the number that `space` has, which is the dataset's own.
+        // SAFETY: the dataset is open for as long as this object lives, the dataspace for as long as its handle. H5Dread writes as many
+        // elements as `whole` has, of a type that `Holder` says, and `Holder` gives a buffer of that number. It is told of the
+        // very dataspace that was counted: a virtual dataset, whose sources grow, may have more by now.
         unsafe {
-            let read = |kind, buffer| H5Dread(id, kind, H5S_ALL, H5S_ALL, H5P_DEFAULT, buffer);
-            Holder { kind: handle(|| H5Dget_type(id))?, space: handle(|| H5Dget_space(id))?, read: &read }.numbers()
+            let space = handle(|| H5Dget_space(id))?;
+            let whole = space.0;
+            let read = |kind, buffer| H5Dread(id, kind, whole, whole, H5P_DEFAULT, buffer);
+            Holder { kind: handle(|| H5Dget_type(id))?, space, read: &read }.numbers()
         }
     }
 
