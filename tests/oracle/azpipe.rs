@@ -6,7 +6,7 @@ use std::sync::Arc;
 use frames::coding::{Coding, HdfFilter, PixelKind};
 use geometry::{Detector, Geometry, Poni, Unit};
 use integrator::opencl::{Device, Queues};
-use integrator::{Decoder, Integrator, PixelType, Scratch, Stored, Sums, Together};
+use integrator::{Decoder, Integrator, MultiIntegrator, PixelType, Scratch, Stored, Sums};
 use recipe::{Recipe, Settings};
 use records::Framing;
 use serde_json::{Map, Value, json};
@@ -32,7 +32,7 @@ pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> 
     let (integrator, decoder) = means(case, more, vec![])?;
     let frame = image::frame(case);
     let stored = Stored { bytes: &frame, filter_mask: 0 };
-    let sums = Together::new(vec![&integrator]).batch(&decoder, &[stored], &mut Scratch::default());
+    let sums = MultiIntegrator::new(vec![&integrator]).integrate(&decoder, &[stored], &mut Scratch::default());
     Some(pattern(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0)))
 }
 
@@ -44,9 +44,9 @@ pub fn integrate_on(device: &Arc<Device>, case: &Case) -> Pattern {
     let chunk = sample::bitshuffle::encode(&frame, size, 8192);
     let stored = Stored { bytes: &chunk, filter_mask: 0 };
     let mut queues = Queues::new(device.clone(), 1).unwrap();
-    let together = Together::new(vec![&integrator]);
-    assert_eq!(together.not_for_devices(device).count(), 0);
-    let sums = together.batch_on(&mut queues, &decoder, &[stored], &mut Scratch::default()).unwrap();
+    let together = MultiIntegrator::new(vec![&integrator]);
+    assert_eq!(together.unsupported_on_device(device).count(), 0);
+    let sums = together.integrate_on_device(&mut queues, &decoder, &[stored], &mut Scratch::default()).unwrap();
     assert_eq!(queues.disputed(), 0);
     pattern(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0))
 }
@@ -69,7 +69,7 @@ fn means(case: &Case, more: Map<String, Value>, filters: Vec<HdfFilter>) -> Opti
     };
     let framing = Framing::whole(case.shape.map(|length| length as u64));
     let integrator = match Integrator::new(&recipe, &framing, dtype) {
-        Err(integrator::Error::Binning(_)) => return None,
+        Err(integrator::IntegratorError::Binning(_)) => return None,
         integrator => integrator.unwrap(),
     };
     let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters }).unwrap();

@@ -4,18 +4,18 @@ use patterns::{Finish, Row, Weights};
 use recipe::{ErrorFloor, Recipe};
 
 /// More of a frame's variance than this being floor is worth a warning.
-const MOST_FLOOR: f64 = 0.5;
+const MAX_FLOOR_SHARE: f64 = 0.5;
 
-/// Returns warnings about a frame's errors and outliers, none for most; `shared` are the weights of all unmasked pixels.
-pub fn on_frame(recipe: &Recipe, row: &Row, shared: &Weights) -> Vec<String> {
+/// Returns warnings about a frame's errors and outliers, none for most; `shared_bins` are the weights of all unmasked pixels.
+pub fn check_frame(recipe: &Recipe, row: &Row, shared: &Weights) -> Vec<String> {
     if !row.has_sums() {
         return Vec::new();
     }
-    [on_floor(recipe, row, shared), on_clipping(recipe, row, shared)].into_iter().flatten().collect()
+    [warn_of_error_floor(recipe, row, shared), warn_of_clipping(recipe, row, shared)].into_iter().flatten().collect()
 }
 
-fn on_floor(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
-    let share = Finish::of(recipe).floor_share(row, shared).filter(|share| *share > MOST_FLOOR)?;
+fn warn_of_error_floor(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
+    let share = Finish::of(recipe).floor_share(row, shared).filter(|share| *share > MAX_FLOOR_SHARE)?;
     let times = (1.0 / (1.0 - share)).sqrt();
     let by = if times.is_finite() {
         format!(", which makes errors about {times:.1} times too large")
@@ -31,7 +31,7 @@ fn on_floor(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
     ))
 }
 
-fn on_clipping(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
+fn warn_of_clipping(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
     let own = row.exception.as_ref().filter(|_| recipe.sigma_clip.is_some())?;
     let bins = || (0..row.signal.len()).filter(|bin| shared.count[*bin] > 0.0);
     let emptied = bins().filter(|bin| row.signal[*bin] == 0.0 && own.count[*bin] < shared.count[*bin]).count();
@@ -64,14 +64,14 @@ mod tests {
     #[test]
     fn sparse_frames_are_warned_of_and_others_not() {
         let (row, shared) = frame([4.0; 4]);
-        let said = on_frame(&recipe(false), &row, &shared);
+        let said = check_frame(&recipe(false), &row, &shared);
         assert!(said[0].starts_with("frame 3: 96 % of the variance") && said[0].contains("5.0 times"), "{said:?}");
         for counts in [[100.0; 4], [5000.0; 4], [4.0, 300.0, 400.0, 500.0]] {
             let (row, shared) = frame(counts);
-            assert_eq!(on_frame(&recipe(false), &row, &shared), [""; 0]);
+            assert_eq!(check_frame(&recipe(false), &row, &shared), [""; 0]);
         }
         let lost = Row::lost(3, patterns::Status::Corrupt, 1.0);
-        assert_eq!(on_frame(&recipe(false), &lost, &shared), [""; 0]);
+        assert_eq!(check_frame(&recipe(false), &lost, &shared), [""; 0]);
     }
 
     #[test]
@@ -79,8 +79,8 @@ mod tests {
         let (row, shared) = frame([0.0, 0.0, 0.0, 5000.0]);
         let clipped = Weights { count: vec![97.0, 95.0, 99.0, 100.0], ..shared.clone() };
         let row = Row { exception: Some(clipped), variance: Some(vec![1.0, 1.0, 1.0, 5000.0]), ..row };
-        let said = on_frame(&recipe(true), &row, &shared);
+        let said = check_frame(&recipe(true), &row, &shared);
         assert!(said.iter().any(|said| said.contains("every photon of 3 of 4 bins")), "{said:?}");
-        assert!(!on_frame(&recipe(false), &row, &shared).iter().any(|said| said.contains("clipping")));
+        assert!(!check_frame(&recipe(false), &row, &shared).iter().any(|said| said.contains("clipping")));
     }
 }

@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: EngineKind,
 
-    /// OpenCL devices to use: indices, parts of names, PCI addresses, or `slot`, which goes by the number of this job
+    /// OpenCL devices to use: indices, parts of names, PCI addresses, or `job_slot`, which goes by the number of this job
     /// among those on the machine [default: all GPUs]
     #[arg(long, value_name = "I,J", value_delimiter = ',')]
     pub device: Vec<String>,
@@ -73,7 +73,7 @@ pub struct Args {
 
 impl Args {
     /// Where matrices are kept for results below `out`; `None` for nowhere.
-    pub fn cache_for(&self, out: &Path) -> Option<PathBuf> {
+    pub fn matrix_cache_dir(&self, out: &Path) -> Option<PathBuf> {
         match &self.cache {
             None => Some(out.join(".azpipe/matrix")),
             Some(none) if none.as_os_str() == "none" => None,
@@ -82,10 +82,10 @@ impl Args {
     }
 
     /// Where compiled kernels are kept for results below `out`; `None` for nowhere.
-    pub fn kernels_for(&self, out: &Path) -> Option<PathBuf> {
+    pub fn kernel_cache_dir(&self, out: &Path) -> Option<PathBuf> {
         match &self.cache {
             None => Some(out.join(".azpipe/opencl")),
-            Some(_) => self.cache_for(out).map(|directory| directory.join("opencl")),
+            Some(_) => self.matrix_cache_dir(out).map(|directory| directory.join("opencl")),
         }
     }
 }

@@ -13,10 +13,10 @@ use records::{Absent, RawPath, Spans, Task};
 
 use crate::advice;
 use crate::args::Args;
-use crate::cache::Cache;
-use crate::engine::{Method, Methods};
-use crate::monitor::Monitor;
-use crate::task::Refusal;
+use crate::matrix_cache::MatrixCache;
+use crate::monitor::MonitorValues;
+use crate::recipes::{LoadedRecipe, RecipeCache};
+use crate::task_runner::TaskError;
 
 /// A task of one recipe.
 pub struct Job {
@@ -29,16 +29,16 @@ pub struct Job {
     /// The others, rising.
     pub todo: Spans,
     /// What they are integrated with; none is needed where there is nothing to do.
-    pub means: Option<Means>,
-    method: Arc<Method>,
+    pub resources: Option<Resources>,
+    loaded_recipe: Arc<LoadedRecipe>,
 }
 
 /// What a recipe's frames are integrated with.
-pub struct Means {
+pub struct Resources {
     /// The recipe's integrator.
     pub integrator: Arc<Integrator>,
     /// The monitor of each frame.
-    pub monitor: Monitor,
+    pub monitor: MonitorValues,
 }
 
 impl Job {
@@ -48,43 +48,51 @@ impl Job {
     /// # Errors
     /// The recipe or a file of it can't be read, or has changed; it can't be applied to the frames; a monitor
     /// that the scan does not have.
-    pub fn of(task: &Task, methods: &Methods, index: &Index, args: &Args, filter: &Filter) -> Result<Self, Refusal> {
+    pub fn new(
+        task: &Task,
+        methods: &RecipeCache,
+        index: &Index,
+        args: &Args,
+        filter: &Filter,
+    ) -> Result<Self, TaskError> {
         let mut task = task.clone();
-        let method = methods.of(&task)?;
+        let method = methods.get_or_load(&task)?;
         let absent = task.acquisition.absent_in(&task.range);
         let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
         let covered = match args.force {
             true => Spans::default(),
-            false => covered(&task, index, filter).and(&there),
+            false => covered_frames(&task, index, filter).and(&there),
         };
         let todo = there.minus(&covered);
-        let directory = args.cache_for(&task.out);
-        let cache = Cache::new(directory.as_deref());
+        let directory = args.matrix_cache_dir(&task.out);
+        let cache = MatrixCache::new(directory.as_deref());
         let means = match todo.is_empty() {
             true => {
-                cache.clear_up();
+                cache.remove_leftovers();
                 None
             }
             false => {
-                let monitor = Monitor::read(&task, &method.recipe.monitor)?;
+                let monitor = MonitorValues::read(&task, &method.recipe.monitor)?;
                 if !Finish::of(&method.recipe).is_framewise() {
                     task.monitor_readings = monitor.readings(task.acquisition.frames);
                 }
                 let integrator = method.integrator(&cache, filter)?;
-                Some(Means { integrator, monitor })
+                Some(Resources { integrator, monitor })
             }
         };
-        Ok(Self { task, absent, covered, todo, means, method })
+        Ok(Self { task, absent, covered, todo, resources: means, loaded_recipe: method })
     }
 
     /// Warns of a recipe that does not suit the frame, the first that is integrated by it in this run.
-    pub fn advise(&self, row: &Row, filter: &Filter) {
-        let Some(means) = self.means.as_ref().filter(|_| row.has_sums() && !self.method.advised.load(Relaxed)) else {
+    pub fn check_first_frame(&self, row: &Row, filter: &Filter) {
+        let Some(means) =
+            self.resources.as_ref().filter(|_| row.has_sums() && !self.loaded_recipe.has_been_checked.load(Relaxed))
+        else {
             return;
         };
-        if !self.method.advised.swap(true, Relaxed) {
-            let shared = shared(&means.integrator).weights;
-            advice::on_frame(&self.method.recipe, row, &shared).iter().for_each(|why| filter.warn(why));
+        if !self.loaded_recipe.has_been_checked.swap(true, Relaxed) {
+            let shared = shared_bins(&means.integrator).weights;
+            advice::check_frame(&self.loaded_recipe.recipe, row, &shared).iter().for_each(|why| filter.warn(why));
         }
     }
 
@@ -92,15 +100,15 @@ impl Job {
     ///
     /// # Errors
     /// It can't be created.
-    pub fn part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::Error> {
+    pub fn create_part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::Error> {
         let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
-        let head = PartHead { task: self.task.clone(), recipe: self.method.recipe.clone() };
-        PartWriter::create(&self.task.out, &path, &head, &shared(integrator))
+        let head = PartHead { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
+        PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator))
     }
 
     /// The name of a part that lacks frames that were to be in it: that of the frames that are `done`, lest it
     /// replaces a better one of another run; where there is none, of those that were `lost`.
-    pub fn part_name(&self, done: &Spans, lost: &Spans) -> OsString {
+    pub fn partial_part_name(&self, done: &Spans, lost: &Spans) -> OsString {
         let name = |frames: &Spans| {
             let path: RawPath = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
             path.file_name().map_or(OsString::new(), OsString::from)
@@ -115,14 +123,14 @@ impl Job {
 }
 
 /// The frames of the task that earlier runs have integrated.
-fn covered(task: &Task, index: &Index, filter: &Filter) -> Spans {
+fn covered_frames(task: &Task, index: &Index, filter: &Filter) -> Spans {
     let found = index.find(&task.out, task);
     found.unusable.iter().for_each(|why| filter.warn(why));
     found.done()
 }
 
-fn shared(integrator: &Integrator) -> Shared {
-    let axis = |axis: &integrator::Axis| Axis {
+fn shared_bins(integrator: &Integrator) -> Shared {
+    let axis = |axis: &integrator::BinAxis| Axis {
         name: axis.name.to_owned(),
         units: axis.units.to_owned(),
         centers: axis.centers.clone(),

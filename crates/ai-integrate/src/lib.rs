@@ -4,26 +4,24 @@
 //! integrate them; rows go into the part in the order of the frames. A thread of its own makes the part durable while the
 //! next task's frames are integrated.
 
-mod aboard;
 mod advice;
-mod ahead;
 mod args;
-mod cache;
-mod crew;
-mod devices;
-mod engine;
+mod batch_runner;
+mod batches;
+mod commit;
+mod device;
 mod job;
-mod line;
+mod matrix_cache;
 mod memory;
 mod monitor;
-mod offload;
-mod pass;
-mod settle;
+mod pipeline;
+mod prefetch;
+mod recipe_group;
+mod recipes;
 mod sources;
-mod tally;
-mod task;
-mod window;
-mod work;
+mod stats;
+mod task_runner;
+mod worker;
 
 use std::panic::resume_unwind;
 use std::process::ExitCode;
@@ -36,12 +34,12 @@ use manners::{Filter, Input, Stop, cpu};
 use records::Record;
 
 use args::Args;
-use offload::Offload;
-use settle::{Integrated, Progress, Settling};
-use task::Runner;
+use commit::{IntegratedTask, PendingCommit, TaskProgress};
+use device::pool::DevicePool;
+use task_runner::TaskRunner;
 
 /// No machine has as many cores; beyond lies what brings one down.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
@@ -67,27 +65,28 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
     }
-    let offload = Offload::choose(&args, &environment)?;
+    let offload = DevicePool::new(&args, &env_var_lossy)?;
     filter.take_signals_back();
-    let engines = usize::from(args.engines) * offload.devices().max(1);
+    let engines = usize::from(args.engines) * offload.device_count().max(1);
     let threads = args.threads.map_or_else(|| (cpu::budget() / engines).max(1), usize::from);
-    if engines * threads > MOST_THREADS {
-        let why = format!("{engines} engines x {threads}: expected {MOST_THREADS} threads at the most");
+    if engines * threads > MAX_THREADS {
+        let why = format!("{engines} engines x {threads}: expected {MAX_THREADS} threads at the most");
         return Err(Stop::fatal("threads", why));
     }
     // The matrix is built on these, by whichever engine needs it first.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
     pool.map_err(|why| Stop::fatal("threads", why))?;
-    let runner = Runner::new(filter, &args, &offload, threads);
-    let drain = Drain::default();
-    let settle = |task: Integrated| {
+    let runner = TaskRunner::new(filter, &args, &offload, threads);
+    let drain = DrainState::default();
+    let settle = |task: IntegratedTask| {
         let _bug = HaltOnPanic(filter);
-        let progress = task.settle(filter, runner.index()).inspect_err(|stop| filter.halt(stop))?;
-        drain.note(progress);
+        let progress = task.commit(filter, runner.index()).inspect_err(|stop| filter.halt(stop))?;
+        drain.record(progress);
         Ok(())
     };
     thread::scope(|scope| {
-        let engine = |number| engine(&runner, number, &input, filter, &settle).inspect_err(|stop| filter.halt(stop));
+        let engine =
+            |number| run_engine(&runner, number, &input, filter, &settle).inspect_err(|stop| filter.halt(stop));
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
         let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
         let others = others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.halt(stop))?;
@@ -95,53 +94,53 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.fold(first, Result::and)
     })?;
-    drain.outcome(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_done())
+    drain.result(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_done())
 }
 
 /// Text in place of records is what was asked for.
 fn list_devices(filter: &Filter) -> Result<(), Stop> {
-    let visible = devices::visible(&environment).map_err(|why| Stop::fatal("OpenCL", why))?;
-    devices::table(&visible).into_iter().try_for_each(|line| filter.emit(&Record::Other(line)))
+    let visible = device::select::visible_devices(&env_var_lossy).map_err(|why| Stop::fatal("OpenCL", why))?;
+    device::select::device_table(&visible).into_iter().try_for_each(|line| filter.emit(&Record::Other(line)))
 }
 
-fn environment(name: &str) -> Option<String> {
+fn env_var_lossy(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 /// Tasks, one after the other, until there is none left, or another engine has stopped. While a task is integrated, a thread
 /// settles the one before it.
-fn engine(
-    runner: &Runner<'_>,
+fn run_engine(
+    runner: &TaskRunner<'_>,
     number: usize,
     input: &Mutex<Input>,
     filter: &Filter,
-    settle: &(impl Fn(Integrated) -> Result<(), Stop> + Sync),
+    settle: &(impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
 ) -> Result<(), Stop> {
     let _bug = HaltOnPanic(filter);
     thread::scope(|scope| {
-        let mut before: Option<Settling<'_>> = None;
+        let mut before: Option<PendingCommit<'_>> = None;
         loop {
             let record = input.lock().unwrap_or_else(PoisonError::into_inner).next(filter)?;
             match record {
                 Some(Record::Task(task)) => {
                     before
-                        .take_if(|before| !runner.forces() && before.overlaps(&task))
-                        .map_or(Ok(()), Settling::wait)?;
+                        .take_if(|before| !runner.is_forced() && before.overlaps(&task))
+                        .map_or(Ok(()), PendingCommit::wait)?;
                     let integrated = runner.integrate(*task, number)?;
-                    before.take().map_or(Ok(()), Settling::wait)?;
+                    before.take().map_or(Ok(()), PendingCommit::wait)?;
                     before = match integrated {
                         // All was done before: there is nothing to wait for.
                         Some(task) if !task.has_parts() => settle(task).map(|()| None)?,
-                        Some(task) => Some(Settling::begin(scope, task, settle)?),
+                        Some(task) => Some(PendingCommit::spawn(scope, task, settle)?),
                         None => None,
                     };
                 }
                 // Records keep their order.
                 Some(other) => {
-                    before.take().map_or(Ok(()), Settling::wait)?;
+                    before.take().map_or(Ok(()), PendingCommit::wait)?;
                     filter.emit(&other)?;
                 }
-                None => return before.map_or(Ok(()), Settling::wait),
+                None => return before.map_or(Ok(()), PendingCommit::wait),
             }
         }
     })
@@ -160,20 +159,20 @@ impl Drop for HaltOnPanic<'_> {
 
 /// How far the run got, should it be asked to drain.
 #[derive(Default)]
-struct Drain {
-    some: AtomicBool,
+struct DrainState {
+    any_integrated: AtomicBool,
     cut_short: AtomicBool,
 }
 
-impl Drain {
-    fn note(&self, progress: Progress) {
-        self.some.fetch_or(progress.some, SeqCst);
+impl DrainState {
+    fn record(&self, progress: TaskProgress) {
+        self.any_integrated.fetch_or(progress.any_integrated, SeqCst);
         self.cut_short.fetch_or(progress.cut_short, SeqCst);
     }
 
-    fn outcome(&self, filter: &Filter, input_is_done: bool) -> Result<(), Stop> {
+    fn result(&self, filter: &Filter, input_is_done: bool) -> Result<(), Stop> {
         if filter.draining() && (self.cut_short.load(SeqCst) || !input_is_done) {
-            return Err(Stop::Drained { some: self.some.load(SeqCst) });
+            return Err(Stop::Drained { some: self.any_integrated.load(SeqCst) });
         }
         Ok(())
     }

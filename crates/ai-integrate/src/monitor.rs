@@ -5,58 +5,58 @@ use patterns::Status;
 use recipe::{Monitor as Ratio, MonitorReference, Quantity};
 use records::{MonitorReadings, Task};
 
-use crate::task::Refusal;
+use crate::task_runner::TaskError;
 
 /// The product of the recipe's monitors, for each frame of the scan.
 #[derive(Default)]
-pub struct Monitor {
+pub struct MonitorValues {
     /// Quantities that multiply it.
-    over: Vec<Values>,
+    numerator: Vec<QuantityValues>,
     /// Quantities that divide it.
-    under: Vec<Values>,
+    denominator: Vec<QuantityValues>,
     /// Whether the scan goes on, so that its counters may.
-    live: bool,
+    scan_is_running: bool,
 }
 
 /// The values of a quantity.
-enum Values {
+enum QuantityValues {
     /// The same for every frame.
-    One(f64),
+    Constant(f64),
     /// One a frame; there may be fewer than the scan has frames.
-    Each(Vec<f64>),
+    PerFrame(Vec<f64>),
 }
 
-impl Monitor {
+impl MonitorValues {
     /// Reads the quantities for the task's scan. References that are numbers, or a mean over the scan, are left
     /// to whoever has the whole scan.
     ///
     /// # Errors
     /// The scan has no such counter, or no exposure time; a dataset that can't be read.
-    pub fn read(task: &Task, monitors: &[Ratio]) -> Result<Self, Refusal> {
+    pub fn read(task: &Task, monitors: &[Ratio]) -> Result<Self, TaskError> {
         let scan = &task.acquisition;
-        let mut read = Self { live: !scan.complete && scan.end_time.is_none(), ..Self::default() };
+        let mut read = Self { scan_is_running: !scan.complete && scan.end_time.is_none(), ..Self::default() };
         for Ratio { of, over } in monitors {
-            read.over.push(values(task, of)?);
+            read.numerator.push(read_values(task, of)?);
             match over {
                 MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => (),
-                MonitorReference::Quantity(quantity) => read.under.push(values(task, quantity)?),
+                MonitorReference::Quantity(quantity) => read.denominator.push(read_values(task, quantity)?),
             }
         }
         Ok(read)
     }
 
     /// The monitor of a frame: 1 where there is none, NaN where a quantity has no value.
-    pub fn of(&self, frame: u64) -> f64 {
-        let product = |list: &[Values]| list.iter().map(|values| values.of(frame)).product::<f64>();
-        match self.under.is_empty() {
-            true => product(&self.over),
-            false => product(&self.over) / product(&self.under),
+    pub fn value(&self, frame: u64) -> f64 {
+        let product = |list: &[QuantityValues]| list.iter().map(|values| values.value(frame)).product::<f64>();
+        match self.denominator.is_empty() {
+            true => product(&self.numerator),
+            false => product(&self.numerator) / product(&self.denominator),
         }
     }
 
     /// Returns what it read over the scan's frames; `None` where that is nothing to take a mean of.
     pub fn readings(&self, frames: u64) -> Option<MonitorReadings> {
-        let readings: MonitorReadings = (0..frames).map(|frame| self.of(frame)).collect();
+        let readings: MonitorReadings = (0..frames).map(|frame| self.value(frame)).collect();
         (readings.count > 0 && readings.sum.is_finite()).then_some(readings)
     }
 
@@ -65,33 +65,35 @@ impl Monitor {
     pub fn status(&self, value: f64) -> Status {
         match value.is_finite() && value != 0.0 {
             true => Status::Ok,
-            false if self.live => Status::MonitorPending,
+            false if self.scan_is_running => Status::MonitorPending,
             false => Status::Monitor,
         }
     }
 }
 
-impl Values {
-    fn of(&self, frame: u64) -> f64 {
+impl QuantityValues {
+    fn value(&self, frame: u64) -> f64 {
         match self {
-            Self::One(value) => *value,
-            Self::Each(values) => values.get(frame as usize).copied().unwrap_or(f64::NAN),
+            Self::Constant(value) => *value,
+            Self::PerFrame(values) => values.get(frame as usize).copied().unwrap_or(f64::NAN),
         }
     }
 }
 
-fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
+fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskError> {
     let scan = &task.acquisition;
-    let refuse = |why: String| Err(Refusal { why, retryable: false });
-    let unreadable = |why: ArrayError| Refusal { why: why.to_string(), retryable: true };
+    let refuse = |why: String| Err(TaskError { why, retryable: false });
+    let unreadable = |why: ArrayError| TaskError { why: why.to_string(), retryable: true };
     match quantity {
-        Quantity::Number(number) => Ok(Values::One(*number)),
+        Quantity::Number(number) => Ok(QuantityValues::Constant(*number)),
         Quantity::ExposureTime => match scan.exposure_time {
-            Some(seconds) => Ok(Values::One(seconds)),
+            Some(seconds) => Ok(QuantityValues::Constant(seconds)),
             None => refuse(format!("monitor exposure-time: entry {} does not say how long it exposed", scan.entry)),
         },
         Quantity::Counter(name) => match scan.counters.get(name) {
-            Some(dataset) => read_written_numbers(&scan.file, dataset).map(Values::Each).map_err(unreadable),
+            Some(dataset) => {
+                read_written_numbers(&scan.file, dataset).map(QuantityValues::PerFrame).map_err(unreadable)
+            }
             None => {
                 let group = format!("/{}/measurement", scan.entry);
                 // Why it is none is for people: where that can't be read, it is left out.
@@ -107,7 +109,7 @@ fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
             let dataset = file.dataset.as_deref().unwrap_or("/");
             let values = read_written_numbers(&file.path, dataset).map_err(unreadable)?;
             match values[..] {
-                [one] => Ok(Values::One(one)),
+                [one] => Ok(QuantityValues::Constant(one)),
                 ref each if (each.len() as u64) < scan.frames => {
                     let (found, expected) = (each.len(), scan.frames);
                     refuse(format!(
@@ -115,7 +117,7 @@ fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
                         file.name()
                     ))
                 }
-                _ => Ok(Values::Each(values)),
+                _ => Ok(QuantityValues::PerFrame(values)),
             }
         }
     }
@@ -125,22 +127,22 @@ fn values(task: &Task, quantity: &Quantity) -> Result<Values, Refusal> {
 mod tests {
     use super::*;
 
-    fn values(list: &[f64]) -> Values {
-        Values::Each(list.to_vec())
+    fn read_values(list: &[f64]) -> QuantityValues {
+        QuantityValues::PerFrame(list.to_vec())
     }
 
     #[test]
     fn quantities_multiply_and_divide_frame_by_frame() {
-        let monitor = Monitor {
-            over: vec![values(&[6.0, 8.0]), Values::One(2.0)],
-            under: vec![values(&[3.0, 0.0])],
-            live: false,
+        let monitor = MonitorValues {
+            numerator: vec![read_values(&[6.0, 8.0]), QuantityValues::Constant(2.0)],
+            denominator: vec![read_values(&[3.0, 0.0])],
+            scan_is_running: false,
         };
-        assert_eq!(monitor.of(0), 4.0);
-        let status = |monitor: &Monitor, frame| monitor.status(monitor.of(frame));
+        assert_eq!(monitor.value(0), 4.0);
+        let status = |monitor: &MonitorValues, frame| monitor.status(monitor.value(frame));
         assert_eq!([0, 1, 2].map(|frame| status(&monitor, frame)), [Status::Ok, Status::Monitor, Status::Monitor]);
-        let live = Monitor { live: true, ..monitor };
+        let live = MonitorValues { scan_is_running: true, ..monitor };
         assert_eq!(status(&live, 2), Status::MonitorPending, "the counter is short, and the scan goes on");
-        assert_eq!(Monitor::default().of(7), 1.0);
+        assert_eq!(MonitorValues::default().value(7), 1.0);
     }
 }

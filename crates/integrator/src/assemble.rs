@@ -33,24 +33,24 @@ pub enum AssembleError {
 /// next frame that shares them: chunks of several frames are read and decoded once.
 #[derive(Default)]
 pub struct Assembler {
-    decoded: HashMap<u64, Decoded>,
+    decoded: HashMap<u64, DecodedChunk>,
     /// Memory of chunks that are needed no more, for those that come.
-    spare: Vec<Vec<u8>>,
+    free_buffers: Vec<Vec<u8>>,
     stored: Vec<u8>,
 }
 
-struct Decoded {
+struct DecodedChunk {
     pixels: Vec<u8>,
     digest: u64,
 }
 
 impl Assembler {
     /// Sets `frame` to the pixels of the frame in `row`, native-endian and row-major, and returns a digest of the stored
-    /// bytes of its chunks, in their order. `read` fills a buffer with the stored bytes of a chunk.
+    /// bytes of its chunks, in their order. `read_nxdetector` fills a buffer with the stored bytes of a chunk.
     ///
     /// # Errors
     /// A chunk can't be read or does not decode.
-    pub fn frame(
+    pub fn assemble(
         &mut self,
         pipeline: &Pipeline,
         shape: [usize; 2],
@@ -60,7 +60,7 @@ impl Assembler {
     ) -> Result<u64, AssembleError> {
         let size = pipeline.dtype().size();
         let past = self.decoded.extract_if(|offset, _| chunks.iter().all(|chunk| chunk.offset != *offset));
-        self.spare.extend(past.map(|(_, chunk)| chunk.pixels));
+        self.free_buffers.extend(past.map(|(_, chunk)| chunk.pixels));
         let first = chunks.first().map_or(0, |chunk| chunk.offset);
         let no_memory = |offset, why| AssembleError::Read { offset, why };
         frame.clear();
@@ -72,8 +72,8 @@ impl Assembler {
             let offset = chunk.offset;
             if !self.decoded.contains_key(&offset) {
                 read(chunk, &mut self.stored).map_err(|why| AssembleError::Read { offset, why })?;
-                let mut pixels = self.spare.pop().unwrap_or_default();
-                let bytes = decoded_bytes(chunk, size);
+                let mut pixels = self.free_buffers.pop().unwrap_or_default();
+                let bytes = chunk_bytes(chunk, size);
                 // What it held is not cleared first: all of it is overwritten.
                 memory::reserve(&mut pixels, bytes).map_err(|why| no_memory(offset, why))?;
                 pixels.resize(bytes, 0);
@@ -81,10 +81,10 @@ impl Assembler {
                     DecodeError::Memory(why) => no_memory(offset, io::Error::new(io::ErrorKind::OutOfMemory, why)),
                     why => AssembleError::Decode { offset, why },
                 })?;
-                self.decoded.insert(offset, Decoded { pixels, digest: xxh3_64(&self.stored) });
+                self.decoded.insert(offset, DecodedChunk { pixels, digest: xxh3_64(&self.stored) });
             }
             let decoded = &self.decoded[&offset];
-            copy(decoded, chunk, row, shape, size, frame);
+            copy_overlap(decoded, chunk, row, shape, size, frame);
             digests.extend(decoded.digest.to_le_bytes());
         }
         Ok(xxh3_64(&digests))
@@ -92,13 +92,13 @@ impl Assembler {
 }
 
 /// Bytes of a chunk's pixels: more than there can be where the product is beyond all numbers.
-fn decoded_bytes(chunk: &Chunk, size: usize) -> usize {
+fn chunk_bytes(chunk: &Chunk, size: usize) -> usize {
     let bytes = chunk.shape.iter().fold(size as u64, |bytes, extent| bytes.saturating_mul(*extent));
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Copies what the chunk holds of the frame; chunks at the frame's edge may reach beyond it.
-fn copy(decoded: &Decoded, chunk: &Chunk, row: u64, shape: [usize; 2], size: usize, frame: &mut [u8]) {
+fn copy_overlap(decoded: &DecodedChunk, chunk: &Chunk, row: u64, shape: [usize; 2], size: usize, frame: &mut [u8]) {
     let [first, top, left] = chunk.origin.map(|origin| origin as usize);
     let [_, rows, columns] = chunk.shape.map(|length| length as usize);
     let layer = (row as usize - first) * rows * columns;
@@ -144,7 +144,7 @@ mod tests {
                 Ok(())
             };
             let mut frame = vec![7];
-            let digest = assembler.frame(&pipeline, [3, 5], (row, &list), read, &mut frame).unwrap();
+            let digest = assembler.assemble(&pipeline, [3, 5], (row, &list), read, &mut frame).unwrap();
             let expected: Vec<u8> = (0..3).flat_map(|y| (0..5).map(move |x| (100 * row + 10 * y + x) as u8)).collect();
             assert_eq!(frame, expected);
             digests.push(digest);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// Why frames can't be integrated by a recipe.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum IntegratorError {
     /// The PONI text, its detector, or the unit.
     #[error("{}: {why}", poni.display())]
     Geometry {

@@ -5,12 +5,12 @@ use geometry::{Detector, Geometry, Poni, SensorMaterial, Unit, UnknownMaterial};
 use recipe::{FileRef, FlatMode, Recipe};
 use records::Framing;
 
-use crate::image::{self, Role};
-use crate::window::Window;
-use crate::{Error, nexus};
+use crate::detector_view::DetectorView;
+use crate::images::{self, ImageRole};
+use crate::{IntegratorError, detector_file};
 
 /// All that does not depend on the pixels' type.
-pub struct Setup {
+pub struct IntegrationSetup {
     /// The axes and the matrix.
     pub binning: Binning,
     /// The normalization of each pixel without the monitor: flat · solid angle · polarization · absorbed share.
@@ -25,52 +25,58 @@ pub struct Setup {
     pub mask: Vec<bool>,
 }
 
-impl Setup {
+impl IntegrationSetup {
     /// Reads the recipe's images and bins the pixels of frames of this framing.
-    pub fn of(recipe: &Recipe, framing: &Framing) -> Result<Self, Error> {
-        let wrong = |why: String| Error::Geometry { poni: recipe.poni_label(), why };
+    pub fn new(recipe: &Recipe, framing: &Framing) -> Result<Self, IntegratorError> {
+        let wrong = |why: String| IntegratorError::Geometry { poni: recipe.poni_label(), why };
         let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
         let detector = match &recipe.detector_file {
-            Some(file) => nexus::detector(file, &poni)?,
+            Some(file) => detector_file::read_detector(file, &poni)?,
             None => Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?,
         };
-        let window = Window::of(&detector, framing).map_err(|why| wrong(why.to_string()))?;
+        let window = DetectorView::new(&detector, framing).map_err(|why| wrong(why.to_string()))?;
         let detector = window.detector().clone();
-        let geometry = Geometry::new(&poni, &detector, window.full()).map_err(|why| wrong(why.to_string()))?;
-        let mask = mask(recipe, &geometry, &window)?;
-        let request = request(recipe)?;
-        let binning = bin_pixels(&geometry, &window.mask(&mask), &request);
-        let binning = binning.map_err(|why| Error::Binning(why.to_string()))?;
-        let binning = Binning { matrix: window.cut_matrix(binning.matrix), ..binning };
-        let dark = average(Role::Dark, &recipe.dark, &window)?;
+        let geometry =
+            Geometry::new(&poni, &detector, window.detector_shape()).map_err(|why| wrong(why.to_string()))?;
+        let mask = build_mask(recipe, &geometry, &window)?;
+        let request = binning_request(recipe)?;
+        let binning = bin_pixels(&geometry, &window.detector_mask(&mask), &request);
+        let binning = binning.map_err(|why| IntegratorError::Binning(why.to_string()))?;
+        let binning = Binning { matrix: window.select_frame_columns(binning.matrix), ..binning };
+        let dark = load_mean_image(ImageRole::Dark, &recipe.dark, &window)?;
         let variance = recipe.variance.as_ref();
-        let variance =
-            variance.map(|file| window.image(|shape| image::load(Role::Variance, file, shape))).transpose()?;
-        let normalization = normalization(recipe, &poni, &geometry, &window)?;
+        let variance = variance
+            .map(|file| window.load_image(|shape| images::load_image(ImageRole::Variance, file, shape)))
+            .transpose()?;
+        let normalization = build_normalization(recipe, &poni, &geometry, &window)?;
         Ok(Self { binning, normalization, dark, variance, detector, mask })
     }
 }
 
 /// The mean of the images of these files; `None` of no files.
-fn average(role: Role, files: &[FileRef], window: &Window) -> Result<Option<Vec<f64>>, Error> {
-    let all = || window.image(|shape| image::average(role, files, shape).map(Option::unwrap_or_default));
+fn load_mean_image(
+    role: ImageRole,
+    files: &[FileRef],
+    window: &DetectorView,
+) -> Result<Option<Vec<f64>>, IntegratorError> {
+    let all = || window.load_image(|shape| images::load_mean(role, files, shape).map(Option::unwrap_or_default));
     (!files.is_empty()).then(all).transpose()
 }
 
 /// The gap mask and the recipe's masks and shapes, united: true where masked. Of the frames' pixels.
-fn mask(recipe: &Recipe, geometry: &Geometry, window: &Window) -> Result<Vec<bool>, Error> {
-    let [rows, columns] = window.shape();
+fn build_mask(recipe: &Recipe, geometry: &Geometry, window: &DetectorView) -> Result<Vec<bool>, IntegratorError> {
+    let [rows, columns] = window.frame_shape();
     let gaps = if recipe.detector_mask { window.detector().gap_mask() } else { None };
-    let mut mask = gaps.map_or_else(|| vec![false; rows * columns], |gaps| window.cut(gaps));
+    let mut mask = gaps.map_or_else(|| vec![false; rows * columns], |gaps| window.select_frame_pixels(gaps));
     for (files, inverted) in [(&recipe.mask, false), (&recipe.mask_inverted, true)] {
         for file in files {
             let flag = |value: f64| (value != 0.0) != inverted;
-            let load = |shape| Ok(image::load(Role::Mask, file, shape)?.into_iter().map(flag).collect());
-            mask.iter_mut().zip(window.flags(load)?).for_each(|(masked, flag)| *masked |= flag);
+            let load = |shape| Ok(images::load_image(ImageRole::Mask, file, shape)?.into_iter().map(flag).collect());
+            mask.iter_mut().zip(window.load_mask(load)?).for_each(|(masked, flag)| *masked |= flag);
         }
     }
     if !recipe.mask_region.is_empty() {
-        let chi = window.cut(geometry.chi_centers());
+        let chi = window.select_frame_pixels(geometry.chi_centers());
         for region in &recipe.mask_region {
             for (pixel, masked) in mask.iter_mut().enumerate() {
                 let center = [pixel / columns, pixel % columns].map(|index| index as f64 + 0.5);
@@ -82,14 +88,23 @@ fn mask(recipe: &Recipe, geometry: &Geometry, window: &Window) -> Result<Vec<boo
 }
 
 /// flat · solid angle · polarization · absorbed share.
-fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Window) -> Result<Vec<f64>, Error> {
-    let ones = || vec![1.0; window.shape().iter().product()];
-    let mut product = average(Role::Flat, &recipe.flat, window)?.unwrap_or_else(ones);
+fn build_normalization(
+    recipe: &Recipe,
+    poni: &Poni,
+    geometry: &Geometry,
+    window: &DetectorView,
+) -> Result<Vec<f64>, IntegratorError> {
+    let ones = || vec![1.0; window.frame_shape().iter().product()];
+    let mut product = load_mean_image(ImageRole::Flat, &recipe.flat, window)?.unwrap_or_else(ones);
     if recipe.flat_mode == Some(FlatMode::Multiply) {
         product.iter_mut().for_each(|correction| *correction = correction.recip());
     }
-    let mut times =
-        |factors| product.iter_mut().zip(window.cut(factors)).for_each(|(value, factor): (_, f64)| *value *= factor);
+    let mut times = |factors| {
+        product
+            .iter_mut()
+            .zip(window.select_frame_pixels(factors))
+            .for_each(|(value, factor): (_, f64)| *value *= factor)
+    };
     if recipe.solid_angle {
         times(geometry.solid_angle());
     }
@@ -97,7 +112,7 @@ fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Win
         times(geometry.polarization(factor, recipe.polarization_offset.unwrap_or(0.0).to_radians()));
     }
     if let Some(sensor) = &recipe.sensor {
-        let wrong = |why: String| Error::Unsupported(format!("sensor {sensor}: {why}"));
+        let wrong = |why: String| IntegratorError::Unsupported(format!("sensor {sensor}: {why}"));
         let material: SensorMaterial =
             sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
         let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
@@ -107,8 +122,8 @@ fn normalization(recipe: &Recipe, poni: &Poni, geometry: &Geometry, window: &Win
     Ok(product)
 }
 
-fn request(recipe: &Recipe) -> Result<BinningRequest, Error> {
-    let unit = Unit::parse(&recipe.unit).map_err(|why| Error::Binning(why.to_string()))?;
+fn binning_request(recipe: &Recipe) -> Result<BinningRequest, IntegratorError> {
+    let unit = Unit::parse(&recipe.unit).map_err(|why| IntegratorError::Binning(why.to_string()))?;
     let limits = |range: Option<[f64; 2]>| range.map(|[low, high]| (low, high));
     let even = |npt: u64, range| BinsRequest::Uniform { npt: npt as usize, range };
     let azimuth = match (&recipe.azimuth_edges, recipe.npt_azim) {

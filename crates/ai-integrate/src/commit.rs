@@ -10,20 +10,20 @@ use patterns::coverage::Index;
 use patterns::part::PartWriter;
 use records::{Absent, AbsentKind, Fail, Spans, Task, TaskResult};
 
+use crate::batches::Batches;
 use crate::job::Job;
-use crate::tally::{Tally, told};
-use crate::work::Windows;
+use crate::stats::{TaskStats, format_ranges};
 
 /// A task whose frames are integrated, and whose parts are not in their places yet.
-pub struct Integrated {
+pub struct IntegratedTask {
     /// When it was begun.
     pub began: Instant,
     /// Its recipes.
     pub jobs: Vec<Job>,
     /// The frames that there were to do.
-    pub windows: Windows,
+    pub batches: Batches,
     /// What they came to.
-    pub tally: Tally,
+    pub stats: TaskStats,
     /// By recipe, the part that holds its rows; none where there was nothing to do.
     pub parts: Vec<Option<PartWriter>>,
     /// What the results call the device, if there was one.
@@ -32,14 +32,14 @@ pub struct Integrated {
 
 /// How far a task got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TaskProgress {
     /// Whether frames were integrated.
-    pub some: bool,
+    pub any_integrated: bool,
     /// Whether the filter was asked to drain before the end.
     pub cut_short: bool,
 }
 
-impl Integrated {
+impl IntegratedTask {
     /// Whether a part waits to be made durable, which takes time.
     pub fn has_parts(&self) -> bool {
         self.parts.iter().any(Option::is_some)
@@ -50,20 +50,23 @@ impl Integrated {
     ///
     /// # Errors
     /// A part can't be written; what [`Filter::emit`] says.
-    pub fn settle(mut self, filter: &Filter, index: &Index) -> Result<Progress, Stop> {
-        let digests = self.finish_parts(index)?;
+    pub fn commit(mut self, filter: &Filter, index: &Index) -> Result<TaskProgress, Stop> {
+        let digests = self.commit_parts(index)?;
         let first = &self.jobs[0];
-        self.tally.tell(filter, &first.task)?;
-        let without_monitor = self.tally.lacks_monitors().then_some(AbsentKind::NoMonitor);
+        self.stats.report_losses(filter, &first.task)?;
+        let without_monitor = self.stats.has_frames_without_monitor().then_some(AbsentKind::NoMonitor);
         warn_of_absent(filter, first);
         filter.mark_losses(first.absent.iter().map(|absent| absent.kind).chain(without_monitor));
         let todo: Vec<Spans> = self.jobs.iter().map(|job| job.todo.clone()).collect();
-        let orphans = tell_orphans(filter, &first.task, self.windows.orphans(&todo))?;
-        let progress = Progress { some: self.tally.has_done(), cut_short: self.tally.frames() < self.windows.frames() };
-        self.tally.seconds.wall = self.began.elapsed().as_secs_f64();
-        let Self { jobs, windows, tally, device, .. } = self;
-        let has_work = |recipe| windows.frames_of(recipe).next().is_some();
-        let shares = tally.shares(has_work);
+        let orphans = report_frames_without_source(filter, &first.task, self.batches.frames_without_source(&todo))?;
+        let progress = TaskProgress {
+            any_integrated: self.stats.has_done(),
+            cut_short: self.stats.frames() < self.batches.frames(),
+        };
+        self.stats.seconds.wall = self.began.elapsed().as_secs_f64();
+        let Self { jobs, batches: windows, stats: tally, device, .. } = self;
+        let has_work = |recipe| windows.frames_of_recipe(recipe).next().is_some();
+        let shares = tally.recipe_shares(has_work);
         for (recipe, ((job, part_digest), (read_bytes, seconds))) in
             jobs.into_iter().zip(digests).zip(shares).enumerate()
         {
@@ -71,7 +74,8 @@ impl Integrated {
             let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
             let (engine, sent_bytes) = tally.engine(recipe);
             let skipped = !has_work(recipe);
-            let missing = job.absent.into_iter().chain(tally.missing(&job.todo)).chain(within(&orphans, &job.todo));
+            let missing =
+                job.absent.into_iter().chain(tally.missing(&job.todo)).chain(absent_within(&orphans, &job.todo));
             let result = TaskResult {
                 task: job.task,
                 done,
@@ -83,8 +87,8 @@ impl Integrated {
                 sent_bytes,
                 device: if engine == "cpu" { engine.to_owned() } else { device.clone() },
                 engine: engine.to_owned(),
-                way: if skipped { String::new() } else { tally.way() },
-                host: host(),
+                way: if skipped { String::new() } else { tally.decode_path() },
+                host: host_name(),
             };
             filter.emit(&result.into())?;
         }
@@ -92,40 +96,40 @@ impl Integrated {
     }
 
     /// Makes the parts durable and puts them in their places, by the names of the frames that they hold. Their digests, by recipe.
-    fn finish_parts(&mut self, index: &Index) -> Result<Vec<Option<String>>, Stop> {
+    fn commit_parts(&mut self, index: &Index) -> Result<Vec<Option<String>>, Stop> {
         let began = Instant::now();
         let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.jobs).enumerate();
         let finished = parts.map(|(recipe, (part, job))| {
-            let (done, lost) = (self.tally.done(recipe), self.tally.lost().and(&job.todo));
+            let (done, lost) = (self.stats.done(recipe), self.stats.lost().and(&job.todo));
             let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else { return Ok(None) };
-            if done.len() < self.windows.frames_of(recipe).count() {
-                part.rename(&job.part_name(&done.iter().copied().collect(), &lost))?;
+            if done.len() < self.batches.frames_of_recipe(recipe).count() {
+                part.rename(&job.partial_part_name(&done.iter().copied().collect(), &lost))?;
             }
             let path = part.target().to_path_buf();
             part.finish().inspect(|_| index.add(&path)).map(Some)
         });
         let digests = finished.collect::<Result<_, _>>().map_err(|why| Stop::fatal("part", why))?;
-        self.tally.seconds.write += began.elapsed().as_secs_f64();
+        self.stats.seconds.write += began.elapsed().as_secs_f64();
         Ok(digests)
     }
 }
 
 /// A task that a thread of its own settles.
-pub struct Settling<'a> {
+pub struct PendingCommit<'a> {
     scan: String,
     range: Spans,
     thread: ScopedJoinHandle<'a, Result<(), Stop>>,
 }
 
-impl<'a> Settling<'a> {
-    /// Has a new thread settle the task by `settle`.
+impl<'a> PendingCommit<'a> {
+    /// Has a new thread settle the task by `commit`.
     ///
     /// # Errors
     /// No thread can be had.
-    pub fn begin<'e>(
+    pub fn spawn<'e>(
         scope: &'a Scope<'a, 'e>,
-        task: Integrated,
-        settle: &'a (impl Fn(Integrated) -> Result<(), Stop> + Sync),
+        task: IntegratedTask,
+        settle: &'a (impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
     ) -> Result<Self, Stop> {
         let Task { scan, range, .. } = &task.jobs[0].task;
         let (scan, range) = (scan.clone(), range.clone());
@@ -161,21 +165,21 @@ fn warn_of_absent(filter: &Filter, job: &Job) {
 }
 
 /// Frames that no source of the task holds, though none of them is known to be absent.
-fn tell_orphans(filter: &Filter, task: &Task, orphans: Spans) -> Result<Option<Absent>, Stop> {
+fn report_frames_without_source(filter: &Filter, task: &Task, orphans: Spans) -> Result<Option<Absent>, Stop> {
     if orphans.is_empty() {
         return Ok(None);
     }
-    let error = format!("frames {}: no source of the task holds them", told(&orphans));
+    let error = format!("frames {}: no source of the task holds them", format_ranges(&orphans));
     let about = task.acquisition.file.display().to_string();
     filter.fail(Fail { id: task.id.clone(), about, error, ..Fail::default() })?;
     Ok(Some(Absent { range: orphans, kind: AbsentKind::Missing, reason: "no source".to_owned() }))
 }
 
-fn within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
+fn absent_within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
     let absent = absent.as_ref()?;
     Some(Absent { range: absent.range.and(todo), ..absent.clone() }).filter(|absent| !absent.range.is_empty())
 }
 
-fn host() -> String {
+fn host_name() -> String {
     nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }

@@ -3,34 +3,34 @@
 use kernels::{ByBin, ErrorModel, Matrix, Plan, Statistic};
 use recipe::Recipe;
 
-use crate::Error;
-use crate::setup::Setup;
+use crate::IntegratorError;
+use crate::setup::IntegrationSetup;
 
 /// What is summed over the pixels of all frames alike, and, where a method looks at all pixels of a bin before it sums
 /// them, the matrix by bin.
-pub fn plan(recipe: &Recipe, setup: &Setup) -> Result<(Plan, Option<ByBin>), Error> {
-    let wrong = |why: &dyn std::fmt::Display| Error::Binning(why.to_string());
+pub fn build_plan(recipe: &Recipe, setup: &IntegrationSetup) -> Result<(Plan, Option<ByBin>), IntegratorError> {
+    let wrong = |why: &dyn std::fmt::Display| IntegratorError::Binning(why.to_string());
     let matrix = &setup.binning.matrix;
     let matrix = Matrix::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins).map_err(|why| wrong(&why))?;
     let (normalization, dark) = (&setup.normalization, setup.dark.as_deref());
-    let statistic = statistic(recipe);
+    let statistic = statistic_of(recipe);
     let plan = match &setup.variance {
         Some(variance) => Plan::with_variance(matrix, normalization, variance, dark),
-        None => Plan::new(matrix, normalization, errors(recipe, statistic), dark),
+        None => Plan::new(matrix, normalization, variance_model_of(recipe, statistic), dark),
     };
     let plan = plan.map_err(|why| wrong(&why))?;
-    let by_bin = by_bin(&plan, statistic);
+    let by_bin = build_csr(&plan, statistic);
     Ok((plan, by_bin))
 }
 
 /// The matrix by bin, where a method needs it.
-pub fn by_bin(plan: &Plan, statistic: Statistic) -> Option<ByBin> {
+pub fn build_csr(plan: &Plan, statistic: Statistic) -> Option<ByBin> {
     let looks_twice = statistic != Statistic::Mean || plan.errors() == ErrorModel::Azimuthal;
     looks_twice.then(|| ByBin::new(plan, statistic))
 }
 
 /// Which pixels of a bin count.
-pub fn statistic(recipe: &Recipe) -> Statistic {
+pub fn statistic_of(recipe: &Recipe) -> Statistic {
     match (recipe.sigma_clip, recipe.median) {
         (Some(clip), _) => Statistic::Clipped { threshold: clip.threshold, rounds: clip.max_iter },
         (None, Some(quantiles)) => Statistic::Between { low: quantiles.low / 100.0, high: quantiles.high / 100.0 },
@@ -39,7 +39,7 @@ pub fn statistic(recipe: &Recipe) -> Statistic {
 }
 
 /// Where the errors come from, unless variances are given.
-pub fn errors(recipe: &Recipe, statistic: Statistic) -> ErrorModel {
+pub fn variance_model_of(recipe: &Recipe, statistic: Statistic) -> ErrorModel {
     match recipe.error_model {
         recipe::ErrorModel::No => ErrorModel::No,
         recipe::ErrorModel::Azimuthal => ErrorModel::Azimuthal,

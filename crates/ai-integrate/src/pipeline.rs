@@ -13,21 +13,21 @@ use manners::Stop;
 
 /// How a line is manned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct OrderedPipeline {
     /// How many things.
-    pub count: usize,
+    pub item_count: usize,
     /// Threads that make ready. Each holds what it has made ready until somebody takes it: no more than this wait.
-    pub readers: usize,
+    pub prefetch_threads: usize,
     /// Threads that work.
     pub threads: usize,
     /// How many things may be begun before the first of them is taken off.
-    pub ahead: usize,
+    pub max_in_flight: usize,
 }
 
 /// What came of a thing, by its number.
-type Done<D> = (usize, Outcome<D>);
+type StageResult<D> = (usize, Outcome<D>);
 
-impl Line {
+impl OrderedPipeline {
     /// Makes all things ready by `load`, works on each by one of the thread's `worker`s, and has `take` take them, in order.
     /// `check` is asked after each whether to go on.
     ///
@@ -43,43 +43,43 @@ impl Line {
         check: impl Fn() -> Result<(), Stop>,
         take: impl FnMut(D) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let (tickets, queue) = sync_channel(self.ahead);
+        let (tickets, queue) = sync_channel(self.max_in_flight);
         let (queue, load, worker) = (&Mutex::new(queue), &load, &worker);
         let no_thread = |why| Stop::fatal("threads", why);
         // Tickets and results are dropped where this returns, for whatever reason. The readers then end, and with the last
         // of them and what it holds, the threads; a reader that nobody takes from any more is let go by the last thread.
         scope(|scope| {
-            let (send, results) = sync_channel(self.ahead);
+            let (send, results) = sync_channel(self.max_in_flight);
             let (hand_over, ready) = sync_channel(0);
             let ready = Arc::new(Mutex::new(ready));
-            for number in 0..self.readers.min(self.count) {
+            for number in 0..self.prefetch_threads.min(self.item_count) {
                 let (send, hand_over) = (send.clone(), hand_over.clone());
                 let reader = Builder::new().name(format!("read-{number}"));
-                let spawned = reader.spawn_scoped(scope, move || make_ready(load, queue, &hand_over, &send));
+                let spawned = reader.spawn_scoped(scope, move || prefetch_loop(load, queue, &hand_over, &send));
                 spawned.map_err(no_thread)?;
             }
             for number in 0..self.threads {
                 let (send, ready) = (send.clone(), ready.clone());
                 let thread = Builder::new().name(format!("integrate-{number}"));
-                let spawned = thread.spawn_scoped(scope, move || work(worker(), &ready, &send));
+                let spawned = thread.spawn_scoped(scope, move || worker_loop(worker(), &ready, &send));
                 spawned.map_err(no_thread)?;
             }
             drop((send, hand_over, ready));
-            self.in_order(tickets, results, check, take)
+            self.collect_in_order(tickets, results, check, take)
         })
     }
 
-    fn in_order<D>(
+    fn collect_in_order<D>(
         self,
         tickets: SyncSender<usize>,
-        results: Receiver<Done<D>>,
+        results: Receiver<StageResult<D>>,
         check: impl Fn() -> Result<(), Stop>,
         mut take: impl FnMut(D) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let mut waiting = BTreeMap::new();
         let (mut handed, mut next) = (0, 0);
-        while next < self.count {
-            let until = self.count.min(next + self.ahead);
+        while next < self.item_count {
+            let until = self.item_count.min(next + self.max_in_flight);
             (handed..until).for_each(|index| tickets.send(index).expect("the queue is there for as long as this runs"));
             handed = until;
             let (index, done) = results.recv().expect("a thread ends without a ticket alone");
@@ -95,18 +95,18 @@ impl Line {
 }
 
 /// A reader: something made ready for each ticket.
-fn make_ready<L, D>(
+fn prefetch_loop<L, D>(
     load: &impl Fn(usize) -> L,
     queue: &Mutex<Receiver<usize>>,
     hand_over: &SyncSender<(usize, L)>,
-    send: &SyncSender<Done<D>>,
+    send: &SyncSender<StageResult<D>>,
 ) {
     loop {
         let ticket = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(index) = ticket else { break };
         let goes_on = match catch_unwind(AssertUnwindSafe(|| load(index))) {
             Ok(load) => hand_over.send((index, load)).is_ok(),
-            Err(panic) => report(index, Err(panic), send),
+            Err(panic) => send_result(index, Err(panic), send),
         };
         if !goes_on {
             break;
@@ -115,11 +115,15 @@ fn make_ready<L, D>(
 }
 
 /// A thread: works on what is ready.
-fn work<L, D>(mut worker: impl FnMut(L) -> D, ready: &Mutex<Receiver<(usize, L)>>, send: &SyncSender<Done<D>>) {
+fn worker_loop<L, D>(
+    mut worker: impl FnMut(L) -> D,
+    ready: &Mutex<Receiver<(usize, L)>>,
+    send: &SyncSender<StageResult<D>>,
+) {
     loop {
         let next = ready.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((index, load)) = next else { break };
-        if !report(index, catch_unwind(AssertUnwindSafe(|| worker(load))), send) {
+        if !send_result(index, catch_unwind(AssertUnwindSafe(|| worker(load))), send) {
             break;
         }
     }
@@ -127,7 +131,7 @@ fn work<L, D>(mut worker: impl FnMut(L) -> D, ready: &Mutex<Receiver<(usize, L)>
 
 /// Sends what came of a thing to the thread that waits for it: a panic, too, or it would wait for ever. Whether there may
 /// be a next one.
-fn report<D>(index: usize, done: Outcome<D>, send: &SyncSender<Done<D>>) -> bool {
+fn send_result<D>(index: usize, done: Outcome<D>, send: &SyncSender<StageResult<D>>) -> bool {
     let has_panicked = done.is_err();
     send.send((index, done)).is_ok() && !has_panicked
 }
@@ -139,13 +143,13 @@ mod tests {
 
     use super::*;
 
-    const LINE: Line = Line { count: 20, readers: 3, threads: 1, ahead: 6 };
+    const LINE: OrderedPipeline = OrderedPipeline { item_count: 20, prefetch_threads: 3, threads: 1, max_in_flight: 6 };
 
     /// What happened, for others to wait for.
     #[derive(Default)]
-    struct Log(Mutex<Vec<(&'static str, usize)>>, Condvar);
+    struct EventLog(Mutex<Vec<(&'static str, usize)>>, Condvar);
 
-    impl Log {
+    impl EventLog {
         fn note(&self, what: &'static str, index: usize) {
             self.0.lock().unwrap().push((what, index));
             self.1.notify_all();
@@ -169,7 +173,11 @@ mod tests {
     }
 
     /// Runs a line whose readers and threads do this, and returns what was taken off.
-    fn run(line: Line, load: impl Fn(usize) + Sync, work: impl Fn(usize) + Sync) -> Result<Vec<usize>, Stop> {
+    fn run(
+        line: OrderedPipeline,
+        load: impl Fn(usize) + Sync,
+        work: impl Fn(usize) + Sync,
+    ) -> Result<Vec<usize>, Stop> {
         let mut taken = Vec::new();
         let load = |index| {
             load(index);
@@ -191,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_thing_that_is_slow_to_come_holds_up_nothing_but_itself() {
-        let log = Log::default();
+        let log = EventLog::default();
         let load = |index| {
             if index == 0 {
                 log.wait("worked", |others| others == 5)
@@ -203,9 +211,9 @@ mod tests {
 
     #[test]
     fn the_next_are_made_ready_while_threads_work_and_no_more_than_readers_wait() {
-        let (log, line) = (Log::default(), Line { ahead: 12, ..LINE });
+        let (log, line) = (EventLog::default(), OrderedPipeline { max_in_flight: 12, ..LINE });
         // The one that is worked on, and one in the hands of each reader.
-        let most = |worked: usize| (worked + 1 + line.readers).min(line.count);
+        let most = |worked: usize| (worked + 1 + line.prefetch_threads).min(line.item_count);
         let load = |index| log.note("ready", index);
         let work = |index: usize| {
             let worked = log.count("worked");
@@ -215,10 +223,12 @@ mod tests {
             log.note("worked", index);
         };
         assert_eq!(run(line, load, work).unwrap().len(), 20);
-        for line in
-            [Line { threads: 5, ahead: 9, ..LINE }, Line { readers: 1, ahead: 2, ..LINE }, Line { count: 0, ..LINE }]
-        {
-            assert_eq!(run(line, |_| (), |_| ()).unwrap(), (0..line.count).collect::<Vec<_>>());
+        for line in [
+            OrderedPipeline { threads: 5, max_in_flight: 9, ..LINE },
+            OrderedPipeline { prefetch_threads: 1, max_in_flight: 2, ..LINE },
+            OrderedPipeline { item_count: 0, ..LINE },
+        ] {
+            assert_eq!(run(line, |_| (), |_| ()).unwrap(), (0..line.item_count).collect::<Vec<_>>());
         }
     }
 
@@ -230,7 +240,7 @@ mod tests {
         let stopped = LINE.run(|index| index, || |index: usize| index, || Err(Stop::Signal(2)), |_| Ok(()));
         assert_eq!(stopped, Err(Stop::Signal(2)));
         for threads in [1, 4] {
-            let line = Line { threads, ..LINE };
+            let line = OrderedPipeline { threads, ..LINE };
             let panics = |index: usize| assert_ne!(index, 7, "on purpose");
             for (load, work) in
                 [(&panics as &(dyn Fn(usize) + Sync), &(|_| ()) as &(dyn Fn(usize) + Sync)), (&|_| (), &panics)]

@@ -7,12 +7,12 @@ use kernels::{Pipeline, PixelType};
 use recipe::FileRef;
 use records::Source;
 
-use crate::Error;
+use crate::IntegratorError;
 use crate::assemble::Assembler;
 
 /// What an image is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum ImageRole {
     /// Not 0 where masked.
     Mask,
     /// Counts without beam.
@@ -23,7 +23,7 @@ pub enum Role {
     Variance,
 }
 
-impl Role {
+impl ImageRole {
     fn name(self) -> &'static str {
         match self {
             Self::Mask => "mask",
@@ -36,17 +36,17 @@ impl Role {
 
 /// The pixels of an image of `shape` (rows, columns), row-major: a TIFF, CBF, EDF, NPY or Fit2D file, or a 2-D
 /// dataset; the first of several.
-pub fn load(role: Role, file: &FileRef, shape: [usize; 2]) -> Result<Vec<f64>, Error> {
-    let stack = Stack::open(role, file, shape)?;
+pub fn load_image(role: ImageRole, file: &FileRef, shape: [usize; 2]) -> Result<Vec<f64>, IntegratorError> {
+    let stack = ImageStack::open(role, file, shape)?;
     stack.frame(0)
 }
 
-/// The mean of all images of these files, as [`load`] reads them, each pixel by itself; `None` of no files.
+/// The mean of all images of these files, as [`load_image`] reads them, each pixel by itself; `None` of no files.
 /// A pixel that is no number in one of them is none in their mean.
-pub fn average(role: Role, files: &[FileRef], shape: [usize; 2]) -> Result<Option<Vec<f64>>, Error> {
+pub fn load_mean(role: ImageRole, files: &[FileRef], shape: [usize; 2]) -> Result<Option<Vec<f64>>, IntegratorError> {
     let (mut sum, mut count) = (Vec::new(), 0);
     for file in files {
-        let stack = Stack::open(role, file, shape)?;
+        let stack = ImageStack::open(role, file, shape)?;
         for frame in 0..stack.store.frames() {
             let pixels = stack.frame(frame)?;
             count += 1;
@@ -63,21 +63,22 @@ pub fn average(role: Role, files: &[FileRef], shape: [usize; 2]) -> Result<Optio
 }
 
 /// A file of images, open.
-struct Stack<'a> {
+struct ImageStack<'a> {
     role: &'static str,
     file: &'a FileRef,
     shape: [usize; 2],
     store: Store,
 }
 
-impl<'a> Stack<'a> {
-    fn open(role: Role, file: &'a FileRef, shape: [usize; 2]) -> Result<Self, Error> {
+impl<'a> ImageStack<'a> {
+    fn open(role: ImageRole, file: &'a FileRef, shape: [usize; 2]) -> Result<Self, IntegratorError> {
         let role = role.name();
-        let unreadable = |why: &dyn fmt::Display| Error::Image { role, name: file.name(), why: why.to_string() };
+        let unreadable =
+            |why: &dyn fmt::Display| IntegratorError::Image { role, name: file.name(), why: why.to_string() };
         if file.dataset.is_none() {
             let found = frames::image::probe(&file.path).map_err(|why| unreadable(&why))?.shape;
             if found != shape {
-                return Err(Error::Shape { role, name: file.name(), found, expected: shape });
+                return Err(IntegratorError::Shape { role, name: file.name(), found, expected: shape });
             }
         }
         let dataset = file.dataset.clone().unwrap_or_default();
@@ -89,8 +90,8 @@ impl<'a> Stack<'a> {
         }
     }
 
-    fn frame(&self, row: u64) -> Result<Vec<f64>, Error> {
-        let unreadable = |why: String| Error::Image { role: self.role, name: self.file.name(), why };
+    fn frame(&self, row: u64) -> Result<Vec<f64>, IntegratorError> {
+        let unreadable = |why: String| IntegratorError::Image { role: self.role, name: self.file.name(), why };
         self.decode(row).map_err(unreadable)
     }
 
@@ -108,13 +109,13 @@ impl<'a> Stack<'a> {
         let mut assembler = Assembler::default();
         let read = |chunk: &_, stored: &mut _| self.store.read(chunk, stored);
         let mut pixels = Vec::new();
-        let frame = assembler.frame(&pipeline, self.shape, (row, &chunks), read, &mut pixels);
-        frame.map(|_| numbers(&pixels, dtype)).map_err(|why| why.to_string())
+        let frame = assembler.assemble(&pipeline, self.shape, (row, &chunks), read, &mut pixels);
+        frame.map(|_| pixels_to_f64(&pixels, dtype)).map_err(|why| why.to_string())
     }
 }
 
 /// Native-endian pixels as numbers.
-pub fn numbers(pixels: &[u8], dtype: PixelType) -> Vec<f64> {
+pub fn pixels_to_f64(pixels: &[u8], dtype: PixelType) -> Vec<f64> {
     macro_rules! read {
         ($type:ty) => {
             pixels.as_chunks().0.iter().map(|bytes| <$type>::from_ne_bytes(*bytes) as f64).collect()

@@ -8,17 +8,17 @@ use kernels::{PixelType, Plan};
 use recipe::Recipe;
 use records::{Digest, Framing};
 
-use crate::integrator::{Axis, Integrator, Known};
-use crate::suspect::Suspect;
-use crate::{dummy, method};
+use crate::dummy_check::DummyCheck;
+use crate::integrator::{BinAxis, DetectorInfo, Integrator};
+use crate::{dummy, plan};
 
 /// The version of the sections.
-const VERSION: u64 = 1;
+const SECTIONS_VERSION: u64 = 1;
 
 impl Integrator {
-    /// The digest of all that what [`Integrator::put`] writes depends on: the recipe but for what is done to the sums
+    /// The digest of all that what [`Integrator::write_to`] writes depends on: the recipe but for what is done to the sums
     /// later, the frames' framing, the version of this crate and of the form, and how this machine writes numbers.
-    pub fn key(recipe: &Recipe, framing: &Framing) -> String {
+    pub fn cache_key(recipe: &Recipe, framing: &Framing) -> String {
         let sums_alone = Recipe {
             monitor: Vec::new(),
             error: Default::default(),
@@ -31,7 +31,7 @@ impl Integrator {
             .text(&sums_alone.digest())
             .text(&format!("{framing:?}"))
             .text(env!("CARGO_PKG_VERSION"))
-            .bytes(&VERSION.to_ne_bytes())
+            .bytes(&SECTIONS_VERSION.to_ne_bytes())
             .text(&usize::BITS.to_string())
             .full()
     }
@@ -40,8 +40,8 @@ impl Integrator {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn put(&self, out: &mut impl Write) -> io::Result<()> {
-        let Known { is_named, dummy: DummyRule { dummy, delta, counter } } = self.known;
+    pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        let DetectorInfo { is_named, dummy: DummyRule { dummy, delta, counter } } = self.detector;
         let real = |value: Option<f64>| [u64::from(value.is_some()), value.unwrap_or(0.0).to_bits()];
         let flags = [u64::from(is_named), u64::from(counter), u64::from(self.chi().is_some())];
         sections::put(out, &flags)?;
@@ -49,7 +49,7 @@ impl Integrator {
         sections::put(out, &self.radial().centers)?;
         sections::put(out, self.chi().map_or(&[], |chi| &chi.centers))?;
         let mask: Vec<u8> =
-            self.suspect.iter().flat_map(|suspect| suspect.mask()).map(|&masked| masked.into()).collect();
+            self.dummy_check.iter().flat_map(|suspect| suspect.mask()).map(|&masked| masked.into()).collect();
         sections::put(out, &mask)?;
         self.plan().put(out)
     }
@@ -72,32 +72,32 @@ impl Integrator {
         let reals = reader.take_exactly::<[u64; 2]>(2)?;
         let real = |[is_some, bits]: [u64; 2]| (is_some != 0).then(|| f64::from_bits(bits));
         let dummy = DummyRule { dummy: real(reals[0]), delta: real(reals[1]), counter: flags[1] != 0 };
-        let known = Known { is_named: flags[0] != 0, dummy };
+        let known = DetectorInfo { is_named: flags[0] != 0, dummy };
         let unit = Unit::parse(&recipe.unit).map_err(|_| wrong("of a unit that is not known"))?;
         let radial = reader.take::<f64>()?.to_vec();
         let chi = reader.take::<f64>()?.to_vec();
         let mask: Vec<bool> = reader.take::<u8>()?.iter().map(|&masked| masked != 0).collect();
-        let statistic = method::statistic(recipe);
-        let plan = Plan::from_sections(reader, method::errors(recipe, statistic))?;
+        let statistic = plan::statistic_of(recipe);
+        let plan = Plan::from_sections(reader, plan::variance_model_of(recipe, statistic))?;
         let is_cake = flags[2] != 0;
         let bins = radial.len().checked_mul(if is_cake { chi.len() } else { 1 });
         if plan.pixels() != shape[0] * shape[1] || bins != Some(plan.nbins()) {
             return Err(wrong("of frames of another size, or other bins"));
         }
-        let suspect = Suspect::of(recipe, known.is_named, &mask, dtype);
+        let suspect = DummyCheck::new(recipe, known.is_named, &mask, dtype);
         if suspect.is_some() && mask.len() != plan.pixels() {
             return Err(wrong("without the mask"));
         }
         Ok(Self {
             shape,
             dtype,
-            radial: Axis { name: unit.axis_name(), units: unit.axis_units(), centers: radial },
-            chi: is_cake.then_some(Axis { name: "chi", units: "deg", centers: chi }),
-            by_bin: method::by_bin(&plan, statistic),
+            radial: BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: radial },
+            chi: is_cake.then_some(BinAxis { name: "chi", units: "deg", centers: chi }),
+            csr: plan::build_csr(&plan, statistic),
             plan,
-            invalid: dummy::rule(recipe, &known.dummy, dtype),
-            suspect,
-            known,
+            invalid_values: dummy::invalid_values(recipe, &known.dummy, dtype),
+            dummy_check: suspect,
+            detector: known,
         })
     }
 }

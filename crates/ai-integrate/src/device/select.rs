@@ -3,19 +3,19 @@
 use integrator::opencl::{self, Description, DeviceKind, Unavailable};
 
 /// A device, by its number in the order in which OpenCL lists them.
-pub type Numbered = (usize, Description);
+pub type NumberedDevice = (usize, Description);
 
 /// Variables that limit a job to some GPUs, and whose.
-const VISIBLE: [(&str, &str); 3] =
+const VISIBILITY_VARIABLES: [(&str, &str); 3] =
     [("CUDA_VISIBLE_DEVICES", "nvidia"), ("ROCR_VISIBLE_DEVICES", "amd"), ("GPU_DEVICE_ORDINAL", "amd")];
 
 /// Variables that number the jobs which share a machine, and their first number: of GNU parallel, of `xargs
 /// --process-slot-var=SLOT`, of srun.
-const SLOTS: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
+const JOB_SLOT_VARIABLES: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
 
 /// Why there is no device to use.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum DeviceSelectionError {
     /// OpenCL has none.
     #[error("{0}")]
     Unavailable(#[from] Unavailable),
@@ -38,15 +38,15 @@ pub enum Error {
 }
 
 /// The environment, as far as it matters here.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The visible devices of this machine.
 ///
 /// # Errors
 /// No OpenCL, or none that is visible.
-pub fn visible(environment: Environment<'_>) -> Result<Vec<Numbered>, Error> {
+pub fn visible_devices(environment: EnvLookup<'_>) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
     let mut all = opencl::devices()?;
-    all.retain(|device| device.kind != DeviceKind::Gpu || !is_hidden(device, environment));
+    all.retain(|device| device.kind != DeviceKind::Gpu || !is_hidden_by_environment(device, environment));
     Ok(all.into_iter().enumerate().collect())
 }
 
@@ -55,28 +55,37 @@ pub fn visible(environment: Environment<'_>) -> Result<Vec<Numbered>, Error> {
 ///
 /// # Errors
 /// A word that names none; nothing usable.
-pub fn chosen(visible: &[Numbered], words: &[String], environment: Environment<'_>) -> Result<Vec<Numbered>, Error> {
-    let usable: Vec<&Numbered> = visible.iter().filter(|(_, device)| device.unusable.is_none()).collect();
-    let offload: Vec<&Numbered> = usable.iter().filter(|(_, device)| device.kind != DeviceKind::Cpu).copied().collect();
+pub fn select_devices(
+    visible: &[NumberedDevice],
+    words: &[String],
+    environment: EnvLookup<'_>,
+) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
+    let usable: Vec<&NumberedDevice> = visible.iter().filter(|(_, device)| device.unusable.is_none()).collect();
+    let offload: Vec<&NumberedDevice> =
+        usable.iter().filter(|(_, device)| device.kind != DeviceKind::Cpu).copied().collect();
     if words.is_empty() {
-        if let ([], Some(variable)) = (&offload[..], hiding(environment)) {
-            return Err(Error::Hidden(variable));
+        if let ([], Some(variable)) = (&offload[..], variable_hiding_all(environment)) {
+            return Err(DeviceSelectionError::Hidden(variable));
         }
         let found = if offload.is_empty() { usable } else { offload };
-        return if found.is_empty() { Err(Error::NoneUsable) } else { Ok(found.into_iter().cloned().collect()) };
+        return if found.is_empty() {
+            Err(DeviceSelectionError::NoneUsable)
+        } else {
+            Ok(found.into_iter().cloned().collect())
+        };
     }
     let going_round = if offload.is_empty() { &usable } else { &offload };
-    let mut chosen: Vec<Numbered> = Vec::new();
+    let mut chosen: Vec<NumberedDevice> = Vec::new();
     for word in words {
         let named = match word.as_str() {
-            "slot" => slot(environment).and_then(|slot| match going_round.len() {
+            "slot" => job_slot(environment).and_then(|slot| match going_round.len() {
                 0 => Err("none is usable"),
                 count => Ok(vec![going_round[slot % count]]),
             }),
-            word => named(visible, word),
+            word => devices_named(visible, word),
         };
         let known = || visible.iter().map(|(number, device)| format!("{number} {}", device.name));
-        let named = named.map_err(|why| Error::Unknown {
+        let named = named.map_err(|why| DeviceSelectionError::Unknown {
             word: word.clone(),
             why,
             known: known().collect::<Vec<_>>().join(", "),
@@ -89,8 +98,8 @@ pub fn chosen(visible: &[Numbered], words: &[String], environment: Environment<'
 }
 
 /// The devices that a word names: by index, by PCI address, or by what their names contain.
-fn named<'a>(visible: &'a [Numbered], word: &str) -> Result<Vec<&'a Numbered>, &'static str> {
-    let is_meant: Box<dyn Fn(&Numbered) -> bool> = if let Ok(index) = word.parse::<usize>() {
+fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'a NumberedDevice>, &'static str> {
+    let is_meant: Box<dyn Fn(&NumberedDevice) -> bool> = if let Ok(index) = word.parse::<usize>() {
         Box::new(move |(number, _)| *number == index)
     } else if let Ok(place) = word.parse() {
         Box::new(move |(_, device)| device.pci == Some(place))
@@ -98,7 +107,7 @@ fn named<'a>(visible: &'a [Numbered], word: &str) -> Result<Vec<&'a Numbered>, &
         let word = word.to_lowercase();
         Box::new(move |(_, device)| device.name.to_lowercase().contains(&word))
     };
-    let found: Vec<&Numbered> = visible.iter().filter(|device| is_meant(device)).collect();
+    let found: Vec<&NumberedDevice> = visible.iter().filter(|device| is_meant(device)).collect();
     match found[..] {
         [] => Err("no such device"),
         _ if found.iter().any(|(_, device)| device.unusable.is_some()) => Err("not usable"),
@@ -107,31 +116,36 @@ fn named<'a>(visible: &'a [Numbered], word: &str) -> Result<Vec<&'a Numbered>, &
 }
 
 /// This job's number among those on the machine, from 0.
-fn slot(environment: Environment<'_>) -> Result<usize, &'static str> {
+fn job_slot(environment: EnvLookup<'_>) -> Result<usize, &'static str> {
     let number = |&(name, first): &(&str, usize)| environment(name)?.trim().parse::<usize>().ok()?.checked_sub(first);
-    SLOTS.iter().find_map(number).ok_or("neither PARALLEL_JOBSLOT nor SLOT nor SLURM_LOCALID is set")
+    JOB_SLOT_VARIABLES.iter().find_map(number).ok_or("neither PARALLEL_JOBSLOT nor SLOT nor SLURM_LOCALID is set")
 }
 
 /// Whether the environment hides a vendor's GPUs. Their drivers do so by themselves where it lists some, and number those
 /// from 0; that an empty list means none, not all, is not left to them.
-fn is_hidden(device: &Description, environment: Environment<'_>) -> bool {
+fn is_hidden_by_environment(device: &Description, environment: EnvLookup<'_>) -> bool {
     let vendor = if device.platform.to_lowercase().contains("nvidia") { "nvidia" } else { "amd" };
-    VISIBLE.iter().any(|(name, whose)| *whose == vendor && environment(name).is_some_and(|list| lists_none(&list)))
+    VISIBILITY_VARIABLES
+        .iter()
+        .any(|(name, whose)| *whose == vendor && environment(name).is_some_and(|list| is_empty_device_list(&list)))
 }
 
 /// A variable that leaves no GPU visible.
-fn hiding(environment: Environment<'_>) -> Option<&'static str> {
-    VISIBLE.iter().map(|(name, _)| *name).find(|name| environment(name).is_some_and(|list| lists_none(&list)))
+fn variable_hiding_all(environment: EnvLookup<'_>) -> Option<&'static str> {
+    VISIBILITY_VARIABLES
+        .iter()
+        .map(|(name, _)| *name)
+        .find(|name| environment(name).is_some_and(|list| is_empty_device_list(&list)))
 }
 
 /// As CUDA reads it: a list ends before the first entry that is no device.
-fn lists_none(list: &str) -> bool {
+fn is_empty_device_list(list: &str) -> bool {
     let first = list.split(',').next().unwrap_or("").trim();
     first.is_empty() || first == "NoDevFiles" || first.starts_with('-')
 }
 
 /// The devices as a table.
-pub fn table(visible: &[Numbered]) -> Vec<String> {
+pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
     let gigabytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     let rows = visible.iter().map(|(number, device)| {
         let pci = device.pci.map_or_else(|| "-".to_owned(), |pci| pci.to_string());
@@ -164,7 +178,7 @@ mod tests {
     use super::*;
 
     /// Devices as a driver lists them: two GPUs, which PCI addresses and names tell apart, and the processor.
-    fn listed() -> Vec<Numbered> {
+    fn listed() -> Vec<NumberedDevice> {
         let device = |name: &str, kind, pci: Option<&str>| {
             let pci = pci.map(|place| place.parse().expect("a place"));
             let mut device = Description::default();
@@ -179,11 +193,11 @@ mod tests {
         all.into_iter().enumerate().collect()
     }
 
-    fn numbers(visible: &[Numbered], words: &[&str], variables: &[(&str, &str)]) -> Result<Vec<usize>, String> {
+    fn numbers(visible: &[NumberedDevice], words: &[&str], variables: &[(&str, &str)]) -> Result<Vec<usize>, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let value =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        let chosen = chosen(visible, &words, &value).map_err(|why| why.to_string())?;
+        let chosen = select_devices(visible, &words, &value).map_err(|why| why.to_string())?;
         Ok(chosen.into_iter().map(|(number, _)| number).collect())
     }
 
@@ -213,7 +227,7 @@ mod tests {
         let hidden = |platform: &str, variable: &'static str, list: &'static str| {
             let mut device = Description::default();
             platform.clone_into(&mut device.platform);
-            is_hidden(&device, &|name: &str| (name == variable).then(|| list.to_owned()))
+            is_hidden_by_environment(&device, &|name: &str| (name == variable).then(|| list.to_owned()))
         };
         let [nvidia, amd] = ["NVIDIA CUDA", "AMD Accelerated Parallel Processing"];
         assert!(hidden(nvidia, "CUDA_VISIBLE_DEVICES", "") && !hidden(amd, "CUDA_VISIBLE_DEVICES", ""));
@@ -237,6 +251,6 @@ mod tests {
             "numbered 2 here"
         );
         assert_eq!(numbers(processor, &["2"], &[("CUDA_VISIBLE_DEVICES", "")]), Ok(vec![2]), "asked for by name");
-        assert!(!lists_none("0,1") && lists_none("-1,0") && !lists_none("GPU-8932f937"));
+        assert!(!is_empty_device_list("0,1") && is_empty_device_list("-1,0") && !is_empty_device_list("GPU-8932f937"));
     }
 }

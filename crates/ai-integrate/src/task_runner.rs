@@ -10,37 +10,37 @@ use patterns::coverage::{Index, OwnerError};
 use patterns::part::{self, PartWriter};
 use records::{Acquisition, Fail, Spans, Task};
 
-use crate::aboard::Berth;
 use crate::args::Args;
-use crate::crew::Crew;
-use crate::engine::Methods;
+use crate::batch_runner::BatchRunner;
+use crate::batches::Batches;
+use crate::commit::IntegratedTask;
+use crate::device::pool::DevicePool;
+use crate::device::worker::SharedDevice;
 use crate::job::Job;
 use crate::memory;
-use crate::offload::Offload;
-use crate::pass::Pass;
-use crate::settle::Integrated;
-use crate::sources::{Loss, Sources};
-use crate::tally::Tally;
-use crate::window::assembled_at_a_time;
-use crate::work::Windows;
+use crate::recipe_group::RecipeGroup;
+use crate::recipes::RecipeCache;
+use crate::sources::{FrameLoss, SourcePool};
+use crate::stats::TaskStats;
+use crate::worker::frames_assembled_at_once;
 
 /// Files that are open ahead of need, in all engines: a process may have 1024.
-const MOST_OPEN: usize = 256;
+const MAX_OPEN_FILES: usize = 256;
 
 /// What the tasks of a run share.
-pub struct Runner<'a> {
+pub struct TaskRunner<'a> {
     filter: &'a Filter,
     args: &'a Args,
-    offload: &'a Offload,
+    device_pool: &'a DevicePool,
     threads: usize,
-    methods: Methods,
+    recipes: RecipeCache,
     /// Which frames are done.
     index: Index,
 }
 
 /// Why a task can't be done.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct TaskError {
     /// In one line.
     pub why: String,
     /// Whether trying again can help.
@@ -48,19 +48,19 @@ pub struct Refusal {
 }
 
 /// What became of a task's windows.
-enum Summed {
+enum TaskOutcome {
     /// What they came to, and the part of each recipe, with all rows in it.
-    Done(Box<Tally>, Vec<Option<PartWriter>>),
+    Done(Box<TaskStats>, Vec<Option<PartWriter>>),
     /// The device has turned out to be wrong; nothing is kept.
     WrongDevice,
     /// These sources changed while they were read, or can't be looked at any more; nothing is kept.
-    Unsure(BTreeMap<usize, Loss>),
+    SourcesChanged(BTreeMap<usize, FrameLoss>),
 }
 
-impl<'a> Runner<'a> {
+impl<'a> TaskRunner<'a> {
     /// A runner whose tasks take `threads` threads each.
-    pub fn new(filter: &'a Filter, args: &'a Args, offload: &'a Offload, threads: usize) -> Self {
-        Self { filter, args, offload, threads, methods: Methods::default(), index: Index::default() }
+    pub fn new(filter: &'a Filter, args: &'a Args, offload: &'a DevicePool, threads: usize) -> Self {
+        Self { filter, args, device_pool: offload, threads, recipes: RecipeCache::default(), index: Index::default() }
     }
 
     /// Returns the index of the frames that are done.
@@ -69,7 +69,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Whether nothing counts as done.
-    pub fn forces(&self) -> bool {
+    pub fn is_forced(&self) -> bool {
         self.args.force
     }
 
@@ -77,7 +77,7 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// A part can't be written; a signal; what [`Filter::emit`] says.
-    pub fn integrate(&self, mut task: Task, engine: usize) -> Result<Option<Integrated>, Stop> {
+    pub fn integrate(&self, mut task: Task, engine: usize) -> Result<Option<IntegratedTask>, Stop> {
         let began = Instant::now();
         if let Some(out) = &self.args.out {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
@@ -89,132 +89,156 @@ impl<'a> Runner<'a> {
                 Ok(()) => (),
                 Err(OwnerError::Unreadable(why)) => return Err(Stop::fatal("output", why)),
                 Err(OwnerError::Other(why)) => {
-                    self.refuse(&task, Refusal { why, retryable: false }, is_of_several)?;
+                    self.report_task_error(&task, TaskError { why, retryable: false }, is_of_several)?;
                     continue;
                 }
             }
-            match Job::of(&task, &self.methods, &self.index, self.args, self.filter) {
+            match Job::new(&task, &self.recipes, &self.index, self.args, self.filter) {
                 Ok(job) => jobs.push(job),
-                Err(refusal) => self.refuse(&task, refusal, is_of_several)?,
+                Err(refusal) => self.report_task_error(&task, refusal, is_of_several)?,
             }
         }
         let Some(first) = jobs.first() else { return Ok(None) };
         let todo: Vec<Spans> = jobs.iter().map(|job| job.todo.clone()).collect();
-        let windows = Windows::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
+        let windows = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().expect(windows.frames() as u64, "frames");
-        let berth = self.berth(engine, &first.task, &windows);
+        let berth = self.open_device(engine, &first.task, &windows);
         let (mut device, mut unsure) = (berth.as_ref(), BTreeMap::new());
         let (tally, parts) = loop {
-            if windows.count() == 0 {
-                break (Tally::of(jobs.len()), jobs.iter().map(|_| None).collect());
+            if windows.len() == 0 {
+                break (TaskStats::new(jobs.len()), jobs.iter().map(|_| None).collect());
             }
-            match self.sum(&jobs, &windows, device, &unsure)? {
-                Summed::Done(tally, parts) => break (*tally, parts),
-                Summed::WrongDevice => device = None,
+            match self.integrate_batches(&jobs, &windows, device, &unsure)? {
+                TaskOutcome::Done(tally, parts) => break (*tally, parts),
+                TaskOutcome::WrongDevice => device = None,
                 // Rows of frames that nobody can vouch for are in the parts: these are made again without their sources.
-                Summed::Unsure(sources) => {
+                TaskOutcome::SourcesChanged(sources) => {
                     unsure.extend(sources);
                     self.filter.progress().expect(windows.frames() as u64, "frames");
                 }
             }
         };
         let device = berth.map_or_else(String::new, |berth| berth.label);
-        Ok(Some(Integrated { began, jobs, windows, tally, parts, device }))
+        Ok(Some(IntegratedTask { began, jobs, batches: windows, stats: tally, parts, device }))
     }
 
     /// The task can't be done, or not by one of its recipes.
-    fn refuse(&self, task: &Task, Refusal { why, retryable }: Refusal, is_of_several: bool) -> Result<(), Stop> {
+    fn report_task_error(
+        &self,
+        task: &Task,
+        TaskError { why, retryable }: TaskError,
+        is_of_several: bool,
+    ) -> Result<(), Stop> {
         let about = task.acquisition.file.display().to_string();
         let error = if is_of_several { format!("for {}: {why}", task.final_file.display()) } else { why };
         self.filter.fail(Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() })
     }
 
     /// The engine's device, if it has one and there is something to do.
-    fn berth(&self, engine: usize, task: &Task, windows: &Windows) -> Option<Berth> {
-        let cache = self.args.kernels_for(&task.out);
-        let (device, label) = self.offload.device(engine, cache, self.filter).filter(|_| windows.count() > 0)?;
-        let frames = windows.places().iter().map(|place| place.frame);
-        let verified = Berth::sample(frames, self.args.verify as usize);
+    fn open_device(&self, engine: usize, task: &Task, windows: &Batches) -> Option<SharedDevice> {
+        let cache = self.args.kernel_cache_dir(&task.out);
+        let (device, label) = self.device_pool.device(engine, cache, self.filter).filter(|_| windows.len() > 0)?;
+        let frames = windows.locations().iter().map(|place| place.frame);
+        let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
         // With one thread, two launches overlap; with more, those of the threads do.
-        Some(Berth { device, label, queues: if self.threads == 1 { 2 } else { 1 }, verified })
+        Some(SharedDevice {
+            device,
+            label,
+            queues_per_thread: if self.threads == 1 { 2 } else { 1 },
+            verified_frames: verified,
+        })
     }
 
     /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. Sources that have
     /// `unsure` are not read.
-    fn sum(
+    fn integrate_batches(
         &self,
         jobs: &[Job],
-        windows: &Windows,
-        berth: Option<&Berth>,
-        unsure: &BTreeMap<usize, Loss>,
-    ) -> Result<Summed, Stop> {
-        let mut tally = Tally::of(jobs.len());
+        windows: &Batches,
+        berth: Option<&SharedDevice>,
+        unsure: &BTreeMap<usize, FrameLoss>,
+    ) -> Result<TaskOutcome, Stop> {
+        let mut tally = TaskStats::new(jobs.len());
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(jobs.len());
         for (recipe, job) in jobs.iter().enumerate() {
-            let frames: Spans = windows.frames_of(recipe).collect();
-            let means = job.means.as_ref().filter(|_| !frames.is_empty());
-            let part = means.map(|means| job.part(&means.integrator, &frames)).transpose().map_err(cannot_write)?;
+            let frames: Spans = windows.frames_of_recipe(recipe).collect();
+            let means = job.resources.as_ref().filter(|_| !frames.is_empty());
+            let part =
+                means.map(|means| job.create_part(&means.integrator, &frames)).transpose().map_err(cannot_write)?;
             parts.push(part);
         }
         let scan = &jobs[0].task.acquisition;
-        let passes = Pass::all(jobs, windows);
-        let most_open = MOST_OPEN / usize::from(self.args.engines);
-        let sources = Sources::new(scan, &passes[0].together, windows, most_open, unsure);
+        let passes = RecipeGroup::for_batches(jobs, windows);
+        let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
+        let sources = SourcePool::new(scan, &passes[0].integrators, windows, most_open, unsure);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        let left_out = |device| passes.iter().flat_map(move |pass| pass.together.not_for_devices(device));
+        let left_out = |device| passes.iter().flat_map(move |pass| pass.integrators.unsupported_on_device(device));
         for (_, why) in berth.iter().flat_map(|berth| left_out(&berth.device)) {
-            self.offload.say(self.filter, "OpenCL", format_args!("not made for {why}"));
+            self.device_pool.warn_once(self.filter, "OpenCL", format_args!("not made for {why}"));
         }
-        let crew = Crew { filter: self.filter, threads, batch, passes: &passes, berth, sources: &sources, windows };
+        let crew = BatchRunner {
+            filter: self.filter,
+            threads,
+            batch_frames: batch,
+            recipe_groups: &passes,
+            shared_device: berth,
+            sources: &sources,
+            batches: windows,
+        };
         self.filter.note(1, || {
             let stored = jobs[0].task.bytes / jobs[0].task.range.count().max(1);
-            let expected = memory::expected(jobs, &crew, stored, decoded_bytes(scan, batch, stored)) >> 20;
+            let expected =
+                memory::estimate_bytes(jobs, &crew, stored, decoded_bytes_per_thread(scan, batch, stored)) >> 20;
             format!("task {}: memory expected: {expected} MiB with {threads} threads", jobs[0].task.id)
         });
-        crew.work(|window| {
+        crew.run(|window| {
             let began = Instant::now();
             window.warnings.iter().for_each(|warning| self.filter.warn(warning));
             for (recipe, row) in &window.rows {
                 let part = parts[*recipe].as_mut().expect("a recipe with frames to do has a part");
-                jobs[*recipe].advise(row, self.filter);
+                jobs[*recipe].check_first_frame(row, self.filter);
                 part.append(row).map_err(cannot_write)?;
             }
             self.filter.progress().advance(window.frames as u64);
-            tally.add(window);
+            tally.add_batch(window);
             tally.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
-        if sources.unverified() > 0 {
+        if sources.without_checksum() > 0 {
             self.filter.note(1, || {
                 let id = &jobs[0].task.id;
-                format!("task {id}: {} CBF images without Content-MD5: not verified", sources.unverified())
+                format!("task {id}: {} CBF images without Content-MD5: not verified", sources.without_checksum())
             });
         }
         self.filter.note(1, || {
-            let ahead = match tally.ahead_bytes.div_ceil(1 << 20) {
+            let ahead = match tally.prefetched_bytes.div_ceil(1 << 20) {
                 0 => String::new(),
                 mib => format!("; {mib} MiB read ahead"),
             };
-            let peak =
-                memory::peak().map_or(String::new(), |bytes| format!("; memory at the most: {} MiB", bytes >> 20));
-            format!("task {}: {}{ahead}{peak}", jobs[0].task.id, tally.way())
+            let peak = memory::peak_bytes()
+                .map_or(String::new(), |bytes| format!("; memory at the most: {} MiB", bytes >> 20));
+            format!("task {}: {}{ahead}{peak}", jobs[0].task.id, tally.decode_path())
         });
-        if let Some((why, berth)) = tally.trouble.take().zip(berth) {
-            self.offload.say(self.filter, &berth.label, &why);
+        if let Some((why, berth)) = tally.device_error.take().zip(berth) {
+            self.device_pool.warn_once(self.filter, &berth.label, &why);
             if matches!(why, DeviceError::Wrong(_)) {
-                return Ok(Summed::WrongDevice);
+                return Ok(TaskOutcome::WrongDevice);
             }
         }
         let unsure = sources.close_all();
-        if unsure.is_empty() { Ok(Summed::Done(Box::new(tally), parts)) } else { Ok(Summed::Unsure(unsure)) }
+        if unsure.is_empty() {
+            Ok(TaskOutcome::Done(Box::new(tally), parts))
+        } else {
+            Ok(TaskOutcome::SourcesChanged(unsure))
+        }
     }
 }
 
 /// Bytes of what a thread has decoded whole: a frame; or some side by side where they are put together from chunks, the
 /// chunks of one of them, which may hold many more frames, as they are decoded and in the step of the filters before, and their
 /// `stored` bytes a frame.
-fn decoded_bytes(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
+fn decoded_bytes_per_thread(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
     let [rows, columns] = scan.shape;
     let size = scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
     let frame = rows.saturating_mul(columns).saturating_mul(size);
@@ -224,7 +248,7 @@ fn decoded_bytes(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
     };
     let covered = rows.next_multiple_of(height).saturating_mul(columns.next_multiple_of(width));
     let chunks = covered.saturating_mul(size).saturating_mul(depth);
-    let side_by_side = frame.saturating_mul(assembled_at_a_time(frame as usize, batch) as u64);
+    let side_by_side = frame.saturating_mul(frames_assembled_at_once(frame as usize, batch) as u64);
     side_by_side.saturating_add(chunks.saturating_mul(2)).saturating_add(stored.saturating_mul(depth))
 }
 
@@ -240,7 +264,7 @@ mod tests {
             chunk: chunk.to_vec(),
             ..Acquisition::default()
         };
-        let bytes = |chunk: &[u64]| decoded_bytes(&scan(chunk), 4, 100);
+        let bytes = |chunk: &[u64]| decoded_bytes_per_thread(&scan(chunk), 4, 100);
         assert_eq!([bytes(&[]), bytes(&[1, 10, 20])], [400, 400]);
         assert_eq!(bytes(&[50, 10, 20]), 4 * 400 + 2 * 50 * 400 + 50 * 100);
         assert_eq!(bytes(&[1, 6, 20]), 4 * 400 + 2 * 12 * 20 * 2 + 100, "the last chunk overhangs");

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use kernels::PixelType;
 use recipe::{DummySetting, Recipe};
 
-use crate::image::numbers;
+use crate::images::pixels_to_f64;
 
 /// Which pixels to look at, and for which values.
-pub struct Suspect {
+pub struct DummyCheck {
     mask: Vec<bool>,
     dtype: PixelType,
-    looked: AtomicBool,
+    has_started: AtomicBool,
 }
 
-impl Suspect {
+impl DummyCheck {
     /// `None` where the detector is named, or the recipe says itself what is no measurement.
-    pub fn of(recipe: &Recipe, is_named: bool, mask: &[bool], dtype: PixelType) -> Option<Self> {
+    pub fn new(recipe: &Recipe, is_named: bool, mask: &[bool], dtype: PixelType) -> Option<Self> {
         let nobody_says = recipe.dummy == DummySetting::Auto && !is_named;
-        nobody_says.then(|| Self::new(mask.to_vec(), dtype))
+        nobody_says.then(|| Self::unconditional(mask.to_vec(), dtype))
     }
 
     /// The pixels that are not looked at.
@@ -27,17 +27,17 @@ impl Suspect {
         &self.mask
     }
 
-    fn new(mask: Vec<bool>, dtype: PixelType) -> Self {
-        Self { mask, dtype, looked: AtomicBool::new(false) }
+    fn unconditional(mask: Vec<bool>, dtype: PixelType) -> Self {
+        Self { mask, dtype, has_started: AtomicBool::new(false) }
     }
 
     /// Whether this is the first frame to be looked at: one is enough.
-    pub fn is_first(&self) -> bool {
-        !self.looked.swap(true, Relaxed)
+    pub fn start(&self) -> bool {
+        !self.has_started.swap(true, Relaxed)
     }
 
     /// What to say of a frame of native-endian pixels, if anything.
-    pub fn look(&self, pixels: &[u8]) -> Option<String> {
+    pub fn check(&self, pixels: &[u8]) -> Option<String> {
         let (rule, marks): (_, fn(f64) -> bool) = match self.dtype {
             PixelType::U16 => ("65534,1", |value| value >= 65534.0),
             // All ones alone are taken for no measurement anyway.
@@ -45,7 +45,7 @@ impl Suspect {
             PixelType::I16 | PixelType::I32 => ("-2,1", |value| value == -1.0 || value == -2.0),
             _ => return None,
         };
-        let unmasked = numbers(pixels, self.dtype).into_iter().zip(&self.mask).filter(|(_, masked)| !**masked);
+        let unmasked = pixels_to_f64(pixels, self.dtype).into_iter().zip(&self.mask).filter(|(_, masked)| !**masked);
         let (count, first) = unmasked
             .filter(|(value, _)| marks(*value))
             .fold((0, None), |(count, first), (value, _)| (count + 1, first.or(Some(value))));
@@ -62,20 +62,20 @@ impl Suspect {
 mod tests {
     use super::*;
 
-    fn suspect(dtype: PixelType) -> Suspect {
-        Suspect::new(vec![false, false, true], dtype)
+    fn suspect(dtype: PixelType) -> DummyCheck {
+        DummyCheck::unconditional(vec![false, false, true], dtype)
     }
 
     #[test]
     fn marks_of_gaps_are_told_unless_masked() {
         let bytes = |values: [i32; 3]| values.map(i32::to_ne_bytes).concat();
-        let said = suspect(PixelType::I32).look(&bytes([-2, 5, -1])).unwrap();
+        let said = suspect(PixelType::I32).check(&bytes([-2, 5, -1])).unwrap();
         assert!(said.starts_with("1 unmasked pixels") && said.contains("such as -2"), "{said}");
-        assert_eq!(suspect(PixelType::I32).look(&bytes([3, 5, -1])), None);
+        assert_eq!(suspect(PixelType::I32).check(&bytes([3, 5, -1])), None);
     }
 
     #[test]
     fn types_that_mark_nothing_are_not_looked_at() {
-        assert_eq!(suspect(PixelType::U8).look(&[255, 255, 255]), None);
+        assert_eq!(suspect(PixelType::U8).check(&[255, 255, 255]), None);
     }
 }

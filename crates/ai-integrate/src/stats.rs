@@ -8,73 +8,73 @@ use manners::{Filter, Stop};
 use patterns::Status;
 use records::{Absent, Fail, Seconds, Source, Spans, Task};
 
-use crate::sources::Loss;
-use crate::window::Yield;
+use crate::sources::FrameLoss;
+use crate::worker::BatchOutput;
 
 /// A message names no more ranges than this.
-const MOST_RANGES: usize = 8;
+const MAX_RANGES_IN_MESSAGE: usize = 8;
 
 /// The sum of a task's windows, over its recipes.
 #[derive(Default)]
-pub struct Tally {
+pub struct TaskStats {
     /// Frames with sums, rising, by recipe.
     done: Vec<Vec<u64>>,
     /// Frames that were dealt with.
     frames: usize,
     /// Which ways the frames took through the kernels.
-    pub ways: Ways,
+    pub decode_paths: Ways,
     /// Frames that were put together from chunks.
-    pub in_pieces: u64,
+    pub assembled_frames: u64,
     /// Stored bytes that were read.
     pub read_bytes: u64,
     /// Those of them that were read ahead.
-    pub ahead_bytes: u64,
+    pub prefetched_bytes: u64,
     /// By recipe, frames that a device integrated, and bytes that were sent to it.
     by_device: Vec<(usize, u64)>,
     /// Whether a frame has sums, and a monitor that gives it no pattern.
-    lacks_monitors: bool,
+    has_frames_without_monitor: bool,
     /// Why the device was left.
-    pub trouble: Option<DeviceError>,
+    pub device_error: Option<DeviceError>,
     /// Where the time went.
     pub seconds: Seconds,
-    losses: BTreeMap<(usize, Status), Lost>,
+    losses: BTreeMap<(usize, Status), LostFrames>,
 }
 
 /// The frames of one source that were lost in one way.
-struct Lost {
+struct LostFrames {
     frames: Vec<u64>,
     /// Why the first of them was.
     why: String,
     retryable: bool,
 }
 
-impl Tally {
+impl TaskStats {
     /// That of a task of so many recipes.
-    pub fn of(recipes: usize) -> Self {
+    pub fn new(recipes: usize) -> Self {
         Self { done: vec![Vec::new(); recipes], by_device: vec![(0, 0); recipes], ..Self::default() }
     }
 
     /// Adds a window.
-    pub fn add(&mut self, window: Yield) {
+    pub fn add_batch(&mut self, window: BatchOutput) {
         self.read_bytes += window.read_bytes;
-        self.ahead_bytes += window.ahead_bytes;
-        self.seconds.read += window.read;
-        self.seconds.integrate += window.integrate;
+        self.prefetched_bytes += window.prefetched_bytes;
+        self.seconds.read += window.read_seconds;
+        self.seconds.integrate += window.integrate_seconds;
         self.frames += window.frames;
-        self.ways += window.ways;
-        self.in_pieces += window.in_pieces;
+        self.decode_paths += window.decode_paths;
+        self.assembled_frames += window.assembled_frames;
         for (recipe, frames, sent_bytes) in window.by_device {
             let (all, bytes) = &mut self.by_device[recipe];
             *all += frames;
             *bytes += sent_bytes;
         }
-        self.trouble = self.trouble.take().or(window.trouble);
+        self.device_error = self.device_error.take().or(window.device_error);
         for (recipe, row) in window.rows.iter().filter(|(_, row)| row.has_sums()) {
             self.done[*recipe].push(row.frame);
-            self.lacks_monitors |= row.status != Status::Ok;
+            self.has_frames_without_monitor |= row.status != Status::Ok;
         }
-        for (frame, source, Loss { status, why, retryable }) in window.losses {
-            let lost = self.losses.entry((source, status)).or_insert(Lost { frames: Vec::new(), why, retryable });
+        for (frame, source, FrameLoss { status, why, retryable }) in window.losses {
+            let lost = self.losses.entry((source, status)).or_insert(LostFrames { frames: Vec::new(), why, retryable });
             lost.frames.push(frame);
             lost.retryable |= retryable;
         }
@@ -100,21 +100,21 @@ impl Tally {
     }
 
     /// Which way the frames took through the processor's kernels, as a result record has it; empty where it had none.
-    pub fn way(&self) -> String {
-        if self.ways == Ways::default() {
+    pub fn decode_path(&self) -> String {
+        if self.decode_paths == Ways::default() {
             return String::new();
         }
         let isa = format!("{:?}", Scratch::default().isa()).to_lowercase();
-        let pieces = match self.in_pieces {
+        let pieces = match self.assembled_frames {
             0 => String::new(),
             frames => format!(", {frames} of them put together from pieces (slower: a chunk is no frame)"),
         };
-        format!("{isa}: {}{pieces}", self.ways)
+        format!("{isa}: {}{pieces}", self.decode_paths)
     }
 
     /// Returns whether a frame has sums, and a monitor that gives it no pattern.
-    pub fn lacks_monitors(&self) -> bool {
-        self.lacks_monitors
+    pub fn has_frames_without_monitor(&self) -> bool {
+        self.has_frames_without_monitor
     }
 
     /// Whether any frame has sums.
@@ -124,7 +124,7 @@ impl Tally {
 
     /// What each recipe has of the bytes and the seconds: an even share for those that were `at_work`, and for all
     /// where none was, so that the shares add up.
-    pub fn shares(&self, at_work: impl Fn(usize) -> bool) -> Vec<(u64, Seconds)> {
+    pub fn recipe_shares(&self, at_work: impl Fn(usize) -> bool) -> Vec<(u64, Seconds)> {
         let works: Vec<bool> = (0..self.done.len()).map(at_work).collect();
         let none_works = !works.contains(&true);
         let sharers = works.iter().filter(|works| **works || none_works).count() as u64;
@@ -150,10 +150,10 @@ impl Tally {
     ///
     /// # Errors
     /// What [`Filter::fail`] says.
-    pub fn tell(&self, filter: &Filter, task: &Task) -> Result<(), Stop> {
+    pub fn report_losses(&self, filter: &Filter, task: &Task) -> Result<(), Stop> {
         for ((source, _), lost) in &self.losses {
-            let about = about(&task.acquisition.sources[*source]);
-            let error = format!("frames {}: {}", told(&lost.frames.iter().copied().collect()), lost.why);
+            let about = source_name(&task.acquisition.sources[*source]);
+            let error = format!("frames {}: {}", format_ranges(&lost.frames.iter().copied().collect()), lost.why);
             filter.fail(Fail { id: task.id.clone(), about, error, retryable: lost.retryable, ..Fail::default() })?;
         }
         Ok(())
@@ -174,9 +174,9 @@ impl Tally {
 }
 
 /// Frames in a message: as a record has them, but no more ranges than anybody reads.
-pub fn told(frames: &Spans) -> String {
+pub fn format_ranges(frames: &Spans) -> String {
     let frames = frames.sorted();
-    let shown: Spans = frames.as_slice().iter().take(MOST_RANGES).copied().collect();
+    let shown: Spans = frames.as_slice().iter().take(MAX_RANGES_IN_MESSAGE).copied().collect();
     let text = serde_json::to_string(&shown).expect("numbers always serialize");
     match frames.count() - shown.count() {
         0 => text,
@@ -184,7 +184,7 @@ pub fn told(frames: &Spans) -> String {
     }
 }
 
-fn about(source: &Source) -> String {
+fn source_name(source: &Source) -> String {
     match source.dataset.as_str() {
         "" => source.file.display().to_string(),
         dataset => format!("{}::{dataset}", source.file.display()),
@@ -196,35 +196,38 @@ mod tests {
     use super::*;
     use patterns::Row;
 
-    fn window(losses: &[(u64, usize, Status, &str)]) -> Yield {
+    fn window(losses: &[(u64, usize, Status, &str)]) -> BatchOutput {
         let lost = |&(frame, source, status, why): &(u64, usize, Status, &str)| {
-            (frame, source, Loss { status, why: why.to_owned(), retryable: false })
+            (frame, source, FrameLoss { status, why: why.to_owned(), retryable: false })
         };
         let rows = losses.iter().map(|loss| (0, Row::lost(loss.0, loss.2, 1.0))).collect();
-        Yield { frames: losses.len(), rows, losses: losses.iter().map(lost).collect(), ..Yield::default() }
+        BatchOutput { frames: losses.len(), rows, losses: losses.iter().map(lost).collect(), ..BatchOutput::default() }
     }
 
     #[test]
     fn losses_of_a_kind_are_one() {
-        let mut tally = Tally::of(1);
-        tally.add(window(&[(0, 0, Status::Corrupt, "block 3"), (1, 0, Status::Corrupt, "block 9")]));
-        tally.add(window(&[(2, 1, Status::Corrupt, "block 1"), (3, 1, Status::FileMissing, "gone")]));
+        let mut tally = TaskStats::new(1);
+        tally.add_batch(window(&[(0, 0, Status::Corrupt, "block 3"), (1, 0, Status::Corrupt, "block 9")]));
+        tally.add_batch(window(&[(2, 1, Status::Corrupt, "block 1"), (3, 1, Status::FileMissing, "gone")]));
         assert_eq!((tally.frames(), tally.losses.len()), (4, 3));
         assert_eq!(tally.losses[&(0, Status::Corrupt)].why, "block 3");
-        let missing: Vec<(String, String)> =
-            tally.missing(&Spans::all(9)).into_iter().map(|absent| (told(&absent.range), absent.reason)).collect();
+        let missing: Vec<(String, String)> = tally
+            .missing(&Spans::all(9))
+            .into_iter()
+            .map(|absent| (format_ranges(&absent.range), absent.reason))
+            .collect();
         assert_eq!(missing[0], ("[[3,4]]".to_owned(), "file missing".to_owned()));
         assert_eq!(missing[1], ("[[0,3]]".to_owned(), "does not decode".to_owned()));
     }
 
     #[test]
     fn what_recipes_have_in_common_is_shared_out() {
-        let mut tally = Tally::of(3);
+        let mut tally = TaskStats::new(3);
         tally.read_bytes = 7;
         tally.seconds.wall = 6.0;
         let shares = |works: [bool; 3]| {
             tally
-                .shares(|recipe| works[recipe])
+                .recipe_shares(|recipe| works[recipe])
                 .into_iter()
                 .map(|(bytes, seconds)| (bytes, seconds.wall))
                 .collect::<Vec<_>>()
@@ -236,7 +239,7 @@ mod tests {
     #[test]
     fn a_message_does_not_list_a_thousand_ranges() {
         let scattered: Spans = (0..1000u64).map(|number| number * number).collect();
-        let text = told(&scattered);
+        let text = format_ranges(&scattered);
         assert!(text.len() < 200 && text.ends_with(" more"), "{text}");
     }
 }

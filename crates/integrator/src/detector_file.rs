@@ -6,22 +6,23 @@ use frames::hdf5_array::{ArrayError, names, read_array, read_numbers, read_text_
 use geometry::{Detector, NexusDetector, PixelCorners, Poni};
 use recipe::FileRef;
 
-use crate::Error;
+use crate::IntegratorError;
 
 /// Groups are searched no deeper than this; pyFAI's lies at /entry/program/detector.
-const DEPTH: usize = 4;
+const MAX_SEARCH_DEPTH: usize = 4;
 
 /// The detector that a file describes, oriented as the PONI says where it says so.
-pub fn detector(file: &FileRef, poni: &Poni) -> Result<Detector, Error> {
-    let wrong = |why: String| Error::Image { role: "detector file", name: file.path.display().to_string(), why };
-    let group = find(&file.path, "/", DEPTH).map_err(|why| wrong(why.to_string()))?;
+pub fn read_detector(file: &FileRef, poni: &Poni) -> Result<Detector, IntegratorError> {
+    let wrong =
+        |why: String| IntegratorError::Image { role: "detector file", name: file.path.display().to_string(), why };
+    let group = find_nxdetector(&file.path, "/", MAX_SEARCH_DEPTH).map_err(|why| wrong(why.to_string()))?;
     let group = group.ok_or_else(|| wrong("no NXdetector in it".to_owned()))?;
-    let content = read(&file.path, &group).map_err(wrong)?;
+    let content = read_nxdetector(&file.path, &group).map_err(wrong)?;
     Detector::from_nexus(content, &poni.detector).map_err(|why| wrong(why.to_string()))
 }
 
 /// The first group of class NXdetector, depth first in the order of the names.
-fn find(file: &Path, group: &str, depth: usize) -> Result<Option<String>, ArrayError> {
+fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<String>, ArrayError> {
     if read_text_attribute(file, group, "NX_class")?.as_deref() == Some("NXdetector") {
         return Ok(Some(group.to_owned()));
     }
@@ -31,14 +32,14 @@ fn find(file: &Path, group: &str, depth: usize) -> Result<Option<String>, ArrayE
     for name in names(file, group)? {
         let child = format!("{}/{name}", group.trim_end_matches('/'));
         // What is no group, or can't be opened, holds no detector.
-        if let Ok(Some(found)) = find(file, &child, depth - 1) {
+        if let Ok(Some(found)) = find_nxdetector(file, &child, depth - 1) {
             return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
-fn read(file: &Path, group: &str) -> Result<NexusDetector, String> {
+fn read_nxdetector(file: &Path, group: &str) -> Result<NexusDetector, String> {
     let there = names(file, group).map_err(|why| why.to_string())?;
     let path = |name: &str| there.iter().any(|known| known == name).then(|| format!("{group}/{name}"));
     let numbers =

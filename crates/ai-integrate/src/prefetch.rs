@@ -3,7 +3,7 @@
 //! A reader takes a window at a time, in the order of the frames, opens its sources, and reads what the system does not have
 //! in its cache. What it has is left where it is: a thread that integrates copies that in no time, and has it in its own
 //! cache then. A window that is ready waits in its reader's hands for a thread, so there are never more than readers, and no
-//! more bytes than [`SHARE`] for each.
+//! more bytes than [`MAX_PREFETCH_BYTES`] for each.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,28 +13,28 @@ use std::time::Instant;
 use frames::store::{Chunk, Row as Where};
 use manners::Filter;
 
-use crate::sources::Sources;
-use crate::work::Place;
+use crate::batches::FrameLocation;
+use crate::sources::SourcePool;
 
 /// Bytes of a window that are read ahead; the rest is read when it is needed.
-pub const SHARE: u64 = 64 << 20;
+pub const MAX_PREFETCH_BYTES: u64 = 64 << 20;
 
 /// How many readers a task has: as many files or places of a file can be waited for at once.
-pub fn readers(threads: usize) -> usize {
+pub fn prefetch_threads(threads: usize) -> usize {
     threads.clamp(4, 32)
 }
 
 /// What the readers of a task share.
-pub struct Ahead<'a> {
+pub struct Prefetcher<'a> {
     filter: &'a Filter,
-    sources: &'a Sources<'a>,
+    sources: &'a SourcePool<'a>,
     /// Buffers that are to be filled again.
-    spare: Mutex<Vec<Vec<u8>>>,
+    free_buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 /// A window that is ready for a thread.
 #[derive(Default)]
-pub struct Load {
+pub struct Prefetched {
     /// What was read of it, by source and offset.
     chunks: HashMap<(usize, u64), io::Result<Vec<u8>>>,
     /// Bytes that were read.
@@ -43,32 +43,32 @@ pub struct Load {
     pub seconds: f64,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Prefetcher<'a> {
     /// For the sources of a task.
-    pub fn new(filter: &'a Filter, sources: &'a Sources<'a>) -> Self {
-        Self { filter, sources, spare: Mutex::default() }
+    pub fn new(filter: &'a Filter, sources: &'a SourcePool<'a>) -> Self {
+        Self { filter, sources, free_buffers: Mutex::default() }
     }
 
     /// Makes the places of a window ready. What can't be opened or read is found again, and told, by the thread that needs it. A filter
     /// that drains reads no more.
-    pub fn load(&self, places: &[Place]) -> Load {
+    pub fn prefetch(&self, places: &[FrameLocation]) -> Prefetched {
         let began = Instant::now();
-        let mut load = Load::default();
-        for run in in_runs(places).chunk_by(|one, two| one.source == two.source) {
+        let mut load = Prefetched::default();
+        for run in sorted_by_source(places).chunk_by(|one, two| one.source == two.source) {
             if self.filter.draining() {
                 break;
             }
-            self.read(run, &mut load);
+            self.read_source(run, &mut load);
         }
         load.seconds = began.elapsed().as_secs_f64();
         load
     }
 
     /// Reads what is not at hand of a source.
-    fn read(&self, run: &[Place], load: &mut Load) {
+    fn read_source(&self, run: &[FrameLocation], load: &mut Prefetched) {
         let source = run[0].source;
         let Some(open) = self.sources.open_ahead(source) else { return };
-        let of_row = |place: &Place| match open.store.chunks_of(place.row) {
+        let of_row = |place: &FrameLocation| match open.store.chunks_of(place.row) {
             Where::Whole(chunk) => vec![chunk],
             Where::Pieces(chunks) => chunks,
             Where::Absent(_) | Where::Damaged(_) => Vec::new(),
@@ -76,12 +76,12 @@ impl<'a> Ahead<'a> {
         let mut chunks: Vec<Chunk> = run.iter().flat_map(of_row).collect();
         chunks.sort_unstable_by_key(|chunk| chunk.offset);
         chunks.dedup_by_key(|chunk| chunk.offset);
-        let mut left = SHARE.saturating_sub(load.bytes);
+        let mut left = MAX_PREFETCH_BYTES.saturating_sub(load.bytes);
         let fits = |chunk: &Chunk| left.checked_sub(chunk.len).inspect(|rest| left = *rest).is_some();
         chunks.retain(|chunk| !open.store.is_at_hand(chunk));
         let count = chunks.iter().copied().take_while(fits).count();
         chunks.truncate(count);
-        let read = open.store.read_all(&chunks, || self.buffer(), || !self.filter.draining());
+        let read = open.store.read_all(&chunks, || self.take_buffer(), || !self.filter.draining());
         for (chunk, bytes) in chunks.iter().zip(read) {
             let Some(bytes) = bytes else { break };
             load.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -89,25 +89,31 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    fn buffer(&self) -> Vec<u8> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    fn take_buffer(&self) -> Vec<u8> {
+        self.free_buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
     /// Takes what was read of a chunk, if it was, and puts it in the place of a buffer of no more use.
-    pub fn take(&self, load: &mut Load, source: usize, chunk: &Chunk, bytes: &mut Vec<u8>) -> Option<io::Result<()>> {
+    pub fn take(
+        &self,
+        load: &mut Prefetched,
+        source: usize,
+        chunk: &Chunk,
+        bytes: &mut Vec<u8>,
+    ) -> Option<io::Result<()>> {
         let read = load.chunks.remove(&(source, chunk.offset))?;
         Some(read.map(|read| {
             let spare = std::mem::replace(bytes, read);
             if spare.capacity() > 0 {
-                self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(spare);
+                self.free_buffers.lock().unwrap_or_else(PoisonError::into_inner).push(spare);
             }
         }))
     }
 }
 
 /// The places of a window in the order in which they are worked on: one source after the other.
-pub fn in_runs(places: &[Place]) -> Vec<Place> {
+pub fn sorted_by_source(places: &[FrameLocation]) -> Vec<FrameLocation> {
     let mut by_source = places.to_vec();
-    by_source.sort_by_key(|place| (place.source, place.set));
+    by_source.sort_by_key(|place| (place.source, place.recipe_set));
     by_source
 }

@@ -4,17 +4,17 @@ use binning::Csc;
 use geometry::{Detector, DetectorError, PixelMapping};
 use records::Framing;
 
-use crate::Error;
+use crate::IntegratorError;
 
 /// The part of a detector that frames show.
-pub struct Window(PixelMapping);
+pub struct DetectorView(PixelMapping);
 
-impl Window {
+impl DetectorView {
     /// That of frames of this framing.
     ///
     /// # Errors
     /// Frames that can't come from this detector.
-    pub fn of(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
+    pub fn new(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
         PixelMapping::new(detector, framing).map(Self)
     }
 
@@ -24,29 +24,29 @@ impl Window {
     }
 
     /// Rows and columns of the detector as it is read out.
-    pub fn full(&self) -> [usize; 2] {
+    pub fn detector_shape(&self) -> [usize; 2] {
         self.0.full()
     }
 
     /// Rows and columns of the frames.
-    pub fn shape(&self) -> [usize; 2] {
+    pub fn frame_shape(&self) -> [usize; 2] {
         self.0.shape()
     }
 
     /// The frames' part of values that the detector has.
-    pub fn cut<T: Copy>(&self, values: Vec<T>) -> Vec<T> {
+    pub fn select_frame_pixels<T: Copy>(&self, values: Vec<T>) -> Vec<T> {
         if self.0.is_identity() { values } else { self.0.pixels().map(|pixel| values[pixel]).collect() }
     }
 
     /// The detector's mask of one of the frames: all that they do not show is masked.
-    pub fn mask(&self, of_frames: &[bool]) -> Vec<bool> {
-        let mut mask = vec![true; self.full().iter().product()];
+    pub fn detector_mask(&self, of_frames: &[bool]) -> Vec<bool> {
+        let mut mask = vec![true; self.detector_shape().iter().product()];
         self.0.pixels().zip(of_frames).for_each(|(pixel, masked)| mask[pixel] = *masked);
         mask
     }
 
     /// The frames' part of a matrix over the detector's pixels.
-    pub fn cut_matrix(&self, matrix: Csc) -> Csc {
+    pub fn select_frame_columns(&self, matrix: Csc) -> Csc {
         if self.0.is_identity() {
             return matrix;
         }
@@ -63,11 +63,14 @@ impl Window {
     /// A mask of the frames as they are saved, or the frames' part of one of the whole detector, binned or not.
     ///
     /// # Errors
-    /// As `load`, which reads a mask of a shape.
-    pub fn flags(&self, load: impl Fn([usize; 2]) -> Result<Vec<bool>, Error>) -> Result<Vec<bool>, Error> {
-        match (self.image(&load), self.0.unbinned()) {
+    /// As `load_image`, which reads a mask of a shape.
+    pub fn load_mask(
+        &self,
+        load: impl Fn([usize; 2]) -> Result<Vec<bool>, IntegratorError>,
+    ) -> Result<Vec<bool>, IntegratorError> {
+        match (self.load_image(&load), self.0.unbinned()) {
             (Err(error), Some(unbinned)) => {
-                load(unbinned).map(|mask| self.cut(self.0.binned_mask(&mask))).map_err(|_| error)
+                load(unbinned).map(|mask| self.select_frame_pixels(self.0.binned_mask(&mask))).map_err(|_| error)
             }
             (mask, _) => mask,
         }
@@ -76,11 +79,14 @@ impl Window {
     /// An image of the frames as they are saved, or the frames' part of one of the whole detector as it is read out.
     ///
     /// # Errors
-    /// As `load`, which reads an image of a shape.
-    pub fn image<T: Copy>(&self, load: impl Fn([usize; 2]) -> Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
-        match load(self.shape()) {
-            Err(error) if self.shape() != self.full() => {
-                load(self.full()).map(|image| self.cut(image)).map_err(|_| error)
+    /// As `load_image`, which reads an image of a shape.
+    pub fn load_image<T: Copy>(
+        &self,
+        load: impl Fn([usize; 2]) -> Result<Vec<T>, IntegratorError>,
+    ) -> Result<Vec<T>, IntegratorError> {
+        match load(self.frame_shape()) {
+            Err(error) if self.frame_shape() != self.detector_shape() => {
+                load(self.detector_shape()).map(|image| self.select_frame_pixels(image)).map_err(|_| error)
             }
             image => image,
         }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use integrator::{Error, Integrator, PixelType};
+use integrator::{Integrator, IntegratorError, PixelType};
 use manners::atomic::{self, AtomicFile};
 use manners::mapped::{Mapped, is_in_use};
 use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
@@ -25,43 +25,43 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Bytes before the sections.
-const HEAD: usize = 512;
+const MATRIX_HEADER_BYTES: usize = 512;
 
 /// Bytes that are hashed by one thread.
-const SLICE: usize = 4 << 20;
+const HASH_SLICE_BYTES: usize = 4 << 20;
 
 /// All files of a directory together; the longest unused go first.
-const MOST_BYTES: u64 = 8 << 30;
+const MAX_CACHE_BYTES: u64 = 8 << 30;
 
 /// How long to wait for another process that makes the matrix.
-const LONGEST_WAIT: Duration = Duration::from_secs(120);
+const BUILD_LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The matrices of a directory.
-pub struct Cache<'a> {
+pub struct MatrixCache<'a> {
     directory: Option<&'a Path>,
 }
 
 /// An integrator, and what is worth a word about it.
-pub struct Found {
+pub struct CachedIntegrator {
     /// The integrator.
     pub integrator: Integrator,
     /// How it was come by.
-    pub origin: Origin,
+    pub origin: MatrixOrigin,
     /// What is wrong with the directory or a file of it.
     pub warnings: Vec<String>,
 }
 
 /// How an integrator was come by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum MatrixOrigin {
     /// Mapped from this file.
     Mapped(PathBuf),
     /// Made now.
-    Made,
+    Built,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct MatrixFileHeader {
     azpipe: String,
     v: u64,
     key: String,
@@ -69,7 +69,7 @@ struct Head {
     xxh3: String,
 }
 
-impl<'a> Cache<'a> {
+impl<'a> MatrixCache<'a> {
     /// The cache in a directory, which need not be there yet; `None` for no cache.
     pub fn new(directory: Option<&'a Path>) -> Self {
         Self { directory }
@@ -77,12 +77,12 @@ impl<'a> Cache<'a> {
 
     /// Removes what processes left that were killed while they made a matrix, once a process: also where all frames are done, and
     /// none is needed.
-    pub fn clear_up(&self) {
-        static CLEARED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+    pub fn remove_leftovers(&self) {
+        static CLEANED_DIRECTORIES: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
         let Some(directory) = self.directory else { return };
-        let is_new = CLEARED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
+        let is_new = CLEANED_DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
         if is_new {
-            clear_up(directory);
+            remove_leftovers(directory);
         }
     }
 
@@ -90,18 +90,23 @@ impl<'a> Cache<'a> {
     ///
     /// # Errors
     /// As [`Integrator::new`]. What is wrong with the cache is a warning.
-    pub fn integrator(&self, recipe: &Recipe, framing: &Framing, dtype: PixelType) -> Result<Found, Error> {
+    pub fn integrator(
+        &self,
+        recipe: &Recipe,
+        framing: &Framing,
+        dtype: PixelType,
+    ) -> Result<CachedIntegrator, IntegratorError> {
         let make = |warnings| {
             let integrator = Integrator::new(recipe, framing, dtype)?;
-            Ok(Found { integrator, origin: Origin::Made, warnings })
+            Ok(CachedIntegrator { integrator, origin: MatrixOrigin::Built, warnings })
         };
-        self.clear_up();
+        self.remove_leftovers();
         let Some(directory) = self.directory else { return make(Vec::new()) };
-        let key = Integrator::key(recipe, framing);
+        let key = Integrator::cache_key(recipe, framing);
         let path = directory.join(format!("{}.matrix", &key[..32]));
         let mut warnings = Vec::new();
-        let open = |warnings: &mut Vec<String>| match open(&path, &key) {
-            Ok(memory) => match Integrator::from_memory(recipe, framing, dtype, memory, HEAD) {
+        let open = |warnings: &mut Vec<String>| match open_matrix(&path, &key) {
+            Ok(memory) => match Integrator::from_memory(recipe, framing, dtype, memory, MATRIX_HEADER_BYTES) {
                 Ok(integrator) => Some(integrator),
                 Err(why) => {
                     warnings.push(format!("{}: {why}; made anew", path.display()));
@@ -114,25 +119,29 @@ impl<'a> Cache<'a> {
                 None
             }
         };
-        let mapped = |integrator, warnings| Found { integrator, origin: Origin::Mapped(path.clone()), warnings };
+        let mapped = |integrator, warnings| CachedIntegrator {
+            integrator,
+            origin: MatrixOrigin::Mapped(path.clone()),
+            warnings,
+        };
         if let Some(integrator) = open(&mut warnings) {
             return Ok(mapped(integrator, warnings));
         }
-        let making = Making::begin(&path);
+        let making = BuildLock::acquire(&path);
         if let Ok(Some(_)) = &making
             && let Some(integrator) = open(&mut Vec::new())
         {
             return Ok(mapped(integrator, warnings));
         }
         let mut found = make(warnings)?;
-        let kept = making.and_then(|_making| keep(&found.integrator, &path, key.clone()));
+        let kept = making.and_then(|_making| write_matrix(&found.integrator, &path, key.clone()));
         match kept {
             // Its own memory goes: that of the file is shared.
             Ok(()) => {
                 if let Some(integrator) = open(&mut found.warnings) {
                     found.integrator = integrator;
                 }
-                prune(directory, &path, MOST_BYTES);
+                evict_least_recent(directory, &path, MAX_CACHE_BYTES);
             }
             Err(why) => found.warnings.push(format!("{}: {why}; the matrix is not kept", directory.display())),
         }
@@ -141,16 +150,16 @@ impl<'a> Cache<'a> {
 }
 
 /// Maps a file of this key, whole and undamaged.
-fn open(path: &Path, key: &str) -> io::Result<Arc<Mapped>> {
+fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<Mapped>> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mapped = Mapped::open(path)?;
-    let (head, body) = mapped.as_ref().split_at_checked(HEAD).ok_or_else(|| wrong("not a matrix"))?;
+    let (head, body) = mapped.as_ref().split_at_checked(MATRIX_HEADER_BYTES).ok_or_else(|| wrong("not a matrix"))?;
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let found: Head = serde_json::from_slice(line).map_err(|_| wrong("not a matrix"))?;
+    let found: MatrixFileHeader = serde_json::from_slice(line).map_err(|_| wrong("not a matrix"))?;
     if (found.azpipe.as_str(), found.v, found.key.as_str()) != ("matrix", 1, key) {
         return Err(wrong("another matrix"));
     }
-    if found.bytes != body.len() as u64 || found.xxh3 != digest(body) {
+    if found.bytes != body.len() as u64 || found.xxh3 != checksum(body) {
         return Err(wrong("damaged"));
     }
     // The files that were not used for the longest time go first.
@@ -159,27 +168,27 @@ fn open(path: &Path, key: &str) -> io::Result<Arc<Mapped>> {
 }
 
 /// XXH3-128 over the XXH3-64 of each slice, so that all threads can work on it.
-fn digest(body: &[u8]) -> String {
-    let slices: Vec<[u8; 8]> = body.par_chunks(SLICE).map(|slice| xxh3_64(slice).to_le_bytes()).collect();
+fn checksum(body: &[u8]) -> String {
+    let slices: Vec<[u8; 8]> = body.par_chunks(HASH_SLICE_BYTES).map(|slice| xxh3_64(slice).to_le_bytes()).collect();
     format!("{:032x}", xxh3_128(slices.as_flattened()))
 }
 
 /// Writes the file.
-fn keep(integrator: &Integrator, path: &Path, key: String) -> io::Result<()> {
-    let file = AtomicFile::create(path, &claim_of_key())?;
+fn write_matrix(integrator: &Integrator, path: &Path, key: String) -> io::Result<()> {
+    let file = AtomicFile::create(path, &claim_matrix_of_key())?;
     let mut out = BufWriter::with_capacity(1 << 20, file.open()?);
-    out.write_all(&[b' '; HEAD])?;
-    integrator.put(&mut out)?;
+    out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
+    integrator.write_to(&mut out)?;
     drop(out.into_inner().map_err(io::IntoInnerError::into_error)?);
     let (bytes, xxh3) = {
         let written = Mapped::open(file.path())?;
-        let body = &written.as_ref()[HEAD..];
-        (body.len() as u64, digest(body))
+        let body = &written.as_ref()[MATRIX_HEADER_BYTES..];
+        (body.len() as u64, checksum(body))
     };
-    let head = Head { azpipe: "matrix".to_owned(), v: 1, key, bytes, xxh3 };
+    let head = MatrixFileHeader { azpipe: "matrix".to_owned(), v: 1, key, bytes, xxh3 };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
-    line.resize(HEAD - 1, b' ');
+    line.resize(MATRIX_HEADER_BYTES - 1, b' ');
     line.push(b'\n');
     let mut written = File::options().write(true).open(file.path())?;
     written.write_all(&line)?;
@@ -188,16 +197,16 @@ fn keep(integrator: &Integrator, path: &Path, key: String) -> io::Result<()> {
 }
 
 /// The right to make a matrix, which one process has at a time.
-struct Making {
+struct BuildLock {
     path: PathBuf,
     /// Locked.
     _lock: File,
 }
 
-impl Making {
+impl BuildLock {
     /// Waits until no other process makes it. `None` where locks are not known, or the wait is too long: then
     /// everybody makes it.
-    fn begin(matrix: &Path) -> io::Result<Option<Self>> {
+    fn acquire(matrix: &Path) -> io::Result<Option<Self>> {
         owned::create_directories(matrix.parent().unwrap_or(Path::new("")))?;
         let path = matrix.with_extension("making");
         let lock = owned::open_lock(&path)?;
@@ -205,7 +214,7 @@ impl Making {
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(Some(Self { path, _lock: lock })),
-                Err(TryLockError::WouldBlock) if began.elapsed() < LONGEST_WAIT => {
+                Err(TryLockError::WouldBlock) if began.elapsed() < BUILD_LOCK_TIMEOUT => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 Err(_) => return Ok(None),
@@ -214,7 +223,7 @@ impl Making {
     }
 }
 
-impl Drop for Making {
+impl Drop for BuildLock {
     fn drop(&mut self) {
         // Whoever waits has the file open, and finds the matrix made.
         let _ = owned::remove_lock(&self.path);
@@ -223,10 +232,11 @@ impl Drop for Making {
 
 /// Removes what processes left that were killed while they made a matrix. Whoever waits for one of these locks finds
 /// nobody at work, and makes the matrix: as well as another that could not see the lock.
-fn clear_up(directory: &Path) {
+fn remove_leftovers(directory: &Path) {
     atomic::clear_up_once(directory);
     for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let is_ours = path.extension().is_some_and(|end| end == "making") && is_named(&path.with_extension("matrix"));
+        let is_ours =
+            path.extension().is_some_and(|end| end == "making") && has_matrix_name(&path.with_extension("matrix"));
         if is_ours && is_in_use(&path).is_ok_and(|in_use| !in_use) {
             let _ = owned::remove_lock(&path);
         }
@@ -234,7 +244,7 @@ fn clear_up(directory: &Path) {
 }
 
 /// Claims matrices of any key: whatever lies in a cache of azpipe's own directory, and in any other what says that it is one.
-fn claim() -> Claim {
+fn claim_any_matrix() -> Claim {
     Claim::new(
         "a matrix",
         |path| Ok(lies_in_own_directory(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?),
@@ -243,12 +253,12 @@ fn claim() -> Claim {
 
 /// Claims the file of one key: its name is a digest of all that it is made of, which nobody else's file bears. So a damaged one
 /// is made anew.
-fn claim_of_key() -> Claim {
-    Claim::new("a matrix", |path| Ok(is_named(path)))
+fn claim_matrix_of_key() -> Claim {
+    Claim::new("a matrix", |path| Ok(has_matrix_name(path)))
 }
 
 /// Whether a file has the name of a matrix, 32 hexadecimal digits.
-fn is_named(path: &Path) -> bool {
+fn has_matrix_name(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     path.extension().is_some_and(|end| end == "matrix")
         && stem.len() == 32
@@ -257,10 +267,10 @@ fn is_named(path: &Path) -> bool {
 
 /// Removes the files that were not used for the longest time, until all others take no more than `most` bytes; never
 /// one that is in use, nor `new`.
-fn prune(directory: &Path, new: &Path, most: u64) {
+fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
-        .filter(|entry| is_named(&entry.path()) && claim().check(&entry.path()).is_ok())
+        .filter(|entry| has_matrix_name(&entry.path()) && claim_any_matrix().check(&entry.path()).is_ok())
         .filter_map(|entry| {
             let found = entry.metadata().ok()?;
             Some((found.modified().ok()?, found.len(), entry.path()))
@@ -274,7 +284,7 @@ fn prune(directory: &Path, new: &Path, most: u64) {
         }
         if path != new
             && is_in_use(&path).is_ok_and(|in_use| !in_use)
-            && owned::remove(&path, &claim()).is_ok_and(|there| there)
+            && owned::remove(&path, &claim_any_matrix()).is_ok_and(|there| there)
         {
             all -= bytes;
         }
@@ -306,11 +316,11 @@ mod tests {
         write(&theirs[1], 0, "1 0 0 1");
         write(&theirs[2], 0, ours);
         let used = Mapped::open(&path(&a)).unwrap();
-        prune(directory.path(), &path(&d), 250);
+        evict_least_recent(directory.path(), &path(&d), 250);
         let there = |name: &String| path(name).exists();
         assert_eq!([&a, &b, &c, &d].map(there), [true, false, false, true]);
         drop(used);
-        prune(directory.path(), &path(&d), 0);
+        evict_least_recent(directory.path(), &path(&d), 0);
         assert_eq!([&a, &d].map(there), [false, true]);
         assert_eq!(theirs.each_ref().map(there), [true; 3]);
     }
@@ -319,9 +329,9 @@ mod tests {
     fn one_makes_it_and_the_others_wait() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sub/a.matrix");
-        let first = Making::begin(&path).unwrap().unwrap();
+        let first = BuildLock::acquire(&path).unwrap().unwrap();
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| Making::begin(&path).unwrap().is_some());
+            let second = scope.spawn(|| BuildLock::acquire(&path).unwrap().is_some());
             std::thread::sleep(Duration::from_millis(50));
             assert!(!second.is_finished());
             drop(first);

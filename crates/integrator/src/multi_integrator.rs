@@ -5,25 +5,25 @@ use std::io;
 use frames::store::{Chunk, Coding};
 use kernels::{DecodeError, Pipeline, Scratch, Stored, Sums, Target, opencl};
 
-use crate::Error;
+use crate::IntegratorError;
 use crate::assemble::{AssembleError, Assembler};
 use crate::integrator::{Decoder, Integrator};
 
 /// Integrators for the same frames. A frame is read and decoded once for all of them, and its sums by each
 /// are those that it would give alone, to the bit.
 #[derive(Clone)]
-pub struct Together<'a> {
+pub struct MultiIntegrator<'a> {
     integrators: Vec<&'a Integrator>,
 }
 
-impl<'a> Together<'a> {
+impl<'a> MultiIntegrator<'a> {
     /// All of these, which must be for frames of one shape and type.
     ///
     /// # Panics
     /// If they are for different frames, or there is none.
     pub fn new(integrators: Vec<&'a Integrator>) -> Self {
         assert!(!integrators.is_empty(), "frames are integrated by one recipe at the least");
-        let same = integrators.windows(2).all(|pair| pair[0].frames() == pair[1].frames());
+        let same = integrators.windows(2).all(|pair| pair[0].frame_format() == pair[1].frame_format());
         assert!(same, "the integrators of a pass are for the same frames");
         Self { integrators }
     }
@@ -34,7 +34,7 @@ impl<'a> Together<'a> {
     }
 
     /// Bins of all patterns of a frame.
-    pub fn bins(&self) -> usize {
+    pub fn total_bins(&self) -> usize {
         self.integrators.iter().map(|integrator| integrator.plan().nbins()).sum()
     }
 
@@ -42,37 +42,37 @@ impl<'a> Together<'a> {
     ///
     /// # Errors
     /// Another pixel type than that of the frames; a filter that is not known.
-    pub fn decoder(&self, coding: &Coding) -> Result<Decoder, Error> {
+    pub fn decoder(&self, coding: &Coding) -> Result<Decoder, IntegratorError> {
         self.integrators[0].decoder(coding)
     }
 
     /// A warning where the PONI names no detector, nobody says which values are no measurement, and this
     /// frame holds some that look like it. Only the first frame that it is asked for is looked at.
-    pub fn suspect(&self, decoder: &Decoder, frame: &Stored<'_>) -> Option<String> {
-        let suspects: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.first_look()).collect();
+    pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &Stored<'_>) -> Option<String> {
+        let suspects: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
         if suspects.is_empty() {
             return None;
         }
         let mut pixels = vec![0; self.frame_bytes()];
         decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok()?;
-        suspects.into_iter().find_map(|suspect| suspect.look(&pixels))
+        suspects.into_iter().find_map(|suspect| suspect.check(&pixels))
     }
 
     /// The sums, by each integrator, of frames that are one chunk each. A frame that does not decode is an
     /// error of its own. Methods that take whole frames decode them by themselves.
-    pub fn batch(
+    pub fn integrate(
         &self,
         decoder: &Decoder,
         frames: &[Stored<'_>],
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-        kernels::integrate_all(decoder, &self.targets(), frames, scratch)
+        kernels::integrate_all(decoder, &self.specs(), frames, scratch)
     }
 
     /// Which recipes can't be left to this OpenCL device, and why.
-    pub fn not_for_devices(&self, device: &opencl::Device) -> impl Iterator<Item = (usize, &'static str)> {
+    pub fn unsupported_on_device(&self, device: &opencl::Device) -> impl Iterator<Item = (usize, &'static str)> {
         let takes_by_bin = device.takes_by_bin();
-        let why = move |integrator: &&Integrator| match integrator.by_bin() {
+        let why = move |integrator: &&Integrator| match integrator.csr() {
             Some(by_bin) if !by_bin.is_sums() => Some("medians and quantiles"),
             Some(_) if !takes_by_bin => Some("clipping and azimuthal errors where a device lacks doubles"),
             _ => None,
@@ -80,11 +80,11 @@ impl<'a> Together<'a> {
         self.integrators.iter().enumerate().filter_map(move |(at, integrator)| Some((at, why(integrator)?)))
     }
 
-    /// As [`Together::batch`], by an OpenCL device, but for what is not for devices; see [`opencl::Queues::integrate_by_all`].
+    /// As [`MultiIntegrator::integrate`], by an OpenCL device, but for what is not for devices; see [`opencl::Queues::integrate_by_all`].
     ///
     /// # Errors
     /// The device fails, and nothing is done.
-    pub fn batch_on(
+    pub fn integrate_on_device(
         &self,
         queues: &mut opencl::Queues,
         decoder: &Decoder,
@@ -92,9 +92,9 @@ impl<'a> Together<'a> {
         scratch: &mut Scratch,
     ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
         let mut is_own = vec![false; self.integrators.len()];
-        self.not_for_devices(queues.device()).for_each(|(at, _)| is_own[at] = true);
+        self.unsupported_on_device(queues.device()).for_each(|(at, _)| is_own[at] = true);
         let of = |own: bool| -> Vec<_> {
-            self.targets().into_iter().zip(&is_own).filter(|(_, is)| **is == own).map(|(target, _)| target).collect()
+            self.specs().into_iter().zip(&is_own).filter(|(_, is)| **is == own).map(|(target, _)| target).collect()
         };
         let rows = queues.integrate_by_all(decoder, &of(false), frames)?;
         let own = kernels::integrate_all(decoder, &of(true), frames, scratch);
@@ -105,7 +105,7 @@ impl<'a> Together<'a> {
         Ok(rows.into_iter().zip(own).map(all).collect())
     }
 
-    /// Puts a frame together whose chunks are no whole frames; see [`Assembler::frame`]. [`Together::native`] is then how it
+    /// Puts a frame together whose chunks are no whole frames; see [`Assembler::assemble`]. [`MultiIntegrator::native_decoder`] is then how it
     /// is decoded.
     ///
     /// # Errors
@@ -118,24 +118,24 @@ impl<'a> Together<'a> {
         read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
         frame: &mut Vec<u8>,
     ) -> Result<u64, AssembleError> {
-        assembler.frame(decoder, self.integrators[0].frames().0, place, read, frame)
+        assembler.assemble(decoder, self.integrators[0].frame_format().0, place, read, frame)
     }
 
     /// How frames are decoded that are pixels as they are in memory already.
-    pub fn native(&self) -> Decoder {
-        Pipeline::native(self.integrators[0].frames().1)
+    pub fn native_decoder(&self) -> Decoder {
+        Pipeline::native(self.integrators[0].frame_format().1)
     }
 
     /// Bytes of a frame's pixels.
     pub fn frame_bytes(&self) -> usize {
-        let (shape, dtype) = self.integrators[0].frames();
+        let (shape, dtype) = self.integrators[0].frame_format();
         shape[0] * shape[1] * dtype.size()
     }
 
     /// What the kernels integrate by.
-    fn targets(&self) -> Vec<Target<'a>> {
+    fn specs(&self) -> Vec<Target<'a>> {
         let target = |integrator: &&'a Integrator| {
-            let (plan, invalid, by_bin) = (integrator.plan(), integrator.invalid(), integrator.by_bin());
+            let (plan, invalid, by_bin) = (integrator.plan(), integrator.invalid_values(), integrator.csr());
             Target { plan, invalid, by_bin }
         };
         self.integrators.iter().map(target).collect()

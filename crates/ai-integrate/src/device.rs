@@ -1,0 +1,5 @@
+//! OpenCL devices: which of them integrate, and the queues through which worker threads share them.
+
+pub mod pool;
+pub mod select;
+pub mod worker;
