@@ -140,3 +140,58 @@ fn a_directory_of_any_name_will_do() {
     let path = write_range(&out, &acquisition(10, |_| 7), &recipe(), 0, 10);
     assert!(part::read(&path).unwrap().open().unwrap().row(9).unwrap().agrees(&row(9)));
 }
+
+/// Changes a part through the HDF5 library, and gives it the right checksum again.
+fn edit(path: &std::path::Path, change: impl FnOnce(&hdf5::File)) {
+    let file = hdf5::File::open_rw(path).unwrap();
+    change(&file);
+    file.close().unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    let digest = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&bytes[512..]));
+    let at = bytes.windows(8).position(|window| window == b"\"xxh3\":\"").unwrap() + 8;
+    bytes[at..at + 32].copy_from_slice(digest.as_bytes());
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn datasets_that_do_not_fit_each_other_are_refused_though_the_checksum_is_right() {
+    type Change = (&'static str, &'static [usize]);
+    let cases: [(&[Change], &str); 7] = [
+        (&[("intensity", &[0, BINS])], "intensity of shape [0, 6]: expected [10, 6]"),
+        (&[("intensity", &[10, BINS - 1])], "intensity of shape [10, 5]"),
+        (&[("intensity", &[])], "intensity of shape []"),
+        (&[("intensity_errors", &[10, BINS + 1])], "intensity_errors of shape [10, 7]"),
+        (&[("intensity_errors", &[9, BINS])], "intensity_errors of shape [9, 6]"),
+        (&[("variance", &[10])], "variance of shape [10]"),
+        (
+            &[("norm", &[0]), ("norm_sq", &[0]), ("count", &[0]), ("radial", &[0]), ("signal", &[10, 0])],
+            "weights that do not fit its 0 bins",
+        ),
+    ];
+    for (changes, expected) in cases {
+        let out = tempfile::tempdir().unwrap();
+        let path = write_range(out.path(), &acquisition(30, |_| 7), &recipe(), 10, 20);
+        edit(&path, |_| ());
+        assert!(part::read(&path).is_ok());
+        edit(&path, |file| {
+            for &(name, shape) in changes {
+                let of = file.dataset(name).unwrap();
+                let texts: Vec<(String, hdf5::types::VarLenUnicode)> = of
+                    .attr_names()
+                    .unwrap()
+                    .into_iter()
+                    .map(|name| (name.clone(), of.attr(&name).unwrap().read_scalar().unwrap()))
+                    .collect();
+                drop(of);
+                file.unlink(name).unwrap();
+                let new = file.new_dataset::<f64>().shape(shape).create(name).unwrap();
+                for (name, text) in texts {
+                    let attribute = new.new_attr::<hdf5::types::VarLenUnicode>().create(name.as_str()).unwrap();
+                    attribute.write_scalar(&text).unwrap();
+                }
+            }
+        });
+        let why = part::read(&path).err().unwrap().to_string();
+        assert!(why.contains(expected), "{why}");
+    }
+}

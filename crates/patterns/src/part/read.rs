@@ -127,13 +127,17 @@ impl Part {
             return wrong("its first line and its content do not agree".to_owned());
         }
         let weights = &self.shared.weights;
-        if [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3] {
+        if bins == 0 || [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3] {
             return wrong(format!("weights that do not fit its {bins} bins"));
         }
         let expected = [vec![frames], self.shared.axes.shape()].concat();
-        for name in [Some(row_dataset::SIGNAL), self.has_variance.then_some(row_dataset::VARIANCE)].iter().flatten() {
-            let shape = file.dataset(name).map_err(Error::hdf5(&self.path))?.shape();
-            if shape[..] != expected {
+        for name in [row_dataset::SIGNAL, row_dataset::VARIANCE, row_dataset::INTENSITY, row_dataset::ERRORS] {
+            let dataset = match name {
+                row_dataset::SIGNAL => file.dataset(name).map(Some),
+                _ => file.dataset_if_there(name),
+            };
+            let shape = dataset.map_err(Error::hdf5(&self.path))?.map(|dataset| dataset.shape());
+            if let Some(shape) = shape.filter(|shape| *shape != expected) {
                 return wrong(format!("{name} of shape {shape:?}: expected {expected:?}"));
             }
         }
