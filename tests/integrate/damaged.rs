@@ -245,3 +245,45 @@ fn images_without_their_checksum_are_told() {
         assert!(!run("ai-integrate", &["--force"], &tasks).good().stderr.contains("CBF"));
     }
 }
+
+#[test]
+fn a_worker_has_32_gib_or_what_its_filter_has() {
+    for (limited, expected) in [(None, 32_u64 << 30), (Some(8_000_000_u64), 8_192_000_000)] {
+        let ulimit = limited.map(|kilobytes| format!("ulimit -v {kilobytes}; ")).unwrap_or_default();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.h5");
+        let bytes = write_master(&path);
+        std::fs::write(&path, hanging(&bytes)).unwrap();
+        // A shell that becomes the filter, whose worker hangs until it is ended.
+        let mut child = Command::new("bash")
+            .args(["-c", &format!("{ulimit}exec \"$@\""), "bash", binary("scan-find")])
+            .arg(&path)
+            .env("AZPIPE_FILE_TIMEOUT", "0")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        let id = child.id();
+        let limit = |process: &str| -> Option<u64> {
+            let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
+            let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        let worker_has_it = || {
+            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+            let of_threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+            let of_threads =
+                of_threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+            let all: Vec<String> = of_threads.chain([children]).collect();
+            all.iter().flat_map(|all| all.split_whitespace()).any(|worker| limit(worker) == Some(expected))
+        };
+        while !worker_has_it() {
+            assert!(began.elapsed() < Duration::from_secs(60), "no worker with {expected} bytes");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(limit(&id.to_string()), limited.map(|kilobytes| kilobytes * 1024), "the filter has its own");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -154,3 +154,63 @@ fn times_and_threads_beyond_all_measure_are_no_bug() {
     );
     assert_eq!(many.good().records("result").len(), 24);
 }
+
+/// A filter that may have so many files open: its status, its records, and what it says.
+fn with_few_files(files: u32, name: &str, operand: &Path) -> (i32, Vec<serde_json::Value>, String) {
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("ulimit -n {files}; exec \"$@\""), "bash", binary(name)]);
+    let output = command.arg(operand).stdin(Stdio::null()).output().unwrap();
+    let records = String::from_utf8(output.stdout).unwrap();
+    let records = records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (output.status.code().unwrap_or(-1), records, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn images_for_which_there_is_no_descriptor_are_no_damaged_images() {
+    const TOO_MANY: &str = "Too many open files (os error 24)";
+    let place = tempfile::tempdir().unwrap();
+    let (images, poni, out) = (place.path().join("images"), place.path().join("g.poni"), place.path().join("out"));
+    std::fs::create_dir(&images).unwrap();
+    std::fs::write(&poni, PONI).unwrap();
+    (0..40).for_each(|number| write_edf(&images.join(format!("a_{number:04}.edf")), number));
+    for (format, name) in [("counts.tif", "b_0.tif"), ("counts.cbf", "c_0.cbf")] {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/frames/tests/data").join(format);
+        std::fs::copy(data, images.join(name)).unwrap();
+    }
+    let scans = run("scan-find", &[&images], "").good().stdout;
+    let count = scans.lines().count();
+    assert_eq!(count, 3, "{scans}");
+    let plan = ["--poni".as_ref(), poni.as_os_str(), "--out".as_ref(), out.as_os_str(), "--npt".as_ref(), "5".as_ref()];
+    let tasks = place.path().join("tasks.jsonl");
+    std::fs::write(&tasks, run("plan-split", &plan, &scans).good().stdout).unwrap();
+    for (name, operand) in [("scan-find", &images), ("ai-integrate", &tasks)] {
+        let (mut refused, mut whole) = (0, 0);
+        for files in 5..28 {
+            let _ = std::fs::remove_dir_all(out.join(".azpipe/parts"));
+            let (status, records, said) = with_few_files(files, name, operand);
+            let about = format!("{name}, {files} files: {status}: {said}");
+            if status == 0 {
+                whole += 1;
+                assert_eq!(records.len(), count, "{about}");
+                continue;
+            }
+            refused += 1;
+            assert!((1..=2).contains(&status) && said.contains(TOO_MANY), "{about}");
+            // Nothing else is said of any image.
+            for line in said.lines().filter(|line| line.contains("/images/")) {
+                assert!(line.contains(TOO_MANY), "{about}");
+            }
+            for record in records {
+                let fail = record["type"] == "fail";
+                assert!(
+                    !fail || (record["retryable"] == true && record["error"].to_string().contains(TOO_MANY)),
+                    "{record}"
+                );
+                for missing in record["missing"].as_array().unwrap_or(&Vec::new()) {
+                    assert_eq!(missing["kind"], "unreadable", "{record}");
+                }
+            }
+        }
+        assert!(refused > 3 && whole > 3, "{name}: {refused} refused, {whole} whole");
+    }
+}
