@@ -1,7 +1,9 @@
 //! How often scan-find opens files: on a parallel file system each opening waits for a server.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use hdf5::File;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -11,13 +13,18 @@ use crate::field::{Field, Ran, class, find, text};
 
 /// Counts how often each file of these directories is opened while scan-find looks at `raw`.
 fn openings(raw: &Path, directories: &[&Path]) -> (Ran, BTreeMap<String, usize>) {
+    openings_with(&[raw.as_os_str()], directories)
+}
+
+/// As [`openings`], with these arguments.
+fn openings_with(arguments: &[&OsStr], directories: &[&Path]) -> (Ran, BTreeMap<String, usize>) {
     let watch = Inotify::init(InitFlags::IN_NONBLOCK).unwrap();
     // Events that are alike and follow each other are told as one: others are asked for to keep them apart.
     let asked = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_ACCESS | AddWatchFlags::IN_CLOSE;
     for directory in directories {
         watch.add_watch(*directory, asked).unwrap();
     }
-    let ran = find(&[raw]).good();
+    let ran = find(arguments).good();
     let mut opened = BTreeMap::new();
     while let Ok(events) = watch.read_events() {
         for event in events.into_iter().filter(|event| event.mask.contains(AddWatchFlags::IN_OPEN)) {
@@ -83,5 +90,56 @@ fn masters_and_images_are_opened_once() {
     assert_eq!(opened.len(), 400);
     // The first image is what the series is known by.
     let again: Vec<_> = opened.iter().filter(|(name, count)| **count > 1 && *name != "fe_0000.edf").collect();
+    assert!(again.is_empty(), "{again:?}");
+}
+
+/// Gives a file a time of last change in the past: what is changed at this moment may change again without another time.
+fn age(file: &Path, seconds: u64) {
+    let changed = SystemTime::now() - Duration::from_secs(seconds);
+    std::fs::File::options().append(true).open(file).unwrap().set_modified(changed).unwrap();
+}
+
+fn files_of(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn while_a_scan_goes_on_only_its_files_that_have_changed_are_opened_again() {
+    let field = Field::new();
+    let running = dataset(&field, "raw", vec![Defect::Running]);
+    let [data] =
+        &files_of(running.master.parent().unwrap()).into_iter().filter(|path| path.is_dir()).collect::<Vec<_>>()[..]
+    else {
+        panic!("one directory of data files")
+    };
+    let images = field.path("raw/images/fe_0000.edf").parent().unwrap().to_owned();
+    for number in 0..40 {
+        field.edf(&format!("raw/images/fe_{number:04}.edf"));
+    }
+    let lima = || files_of(data).into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "h5"));
+    lima().chain(files_of(&images)).chain([running.master.clone()]).for_each(|file| age(&file, 3600));
+    let [closed, .., image] = &lima().chain([images.join("fe_0020.edf")]).collect::<Vec<_>>()[..] else { panic!() };
+    let files = lima().count();
+    let (ran, opened) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(1));
+            [closed, image].into_iter().for_each(|file| age(file, 1800));
+        });
+        let arguments = [field.path("raw").into_os_string(), "--follow=0.1".into(), "--until-idle=3s".into()];
+        let arguments: Vec<&OsStr> = arguments.iter().map(|argument| argument.as_os_str()).collect();
+        openings_with(&arguments, &[data, &images])
+    });
+    assert!(ran.records("scan").len() >= 2, "{}", ran.stderr);
+    assert!(files >= 100 && opened.len() >= files + 40, "{files} {}", opened.len());
+    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
+    // Whoever sets the time opens the file, too; the first image is what its series is known by. At each look, the first data file says
+    // what Lima did to its images, and the last one, which is being written, whether it is closed.
+    let most = |file: &str| match file {
+        file if file == name(closed) || file == name(image) => 3,
+        "fe_0000.edf" => 2,
+        "pilatus_0000.h5" | "pilatus_0149.h5" => usize::MAX,
+        _ => 1,
+    };
+    let again: Vec<_> = opened.iter().filter(|(file, count)| **count > most(file)).collect();
     assert!(again.is_empty(), "{again:?}");
 }

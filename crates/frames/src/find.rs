@@ -24,6 +24,7 @@ mod operation;
 mod place;
 mod stored;
 mod traced;
+mod unchanged;
 mod visit;
 
 use std::io::{self, Read};
@@ -68,6 +69,11 @@ pub trait Select {
     fn linked(&self, file: &Path) -> bool {
         let _ = file;
         true
+    }
+
+    /// Whether the same files will be looked at again. What unchanged files hold is then remembered.
+    fn looks_again(&self) -> bool {
+        false
     }
 }
 
@@ -182,6 +188,9 @@ pub(crate) fn visit_here<E>(
     select: &dyn Select,
     each: &mut dyn FnMut(Found) -> Result<(), E>,
 ) -> Result<(), E> {
+    if select.looks_again() {
+        unchanged::begin();
+    }
     match Address::look(path) {
         Err(why) => each(Found::failed(path, "", &FindError::from_io(path, &why), None)),
         Ok(Address { file, dataset: Some(dataset) }) => each(bare::found(&file, &dataset, select)),
@@ -197,6 +206,9 @@ pub(crate) fn visit_here<E>(
 
 /// The scan that a series of image files is, in the order of the files.
 pub fn image_series(files: &[PathBuf], select: &dyn Select) -> Found {
+    if select.looks_again() {
+        unchanged::begin();
+    }
     images::found(files, select)
 }
 

@@ -26,6 +26,6 @@ mod run;
 mod stack;
 
 pub use ffi::driver::{Bytes, SharedStorage, Storage, create_in, open_in};
-pub use prefetch::prefetch;
+pub use prefetch::{open, prefetch, prefetch_to_read};
 
 pub use ffi::{attribute_exists, link_exists, write_chunk};

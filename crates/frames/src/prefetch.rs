@@ -30,6 +30,9 @@ const FEWEST: usize = 4;
 /// The most files that are held open for whoever will look at them.
 const MOST_HELD: usize = 128;
 
+/// The most batches of files that are kept: files of the oldest are not asked for any more.
+const MOST_BATCHES: usize = 8;
+
 /// The share of the descriptors that this process may have which may be held open.
 const SHARE: u64 = 4;
 
@@ -54,6 +57,15 @@ pub fn prefetch(paths: impl Iterator<Item = PathBuf>) {
     }
 }
 
+/// Has files opened in the background by all processes that will look at them: this one will read bytes of each, in this order,
+/// once the worker has said where they are.
+pub fn prefetch_to_read(paths: &[PathBuf]) {
+    if worker::running().is_some() {
+        prefetch(paths.iter().cloned());
+    }
+    open_ahead(paths.iter().cloned());
+}
+
 /// As [`prefetch`], for this process.
 pub(crate) fn open_ahead(paths: impl Iterator<Item = PathBuf>) {
     let paths: Vec<PathBuf> = paths.collect();
@@ -74,7 +86,7 @@ pub(crate) fn open_ahead(paths: impl Iterator<Item = PathBuf>) {
 ///
 /// # Errors
 /// As [`foreign::open`].
-pub(crate) fn open(path: &Path) -> io::Result<Arc<File>> {
+pub fn open(path: &Path) -> io::Result<Arc<File>> {
     let kept = KEPT.take().filter(|(kept, _)| kept == path).map(|(_, file)| file);
     if let Some(file) = kept.or_else(|| POOL.get()?.take(path))
         && is_at(&file, path)
@@ -170,6 +182,9 @@ impl Pool {
         let mut batches = self.lock();
         batches.count = batches.count.wrapping_add(1);
         let number = batches.count;
+        if batches.stack.len() == MOST_BATCHES {
+            batches.stack.remove(0);
+        }
         batches.stack.push(Batch { number, paths, places, ..Batch::default() });
         drop(batches);
         self.has_more.notify_all();

@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use manners::{foreign, memory};
+use manners::memory;
 use records::Source;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::cached::{self, is_cached};
 pub use crate::coding::{Coding, HdfFilter, PixelKind};
 use crate::ffi::{Flaw, Kind, Layout, Object};
 use crate::grid::{DAMAGED_INDEX, Grid, Place};
+use crate::prefetch;
 use crate::stack::{dimensions, shown};
 use crate::worker::{self, Answer, Failure, Request};
 use crate::{image, run};
@@ -117,9 +119,9 @@ pub struct Store {
 #[derive(Debug)]
 enum Bytes {
     /// Chunks of a file.
-    Chunks(File, Grid),
+    Chunks(Arc<File>, Grid),
     /// One run in a file, from this offset.
-    Run(File, u64),
+    Run(Arc<File>, u64),
     /// Out of a dataset's header.
     Memory(Vec<u8>),
     /// An image file, each of whose images is decoded when it is asked for.
@@ -296,7 +298,7 @@ impl Store {
 
     fn hdf5(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Self, StoreError> {
         // The system's word on why a file can't be had is clearer than the library's.
-        let file = foreign::open(path).map_err(|why| StoreError::Io { file: path.to_owned(), why })?;
+        let file = prefetch::open(path).map_err(|why| StoreError::Io { file: path.to_owned(), why })?;
         let Index { coding, frames, stored } = Self::index(path, dataset, shape)?;
         let bytes = match stored {
             Stored::Chunks(grid) => Bytes::Chunks(file, grid),

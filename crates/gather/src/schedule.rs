@@ -2,16 +2,17 @@
 //!
 //! The first time that all frames of a scan have been heard of, at once. After that, results come one by one, as a scan that is
 //! being followed grows, or in bursts, as an earlier run is done again. The final is made anew as soon as no result follows another
-//! at once, for somebody may be waiting for it, and now and then while a burst goes on; but between two makings there is a rest
-//! of several times what a making takes.
+//! at once, for somebody may be waiting for it, and now and then while a burst goes on; but after a making there is a rest of as
+//! long as it took.
 
 use std::time::{Duration, Instant};
 
 /// How long no result of the scan comes before a burst is over.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// How many times as long as it takes to make a final nothing is made after it.
-const REST: u32 = 3;
+/// How many times as long as it takes to make a final nothing is made after it. It takes several times longer on a loaded machine, where
+/// a longer rest would come on top.
+const REST: u32 = 1;
 
 /// How long a burst goes on before the final is made all the same.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -80,7 +81,7 @@ mod tests {
     fn a_result_is_not_waited_behind_unless_a_final_was_made_just_before() {
         let start = Instant::now();
         // What a making takes, when a result comes after it, and how long that one waits.
-        for (cost, pause, wait) in [(100, 500, 50), (100, 280, 50), (100, 100, 200), (0, 0, 50), (3000, 1000, 8000)] {
+        for (cost, pause, wait) in [(100, 500, 50), (100, 280, 50), (100, 20, 80), (0, 0, 50), (3000, 1000, 2000)] {
             let mut schedule = Schedule::default();
             schedule.make(start, at(start, cost));
             schedule.hear(at(start, cost + pause));
@@ -114,6 +115,6 @@ mod tests {
         assert_eq!(makings(10, 10), 119, "one in five seconds");
         assert_eq!(makings(10_000, 10), 5, "a large one takes its time");
         assert_eq!(makings(100, 600), 999, "results one by one are made one by one");
-        assert!(makings(1000, 600) <= 150, "a quarter of the time, where each takes longer than the next is away");
+        assert!(makings(1000, 600) <= 300, "half of the time, where each takes longer than the next is away");
     }
 }

@@ -105,15 +105,32 @@ impl<'a> Finder<'a> {
         waiting.into_iter().try_for_each(|found| take(self, found))
     }
 
-    /// Takes a series of images for one scan.
+    /// Takes each series of images for one scan. `root` is what `below` counts from for a series.
     ///
     /// # Errors
     /// As [`Finder::take`].
-    pub(crate) fn images(&mut self, files: &[PathBuf], root: &Path) -> Result<(), Stop> {
-        self.filter.check()?;
-        let found = find::image_series(files, &Wanted { args: self.args, linked: &|_| true });
-        // They are a series again when they are met again.
-        self.take(Found { files: Vec::new(), ..found }, root)
+    pub(crate) fn images<'p>(
+        &mut self,
+        series: &'p [Vec<PathBuf>],
+        root: impl Fn(&'p [PathBuf]) -> &'p Path,
+    ) -> Result<(), Stop> {
+        let mut all = Vec::with_capacity(series.len());
+        for files in series {
+            self.filter.check()?;
+            let found = find::image_series(files, &Wanted { args: self.args, linked: &|_| true });
+            // They are a series again when they are met again.
+            all.push(Found { files: Vec::new(), ..found });
+        }
+        self.prefetch_contents(&all);
+        all.into_iter().zip(series).try_for_each(|(found, files)| self.take(found, root(files)))
+    }
+
+    /// Has the files opened side by side that tell apart those of these scans that don't say when they began.
+    pub(crate) fn prefetch_contents(&self, all: &[Found]) {
+        self.contents.prefetch(all.iter().filter_map(|found| match &found.what {
+            What::Scan(scan) => Some(&**scan),
+            _ => None,
+        }));
     }
 
     /// Says what was found: a record, a failure, or a word on stderr. `root` is what `below` counts
@@ -281,6 +298,10 @@ impl Select for Wanted<'_> {
 
     fn linked(&self, file: &Path) -> bool {
         (self.linked)(file)
+    }
+
+    fn looks_again(&self) -> bool {
+        self.args.follow.is_some()
     }
 }
 

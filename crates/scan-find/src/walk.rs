@@ -170,8 +170,7 @@ impl<'a> Walk<'a> {
 
     fn end_series(&mut self) -> Result<(), Stop> {
         let images = std::mem::take(&mut self.series);
-        let root = |files: &[PathBuf]| files[0].parent().unwrap_or(Path::new("/")).to_owned();
-        find::series(images).iter().try_for_each(|files| self.finder.images(files, &root(files)))
+        self.finder.images(&find::series(images), |files| files[0].parent().unwrap_or(Path::new("/")))
     }
 
     /// A file or dataset, `file` being the file in either case.
@@ -238,7 +237,8 @@ impl<'a> Walk<'a> {
             self.note(image);
         }
         images.retain(|image| !self.finder.claims.holds(image));
-        find::series(images).iter().try_for_each(|files| self.finder.images(files, tree.root))?;
+        let root = tree.root;
+        self.finder.images(&find::series(images), |_| root)?;
         listed.below.iter().try_for_each(|below| self.directory(below, tree))
     }
 
@@ -283,6 +283,7 @@ impl<'a> Walk<'a> {
         }
         self.look.is_unfinished |= !fresh.is_empty();
         waiting.retain(|found| !self.finder.claims.holds(&found.file) && !fresh.contains(&found.file));
+        self.finder.prefetch_contents(&waiting);
         waiting.into_iter().try_for_each(|found| match tree.doubtful_master(&found.file) {
             Some(master) if !matches!(found.what, What::Refused { .. }) => {
                 let why = format!("left out: it may be a data file of {}, which can't be read", master.display());

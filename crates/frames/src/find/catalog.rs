@@ -13,6 +13,7 @@ use super::mapped::frames_of;
 use super::place::locate;
 use super::stored;
 use super::traced::Traced;
+use super::unchanged;
 use crate::coding::Coding;
 use crate::ffi::{Flaw, Kind, Layout, Mapping, Object};
 use crate::prefetch;
@@ -54,7 +55,7 @@ impl Catalog {
     /// Has files opened ahead that will be traced in this order.
     pub(super) fn open_ahead(&mut self, files: impl Iterator<Item = PathBuf>) {
         self.first = None;
-        prefetch::open_ahead(files);
+        prefetch::open_ahead(files.filter(|file| !unchanged::holds(file)));
     }
 
     /// Keeps the file that was opened last open, if it is the first since [`Catalog::open_ahead`].
@@ -86,6 +87,22 @@ impl Catalog {
         let traced = Rc::new(self.trace_new(file, dataset));
         if let Some(key) = self.under_way.pop() {
             self.traced.insert(key, Rc::clone(&traced));
+        }
+        traced
+    }
+
+    /// As [`Catalog::trace`], of one of the many files of a scan: one that has not changed since it was looked at is not opened.
+    pub(super) fn trace_source(&mut self, file: &Path, dataset: &str) -> Shared {
+        if let Some(known) = unchanged::dataset(file, dataset) {
+            return known;
+        }
+        let is_open = [&self.last, &self.first].into_iter().flatten().any(|(open, _)| open == file);
+        let is_traced = self.traced.contains_key(&(file.to_owned(), dataset.to_owned()));
+        let before = file.metadata();
+        let traced = self.trace(file, dataset);
+        // What was read earlier may not be what the file was when the system was asked.
+        if let (Ok(before), false) = (before, is_open || is_traced) {
+            unchanged::put_dataset(file, &before, dataset, &traced);
         }
         traced
     }
@@ -157,7 +174,7 @@ impl Catalog {
             let here = |mapping: &Mapping| frames_of(&mapping.here, &traced.extents);
             let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>().map_err(FindError::Unusable)?;
             let Mapping { file: name, dataset, .. } = &group[0];
-            let found = locate(holder, name).map(|file| (self.trace(&file, &from_root(dataset)), file));
+            let found = locate(holder, name).map(|file| (self.trace_source(&file, &from_root(dataset)), file));
             let (other, file) = match &found {
                 Ok((traced, file)) => (traced.as_ref().as_ref(), file.as_path()),
                 Err(why) => (Err(why), name.as_path()),

@@ -11,7 +11,7 @@ use records::{AbsentKind, Acquisition, Source, Span, Spans};
 use super::error::FindError;
 use super::stored::{image_at, stamp};
 use super::traced::Traced;
-use super::{Found, Select, What};
+use super::{Found, Select, What, unchanged};
 use crate::coding::Coding;
 use crate::image::Header;
 use crate::prefetch::open_ahead;
@@ -114,7 +114,7 @@ fn detector_name(files: &[PathBuf]) -> String {
 
 /// Frames of each file one behind the other. A number that is left out is a file that is missing.
 fn trace(files: &[PathBuf]) -> Result<Traced, FindError> {
-    open_ahead(files.iter().cloned());
+    open_ahead(files.iter().filter(|file| !unchanged::holds(file)).cloned());
     let headers: Vec<_> = files.iter().map(|file| image_at(file)).collect();
     let Some(Ok((first, _))) = headers.iter().find(|header| header.is_ok()) else {
         let none = || FindError::Unusable("no images".to_owned());

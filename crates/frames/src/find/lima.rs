@@ -12,6 +12,7 @@ use super::detector::Detector;
 use super::entry::Entry;
 use super::error::FindError;
 use super::traced::Traced;
+use super::unchanged;
 
 /// The reason of a frame whose file has not been closed: its size and date will still change, and so the
 /// record would not hold.
@@ -93,7 +94,7 @@ pub(super) fn trace(catalog: &mut Catalog, entry: &Entry, detector: &Detector) -
     let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
     let asked = asked(catalog, entry, detector)?;
     let mut look = |numbered: &Numbered| {
-        let traced = catalog.trace(&numbered.file, DATASET);
+        let traced = catalog.trace_source(&numbered.file, DATASET);
         let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(catalog, &numbered.file) };
         (traced, is_closed)
     };
@@ -180,8 +181,15 @@ fn missing_between(files: &[Numbered], from: u64, to: u64) -> String {
 /// # Errors
 /// It could not be looked at.
 fn is_closed(catalog: &mut Catalog, file: &Path) -> Result<bool, FindError> {
+    if unchanged::is_closed(file) {
+        return Ok(true);
+    }
     match catalog.root(file).and_then(|root| catalog.find(&root, "/entry_0000/end_time")) {
-        Ok(found) => Ok(found.is_some()),
+        Ok(Some(_)) => {
+            unchanged::set_closed(file);
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
         Err(FindError::Damaged(..)) => Ok(false),
         Err(why) if why.is_absence() => Ok(false),
         Err(why) => Err(why),

@@ -10,6 +10,7 @@ use records::{AbsentKind, Source, Spans};
 use super::error::FindError;
 use super::place::locate;
 use super::traced::Traced;
+use super::unchanged;
 use crate::coding::Coding;
 use crate::ffi::{Flaw, Layout, Object, Segment};
 use crate::grid::{DAMAGED_INDEX, Grid};
@@ -96,8 +97,15 @@ pub(super) fn in_segments(traced: &mut Traced, holder: &Path, segments: &[Segmen
 
 /// What an image file says of its images, and what the system says of it.
 pub(super) fn image_at(file: &Path) -> Result<(Header, Metadata), FindError> {
+    if let Some(known) = unchanged::header(file) {
+        return Ok(known);
+    }
+    let before = file.metadata();
     let header = image::probe(file).map_err(|why| FindError::from_image(file, &why))?;
     let metadata = file.metadata().map_err(|why| FindError::from_io(file, &why))?;
+    if let Ok(before) = before {
+        unchanged::put_header(file, &before, header);
+    }
     Ok((header, metadata))
 }
 

@@ -86,7 +86,7 @@ impl Client {
         select: &dyn Select,
         each: &mut dyn FnMut(Found) -> Result<(), E>,
     ) -> Result<Result<(), E>, NoAnswer> {
-        let request = Request::Visit { path: path.into() };
+        let request = Request::Visit { path: path.into(), looks_again: select.looks_again() };
         self.ask(&request, &mut |reply, _, to| match reply {
             Reply::Ask(question) => {
                 let answer = match question {

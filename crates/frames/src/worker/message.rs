@@ -16,8 +16,8 @@ const LONGEST: u64 = 16 << 30;
 /// What a filter wants.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The scans of a file, or of a dataset of one.
-    Visit { path: RawPath },
+    /// The scans of a file, or of a dataset of one; whether it will be looked at again.
+    Visit { path: RawPath, looks_again: bool },
     /// Where the chunks of a dataset are.
     Index { file: RawPath, dataset: String, shape: [u64; 2] },
     /// A dataset as numbers, or its written numbers.

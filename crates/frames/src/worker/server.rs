@@ -84,8 +84,8 @@ fn words(panic: &(dyn Any + Send)) -> String {
 fn answer(request: &Request, queue: &Receiver<Request>, stdout: &Stdout) -> (Result<Answer, Failure>, Vec<u8>) {
     let plain = |answer: Result<Answer, Failure>| (answer, Vec::new());
     match request {
-        Request::Visit { path } => {
-            let ask = Ask { queue, stdout, end: RefCell::new(None) };
+        Request::Visit { path, looks_again } => {
+            let ask = Ask { queue, stdout, looks_again: *looks_again, end: RefCell::new(None) };
             let mut tell = |found: find::Found| {
                 ask.end.take().map_or(Ok(()), Err)?;
                 send(&mut stdout.lock(), &Reply::Found(Box::new(found.into())), &[])
@@ -137,6 +137,7 @@ fn answer(request: &Request, queue: &Receiver<Request>, stdout: &Stdout) -> (Res
 struct Ask<'a> {
     queue: &'a Receiver<Request>,
     stdout: &'a Stdout,
+    looks_again: bool,
     /// Why there was no answer.
     end: RefCell<Option<io::Error>>,
 }
@@ -173,5 +174,9 @@ impl Select for Ask<'_> {
 
     fn linked(&self, file: &Path) -> bool {
         self.ask(Question::Linked(file.into()))
+    }
+
+    fn looks_again(&self) -> bool {
+        self.looks_again
     }
 }
