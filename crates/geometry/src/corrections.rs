@@ -1,4 +1,4 @@
-//! What a pixel's place does to its count: solid angle, polarization, and the way through the sensor.
+//! Intensity corrections that depend on a pixel's position: solid angle, polarization, and absorption in the sensor.
 
 use rayon::prelude::*;
 
@@ -6,13 +6,13 @@ use crate::Geometry;
 use crate::detector::PixelPositions;
 
 impl Geometry {
-    /// The solid angle of each pixel relative to one at the point of normal incidence: cos³ of the
-    /// angle of incidence, one power for the pixel's tilt and two for its distance.
+    /// Returns the solid angle of each pixel relative to a pixel at the point of normal incidence: cos³ of the angle of
+    /// incidence, one power for the pixel's tilt and two for its distance.
     pub fn solid_angle(&self) -> Vec<f64> {
         self.map_cos_incidence(|cosine| cosine.powi(3))
     }
 
-    /// The share of the photons that the sensor absorbs in each pixel, relative to that at normal incidence:
+    /// Returns the fraction of photons that the sensor absorbs in each pixel, relative to normal incidence:
     /// (1 − exp(−depth / cos α)) / (1 − exp(−depth)), with the angle of incidence α.
     ///
     /// `depth` is the sensor's thickness times its linear attenuation coefficient.
@@ -21,24 +21,26 @@ impl Geometry {
         self.map_cos_incidence(|cosine| -(-depth / cosine.abs()).exp_m1() / normal)
     }
 
-    /// A value for each pixel of the cosine of the angle between the way from the sample and the pixel's normal.
+    /// Applies `value` to the cosine of each pixel's angle of incidence: the angle between the ray from the sample and
+    /// the pixel's normal.
     fn map_cos_incidence(&self, value: impl Fn(f64) -> f64 + Sync) -> Vec<f64> {
-        let place = &self.placement;
+        let placement = &self.placement;
         match &self.pixels {
-            PixelPositions::Corners(corners) if !corners.flat() => {
+            PixelPositions::Corners(corners) if !corners.is_flat() => {
                 let [rows, columns] = self.shape();
                 let cosine = |pixel| {
                     let [z, y, x] = corners.center(pixel);
-                    cos_to_normal([place.dist + z, y - place.poni1, x - place.poni2], corners.corners_of(pixel))
+                    let ray = [placement.dist + z, y - placement.poni1, x - placement.poni2];
+                    cos_to_normal(ray, corners.corners_of(pixel))
                 };
                 (0..rows * columns).into_par_iter().map(|pixel| value(cosine(pixel))).collect()
             }
-            // Rotations leave the way from the sample as long as it is.
-            _ => self.map_centers(|point| value(place.dist / point.distance())),
+            // Rotations preserve the length of the ray, so it may be taken in the laboratory frame.
+            _ => self.map_centers(|point| value(placement.dist / point.distance())),
         }
     }
 
-    /// The part of the scattered intensity that polarization leaves in each pixel:
+    /// Returns the polarization factor of each pixel, the fraction of the scattered intensity that remains:
     /// ½ (1 + cos²2θ − factor · cos 2(χ + offset) · (1 − cos²2θ)).
     ///
     /// `factor` is (horizontal − vertical) / (horizontal + vertical), 1 for a beam polarized in the
@@ -51,16 +53,16 @@ impl Geometry {
     }
 }
 
-/// The cosine of the angle between the way from the sample to a pixel and the pixel's normal, which is
-/// that of its diagonals. All in the detector's frame, as [z, y, x].
-fn cos_to_normal(way: [f64; 3], [a, b, c, d]: [[f64; 3]; 4]) -> f64 {
-    let between = |from: [f64; 3], to: [f64; 3]| [0, 1, 2].map(|axis| to[axis] - from[axis]);
+/// Returns the cosine of the angle between the ray from the sample to a pixel and the normal of the pixel, which is the
+/// cross product of the pixel's diagonals. Vectors are [z, y, x] in the detector's frame.
+fn cos_to_normal(ray: [f64; 3], [a, b, c, d]: [[f64; 3]; 4]) -> f64 {
+    let difference = |from: [f64; 3], to: [f64; 3]| [0, 1, 2].map(|axis| to[axis] - from[axis]);
     let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-    let (first, second) = (between(a, c), between(b, d));
+    let (first, second) = (difference(a, c), difference(b, d));
     let normal = [
         first[1] * second[2] - first[2] * second[1],
         first[2] * second[0] - first[0] * second[2],
         first[0] * second[1] - first[1] * second[0],
     ];
-    dot(way, normal) / (dot(way, way) * dot(normal, normal)).sqrt()
+    dot(ray, normal) / (dot(ray, ray) * dot(normal, normal)).sqrt()
 }

@@ -1,4 +1,4 @@
-//! A detector as an experiment uses it: shape, pixels, gaps, and the values that mean "no value".
+//! Detectors: shape, pixel size, gaps, orientation, and the values that mark invalid pixels.
 
 mod error;
 
@@ -11,58 +11,61 @@ use crate::known_detectors::{self, DetectorEntry, Readout};
 use crate::pixel_grid::{self, PixelAxis};
 use crate::{DetectorConfig, DetectorSpec, DummyRule, NexusDetector, Orientation, PixelCorners, Poni};
 
-/// A detector, known by name, described by a PONI file, or read from a NeXus detector file.
+/// A detector known by name, configured by a PONI file, or described by a NeXus detector file.
 #[derive(Clone, Debug)]
 pub struct Detector {
-    /// Its class name in pyFAI, or the name that its file gives.
+    /// Class name in pyFAI, or the name in the detector file.
     pub name: String,
-    /// Size of a pixel along the slow axis, metres.
+    /// Size of a pixel along the slow axis, in metres.
     pub pixel1: f64,
-    /// Size of a pixel along the fast axis, metres.
+    /// Size of a pixel along the fast axis, in metres.
     pub pixel2: f64,
-    /// Rows and columns of its images; `None` where the frames have to tell.
+    /// Rows and columns of the detector's images; `None` if only the frames can tell.
     pub shape: Option<[usize; 2]>,
-    /// Which corner the first pixel is.
+    /// Corner of the detector at which the first pixel of an image lies.
     pub orientation: Orientation,
-    /// Which pixel values are no values.
+    /// Pixel values that mark invalid pixels.
     pub dummy: DummyRule,
     readout: Readout,
     origin: DetectorOrigin,
-    /// The image whose pixels were added up to this one's.
+    /// Binning applied after readout, when frames were saved.
     software_binning: Option<PixelBinning>,
 }
 
-/// Pixels that are added up to larger ones.
+/// A binning that adds up blocks of pixels into one.
 #[derive(Clone, Copy, Debug)]
-struct PixelBinning {
-    /// How many rows and columns to one.
-    by: [usize; 2],
-    /// Rows and columns before.
-    from: [usize; 2],
+pub(crate) struct PixelBinning {
+    /// Rows and columns of a block.
+    pub(crate) block: [usize; 2],
+    /// Rows and columns of the image before it was binned.
+    pub(crate) unbinned_shape: [usize; 2],
 }
 
-/// Where a detector's own facts come from.
+/// The source of a detector's properties.
 #[derive(Clone, Debug)]
 enum DetectorOrigin {
     /// The table of known detectors.
     Known(&'static DetectorEntry),
-    /// A file, with a mask and, where pixels are not an even grid, all corners.
+    /// A NeXus detector file: its mask and, if the pixels are no regular grid, the corners of every pixel.
     File { mask: Option<Arc<Vec<bool>>>, corners: Option<Arc<PixelCorners>> },
 }
 
-/// Where the pixels of a detector are, for one shape of frames.
+/// The positions of a detector's pixels, for frames of one shape.
 pub(crate) enum PixelPositions {
-    /// Rows and columns.
+    /// A regular grid: positions along the slow and the fast axis.
     Grid([PixelAxis; 2]),
-    /// One by one.
+    /// The corners of every pixel.
     Corners(Arc<PixelCorners>),
 }
 
 impl Detector {
-    /// The detector that a PONI file names and configures. One that it describes by a file must be read
-    /// from there: see [`DetectorSpec::file`] and [`Detector::from_nexus`].
+    /// Makes the detector that a PONI file names and configures.
+    ///
+    /// # Errors
+    /// The name or a setting is not known, or the PONI file refers to a NeXus detector file: read the file named by
+    /// [`DetectorSpec::file`] and call [`Detector::from_nexus`] instead.
     pub fn from_poni(poni: &Poni) -> Result<Self, DetectorError> {
-        let DetectorSpec { name, config, first_version } = &poni.detector;
+        let DetectorSpec { name, config, is_version_1 } = &poni.detector;
         if let Some(path) = poni.detector.file() {
             return Err(DetectorError::File(path.to_owned()));
         }
@@ -70,13 +73,19 @@ impl Detector {
         let entry = known_detectors::entry_by_name(name)?;
         let both_sizes = config.pixel1.is_some() && config.pixel2.is_some();
         let any_size = config.pixel1.is_some() || config.pixel2.is_some();
-        if *first_version && any_size && !(entry.has_fixed_pixel_size() && both_sizes) {
+        if *is_version_1 && any_size && !(entry.has_fixed_pixel_size() && both_sizes) {
             return Self::from_entry(known_detectors::entry_by_name("detector")?, config);
         }
         Self::from_entry(entry, config)
     }
 
-    /// A detector by name or alias, as it is without any setting.
+    /// Makes a known detector with its default settings, by name or alias.
+    ///
+    /// ```
+    /// let detector = geometry::Detector::by_name("Pilatus 1M")?;
+    /// assert_eq!(detector.shape, Some([1043, 981]));
+    /// # Ok::<(), geometry::DetectorError>(())
+    /// ```
     pub fn by_name(name: &str) -> Result<Self, DetectorError> {
         Self::from_entry(known_detectors::entry_by_name(name)?, &DetectorConfig::default())
     }
@@ -109,22 +118,22 @@ impl Detector {
         })
     }
 
-    /// A detector from the contents of a NeXus detector file. The PONI file's orientation, where it gives
-    /// one, overrides the file's.
+    /// Makes a detector from the contents of a NeXus detector file. An orientation in the PONI file (`spec`) overrides
+    /// the detector file's.
     pub fn from_nexus(file: NexusDetector, spec: &DetectorSpec) -> Result<Self, DetectorError> {
         let name = file.name;
         let shape = file.shape.or(file.corners.as_ref().map(PixelCorners::shape));
         let shape = shape.ok_or_else(|| DetectorError::NoShape(name.clone()))?;
         let [pixel1, pixel2] = file.pixel_size.ok_or_else(|| DetectorError::NoPixelSize(name.clone()))?;
         let number = file.orientation.unwrap_or(3);
-        let own = Orientation::from_number(number)
+        let orientation = Orientation::from_number(number)
             .ok_or_else(|| DetectorError::Orientation { name: name.clone(), number })?;
         let detector = Self {
             name,
             pixel1,
             pixel2,
             shape: Some(shape),
-            orientation: spec.config.orientation.unwrap_or(own),
+            orientation: spec.config.orientation.unwrap_or(orientation),
             dummy: DummyRule { dummy: file.dummy, delta: file.delta, counter: is_counter(file.dummy, file.delta) },
             readout: Readout { unbinned: Some(shape), binning: [1, 1], listed_pixel_size: None },
             origin: DetectorOrigin::File { mask: file.mask.map(Arc::new), corners: None },
@@ -137,10 +146,13 @@ impl Detector {
         }
     }
 
-    /// The same detector with the corners of every pixel given. They place the pixels of the image as it
-    /// is stored, so that an orientation other than 3 has no meaning and is refused.
+    /// Returns this detector with its pixels placed by `corners`.
+    ///
+    /// # Errors
+    /// The corners have another shape, or the orientation is not 3: corners place the pixels of the image as it is
+    /// stored, so that other orientations have no defined meaning.
     pub fn with_corners(mut self, corners: PixelCorners) -> Result<Self, DetectorError> {
-        self.fits(corners.shape())?;
+        self.check_frame_shape(corners.shape())?;
         if self.orientation != Orientation::BottomRight {
             return Err(DetectorError::OrientedCorners { name: self.name, number: self.orientation.number() });
         }
@@ -150,68 +162,77 @@ impl Detector {
         Ok(self)
     }
 
-    /// Whether frames of this shape (rows, columns) can come from this detector, binned or not.
-    pub fn fits(&self, shape: [usize; 2]) -> Result<(), DetectorError> {
+    /// Checks that frames of this shape (rows, columns) can come from this detector, binned or not.
+    pub fn check_frame_shape(&self, shape: [usize; 2]) -> Result<(), DetectorError> {
         self.for_frames(shape).map(|_| ())
     }
 
-    /// The detector as it is when its frames have this shape: a generic one takes it, one that can be
-    /// binned changes the size of its pixels.
+    /// Returns this detector as read out for frames of this shape (rows, columns): a detector without a shape takes the
+    /// frames' shape, one with binned readout modes changes its pixel size.
+    ///
+    /// # Errors
+    /// No readout mode of the detector gives frames of this shape.
     pub fn for_frames(&self, shape: [usize; 2]) -> Result<Self, DetectorError> {
-        let Some(own) = self.shape else {
+        let Some(detector_shape) = self.shape else {
             let readout = Readout { unbinned: Some(shape), ..self.readout };
             return Ok(Self { shape: Some(shape), readout, ..self.clone() });
         };
-        if own == shape {
+        if detector_shape == shape {
             return Ok(self.clone());
         }
-        let other = match (&self.origin, self.readout.unbinned) {
+        let readout = match (&self.origin, self.readout.unbinned) {
             (DetectorOrigin::Known(entry), Some(unbinned)) => entry.readout_for(unbinned, shape),
             _ => None,
         };
-        let readout =
-            other.ok_or_else(|| DetectorError::Shape { name: self.name.clone(), detector: own, frames: shape })?;
+        let readout = readout.ok_or_else(|| DetectorError::Shape {
+            name: self.name.clone(),
+            detector: detector_shape,
+            frames: shape,
+        })?;
         let scale = |axis: usize| readout.binning[axis] as f64 / self.readout.binning[axis] as f64;
         let [pixel1, pixel2] = readout.listed_pixel_size.unwrap_or([self.pixel1 * scale(0), self.pixel2 * scale(1)]);
         Ok(Self { pixel1, pixel2, shape: Some(shape), readout, ..self.clone() })
     }
 
-    /// The detector with so many rows and columns of pixels added up to one; those that do not fill one are lost.
-    /// One that is known to be read out so has the size of pixels that it then has. Its shape must be known.
+    /// Returns this detector with blocks of `block` (rows, columns) pixels added up into one. Rows and columns at the
+    /// end that do not fill a block are dropped. If the detector has this binning as a readout mode, the pixels get the
+    /// size listed for that mode.
     ///
     /// # Errors
-    /// The shape is not known, or too small.
-    pub fn with_binning(&self, by: [usize; 2]) -> Result<Self, DetectorError> {
-        let from = self.shape.ok_or_else(|| DetectorError::NoShape(self.name.clone()))?;
-        if by == [1, 1] {
+    /// The detector's shape is not known or smaller than a block, or the detector is binned already.
+    pub fn with_binning(&self, block: [usize; 2]) -> Result<Self, DetectorError> {
+        let unbinned_shape = self.shape.ok_or_else(|| DetectorError::NoShape(self.name.clone()))?;
+        if block == [1, 1] {
             return Ok(self.clone());
         }
-        let shape = [0, 1].map(|axis| from[axis].checked_div(by[axis]).unwrap_or(0));
+        let shape = [0, 1].map(|axis| unbinned_shape[axis].checked_div(block[axis]).unwrap_or(0));
         if shape.contains(&0) || self.software_binning.is_some() {
-            return Err(DetectorError::Shape { name: self.name.clone(), detector: from, frames: shape });
+            return Err(DetectorError::Shape { name: self.name.clone(), detector: unbinned_shape, frames: shape });
         }
-        let readout = [0, 1].map(|axis| self.readout.binning[axis] * by[axis]);
+        let readout_binning = [0, 1].map(|axis| self.readout.binning[axis] * block[axis]);
         if let Ok(known) = self.for_frames(shape)
-            && known.readout.binning == readout
+            && known.readout.binning == readout_binning
         {
             return Ok(known);
         }
-        let [pixel1, pixel2] = [self.pixel1 * by[0] as f64, self.pixel2 * by[1] as f64];
+        let [pixel1, pixel2] = [self.pixel1 * block[0] as f64, self.pixel2 * block[1] as f64];
         Ok(Self {
             pixel1,
             pixel2,
             shape: Some(shape),
-            software_binning: Some(PixelBinning { by, from }),
+            software_binning: Some(PixelBinning { block, unbinned_shape }),
             ..self.clone()
         })
     }
 
-    /// The pixels that are none, row-major, true where masked: gaps between modules, the mask of a
-    /// detector file, pixels without a place. `None` where there are none, or no shape to say so for.
+    /// Returns the mask of pixels that do not exist (row-major, true is masked): gaps between modules, the mask of a
+    /// detector file, pixels whose corners are not finite. `None` if there are none or the shape is not known.
     pub fn gap_mask(&self) -> Option<Vec<bool>> {
         match self.software_binning {
             None => self.unbinned_gap_mask(self.shape?),
-            Some(PixelBinning { by, from }) => Some(gaps::grouped(&self.unbinned_gap_mask(from)?, from, by)),
+            Some(PixelBinning { block, unbinned_shape }) => {
+                Some(gaps::bin_mask(&self.unbinned_gap_mask(unbinned_shape)?, unbinned_shape, block))
+            }
         }
     }
 
@@ -222,31 +243,35 @@ impl Detector {
         };
         let Some(corners) = corners else { return mask };
         let [rows, columns] = corners.shape();
-        let lost: Vec<usize> = (0..rows * columns).filter(|&pixel| !corners.is_finite(pixel)).collect();
-        if lost.is_empty() {
+        let without_position: Vec<usize> = (0..rows * columns).filter(|&pixel| !corners.is_finite(pixel)).collect();
+        if without_position.is_empty() {
             return mask;
         }
         let mut mask = mask.unwrap_or_else(|| vec![false; rows * columns]);
-        lost.into_iter().for_each(|pixel| mask[pixel] = true);
+        without_position.into_iter().for_each(|pixel| mask[pixel] = true);
         Some(mask)
     }
 
-    /// Where the pixels are. The detector's shape must be known.
+    /// Returns the positions of all pixels; `None` if the detector's shape is not known.
     pub(crate) fn pixel_positions(&self) -> Option<PixelPositions> {
-        let PixelBinning { by, from } = self.software_binning.unwrap_or(PixelBinning { by: [1, 1], from: self.shape? });
+        let PixelBinning { block, unbinned_shape } = match self.software_binning {
+            Some(binning) => binning,
+            None => PixelBinning { block: [1, 1], unbinned_shape: self.shape? },
+        };
         let wide = match &self.origin {
-            DetectorOrigin::File { corners: Some(corners), .. } if by == [1, 1] => {
+            DetectorOrigin::File { corners: Some(corners), .. } if block == [1, 1] => {
                 return Some(PixelPositions::Corners(corners.clone()));
             }
             DetectorOrigin::File { corners: Some(corners), .. } => {
-                return Some(PixelPositions::Corners(Arc::new(corners.binned(by))));
+                return Some(PixelPositions::Corners(Arc::new(corners.binned(block))));
             }
             DetectorOrigin::File { .. } => None,
             DetectorOrigin::Known(entry) => entry.wide,
         };
-        let size = [self.pixel1 / by[0] as f64, self.pixel2 / by[1] as f64];
-        let [slow, fast] = pixel_grid::pixel_axes(from, size, wide, self.orientation);
-        Some(PixelPositions::Grid(if by == [1, 1] { [slow, fast] } else { [slow.grouped(by[0]), fast.grouped(by[1])] }))
+        let unbinned_size = [self.pixel1 / block[0] as f64, self.pixel2 / block[1] as f64];
+        let [slow, fast] = pixel_grid::pixel_axes(unbinned_shape, unbinned_size, wide, self.orientation);
+        let axes = if block == [1, 1] { [slow, fast] } else { [slow.binned(block[0]), fast.binned(block[1])] };
+        Some(PixelPositions::Grid(axes))
     }
 
     fn check_mask(&self) -> Result<(), DetectorError> {
@@ -259,7 +284,8 @@ impl Detector {
     }
 }
 
-/// Files do not say what kind of detector they describe, but only photon counters are saved with -2 ± 1.5.
+/// Guesses from the dummy value whether a detector counts photons: a detector file does not say, but only photon
+/// counters are saved with -2 ± 1.5.
 fn is_counter(dummy: Option<f64>, delta: Option<f64>) -> bool {
     dummy == Some(-2.0) && delta == Some(1.5)
 }

@@ -1,31 +1,31 @@
-//! Pixel values that mean "no value".
+//! Dummy values: pixel values by which a detector marks invalid pixels.
 
 use std::ops::RangeInclusive;
 
-/// The values by which a detector marks pixels without a count, as pyFAI keeps them, and what
-/// they come to on integers.
+/// The values by which a detector marks invalid pixels: pyFAI's `dummy` and `delta_dummy`, and what they mean for
+/// integer pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DummyRule {
-    /// The value; `None` where the detector marks nothing.
+    /// Value of an invalid pixel; `None` if the detector marks none.
     pub dummy: Option<f64>,
-    /// How far from `dummy` a value is still one; none means equal to it.
+    /// Largest difference from `dummy` at which a pixel is invalid; `None` if it must equal `dummy`.
     pub delta: Option<f64>,
-    /// Whether the detector counts single photons, so that a negative count is never one.
+    /// True if the detector counts photons, so that a negative count is always invalid.
     pub counter: bool,
 }
 
 impl DummyRule {
-    /// The integers that are invalid in pixels of `bits` (8 to 64) bits, lowest and highest; `None` where
-    /// the rule invalidates nothing.
+    /// Returns the lowest and highest invalid integer for pixels of `bits` (8 to 64) bits; `None` if no value is
+    /// invalid.
     ///
-    /// The dummy -2 of photon counters stands, with -1, for the gaps and the defective pixels: as
-    /// an unsigned pixel all ones and the value below, as a signed one any negative value. Other
-    /// dummies are taken as they are, wrapped to the pixel's type.
+    /// Photon counters mark gaps with -1 and defective pixels with -2. Stored unsigned, these are the two highest
+    /// values; stored signed, every negative value is invalid. Any other dummy is a single value, wrapped to the pixel's
+    /// type.
     ///
     /// ```
     /// let eiger = geometry::DummyRule { dummy: Some(-2.0), delta: Some(1.5), counter: true };
-    /// assert_eq!(eiger.invalid(16, false), Some(65534..=65535));
-    /// assert_eq!(eiger.invalid(32, true), Some(-2147483648..=-1));
+    /// assert_eq!(eiger.invalid_range(16, false), Some(65534..=65535));
+    /// assert_eq!(eiger.invalid_range(32, true), Some(-2147483648..=-1));
     /// ```
     pub fn invalid_range(&self, bits: u32, signed: bool) -> Option<RangeInclusive<i128>> {
         let dummy = self.dummy?;

@@ -1,4 +1,4 @@
-//! Gap masks: the parts of an image where a detector has no pixels.
+//! Gap masks: which parts of an image hold no pixel of the detector.
 
 use serde::Deserialize;
 
@@ -6,15 +6,15 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub(crate) enum DetectorGaps {
-    /// Bands between modules that span the image: [first, one past the last].
+    /// Bands between modules, across the whole image: [first, one past the last].
     Bands { rows: Vec<[usize; 2]>, columns: Vec<[usize; 2]> },
-    /// Everything outside of the inscribed circle: image plates and tapered cameras.
+    /// Everything outside the inscribed circle: image plates and tapered cameras.
     Circle {
-        /// Always true; its key is what tells this kind from the others.
+        /// Always true: the key alone distinguishes this variant in the table.
         #[serde(rename = "circle")]
         _circle: bool,
     },
-    /// Everything outside of the modules, given by the row and the column of their first pixel.
+    /// Everything outside the modules, each given by row and column of its first pixel.
     Modules { modules: Vec<[usize; 2]>, module_size: [usize; 2] },
     /// No gaps.
     #[default]
@@ -22,33 +22,33 @@ pub(crate) enum DetectorGaps {
 }
 
 impl DetectorGaps {
-    /// The mask of an image of `shape`, binned from `unbinned`; true where there is no value, row-major.
-    /// A binned pixel is masked where any of its pixels lies in a gap. `None` without gaps.
+    /// Returns the gap mask of an image of `shape`, binned from `unbinned` (row-major, true is masked). A binned pixel is
+    /// masked if any pixel of its block lies in a gap. `None` if the detector has no gaps.
     pub(crate) fn mask(&self, unbinned: [usize; 2], shape: [usize; 2]) -> Option<Vec<bool>> {
         let [rows, columns] = shape;
         let binning = [unbinned[0] / rows.max(1), unbinned[1] / columns.max(1)];
         let full = match self {
             Self::None => return None,
-            // A circle is drawn in the image as it is, binned or not.
+            // pyFAI draws the circle in the binned image, not in the unbinned one.
             Self::Circle { .. } => return Some(mask_outside_circle([rows, columns])),
             Self::Bands { rows, columns } => mask_bands(unbinned, rows, columns),
             Self::Modules { modules, module_size } => mask_outside_modules(unbinned, modules, *module_size),
         };
-        Some(if binning == [1, 1] { full } else { grouped(&full, unbinned, binning) })
+        Some(if binning == [1, 1] { full } else { bin_mask(&full, unbinned, binning) })
     }
 }
 
-/// The mask of an image of `shape` after so many of its rows and columns were added up to one: a pixel is masked
-/// where any part of it is. Pixels at the end that do not fill one are lost.
-pub(crate) fn grouped(full: &[bool], shape: [usize; 2], by: [usize; 2]) -> Vec<bool> {
-    let [rows, columns] = [shape[0] / by[0], shape[1] / by[1]];
-    let mut mask = vec![false; rows * columns];
-    for (row, line) in full.chunks_exact(shape[1]).take(rows * by[0]).enumerate() {
-        for (column, _) in line[..columns * by[1]].iter().enumerate().filter(|(_, masked)| **masked) {
-            mask[row / by[0] * columns + column / by[1]] = true;
+/// Bins a mask of `shape` by blocks of `block` (rows, columns): a block is masked if any of its pixels is. Rows and
+/// columns at the end that do not fill a block are dropped.
+pub(crate) fn bin_mask(mask: &[bool], shape: [usize; 2], block: [usize; 2]) -> Vec<bool> {
+    let [rows, columns] = [shape[0] / block[0], shape[1] / block[1]];
+    let mut binned = vec![false; rows * columns];
+    for (row, line) in mask.chunks_exact(shape[1]).take(rows * block[0]).enumerate() {
+        for (column, _) in line[..columns * block[1]].iter().enumerate().filter(|(_, masked)| **masked) {
+            binned[row / block[0] * columns + column / block[1]] = true;
         }
     }
-    mask
+    binned
 }
 
 fn mask_bands([rows, columns]: [usize; 2], row_bands: &[[usize; 2]], column_bands: &[[usize; 2]]) -> Vec<bool> {
@@ -69,10 +69,10 @@ fn mask_outside_modules([rows, columns]: [usize; 2], modules: &[[usize; 2]], [he
     mask
 }
 
-/// The circle has its centre in the middle of the image and the half of its rows as radius.
+/// Masks what lies outside a circle around the middle of the image, whose radius is half the number of rows.
 fn mask_outside_circle([rows, columns]: [usize; 2]) -> Vec<bool> {
     let [row0, column0] = [(rows / 2) as f64, (columns / 2) as f64];
-    let square = |index: usize, centre: f64| (index as f64 + 0.5 - centre).powi(2);
+    let square = |index: usize, center: f64| (index as f64 + 0.5 - center).powi(2);
     (0..rows)
         .flat_map(|row| (0..columns).map(move |column| square(row, row0) + square(column, column0) > row0 * row0))
         .collect()
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_what_is_left() {
+    fn everything_but_modules_is_masked() {
         let gaps = DetectorGaps::Modules { modules: vec![[0, 1], [1, 3]], module_size: [1, 2] };
         let mask = gaps.mask([2, 5], [2, 5]).unwrap();
         assert_eq!(drawn(&mask, 5), ["#..##", "###.."]);

@@ -1,4 +1,4 @@
-//! Positions of all pixels of an experiment, in any radial unit and in azimuth.
+//! Positions of all pixels: radial position in any unit, azimuth, corners and half widths.
 
 use rayon::prelude::*;
 
@@ -6,30 +6,33 @@ use crate::detector::PixelPositions;
 use crate::rotation::{LabPoint, Rotation};
 use crate::{Detector, DetectorError, Poni, Unit};
 
-/// The place of every pixel of a detector in an experiment.
+/// The positions of all pixels of a detector that a PONI file places in the laboratory.
 ///
-/// All arrays are row-major and have one item a pixel. Centres and half widths are computed in
-/// double precision from corners that were rounded to single precision in the base unit, as
-/// pyFAI does it: patterns split over bins agree only if that is reproduced.
+/// All arrays are row-major and have one item per pixel. As in pyFAI, centres are computed in double precision, and half
+/// widths from corners rounded to single precision in the base unit: patterns with pixel splitting agree with pyFAI's
+/// only with the same rounding.
 pub struct Geometry {
     pub(crate) pixels: PixelPositions,
     pub(crate) placement: DetectorPlacement,
     shape: [usize; 2],
 }
 
-/// Why there is no geometry, or no position in a unit.
+/// The frames don't fit the detector, or positions can't be computed in a unit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
-    /// The frames are not of this detector.
+    /// The frames can't come from this detector.
     #[error(transparent)]
     Detector(#[from] DetectorError),
-    /// A unit that depends on the wavelength, and none is given.
-    #[error("unit {0} needs a wavelength, and the PONI file gives none")]
+    /// The unit depends on the wavelength, which is not known.
+    #[error(
+        "unit {0} needs a wavelength, and the PONI file gives none; \
+         add `Wavelength: METRES` to it, or choose the unit 2th_deg, 2th_rad, r_mm or r_m"
+    )]
     NoWavelength(Unit),
 }
 
-/// How the detector stands.
+/// Distance, point of normal incidence, rotation and wavelength of a PONI file. Lengths are in metres.
 pub(crate) struct DetectorPlacement {
     pub(crate) dist: f64,
     pub(crate) poni1: f64,
@@ -39,7 +42,8 @@ pub(crate) struct DetectorPlacement {
 }
 
 impl DetectorPlacement {
-    /// From a place on the detector, metres from its corner and above its plane, to the laboratory.
+    /// Transforms a point from the detector's frame to the laboratory's: `p1`, `p2` are metres from the detector's corner,
+    /// `p3` metres behind its plane.
     #[inline]
     pub(crate) fn to_lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         self.rotation.rotate(p1 - self.poni1, p2 - self.poni2, self.dist + p3)
@@ -47,47 +51,59 @@ impl DetectorPlacement {
 }
 
 impl Geometry {
-    /// The geometry of frames of `shape` (rows, columns) taken with a detector placed by a PONI file.
+    /// Makes the geometry of frames of `shape` (rows, columns), taken with a detector that a PONI file places.
+    ///
+    /// # Errors
+    /// Frames of this shape can't come from the detector.
     pub fn new(poni: &Poni, detector: &Detector, shape: [usize; 2]) -> Result<Self, GeometryError> {
         let pixels = detector.for_frames(shape)?.pixel_positions().expect("a detector for frames has their shape");
-        let place = DetectorPlacement {
+        let placement = DetectorPlacement {
             dist: poni.dist,
             poni1: poni.poni1,
             poni2: poni.poni2,
             rotation: Rotation::new(poni.rot1, poni.rot2, poni.rot3),
             wavelength: poni.wavelength,
         };
-        Ok(Self { pixels, placement: place, shape })
+        Ok(Self { pixels, placement, shape })
     }
 
-    /// Rows and columns.
+    /// Returns rows and columns of the frames.
     pub fn shape(&self) -> [usize; 2] {
         self.shape
     }
 
-    /// Wavelength, metres.
+    /// Returns the wavelength in metres, if the PONI file gives one.
     pub fn wavelength(&self) -> Option<f64> {
         self.placement.wavelength
     }
 
-    /// Where the middle of each pixel lies, in `unit`.
+    /// Returns the radial position of the centre of each pixel, in `unit`.
+    ///
+    /// # Errors
+    /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn radial_centers(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
         let radial = self.radial_function(unit)?;
         Ok(self.map_centers(|point| radial(point) * unit.scale()))
     }
 
-    /// The azimuth of the middle of each pixel, radians in (-π, π].
+    /// Returns the azimuth of the centre of each pixel, in radians within [-π, π].
     pub fn chi_centers(&self) -> Vec<f64> {
         self.map_centers(LabPoint::chi)
     }
 
-    /// The corners A, B, C, D of each pixel as (radial in the base unit of `unit`, azimuth in radians).
+    /// Returns the corners A, B, C, D of each pixel, as radial position in the base unit of `unit` and azimuth in radians.
+    ///
+    /// # Errors
+    /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, GeometryError> {
         let radial = self.radial_function(unit)?;
         Ok(self.map_corners(unit, |point| [radial(point) as f32, point.chi() as f32]))
     }
 
-    /// Half the width of each pixel in `unit`: the largest distance of a corner from the centre.
+    /// Returns the radial half width of each pixel in `unit`: the largest distance of a corner from the centre.
+    ///
+    /// # Errors
+    /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
         let radial = self.radial_function(unit)?;
         let centers = self.map_centers(radial);
@@ -98,22 +114,22 @@ impl Geometry {
         Ok(corners.par_iter().zip(&centers).map(|(corners, center)| largest(corners, center)).collect())
     }
 
-    /// Half the width of each pixel in azimuth, radians: the largest distance of a corner from the
-    /// centre, the short way round.
+    /// Returns the azimuthal half width of each pixel in radians: the largest distance of a corner from the centre, taken
+    /// the shorter way round the circle.
     pub fn chi_deltas(&self) -> Vec<f64> {
         let centers = self.chi_centers();
         let corners = self.map_corners(Unit::RM, |point| point.chi() as f32);
-        let apart = |corner: f32, center: f64| {
+        let distance = |corner: f32, center: f64| {
             let delta = (f64::from(corner) - center).abs();
             delta.min(std::f64::consts::TAU - delta)
         };
         let largest = |corners: &[f32; 4], center: f64| {
-            corners.map(|corner| apart(corner, center)).into_iter().fold(0.0, f64::max)
+            corners.map(|corner| distance(corner, center)).into_iter().fold(0.0, f64::max)
         };
         corners.par_iter().zip(&centers).map(|(corners, center)| largest(corners, *center)).collect()
     }
 
-    /// The radial position in the base unit of a point.
+    /// Returns the function from a point to its radial position in the base unit of `unit`.
     fn radial_function(&self, unit: Unit) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
         let base = unit.base();
         let wavelength = match self.placement.wavelength {
@@ -131,46 +147,46 @@ impl Geometry {
         })
     }
 
-    /// One value for the middle of each pixel.
+    /// Applies `value` to the centre of each pixel.
     pub(crate) fn map_centers(&self, value: impl Fn(LabPoint) -> f64 + Sync) -> Vec<f64> {
         let columns = self.shape[1];
         let mut values = vec![0.0; self.shape[0] * columns];
-        let place = &self.placement;
+        let placement = &self.placement;
         match &self.pixels {
             PixelPositions::Grid([slow, fast]) => {
                 values.par_chunks_mut(columns.max(1)).zip(&slow.centers).for_each(|(row, &p1)| {
                     for (out, &p2) in row.iter_mut().zip(&fast.centers) {
-                        *out = value(place.to_lab(p1, p2, 0.0));
+                        *out = value(placement.to_lab(p1, p2, 0.0));
                     }
                 });
             }
             PixelPositions::Corners(corners) => values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
                 let [z, y, x] = corners.center(pixel);
-                *out = value(place.to_lab(y, x, z));
+                *out = value(placement.to_lab(y, x, z));
             }),
         }
         values
     }
 
-    /// One value for each corner of each pixel. On a grid, a corner that pixels share is computed once.
+    /// Applies `value` to the four corners of each pixel. On a grid, corners shared by pixels are computed once.
     fn map_corners<T: Copy + Default + Send + Sync>(
         &self,
         unit: Unit,
         value: impl Fn(LabPoint) -> T + Sync,
     ) -> Vec<[T; 4]> {
         let [rows, columns] = self.shape;
-        let place = &self.placement;
+        let placement = &self.placement;
         let mut values = vec![[T::default(); 4]; rows * columns];
         let [slow, fast] = match &self.pixels {
             PixelPositions::Grid(axes) => axes,
             PixelPositions::Corners(corners) => {
                 values.par_iter_mut().enumerate().for_each(|(pixel, out)| {
-                    *out = corners.corners_of(pixel).map(|[z, y, x]| value(place.to_lab(y, x, z)));
+                    *out = corners.corners_of(pixel).map(|[z, y, x]| value(placement.to_lab(y, x, z)));
                 });
                 return values;
             }
         };
-        // pyFAI has a fast path for r, 2θ and q, and takes d*² and d through corners in single precision.
+        // pyFAI has a fast path for r, 2θ and q; for d*² and d it rounds corners to single precision first.
         let edges = |axis: &crate::pixel_grid::PixelAxis| match unit.base() {
             Unit::RecD2Nm | Unit::DM => axis.edges_f32.iter().map(|&edge| f64::from(edge)).collect(),
             _ => axis.edges.clone(),
@@ -179,7 +195,7 @@ impl Geometry {
         let mut nodes = vec![T::default(); (rows + 1) * (columns + 1)];
         nodes.par_chunks_mut(columns + 1).zip(&slow_edges).for_each(|(row, &p1)| {
             for (out, &p2) in row.iter_mut().zip(&fast_edges) {
-                *out = value(place.to_lab(p1, p2, 0.0));
+                *out = value(placement.to_lab(p1, p2, 0.0));
             }
         });
         values.par_chunks_mut(columns.max(1)).enumerate().for_each(|(row, out)| {

@@ -1,4 +1,4 @@
-//! The detectors that are known by name: those of pyFAI 2026.9, from a generated table.
+//! Detectors known by name: all detectors of pyFAI 2026.9, from a generated table.
 
 mod readout;
 mod table;
@@ -6,23 +6,23 @@ mod table;
 pub(crate) use readout::Readout;
 pub(crate) use table::DetectorEntry;
 
-/// A name that no detector has.
+/// No known detector has the name asked for.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("no detector is called {name:?}; the nearest name is {nearest:?}")]
+#[error("unknown detector {name:?}: did you mean {nearest:?}?")]
 pub struct UnknownDetector {
-    /// What was asked for.
+    /// Name asked for.
     pub name: String,
-    /// The known name that is most like it.
+    /// Known name most similar to `name`.
     pub nearest: String,
 }
 
-/// All class names, in the order of the table.
+/// Returns the class names of all known detectors, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table::entries().iter().map(|entry| entry.class.as_str())
 }
 
-/// The class name of the detector that a name or alias stands for. As in pyFAI, case does not matter
-/// and a space may stand for an underscore or for nothing.
+/// Returns the class name of the detector that a name or alias stands for. As in pyFAI, case does not matter and a space
+/// may stand for an underscore or for nothing.
 pub fn class_name(name: &str) -> Result<&'static str, UnknownDetector> {
     entry_by_name(name).map(|entry| entry.class.as_str())
 }
@@ -33,8 +33,9 @@ pub(crate) fn entry_by_name(name: &str) -> Result<&'static DetectorEntry, Unknow
     let known = |entry: &&DetectorEntry| entry.names.iter().any(|known| *known == wanted || *known == joined);
     table::entries().iter().find(known).ok_or_else(|| {
         let all = table::entries().iter().flat_map(|entry| &entry.names);
-        let likeness = |known: &&String| strsim::normalized_damerau_levenshtein(known, &joined);
-        let nearest = all.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).expect("the table is not empty").clone();
+        let similarity = |known: &&String| strsim::normalized_damerau_levenshtein(known, &joined);
+        let nearest = all.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+        let nearest = nearest.expect("the table is not empty").clone();
         UnknownDetector { name: name.to_owned(), nearest }
     })
 }
@@ -55,7 +56,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
         let message = class_name("Pilatus 2N").unwrap_err().to_string();
-        assert_eq!(message, "no detector is called \"Pilatus 2N\"; the nearest name is \"pilatus_2m\"");
+        assert_eq!(message, "unknown detector \"Pilatus 2N\": did you mean \"pilatus_2m\"?");
     }
 
     #[test]

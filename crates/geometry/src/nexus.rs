@@ -1,24 +1,25 @@
-//! What a NeXus detector file says about a detector.
+//! The contents of a NeXus detector file.
 
 use crate::PixelCorners;
 
-/// The contents of a NeXus detector file as pyFAI writes it (NXdetector), read by whoever has HDF5.
+/// The contents of a NeXus detector file as pyFAI writes it (class NXdetector). Crate `integrator` reads the file; this
+/// crate does not link HDF5.
 #[derive(Clone, Debug, Default)]
 pub struct NexusDetector {
-    /// The name of the group, or of the file.
+    /// Name of the HDF5 group, or of the file.
     pub name: String,
-    /// `shape`, or `max_shape` where there is no `shape`: rows and columns.
+    /// Dataset `shape`, or `max_shape` if there is no `shape`: rows and columns.
     pub shape: Option<[usize; 2]>,
-    /// `pixel_size` along the slow and the fast axis, metres.
+    /// Dataset `pixel_size`, in metres along the slow and the fast axis.
     pub pixel_size: Option<[f64; 2]>,
-    /// `pixel_corners`, where pixels are not an even grid.
+    /// Dataset `pixel_corners`, if the pixels are no regular grid.
     pub corners: Option<PixelCorners>,
-    /// `mask`, row-major, true where it is not zero.
+    /// Dataset `mask`, row-major; true where the dataset is not zero.
     pub mask: Option<Vec<bool>>,
-    /// `orientation`, 1 to 4.
+    /// Dataset `orientation`, 1 to 4.
     pub orientation: Option<u64>,
-    /// `dummy`.
+    /// Dataset `dummy`: the value of invalid pixels.
     pub dummy: Option<f64>,
-    /// `delta_dummy`.
+    /// Dataset `delta_dummy`: the largest difference from `dummy` at which a pixel is invalid.
     pub delta: Option<f64>,
 }

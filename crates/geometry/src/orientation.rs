@@ -1,25 +1,25 @@
-//! Which corner of the detector the first pixel of an image is.
+//! Image orientation: the corner of the detector at which the first pixel lies.
 
-/// The orientation of an image, numbered as in EXIF and in `Detector_config` of a PONI file. The
-/// names say where the first pixel is for one who looks from behind the detector to the sample.
+/// The orientation of an image, numbered as in EXIF and in `Detector_config` of a PONI file. A variant is named after the
+/// corner of the first pixel, seen from behind the detector toward the sample.
 ///
-/// An orientation maps the index of a pixel to its place on the detector, and does nothing else:
-/// since 2026.9 pyFAI turns no axis of the laboratory any more.
+/// An orientation only maps the index of a pixel to its position on the detector. Since 2026.9, pyFAI no longer flips
+/// laboratory axes with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Orientation {
-    /// 1: both indices run backwards.
+    /// 1: both indices are reversed.
     TopLeft = 1,
-    /// 2: the slow index runs backwards.
+    /// 2: the slow index is reversed.
     TopRight = 2,
-    /// 3: as PONI files have always meant it.
+    /// 3: neither index is reversed; the meaning of PONI files without an orientation.
     #[default]
     BottomRight = 3,
-    /// 4: the fast index runs backwards.
+    /// 4: the fast index is reversed.
     BottomLeft = 4,
 }
 
 impl Orientation {
-    /// From its number; `None` for what is not 1 to 4.
+    /// Returns the orientation with this number; `None` unless it is 1 to 4.
     pub fn from_number(number: u64) -> Option<Self> {
         match number {
             1 => Some(Self::TopLeft),
@@ -30,12 +30,12 @@ impl Orientation {
         }
     }
 
-    /// Its number, 1 to 4.
+    /// Returns the number of the orientation, 1 to 4.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// Whether the slow and the fast index run backwards.
+    /// Returns whether the slow and the fast index are reversed.
     pub fn reversed_axes(self) -> [bool; 2] {
         match self {
             Self::TopLeft => [true, true],

@@ -1,120 +1,123 @@
-//! Which of a detector's pixels frames show, and in which order.
+//! Mapping from the pixels of saved frames (binned, flipped, rotated, cut) to the pixels of the detector.
 
 use records::{Framing, Operation};
 
+use crate::detector::PixelBinning;
 use crate::{Detector, DetectorError, gaps};
 
-/// The part of a detector that frames show, and how its image was flipped and turned.
+/// The mapping from the pixels of frames to those of the detector: the inverse of the image operation (binning, flip,
+/// rotation, region) that the camera applied when it saved the frames.
 pub struct PixelMapping {
-    /// The detector as it is read out: binned, where frames are.
+    /// The detector as read out: with the binning of the frames.
     pub detector: Detector,
-    /// Its rows and columns.
+    /// Rows and columns of `detector`.
     detector_shape: [usize; 2],
-    /// Rows and columns of the image before it was binned, and how many were added up to one.
-    unbinned: ([usize; 2], [usize; 2]),
-    /// Whether the order of its rows, and that of its columns, was reversed.
+    binning: PixelBinning,
+    /// True where the order of rows, or of columns, was reversed.
     flip: [bool; 2],
-    /// Quarter turns clockwise, after the flips.
+    /// Clockwise rotation after the flip, in quarter turns.
     quarter_turns: u64,
-    /// Row and column of the turned image that frames begin at.
+    /// Row and column of the rotated image at which frames begin.
     origin: [usize; 2],
     /// Rows and columns of the frames.
     frame_shape: [usize; 2],
 }
 
 impl PixelMapping {
-    /// That of frames of this framing.
+    /// Makes the mapping for frames of this shape and image operation.
     ///
     /// # Errors
-    /// Frames that can't come from this detector, or an operation that contradicts itself or them.
+    /// The frames can't come from this detector, or the operation contradicts itself, the frames or the detector.
     pub fn new(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
         let shape = to_usize(framing.shape);
-        let as_it_is = |detector: Detector| Self {
+        let identity = |detector: Detector| Self {
             detector,
             detector_shape: shape,
-            unbinned: (shape, [1, 1]),
+            binning: PixelBinning { block: [1, 1], unbinned_shape: shape },
             flip: [false, false],
             quarter_turns: 0,
             origin: [0, 0],
             frame_shape: shape,
         };
-        let Some(operation) = &framing.operation else { return detector.for_frames(shape).map(as_it_is) };
-        // Some cameras say a larger image than they have; the PONI knows it better.
+        let Some(operation) = &framing.operation else { return detector.for_frames(shape).map(identity) };
+        // Some cameras claim a larger image than they have. The PONI file's shape is more reliable.
         let cut_at_end = operation.keeps_pixels() && operation.full.is_some() && operation.region[..2] == [0, 0];
         if cut_at_end && detector.shape == Some(shape) {
-            return Ok(as_it_is(detector.clone()));
+            return Ok(identity(detector.clone()));
         }
         let [row, column, rows, columns] = operation.region.map(|number| number as usize);
-        let refused = |why: String| Err(operation_error(detector, operation, why));
+        let refuse = |why: String| Err(operation_error(detector, operation, why));
         if operation.rotation % 90 != 0 {
-            return refused("expected a rotation by 0, 90, 180 or 270 degrees".to_owned());
+            return refuse("expected a rotation by 0, 90, 180 or 270 degrees".to_owned());
         }
-        let turns = operation.rotation / 90 % 4;
-        if turns % 2 == 1 && operation.binning[0] != operation.binning[1] {
-            return refused("Lima does not say along which axis the two binnings are".to_owned());
+        let quarter_turns = operation.rotation / 90 % 4;
+        if quarter_turns % 2 == 1 && operation.binning[0] != operation.binning[1] {
+            return refuse(
+                "Lima does not record which axis has which binning; expected equal binnings of rotated frames"
+                    .to_owned(),
+            );
         }
         if [rows, columns] != shape {
-            return refused(format!("but frames have {} x {} pixels", shape[0], shape[1]));
+            return refuse(format!("expected frames of {rows} x {columns} pixels, found {} x {}", shape[0], shape[1]));
         }
-        let detector = binned(detector, operation, shape)?;
-        let full = detector.shape.unwrap_or(shape);
-        let by = to_usize(operation.binning);
-        let unbinned = (operation.full.map_or([full[0] * by[0], full[1] * by[1]], to_usize), by);
-        let turned = if turns % 2 == 1 { [full[1], full[0]] } else { full };
-        if (0..2).any(|axis| [row, column][axis].saturating_add(shape[axis]) > turned[axis]) {
-            return refused(format!(
+        let detector = bin_detector(detector, operation, shape)?;
+        let detector_shape = detector.shape.unwrap_or(shape);
+        let block = to_usize(operation.binning);
+        let unbinned_shape =
+            operation.full.map_or([detector_shape[0] * block[0], detector_shape[1] * block[1]], to_usize);
+        let rotated_shape =
+            if quarter_turns % 2 == 1 { [detector_shape[1], detector_shape[0]] } else { detector_shape };
+        if (0..2).any(|axis| [row, column][axis].saturating_add(shape[axis]) > rotated_shape[axis]) {
+            return refuse(format!(
                 "frames of {rows} x {columns} pixels reach beyond the detector's {} x {}",
-                turned[0], turned[1]
+                rotated_shape[0], rotated_shape[1]
             ));
         }
         Ok(Self {
             detector,
-            detector_shape: full,
-            unbinned,
+            detector_shape,
+            binning: PixelBinning { block, unbinned_shape },
             flip: operation.flip,
-            quarter_turns: turns,
+            quarter_turns,
             origin: [row, column],
             frame_shape: shape,
         })
     }
 
-    /// Rows and columns of the detector as it is read out.
+    /// Returns rows and columns of the detector as read out, after binning.
     pub fn full(&self) -> [usize; 2] {
         self.detector_shape
     }
 
-    /// Rows and columns of the image before it was binned; `None` where it was not.
+    /// Returns rows and columns of the image before it was binned; `None` if it was not binned.
     pub fn unbinned(&self) -> Option<[usize; 2]> {
-        let (shape, by) = self.unbinned;
-        (by != [1, 1]).then_some(shape)
+        (self.binning.block != [1, 1]).then_some(self.binning.unbinned_shape)
     }
 
-    /// The mask of the detector as it is read out, of one of its image before it was binned: a pixel is masked where any
-    /// part of it is.
+    /// Bins a mask of the unbinned image: a pixel of the detector as read out is masked if any pixel of its block is.
     pub fn binned_mask(&self, mask: &[bool]) -> Vec<bool> {
-        let (shape, by) = self.unbinned;
-        gaps::grouped(mask, shape, by)
+        gaps::bin_mask(mask, self.binning.unbinned_shape, self.binning.block)
     }
 
-    /// Rows and columns of the frames.
+    /// Returns rows and columns of the frames.
     pub fn shape(&self) -> [usize; 2] {
         self.frame_shape
     }
 
-    /// Whether frames show all pixels of the detector in their order.
+    /// Returns whether frames show all pixels of the detector, in the detector's order.
     pub fn is_identity(&self) -> bool {
         (self.frame_shape, self.flip, self.quarter_turns) == (self.detector_shape, [false, false], 0)
     }
 
-    /// The detector's pixel that each pixel of a frame is, both row-major.
+    /// Returns for each pixel of a frame the index of its detector pixel, both row-major.
     pub fn pixels(&self) -> impl Iterator<Item = usize> + '_ {
         let ([top, left], [rows, columns]) = (self.origin, self.frame_shape);
         (top..top + rows)
             .flat_map(move |row| (left..left + columns).map(move |column| self.detector_pixel(row, column)))
     }
 
-    /// The detector's pixel at a place of the turned image. A turn by 90 degrees brings the first column to the top
-    /// row, and the last row to the first column.
+    /// Returns the index of the detector pixel shown at `row` and `column` of the rotated image. A clockwise quarter turn
+    /// moves the first column to the first row, and the last row to the first column.
     fn detector_pixel(&self, row: usize, column: usize) -> usize {
         let [rows, columns] = self.detector_shape;
         let (row, column) = match self.quarter_turns {
@@ -129,17 +132,18 @@ impl PixelMapping {
     }
 }
 
-/// The detector as the operation's binning leaves it.
-fn binned(detector: &Detector, operation: &Operation, frames: [usize; 2]) -> Result<Detector, DetectorError> {
+/// Returns the detector with the binning of the operation.
+fn bin_detector(detector: &Detector, operation: &Operation, frames: [usize; 2]) -> Result<Detector, DetectorError> {
     let binning = to_usize(operation.binning);
     let Some(full) = operation.full.map(to_usize).or(detector.shape) else {
-        let why = "the PONI's detector has no shape; expected one that names it or says max_shape";
+        let why = "the PONI file gives no detector shape; expected a detector known by name, or max_shape";
         return Err(operation_error(detector, operation, why.to_owned()));
     };
     if (0..2).any(|axis| !(1..=full[axis]).contains(&binning[axis])) {
-        return Err(operation_error(detector, operation, format!("of an image of {} x {} pixels", full[0], full[1])));
+        let why = format!("expected a binning of 1 x 1 to {} x {}, the size of the image", full[0], full[1]);
+        return Err(operation_error(detector, operation, why));
     }
-    // A PONI file may be of the binned detector already.
+    // The PONI file may describe the binned detector already.
     if binning != [1, 1] && detector.shape == Some([full[0] / binning[0], full[1] / binning[1]]) {
         return Ok(detector.clone());
     }
@@ -147,8 +151,8 @@ fn binned(detector: &Detector, operation: &Operation, frames: [usize; 2]) -> Res
         Ok(whole) => whole.with_binning(binning),
         Err(_) if detector.shape == Some(frames) => {
             let why = format!(
-                "from {} x {} pixels, and the PONI's detector has the frames' {} x {}: expected the PONI of the whole \
-                 detector, or --image-operation off, which takes it for one of the frames as they are saved",
+                "from {} x {} pixels, but the detector in the PONI file has {} x {} as the frames; expected the PONI \
+                 file of the whole detector, or --image-operation off if it is the PONI file of the frames as saved",
                 full[0], full[1], frames[0], frames[1]
             );
             Err(operation_error(detector, operation, why))

@@ -1,4 +1,4 @@
-//! PONI files: the geometry of an experiment as pyFAI writes it, text of versions 1 to 3 and JSON.
+//! PONI files: the geometry of an experiment as pyFAI writes it, as text (versions 1 to 3) or JSON.
 
 mod config;
 mod fields;
@@ -8,14 +8,14 @@ use serde_json::Value;
 pub use config::{DetectorConfig, DetectorSpec};
 use fields::PoniFields;
 
-/// The geometry of an experiment. Lengths in metres, angles in radians.
+/// The contents of a PONI file. Lengths are in metres, angles in radians.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Poni {
     /// Orthogonal distance from the sample to the detector's plane.
     pub dist: f64,
-    /// The point of normal incidence along the slow axis, from the detector's corner.
+    /// Position of the point of normal incidence along the slow axis, from the detector's corner.
     pub poni1: f64,
-    /// The point of normal incidence along the fast axis, from the detector's corner.
+    /// Position of the point of normal incidence along the fast axis, from the detector's corner.
     pub poni2: f64,
     /// First rotation, about axis 1 (vertical), left-handed.
     pub rot1: f64,
@@ -23,51 +23,54 @@ pub struct Poni {
     pub rot2: f64,
     /// Third rotation, about the beam, right-handed.
     pub rot3: f64,
-    /// Wavelength, where the file gives one.
+    /// Wavelength, if the file gives one.
     pub wavelength: Option<f64>,
-    /// The detector, as the file names and configures it.
+    /// Name and settings of the detector.
     pub detector: DetectorSpec,
-    /// Keys that no version of the format knows: not used, and worth a warning.
+    /// Keys that no version of the format has. Callers should warn about them.
     pub ignored: Vec<String>,
 }
 
-/// Why a PONI file was refused.
+/// A PONI file can't be parsed, or needs something that is not supported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoniError {
-    /// The version is one that this code does not know.
+    /// The version of the format is not known.
     #[error("poni_version {0}: expected 1, 2, 2.1 or 3")]
     Version(String),
-    /// A key that must be there is not.
+    /// A mandatory key is missing.
     #[error("no {0} in the PONI file")]
     Missing(&'static str),
-    /// A value that is not what its key asks for.
+    /// The value of a key is out of range or has the wrong type.
     #[error("{key}: {value}: expected {expected}")]
     Value {
-        /// The key, as the format documents it.
+        /// Key, as the format spells it.
         key: String,
-        /// What was found.
+        /// Value found.
         value: String,
-        /// What would have been right.
+        /// Description of valid values.
         expected: &'static str,
     },
-    /// The correction for the sensor's thickness is switched on.
-    #[error("Parallax: True: the correction of parallax is not supported; expected False")]
+    /// The correction of parallax (finite thickness of the sensor) is switched on.
+    #[error("Parallax: True: parallax correction is not supported; expected False")]
     Parallax,
-    /// A detector whose distortion is given by splines.
+    /// The distortion of the detector is given by a spline file.
     #[error(
         "splineFile: {0}: distortion by a spline is not supported; \
          save the detector with pyFAI as a NeXus detector file and name that file as the detector"
     )]
     Spline(String),
-    /// The text was to be JSON and is not.
+    /// The JSON value is not an object.
     #[error("geometry: expected a JSON object with dist, poni1, poni2")]
     NotAnObject,
 }
 
 impl Poni {
-    /// Reads the text of a PONI file. Keys are read whatever their case; of two lines with the same
-    /// key the later one holds, for these files are appended to.
+    /// Parses the text of a PONI file. The case of keys does not matter. pyFAI appends each calibration to the file, so
+    /// the last line with a key counts.
+    ///
+    /// # Errors
+    /// A key is missing, a value is invalid, or the file needs something that is not supported ([`PoniError`]).
     pub fn parse(text: &str) -> Result<Self, PoniError> {
         let mut fields = PoniFields::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -78,8 +81,11 @@ impl Poni {
         fields.into_poni()
     }
 
-    /// Reads the JSON form, in which `dist` stands for `Distance`; also as the `poni` of pyFAI's
-    /// integration configuration.
+    /// Reads the JSON form, whose key `dist` stands for `Distance`: the object itself, or one that holds it under `poni`
+    /// as pyFAI's integration configuration does.
+    ///
+    /// # Errors
+    /// As for [`Poni::parse`], or `json` is not an object.
     pub fn from_json(json: &Value) -> Result<Self, PoniError> {
         let object = json.as_object().ok_or(PoniError::NotAnObject)?;
         if let Some(inner @ Value::Object(_)) = object.get("poni") {

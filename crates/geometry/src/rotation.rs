@@ -1,17 +1,17 @@
-//! From a point in the detector's frame to a point in the laboratory.
+//! Rotation from the detector's frame to the laboratory's.
 
-/// The three rotations of a PONI file, applied as R3·R2·R1 (domain: rot1 about axis 1 and rot2
-/// about axis 2 are left-handed, rot3 about the beam is right-handed).
+/// The three rotations of a PONI file, applied as R3·R2·R1: rot1 about axis 1 and rot2 about axis 2 are left-handed, rot3
+/// about the beam is right-handed.
 ///
-/// The products are written out and taken in pyFAI's order, so that single-precision corners
-/// round as pyFAI's do.
+/// The product is written out and evaluated in pyFAI's order, so that corners round to the same single-precision values
+/// as pyFAI's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotation {
     sin: [f64; 3],
     cos: [f64; 3],
 }
 
-/// A point in the laboratory: y up, x horizontal, z along the beam, metres from the sample.
+/// A point in the laboratory frame, in metres from the sample: y up, x horizontal, z along the beam.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LabPoint {
     pub(crate) y: f64,
@@ -20,14 +20,14 @@ pub(crate) struct LabPoint {
 }
 
 impl Rotation {
-    /// Angles in radians.
+    /// Makes the rotation by three angles in radians.
     pub(crate) fn new(rot1: f64, rot2: f64, rot3: f64) -> Self {
         let angles = [rot1, rot2, rot3];
         Self { sin: angles.map(f64::sin), cos: angles.map(f64::cos) }
     }
 
-    /// Turns (p1, p2, p3): offsets from the point of normal incidence along the slow and the fast
-    /// axis, and the distance from the sample along the normal.
+    /// Rotates a point of the detector: `p1`, `p2` are offsets from the point of normal incidence along the slow and the
+    /// fast axis, `p3` is the distance from the sample along the detector's normal.
     #[inline]
     pub(crate) fn rotate(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         let [s1, s2, s3] = self.sin;
@@ -41,25 +41,25 @@ impl Rotation {
 }
 
 impl LabPoint {
-    /// Distance from the beam, metres.
+    /// Returns the distance from the beam in metres.
     #[inline]
     pub(crate) fn radius(self) -> f64 {
         (self.y * self.y + self.x * self.x).sqrt()
     }
 
-    /// Distance from the sample, metres.
+    /// Returns the distance from the sample in metres.
     #[inline]
     pub(crate) fn distance(self) -> f64 {
         (self.y * self.y + self.x * self.x + self.z * self.z).sqrt()
     }
 
-    /// Scattering angle, radians.
+    /// Returns the scattering angle 2θ in radians.
     #[inline]
     pub(crate) fn two_theta(self) -> f64 {
         self.radius().atan2(self.z)
     }
 
-    /// Azimuth from the horizontal axis, radians in [-π, π].
+    /// Returns the azimuth from the horizontal axis, in radians within [-π, π].
     #[inline]
     pub(crate) fn chi(self) -> f64 {
         self.y.atan2(self.x)
@@ -70,7 +70,7 @@ impl LabPoint {
 mod tests {
     use super::*;
 
-    /// One rotation after the other, as the definition has it.
+    /// Applies one rotation after the other, as the definition says.
     fn stepwise(angles: [f64; 3], [p1, p2, p3]: [f64; 3]) -> [f64; 3] {
         let [(s1, c1), (s2, c2), (s3, c3)] = angles.map(f64::sin_cos);
         let (p2, p3) = (p2 * c1 + p3 * s1, -p2 * s1 + p3 * c1);

@@ -1,8 +1,9 @@
-//! What a sensor absorbs: mass attenuation by material and energy.
+//! Sensor materials and their attenuation coefficients.
 //!
-//! `sensor/attenuation.tsv` holds material, photon energy (keV) and mass attenuation coefficient μ/ρ (cm²/g) from 1 keV to
-//! 1 MeV, both sides of each absorption edge: the values of J. H. Hubbell and S. M. Seltzer, Tables of X-Ray Mass Attenuation
-//! Coefficients, NIST Standard Reference Database 126. Between them log μ is linear in log E, as photoabsorption nearly is.
+//! `sensor/attenuation.tsv` holds material, photon energy (keV) and mass attenuation coefficient μ/ρ (cm²/g) from 1 keV
+//! to 1 MeV, on both sides of each absorption edge. The values are those of J. H. Hubbell and S. M. Seltzer, Tables of
+//! X-Ray Mass Attenuation Coefficients, NIST Standard Reference Database 126. Between them, log μ is interpolated linearly
+//! in log E, because photoabsorption is nearly a power law.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ const KEV_METRE: f64 = 1.239_841_984_332_002_6e-9;
 
 const ATTENUATION_TABLE: &str = include_str!("sensor/attenuation.tsv");
 
-/// What a sensor is made of.
+/// The material of a sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SensorMaterial {
     /// Silicon.
@@ -27,12 +28,12 @@ pub enum SensorMaterial {
     Gd2O2S,
 }
 
-/// A name that no known material has.
+/// A name is not that of a known sensor material.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("unknown sensor material {0:?}: expected one of {names}", names = SensorMaterial::ALL.map(SensorMaterial::name).join(", "))]
 pub struct UnknownMaterial(pub String);
 
-/// An energy that the tables do not hold.
+/// A photon energy (keV) lies outside the table.
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[error("attenuation at {0:.4} keV is not tabulated: expected 1 to 1000 keV")]
 pub struct EnergyNotTabulated(pub f64);
@@ -41,7 +42,7 @@ impl SensorMaterial {
     /// All materials.
     pub const ALL: [Self; 5] = [Self::Si, Self::Ge, Self::GaAs, Self::CdTe, Self::Gd2O2S];
 
-    /// Its chemical formula.
+    /// Returns the chemical formula, the material's name in recipes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Si => "Si",
@@ -52,7 +53,7 @@ impl SensorMaterial {
         }
     }
 
-    /// Grams per cubic centimetre.
+    /// Returns the density in g/cm³.
     pub fn density(self) -> f64 {
         match self {
             Self::Si => 2.329,
@@ -63,21 +64,21 @@ impl SensorMaterial {
         }
     }
 
-    /// The linear attenuation coefficient μ in 1/m for photons of a wavelength in metres.
+    /// Returns the linear attenuation coefficient μ in 1/m for photons of this wavelength in metres.
     ///
     /// # Errors
-    /// An energy beyond 1 to 1000 keV.
+    /// The photon energy is outside 1 to 1000 keV.
     pub fn attenuation_coefficient(self, wavelength: f64) -> Result<f64, EnergyNotTabulated> {
         let energy = KEV_METRE / wavelength;
         let rows = attenuation_rows();
         let rows: Vec<&AttenuationRow> = rows.iter().filter(|row| row.material == self).collect();
-        // Of two rows at an edge the later holds from there on.
+        // An absorption edge has two rows of the same energy; the later one applies from there on.
         let above =
             rows.iter().position(|row| row.energy > energy).filter(|&at| at > 0).ok_or(EnergyNotTabulated(energy))?;
         let (low, high) = (rows[above - 1], rows[above]);
-        let place = (energy / low.energy).ln() / (high.energy / low.energy).ln();
-        let mass = low.mass * (high.mass / low.mass).powf(place);
-        Ok(mass * self.density() * 100.0)
+        let fraction = (energy / low.energy).ln() / (high.energy / low.energy).ln();
+        let mass_attenuation = low.mass_attenuation * (high.mass_attenuation / low.mass_attenuation).powf(fraction);
+        Ok(mass_attenuation * self.density() * 100.0)
     }
 }
 
@@ -91,10 +92,10 @@ impl FromStr for SensorMaterial {
 
 struct AttenuationRow {
     material: SensorMaterial,
-    /// keV.
+    /// Photon energy in keV.
     energy: f64,
-    /// cm²/g.
-    mass: f64,
+    /// Mass attenuation coefficient in cm²/g.
+    mass_attenuation: f64,
 }
 
 fn attenuation_rows() -> &'static [AttenuationRow] {
@@ -102,7 +103,8 @@ fn attenuation_rows() -> &'static [AttenuationRow] {
     let read = |line: &str| {
         let mut fields = line.split('\t');
         let material = fields.next()?.parse().ok()?;
-        Some(AttenuationRow { material, energy: fields.next()?.parse().ok()?, mass: fields.next()?.parse().ok()? })
+        let energy = fields.next()?.parse().ok()?;
+        Some(AttenuationRow { material, energy, mass_attenuation: fields.next()?.parse().ok()? })
     };
     ATTENUATION_ROWS
         .get_or_init(|| ATTENUATION_TABLE.lines().map(|line| read(line).expect("the tests read every line")).collect())
@@ -112,7 +114,7 @@ fn attenuation_rows() -> &'static [AttenuationRow] {
 mod tests {
     use super::*;
 
-    fn at(material: SensorMaterial, kev: f64) -> f64 {
+    fn mass_attenuation(material: SensorMaterial, kev: f64) -> f64 {
         material.attenuation_coefficient(KEV_METRE / kev).unwrap() / material.density() / 100.0
     }
 
@@ -123,7 +125,8 @@ mod tests {
                 .iter()
                 .rfind(|other| other.material == row.material && other.energy == row.energy)
                 .unwrap();
-            assert!((at(row.material, row.energy * (1.0 + 1e-12)) / last.mass - 1.0).abs() < 1e-9, "{}", row.energy);
+            let found = mass_attenuation(row.material, row.energy * (1.0 + 1e-12));
+            assert!((found / last.mass_attenuation - 1.0).abs() < 1e-9, "{}", row.energy);
         }
         assert!(
             SensorMaterial::ALL.iter().all(|material| attenuation_rows()
@@ -135,19 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn between_values_logarithms_are_linear() {
+    fn logarithms_are_interpolated_linearly() {
         // The geometric mean of silicon's values at 15 and 20 keV, at the geometric mean of the energies.
-        assert!((at(SensorMaterial::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs() < 1e-9);
+        assert!((mass_attenuation(SensorMaterial::Si, 300f64.sqrt()) - (10.34f64 * 4.464).sqrt()).abs() < 1e-9);
     }
 
     #[test]
     fn an_edge_is_a_step() {
-        let (below, above) = (at(SensorMaterial::CdTe, 26.71), at(SensorMaterial::CdTe, 26.712));
+        let [below, above] = [26.71, 26.712].map(|kev| mass_attenuation(SensorMaterial::CdTe, kev));
         assert!(below < 9.84 && above > 29.4, "{below} {above}");
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_materials_and_energies_outside_the_table_are_refused() {
         assert!(SensorMaterial::from_str("Pb").unwrap_err().to_string().contains("expected one of Si, Ge, GaAs"));
         for wavelength in [1e-7, 1e-13, f64::NAN] {
             assert!(SensorMaterial::Si.attenuation_coefficient(wavelength).is_err(), "{wavelength}");

@@ -1,9 +1,9 @@
-//! Radial units: what the axis of a pattern counts.
+//! Radial units: the quantity and unit of a pattern's radial axis.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A radial unit, under the name that pyFAI and the ESRF tools give it.
+/// A radial unit, named as in pyFAI and the ESRF tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// `r_mm`: distance from the beam in the laboratory, millimetres.
@@ -22,7 +22,7 @@ pub enum Unit {
     RecD2Nm,
     /// `d*2_A^-2`: squared reciprocal spacing, per square ångström.
     RecD2A,
-    /// `d_m`: spacing λ / (2 sin(θ)), metres. It has no end at the beam, and falls outward.
+    /// `d_m`: spacing λ / (2 sin(θ)), metres. It decreases outward and diverges at the beam.
     DM,
     /// `d_nm`: spacing, nanometres.
     DNm,
@@ -30,21 +30,21 @@ pub enum Unit {
     DA,
 }
 
-/// A word that names no radial unit, or one that patterns can't be counted in here.
+/// A name is not that of a supported radial unit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{why}: expected one of {names}", why = describe_unknown(.0), names = Unit::ALL.map(Unit::name).join(", "))]
 pub struct UnknownUnit(pub String);
 
-/// What is wrong with a unit: pyFAI has some that are left out here for a reason.
+/// Explains why a name is refused. Some units of pyFAI are not supported, each for a reason of its own.
 fn describe_unknown(name: &str) -> String {
     let fiber = ["gi_", "qip", "qoop", "qtot", "exit_angle", "scattering_angle", "chigi", "qxgi", "qygi", "qzgi"];
     let why = match name {
-        "qx" | "qy" | "qx_nm^-1" | "qy_nm^-1" => "is a component of q, of either sign, and no radius",
+        "qx" | "qy" | "qx_nm^-1" | "qy_nm^-1" => "is a component of q, which may be negative, not a radial unit",
         _ if name.starts_with("log") || name.starts_with("arcsinh") => {
-            "is another scale of q: bins of equal width in it are no more than a choice of bins; integrate in q and scale the axis"
+            "is a nonlinear scale of q and is not supported; integrate in q and rescale the axis"
         }
         _ if fiber.iter().any(|part| name.contains(part)) => {
-            "depends on the sample's surface (fiber and grazing-incidence geometry), which no recipe knows"
+            "needs the orientation of the sample's surface (fiber and grazing-incidence geometry), which is not supported"
         }
         _ => return format!("unknown unit {name:?}"),
     };
@@ -67,12 +67,12 @@ impl Unit {
         Self::DA,
     ];
 
-    /// Reads a unit's name, exactly as [`Unit::name`] spells it.
+    /// Parses the name of a unit, spelled exactly as by [`Unit::name`].
     pub fn parse(name: &str) -> Result<Self, UnknownUnit> {
         Self::ALL.into_iter().find(|unit| unit.name() == name).ok_or_else(|| UnknownUnit(name.to_owned()))
     }
 
-    /// The name, quantity and unit joined: `q_nm^-1`.
+    /// Returns the name: quantity and unit, such as `q_nm^-1`.
     pub fn name(self) -> &'static str {
         match self {
             Self::RMm => "r_mm",
@@ -89,7 +89,8 @@ impl Unit {
         }
     }
 
-    /// The unit of the same quantity in which positions are computed: m, rad, nm^-1, nm^-2, m.
+    /// Returns the unit of the same quantity in which positions are computed: `r_m`, `2th_rad`, `q_nm^-1`, `d*2_nm^-2`
+    /// or `d_m`.
     pub fn base(self) -> Self {
         match self {
             Self::RMm | Self::RM => Self::RM,
@@ -100,7 +101,7 @@ impl Unit {
         }
     }
 
-    /// The factor from the base unit to this one.
+    /// Returns the factor that converts a position from the base unit to this unit.
     pub fn scale(self) -> f64 {
         match self {
             Self::RMm => 1000.0,
@@ -113,27 +114,27 @@ impl Unit {
         }
     }
 
-    /// What the axis is called in a file: `radius`, `2th`, `q`, `d*2`.
+    /// Returns the quantity, such as `r`, `2th`, `q` or `d*2`: the name of the axis in output files.
     pub fn axis_name(self) -> &'static str {
         self.name().split_once('_').expect("a unit's name holds an underscore").0
     }
 
-    /// What the axis is counted in: `mm`, `deg`, `nm^-1`.
+    /// Returns the physical unit, such as `mm`, `deg` or `nm^-1`.
     pub fn axis_units(self) -> &'static str {
         self.name().split_once('_').expect("a unit's name holds an underscore").1
     }
 
-    /// Whether a position in this unit depends on the wavelength.
+    /// Returns whether positions in this unit depend on the wavelength.
     pub fn needs_wavelength(self) -> bool {
         matches!(self.base(), Self::QNm | Self::RecD2Nm | Self::DM)
     }
 
-    /// Whether positions grow without end toward the beam, so that the pixel that holds it has none.
+    /// Returns whether positions diverge at the beam, so that the pixel at the beam has none.
     pub fn diverges(self) -> bool {
         self.base() == Self::DM
     }
 
-    /// Whether positions are never negative, so that an axis is not begun below zero.
+    /// Returns whether positions are never negative, so that an axis does not begin below zero.
     pub fn is_positive(self) -> bool {
         true
     }
@@ -171,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn units_that_are_left_out_say_why() {
+    fn the_error_for_an_unsupported_unit_says_why() {
         for (name, words) in [
             ("log10(q.m)", "scale of q"),
             ("arcsinh(q.nm)", "scale of q"),
-            ("qx_nm^-1", "no radius"),
+            ("qx_nm^-1", "not a radial unit"),
             ("qip_A^-1", "grazing-incidence"),
             ("exit_angle_vert_deg", "grazing-incidence"),
         ] {

@@ -1,4 +1,4 @@
-//! Every detector that is known by name, against pyFAI's facts: shape, pixels, orientation, dummy, mask.
+//! Compares every known detector with pyFAI's: shape, pixel size, orientation, dummy value, mask.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
@@ -10,15 +10,15 @@ use std::path::PathBuf;
 use geometry::{Detector, known_detectors};
 use sha2::{Digest, Sha256};
 
-/// Written by scripts/detectors-from-pyfai from pyFAI itself.
+/// Properties of pyFAI's detectors, written by scripts/detectors-from-pyfai.
 const GOLDEN: &str = include_str!("detectors.tsv");
 
 fn or_dash(value: Option<impl Display>) -> String {
     value.map_or("-".to_owned(), |value| value.to_string())
 }
 
-/// A detector's facts, for frames of this shape, as the golden table spells them.
-fn facts(detector: &Detector, [rows, columns]: [usize; 2]) -> Vec<String> {
+/// Lists the properties of a detector for frames of this shape, in the order and spelling of the golden table.
+fn properties(detector: &Detector, [rows, columns]: [usize; 2]) -> Vec<String> {
     let detector = detector.for_frames([rows, columns]).unwrap();
     let mask = detector.gap_mask().unwrap_or_else(|| vec![false; rows * columns]);
     let digest = Sha256::digest(mask.iter().map(|&masked| u8::from(masked)).collect::<Vec<u8>>());
@@ -35,33 +35,33 @@ fn facts(detector: &Detector, [rows, columns]: [usize; 2]) -> Vec<String> {
     ]
 }
 
-/// Numbers in one spelling: Python writes 5.1e-05 where Rust writes 0.000051.
-fn spelled(field: &str) -> String {
+/// Spells a number as Rust does: Python writes 5.1e-05 for 0.000051.
+fn respell(field: &str) -> String {
     field.parse::<f64>().map_or_else(|_| field.to_owned(), |number| number.to_string())
 }
 
 #[test]
-fn every_detector_has_the_facts_that_pyfai_has() {
+fn every_detector_has_the_properties_that_pyfai_gives() {
     let mut seen: Vec<String> = Vec::new();
     for line in GOLDEN.lines().filter(|line| !line.starts_with('#')) {
-        let expected: Vec<String> = line.split('\t').map(spelled).collect();
+        let expected: Vec<String> = line.split('\t').map(respell).collect();
         let detector = Detector::by_name(&expected[0]).unwrap();
         let shape = [1, 2].map(|field| expected[field].parse().unwrap());
-        // The first line of a detector is its readout by default, others are of binned frames.
+        // The first line of a detector is its default readout, further lines are other binnings.
         if seen.last() != Some(&expected[0]) {
             assert_eq!(detector.shape, Some(shape), "{}", expected[0]);
             seen.push(expected[0].clone());
         }
-        let found: Vec<String> = facts(&detector, shape).iter().map(|field| spelled(field)).collect();
+        let found: Vec<String> = properties(&detector, shape).iter().map(|field| respell(field)).collect();
         assert_eq!(found, expected);
     }
     let known =
         known_detectors::names().filter(|name| Detector::by_name(name).is_ok_and(|detector| detector.shape.is_some()));
-    assert_eq!(known.count(), seen.len(), "detectors in the table and in the golden facts");
+    assert_eq!(known.count(), seen.len(), "detectors in the table and in the golden table");
 }
 
 #[test]
-fn the_table_and_the_golden_facts_are_what_pyfai_says_today() {
+fn the_table_and_the_golden_table_are_up_to_date_with_pyfai() {
     let Some(mut python) = support::pyfai_python() else { return };
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/detectors-from-pyfai");
     let output = python.arg(script).arg("--check").output().unwrap();

@@ -1,6 +1,6 @@
-//! Positions, half widths and corrections of random experiments, pixel by pixel against pyFAI.
+//! Compares positions, half widths and corrections of random experiments with pyFAI, pixel by pixel.
 //!
-//! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that holds pyFAI.
+//! The tests run if `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment with pyFAI.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
@@ -18,7 +18,7 @@ struct Case {
     poni: String,
     shape: [usize; 2],
     unit: String,
-    /// Corners are given one by one, with this much of a bend.
+    /// Curvature of a detector that is given by its pixel corners; `None` for a flat one.
     depth: Option<f64>,
     pixels: Vec<usize>,
     centers: Vec<f64>,
@@ -41,15 +41,15 @@ fn cases() -> Option<Vec<Case>> {
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// The bent detector of pyfai.py.
+/// Returns the corners of the curved detector of pyfai.py.
 fn curved_corners([rows, columns]: [usize; 2], pixel: f64, depth: f64) -> PixelCorners {
     let mut values = Vec::new();
     for row in 0..rows {
         for column in 0..columns {
             for [dy, dx] in [[0, 0], [1, 0], [1, 1], [0, 1]] {
                 let [v, u] = [(row + dy) as f64, (column + dx) as f64];
-                let place = [depth * (u * u), pixel * (v + 0.001 * (v * u)), pixel * (u + 0.002 * (v * v))];
-                values.extend(place.map(|value| value as f32));
+                let corner = [depth * (u * u), pixel * (v + 0.001 * (v * u)), pixel * (u + 0.002 * (v * v))];
+                values.extend(corner.map(|value| value as f32));
             }
         }
     }
@@ -69,7 +69,7 @@ fn geometry(case: &Case) -> Geometry {
     Geometry::new(&poni, &detector, case.shape).unwrap()
 }
 
-/// The largest difference, relative to the value or, for values below it, to `floor`.
+/// Returns the largest difference, relative to the expected value or to `floor`, whichever is larger.
 fn worst(expected: &[f64], found: impl Iterator<Item = f64>, floor: f64) -> f64 {
     let difference = |(a, b): (&f64, f64)| (a - b).abs() / a.abs().max(floor);
     expected.iter().zip(found).map(difference).fold(0.0, |worst, next| if next <= worst { worst } else { next })
@@ -90,15 +90,15 @@ fn positions_equal_those_of_pyfai() {
         };
         check("center", &case.centers, pick(geometry.radial_centers(unit).unwrap()), 1e-9, 1e-12);
         check("chi", &case.chi, pick(geometry.chi_centers()), 1e-3, 1e-12);
-        // Half widths are small differences: they can't be closer than the places themselves.
-        let far = case.centers.iter().fold(0.0_f64, |farthest, center| farthest.max(center.abs()));
-        check("delta", &case.deltas, pick(geometry.radial_deltas(unit).unwrap()), far, 1e-12);
+        // A half width is a small difference of positions, so it can't be more precise than the largest position.
+        let largest = case.centers.iter().fold(0.0_f64, |largest, center| largest.max(center.abs()));
+        check("delta", &case.deltas, pick(geometry.radial_deltas(unit).unwrap()), largest, 1e-12);
         check("delta of chi", &case.chi_deltas, pick(geometry.chi_deltas()), 1.0, 1e-12);
-        // Where corners are given one by one, pyFAI takes offsets and normals in single precision.
+        // For a detector given by pixel corners, pyFAI computes offsets and normals in single precision.
         let tolerance = if case.depth.is_some() { 1e-6 } else { 1e-12 };
         check("solid angle", &case.solid_angle, pick(geometry.solid_angle()), 1e-6, tolerance);
         check("polarization", &case.polarization, pick(geometry.polarization(0.9, 0.1)), 1.0, 1.3e-7);
-        // pyFAI takes the angles of incidence from indices in single precision.
+        // pyFAI computes angles of incidence from pixel indices in single precision.
         check("absorbed", &case.absorbed, pick(geometry.sensor_absorption(0.8)), 1e-6, 1e-6);
         let all = geometry.corners(unit).unwrap();
         let found = case.pixels.iter().flat_map(|&pixel| all[pixel].into_iter().flatten());

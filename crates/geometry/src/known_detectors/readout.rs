@@ -1,39 +1,39 @@
-//! What a configuration and the shape of frames may change about a known detector: its binning.
+//! Readout modes of known detectors: the hardware binning that follows from pixel size or frame shape.
 
 use super::table::{BinningModes, DetectorEntry};
 use crate::gaps::DetectorGaps;
 use crate::{DetectorConfig, DetectorError};
 
-/// A way to read out a detector.
+/// A readout mode of a detector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Readout {
-    /// Rows and columns with a binning of 1.
+    /// Rows and columns of the unbinned detector, where they are known.
     pub(crate) unbinned: Option<[usize; 2]>,
-    /// How many pixels are read as one, along the slow and the fast axis.
+    /// Number of pixels read as one, along the slow and the fast axis.
     pub(crate) binning: [usize; 2],
-    /// The size of the pixels read, metres, where it is not the binning times the unbinned size.
+    /// Size of the binned pixels in metres, if it is not the binning times the unbinned size.
     pub(crate) listed_pixel_size: Option<[f64; 2]>,
 }
 
 impl Readout {
-    /// Rows and columns of an image.
+    /// Returns rows and columns of an image.
     pub(crate) fn shape(&self) -> Option<[usize; 2]> {
         self.unbinned.map(|[rows, columns]| [rows / self.binning[0], columns / self.binning[1]])
     }
 }
 
 impl DetectorEntry {
-    /// Whether the detector insists on its own size of pixels, and on multiples of it.
+    /// Returns whether only the detector's own pixel size, or multiples of it, are possible.
     pub(crate) fn has_fixed_pixel_size(&self) -> bool {
         self.wide.is_some() || !matches!(self.modes, BinningModes::None)
     }
 
-    /// Refuses pixels or a shape that would not leave the gaps or wide pixels where they are.
+    /// Refuses a pixel size or a shape with which gaps or wide pixels would not be where the table says.
     pub(crate) fn check_config(&self, config: &DetectorConfig, pixel: [f64; 2]) -> Result<(), DetectorError> {
-        let differs = |axis: usize| self.pixel.is_some_and(|own| (pixel[axis] / own[axis] - 1.0).abs() > 1e-6);
+        let differs = |axis: usize| self.pixel.is_some_and(|listed| (pixel[axis] / listed[axis] - 1.0).abs() > 1e-6);
         if self.wide.is_some() && (differs(0) || differs(1)) {
             let own = self.pixel.unwrap_or(pixel);
-            return Err(DetectorError::Pixel { name: self.class.clone(), found: pixel, own });
+            return Err(DetectorError::Pixel { name: self.class.clone(), found: pixel, expected: own });
         }
         let has_modules =
             self.wide.is_some() || matches!(self.gaps, DetectorGaps::Bands { .. } | DetectorGaps::Modules { .. });
@@ -45,7 +45,7 @@ impl DetectorEntry {
         }
     }
 
-    /// The readout that a size of pixels means.
+    /// Returns the readout mode that a pixel size implies.
     pub(crate) fn readout(&self, max_shape: Option<[usize; 2]>, pixel: [f64; 2]) -> Readout {
         let unbinned = max_shape.or(self.shape);
         let plain = Readout { unbinned, binning: [1, 1], listed_pixel_size: None };
@@ -64,7 +64,7 @@ impl DetectorEntry {
         }
     }
 
-    /// The readout that gives frames of this shape; `None` where there is none.
+    /// Returns the readout mode that gives frames of shape `frames` (rows, columns); `None` if there is none.
     pub(crate) fn readout_for(&self, unbinned: [usize; 2], frames: [usize; 2]) -> Option<Readout> {
         let binning = [unbinned[0].checked_div(frames[0])?, unbinned[1].checked_div(frames[1])?];
         let binned = Readout { unbinned: Some(unbinned), binning, listed_pixel_size: None };
@@ -76,7 +76,7 @@ impl DetectorEntry {
             }
             BinningModes::Binning(sizes) => {
                 let listed = Some([*sizes.get(&binning[0])?, *sizes.get(&binning[1])?]);
-                // A side that the binning does not divide loses up to a pixel of it.
+                // A side that is no multiple of the binning may lose up to two binned pixels.
                 let near = |axis: usize| unbinned[axis] - binning[axis] * frames[axis] <= 2 * binning[axis];
                 (near(0) && near(1)).then_some(Readout { listed_pixel_size: listed, ..binned })
             }

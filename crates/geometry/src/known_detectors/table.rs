@@ -1,4 +1,4 @@
-//! The generated table: one detector a line, read once.
+//! The table of known detectors, one JSON object per line, generated from pyFAI and parsed on first use.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -8,30 +8,32 @@ use serde::Deserialize;
 use crate::gaps::DetectorGaps;
 use crate::pixel_grid::WidePixels;
 
-/// Written by scripts/detectors-from-pyfai.
+/// The table, written by scripts/detectors-from-pyfai.
 const DETECTOR_TABLE: &str = include_str!("table.jsonl");
 
-/// What is known of a detector by its name.
+/// The properties of one known detector.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DetectorEntry {
+    /// Class name in pyFAI.
     pub(crate) class: String,
     /// Lower-case names and aliases.
     pub(crate) names: Vec<String>,
-    /// Why this detector can't be described here; nothing else is given then.
+    /// Property that rules this detector out, such as `hexagonal pixels`; the other fields are empty then.
     pub(crate) refused: Option<String>,
     /// Rows and columns of the unbinned detector.
     pub(crate) shape: Option<[usize; 2]>,
-    /// The binning that it has by default.
+    /// Default binning along the slow and the fast axis.
     pub(crate) binning: Option<[usize; 2]>,
-    /// Size of a pixel at the default binning, metres.
+    /// Size of a pixel at the default binning, in metres along the slow and the fast axis.
     pub(crate) pixel: Option<[f64; 2]>,
-    /// The orientation by default, where it is not 3.
+    /// Default orientation, if it is not 3.
     pub(crate) orientation: Option<u64>,
-    /// pyFAI's `DUMMY` and `DELTA_DUMMY`.
+    /// pyFAI's `DUMMY`.
     pub(crate) dummy: Option<f64>,
+    /// pyFAI's `DELTA_DUMMY`.
     pub(crate) delta: Option<f64>,
-    /// A counter of single photons, whose counts are never negative.
+    /// True if the detector counts photons, so that counts are never negative.
     #[serde(default)]
     pub(crate) counter: bool,
     #[serde(default)]
@@ -41,22 +43,22 @@ pub(crate) struct DetectorEntry {
     pub(crate) wide: Option<WidePixels>,
 }
 
-/// Which binnings a detector can be read with.
+/// The hardware binnings with which a detector can be read out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum BinningModes {
-    /// One size of pixel only.
+    /// No binning: pixels have one size.
     #[default]
     None,
-    /// Any whole binning of the unbinned shape.
+    /// Any integer binning that divides the unbinned shape.
     Any,
-    /// Listed binnings, with the size of their pixels in metres.
+    /// Listed binnings, each with its pixel size in metres.
     Binning(BTreeMap<usize, f64>),
-    /// Square images of listed sides, with the size of their pixels in metres.
+    /// Square images of listed side lengths in pixels, each with its pixel size in metres.
     Side(BTreeMap<usize, f64>),
 }
 
-/// All detectors.
+/// Returns the entries of all known detectors.
 pub(crate) fn entries() -> &'static [DetectorEntry] {
     static ENTRIES: OnceLock<Vec<DetectorEntry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The detector's part of a PONI file.
+//! The detector section of a PONI file.
 
 use std::path::Path;
 
@@ -8,43 +8,42 @@ use super::PoniError;
 use super::fields::{parse_number, value_error, value_text};
 use crate::Orientation;
 
-/// The largest side of a pixel, in metres.
+/// Largest plausible pixel size in metres; anything larger was written in another unit.
 const MAX_PIXEL_SIZE: f64 = 0.1;
 
-/// The detector that a PONI file asks for.
+/// The detector that a PONI file names and configures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetectorSpec {
-    /// A class name or alias of pyFAI's, or the path of a NeXus detector file. `None` where a file of
-    /// version 1 gives pixel sizes only.
+    /// Class name or alias in pyFAI, or path of a NeXus detector file. `None` if a file of version 1 gives only pixel
+    /// sizes.
     pub name: Option<String>,
-    /// What the file says about this detector beyond its name.
+    /// Settings of the detector.
     pub config: DetectorConfig,
-    /// Whether the file is of version 1, where pixel sizes make a plain grid of any detector that
-    /// does not insist on its own.
-    pub(crate) first_version: bool,
+    /// True for a file of version 1, where pixel sizes turn any detector without a fixed pixel size into a generic grid.
+    pub(crate) is_version_1: bool,
 }
 
-/// The settings in `Detector_config` that have a bearing on positions.
+/// The settings in `Detector_config` that affect pixel positions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetectorConfig {
-    /// Size of a pixel along the slow axis, metres.
+    /// Size of a pixel along the slow axis, in metres.
     pub pixel1: Option<f64>,
-    /// Size of a pixel along the fast axis, metres.
+    /// Size of a pixel along the fast axis, in metres.
     pub pixel2: Option<f64>,
     /// Rows and columns of the unbinned detector.
     pub max_shape: Option<[usize; 2]>,
-    /// The orientation, where it is given.
+    /// Orientation, if given.
     pub orientation: Option<Orientation>,
-    /// The file of a `NexusDetector`.
+    /// Path of the detector file of a `NexusDetector`.
     pub filename: Option<String>,
-    /// Settings that are not known here. They may place pixels, so no detector is made with them.
+    /// Keys of unknown settings. They may affect positions, so a detector with any of them is refused.
     pub unknown: Vec<String>,
 }
 
 impl DetectorSpec {
     pub(super) fn parse_version_1(name: Option<String>, [pixel1, pixel2]: [Option<f64>; 2]) -> Self {
         let config = DetectorConfig { pixel1, pixel2, ..DetectorConfig::default() };
-        Self { name, config, first_version: true }
+        Self { name, config, is_version_1: true }
     }
 
     pub(super) fn parse_version_2(name: String, config: &Value) -> Result<Self, PoniError> {
@@ -53,15 +52,15 @@ impl DetectorSpec {
             Value::Object(settings) => DetectorConfig::from_json(settings)?,
             other => return Err(value_error("Detector_config", other, "a JSON object, as in {\"orientation\": 3}")),
         };
-        Ok(Self { name: Some(name), config, first_version: false })
+        Ok(Self { name: Some(name), config, is_version_1: false })
     }
 
-    /// Whether a file of version 1 describes it.
+    /// Returns whether the PONI file has version 1.
     pub fn is_version_1(&self) -> bool {
-        self.first_version
+        self.is_version_1
     }
 
-    /// The NeXus detector file that the detector is described in, where it is not one known by name.
+    /// Returns the path of the NeXus detector file that describes the detector; `None` if it is known by name.
     pub fn file(&self) -> Option<&Path> {
         if let Some(file) = &self.config.filename {
             return Some(Path::new(file));
@@ -83,7 +82,7 @@ impl DetectorConfig {
                 "max_shape" | "shape" => config.max_shape = Some(shape(key, value)?),
                 "orientation" => config.orientation = orientation(key, value)?,
                 "filename" => config.filename = Some(value_text(value)),
-                // The sensor matters for parallax alone, which is refused where it is on.
+                // The sensor only affects parallax, and a file with parallax correction is refused.
                 "sensor" => {}
                 "splinefile" => return Err(PoniError::Spline(value_text(value))),
                 _ => config.unknown.push(key.clone()),
@@ -107,7 +106,7 @@ fn shape(key: &str, value: &Value) -> Result<[usize; 2], PoniError> {
     sides.and_then(|sides| sides.try_into().ok()).ok_or_else(|| value_error(key, value, "[rows, columns]"))
 }
 
-/// 0 is pyFAI's way to leave the orientation to the detector.
+/// Parses an orientation; pyFAI writes 0 for the detector's default.
 fn orientation(key: &str, value: &Value) -> Result<Option<Orientation>, PoniError> {
     match value.as_u64() {
         Some(0) => Ok(None),

@@ -1,4 +1,4 @@
-//! The keys of a PONI file, gathered before they are judged together.
+//! Keys and values of a PONI file, collected first and then validated together.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{DetectorSpec, Poni, PoniError};
 
-/// Every key that some version of the format knows, in lower case.
+/// Keys of all versions of the format, in lower case.
 const KNOWN_KEYS: [&str; 15] = [
     "poni_version",
     "detector",
@@ -27,12 +27,14 @@ const KNOWN_KEYS: [&str; 15] = [
 
 const EXPECTED_NUMBER: &str = "a finite number";
 
-/// Lengths, in metres, that an X-ray or neutron experiment can have; what is beyond was written in another unit.
+/// Largest plausible distance in metres; anything larger was written in another unit.
 const MAX_DISTANCE: f64 = 200.0;
+/// Largest plausible coordinate of the point of normal incidence, in metres.
 const MAX_PONI: f64 = 1000.0;
+/// Plausible wavelengths of X-rays and neutrons, in metres.
 const WAVELENGTH_RANGE: std::ops::RangeInclusive<f64> = 1e-13..=1e-7;
 
-/// Keys in lower case with their last value.
+/// The last value of each key; keys are in lower case.
 #[derive(Default)]
 pub(super) struct PoniFields(BTreeMap<String, Value>);
 
@@ -70,12 +72,12 @@ impl PoniFields {
             rot2: self.number("rot2")?.unwrap_or(0.0),
             rot3: self.number("rot3")?.unwrap_or(0.0),
             wavelength,
-            detector: if version < 2.0 { self.first_version()? } else { self.parse_version_2()? },
+            detector: if version < 2.0 { self.parse_version_1()? } else { self.parse_version_2()? },
             ignored: self.0.into_keys().filter(|key| !KNOWN_KEYS.contains(&key.as_str())).collect(),
         })
     }
 
-    /// The version claimed, or the one that the keys imply.
+    /// Returns the version that the file claims, or 2 if its keys imply at least that.
     fn version(&self) -> Result<f64, PoniError> {
         let claimed = match self.0.get("poni_version") {
             None => 1.0,
@@ -96,8 +98,8 @@ impl PoniFields {
         }
     }
 
-    /// Version 1: a detector may be named; pixel sizes, where given, stand beside it.
-    fn first_version(&self) -> Result<DetectorSpec, PoniError> {
+    /// Reads the detector of a file of version 1, whose keys `Detector`, `PixelSize1` and `PixelSize2` are optional.
+    fn parse_version_1(&self) -> Result<DetectorSpec, PoniError> {
         match self.text("splinefile")? {
             Some(file) if !file.eq_ignore_ascii_case("none") => return Err(PoniError::Spline(file)),
             _ => {}
@@ -110,7 +112,7 @@ impl PoniFields {
         Ok(DetectorSpec::parse_version_1(self.text("detector")?, sizes))
     }
 
-    /// Version 2 and later: a detector and its configuration, which is JSON inside of a line.
+    /// Reads the detector of a file of version 2 or later: its name and `Detector_config`, a JSON object on one line.
     fn parse_version_2(&self) -> Result<DetectorSpec, PoniError> {
         let name = self.text("detector")?.ok_or(PoniError::Missing("Detector"))?;
         let config = match self.0.get("detector_config") {
@@ -126,7 +128,7 @@ impl PoniFields {
         match self.0.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(value_error(key, value_text(other), "a text")),
+            Some(other) => Err(value_error(key, value_text(other), "a string")),
         }
     }
 
@@ -139,7 +141,7 @@ impl PoniFields {
     }
 }
 
-/// A finite number, from JSON or from a text.
+/// Parses a finite number from a JSON number or a string.
 pub(super) fn parse_number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::String(text) => text.parse().ok()?,
@@ -148,7 +150,7 @@ pub(super) fn parse_number(value: &Value) -> Option<f64> {
     f64::is_finite(number).then_some(number)
 }
 
-/// A value as the file has it: texts without their quotes.
+/// Formats a value as the file spells it: strings without quotes.
 pub(super) fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! PONI files as users have them, and as they break them.
+//! Parses valid and broken PONI files.
 
 use super::*;
 use crate::Orientation;
@@ -46,7 +46,7 @@ fn parallax_is_refused_where_it_is_on() {
     let text =
         |word| format!("poni_version: 3\nDetector: Eiger4M\nDetector_config: {{}}\n{PLACEMENT}Parallax: {word}\n");
     assert!(Poni::parse(&text("False")).is_ok());
-    assert_eq!(message(&text("True")), "Parallax: True: the correction of parallax is not supported; expected False");
+    assert_eq!(message(&text("True")), "Parallax: True: parallax correction is not supported; expected False");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_version_above_3_is_refused() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() {
+fn a_missing_key_or_a_wrong_value_is_named() {
     assert_eq!(message("Poni1: 1\nPoni2: 1\n"), "no Distance in the PONI file");
     assert_eq!(message(&format!("{PLACEMENT}Rot1: half\n")), "rot1: half: expected a finite number");
     assert_eq!(message(&format!("{PLACEMENT}Wavelength: 0\n")), "Wavelength: 0: expected metres, from 1e-13 to 1e-7");
@@ -71,13 +71,13 @@ fn what_is_missing_or_wrong_is_named() {
 }
 
 #[test]
-fn lengths_that_are_in_no_metres_are_refused() {
-    let place = |distance: &str, poni: &str| format!("Distance: {distance}\nPoni1: {poni}\nPoni2: 0\n");
+fn lengths_in_other_units_than_metres_are_refused() {
+    let placement = |distance: &str, poni: &str| format!("Distance: {distance}\nPoni1: {poni}\nPoni2: 0\n");
     for bad in ["0", "-0.1", "201", "1e300"] {
-        assert!(message(&place(bad, "0")).contains("expected metres, above 0 and up to 200"), "{bad}");
+        assert!(message(&placement(bad, "0")).contains("expected metres, above 0 and up to 200"), "{bad}");
     }
     for bad in ["1001", "-1e9"] {
-        assert!(message(&place("0.1", bad)).starts_with("Poni1: "), "{bad}");
+        assert!(message(&placement("0.1", bad)).starts_with("Poni1: "), "{bad}");
     }
     for bad in ["1", "0.7", "-1e-10", "1e-14", "12400"] {
         assert!(
@@ -101,7 +101,7 @@ fn unknown_keys_are_kept_for_a_warning() {
 }
 
 #[test]
-fn json_says_dist_and_may_stand_in_a_worker_configuration() {
+fn json_has_dist_and_may_be_part_of_a_worker_configuration() {
     let json = serde_json::json!({"version": 5, "poni": {
         "poni_version": 2.1, "dist": 0.1, "poni1": 0.02, "poni2": 0.03, "rot1": 0, "rot2": 0, "rot3": 0,
         "detector": "Pilatus1M", "detector_config": {"orientation": 3}, "wavelength": 1e-10
@@ -112,7 +112,7 @@ fn json_says_dist_and_may_stand_in_a_worker_configuration() {
 }
 
 #[test]
-fn a_detector_file_is_told_from_a_name() {
+fn a_detector_file_is_distinguished_from_a_name() {
     let spec =
         |name: &str| Poni::parse(&format!("Detector: {name}\nDetector_config: {{}}\n{PLACEMENT}")).unwrap().detector;
     assert_eq!(spec("Pilatus CdTe 2M").file(), None);

@@ -1,9 +1,9 @@
-//! The virtual environment that holds pyFAI: `AZPIPE_PEERS`, or `.venv` in the root.
+//! Finds the virtual environment with pyFAI: `AZPIPE_PEERS`, or `.venv` in the root.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The Python that has pyFAI, told to compute on one thread; none where a developer has not set it up, an error
+/// Returns a command for the Python with pyFAI, limited to one thread; `None` if it is not installed, which is an error
 /// in CI.
 pub fn pyfai_python() -> Option<Command> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -11,7 +11,7 @@ pub fn pyfai_python() -> Option<Command> {
     let python = peers.join("bin/python");
     if python.exists() {
         let mut command = Command::new(python);
-        // Threads that spin for each other would take the time of everything else.
+        // OpenMP threads that spin while they wait would slow down all other tests.
         command.env("OMP_NUM_THREADS", "1").env("NUMEXPR_NUM_THREADS", "1");
         return Some(command);
     }
