@@ -158,9 +158,12 @@ fn a_scan_is_worked_by_the_section_of_its_detector() {
 fn units_that_are_left_out_say_why() {
     let site = Site::new(&small());
     let poni = site.data.poni.to_str().unwrap();
-    for (unit, word) in
-        [("log10(q.m)", "scale"), ("qx", "not a radial unit"), ("qip_nm^-1", "grazing-incidence"), ("qq", "unknown unit")]
-    {
+    for (unit, word) in [
+        ("log10(q.m)", "scale"),
+        ("qx", "not a radial unit"),
+        ("qip_nm^-1", "grazing-incidence"),
+        ("qq", "unknown unit"),
+    ] {
         let refused = plan(&site, &["--poni", poni, "--unit", unit]);
         assert!(refused.status == 2 && refused.stderr.contains(word), "{unit}: {}", refused.stderr);
     }

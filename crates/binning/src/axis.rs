@@ -1,4 +1,4 @@
-//! The axes of patterns and cakes: limits, as asked for or as the pixels have them, and bins between.
+//! Axes of patterns and cakes: limits, requested or found from the pixels, and the bins between them.
 
 use std::f64::consts::{PI, TAU};
 
@@ -11,36 +11,37 @@ use crate::periodic_bins::PeriodicBins;
 use crate::request::BinsRequest;
 use crate::sector::{AzimuthRange, parse_azimuth_range, wrap_degrees_to_radians};
 
-/// The most that a cake may span, degrees: a turn, and what is lost where limits are sums.
+/// Largest azimuthal span of a cake in degrees: a full circle, plus a tolerance for limits that are rounded sums.
 const MAX_SPAN_DEGREES: f64 = 360.0 + 1e-6;
 
 /// The radial axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RadialAxis {
-    /// The unit of all numbers here.
+    /// Unit of all positions on the axis.
     pub unit: Unit,
-    /// The lower edge of the first bin.
+    /// Lower edge of the first bin.
     pub lower: f64,
-    /// The upper edge of the last bin: the limit times 1 + 2^-23, as in pyFAI, so that the bin holds it.
+    /// Upper edge of the last bin: the upper limit times 1 + 2^-23, as in pyFAI, so that the bin holds the limit.
     pub upper: f64,
-    /// The middle of each bin.
+    /// Centre of each bin.
     pub centers: Vec<f64>,
 }
 
-/// The azimuthal axis of a cake, degrees.
+/// The azimuthal axis of a cake, in degrees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChiAxis {
-    /// The lower edge of the first bin.
+    /// Lower edge of the first bin.
     pub lower: f64,
-    /// The upper edge of the last bin, a little beyond the limit as that of [`RadialAxis`].
+    /// Upper edge of the last bin, slightly above the upper limit as for [`RadialAxis`].
     pub upper: f64,
-    /// The middle of each bin.
+    /// Centre of each bin.
     pub centers: Vec<f64>,
 }
 
-/// Radial bins in the base unit. `extent` is what the pixels cover, and gives the limits that were not asked for.
+/// Makes the radial bins in the base unit of `unit`. `extent`, the positions that the pixels cover, gives the limits
+/// that the request leaves out.
 pub(crate) fn radial_bins(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) -> Result<BinEdges, BinningError> {
-    let ruler = match bins {
+    let bin_edges = match bins {
         BinsRequest::Uniform { npt: 0, .. } => return Err(BinningError::NoBins("radial")),
         BinsRequest::Uniform { npt, range } => {
             let (lower, upper) = match *range {
@@ -53,7 +54,7 @@ pub(crate) fn radial_bins(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) ->
                 None if unit.is_positive() => (extent.0.max(0.0), extent.1.max(0.0)),
                 None => extent,
             };
-            // A single pixel at zero still gets an axis around it.
+            // The axis has a width even if the only pixel lies at zero.
             BinEdges::uniform(lower, exclusive_upper_limit(upper).max(lower + f64::MIN_POSITIVE), *npt)
         }
         BinsRequest::Edges(edges) => {
@@ -61,18 +62,19 @@ pub(crate) fn radial_bins(bins: &BinsRequest, unit: Unit, extent: (f64, f64)) ->
             BinEdges::from_edges(edges.iter().map(|edge| edge / unit.scale()).collect())
         }
     };
-    Ok(if unit.is_positive() && ruler.lower() == 0.0 { ruler.bottomless() } else { ruler })
+    Ok(if unit.is_positive() && bin_edges.lower() == 0.0 { bin_edges.clamp_low() } else { bin_edges })
 }
 
-/// Azimuthal bins in rad, and their axis in the degrees of the turn that was asked for.
+/// Makes the azimuthal bins in radians, and their axis in degrees. The axis keeps the requested numbers: 170 to 190 is
+/// not wrapped to 170 to -170.
 pub(crate) fn azimuthal_bins(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxis), BinningError> {
-    let (first, ruler) = match bins {
+    let (first, bin_edges) = match bins {
         BinsRequest::Uniform { npt: 0, .. } => return Err(BinningError::NoBins("azimuthal")),
         BinsRequest::Uniform { npt, range } => {
             let (first, last) = range.unwrap_or((-180.0, 180.0));
             let (lower, upper) = match parse_azimuth_range(first, last) {
                 AzimuthRange::FullCircle if last - first > MAX_SPAN_DEGREES => {
-                    return Err(more_than_a_turn(first, last));
+                    return Err(span_error(first, last));
                 }
                 AzimuthRange::FullCircle => (wrap_degrees_to_radians(first), wrap_degrees_to_radians(first) + TAU),
                 AzimuthRange::Sector(sector) => (sector.lower, sector.upper),
@@ -84,48 +86,51 @@ pub(crate) fn azimuthal_bins(bins: &BinsRequest) -> Result<(PeriodicBins, ChiAxi
             check_edges("azimuth", edges)?;
             let (first, last) = (edges[0], edges[edges.len() - 1]);
             if last - first > MAX_SPAN_DEGREES {
-                return Err(more_than_a_turn(first, last));
+                return Err(span_error(first, last));
             }
             let shift = wrap_degrees_to_radians(first) - first.to_radians();
             (first, BinEdges::from_edges(edges.iter().map(|edge| edge.to_radians() + shift).collect()))
         }
     };
     let degrees = 180.0 / PI;
-    let turns = 360.0 * ((first - ruler.lower() * degrees) / 360.0).round();
+    let offset = 360.0 * ((first - bin_edges.lower() * degrees) / 360.0).round();
     let axis = ChiAxis {
-        lower: ruler.lower() * degrees + turns,
-        upper: ruler.upper() * degrees + turns,
-        centers: ruler.centers().iter().map(|center| center * degrees + turns).collect(),
+        lower: bin_edges.lower() * degrees + offset,
+        upper: bin_edges.upper() * degrees + offset,
+        centers: bin_edges.centers().iter().map(|center| center * degrees + offset).collect(),
     };
-    Ok((PeriodicBins::new(ruler), axis))
+    Ok((PeriodicBins::new(bin_edges), axis))
 }
 
 impl RadialAxis {
-    pub(crate) fn new(ruler: &BinEdges, unit: Unit) -> Self {
+    /// Converts bin edges in the base unit to an axis in `unit`.
+    pub(crate) fn new(bin_edges: &BinEdges, unit: Unit) -> Self {
         let scale = unit.scale();
         Self {
             unit,
-            lower: ruler.lower() * scale,
-            upper: ruler.upper() * scale,
-            centers: ruler.centers().iter().map(|center| center * scale).collect(),
+            lower: bin_edges.lower() * scale,
+            upper: bin_edges.upper() * scale,
+            centers: bin_edges.centers().iter().map(|center| center * scale).collect(),
         }
     }
 }
 
-fn more_than_a_turn(first: f64, last: f64) -> BinningError {
-    BinningError::Edges { axis: "azimuth", why: format!("{first} to {last} deg is more than a turn") }
+fn span_error(first: f64, last: f64) -> BinningError {
+    let why = format!("{first} to {last} deg; expected at most a full circle, 360 deg");
+    BinningError::Edges { axis: "azimuth", why }
 }
 
+/// Checks that there are at least two edges, all finite and rising.
 fn check_edges(axis: &'static str, edges: &[f64]) -> Result<(), BinningError> {
-    let wrong = |why: String| Err(BinningError::Edges { axis, why });
+    let refuse = |why: String| Err(BinningError::Edges { axis, why });
     if edges.len() < 2 {
-        return wrong(format!("{} given, at least 2 are needed", edges.len()));
+        return refuse(format!("{} given; expected at least 2", edges.len()));
     }
     if let Some(edge) = edges.iter().find(|edge| !edge.is_finite()) {
-        return wrong(format!("{edge} is not finite"));
+        return refuse(format!("{edge}; expected finite numbers"));
     }
     match edges.windows(2).find(|pair| pair[0] >= pair[1]) {
-        Some(pair) => wrong(format!("{} is followed by {}, they must rise", pair[0], pair[1])),
+        Some(pair) => refuse(format!("{} is followed by {}; expected rising numbers", pair[0], pair[1])),
         None => Ok(()),
     }
 }

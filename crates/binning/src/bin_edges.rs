@@ -1,55 +1,56 @@
-//! Bins along one coordinate: which bin holds a position, and how an interval falls on the bins.
+//! Bin edges along one coordinate: which bin holds a position, and which bins an interval overlaps.
 
-/// Relative step to the next bin decision above the largest pixel: one f32 epsilon, as in pyFAI.
+/// Factor from the largest position to the upper limit of an axis: 1 plus the epsilon of f32, as in pyFAI.
 const UPPER_LIMIT_FACTOR: f64 = 1.0 + f32::EPSILON as f64;
 
-/// The upper limit of an axis whose largest position is `max`: a little above it, so that bins which are closed below
-/// and open above still hold it. pyFAI does the same to limits that a user gives.
+/// Returns the upper limit of an axis whose largest position is `max`. It is slightly larger than `max`, because bins
+/// are closed below and open above and the last one must hold `max`. pyFAI also applies this to limits given by users.
 pub(crate) fn exclusive_upper_limit(max: f64) -> f64 {
     if max > 0.0 { max * UPPER_LIMIT_FACTOR } else { max / UPPER_LIMIT_FACTOR }
 }
 
-/// Bins that touch one another, each closed below and open above; positions are those of the pixels (base units, rad).
+/// The edges of contiguous bins, each closed below and open above. Positions are in base units or radians.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BinEdges {
-    bins: usize,
+    bin_count: usize,
     lower: f64,
     spacing: EdgeSpacing,
-    /// The first bin reaches down without end. A radius has no negative values, so what an interval around a pixel at
-    /// the beam centre seems to have below zero belongs to the bin at zero.
+    /// True if the first bin also takes everything below it. A radius is never negative, so the part of an interval
+    /// around the beam centre that lies below zero belongs to the bin at zero.
     clamp_low: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum EdgeSpacing {
-    /// Bins of one width.
+    /// Bins of this width.
     Uniform(f64),
-    /// `bins + 1` rising edges.
+    /// `bin_count + 1` rising edges.
     Edges(Vec<f64>),
 }
 
 impl BinEdges {
-    /// `bin_count` (at least one) of equal width between `lower` and `upper`.
-    pub fn uniform(lower: f64, upper: f64, bins: usize) -> Self {
-        debug_assert!(bins > 0 && lower < upper);
-        Self { bins, lower, spacing: EdgeSpacing::Uniform((upper - lower) / bins as f64), clamp_low: false }
+    /// Makes `bin_count` (at least one) bins of equal width between `lower` and `upper`.
+    pub fn uniform(lower: f64, upper: f64, bin_count: usize) -> Self {
+        debug_assert!(bin_count > 0 && lower < upper);
+        let width = (upper - lower) / bin_count as f64;
+        Self { bin_count, lower, spacing: EdgeSpacing::Uniform(width), clamp_low: false }
     }
 
-    /// Bins between the given edges: at least two, rising. The last bin holds its upper edge too.
+    /// Makes bins between at least two rising edges. The last bin includes its upper edge.
     pub fn from_edges(mut edges: Vec<f64>) -> Self {
         debug_assert!(edges.len() > 1 && edges.is_sorted_by(|a, b| a < b));
-        let bins = edges.len() - 1;
-        edges[bins] = edges[bins].next_up();
-        Self { bins, lower: edges[0], spacing: EdgeSpacing::Edges(edges), clamp_low: false }
+        let bin_count = edges.len() - 1;
+        edges[bin_count] = edges[bin_count].next_up();
+        Self { bin_count, lower: edges[0], spacing: EdgeSpacing::Edges(edges), clamp_low: false }
     }
 
-    /// The same ruler whose first bin takes what lies below it.
-    pub fn bottomless(self) -> Self {
+    /// Extends the first bin to everything below it.
+    pub fn clamp_low(self) -> Self {
         Self { clamp_low: true, ..self }
     }
 
     pub fn bin_count(&self) -> usize {
-        self.bins
+        self.bin_count
     }
 
     pub fn lower(&self) -> f64 {
@@ -57,10 +58,10 @@ impl BinEdges {
     }
 
     pub fn upper(&self) -> f64 {
-        self.edge(self.bins)
+        self.edge(self.bin_count)
     }
 
-    /// The lower edge of bin `i`, which is the upper one of bin `i - 1`.
+    /// Returns the lower edge of bin `i`, which is the upper edge of bin `i - 1`.
     pub fn edge(&self, i: usize) -> f64 {
         match &self.spacing {
             EdgeSpacing::Uniform(width) => self.lower + i as f64 * width,
@@ -70,35 +71,35 @@ impl BinEdges {
 
     pub fn centers(&self) -> Vec<f64> {
         match &self.spacing {
-            EdgeSpacing::Uniform(width) => (0..self.bins).map(|i| self.lower + (i as f64 + 0.5) * width).collect(),
+            EdgeSpacing::Uniform(width) => (0..self.bin_count).map(|i| self.lower + (i as f64 + 0.5) * width).collect(),
             EdgeSpacing::Edges(edges) => edges.windows(2).map(|pair| 0.5 * (pair[0] + pair[1])).collect(),
         }
     }
 
-    /// The bin that holds `x`; none outside the axis or for a NaN.
+    /// Returns the bin that holds `x`; `None` if `x` is NaN or outside the axis.
     #[inline]
-    pub fn bin_of(&self, x: f64) -> Option<usize> {
+    pub fn find_bin(&self, x: f64) -> Option<usize> {
         let position = self.position(x);
-        (position >= 0.0 && position < self.bins as f64).then_some(position as usize)
+        (position >= 0.0 && position < self.bin_count as f64).then_some(position as usize)
     }
 
-    /// The bins that the interval `min..max` touches; none if it is off the axis or not finite.
+    /// Returns the bins that the interval `min..max` touches; `None` if it is outside the axis or not finite.
     #[inline]
     pub fn bins_touched(&self, min: f64, max: f64) -> Option<BinSpan> {
         let (first, last) = (self.position(min), self.position(max));
         let floor = if self.clamp_low { f64::NEG_INFINITY } else { 0.0 };
-        let bins = self.bins as f64;
-        (last >= floor && first < bins).then(|| BinSpan {
+        let end = self.bin_count as f64;
+        (last >= floor && first < end).then(|| BinSpan {
             first: first.max(0.0) as usize,
-            last: (last.max(0.0) as usize).min(self.bins - 1),
-            inside: first >= floor && last < bins,
+            last: (last.max(0.0) as usize).min(self.bin_count - 1),
+            inside: first >= floor && last < end,
         })
     }
 
     /// Calls `each(bin, length)` for every bin that the interval `min..max` overlaps, in rising order. The lengths add
-    /// up to `max - min` less what lies outside the axis.
+    /// up to the part of the interval on the axis.
     #[inline]
-    pub fn overlaps(&self, min: f64, max: f64, mut each: impl FnMut(usize, f64)) {
+    pub fn for_each_overlap(&self, min: f64, max: f64, mut each: impl FnMut(usize, f64)) {
         let Some(span) = self.bins_touched(min, max) else { return };
         if span.inside && span.first == span.last {
             return each(span.first, max - min);
@@ -112,11 +113,12 @@ impl BinEdges {
         }
     }
 
-    /// Where `x` lies, counted in bins from the lower end: the whole part is the bin, negative is below the axis.
+    /// Returns the position of `x` in units of bins from the lower end: its integer part is the bin, and a negative
+    /// position is below the axis.
     #[inline]
     fn position(&self, x: f64) -> f64 {
         match &self.spacing {
-            // A division, not a product with the inverse: a pixel on an edge then falls as in pyFAI.
+            // A division, not a product with the inverse, puts pixels on an edge into the same bin as pyFAI.
             EdgeSpacing::Uniform(width) => (x - self.lower) / width,
             EdgeSpacing::Edges(_) if x.is_nan() => x,
             EdgeSpacing::Edges(edges) => edges.partition_point(|edge| *edge <= x) as f64 - 1.0,
@@ -124,12 +126,12 @@ impl BinEdges {
     }
 }
 
-/// The bins that an interval touches.
+/// The bins that an interval touches, `first` to `last` inclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BinSpan {
     pub first: usize,
     pub last: usize,
-    /// Nothing of the interval lies outside the axis.
+    /// True if the whole interval lies on the axis.
     pub inside: bool,
 }
 
@@ -137,17 +139,17 @@ pub(crate) struct BinSpan {
 mod tests {
     use super::*;
 
-    fn overlaps(ruler: &BinEdges, min: f64, max: f64) -> Vec<(usize, f64)> {
+    fn overlaps(edges: &BinEdges, min: f64, max: f64) -> Vec<(usize, f64)> {
         let mut found = Vec::new();
-        ruler.overlaps(min, max, |bin, length| found.push((bin, length)));
+        edges.for_each_overlap(min, max, |bin, length| found.push((bin, length)));
         found
     }
 
     #[test]
     fn the_largest_position_falls_in_the_last_bin() {
         for max in [3.0, 1e-9, -2.0] {
-            let ruler = BinEdges::uniform(max - f64::abs(max), exclusive_upper_limit(max), 7);
-            assert_eq!(ruler.bin_of(max), Some(6), "{max}");
+            let edges = BinEdges::uniform(max - f64::abs(max), exclusive_upper_limit(max), 7);
+            assert_eq!(edges.find_bin(max), Some(6), "{max}");
         }
         assert_eq!(exclusive_upper_limit(4.0), 4.0 * (1.0 + 2f64.powi(-23)));
         assert!(exclusive_upper_limit(-4.0) > -4.0);
@@ -155,22 +157,22 @@ mod tests {
 
     #[test]
     fn bins_are_closed_below_and_open_above() {
-        let ruler = BinEdges::uniform(2.0, 6.0, 4);
+        let edges = BinEdges::uniform(2.0, 6.0, 4);
         assert_eq!(
-            [1.999, 2.0, 2.999, 3.0, 5.999, 6.0, f64::NAN].map(|x| ruler.bin_of(x)),
+            [1.999, 2.0, 2.999, 3.0, 5.999, 6.0, f64::NAN].map(|x| edges.find_bin(x)),
             [None, Some(0), Some(0), Some(1), Some(3), None, None]
         );
-        assert_eq!(ruler.centers(), [2.5, 3.5, 4.5, 5.5]);
+        assert_eq!(edges.centers(), [2.5, 3.5, 4.5, 5.5]);
     }
 
     #[test]
-    fn given_edges_hold_both_their_ends() {
-        let ruler = BinEdges::from_edges(vec![1.0, 2.0, 4.0, 8.0]);
+    fn listed_edges_include_both_ends() {
+        let edges = BinEdges::from_edges(vec![1.0, 2.0, 4.0, 8.0]);
         assert_eq!(
-            [0.9, 1.0, 2.0, 3.9, 4.0, 8.0, 8.1, f64::NAN].map(|x| ruler.bin_of(x)),
+            [0.9, 1.0, 2.0, 3.9, 4.0, 8.0, 8.1, f64::NAN].map(|x| edges.find_bin(x)),
             [None, Some(0), Some(1), Some(1), Some(2), Some(2), None, None]
         );
-        assert_eq!(ruler.centers()[..2], [1.5, 3.0]);
+        assert_eq!(edges.centers()[..2], [1.5, 3.0]);
     }
 
     #[test]
@@ -189,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn a_bottomless_axis_keeps_what_lies_below_it() {
-        let ruler = BinEdges::uniform(0.0, 4.0, 4).bottomless();
-        assert_eq!(overlaps(&ruler, -1.0, 1.5), [(0, 2.0), (1, 0.5)]);
-        assert_eq!(overlaps(&ruler, -3.0, -1.0), [(0, 2.0)]);
+    fn a_clamped_first_bin_takes_everything_below_it() {
+        let edges = BinEdges::uniform(0.0, 4.0, 4).clamp_low();
+        assert_eq!(overlaps(&edges, -1.0, 1.5), [(0, 2.0), (1, 0.5)]);
+        assert_eq!(overlaps(&edges, -3.0, -1.0), [(0, 2.0)]);
     }
 }

@@ -1,4 +1,4 @@
-//! From a geometry, a mask and a request to the axis and the matrix.
+//! Builds axes and matrix from a geometry, a mask and a request.
 
 use geometry::{Geometry, Unit};
 
@@ -13,61 +13,62 @@ use crate::positions::Positions;
 use crate::request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest};
 use crate::sector::{AzimuthRange, Sector, parse_azimuth_range};
 
-/// The bins, and which share of each pixel falls in which.
+/// The axes of a pattern or cake, and the weights of all pixels in its bins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binning {
-    /// The radial axis.
+    /// Radial axis.
     pub axis: RadialAxis,
-    /// The azimuthal axis of a cake; none for a pattern.
+    /// Azimuthal axis of a cake; `None` for a pattern.
     pub chi: Option<ChiAxis>,
-    /// Pixels to bins; those of a cake are numbered azimuthal index * radial bins + radial index.
+    /// Weights of pixels in bins. The bin number of a cake is azimuthal index * number of radial bins + radial index.
     pub matrix: Csc,
 }
 
-/// Bins a detector's pixels for a pattern. `mask` is true where a pixel is not to be used, row-major.
+/// Builds the bins of a pattern with equal radial bins. `mask` is row-major and true for pixels to leave out.
 ///
 /// # Errors
-/// As [`bin_pixels`].
+/// As for [`bin_pixels`].
 pub fn bin_pattern(geometry: &Geometry, mask: &[bool], request: &PatternRequest) -> Result<Binning, BinningError> {
     bin_pixels(geometry, mask, &request.into())
 }
 
-/// Bins a detector's pixels for any pattern or cake. `mask` is true where a pixel is not to be used, row-major.
+/// Builds the bins of any pattern or cake. `mask` is row-major and true for pixels to leave out.
 ///
 /// # Errors
-/// A mask of another shape, no bins, limits or edges that don't rise, a unit that needs a wavelength where there is
-/// none, no unmasked pixels, or none in the range.
+/// The mask has another number of pixels, there are no bins or too many, limits or edges do not rise, the unit needs a
+/// wavelength and there is none, or no unmasked pixel lies in the range.
 pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<Binning, BinningError> {
     let [rows, columns] = geometry.shape();
     if mask.len() != rows * columns {
         return Err(BinningError::MaskShape { found: mask.len(), expected: [rows, columns] });
     }
-    let (radial, azimuthal) = request.bins();
+    let (radial, azimuthal) = request.bin_counts();
     if radial.saturating_mul(azimuthal) > u32::MAX as usize {
         return Err(BinningError::TooManyBins { radial, azimuthal });
     }
     let unit = request.unit;
     let azimuth = AzimuthBinning::resolve(&request.azimuth)?;
-    // Refuses bad limits before the positions are computed.
+    // Wrong limits are refused before positions are computed, which takes longer.
     axis::radial_bins(&request.radial, unit, (0.0, 1.0))?;
 
     let positions = Positions::compute(geometry, unit, request.split, !matches!(azimuth, AzimuthBinning::FullCircle))?;
-    let placed: Vec<bool>;
+    let extended_mask: Vec<bool>;
     let mask = if unit.diverges() {
-        placed = mask.iter().enumerate().map(|(pixel, masked)| *masked || !positions.has_position(pixel)).collect();
-        &placed
+        extended_mask =
+            mask.iter().enumerate().map(|(pixel, masked)| *masked || !positions.has_position(pixel)).collect();
+        &extended_mask
     } else {
         mask
     };
     let extent = positions.radial_extent(mask).ok_or(BinningError::AllMasked(mask.len()))?;
-    let ruler = axis::radial_bins(&request.radial, unit, extent)?;
-    let axis = RadialAxis::new(&ruler, unit);
+    let radial = axis::radial_bins(&request.radial, unit, extent)?;
+    let axis = RadialAxis::new(&radial, unit);
 
     let (chi, matrix) = match azimuth {
-        AzimuthBinning::FullCircle => (None, pattern_matrix(&positions, mask, &ruler, None)),
-        AzimuthBinning::Sector(sector) => (None, pattern_matrix(&positions, mask, &ruler, Some(sector))),
-        AzimuthBinning::Cake(turn, chi) => {
-            (Some(chi), cake_matrix(&positions, mask, &CakeGrid { radial: ruler, azimuthal: turn }))
+        AzimuthBinning::FullCircle => (None, pattern_matrix(&positions, mask, &radial, None)),
+        AzimuthBinning::Sector(sector) => (None, pattern_matrix(&positions, mask, &radial, Some(sector))),
+        AzimuthBinning::Cake(azimuthal, chi) => {
+            (Some(chi), cake_matrix(&positions, mask, &CakeGrid { radial, azimuthal }))
         }
     };
     if matrix.bins.is_empty() {
@@ -76,7 +77,7 @@ pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) 
     Ok(Binning { axis, chi, matrix })
 }
 
-/// What is to be done about the azimuth, its limits checked.
+/// A validated [`AzimuthRequest`].
 enum AzimuthBinning {
     FullCircle,
     Sector(Sector),
@@ -92,40 +93,39 @@ impl AzimuthBinning {
                 AzimuthRange::Sector(sector) => Ok(Self::Sector(sector)),
                 AzimuthRange::Empty => Err(BinningError::Range { axis: "azimuth", range: Limits(*lower, *upper) }),
             },
-            AzimuthRequest::Bins(bins) => axis::azimuthal_bins(bins).map(|(turn, chi)| Self::Cake(turn, chi)),
+            AzimuthRequest::Bins(bins) => axis::azimuthal_bins(bins).map(|(bins, chi)| Self::Cake(bins, chi)),
         }
     }
 }
 
-fn pattern_matrix(positions: &Positions, mask: &[bool], ruler: &BinEdges, sector: Option<Sector>) -> Csc {
+fn pattern_matrix(positions: &Positions, mask: &[bool], radial: &BinEdges, sector: Option<Sector>) -> Csc {
     let sector = sector.as_ref();
-    let misses = |interval: Option<(f64, f64)>| match (sector, interval) {
+    let (pixels, nbins, bin_edges) = (mask.len(), radial.bin_count(), radial);
+    let is_outside_sector = |interval: Option<(f64, f64)>| match (sector, interval) {
         (Some(sector), Some((min, max))) => !sector.overlaps(min, max),
         _ => false,
     };
     match positions {
-        Positions::Centers { radial, chi } => {
-            Csc::build(mask.len(), ruler.bin_count(), |pixel, (): &mut (), entries| {
-                if !mask[pixel] && !misses(chi.as_ref().map(|chi| (chi[pixel], chi[pixel]))) {
-                    pattern::whole(ruler, radial[pixel], entries);
-                }
-            })
-        }
-        Positions::Boxes { radial, chi } => Csc::build(mask.len(), ruler.bin_count(), |pixel, (): &mut (), entries| {
-            if !mask[pixel] && !misses(chi.as_ref().map(|chi| chi.interval(pixel))) {
-                pattern::bounding_box(ruler, radial.interval(pixel), entries);
+        Positions::Centers { radial, chi } => Csc::build(pixels, nbins, |pixel, (): &mut (), entries| {
+            if !mask[pixel] && !is_outside_sector(chi.as_ref().map(|chi| (chi[pixel], chi[pixel]))) {
+                pattern::no_split(bin_edges, radial[pixel], entries);
             }
         }),
-        Positions::Corners(corners) => Csc::build(mask.len(), ruler.bin_count(), |pixel, areas, entries| {
+        Positions::Boxes { radial, chi } => Csc::build(pixels, nbins, |pixel, (): &mut (), entries| {
+            if !mask[pixel] && !is_outside_sector(chi.as_ref().map(|chi| chi.interval(pixel))) {
+                pattern::bbox_split(bin_edges, radial.interval(pixel), entries);
+            }
+        }),
+        Positions::Corners(corners) => Csc::build(pixels, nbins, |pixel, areas, entries| {
             if !mask[pixel] {
-                pattern::full(ruler, sector, &corners[pixel], areas, entries);
+                pattern::full_split(bin_edges, sector, &corners[pixel], areas, entries);
             }
         }),
     }
 }
 
 fn cake_matrix(positions: &Positions, mask: &[bool], grid: &CakeGrid) -> Csc {
-    let needed = "a cake asks for azimuths";
+    let needed = "positions of a cake include azimuths";
     match positions {
         Positions::Centers { radial, chi } => {
             let chi = chi.as_ref().expect(needed);
@@ -144,9 +144,9 @@ fn cake_matrix(positions: &Positions, mask: &[bool], grid: &CakeGrid) -> Csc {
             })
         }
         Positions::Corners(corners) => {
-            Csc::build(mask.len(), grid.bin_count(), |pixel, room: &mut CutScratch, entries| {
+            Csc::build(mask.len(), grid.bin_count(), |pixel, scratch: &mut CutScratch, entries| {
                 if !mask[pixel] {
-                    grid.full_split(&corners[pixel], room, entries);
+                    grid.full_split(&corners[pixel], scratch, entries);
                 }
             })
         }

@@ -1,69 +1,70 @@
-//! The sparse matrix from pixels to bins, stored by pixel, and its parallel construction.
+//! The integration matrix in CSC layout (compressed sparse columns), and its parallel construction.
 
 use rayon::prelude::*;
 
-/// Pixels that one thread works on at a time.
+/// Number of pixels that one thread processes at a time.
 const PIXELS_PER_BLOCK: usize = 1 << 15;
 
-/// Which share of each pixel falls in which bin: compressed sparse columns, a column a pixel.
+/// The integration matrix (bins x pixels) in CSC layout: the weight of each pixel in each bin, one column per pixel.
 ///
-/// The entries of pixel `p` (row-major in the frame) are `starts[p]..starts[p + 1]` of `bin_count` and `weights`, bins
-/// rising. Masked pixels and pixels outside the range have none. Weights are positive and add up to at most 1.
+/// The entries of pixel `p` (row-major in the frame) are `starts[p]..starts[p + 1]` of `bins` and `weights`, in rising
+/// order of bins. Masked pixels and pixels outside the range have no entries. Weights are positive; those of one pixel
+/// add up to at most 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Csc {
-    /// Where each pixel's entries begin; one more than there are pixels.
+    /// Index of each pixel's first entry, and at the end the number of entries.
     pub starts: Vec<u64>,
-    /// The bin of each entry, less than `nbins`.
+    /// Bin of each entry, less than `nbins`.
     pub bins: Vec<u32>,
-    /// The share of the pixel, in (0, 1].
+    /// Weight of each entry, in (0, 1].
     pub weights: Vec<f32>,
-    /// The number of bins.
+    /// Number of bins.
     pub nbins: usize,
 }
 
 impl Csc {
-    /// The number of pixels, masked ones included.
+    /// Returns the number of pixels, including masked ones.
     pub fn pixel_count(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The bins and weights of one pixel.
+    /// Returns the bins and the weights of one pixel.
     pub fn entries_of_pixel(&self, pixel: usize) -> (&[u32], &[f32]) {
         let range = self.starts[pixel] as usize..self.starts[pixel + 1] as usize;
         (&self.bins[range.clone()], &self.weights[range])
     }
 
-    /// Asks `fill` for the entries of each pixel, a block of pixels a thread, each with `Room` of its own to work in.
-    /// The result does not depend on the number of threads.
-    pub(crate) fn build<Room: Default>(
+    /// Builds the matrix in parallel: `fill(pixel, scratch, entries)` adds the entries of one pixel. Each block of pixels
+    /// has a `Scratch` of its own. The result does not depend on the number of threads.
+    pub(crate) fn build<Scratch: Default>(
         pixels: usize,
         nbins: usize,
-        fill: impl Fn(usize, &mut Room, &mut CscBlock) + Sync,
+        fill: impl Fn(usize, &mut Scratch, &mut CscBlock) + Sync,
     ) -> Self {
         let mut starts = vec![0; pixels + 1];
         let blocks: Vec<CscBlock> = starts[1..]
             .par_chunks_mut(PIXELS_PER_BLOCK)
             .enumerate()
             .map(|(block, ends)| {
-                let mut room = Room::default();
+                let mut scratch = Scratch::default();
                 let mut entries = CscBlock::with_capacity(2 * ends.len());
                 for (i, end) in ends.iter_mut().enumerate() {
-                    fill(block * PIXELS_PER_BLOCK + i, &mut room, &mut entries);
+                    fill(block * PIXELS_PER_BLOCK + i, &mut scratch, &mut entries);
                     *end = entries.bins.len() as u64;
                 }
                 entries
             })
             .collect();
-        Self::join(starts, blocks, nbins)
+        Self::concatenate(starts, blocks, nbins)
     }
 
-    /// Joins the blocks, whose `starts` still count from the beginning of each.
-    fn join(mut starts: Vec<u64>, blocks: Vec<CscBlock>, nbins: usize) -> Self {
+    /// Concatenates the blocks. `starts` counts from the beginning of each block on entry.
+    fn concatenate(mut starts: Vec<u64>, blocks: Vec<CscBlock>, nbins: usize) -> Self {
         let total = blocks.iter().map(|block| block.bins.len()).sum();
         let (mut bins, mut weights) = (Vec::with_capacity(total), Vec::with_capacity(total));
         for (ends, block) in starts[1..].chunks_mut(PIXELS_PER_BLOCK).zip(blocks) {
-            let before = bins.len() as u64;
-            ends.iter_mut().for_each(|end| *end += before);
+            let offset = bins.len() as u64;
+            ends.iter_mut().for_each(|end| *end += offset);
             bins.extend_from_slice(&block.bins);
             weights.extend_from_slice(&block.weights);
         }
@@ -71,7 +72,7 @@ impl Csc {
     }
 }
 
-/// The entries of a block of pixels in the making.
+/// The entries of a block of pixels.
 #[derive(Debug, Default)]
 pub(crate) struct CscBlock {
     bins: Vec<u32>,
@@ -83,10 +84,10 @@ impl CscBlock {
         Self { bins: Vec::with_capacity(entries), weights: Vec::with_capacity(entries) }
     }
 
-    /// Adds a share of the current pixel, unless nothing of it is left in an f32.
+    /// Adds an entry of the current pixel, unless its weight is zero or negative once rounded to f32.
     #[inline]
-    pub fn push(&mut self, bin: usize, share: f64) {
-        let weight = share as f32;
+    pub fn push(&mut self, bin: usize, weight: f64) {
+        let weight = weight as f32;
         if weight > 0.0 {
             self.bins.push(bin as u32);
             self.weights.push(weight);
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_join_in_the_order_of_the_pixels() {
+    fn blocks_are_concatenated_in_the_order_of_pixels() {
         let pixels = 2 * PIXELS_PER_BLOCK + 17;
         let matrix = Csc::build(pixels, 1000, |pixel, (): &mut (), entries| {
             for bin in 0..pixel % 4 {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn no_entry_without_weight() {
+    fn entries_without_weight_are_dropped() {
         let matrix = Csc::build(1, 4, |_, (): &mut (), entries| {
             entries.push(0, 1e-60);
             entries.push(1, -1e-18);

@@ -1,85 +1,85 @@
-//! Why pixels can't be binned as asked.
+//! Errors of building bins.
 
 use std::fmt;
 
 use geometry::{GeometryError, Unit};
 
-/// Why [`crate::bin`] or [`crate::bin_pixels`] refused.
+/// A request for bins is invalid, or no pixel falls in them.
 #[derive(Debug, thiserror::Error)]
 pub enum BinningError {
-    /// A pattern without bins.
-    #[error("no {0} bins: at least 1 is needed")]
+    /// The number of bins along an axis (`radial` or `azimuthal`) is zero.
+    #[error("0 {0} bins; expected at least 1")]
     NoBins(&'static str),
-    /// More bins than a matrix can number.
-    #[error("{radial} radial times {azimuthal} azimuthal bins: at most {} are possible", u32::MAX)]
+    /// A matrix can't number this many bins.
+    #[error("{radial} radial x {azimuthal} azimuthal bins; expected at most {} in all", u32::MAX)]
     TooManyBins {
-        /// Radial bins asked for.
+        /// Radial bins requested.
         radial: usize,
-        /// Azimuthal bins asked for.
+        /// Azimuthal bins requested.
         azimuthal: usize,
     },
-    /// Limits that enclose nothing.
-    #[error("{axis} range {range}: the lower limit must be below the upper one, and both finite")]
+    /// The limits of a range are not finite or not in rising order.
+    #[error("{axis} range {range}; expected two finite numbers, the lower first")]
     Range {
-        /// `radial_bins` or `azimuth`.
+        /// Axis of the range, `radial` or `azimuth`.
         axis: &'static str,
-        /// What was asked for.
+        /// Range requested.
         range: Limits,
     },
-    /// Edges that don't rise, or fewer than two, or more than a turn of azimuth.
+    /// Edges of bins are fewer than two, do not rise, or span more than a full circle of azimuth.
     #[error("{axis} edges: {why}")]
     Edges {
-        /// `radial_bins` or `azimuth`.
+        /// Axis of the edges, `radial` or `azimuth`.
         axis: &'static str,
-        /// What is wrong with them.
+        /// Fault, and what was expected.
         why: String,
     },
-    /// The mask is of another detector.
-    #[error("mask of {found} pixels: the detector has {} x {} = {}", expected[0], expected[1], expected[0] * expected[1])]
+    /// The mask does not have the shape of the detector.
+    #[error("mask has {found} pixels; expected {} x {} = {}", expected[0], expected[1], expected[0] * expected[1])]
     MaskShape {
-        /// Pixels in the mask.
+        /// Number of pixels in the mask.
         found: usize,
         /// Rows and columns of the detector.
         expected: [usize; 2],
     },
-    /// No pixel is left.
-    #[error("all {0} pixels are masked")]
+    /// Every pixel is masked.
+    #[error("all {0} pixels are masked; check the mask files and masked regions")]
     AllMasked(usize),
-    /// Pixels are left, but elsewhere.
+    /// No unmasked pixel lies in the requested range.
     #[error(
-        "no pixel in radial range {wanted} {unit}{}: unmasked pixels cover {covered} {unit}{}",
+        "no pixel in radial range {wanted} {unit}{}; unmasked pixels cover {covered} {unit}{}",
         AzimuthSuffix(wanted_chi),
         AzimuthSuffix(covered_chi)
     )]
     NothingInRange {
-        /// The radial unit.
+        /// Radial unit.
         unit: Unit,
-        /// The radial range asked for.
+        /// Radial range requested.
         wanted: Limits,
-        /// The sector asked for, degrees.
+        /// Azimuthal range requested, in degrees.
         wanted_chi: Option<Limits>,
-        /// What the unmasked pixels cover.
+        /// Radial range that the unmasked pixels cover.
         covered: Limits,
-        /// The azimuth that the unmasked pixels cover, degrees in -180 to 180.
+        /// Azimuthal range that the unmasked pixels cover, in degrees within -180 to 180.
         covered_chi: Option<Limits>,
     },
-    /// Positions in this unit can't be computed.
+    /// Positions in the requested unit can't be computed.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
 }
 
-/// A range, printed as `0.5..12.25` with six digits.
+/// A range, printed as `0.5 to 12.25` with at most six digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits(pub f64, pub f64);
 
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rounded = |x: f64| format!("{x:.5e}").parse().unwrap_or(x);
-        write!(f, "{}..{}", rounded(self.0), rounded(self.1))
+        write!(f, "{} to {}", rounded(self.0), rounded(self.1))
     }
 }
 
-/// Prints an azimuthal range after a radial one, if there is one.
+/// Prints the azimuthal range that follows a radial range, if there is one.
 struct AzimuthSuffix<'a>(&'a Option<Limits>);
 
 impl fmt::Display for AzimuthSuffix<'_> {

@@ -1,24 +1,24 @@
-//! A pixel as a polygon in the plane of radius and azimuth, for full splitting.
+//! The outline of a pixel in the plane of radius and azimuth, for full pixel splitting.
 
 use std::f64::consts::{PI, TAU};
 
 use crate::bin_edges::{BinEdges, BinSpan};
 
-/// The outline of one pixel: its corners joined by straight lines in (radius, chi), chi without a jump.
+/// The outline of one pixel: its corners joined by straight lines in (radius, chi), with chi continuous along them.
 ///
-/// A pixel that holds the beam centre has no such polygon: going round its corners, chi grows by a turn. It is closed
-/// along radius zero, so that it is the area below its corners, from the centre outward over the whole turn.
+/// Around the corners of a pixel that contains the beam centre, chi changes by 2π, so the lines do not close. Such an
+/// outline is closed along radius zero: it encloses the area from the centre to the corners, over the full circle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outline {
     points: [[f64; 2]; 7],
     len: usize,
-    /// Added to chi of `points` to be that of the pixel: the points' own chi is small, which keeps areas exact.
+    /// Origin of chi in `points`. Relative angles are small, so areas lose no precision by cancellation.
     chi: f64,
 }
 
 impl Outline {
-    /// From the corners A, B, C, D of a pixel as [radius in the base unit, chi in rad], chi in any turn. None if one
-    /// of them is not finite.
+    /// Makes the outline from the corners A, B, C, D of a pixel, each [radius in the base unit, chi in radians]; chi may
+    /// be off by multiples of 2π. `None` if a corner is not finite.
     pub fn new(corners: &[[f32; 2]; 4]) -> Option<Self> {
         let corners = corners.map(|corner| corner.map(f64::from));
         if !corners.as_flattened().iter().all(|x| x.is_finite()) {
@@ -28,7 +28,7 @@ impl Outline {
         let mut chi = 0.0;
         for (i, corner) in corners.iter().enumerate() {
             points[i] = [corner[0], chi];
-            // An edge that does not pass through the beam centre spans less than half a turn.
+            // An edge that does not pass through the beam centre spans less than π.
             chi += wrap_to_pi(corners[(i + 1) % 4][1] - corner[1]);
         }
         let mut outline = Self { points, len: 4, chi: corners[0][1] };
@@ -41,35 +41,35 @@ impl Outline {
         Some(outline)
     }
 
-    /// Whether the beam centre is in the pixel.
+    /// Returns whether the pixel contains the beam centre.
     pub fn contains_beam_center(&self) -> bool {
         self.len > 4
     }
 
-    /// The corners in order, chi relative to [`Self::chi`].
+    /// Returns the points of the outline in order, as [radius, chi relative to [`Self::chi`]].
     pub fn points(&self) -> &[[f64; 2]] {
         &self.points[..self.len]
     }
 
-    /// Where chi of the points counts from (rad).
+    /// Returns the azimuth in radians to which the points are relative.
     pub fn chi(&self) -> f64 {
         self.chi
     }
 
-    /// The smallest and largest radius.
+    /// Returns the smallest and the largest radius.
     pub fn radial_extent(&self) -> (f64, f64) {
         extent(self.points().iter().map(|point| point[0]))
     }
 
-    /// The smallest and largest chi, at most a turn from that of the first corner.
+    /// Returns the smallest and the largest chi in radians, each at most 2π from the first corner's.
     pub fn chi_extent(&self) -> (f64, f64) {
         let (min, max) = extent(self.points().iter().map(|point| point[1]));
         (self.chi + min, self.chi + max)
     }
 
-    /// The signed areas of the pixel's strips in the bins of `bins_touched`, all of one sign but for a pixel so close to the
-    /// beam centre that its outline crosses itself.
-    pub fn bin_areas(&self, ruler: &BinEdges, span: BinSpan, areas: &mut Vec<f64>) {
+    /// Writes to `areas` the signed area of the outline in each bin of `span`. All areas have the same sign, unless the
+    /// pixel is so close to the beam centre that its outline crosses itself.
+    pub fn bin_areas(&self, bin_edges: &BinEdges, span: BinSpan, areas: &mut Vec<f64>) {
         areas.clear();
         areas.resize(span.last - span.first + 1, 0.0);
         let points = self.points();
@@ -77,10 +77,10 @@ impl Outline {
             let to = points[(i + 1) % points.len()];
             let (low, high, sign) = if from[0] < to[0] { (from, to, 1.0) } else { (to, from, -1.0) };
             let slope = (high[1] - low[1]) / (high[0] - low[0]);
-            // Below this edge, within each bin, lies a trapezium. An edge along chi has none, whatever its slope.
-            let Some(crossed) = ruler.bins_touched(low[0], high[0]) else { continue };
+            // Within each bin, a trapezium lies below the edge. An edge of constant radius has none, whatever its slope.
+            let Some(crossed) = bin_edges.bins_touched(low[0], high[0]) else { continue };
             for bin in crossed.first..=crossed.last {
-                let (left, right) = (low[0].max(ruler.edge(bin)), high[0].min(ruler.edge(bin + 1)));
+                let (left, right) = (low[0].max(bin_edges.edge(bin)), high[0].min(bin_edges.edge(bin + 1)));
                 if right > left {
                     let height = low[1] + slope * (0.5 * (left + right) - low[0]);
                     areas[bin - span.first] += sign * (right - left) * height;
@@ -90,7 +90,7 @@ impl Outline {
     }
 }
 
-/// An angle's difference, by whole turns to [-pi, pi].
+/// Wraps a difference of angles to [-π, π].
 fn wrap_to_pi(difference: f64) -> f64 {
     difference - TAU * (difference / TAU).round()
 }

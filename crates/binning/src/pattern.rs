@@ -1,34 +1,34 @@
-//! The shares of one pixel in the bins of a pattern (1-D): without splitting, by bounding box, by its full outline.
+//! Weights of one pixel in the bins of a pattern (1-D), for each kind of pixel splitting.
 
 use crate::bin_edges::BinEdges;
 use crate::csc::CscBlock;
 use crate::outline::Outline;
 use crate::sector::Sector;
 
-/// The pixel counts whole in the bin of its centre.
+/// Adds the whole pixel to the bin of its centre.
 #[inline]
-pub(crate) fn whole(ruler: &BinEdges, center: f64, entries: &mut CscBlock) {
-    if let Some(bin) = ruler.bin_of(center) {
+pub(crate) fn no_split(bin_edges: &BinEdges, center: f64, entries: &mut CscBlock) {
+    if let Some(bin) = bin_edges.find_bin(center) {
         entries.push(bin, 1.0);
     }
 }
 
-/// The pixel is spread evenly over an interval; what lies outside the axis is lost.
+/// Spreads the pixel evenly over the interval `min..max`. The part outside the axis is lost.
 #[inline]
-pub(crate) fn bounding_box(ruler: &BinEdges, (min, max): (f64, f64), entries: &mut CscBlock) {
+pub(crate) fn bbox_split(bin_edges: &BinEdges, (min, max): (f64, f64), entries: &mut CscBlock) {
     if max > min {
         let scale = 1.0 / (max - min);
-        ruler.overlaps(min, max, |bin, length| entries.push(bin, length * scale));
+        bin_edges.for_each_overlap(min, max, |bin, length| entries.push(bin, length * scale));
     } else {
-        whole(ruler, min, entries);
+        no_split(bin_edges, min, entries);
     }
 }
 
-/// Each bin has the share that its strip has in the area of the pixel inside the axis, so that a pixel at the end of
-/// the axis counts whole, as in pyFAI.
+/// Splits the pixel by area: the weight of a bin is the area of the pixel in the bin, divided by its area on the axis.
+/// A pixel at the end of the axis therefore counts with a total weight of 1, as in pyFAI.
 #[inline]
-pub(crate) fn full(
-    ruler: &BinEdges,
+pub(crate) fn full_split(
+    bin_edges: &BinEdges,
     sector: Option<&Sector>,
     corners: &[[f32; 2]; 4],
     areas: &mut Vec<f64>,
@@ -42,19 +42,19 @@ pub(crate) fn full(
         }
     }
     let (min, max) = outline.radial_extent();
-    let Some(span) = ruler.bins_touched(min, max) else { return };
+    let Some(span) = bin_edges.bins_touched(min, max) else { return };
     if span.first == span.last {
         return entries.push(span.first, 1.0);
     }
-    outline.bin_areas(ruler, span, areas);
+    outline.bin_areas(bin_edges, span, areas);
     areas_to_fractions(areas);
-    for (bin, share) in (span.first..).zip(areas.iter()) {
-        entries.push(bin, *share);
+    for (bin, fraction) in (span.first..).zip(areas.iter()) {
+        entries.push(bin, *fraction);
     }
 }
 
-/// Turns signed areas into shares that add up to 1. Where an outline crosses itself, the smaller of its two sides is
-/// left out.
+/// Turns signed areas into fractions that add up to 1. If an outline crosses itself, the smaller of its two sides is
+/// dropped.
 pub(crate) fn areas_to_fractions(areas: &mut [f64]) {
     let sign = areas.iter().sum::<f64>().signum();
     areas.iter_mut().for_each(|area| *area = (*area * sign).max(0.0));
@@ -71,52 +71,53 @@ mod tests {
     use super::*;
     use crate::support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon};
 
-    /// The shares before they are rounded to f32.
-    fn shares(ruler: &BinEdges, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
+    /// Returns the weights by bin, before they are rounded to f32.
+    fn exact_weights(bin_edges: &BinEdges, corners: &[[f32; 2]; 4]) -> Vec<(usize, f64)> {
         let outline = Outline::new(corners).unwrap();
         let (min, max) = outline.radial_extent();
-        let Some(span) = ruler.bins_touched(min, max) else { return Vec::new() };
+        let Some(span) = bin_edges.bins_touched(min, max) else { return Vec::new() };
         let mut areas = Vec::new();
-        outline.bin_areas(ruler, span, &mut areas);
+        outline.bin_areas(bin_edges, span, &mut areas);
         areas_to_fractions(&mut areas);
         (span.first..).zip(areas).collect()
     }
 
     #[test]
-    fn shares_are_exact_areas() {
+    fn weights_are_exact_areas() {
         let mut random = TestRandom(7);
         let mut compared = 0;
         for _ in 0..40 {
-            let place = TestPlacement::random(&mut random);
+            let placement = TestPlacement::random(&mut random);
             let unit = Unit::ALL[random.whole(0, 8)].base();
-            let all = place.geometry().corners(unit).unwrap();
+            let all = placement.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let npt = random.whole(1, 200);
-            let ruler = BinEdges::uniform(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
+            let bin_edges = BinEdges::uniform(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, npt);
             for corners in &all {
                 let Some(polygon) = polygon(corners) else { continue };
-                let found = shares(&ruler, corners);
-                let strip = |bin| area_within(&polygon, [ruler.edge(bin), ruler.edge(bin + 1)], ALL_CHI);
+                let found = exact_weights(&bin_edges, corners);
+                let strip = |bin| area_within(&polygon, [bin_edges.edge(bin), bin_edges.edge(bin + 1)], ALL_CHI);
                 let total: f64 = found.iter().map(|(bin, _)| strip(*bin)).sum();
-                for (bin, share) in &found {
-                    // A sliver at the end of the axis is known no better than its corners.
+                for (bin, weight) in &found {
+                    // The area of a sliver at the end of the axis is no more precise than the corners.
                     let tolerance = 1e-9_f64.max(1e-20 / total.abs());
-                    assert!((share - strip(*bin) / total).abs() < tolerance, "{place:?} {unit}: {corners:?} in {bin}");
-                    compared += usize::from(*share > 0.0 && *share < 1.0);
+                    let expected = strip(*bin) / total;
+                    assert!((weight - expected).abs() < tolerance, "{placement:?} {unit}: {corners:?} in {bin}");
+                    compared += usize::from(*weight > 0.0 && *weight < 1.0);
                 }
             }
         }
-        assert!(compared > 50_000, "only {compared} shares");
+        assert!(compared > 50_000, "only {compared} weights");
     }
 
     #[test]
     fn the_pixel_at_the_beam_centre_reaches_from_zero_to_its_corners() {
-        // A square pixel around the centre, its corners at radius 1: below them the area is that of a full disc.
+        // A square pixel around the centre with its corners at radius 1: within that radius, it covers every azimuth.
         let corners = [[1.0, -2.5], [1.0, -0.9], [1.0, 0.7], [1.0, 2.2]];
-        let found = shares(&BinEdges::uniform(0.0, 2.0, 8), &corners);
+        let found = exact_weights(&BinEdges::uniform(0.0, 2.0, 8), &corners);
         assert_eq!(found.len(), 5);
-        for (bin, share) in &found[..4] {
-            assert!((share - 0.25).abs() < 1e-12, "{share} in {bin}");
+        for (bin, weight) in &found[..4] {
+            assert!((weight - 0.25).abs() < 1e-12, "{weight} in {bin}");
         }
         assert_eq!(found[4].1, 0.0);
     }
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pixel_without_finite_corners_has_no_share() {
+    fn a_pixel_without_finite_corners_has_no_outline() {
         let mut corners = [[1.0, 0.1], [1.0, 0.2], [2.0, 0.2], [2.0, 0.1]];
         corners[2][0] = f32::NAN;
         assert_eq!(Outline::new(&corners), None);

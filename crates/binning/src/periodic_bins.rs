@@ -1,56 +1,59 @@
-//! Bins along the circle: intervals of chi fall on them in any turn.
+//! Azimuthal bins, which are periodic: chi and chi + 2π fall in the same bin.
 
 use std::f64::consts::TAU;
 
 use crate::bin_edges::BinEdges;
 
-/// Bins of azimuth (rad) that span at most a turn.
+/// Azimuthal bins in radians that span at most a full circle.
 #[derive(Clone, Debug)]
 pub(crate) struct PeriodicBins {
-    ruler: BinEdges,
-    /// Where the first bin begins again: what lies beyond on the ruler (its nudge) is in the first bin.
+    edges: BinEdges,
+    /// End of the period, at most 2π above the lower edge. The upper edge of a full circle is slightly beyond it; the
+    /// part beyond belongs to the first bin.
     period_end: f64,
 }
 
 impl PeriodicBins {
-    /// `bin_edges` begins in [-pi, pi).
-    pub fn new(ruler: BinEdges) -> Self {
-        let end = ruler.upper().min(ruler.lower() + TAU);
-        Self { ruler, period_end: end }
+    /// Makes periodic bins from edges that begin in [-π, π).
+    pub fn new(edges: BinEdges) -> Self {
+        let period_end = edges.upper().min(edges.lower() + TAU);
+        Self { edges, period_end }
     }
 
     pub fn edges(&self) -> &BinEdges {
-        &self.ruler
+        &self.edges
     }
 
-    /// The bin that holds `chi`, which is in [-pi, pi].
+    /// Returns the bin that holds `chi`, an angle in [-π, π].
     #[inline]
-    pub fn locate(&self, chi: f64) -> Option<usize> {
-        [0.0, TAU, -TAU].into_iter().find_map(|turn| self.ruler.bin_of(chi + turn))
+    pub fn find_bin(&self, chi: f64) -> Option<usize> {
+        [0.0, TAU, -TAU].into_iter().find_map(|shift| self.edges.find_bin(chi + shift))
     }
 
-    /// The parts of an interval that lie on the bins, each with the turn that brings it there (rad), in rising order.
-    /// They don't overlap, and cover the interval if the bins span the circle.
+    /// Returns the periodic images of the interval `min..max` that lie on the bins, as (shift, min, max) in rising order:
+    /// the interval is shifted by a multiple of 2π and clipped to the bins. Images do not overlap; together they are as
+    /// long as the interval if the bins span the circle.
     #[inline]
     pub fn periodic_images(&self, min: f64, max: f64) -> impl Iterator<Item = (f64, f64, f64)> {
-        let (lower, end) = (self.ruler.lower(), self.period_end);
+        let (lower, end) = (self.edges.lower(), self.period_end);
         let first = ((lower - max) / TAU).ceil() as i32;
         let last = ((end - min) / TAU).floor() as i32;
-        (first..=last).filter_map(move |turns| {
-            let turn = f64::from(turns) * TAU;
-            let (min, max) = ((min + turn).max(lower), (max + turn).min(end));
-            (max > min).then_some((turn, min, max))
+        (first..=last).filter_map(move |period| {
+            let shift = f64::from(period) * TAU;
+            let (min, max) = ((min + shift).max(lower), (max + shift).min(end));
+            (max > min).then_some((shift, min, max))
         })
     }
 
-    /// Calls `each(bin, length)` for every bin that the interval `min..max` overlaps in some turn, bins rising.
+    /// Calls `each(bin, length)` for every bin that a periodic image of the interval `min..max` overlaps, in rising order
+    /// of bins.
     #[inline]
     pub fn for_each_overlap(&self, min: f64, max: f64, mut each: impl FnMut(usize, f64)) {
         let mut last: Option<(usize, f64)> = None;
         for (_, min, max) in self.periodic_images(min, max) {
-            self.ruler.overlaps(min, max, |bin, length| match &mut last {
-                // Two images meet in one bin.
-                Some((held, sum)) if *held == bin => *sum += length,
+            self.edges.for_each_overlap(min, max, |bin, length| match &mut last {
+                // Two images overlap the same bin.
+                Some((last_bin, sum)) if *last_bin == bin => *sum += length,
                 _ => {
                     if let Some((bin, sum)) = last.replace((bin, length)) {
                         each(bin, sum);
@@ -75,29 +78,29 @@ mod tests {
         PeriodicBins::new(BinEdges::uniform(-PI, exclusive_upper_limit(PI), bins))
     }
 
-    fn overlaps(turn: &PeriodicBins, min: f64, max: f64) -> Vec<(usize, f64)> {
+    fn overlaps(bins: &PeriodicBins, min: f64, max: f64) -> Vec<(usize, f64)> {
         let mut found = Vec::new();
-        turn.for_each_overlap(min, max, |bin, length| found.push((bin, length)));
+        bins.for_each_overlap(min, max, |bin, length| found.push((bin, length)));
         found
     }
 
     #[test]
     fn every_angle_has_a_bin() {
         for (lower, bins) in [(-PI, 4), (0.0, 7), (-1.0, 1), (3.0, 360)] {
-            let turn = PeriodicBins::new(BinEdges::uniform(lower, exclusive_upper_limit(lower + TAU), bins));
+            let bins = PeriodicBins::new(BinEdges::uniform(lower, exclusive_upper_limit(lower + TAU), bins));
             for chi in [-PI, -3.0, -1.0, 0.0, 1.0, 3.0, PI] {
-                assert!(turn.locate(chi).is_some(), "{chi} from {lower}");
+                assert!(bins.find_bin(chi).is_some(), "{chi} from {lower}");
             }
         }
     }
 
     #[test]
-    fn nothing_is_lost_at_the_seam() {
-        let turn = circle(6);
+    fn nothing_is_lost_at_the_discontinuity() {
+        let bins = circle(6);
         for center in [PI, -PI] {
-            let found = overlaps(&turn, center - 0.2, center + 0.3);
-            let bins: Vec<usize> = found.iter().map(|(bin, _)| *bin).collect();
-            assert_eq!(bins, [0, 5]);
+            let found = overlaps(&bins, center - 0.2, center + 0.3);
+            let numbers: Vec<usize> = found.iter().map(|(bin, _)| *bin).collect();
+            assert_eq!(numbers, [0, 5]);
             assert!((found[0].1 - 0.3).abs() < 1e-12 && (found[1].1 - 0.2).abs() < 1e-12, "{found:?}");
         }
     }
@@ -112,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sector_cuts_what_lies_outside() {
-        let turn = PeriodicBins::new(BinEdges::uniform(170f64.to_radians(), 190f64.to_radians(), 2));
-        let found = overlaps(&turn, -171f64.to_radians(), -169f64.to_radians());
+    fn parts_outside_a_sector_are_cut_off() {
+        let bins = PeriodicBins::new(BinEdges::uniform(170f64.to_radians(), 190f64.to_radians(), 2));
+        let found = overlaps(&bins, -171f64.to_radians(), -169f64.to_radians());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, 1);
         assert!((found[0].1.to_degrees() - 1.0).abs() < 1e-9);
-        assert_eq!(turn.locate(0.0), None);
+        assert_eq!(bins.find_bin(0.0), None);
     }
 }

@@ -1,44 +1,45 @@
-//! Polygons cut by lines along the axes.
+//! Clipping of polygons by axis-parallel lines, and their area.
 
-/// Corners of a polygon in order.
+/// The corners of a polygon in order.
 pub(crate) type Polygon = Vec<[f64; 2]>;
 
 /// Writes to `out` the part of a polygon between two values of coordinate `axis` (Sutherland and Hodgman, 1974).
+/// `scratch` is a buffer.
 pub(crate) fn clip_between(
     polygon: &[[f64; 2]],
     axis: usize,
     low: f64,
     high: f64,
-    room: &mut Polygon,
+    scratch: &mut Polygon,
     out: &mut Polygon,
 ) {
-    clip_half_plane(polygon, axis, low, 1.0, room);
-    clip_half_plane(room, axis, high, -1.0, out);
+    clip_half_plane(polygon, axis, low, 1.0, scratch);
+    clip_half_plane(scratch, axis, high, -1.0, out);
 }
 
 /// Writes to `out` the part of a polygon above `limit` (`side` 1), or below it (-1).
 fn clip_half_plane(polygon: &[[f64; 2]], axis: usize, limit: f64, side: f64, out: &mut Polygon) {
     out.clear();
-    let Some(mut before) = polygon.last().copied() else { return };
+    let Some(mut previous) = polygon.last().copied() else { return };
     for &point in polygon {
-        let (from, to) = ((before[axis] - limit) * side, (point[axis] - limit) * side);
+        let (from, to) = ((previous[axis] - limit) * side, (point[axis] - limit) * side);
         if (from < 0.0) != (to < 0.0) {
-            let part = from / (from - to);
-            let mut crossing = [before[0] + part * (point[0] - before[0]), before[1] + part * (point[1] - before[1])];
+            let fraction = from / (from - to);
+            let mut crossing = [0, 1].map(|axis| previous[axis] + fraction * (point[axis] - previous[axis]));
             crossing[axis] = limit;
             out.push(crossing);
         }
         if to >= 0.0 {
             out.push(point);
         }
-        before = point;
+        previous = point;
     }
 }
 
-/// The signed area of a polygon.
+/// Returns the signed area of a polygon.
 pub(crate) fn signed_area(polygon: &[[f64; 2]]) -> f64 {
     let Some((origin, rest)) = polygon.split_first() else { return 0.0 };
-    // Products of small differences: a pixel is small and far from the origin.
+    // Differences to the first corner keep precision: a pixel is small and far from the origin.
     let cross =
         |a: &[f64; 2], b: &[f64; 2]| (a[0] - origin[0]) * (b[1] - origin[1]) - (b[0] - origin[0]) * (a[1] - origin[1]);
     0.5 * rest.windows(2).map(|pair| cross(&pair[0], &pair[1])).sum::<f64>()
@@ -49,8 +50,8 @@ mod tests {
     use super::*;
 
     fn clipped(polygon: &[[f64; 2]], axis: usize, low: f64, high: f64) -> Polygon {
-        let (mut room, mut out) = (Polygon::new(), Polygon::new());
-        clip_between(polygon, axis, low, high, &mut room, &mut out);
+        let (mut scratch, mut out) = (Polygon::new(), Polygon::new());
+        clip_between(polygon, axis, low, high, &mut scratch, &mut out);
         out
     }
 

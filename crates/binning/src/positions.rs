@@ -1,4 +1,4 @@
-//! Where the pixels lie, in the form that each kind of splitting needs.
+//! Positions of all pixels, in the form that each kind of pixel splitting needs.
 
 use geometry::{Geometry, Unit};
 use rayon::prelude::*;
@@ -7,22 +7,26 @@ use crate::BinningError;
 use crate::outline::Outline;
 use crate::request::PixelSplitting;
 
-/// The pixels' positions: radius in a base unit (m, rad, nm^-1, nm^-2) and chi in rad; row-major. Those of centres are
-/// f64 and those of corners f32 in pyFAI; the geometry keeps to that, and so bins decide alike.
+/// The positions of all pixels, row-major: radius in a base unit and chi in radians. As in pyFAI, centres are f64 and
+/// corners are f32, so that pixels fall in the same bins.
 pub(crate) enum Positions {
+    /// Centres, for no splitting.
     Centers { radial: Vec<f64>, chi: Option<Vec<f64>> },
+    /// Intervals, for splitting by bounding box.
     Boxes { radial: PixelIntervals, chi: Option<PixelIntervals> },
+    /// Corners A, B, C, D as [radius, chi], for full splitting.
     Corners(Vec<[[f32; 2]; 4]>),
 }
 
-/// Centres, and the largest distance of a corner from each.
+/// The interval that each pixel covers along one coordinate.
 pub(crate) struct PixelIntervals {
     pub centers: Vec<f64>,
+    /// Half widths: the largest distance of a corner from the centre.
     pub deltas: Vec<f64>,
 }
 
 impl Positions {
-    /// Computes what `split` needs; azimuths only `with_chi`.
+    /// Computes the positions that `split` needs. Azimuths of centres and boxes are computed only `with_chi`.
     pub fn compute(
         geometry: &Geometry,
         unit: Unit,
@@ -46,7 +50,8 @@ impl Positions {
         })
     }
 
-    /// Whether a pixel has a place on an axis without an end at the beam: not so where it holds the beam or touches it.
+    /// Returns whether a pixel has a position on an axis that diverges at the beam: it must not contain or touch the beam
+    /// centre.
     pub fn has_position(&self, pixel: usize) -> bool {
         match self {
             Self::Centers { radial, .. } => radial[pixel].is_finite(),
@@ -57,7 +62,7 @@ impl Positions {
         }
     }
 
-    /// The smallest and largest radius of unmasked pixels; none if there is none.
+    /// Returns the smallest and the largest radius of unmasked pixels; `None` if all are masked.
     pub fn radial_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
         extent(mask, |pixel| match self {
             Self::Centers { radial, .. } => (radial[pixel], radial[pixel]),
@@ -66,7 +71,8 @@ impl Positions {
         })
     }
 
-    /// The smallest and largest chi of unmasked pixels (rad); none if there is none, or if azimuths were not computed.
+    /// Returns the smallest and the largest chi of unmasked pixels in radians; `None` if all are masked or azimuths were
+    /// not computed.
     pub fn chi_extent(&self, mask: &[bool]) -> Option<(f64, f64)> {
         extent(mask, |pixel| match self {
             Self::Centers { chi, .. } => chi.as_ref().map_or(EMPTY_EXTENT, |chi| (chi[pixel], chi[pixel])),
@@ -79,7 +85,7 @@ impl Positions {
 }
 
 impl PixelIntervals {
-    /// From the centre of a pixel minus its delta to the centre plus it.
+    /// Returns the interval of a pixel: centre minus delta, centre plus delta.
     #[inline]
     pub fn interval(&self, pixel: usize) -> (f64, f64) {
         (self.centers[pixel] - self.deltas[pixel], self.centers[pixel] + self.deltas[pixel])
@@ -92,15 +98,15 @@ fn corner_extent(corners: &[[f32; 2]; 4]) -> (f64, f64) {
     corners.iter().fold(EMPTY_EXTENT, |(min, max), corner| (min.min(corner[0].into()), max.max(corner[0].into())))
 }
 
-/// The union of the unmasked pixels' intervals. NaN limits are passed over.
+/// Returns the smallest interval that contains those of all unmasked pixels; NaN limits are ignored.
 fn extent(mask: &[bool], interval: impl Fn(usize) -> (f64, f64) + Sync) -> Option<(f64, f64)> {
-    let join = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+    let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
     let (min, max) = mask
         .par_iter()
         .enumerate()
         .with_min_len(1 << 14)
         .filter(|(_, masked)| !**masked)
         .map(|(pixel, _)| interval(pixel))
-        .reduce(|| EMPTY_EXTENT, join);
+        .reduce(|| EMPTY_EXTENT, hull);
     (min <= max).then_some((min, max))
 }

@@ -1,73 +1,73 @@
-//! What to bin a detector's pixels into.
+//! Requests: the bins of a pattern or cake that the caller wants.
 
 use geometry::Unit;
 
-/// How a pixel that lies across several bins is shared among them.
+/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PixelSplitting {
-    /// Not: it counts whole in the bin of its centre.
+    /// No splitting: the whole pixel counts in the bin of its centre.
     No,
-    /// Evenly over the interval from its centre minus to its centre plus the distance to its farthest corner.
+    /// Splitting by bounding box: the pixel is spread evenly over centre ± delta, the distance of its farthest corner.
     BBox,
-    /// By the area of its outline: the polygon of its corners in the plane of radius and azimuth.
+    /// Full splitting: the pixel is spread over the polygon of its corners in the plane of radius and azimuth.
     Full,
 }
 
-/// A pattern of equal radial bins, as most users want it.
+/// A request for a pattern with equal radial bins, the most common case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatternRequest {
-    /// The unit of the axis.
+    /// Unit of the axis.
     pub unit: Unit,
-    /// The number of bins.
+    /// Number of bins.
     pub npt: usize,
-    /// Lower and upper limit in `unit`; by default what the unmasked pixels cover.
+    /// Lower and upper limit in `unit`; `None` for the range that the unmasked pixels cover.
     pub radial_range: Option<(f64, f64)>,
-    /// The sector to use, degrees; by default all. May cross the discontinuity: 170 to 190.
+    /// Sector in degrees, which may cross the discontinuity (170 to 190); `None` for the full circle.
     pub azimuth_range: Option<(f64, f64)>,
-    /// How pixels are shared among bins.
+    /// Pixel splitting.
     pub split: PixelSplitting,
 }
 
-/// Any pattern or cake.
+/// A request for any pattern or cake.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BinningRequest {
-    /// The unit of the radial axis.
+    /// Unit of the radial axis.
     pub unit: Unit,
     /// Radial bins, in `unit`.
     pub radial: BinsRequest,
-    /// What becomes of the azimuth.
+    /// Azimuthal range of a pattern, or azimuthal bins of a cake.
     pub azimuth: AzimuthRequest,
-    /// How pixels are shared among bins.
+    /// Pixel splitting.
     pub split: PixelSplitting,
 }
 
-/// The azimuthal part of a [`BinningRequest`]. Angles are degrees, of any turn.
+/// The azimuthal part of a [`BinningRequest`], in degrees. Angles that differ by 360 are equivalent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AzimuthRequest {
-    /// A pattern: all azimuths, or a sector of them, are summed. Pixels of the sector count whole: those whose centre is
-    /// in it without splitting, and those that overlap it at all with splitting.
+    /// A pattern: pixels of all azimuths, or of a sector, are summed. A pixel of the sector is not cut at its limits:
+    /// without splitting it counts if its centre is inside, with splitting if any part of it is.
     Sum(Option<(f64, f64)>),
     /// A cake: bins of azimuth, from -180 to 180 if no range is given.
     Bins(BinsRequest),
 }
 
-/// Bins along one axis.
+/// A request for the bins along one axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BinsRequest {
-    /// Bins of one width.
+    /// Bins of equal width.
     Uniform {
-        /// How many.
+        /// Number of bins.
         npt: usize,
-        /// Lower and upper limit.
+        /// Lower and upper limit; `None` for the default range of the axis.
         range: Option<(f64, f64)>,
     },
-    /// Bins between rising edges. The last bin holds its upper edge too.
+    /// Bins between rising edges. The last bin includes its upper edge.
     Edges(Vec<f64>),
 }
 
 impl BinningRequest {
-    /// The numbers of radial and of azimuthal bins; one of the latter for a pattern.
-    pub(crate) fn bins(&self) -> (usize, usize) {
+    /// Returns the number of radial bins and the number of azimuthal bins, which is 1 for a pattern.
+    pub(crate) fn bin_counts(&self) -> (usize, usize) {
         let azimuthal = match &self.azimuth {
             AzimuthRequest::Sum(_) => 1,
             AzimuthRequest::Bins(bins) => bins.count(),
@@ -77,6 +77,7 @@ impl BinningRequest {
 }
 
 impl BinsRequest {
+    /// Returns the number of bins.
     fn count(&self) -> usize {
         match self {
             Self::Uniform { npt, .. } => *npt,

@@ -1,27 +1,27 @@
-//! A sector of azimuth, wherever the discontinuity of chi lies.
+//! Sectors of azimuth, which may cross the discontinuity of chi at ±180 degrees.
 
 use std::f64::consts::{PI, TAU};
 
-/// An open part of the circle. `lower` is in [-pi, pi), `upper` above it by less than a turn (rad).
+/// An azimuthal sector in radians: `lower` is in [-π, π), `upper` above it by less than 2π.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sector {
     pub lower: f64,
     pub upper: f64,
 }
 
-/// What an azimuthal range in degrees asks for.
+/// An azimuthal range that a user requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AzimuthRange {
-    /// The range spans a turn or more: every pixel is in.
+    /// A full circle or more: every pixel is inside.
     FullCircle,
-    /// Less than a turn.
+    /// Less than a full circle.
     Sector(Sector),
-    /// The limits are not finite, or the same.
+    /// An invalid range: the limits are not finite, or equal up to full circles.
     Empty,
 }
 
-/// Reads a range in degrees, where an upper limit below the lower one is meant a turn further on: 170..190,
-/// -190..-170 and 170..-170 are the same sector.
+/// Interprets a range in degrees. An upper limit below the lower one is taken 360 degrees further: 170 to 190, -190 to
+/// -170 and 170 to -170 are one sector.
 pub(crate) fn parse_azimuth_range(lower: f64, upper: f64) -> AzimuthRange {
     let span = upper - lower;
     if span >= 360.0 && span.is_finite() {
@@ -34,16 +34,16 @@ pub(crate) fn parse_azimuth_range(lower: f64, upper: f64) -> AzimuthRange {
     AzimuthRange::Sector(Sector { lower, upper: if upper < lower { upper + TAU } else { upper } })
 }
 
-/// Degrees to radians in [-pi, pi).
+/// Converts degrees to radians in [-π, π).
 pub(crate) fn wrap_degrees_to_radians(degrees: f64) -> f64 {
     let half_turns = (degrees / 180.0).rem_euclid(2.0);
     PI * if half_turns >= 1.0 { half_turns - 2.0 } else { half_turns }
 }
 
 impl Sector {
-    /// Whether the interval `min..max` (rad, some of it in [-pi, pi], at most a turn long) overlaps the sector. The
-    /// sector's limits belong to it; but an image of the interval a turn away must reach inside, so that a pixel exactly
-    /// at pi is not also at -pi.
+    /// Returns whether the interval `min..max` overlaps the sector. The interval is in radians, at most 2π long, and
+    /// part of it lies in [-π, π]. The limits belong to the sector, but a periodic image of the interval must reach
+    /// beyond them, so that a pixel exactly at π is not at -π as well.
     #[inline]
     pub fn overlaps(&self, min: f64, max: f64) -> bool {
         max >= self.lower && min <= self.upper
@@ -63,13 +63,13 @@ mod tests {
         }
     }
 
-    fn holds(lower: f64, upper: f64, degrees: f64) -> bool {
+    fn contains(lower: f64, upper: f64, degrees: f64) -> bool {
         let chi = degrees.to_radians();
         sector(lower, upper).overlaps(chi, chi)
     }
 
     #[test]
-    fn a_turn_has_every_pixel() {
+    fn a_full_circle_holds_every_pixel() {
         for (lower, upper) in [(-180.0, 180.0), (0.0, 360.0), (-270.0, 90.0), (-400.0, 400.0)] {
             assert_eq!(parse_azimuth_range(lower, upper), AzimuthRange::FullCircle);
         }
@@ -79,27 +79,27 @@ mod tests {
     }
 
     #[test]
-    fn ways_to_write_the_sector_at_the_seam() {
+    fn a_sector_across_the_discontinuity_may_be_written_in_several_ways() {
         for (lower, upper) in [(170.0, 190.0), (-190.0, -170.0), (170.0, -170.0), (530.0, 550.0)] {
             for inside in [170.5, 179.9, 180.0, -180.0, -179.9, -170.5] {
-                assert!(holds(lower, upper, inside), "{lower}..{upper} lacks {inside}");
+                assert!(contains(lower, upper, inside), "{lower}..{upper} lacks {inside}");
             }
             for outside in [169.9, -169.9, 0.0, 90.0, -90.0] {
-                assert!(!holds(lower, upper, outside), "{lower}..{upper} has {outside}");
+                assert!(!contains(lower, upper, outside), "{lower}..{upper} has {outside}");
             }
         }
     }
 
     #[test]
-    fn halves_at_the_seam_share_no_pixel() {
+    fn sectors_that_meet_at_the_discontinuity_share_no_point() {
         for degrees in [-180.0, -179.0, -170.5, 170.5, 179.0, 180.0] {
-            let parts = u8::from(holds(170.0, 180.0, degrees)) + u8::from(holds(-180.0, -170.0, degrees));
-            assert_eq!(parts, 1, "{degrees}");
+            let sectors = u8::from(contains(170.0, 180.0, degrees)) + u8::from(contains(-180.0, -170.0, degrees));
+            assert_eq!(sectors, 1, "{degrees}");
         }
     }
 
     #[test]
-    fn a_pixel_across_the_seam_is_in_the_sectors_of_both_sides() {
+    fn a_pixel_across_the_discontinuity_is_in_the_sectors_on_both_sides() {
         let (min, max) = (179.5f64.to_radians(), 180.5f64.to_radians());
         assert!(sector(170.0, 180.0).overlaps(min, max));
         assert!(sector(-180.0, -170.0).overlaps(min, max));

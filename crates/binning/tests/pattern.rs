@@ -1,4 +1,4 @@
-//! Patterns: which pixels are in which bin, and with which weight.
+//! Patterns: pixels contribute to the right bins, with the right weights.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,27 +24,28 @@ fn pixels(geometry: &Geometry) -> usize {
     geometry.shape().iter().product()
 }
 
-/// The sum of a pixel's weights.
-fn weight(binning: &Binning, pixel: usize) -> f64 {
+/// Returns the sum of a pixel's weights.
+fn total_weight(binning: &Binning, pixel: usize) -> f64 {
     binning.matrix.entries_of_pixel(pixel).1.iter().map(|weight| f64::from(*weight)).sum()
 }
 
-fn members(binning: &Binning) -> Vec<usize> {
-    (0..binning.matrix.pixel_count()).filter(|pixel| weight(binning, *pixel) > 0.0).collect()
+/// Returns the pixels that have any weight.
+fn contributing_pixels(binning: &Binning) -> Vec<usize> {
+    (0..binning.matrix.pixel_count()).filter(|pixel| total_weight(binning, *pixel) > 0.0).collect()
 }
 
 #[test]
 fn without_a_range_every_pixel_counts_once() {
     let mut random = TestRandom(1);
     for _ in 0..60 {
-        let place = TestPlacement::random(&mut random);
-        let geometry = place.geometry();
+        let placement = TestPlacement::random(&mut random);
+        let geometry = placement.geometry();
         for split in SPLITS {
             let unit = Unit::ALL[random.whole(0, 8)];
             let found = binned(&geometry, &PatternRequest { unit, npt: random.whole(1, 300), ..request(split) });
-            for pixel in 0..place.pixels() {
-                let total = weight(&found, pixel);
-                assert!((total - 1.0).abs() < 1e-6, "{place:?} {unit} {split:?}: pixel {pixel} counts {total}");
+            for pixel in 0..placement.pixels() {
+                let total = total_weight(&found, pixel);
+                assert!((total - 1.0).abs() < 1e-6, "{placement:?} {unit} {split:?}: pixel {pixel} counts {total}");
                 assert!(found.matrix.entries_of_pixel(pixel).0.is_sorted_by(|a, b| a < b));
             }
         }
@@ -75,7 +76,7 @@ fn the_axis_spans_the_unmasked_pixels() {
         for (i, center) in found.axis.centers.iter().enumerate() {
             assert!((center - (lower + (i as f64 + 0.5) * width)).abs() < 1e-13);
         }
-        assert_eq!(members(&found), (200..800).collect::<Vec<_>>(), "masked pixels count");
+        assert_eq!(contributing_pixels(&found), (200..800).collect::<Vec<_>>(), "masked pixels count");
     }
 }
 
@@ -86,7 +87,7 @@ fn the_axis_does_not_begin_below_zero() {
 }
 
 #[test]
-fn a_given_range_is_the_axis_and_is_nudged() {
+fn a_given_range_is_the_axis_with_a_slightly_larger_upper_limit() {
     let geometry = TestPlacement::flat([30, 40], [10.0, 20.0]).geometry();
     for split in SPLITS {
         let found = binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(split) });
@@ -132,7 +133,7 @@ fn a_bounding_box_counts_by_its_overlap() {
             (max.min(edge + width) - min.max(edge)).max(0.0) / (max - min)
         };
         let expected: f64 = (0..33).map(overlap).sum();
-        assert!((weight(&found, pixel) - expected).abs() < 1e-6, "pixel {pixel}");
+        assert!((total_weight(&found, pixel) - expected).abs() < 1e-6, "pixel {pixel}");
         truncated += usize::from(expected > 0.01 && expected < 0.99);
         let (bins, weights) = found.matrix.entries_of_pixel(pixel);
         for (bin, weight) in bins.iter().zip(weights) {
@@ -146,8 +147,8 @@ fn a_bounding_box_counts_by_its_overlap() {
 fn full_splitting_counts_by_area() {
     let mut random = TestRandom(3);
     for orientation in 1..=4 {
-        let place = TestPlacement { orientation, ..TestPlacement::random(&mut random) };
-        let geometry = place.geometry();
+        let placement = TestPlacement { orientation, ..TestPlacement::random(&mut random) };
+        let geometry = placement.geometry();
         let corners = geometry.corners(Unit::TthRad).unwrap();
         let found =
             binned(&geometry, &PatternRequest { unit: Unit::TthRad, npt: 120, ..request(PixelSplitting::Full) });
@@ -158,16 +159,16 @@ fn full_splitting_counts_by_area() {
             let (bins, weights) = found.matrix.entries_of_pixel(pixel);
             for (bin, weight) in bins.iter().zip(weights) {
                 let edge = found.axis.lower + f64::from(*bin) * width;
-                let share = area_within(&polygon, [edge, edge + width], ALL_CHI) / total;
-                assert!((f64::from(*weight) - share).abs() < 1e-7, "{place:?}: pixel {pixel} in {bin}");
+                let expected = area_within(&polygon, [edge, edge + width], ALL_CHI) / total;
+                assert!((f64::from(*weight) - expected).abs() < 1e-7, "{placement:?}: pixel {pixel} in {bin}");
             }
         }
     }
 }
 
 #[test]
-fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
-    // The beam meets the middle of a pixel: the azimuth of half a row is exactly pi.
+fn a_sector_across_the_discontinuity_is_the_sum_of_its_halves() {
+    // The beam hits the centre of a pixel, so the azimuth of half a row is exactly π.
     let geometry = TestPlacement::flat([41, 40], [20.5, 20.5]).geometry();
     let sector = |lower, upper| {
         binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(PixelSplitting::No) }).matrix
@@ -187,18 +188,19 @@ fn a_sector_at_the_seam_is_the_sum_of_its_halves() {
 }
 
 #[test]
-fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
+fn with_splitting_both_halves_hold_the_pixels_across_the_discontinuity() {
     let geometry = TestPlacement::flat([41, 40], [20.3, 20.5]).geometry();
     for split in [PixelSplitting::BBox, PixelSplitting::Full] {
         let sector = |lower, upper| {
-            members(&binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) }))
+            let request = PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) };
+            contributing_pixels(&binned(&geometry, &request))
         };
         let (whole, upper, lower) = (sector(170.0, 190.0), sector(170.0, 180.0), sector(-180.0, -170.0));
-        // Each pixel has the weights that it has in either half: nothing else differs.
-        let shares = |lower, upper| {
+        // Each pixel has the same weights in the sector as in its half.
+        let matrix = |lower, upper| {
             binned(&geometry, &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) }).matrix
         };
-        let (all, halves) = (shares(170.0, 190.0), [shares(170.0, 180.0), shares(-180.0, -170.0)]);
+        let (all, halves) = (matrix(170.0, 190.0), [matrix(170.0, 180.0), matrix(-180.0, -170.0)]);
         for &pixel in &whole {
             let half = &halves[usize::from(!upper.contains(&pixel))];
             assert_eq!(all.entries_of_pixel(pixel), half.entries_of_pixel(pixel), "{split:?}: pixel {pixel}");
@@ -206,7 +208,7 @@ fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
         let both: Vec<usize> = upper.iter().copied().filter(|pixel| lower.contains(pixel)).collect();
         assert!(whole.iter().all(|pixel| upper.contains(pixel) || lower.contains(pixel)));
         assert_eq!(whole.len() + both.len(), upper.len() + lower.len(), "{split:?}");
-        // Row 20 to the left of the beam lies across the seam.
+        // Row 20 left of the beam lies across the discontinuity.
         assert!(both.len() >= 20 && both.iter().all(|pixel| (19..=21).contains(&(pixel / 40))), "{split:?}: {both:?}");
         let pixel = 20 * 40 + 3;
         assert!(both.contains(&pixel), "{split:?}");
@@ -214,26 +216,24 @@ fn with_splitting_the_halves_share_the_pixels_across_the_seam() {
 }
 
 #[test]
-fn a_sector_turns_with_the_detector() {
-    let place = TestPlacement::flat([40, 40], [20.3, 20.4]);
-    let quarter = TestPlacement { rot: [0.0, 0.0, std::f64::consts::FRAC_PI_2], ..place };
+fn a_sector_rotates_with_the_detector() {
+    let upright = TestPlacement::flat([40, 40], [20.3, 20.4]);
+    let rotated = TestPlacement { rot: [0.0, 0.0, std::f64::consts::FRAC_PI_2], ..upright };
     for split in SPLITS {
-        let sector = |place: TestPlacement, lower, upper| {
-            members(&binned(
-                &place.geometry(),
-                &PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) },
-            ))
+        let sector = |placement: TestPlacement, lower, upper| {
+            let request = PatternRequest { azimuth_range: Some((lower, upper)), ..request(split) };
+            contributing_pixels(&binned(&placement.geometry(), &request))
         };
-        // Limits between the pixels' azimuths: no rounding decides.
-        let upright = sector(place, 71.3, 108.9);
-        assert!(upright.len() > 100);
-        let turned = [sector(quarter, 161.3, 198.9), sector(quarter, -18.7, 18.9)];
-        assert!(turned.contains(&upright), "{split:?}: neither sense of rot3 turns the sector");
+        // The limits lie between the azimuths of pixels, so that rounding does not matter.
+        let expected = sector(upright, 71.3, 108.9);
+        assert!(expected.len() > 100);
+        let found = [sector(rotated, 161.3, 198.9), sector(rotated, -18.7, 18.9)];
+        assert!(found.contains(&expected), "{split:?}: neither sense of rot3 rotates the sector");
     }
 }
 
 #[test]
-fn a_turn_is_no_sector() {
+fn a_full_circle_is_no_sector() {
     let geometry = TestPlacement::flat([40, 40], [20.0, 20.0]).geometry();
     for split in SPLITS {
         let all = binned(&geometry, &request(split));
@@ -244,7 +244,7 @@ fn a_turn_is_no_sector() {
 }
 
 #[test]
-fn given_edges_gather_even_bins() {
+fn bins_between_edges_are_sums_of_smaller_equal_bins() {
     let geometry = TestPlacement::flat([40, 40], [13.0, 20.0]).geometry();
     let mask = vec![false; 1600];
     for split in SPLITS {
@@ -272,7 +272,7 @@ fn given_edges_gather_even_bins() {
             for (bin, weight) in bins.iter().zip(weights) {
                 sums[*bin as usize] -= f64::from(*weight);
             }
-            assert!(sums.iter().all(|rest| rest.abs() < 1e-6), "{split:?}: pixel {pixel}: {sums:?}");
+            assert!(sums.iter().all(|difference| difference.abs() < 1e-6), "{split:?}: pixel {pixel}: {sums:?}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Detectors at random places, and the exact area of a polygon in a rectangle.
+//! Detectors at random positions, and the exact area of a polygon in a rectangle.
 
-// Each test takes what it needs.
+// Each test file uses only a part of this module.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::f64::consts::TAU;
 
 use geometry::{Detector, Geometry, Poni};
 
-/// Numbers at random, the same in every run (SplitMix64).
+/// A reproducible random number generator (SplitMix64).
 pub struct TestRandom(pub u64);
 
 impl TestRandom {
-    /// Between `low` and `high`.
+    /// Returns a number between `low` and `high`.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,13 +20,13 @@ impl TestRandom {
         low + unit * (high - low)
     }
 
-    /// A whole number from `low` up to but not `high`.
+    /// Returns an integer from `low` to `high`, excluding `high`.
     pub fn whole(&mut self, low: usize, high: usize) -> usize {
         (self.between(low as f64, high as f64) as usize).min(high - 1)
     }
 }
 
-/// A place of the detector: where the beam's normal meets it (pixels), its distance (m), rotations (rad), orientation.
+/// The placement of a test detector: point of normal incidence in pixels, distance in m, rotations in rad, orientation.
 #[derive(Clone, Copy, Debug)]
 pub struct TestPlacement {
     pub shape: [usize; 2],
@@ -39,12 +39,12 @@ pub struct TestPlacement {
 pub const PIXEL: f64 = 1e-4;
 
 impl TestPlacement {
-    /// Flat on the beam, which meets it at pixel coordinate `poni` = (row, column).
+    /// Makes a detector perpendicular to the beam, which hits it at `poni` = (row, column) in pixels.
     pub fn flat(shape: [usize; 2], poni: [f64; 2]) -> Self {
         Self { shape, poni, dist: 0.05, rot: [0.0; 3], orientation: 3 }
     }
 
-    /// With the beam on or off the detector, tilted or not.
+    /// Makes a tilted detector at a random position, with the beam on or off the detector.
     pub fn random(random: &mut TestRandom) -> Self {
         let shape = [random.whole(20, 60), random.whole(20, 60)];
         let on = random.between(0.0, 1.0) < 0.5;
@@ -58,12 +58,13 @@ impl TestPlacement {
         self.shape[0] * self.shape[1]
     }
 
-    /// The geometry, wavelength 1 ångström.
+    /// Returns the geometry for a wavelength of 1 ångström.
     pub fn geometry(&self) -> Geometry {
-        self.geometry_of("Wavelength: 1e-10\n")
+        self.geometry_with("Wavelength: 1e-10\n")
     }
 
-    pub fn geometry_of(&self, wavelength: &str) -> Geometry {
+    /// Returns the geometry of a PONI file that ends in `wavelength`, a line or nothing.
+    pub fn geometry_with(&self, wavelength: &str) -> Geometry {
         let [rows, columns] = self.shape;
         let text = format!(
             "poni_version: 2.1\nDetector: Detector\n\
@@ -83,7 +84,7 @@ impl TestPlacement {
     }
 }
 
-/// The corners of a pixel as a polygon without a jump of chi; none for a pixel that holds the beam centre.
+/// Returns the corners of a pixel as a polygon with continuous chi; `None` for a pixel that contains the beam centre.
 pub fn polygon(corners: &[[f32; 2]; 4]) -> Option<[[f64; 2]; 4]> {
     let mut polygon = corners.map(|corner| corner.map(f64::from));
     let first = polygon[0][1];
@@ -95,8 +96,8 @@ pub fn polygon(corners: &[[f32; 2]; 4]) -> Option<[[f64; 2]; 4]> {
     (span < 2.0).then_some(polygon)
 }
 
-/// The exact signed area of the part of a polygon in a rectangle, by Green's theorem: the integral along its edges of
-/// height above the rectangle's bottom, cut off at its top. No polygon is clipped.
+/// Returns the exact signed area of the part of a polygon in a rectangle, by Green's theorem: the integral along the
+/// polygon's edges of the height above the rectangle's bottom, limited to its top. Unlike the crate, it clips no polygon.
 pub fn area_within(polygon: &[[f64; 2]], [left, right]: [f64; 2], [bottom, top]: [f64; 2]) -> f64 {
     let edges = polygon.iter().zip(polygon.iter().cycle().skip(1));
     -edges.map(|(from, to)| height_integral(*from, *to, [left, right], [bottom, top])).sum::<f64>()
@@ -122,5 +123,5 @@ fn height_integral(from: [f64; 2], to: [f64; 2], [left, right]: [f64; 2], [botto
     cuts.windows(2).map(|pair| 0.5 * (pair[1] - pair[0]) * (height(pair[0]) + height(pair[1]))).sum()
 }
 
-/// A rectangle without top and bottom, for strips: high enough for any polygon of chi.
+/// Bottom and top of a rectangle that is high enough for any polygon in chi.
 pub const ALL_CHI: [f64; 2] = [-20.0, 20.0];
