@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use frames::coding::{Coding, HdfFilter, PixelKind};
 use geometry::{Detector, Geometry, Poni, Unit};
-use integrator::opencl::{Device, Queues};
-use integrator::{Decoder, Integrator, MultiIntegrator, PixelType, Scratch, Stored, Sums};
+use integrator::opencl::{Device, DeviceQueues};
+use integrator::{Decoder, Integrator, MultiIntegrator, PixelType, Scratch, StoredFrame, Sums};
 use recipe::{Recipe, Settings};
 use records::Framing;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ pub fn integrate(case: &Case) -> Pattern {
 pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> {
     let (integrator, decoder) = means(case, more, vec![])?;
     let frame = image::frame(case);
-    let stored = Stored { bytes: &frame, filter_mask: 0 };
+    let stored = StoredFrame { bytes: &frame, filter_mask: 0 };
     let sums = MultiIntegrator::new(vec![&integrator]).integrate(&decoder, &[stored], &mut Scratch::default());
     Some(pattern(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0)))
 }
@@ -42,8 +42,8 @@ pub fn integrate_on(device: &Arc<Device>, case: &Case) -> Pattern {
     let frame = image::frame(case);
     let size = frame.len() / case.shape.iter().product::<usize>();
     let chunk = sample::bitshuffle::encode(&frame, size, 8192);
-    let stored = Stored { bytes: &chunk, filter_mask: 0 };
-    let mut queues = Queues::new(device.clone(), 1).unwrap();
+    let stored = StoredFrame { bytes: &chunk, filter_mask: 0 };
+    let mut queues = DeviceQueues::new(device.clone(), 1).unwrap();
     let together = MultiIntegrator::new(vec![&integrator]);
     assert_eq!(together.unsupported_on_device(device).count(), 0);
     let sums = together.integrate_on_device(&mut queues, &decoder, &[stored], &mut Scratch::default()).unwrap();
@@ -109,7 +109,7 @@ pub fn settings(case: &Case, folder: &Path) -> Map<String, Value> {
 }
 
 fn pattern(integrator: &Integrator, sums: Sums) -> Pattern {
-    let (norm, norm_sq) = match &sums.exception {
+    let (norm, norm_sq) = match &sums.weight_override {
         Some(exception) => (exception.norm.as_slice(), exception.norm_sq.as_slice()),
         None => (integrator.plan().norm(), integrator.plan().norm_sq()),
     };

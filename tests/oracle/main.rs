@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use case::Case;
 use coverage::Coverage;
-use integrator::opencl::{self, Device, Settings};
+use integrator::opencl::{self, Device, DeviceSettings};
 
 /// How many random cases.
 const RANDOM: usize = 210;
@@ -44,9 +44,9 @@ fn is_for_opencl(case: &Case) -> bool {
 
 /// The first OpenCL device; in CI there must be one.
 fn device() -> Option<Arc<Device>> {
-    let found = opencl::devices().ok().and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
+    let found = opencl::all_devices().ok().and_then(|all| all.into_iter().find(|device| device.unusable.is_none()));
     assert!(found.is_some() || std::env::var_os("CI").is_none(), "no OpenCL device: scripts/setup tests installs PoCL");
-    found.map(|description| Arc::new(Device::open(&description, Settings::default()).unwrap()))
+    found.map(|description| Arc::new(Device::open(&description, DeviceSettings::default()).unwrap()))
 }
 
 /// Runs lists of cases at the same time. Fails with all that differ too much.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use integrator::opencl::DeviceError;
-use integrator::{Scratch, Ways};
+use integrator::{DecodePathCounts, Scratch};
 use manners::{Filter, Stop};
 use patterns::Status;
 use records::{Absent, Fail, Seconds, Source, Spans, Task};
@@ -22,7 +22,7 @@ pub struct TaskStats {
     /// Frames that were dealt with.
     frames: usize,
     /// Which ways the frames took through the kernels.
-    pub decode_paths: Ways,
+    pub decode_paths: DecodePathCounts,
     /// Frames that were put together from chunks.
     pub assembled_frames: u64,
     /// Stored bytes that were read.
@@ -101,7 +101,7 @@ impl TaskStats {
 
     /// Which way the frames took through the processor's kernels, as a result record has it; empty where it had none.
     pub fn decode_path(&self) -> String {
-        if self.decode_paths == Ways::default() {
+        if self.decode_paths == DecodePathCounts::default() {
             return String::new();
         }
         let isa = format!("{:?}", Scratch::default().isa()).to_lowercase();

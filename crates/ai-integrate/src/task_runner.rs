@@ -222,7 +222,7 @@ impl<'a> TaskRunner<'a> {
         });
         if let Some((why, berth)) = tally.device_error.take().zip(berth) {
             self.device_pool.warn_once(self.filter, &berth.label, &why);
-            if matches!(why, DeviceError::Wrong(_)) {
+            if matches!(why, DeviceError::WrongSums(_)) {
                 return Ok(TaskOutcome::WrongDevice);
             }
         }

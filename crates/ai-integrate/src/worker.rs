@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use frames::store::{Chunk, Row as Where};
 use integrator::opencl::DeviceError;
-use integrator::{AssembleError, Assembler, DecodeError, Decoder, Scratch, Stored, Sums, Ways};
+use integrator::{AssembleError, Assembler, DecodeError, DecodePathCounts, Decoder, Scratch, StoredFrame, Sums};
 use patterns::{Row, Weights};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -28,7 +28,7 @@ pub struct BatchOutput {
     /// What is suspicious about the frames.
     pub warnings: Vec<String>,
     /// Which ways the frames took through the kernels.
-    pub decode_paths: Ways,
+    pub decode_paths: DecodePathCounts,
     /// Frames that were put together from chunks.
     pub assembled_frames: u64,
     /// Stored bytes read.
@@ -119,7 +119,7 @@ impl<'a> IntegrationWorker<'a> {
             }
             self.sources.release(index, run.len() as u64);
         }
-        out.decode_paths = self.scratch.take_ways();
+        out.decode_paths = self.scratch.take_decode_paths();
         out.rows.sort_by_key(|(_, row)| row.frame);
         out
     }
@@ -165,8 +165,8 @@ impl<'a> IntegrationWorker<'a> {
 
     fn integrate(&mut self, pass: &RecipeGroup<'_>, decoder: &Decoder, batch: &[FrameRead], out: &mut BatchOutput) {
         let pairs = self.buffers.iter().zip(batch);
-        let stored: Vec<Stored<'_>> =
-            pairs.map(|(bytes, frame)| Stored { bytes, filter_mask: frame.filter_mask }).collect();
+        let stored: Vec<StoredFrame<'_>> =
+            pairs.map(|(bytes, frame)| StoredFrame { bytes, filter_mask: frame.filter_mask }).collect();
         if let Some(first) = stored.first() {
             out.warnings.extend(pass.integrators.warn_of_dummies(decoder, first));
         }
@@ -261,6 +261,6 @@ fn read_chunk(
 fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> Row {
     let value = monitor.value(frame);
     let (monitor, status) = (value, monitor.status(value));
-    let exception = sums.exception.map(|own| Weights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
+    let exception = sums.weight_override.map(|own| Weights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
     Row { frame, status, stored_digest, monitor, signal: sums.signal, variance: sums.variance, exception }
 }

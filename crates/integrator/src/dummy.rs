@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 
 use geometry::DummyRule;
-use kernels::{Invalid, PixelType};
+use kernels::{InvalidValues, PixelType};
 use recipe::{DummySetting, Recipe};
 
 /// The rule for frames of `dtype`: the recipe's own, or what the detector is known to write, and all
 /// ones of unsigned 32 and 64 bits, which no detector counts to; and what lies beyond the valid values.
-pub fn invalid_values(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> Invalid {
+pub fn invalid_values(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     let below = |least: f64| ValueRange {
         integers: i128::MIN..=(least.ceil() as i128).saturating_sub(1),
         reals: f64::MIN..=as_stored(least, dtype).next_down(),
@@ -19,7 +19,7 @@ pub fn invalid_values(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -
     };
     let [below, above] = [recipe.valid_min.map(below), recipe.valid_max.map(above)];
     [below, above].into_iter().flatten().fold(dummy_values(recipe.dummy, detector, dtype), |rule, span| {
-        rule.and(Invalid::integers([span.integers])).and(Invalid::reals([span.reals]))
+        rule.or(InvalidValues::from_integers([span.integers])).or(InvalidValues::from_reals([span.reals]))
     })
 }
 
@@ -29,24 +29,24 @@ struct ValueRange {
     reals: RangeInclusive<f64>,
 }
 
-fn dummy_values(dummy: DummySetting, detector: &DummyRule, dtype: PixelType) -> Invalid {
+fn dummy_values(dummy: DummySetting, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     match dummy {
-        DummySetting::None => Invalid::none(),
+        DummySetting::None => InvalidValues::none(),
         DummySetting::Auto => detector_dummies(detector, dtype),
         DummySetting::Value { value, delta } => {
             let (low, high) = (value - delta, value + delta);
-            Invalid::integers([low.ceil() as i128..=high.floor() as i128])
-                .and(Invalid::reals([interval_around(value, delta, dtype)]))
+            InvalidValues::from_integers([low.ceil() as i128..=high.floor() as i128])
+                .or(InvalidValues::from_reals([interval_around(value, delta, dtype)]))
         }
     }
 }
 
-fn detector_dummies(detector: &DummyRule, dtype: PixelType) -> Invalid {
+fn detector_dummies(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     if let Some((bits, signed)) = integer_bits(dtype) {
         let all_ones = (!signed && bits >= 32).then(|| (1i128 << bits) - 1).map(|ones| ones..=ones);
-        return Invalid::integers(all_ones.into_iter().chain(detector.invalid_range(bits, signed)));
+        return InvalidValues::from_integers(all_ones.into_iter().chain(detector.invalid_range(bits, signed)));
     }
-    Invalid::reals(detector.dummy.map(|dummy| interval_around(dummy, detector.delta.unwrap_or(0.0), dtype)))
+    InvalidValues::from_reals(detector.dummy.map(|dummy| interval_around(dummy, detector.delta.unwrap_or(0.0), dtype)))
 }
 
 /// Returns the reals that are `dummy` or no further from it than `delta`, of the numbers that the pixels can hold.
@@ -87,16 +87,16 @@ mod tests {
     #[test]
     fn all_ones_are_no_count_whatever_the_detector() {
         let unknown = dummy_values(DummySetting::Auto, &DummyRule::default(), PixelType::U32);
-        assert_eq!(unknown, Invalid::integers([4294967295..=4294967295]));
-        assert_eq!(dummy_values(DummySetting::Auto, &DummyRule::default(), PixelType::U16), Invalid::none());
-        assert_eq!(dummy_values(DummySetting::None, &EIGER, PixelType::U32), Invalid::none());
+        assert_eq!(unknown, InvalidValues::from_integers([4294967295..=4294967295]));
+        assert_eq!(dummy_values(DummySetting::Auto, &DummyRule::default(), PixelType::U16), InvalidValues::none());
+        assert_eq!(dummy_values(DummySetting::None, &EIGER, PixelType::U32), InvalidValues::none());
     }
 
     #[test]
     fn the_detectors_rule_is_that_of_its_pixels_type() {
-        let top_two = Invalid::integers([65534..=65535]);
+        let top_two = InvalidValues::from_integers([65534..=65535]);
         assert_eq!(dummy_values(DummySetting::Auto, &EIGER, PixelType::U16), top_two);
-        assert_eq!(dummy_values(DummySetting::Auto, &EIGER, PixelType::F32), Invalid::reals([-3.5..=-0.5]));
+        assert_eq!(dummy_values(DummySetting::Auto, &EIGER, PixelType::F32), InvalidValues::from_reals([-3.5..=-0.5]));
     }
 
     fn recipe(valid_min: Option<f64>, valid_max: Option<f64>) -> Recipe {
@@ -107,10 +107,11 @@ mod tests {
     #[test]
     fn values_beyond_the_valid_ones_are_no_measurement() {
         let rule = |min, max| invalid_values(&recipe(min, max), &EIGER, PixelType::I32);
-        assert_eq!(rule(None, None), Invalid::none());
-        let above = Invalid::integers([61..=i128::MAX]).and(Invalid::reals([60.5f64.next_up()..=f64::MAX]));
+        assert_eq!(rule(None, None), InvalidValues::none());
+        let above = InvalidValues::from_integers([61..=i128::MAX])
+            .or(InvalidValues::from_reals([60.5f64.next_up()..=f64::MAX]));
         assert_eq!(rule(None, Some(60.5)), above);
-        let below = Invalid::integers([i128::MIN..=-1]).and(Invalid::reals([f64::MIN..=-5e-324]));
+        let below = InvalidValues::from_integers([i128::MIN..=-1]).or(InvalidValues::from_reals([f64::MIN..=-5e-324]));
         assert_eq!(rule(Some(0.0), None), below);
     }
 
@@ -120,8 +121,8 @@ mod tests {
         for value in [-9999.9, 0.1, 0.7, -0.3, 1e-7, 65504.1, -2.0, 3.4e38] {
             let marks = |dtype| dummy_values(DummySetting::Value { value, delta: 0.0 }, &EIGER, dtype);
             let stored = f64::from(value as f32);
-            assert_eq!(marks(PixelType::F64), integers(value).and(Invalid::reals([value..=value])));
-            assert_eq!(marks(PixelType::F32), integers(value).and(Invalid::reals([stored..=stored])));
+            assert_eq!(marks(PixelType::F64), integers(value).or(InvalidValues::from_reals([value..=value])));
+            assert_eq!(marks(PixelType::F32), integers(value).or(InvalidValues::from_reals([stored..=stored])));
             if value < 0.0 {
                 // No valid value is below 0.
                 continue;
@@ -132,21 +133,23 @@ mod tests {
             for (dtype, held) in [(PixelType::F64, value), (PixelType::F32, stored)] {
                 let [below, above] = valid(held);
                 let (low, high) = ((value.ceil() as i128).saturating_sub(1), (value.floor() as i128).saturating_add(1));
-                let expected = Invalid::integers([i128::MIN..=low]).and(Invalid::reals([below]));
-                let expected = expected.and(Invalid::integers([high..=i128::MAX])).and(Invalid::reals([above]));
+                let expected = InvalidValues::from_integers([i128::MIN..=low]).or(InvalidValues::from_reals([below]));
+                let expected = expected
+                    .or(InvalidValues::from_integers([high..=i128::MAX]))
+                    .or(InvalidValues::from_reals([above]));
                 assert_eq!(limits(dtype), expected, "{value} {dtype}");
             }
         }
     }
 
-    fn integers(value: f64) -> Invalid {
-        Invalid::integers([value.ceil() as i128..=value.floor() as i128])
+    fn integers(value: f64) -> InvalidValues {
+        InvalidValues::from_integers([value.ceil() as i128..=value.floor() as i128])
     }
 
     #[test]
     fn a_given_value_holds_for_integers_and_reals() {
         let given = DummySetting::Value { value: -2.0, delta: 1.5 };
-        let expected = Invalid::integers([-3..=-1]).and(Invalid::reals([-3.5..=-0.5]));
+        let expected = InvalidValues::from_integers([-3..=-1]).or(InvalidValues::from_reals([-3.5..=-0.5]));
         assert_eq!(dummy_values(given, &EIGER, PixelType::I32), expected);
     }
 }

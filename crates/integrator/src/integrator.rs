@@ -2,7 +2,7 @@
 
 use frames::store::Coding;
 use geometry::DummyRule;
-use kernels::{ByBin, Invalid, Pipeline, PixelType, Plan};
+use kernels::{CsrMatrix, IntegrationPlan, InvalidValues, Pipeline, PixelType};
 use recipe::Recipe;
 use records::Framing;
 
@@ -30,10 +30,10 @@ pub struct Integrator {
     pub(crate) dtype: PixelType,
     pub(crate) radial: BinAxis,
     pub(crate) chi: Option<BinAxis>,
-    pub(crate) plan: Plan,
+    pub(crate) plan: IntegrationPlan,
     /// For methods that look at all pixels of a bin before they sum them.
-    pub(crate) csr: Option<ByBin>,
-    pub(crate) invalid_values: Invalid,
+    pub(crate) csr: Option<CsrMatrix>,
+    pub(crate) invalid_values: InvalidValues,
     pub(crate) dummy_check: Option<DummyCheck>,
     pub(crate) detector: DetectorInfo,
 }
@@ -90,18 +90,18 @@ impl Integrator {
     }
 
     /// The sums that frames share.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &IntegrationPlan {
         &self.plan
     }
 
     /// Bytes of the matrix and of all else that is kept of it.
     pub fn memory_bytes(&self) -> usize {
-        self.plan.bytes() + self.csr.as_ref().map_or(0, ByBin::bytes)
+        self.plan.memory_bytes() + self.csr.as_ref().map_or(0, CsrMatrix::memory_bytes)
     }
 
     /// Bytes that each thread needs besides for a method that looks at all pixels of a bin; 0 for others.
     pub fn thread_bytes(&self) -> usize {
-        self.csr.as_ref().map_or(0, |by_bin| by_bin.bytes_a_thread(&self.plan))
+        self.csr.as_ref().map_or(0, |by_bin| by_bin.thread_bytes(&self.plan))
     }
 
     /// How chunks of this coding are decoded.
@@ -128,12 +128,12 @@ impl Integrator {
     }
 
     /// Set for methods that look at all pixels of a bin before they sum them.
-    pub(crate) fn csr(&self) -> Option<&ByBin> {
+    pub(crate) fn csr(&self) -> Option<&CsrMatrix> {
         self.csr.as_ref()
     }
 
     /// Which values of the frames' pixels are no measurement.
-    pub(crate) fn invalid_values(&self) -> &Invalid {
+    pub(crate) fn invalid_values(&self) -> &InvalidValues {
         &self.invalid_values
     }
 

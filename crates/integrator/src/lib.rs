@@ -21,6 +21,6 @@ mod setup;
 pub use assemble::{AssembleError, Assembler};
 pub use error::IntegratorError;
 pub use integrator::{BinAxis, Decoder, Integrator};
-pub use kernels::sections::{Memory, SectionError};
-pub use kernels::{DecodeError, PixelType, Scratch, Stored, Sums, Ways, opencl};
+pub use kernels::sections::{SectionError, SharedBytes};
+pub use kernels::{DecodeError, DecodePathCounts, PixelType, Scratch, StoredFrame, Sums, opencl};
 pub use multi_integrator::MultiIntegrator;

@@ -3,7 +3,7 @@
 use std::io;
 
 use frames::store::{Chunk, Coding};
-use kernels::{DecodeError, Pipeline, Scratch, Stored, Sums, Target, opencl};
+use kernels::{DecodeError, IntegrationSpec, Pipeline, Scratch, StoredFrame, Sums, opencl};
 
 use crate::IntegratorError;
 use crate::assemble::{AssembleError, Assembler};
@@ -48,7 +48,7 @@ impl<'a> MultiIntegrator<'a> {
 
     /// A warning where the PONI names no detector, nobody says which values are no measurement, and this
     /// frame holds some that look like it. Only the first frame that it is asked for is looked at.
-    pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &Stored<'_>) -> Option<String> {
+    pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &StoredFrame<'_>) -> Option<String> {
         let suspects: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
         if suspects.is_empty() {
             return None;
@@ -63,17 +63,17 @@ impl<'a> MultiIntegrator<'a> {
     pub fn integrate(
         &self,
         decoder: &Decoder,
-        frames: &[Stored<'_>],
+        frames: &[StoredFrame<'_>],
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-        kernels::integrate_all(decoder, &self.specs(), frames, scratch)
+        kernels::integrate_frames(decoder, &self.specs(), frames, scratch)
     }
 
     /// Which recipes can't be left to this OpenCL device, and why.
     pub fn unsupported_on_device(&self, device: &opencl::Device) -> impl Iterator<Item = (usize, &'static str)> {
-        let takes_by_bin = device.takes_by_bin();
+        let takes_by_bin = device.supports_csr();
         let why = move |integrator: &&Integrator| match integrator.csr() {
-            Some(by_bin) if !by_bin.is_sums() => Some("medians and quantiles"),
+            Some(by_bin) if !by_bin.is_order_free() => Some("medians and quantiles"),
             Some(_) if !takes_by_bin => Some("clipping and azimuthal errors where a device lacks doubles"),
             _ => None,
         };
@@ -86,9 +86,9 @@ impl<'a> MultiIntegrator<'a> {
     /// The device fails, and nothing is done.
     pub fn integrate_on_device(
         &self,
-        queues: &mut opencl::Queues,
+        queues: &mut opencl::DeviceQueues,
         decoder: &Decoder,
-        frames: &[Stored<'_>],
+        frames: &[StoredFrame<'_>],
         scratch: &mut Scratch,
     ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
         let mut is_own = vec![false; self.integrators.len()];
@@ -96,8 +96,8 @@ impl<'a> MultiIntegrator<'a> {
         let of = |own: bool| -> Vec<_> {
             self.specs().into_iter().zip(&is_own).filter(|(_, is)| **is == own).map(|(target, _)| target).collect()
         };
-        let rows = queues.integrate_by_all(decoder, &of(false), frames)?;
-        let own = kernels::integrate_all(decoder, &of(true), frames, scratch);
+        let rows = queues.integrate_batch_multi(decoder, &of(false), frames)?;
+        let own = kernels::integrate_frames(decoder, &of(true), frames, scratch);
         let all = |(row, own): (Result<Vec<Sums>, _>, Result<Vec<Sums>, _>)| {
             let (mut row, mut own) = (row?.into_iter(), own?.into_iter());
             Ok(is_own.iter().flat_map(|is| if *is { own.next() } else { row.next() }).collect())
@@ -133,10 +133,10 @@ impl<'a> MultiIntegrator<'a> {
     }
 
     /// What the kernels integrate by.
-    fn specs(&self) -> Vec<Target<'a>> {
+    fn specs(&self) -> Vec<IntegrationSpec<'a>> {
         let target = |integrator: &&'a Integrator| {
             let (plan, invalid, by_bin) = (integrator.plan(), integrator.invalid_values(), integrator.csr());
-            Target { plan, invalid, by_bin }
+            IntegrationSpec { plan, invalid, csr: by_bin }
         };
         self.integrators.iter().map(target).collect()
     }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use geometry::{DummyRule, Unit};
-use kernels::sections::{self, Memory, Reader, SectionError};
-use kernels::{PixelType, Plan};
+use kernels::sections::{self, SectionError, SectionReader, SharedBytes};
+use kernels::{IntegrationPlan, PixelType};
 use recipe::Recipe;
 use records::{Digest, Framing};
 
@@ -44,14 +44,14 @@ impl Integrator {
         let DetectorInfo { is_named, dummy: DummyRule { dummy, delta, counter } } = self.detector;
         let real = |value: Option<f64>| [u64::from(value.is_some()), value.unwrap_or(0.0).to_bits()];
         let flags = [u64::from(is_named), u64::from(counter), u64::from(self.chi().is_some())];
-        sections::put(out, &flags)?;
-        sections::put(out, &[real(dummy), real(delta)])?;
-        sections::put(out, &self.radial().centers)?;
-        sections::put(out, self.chi().map_or(&[], |chi| &chi.centers))?;
+        sections::write_section(out, &flags)?;
+        sections::write_section(out, &[real(dummy), real(delta)])?;
+        sections::write_section(out, &self.radial().centers)?;
+        sections::write_section(out, self.chi().map_or(&[], |chi| &chi.centers))?;
         let mask: Vec<u8> =
             self.dummy_check.iter().flat_map(|suspect| suspect.mask()).map(|&masked| masked.into()).collect();
-        sections::put(out, &mask)?;
-        self.plan().put(out)
+        sections::write_section(out, &mask)?;
+        self.plan().write_to(out)
     }
 
     /// The integrator that was written to the memory from byte `at` on, by this recipe. Its matrix stays where it lies.
@@ -62,23 +62,23 @@ impl Integrator {
         recipe: &Recipe,
         framing: &Framing,
         dtype: PixelType,
-        memory: Memory,
+        memory: SharedBytes,
         at: usize,
     ) -> Result<Self, SectionError> {
         let shape = framing.shape.map(|length| length as usize);
-        let reader = &mut Reader::new(memory, at);
+        let reader = &mut SectionReader::new(memory, at);
         let wrong = |what| SectionError::new(at, what);
-        let flags = reader.take_exactly::<u64>(3)?;
-        let reals = reader.take_exactly::<[u64; 2]>(2)?;
+        let flags = reader.read_section_of_len::<u64>(3)?;
+        let reals = reader.read_section_of_len::<[u64; 2]>(2)?;
         let real = |[is_some, bits]: [u64; 2]| (is_some != 0).then(|| f64::from_bits(bits));
         let dummy = DummyRule { dummy: real(reals[0]), delta: real(reals[1]), counter: flags[1] != 0 };
         let known = DetectorInfo { is_named: flags[0] != 0, dummy };
         let unit = Unit::parse(&recipe.unit).map_err(|_| wrong("of a unit that is not known"))?;
-        let radial = reader.take::<f64>()?.to_vec();
-        let chi = reader.take::<f64>()?.to_vec();
-        let mask: Vec<bool> = reader.take::<u8>()?.iter().map(|&masked| masked != 0).collect();
+        let radial = reader.read_section::<f64>()?.to_vec();
+        let chi = reader.read_section::<f64>()?.to_vec();
+        let mask: Vec<bool> = reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
         let statistic = plan::statistic_of(recipe);
-        let plan = Plan::from_sections(reader, plan::variance_model_of(recipe, statistic))?;
+        let plan = IntegrationPlan::from_sections(reader, plan::variance_model_of(recipe, statistic))?;
         let is_cake = flags[2] != 0;
         let bins = radial.len().checked_mul(if is_cake { chi.len() } else { 1 });
         if plan.pixels() != shape[0] * shape[1] || bins != Some(plan.nbins()) {

@@ -1,22 +1,22 @@
 //! Stored frames in, sums out, many frames a pass: the entry point of an integrator.
 
-use crate::backend::{Backend, Isa, Portable};
-use crate::decode::{DecodeError, Pipeline};
-use crate::fused::{BlockSource, PlaneRule, Rules, Source, Workspace};
-use crate::invalid::Invalid;
-use crate::lz4::SLACK;
+use crate::codec::{DecodeError, Pipeline};
+use crate::decode_paths::DecodePathCounts;
+use crate::fused::{BlockSource, InvalidRules, PixelSource, PlaneInvalidRule, Workspace};
+use crate::invalid_values::InvalidValues;
+use crate::lz4_block::SLACK;
 use crate::pixel::{Pixel, with_pixel};
-use crate::plan::Plan;
+use crate::plan::IntegrationPlan;
 use crate::robust;
+use crate::simd::{Isa, LaneBackend, Portable};
 use crate::sums::Sums;
-use crate::ways::Ways;
 
 #[cfg(target_arch = "x86_64")]
-use crate::backend::{Avx2, Avx512, Avx512Gfni};
+use crate::simd::{Avx2, Avx512, Avx512Gfni};
 
 /// The stored bytes of exactly one whole frame, as read from the file.
 #[derive(Clone, Copy, Debug)]
-pub struct Stored<'a> {
+pub struct StoredFrame<'a> {
     /// The bytes of the chunk.
     pub bytes: &'a [u8],
     /// Bit `i` set: the pipeline's filter `i` was skipped for this chunk.
@@ -28,16 +28,16 @@ pub struct Scratch {
     isa: Isa,
     /// Decoded frames, of codecs that can't be summed as they come.
     frames: Vec<Vec<u8>>,
-    one: Option<Box<Workspace<1>>>,
-    eight: Option<Box<Workspace<8>>>,
-    sixteen: Option<Box<Workspace<16>>>,
-    pub(crate) by_bin: robust::Memory,
-    pub(crate) ways: Ways,
+    workspace_1: Option<Box<Workspace<1>>>,
+    workspace_8: Option<Box<Workspace<8>>>,
+    workspace_16: Option<Box<Workspace<16>>>,
+    pub(crate) csr: robust::CsrScratch,
+    pub(crate) decode_paths: DecodePathCounts,
 }
 
 /// Frames that are decoded whole before they are summed, at a time: a compromise between memory and speed, which with
 /// such codecs is that of the codec.
-const DECODED: usize = 4;
+const DECODED_FRAMES_PER_BATCH: usize = 4;
 
 impl Default for Scratch {
     fn default() -> Scratch {
@@ -52,11 +52,11 @@ impl Scratch {
         Scratch {
             isa,
             frames: Vec::new(),
-            one: None,
-            eight: None,
-            sixteen: None,
-            by_bin: robust::Memory::default(),
-            ways: Ways::default(),
+            workspace_1: None,
+            workspace_8: None,
+            workspace_16: None,
+            csr: robust::CsrScratch::default(),
+            decode_paths: DecodePathCounts::default(),
         }
     }
 
@@ -66,12 +66,12 @@ impl Scratch {
     }
 
     /// Which ways frames took since this was asked last.
-    pub fn take_ways(&mut self) -> Ways {
-        std::mem::take(&mut self.ways)
+    pub fn take_decode_paths(&mut self) -> DecodePathCounts {
+        std::mem::take(&mut self.decode_paths)
     }
 
     /// How many frames a call takes best, or a multiple of it.
-    pub fn lanes(&self) -> usize {
+    pub fn frames_per_batch(&self) -> usize {
         if matches!(self.isa, Isa::Avx512 | Isa::Avx512Gfni) { 16 } else { 8 }
     }
 }
@@ -81,12 +81,12 @@ impl Scratch {
 /// its own and takes nothing from the others.
 pub fn integrate_batch(
     pipeline: &Pipeline,
-    plan: &Plan,
-    invalid: &Invalid,
-    frames: &[Stored<'_>],
+    plan: &IntegrationPlan,
+    invalid: &InvalidValues,
+    frames: &[StoredFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Sums, DecodeError>> {
-    let by_frame = integrate_by_all(pipeline, &[(plan, invalid)], frames, scratch);
+    let by_frame = integrate_batch_multi(pipeline, &[(plan, invalid)], frames, scratch);
     by_frame.into_iter().map(|sums| sums.map(|sums| sums.into_iter().next().expect("sums of one plan"))).collect()
 }
 
@@ -95,10 +95,10 @@ pub fn integrate_batch(
 ///
 /// # Panics
 /// If the plans are for frames of different sizes.
-pub fn integrate_by_all(
+pub fn integrate_batch_multi(
     pipeline: &Pipeline,
-    plans: &[(&Plan, &Invalid)],
-    frames: &[Stored<'_>],
+    plans: &[(&IntegrationPlan, &InvalidValues)],
+    frames: &[StoredFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
     assert!(plans.windows(2).all(|pair| pair[0].0.pixels() == pair[1].0.pixels()), "plans for frames of one size");
@@ -106,67 +106,72 @@ pub fn integrate_by_all(
 }
 
 /// Plans that share a rule, and their places among all.
-struct Alike<'a, T> {
-    rules: Rules<T>,
-    plans: Vec<&'a Plan>,
-    places: Vec<usize>,
+struct SameMaskGroup<'a, T> {
+    rules: InvalidRules<T>,
+    plans: Vec<&'a IntegrationPlan>,
+    plan_indices: Vec<usize>,
 }
 
-impl<'a, T: Pixel> Alike<'a, T> {
-    fn groups(plans: &[(&'a Plan, &Invalid)]) -> Vec<Self> {
+impl<'a, T: Pixel> SameMaskGroup<'a, T> {
+    fn group_plans(plans: &[(&'a IntegrationPlan, &InvalidValues)]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (place, (plan, invalid)) in plans.iter().enumerate() {
-            let native = invalid.of::<T>();
+            let native = invalid.for_type::<T>();
             let index = groups.iter().position(|group| group.rules.native == native).unwrap_or_else(|| {
-                let planes = if T::INTEGER { PlaneRule::of(&native) } else { None };
-                groups.push(Self { rules: Rules { native, planes }, plans: Vec::new(), places: Vec::new() });
+                let planes = if T::INTEGER { PlaneInvalidRule::new(&native) } else { None };
+                groups.push(Self {
+                    rules: InvalidRules { native, planes },
+                    plans: Vec::new(),
+                    plan_indices: Vec::new(),
+                });
                 groups.len() - 1
             });
             groups[index].plans.push(plan);
-            groups[index].places.push(place);
+            groups[index].plan_indices.push(place);
         }
         groups
     }
 }
 
 /// The sums of one frame by each plan, as far as they are there.
-type Row = Result<Vec<Sums>, DecodeError>;
+type FrameResult = Result<Vec<Sums>, DecodeError>;
 
 fn integrate<T: Pixel>(
     pipeline: &Pipeline,
-    plans: &[(&Plan, &Invalid)],
-    frames: &[Stored<'_>],
+    plans: &[(&IntegrationPlan, &InvalidValues)],
+    frames: &[StoredFrame<'_>],
     scratch: &mut Scratch,
-) -> Vec<Row> {
-    let groups = Alike::<T>::groups(plans);
+) -> Vec<FrameResult> {
+    let groups = SameMaskGroup::<T>::group_plans(plans);
     let Some((plan, _)) = plans.first() else { return frames.iter().map(|_| Ok(Vec::new())).collect() };
     let frame_bytes = plan.pixels() * T::SIZE;
-    let mut rows: Vec<Row> = frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
-    let (direct, decoded): (Vec<usize>, Vec<usize>) = (0..frames.len()).partition(|&i| is_direct(pipeline, &frames[i]));
+    let mut rows: Vec<FrameResult> = frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
+    let (direct, decoded): (Vec<usize>, Vec<usize>) =
+        (0..frames.len()).partition(|&i| needs_no_decoding(pipeline, &frames[i]));
 
-    for batch in direct.chunks(scratch.lanes()) {
+    for batch in direct.chunks(scratch.frames_per_batch()) {
         for (group, alike) in groups.iter().enumerate() {
-            let open = |&i: &usize| open_direct(pipeline, &frames[i], frame_bytes);
+            let open = |&i: &usize| open_undecoded(pipeline, &frames[i], frame_bytes);
             let sources: Vec<_> = batch.iter().map(open).collect();
             if group == 0 {
-                sources.iter().flatten().for_each(|source| scratch.ways += source.way(&alike.rules));
+                sources.iter().flatten().for_each(|source| scratch.decode_paths += source.decode_path(&alike.rules));
             }
             scratch.integrate_into(&mut rows, batch, alike, sources);
         }
     }
-    scratch.ways.decoded += decoded.len() as u64;
-    for batch in decoded.chunks(DECODED) {
+    scratch.decode_paths.decoded += decoded.len() as u64;
+    for batch in decoded.chunks(DECODED_FRAMES_PER_BATCH) {
         let mut memory = std::mem::take(&mut scratch.frames);
-        memory.resize_with(DECODED, Vec::new);
+        memory.resize_with(DECODED_FRAMES_PER_BATCH, Vec::new);
         let decode = |(&i, frame): (&usize, &mut Vec<u8>)| {
             frame.resize(frame_bytes + SLACK, 0);
-            pipeline.decode_over(frames[i].filter_mask, frames[i].bytes, frame, frame_bytes)
+            pipeline.decode_with_slack(frames[i].filter_mask, frames[i].bytes, frame, frame_bytes)
         };
         let sound: Vec<Result<(), DecodeError>> = batch.iter().zip(&mut memory).map(decode).collect();
         for alike in &groups {
             let source = |(frame, sound): (_, &Result<(), DecodeError>)| {
                 let frame: &Vec<u8> = frame;
-                sound.clone().map(|()| Source::Native(&frame[..frame_bytes]))
+                sound.clone().map(|()| PixelSource::Native(&frame[..frame_bytes]))
             };
             scratch.integrate_into(&mut rows, batch, alike, memory.iter().zip(&sound).map(source).collect());
         }
@@ -176,20 +181,20 @@ fn integrate<T: Pixel>(
 }
 
 /// Whether a frame can be summed as it comes.
-pub(crate) fn is_direct(pipeline: &Pipeline, stored: &Stored<'_>) -> bool {
+pub(crate) fn needs_no_decoding(pipeline: &Pipeline, stored: &StoredFrame<'_>) -> bool {
     pipeline.is_native(stored.filter_mask)
-        || pipeline.bitshuffle_alone(stored.filter_mask).is_some() && cfg!(target_endian = "little")
+        || pipeline.only_bitshuffle(stored.filter_mask).is_some() && cfg!(target_endian = "little")
 }
 
 /// A frame that is summed as it comes.
-pub(crate) fn open_direct<'a>(
+pub(crate) fn open_undecoded<'a>(
     pipeline: &Pipeline,
-    stored: &Stored<'a>,
+    stored: &StoredFrame<'a>,
     frame_bytes: usize,
-) -> Result<Source<'a>, DecodeError> {
-    match pipeline.bitshuffle_alone(stored.filter_mask) {
-        Some(bitshuffle) => BlockSource::open(bitshuffle, stored.bytes, frame_bytes).map(Source::Blocks),
-        None if stored.bytes.len() == frame_bytes => Ok(Source::Native(stored.bytes)),
+) -> Result<PixelSource<'a>, DecodeError> {
+    match pipeline.only_bitshuffle(stored.filter_mask) {
+        Some(bitshuffle) => BlockSource::open(bitshuffle, stored.bytes, frame_bytes).map(PixelSource::Blocks),
+        None if stored.bytes.len() == frame_bytes => Ok(PixelSource::Native(stored.bytes)),
         None => Err(DecodeError::Length { filter: "raw", found: stored.bytes.len(), expected: frame_bytes }),
     }
 }
@@ -198,15 +203,15 @@ impl Scratch {
     /// Integrates the frames of a batch, which are so many as there are lanes at the most, by plans that share a rule.
     fn integrate_into<T: Pixel>(
         &mut self,
-        rows: &mut [Row],
+        rows: &mut [FrameResult],
         batch: &[usize],
-        alike: &Alike<'_, T>,
-        sources: Vec<Result<Source<'_>, DecodeError>>,
+        alike: &SameMaskGroup<'_, T>,
+        sources: Vec<Result<PixelSource<'_>, DecodeError>>,
     ) {
         let sums = self.integrate(&alike.plans, &alike.rules, sources);
         for (&i, sums) in batch.iter().zip(sums) {
             match (sums, &mut rows[i]) {
-                (Ok(sums), Ok(row)) => alike.places.iter().zip(sums).for_each(|(&place, sums)| row[place] = sums),
+                (Ok(sums), Ok(row)) => alike.plan_indices.iter().zip(sums).for_each(|(&place, sums)| row[place] = sums),
                 (Err(why), row) => *row = Err(why),
                 (Ok(_), Err(_)) => {}
             }
@@ -216,55 +221,55 @@ impl Scratch {
     /// Integrates as many frames as there are lanes.
     fn integrate<T: Pixel>(
         &mut self,
-        plans: &[&Plan],
-        rules: &Rules<T>,
-        sources: Vec<Result<Source<'_>, DecodeError>>,
-    ) -> Vec<Row> {
+        plans: &[&IntegrationPlan],
+        rules: &InvalidRules<T>,
+        sources: Vec<Result<PixelSource<'_>, DecodeError>>,
+    ) -> Vec<FrameResult> {
         #[cfg(target_arch = "x86_64")]
         match self.isa {
             Isa::Avx512Gfni => {
                 if let Some(backend) = Avx512Gfni::detect() {
-                    return self.integrate_by_16(backend, plans, rules, sources);
+                    return self.integrate_16_lanes(backend, plans, rules, sources);
                 }
             }
             Isa::Avx512 => {
                 if let Some(backend) = Avx512::detect() {
-                    return self.integrate_by_16(backend, plans, rules, sources);
+                    return self.integrate_16_lanes(backend, plans, rules, sources);
                 }
             }
             Isa::Avx2 => {
                 if let Some(backend) = Avx2::detect() {
-                    return self.integrate_by_8(backend, plans, rules, sources);
+                    return self.integrate_8_lanes(backend, plans, rules, sources);
                 }
             }
             Isa::Portable => {}
         }
-        self.integrate_by_8(Portable, plans, rules, sources)
+        self.integrate_8_lanes(Portable, plans, rules, sources)
     }
 
-    fn integrate_by_16<T: Pixel, B: Backend<1> + Backend<8> + Backend<16>>(
+    fn integrate_16_lanes<T: Pixel, B: LaneBackend<1> + LaneBackend<8> + LaneBackend<16>>(
         &mut self,
         backend: B,
-        plans: &[&Plan],
-        rules: &Rules<T>,
-        sources: Vec<Result<Source<'_>, DecodeError>>,
-    ) -> Vec<Row> {
+        plans: &[&IntegrationPlan],
+        rules: &InvalidRules<T>,
+        sources: Vec<Result<PixelSource<'_>, DecodeError>>,
+    ) -> Vec<FrameResult> {
         match sources.len() {
-            ..=8 => self.integrate_by_8(backend, plans, rules, sources),
-            _ => self.sixteen.get_or_insert_default().integrate(backend, plans, rules, sources),
+            ..=8 => self.integrate_8_lanes(backend, plans, rules, sources),
+            _ => self.workspace_16.get_or_insert_default().integrate(backend, plans, rules, sources),
         }
     }
 
-    fn integrate_by_8<T: Pixel, B: Backend<1> + Backend<8>>(
+    fn integrate_8_lanes<T: Pixel, B: LaneBackend<1> + LaneBackend<8>>(
         &mut self,
         backend: B,
-        plans: &[&Plan],
-        rules: &Rules<T>,
-        sources: Vec<Result<Source<'_>, DecodeError>>,
-    ) -> Vec<Row> {
+        plans: &[&IntegrationPlan],
+        rules: &InvalidRules<T>,
+        sources: Vec<Result<PixelSource<'_>, DecodeError>>,
+    ) -> Vec<FrameResult> {
         match sources.len() {
-            ..=1 => self.one.get_or_insert_default().integrate(backend, plans, rules, sources),
-            _ => self.eight.get_or_insert_default().integrate(backend, plans, rules, sources),
+            ..=1 => self.workspace_1.get_or_insert_default().integrate(backend, plans, rules, sources),
+            _ => self.workspace_8.get_or_insert_default().integrate(backend, plans, rules, sources),
         }
     }
 }

@@ -1,22 +1,22 @@
 //! One bit a pixel of a tile.
 
-use crate::order::{STREAM, STREAMS, TILE};
+use crate::summation_order::{STREAM_PIXELS, STREAMS, TILE};
 
 /// Words of a bitmap.
-const WORDS: usize = TILE / 64;
+const WORDS_PER_TILE: usize = TILE / 64;
 
 /// One bit a pixel of a tile; bit `p % 64` of word `p / 64` is pixel `p`, as in a bitshuffled plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
-pub(crate) struct Bitmap(pub(crate) [u64; WORDS]);
+pub(crate) struct Bitmap(pub(crate) [u64; WORDS_PER_TILE]);
 
 impl Bitmap {
-    pub(crate) const EMPTY: Bitmap = Bitmap([0; WORDS]);
-    pub(crate) const FULL: Bitmap = Bitmap([u64::MAX; WORDS]);
+    pub(crate) const EMPTY: Bitmap = Bitmap([0; WORDS_PER_TILE]);
+    pub(crate) const FULL: Bitmap = Bitmap([u64::MAX; WORDS_PER_TILE]);
 
     /// The pixels for which `is_set` holds.
     #[inline(always)]
-    pub(crate) fn of(is_set: impl Fn(usize) -> bool) -> Bitmap {
+    pub(crate) fn from_fn(is_set: impl Fn(usize) -> bool) -> Bitmap {
         let mut bits = Bitmap::EMPTY;
         for (i, word) in bits.0.iter_mut().enumerate() {
             for bit in 0..64 {
@@ -61,31 +61,31 @@ impl Bitmap {
     }
 
     /// The set pixels, rising.
-    pub(crate) fn rising(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(i, &word)| bits_of(word).map(move |bit| i * 64 + bit))
+    pub(crate) fn iter_ones(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().enumerate().flat_map(|(i, &word)| iter_bits(word).map(move |bit| i * 64 + bit))
     }
 
-    /// Calls `visit` for the set pixels in the order of summation: stream by stream in turn.
+    /// Calls `add_selected_pixels` for the set pixels in the order of summation: stream by stream in turn.
     #[inline(always)]
-    pub(crate) fn in_order(&self, mut visit: impl FnMut(usize)) {
-        for i in (0..STREAM).step_by(16) {
+    pub(crate) fn for_each_in_order(&self, mut visit: impl FnMut(usize)) {
+        for i in (0..STREAM_PIXELS).step_by(16) {
             // Bit `4 b + s` is pixel `i + b` of stream `s`.
             let mut turns = 0;
             for stream in 0..STREAMS {
-                let pixel = stream * STREAM + i;
-                turns |= spread((self.0[pixel / 64] >> (pixel % 64)) as u16) << stream;
+                let pixel = stream * STREAM_PIXELS + i;
+                turns |= spread_bits((self.0[pixel / 64] >> (pixel % 64)) as u16) << stream;
             }
             while turns != 0 {
                 let turn = turns.trailing_zeros() as usize;
                 turns &= turns - 1;
-                visit(turn % STREAMS * STREAM + i + turn / STREAMS);
+                visit(turn % STREAMS * STREAM_PIXELS + i + turn / STREAMS);
             }
         }
     }
 }
 
 /// Moves bit `b` to bit `4 b`.
-fn spread(bits: u16) -> u64 {
+fn spread_bits(bits: u16) -> u64 {
     let bits = u64::from(bits);
     let bits = (bits | bits << 24) & 0x0000_00ff_0000_00ff;
     let bits = (bits | bits << 12) & 0x000f_000f_000f_000f;
@@ -94,7 +94,7 @@ fn spread(bits: u16) -> u64 {
 }
 
 /// The places of the bits that are set, rising.
-pub(crate) fn bits_of(mut word: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn iter_bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
         word &= word - 1;
@@ -105,16 +105,16 @@ pub(crate) fn bits_of(mut word: u64) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order;
+    use crate::summation_order;
 
     #[test]
     fn pixels_come_in_either_order() {
         let lit = |p: usize| p * p % 7 == 2;
-        let bits = Bitmap::of(lit);
+        let bits = Bitmap::from_fn(lit);
         let mut summed = Vec::new();
-        bits.in_order(|p| summed.push(p));
-        assert_eq!(summed, order::of_tile(TILE).filter(|&p| lit(p)).collect::<Vec<_>>());
-        assert_eq!(bits.rising().collect::<Vec<_>>(), (0..TILE).filter(|&p| lit(p)).collect::<Vec<_>>());
+        bits.for_each_in_order(|p| summed.push(p));
+        assert_eq!(summed, summation_order::pixels_of_tile(TILE).filter(|&p| lit(p)).collect::<Vec<_>>());
+        assert_eq!(bits.iter_ones().collect::<Vec<_>>(), (0..TILE).filter(|&p| lit(p)).collect::<Vec<_>>());
         assert_eq!(bits.count() as usize, summed.len());
         assert!(bits.without(&Bitmap::FULL).is_empty() && !bits.is_empty());
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::BitOrAssign;
 use std::str::FromStr;
 
-use crate::fused::lane::Width;
+use crate::fused::lane::PixelWidth;
 
 /// The type of a frame's pixels; written and parsed as in the records (`u8`, `i32`, `f64`, …).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,28 +96,28 @@ pub(crate) trait Pixel: Copy + PartialOrd + Send + 'static {
     fn bits(self) -> Self::Bits;
 
     /// The two bytes of least significance.
-    fn lowest(bits: Self::Bits) -> [u8; 2];
+    fn low_bytes(bits: Self::Bits) -> [u8; 2];
 
     /// How wide pixels are whose bits have this OR.
-    fn width(any: Self::Bits) -> Width {
+    fn min_width(any: Self::Bits) -> PixelWidth {
         let (any, sign) = (any.into(), 1u64 << (8 * Self::SIZE - 1));
         match any {
-            0 => Width::Zero,
-            _ if !Self::INTEGER || Self::SIGNED && any & sign != 0 => Width::Real,
-            1..0x100 => Width::Narrow,
-            0x100..0x1_0000 => Width::Middle,
-            _ => Width::Real,
+            0 => PixelWidth::Zero,
+            _ if !Self::INTEGER || Self::SIGNED && any & sign != 0 => PixelWidth::F64,
+            1..0x100 => PixelWidth::U8,
+            0x100..0x1_0000 => PixelWidth::U16,
+            _ => PixelWidth::F64,
         }
     }
 
     /// The number that is summed. Rounded to nearest where 64 bits do not fit in a double.
-    fn value(self) -> f64;
+    fn to_f64(self) -> f64;
 
     /// Neither NaN nor infinite.
     fn is_finite(self) -> bool;
 
     /// The part of an inclusive range of integers, or of reals, that this type can hold.
-    fn clip(integers: (i128, i128), reals: (f64, f64)) -> Option<(Self, Self)>;
+    fn clip_range(integers: (i128, i128), reals: (f64, f64)) -> Option<(Self, Self)>;
 }
 
 macro_rules! integer_pixel {
@@ -140,7 +140,7 @@ macro_rules! integer_pixel {
             }
 
             #[inline(always)]
-            fn value(self) -> f64 {
+            fn to_f64(self) -> f64 {
                 self as f64
             }
 
@@ -150,7 +150,7 @@ macro_rules! integer_pixel {
             }
 
             #[inline(always)]
-            fn lowest(bits: $unsigned) -> [u8; 2] {
+            fn low_bytes(bits: $unsigned) -> [u8; 2] {
                 [bits as u8, (u64::from(bits) >> 8) as u8]
             }
 
@@ -159,7 +159,7 @@ macro_rules! integer_pixel {
                 true
             }
 
-            fn clip((low, high): (i128, i128), _: (f64, f64)) -> Option<($t, $t)> {
+            fn clip_range((low, high): (i128, i128), _: (f64, f64)) -> Option<($t, $t)> {
                 let (low, high) = (low.max(<$t>::MIN as i128), high.min(<$t>::MAX as i128));
                 (low <= high).then_some((low as $t, high as $t))
             }
@@ -184,7 +184,7 @@ impl Pixel for f32 {
     }
 
     #[inline(always)]
-    fn value(self) -> f64 {
+    fn to_f64(self) -> f64 {
         self as f64
     }
 
@@ -194,7 +194,7 @@ impl Pixel for f32 {
     }
 
     #[inline(always)]
-    fn lowest(bits: u32) -> [u8; 2] {
+    fn low_bytes(bits: u32) -> [u8; 2] {
         [bits as u8, (bits >> 8) as u8]
     }
 
@@ -203,7 +203,7 @@ impl Pixel for f32 {
         self.is_finite()
     }
 
-    fn clip(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f32, f32)> {
+    fn clip_range(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f32, f32)> {
         // Rounding inward: a bound that f32 can't hold must not take in a neighbour that lies outside.
         let (mut lowest, mut highest) = (low as f32, high as f32);
         if (lowest as f64) < low {
@@ -231,7 +231,7 @@ impl Pixel for f64 {
     }
 
     #[inline(always)]
-    fn value(self) -> f64 {
+    fn to_f64(self) -> f64 {
         self
     }
 
@@ -241,7 +241,7 @@ impl Pixel for f64 {
     }
 
     #[inline(always)]
-    fn lowest(bits: u64) -> [u8; 2] {
+    fn low_bytes(bits: u64) -> [u8; 2] {
         [bits as u8, (bits >> 8) as u8]
     }
 
@@ -250,7 +250,7 @@ impl Pixel for f64 {
         self.is_finite()
     }
 
-    fn clip(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f64, f64)> {
+    fn clip_range(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f64, f64)> {
         (low <= high).then_some((low, high))
     }
 }

@@ -1,50 +1,56 @@
 //! The portable kernel, one frame and one pixel at a time: the oracle of all others.
 
-use crate::invalid::{Invalid, InvalidOf};
-use crate::order::{self, TILE};
+use crate::invalid_values::{InvalidRanges, InvalidValues};
 use crate::pixel::{Pixel, PixelType, with_pixel};
-use crate::plan::Plan;
+use crate::plan::IntegrationPlan;
+use crate::summation_order::{self, TILE};
 use crate::sums::Sums;
 
 /// Integrates a frame of native-endian pixels, row-major, into `sums`, which are overwritten.
 ///
 /// # Panics
 /// If the frame is not exactly as long as the plan's pixels of this type.
-pub fn accumulate(frame: &[u8], dtype: PixelType, plan: &Plan, invalid: &Invalid, sums: &mut Sums) {
+pub fn accumulate_frame(
+    frame: &[u8],
+    dtype: PixelType,
+    plan: &IntegrationPlan,
+    invalid: &InvalidValues,
+    sums: &mut Sums,
+) {
     assert_eq!(frame.len(), plan.pixels() * dtype.size(), "bytes of a frame of {} {dtype}", plan.pixels());
     *sums = with_pixel!(dtype, integrate(frame, plan, invalid));
 }
 
-fn integrate<T: Pixel>(frame: &[u8], plan: &Plan, invalid: &Invalid) -> Sums {
+fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidValues) -> Sums {
     let matrix = &plan.matrix;
-    let mut photons = Photons {
+    let mut photons = PhotonSums {
         signal: vec![0.; matrix.nbins()],
-        excess: vec![0.; if plan.counts_variance() { matrix.nbins() } else { 0 }],
+        poisson_excess: vec![0.; if plan.has_count_variance() { matrix.nbins() } else { 0 }],
     };
-    let rule = invalid.of::<T>();
+    let rule = invalid.for_type::<T>();
     let mut invalid_pixels = Vec::new();
     for (tile, bytes) in frame.chunks(TILE * T::SIZE).enumerate() {
         accumulate_tile(tile, &TilePixels { bytes, rule: &rule }, plan, &mut photons, &mut invalid_pixels);
     }
     invalid_pixels.sort_unstable();
-    let without = (!invalid_pixels.is_empty()).then(|| plan.totals_without(&invalid_pixels));
-    Sums::complete(plan, photons.signal, photons.excess, without.as_ref())
+    let without = (!invalid_pixels.is_empty()).then(|| plan.static_sums_without(&invalid_pixels));
+    Sums::from_photon_sums(plan, photons.signal, photons.poisson_excess, without.as_ref())
 }
 
 /// Sums over photons, by bin.
-struct Photons {
+struct PhotonSums {
     /// Σ w raw.
     signal: Vec<f64>,
     /// Σ w² (max(raw, 1) - 1): what the variance has beyond its floor. Empty without an error model.
-    excess: Vec<f64>,
+    poisson_excess: Vec<f64>,
 }
 
-impl Photons {
+impl PhotonSums {
     #[inline(always)]
     fn add(&mut self, bin: usize, weight: f32, x: f64) {
         let w = f64::from(weight);
         self.signal[bin] += w * x;
-        if let Some(excess) = self.excess.get_mut(bin) {
+        if let Some(excess) = self.poisson_excess.get_mut(bin) {
             *excess += w * w * (x.max(1.) - 1.);
         }
     }
@@ -53,7 +59,7 @@ impl Photons {
 /// The pixels of one tile.
 struct TilePixels<'a, T> {
     bytes: &'a [u8],
-    rule: &'a InvalidOf<T>,
+    rule: &'a InvalidRanges<T>,
 }
 
 impl<T: Pixel> TilePixels<'_, T> {
@@ -61,7 +67,7 @@ impl<T: Pixel> TilePixels<'_, T> {
     #[inline(always)]
     fn get(&self, pixel: usize) -> Option<f64> {
         let pixel = T::read(&self.bytes[pixel * T::SIZE..]);
-        (!self.rule.contains(pixel)).then(|| pixel.value())
+        (!self.rule.contains(pixel)).then(|| pixel.to_f64())
     }
 
     fn len(&self) -> usize {
@@ -69,24 +75,24 @@ impl<T: Pixel> TilePixels<'_, T> {
     }
 }
 
-/// The two rounds of a tile; see [`crate::order`].
+/// The two rounds of a tile; see [`crate::summation_order`].
 fn accumulate_tile<T: Pixel>(
     tile: usize,
     pixels: &TilePixels<'_, T>,
-    plan: &Plan,
-    photons: &mut Photons,
+    plan: &IntegrationPlan,
+    photons: &mut PhotonSums,
     invalid: &mut Vec<u32>,
 ) {
     let columns = plan.matrix.tile(tile);
-    for pixel in order::of_tile(pixels.len()) {
-        let [here, next] = columns.pair[pixel];
+    for pixel in summation_order::pixels_of_tile(pixels.len()) {
+        let [here, next] = columns.pair_weights[pixel];
         match pixels.get(pixel) {
             // Without an entry in its first bin a pixel has none at all.
             _ if here == 0. => {}
             None => invalid.push((tile * TILE + pixel) as u32),
             Some(0.) => {}
             Some(x) => {
-                let bin = columns.first[pixel] as usize;
+                let bin = columns.first_bin[pixel] as usize;
                 photons.add(bin, here, x);
                 if next != 0. {
                     photons.add(bin + 1, next, x);
@@ -94,7 +100,7 @@ fn accumulate_tile<T: Pixel>(
             }
         }
     }
-    for entry in columns.rest {
+    for entry in columns.extra {
         if let Some(x) = pixels.get(entry.pixel as usize) {
             photons.add(entry.bin as usize, entry.weight, x);
         }

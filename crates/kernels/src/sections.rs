@@ -1,7 +1,7 @@
 //! Arrays in a row of bytes, each where it can be used as it lies: in memory that others have, such as a mapped file.
 //!
-//! A section is [`ALIGN`] bytes that begin with the payload's length in bytes, then the payload, filled up to a multiple
-//! of [`ALIGN`]. Numbers are those of this machine.
+//! A section is [`SECTION_ALIGN`] bytes that begin with the payload's length in bytes, then the payload, filled up to a multiple
+//! of [`SECTION_ALIGN`]. Numbers are those of this machine.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 /// What all sections begin on.
-const ALIGN: usize = 64;
+const SECTION_ALIGN: usize = 64;
 
 /// Memory of others, shared.
-pub type Memory = Arc<dyn AsRef<[u8]> + Send + Sync>;
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// What is wrong with sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,55 +32,55 @@ impl SectionError {
 }
 
 /// An array of its own, or one that lies in a section.
-pub enum Array<T> {
+pub enum SharedArray<T> {
     /// Its own.
-    Own(Vec<T>),
+    Owned(Vec<T>),
     /// In a section.
-    In(Section<T>),
+    Shared(SharedSection<T>),
 }
 
 /// Where an array lies in memory of others.
-pub struct Section<T> {
-    memory: Memory,
+pub struct SharedSection<T> {
+    memory: SharedBytes,
     bytes: Range<usize>,
     item: std::marker::PhantomData<T>,
 }
 
-impl<T: AnyBitPattern> Deref for Array<T> {
+impl<T: AnyBitPattern> Deref for SharedArray<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
         match self {
-            Array::Own(items) => items,
-            Array::In(section) => bytemuck::cast_slice(&(*section.memory).as_ref()[section.bytes.clone()]),
+            SharedArray::Owned(items) => items,
+            SharedArray::Shared(section) => bytemuck::cast_slice(&(*section.memory).as_ref()[section.bytes.clone()]),
         }
     }
 }
 
-impl<T: AnyBitPattern> Array<T> {
+impl<T: AnyBitPattern> SharedArray<T> {
     /// The array as one of its own, to be changed.
-    pub fn make_own(&mut self) -> &mut Vec<T> {
-        if let Array::In(_) = self {
-            *self = Array::Own(self.to_vec());
+    pub fn to_mut(&mut self) -> &mut Vec<T> {
+        if let SharedArray::Shared(_) = self {
+            *self = SharedArray::Owned(self.to_vec());
         }
         match self {
-            Array::Own(items) => items,
-            Array::In(_) => unreachable!("it has just been made its own"),
+            SharedArray::Owned(items) => items,
+            SharedArray::Shared(_) => unreachable!("it has just been made its own"),
         }
     }
 }
 
-impl<T> From<Vec<T>> for Array<T> {
-    fn from(items: Vec<T>) -> Array<T> {
-        Array::Own(items)
+impl<T> From<Vec<T>> for SharedArray<T> {
+    fn from(items: Vec<T>) -> SharedArray<T> {
+        SharedArray::Owned(items)
     }
 }
 
-impl<T: Clone> Clone for Array<T> {
-    fn clone(&self) -> Array<T> {
+impl<T: Clone> Clone for SharedArray<T> {
+    fn clone(&self) -> SharedArray<T> {
         match self {
-            Array::Own(items) => Array::Own(items.clone()),
-            Array::In(section) => Array::In(Section {
+            SharedArray::Owned(items) => SharedArray::Owned(items.clone()),
+            SharedArray::Shared(section) => SharedArray::Shared(SharedSection {
                 memory: Arc::clone(&section.memory),
                 bytes: section.bytes.clone(),
                 item: std::marker::PhantomData,
@@ -89,7 +89,7 @@ impl<T: Clone> Clone for Array<T> {
     }
 }
 
-impl<T: AnyBitPattern + fmt::Debug> fmt::Debug for Array<T> {
+impl<T: AnyBitPattern + fmt::Debug> fmt::Debug for SharedArray<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -99,58 +99,62 @@ impl<T: AnyBitPattern + fmt::Debug> fmt::Debug for Array<T> {
 ///
 /// # Errors
 /// Those of the writer.
-pub fn put<T: NoUninit>(out: &mut impl Write, items: &[T]) -> io::Result<()> {
+pub fn write_section<T: NoUninit>(out: &mut impl Write, items: &[T]) -> io::Result<()> {
     let bytes: &[u8] = bytemuck::cast_slice(items);
-    let mut head = [0; ALIGN];
+    let mut head = [0; SECTION_ALIGN];
     head[..8].copy_from_slice(&(bytes.len() as u64).to_ne_bytes());
     out.write_all(&head)?;
     out.write_all(bytes)?;
-    out.write_all(&[0; ALIGN][..bytes.len().next_multiple_of(ALIGN) - bytes.len()])
+    out.write_all(&[0; SECTION_ALIGN][..bytes.len().next_multiple_of(SECTION_ALIGN) - bytes.len()])
 }
 
 /// Takes sections from memory, one after the other.
-pub struct Reader {
-    memory: Memory,
+pub struct SectionReader {
+    memory: SharedBytes,
     at: usize,
 }
 
-impl Reader {
+impl SectionReader {
     /// The sections from byte `at` of the memory on. The memory has to begin on a multiple of 64, as a mapped file does.
-    pub fn new(memory: Memory, at: usize) -> Reader {
-        Reader { memory, at }
+    pub fn new(memory: SharedBytes, at: usize) -> SectionReader {
+        SectionReader { memory, at }
     }
 
     /// The next section.
     ///
     /// # Errors
     /// It reaches beyond the memory, is not one of such items, or does not lie where they may.
-    pub fn take<T: AnyBitPattern>(&mut self) -> Result<Array<T>, SectionError> {
+    pub fn read_section<T: AnyBitPattern>(&mut self) -> Result<SharedArray<T>, SectionError> {
         let (at, all) = (self.at, (*self.memory).as_ref());
         let wrong = |what| SectionError { at, what };
         let head = all.get(at..).and_then(|rest| rest.first_chunk()).ok_or(wrong("a section beyond the end"))?;
-        let start = at + ALIGN;
+        let start = at + SECTION_ALIGN;
         let len = usize::try_from(u64::from_ne_bytes(*head)).ok().filter(|&len| len <= all.len());
         let bytes = len.map(|len| start..start + len).filter(|bytes| bytes.end <= all.len());
         let bytes = bytes.ok_or(wrong("a section beyond the end"))?;
         if bytemuck::try_cast_slice::<u8, T>(&all[bytes.clone()]).is_err() {
             return Err(wrong("a section of other items, or at another place"));
         }
-        self.at = bytes.end.next_multiple_of(ALIGN);
-        Ok(Array::In(Section { memory: Arc::clone(&self.memory), bytes, item: std::marker::PhantomData }))
+        self.at = bytes.end.next_multiple_of(SECTION_ALIGN);
+        Ok(SharedArray::Shared(SharedSection {
+            memory: Arc::clone(&self.memory),
+            bytes,
+            item: std::marker::PhantomData,
+        }))
     }
 
     /// The next section, which has to have so many items.
     ///
     /// # Errors
-    /// As [`Reader::take`]; another number of items.
-    pub fn take_exactly<T: AnyBitPattern>(&mut self, items: usize) -> Result<Array<T>, SectionError> {
+    /// As [`SectionReader::read_section`]; another number of items.
+    pub fn read_section_of_len<T: AnyBitPattern>(&mut self, items: usize) -> Result<SharedArray<T>, SectionError> {
         let at = self.at;
-        let array = self.take()?;
+        let array = self.read_section()?;
         if array.len() == items { Ok(array) } else { Err(SectionError { at, what: "a section of another length" }) }
     }
 
     /// Where the next section begins.
-    pub fn at(&self) -> usize {
+    pub fn offset(&self) -> usize {
         self.at
     }
 }
@@ -169,7 +173,7 @@ mod tests {
         }
     }
 
-    fn memory(bytes: &[u8]) -> Memory {
+    fn memory(bytes: &[u8]) -> SharedBytes {
         let mut lines = vec![Bitmap::EMPTY; bytes.len().div_ceil(size_of::<Bitmap>())];
         bytemuck::cast_slice_mut(&mut lines)[..bytes.len()].copy_from_slice(bytes);
         Arc::new(Aligned(lines))
@@ -178,13 +182,13 @@ mod tests {
     #[test]
     fn arrays_come_back_from_where_they_lie() {
         let mut bytes = Vec::new();
-        put(&mut bytes, &[1.5f64, -0.0]).unwrap();
-        put::<u32>(&mut bytes, &[]).unwrap();
-        put(&mut bytes, &[7u8; 65]).unwrap();
-        let mut reader = Reader::new(memory(&bytes), 0);
-        assert_eq!(*reader.take::<f64>().unwrap(), [1.5, 0.0]);
-        assert_eq!(*reader.take_exactly::<u32>(0).unwrap(), [0_u32; 0]);
-        let last = reader.take::<u8>().unwrap();
+        write_section(&mut bytes, &[1.5f64, -0.0]).unwrap();
+        write_section::<u32>(&mut bytes, &[]).unwrap();
+        write_section(&mut bytes, &[7u8; 65]).unwrap();
+        let mut reader = SectionReader::new(memory(&bytes), 0);
+        assert_eq!(*reader.read_section::<f64>().unwrap(), [1.5, 0.0]);
+        assert_eq!(*reader.read_section_of_len::<u32>(0).unwrap(), [0_u32; 0]);
+        let last = reader.read_section::<u8>().unwrap();
         drop(reader);
         assert_eq!(*last, [7; 65]);
     }
@@ -192,12 +196,13 @@ mod tests {
     #[test]
     fn what_is_no_section_is_refused() {
         let mut bytes = Vec::new();
-        put(&mut bytes, &[1u8; 9]).unwrap();
-        let refuse = |bytes: &[u8], at| Reader::new(memory(bytes), at).take::<u32>().unwrap_err().to_string();
+        write_section(&mut bytes, &[1u8; 9]).unwrap();
+        let refuse =
+            |bytes: &[u8], at| SectionReader::new(memory(bytes), at).read_section::<u32>().unwrap_err().to_string();
         assert_eq!(refuse(&bytes, 0), "byte 0: a section of other items, or at another place");
         assert_eq!(refuse(&bytes, 1024), "byte 1024: a section beyond the end");
         bytes[..8].fill(0xff);
         assert_eq!(refuse(&bytes, 0), "byte 0: a section beyond the end");
-        assert!(Reader::new(memory(&bytes), 64).take_exactly::<u8>(3).is_err());
+        assert!(SectionReader::new(memory(&bytes), 64).read_section_of_len::<u8>(3).is_err());
     }
 }

@@ -3,8 +3,8 @@
 mod support;
 
 use kernels::{
-    ErrorModel, Invalid, Isa, Pipeline, PixelType, Plan, Scratch, Stored, Sums, accumulate, integrate_batch,
-    integrate_by_all,
+    IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, StoredFrame, Sums, VarianceModel,
+    accumulate_frame, integrate_batch, integrate_batch_multi,
 };
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
@@ -15,13 +15,13 @@ const BSLZ4: (u32, &[u32]) = (32008, &[0, 4, 0, 0, 2]);
 fn bits(sums: &Sums) -> Vec<Vec<u64>> {
     let mut all = vec![&sums.signal];
     all.extend(&sums.variance);
-    all.extend(sums.exception.iter().flat_map(|e| [&e.norm, &e.norm_sq, &e.count]));
+    all.extend(sums.weight_override.iter().flat_map(|e| [&e.norm, &e.norm_sq, &e.count]));
     all.into_iter().map(|v| v.iter().map(|x| x.to_bits()).collect()).collect()
 }
 
-fn scalar(frame: &Frame, plan: &Plan, invalid: &Invalid) -> Sums {
+fn scalar(frame: &Frame, plan: &IntegrationPlan, invalid: &InvalidValues) -> Sums {
     let mut sums = Sums::default();
-    accumulate(&frame.bytes, frame.dtype, plan, invalid, &mut sums);
+    accumulate_frame(&frame.bytes, frame.dtype, plan, invalid, &mut sums);
     sums
 }
 
@@ -113,33 +113,39 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn plan(&self, random: &mut Random) -> Plan {
+    fn plan(&self, random: &mut Random) -> IntegrationPlan {
         let n: Vec<f64> = (0..self.pixels).map(|_| random.below(20) as f64 / 16.).collect();
         let dark: Option<Vec<f64>> = self.dark.then(|| (0..self.pixels).map(|_| random.below(9) as f64).collect());
-        let errors = if self.errors { ErrorModel::Poisson } else { ErrorModel::No };
+        let errors = if self.errors { VarianceModel::Poisson } else { VarianceModel::None };
         let matrix = Csc::random(self.pixels, self.nbins, random).matrix();
-        Plan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
+        IntegrationPlan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
     }
 
     fn pipeline(&self) -> Pipeline {
         Pipeline::from_hdf5(&[BSLZ4], self.dtype, false).expect("known filter")
     }
 
-    fn invalid(&self) -> Invalid {
-        Invalid::integers(self.rule.ranges(self.dtype))
+    fn invalid(&self) -> InvalidValues {
+        InvalidValues::from_integers(self.rule.ranges(self.dtype))
     }
 
     /// More plans for the same frames: of other bins and with other pixels; the third with a rule of its own.
-    fn check_together(&self, scratch: &mut Scratch, plan: &Plan, frames: &[Frame], stored: &[Stored<'_>]) {
+    fn check_together(
+        &self,
+        scratch: &mut Scratch,
+        plan: &IntegrationPlan,
+        frames: &[Frame],
+        stored: &[StoredFrame<'_>],
+    ) {
         let random = &mut Random::new(self.seed + 1);
         let finer = Case { nbins: 2 * self.nbins + 3, errors: !self.errors, ..self.clone() }.plan(random);
         let weights = Csc::random(self.pixels, self.nbins, random).matrix();
         // A sector: most pixels have no part in it.
         let norms: Vec<f64> = (0..self.pixels).map(|p| f64::from(p % 4500 < 300)).collect();
-        let sector = Plan::new(weights, &norms, ErrorModel::Poisson, None).expect("a norm a pixel");
-        let (invalid, others) = (self.invalid(), Invalid::integers([7..=7]));
+        let sector = IntegrationPlan::new(weights, &norms, VarianceModel::Poisson, None).expect("a norm a pixel");
+        let (invalid, others) = (self.invalid(), InvalidValues::from_integers([7..=7]));
         let plans = [(plan, &invalid), (&finer, &invalid), (&sector, &others), (&sector, &invalid)];
-        let found = integrate_by_all(&self.pipeline(), &plans, stored, scratch);
+        let found = integrate_batch_multi(&self.pipeline(), &plans, stored, scratch);
         for (i, (frame, found)) in frames.iter().zip(&found).enumerate() {
             let found = found.as_ref().expect("a good chunk");
             assert_eq!(found.len(), plans.len());
@@ -163,7 +169,8 @@ impl Case {
                 _ => (support::bslz4(&frame.bytes, self.dtype.size(), self.block), 0),
             })
             .collect();
-        let stored: Vec<Stored<'_>> = chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect();
+        let stored: Vec<StoredFrame<'_>> =
+            chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect();
         // A second pass finds the scratch as the first one left it.
         for isa in Isa::available() {
             let mut scratch = Scratch::new(isa);
@@ -173,7 +180,7 @@ impl Case {
         }
     }
 
-    fn check_on(&self, scratch: &mut Scratch, plan: &Plan, frames: &[Frame], stored: &[Stored<'_>]) {
+    fn check_on(&self, scratch: &mut Scratch, plan: &IntegrationPlan, frames: &[Frame], stored: &[StoredFrame<'_>]) {
         let (pipeline, invalid) = (self.pipeline(), self.invalid());
         let found = integrate_batch(&pipeline, plan, &invalid, stored, scratch);
         assert_eq!(found.len(), frames.len());
@@ -224,8 +231,8 @@ fn a_damaged_frame_fails_alone() {
             }
         }
         let at = random.below(12) as usize;
-        let stored: Vec<Stored<'_>> =
-            (0..12).map(|i| Stored { bytes: if i == at { &bad } else { &good }, filter_mask: 0 }).collect();
+        let stored: Vec<StoredFrame<'_>> =
+            (0..12).map(|i| StoredFrame { bytes: if i == at { &bad } else { &good }, filter_mask: 0 }).collect();
         let found = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut Scratch::default());
         let mut pixels = vec![0; 9000 * 4];
         let decoded = pipeline.decode(0, &bad, &mut pixels);
@@ -235,7 +242,7 @@ fn a_damaged_frame_fails_alone() {
                 (Ok(found), true) => {
                     assert_eq!(decoded, Ok(()));
                     let mut sums = Sums::default();
-                    accumulate(&pixels, PixelType::U32, &plan, &invalid, &mut sums);
+                    accumulate_frame(&pixels, PixelType::U32, &plan, &invalid, &mut sums);
                     assert!(bits(found) == bits(&sums));
                 }
                 (Err(error), true) => assert_eq!(decoded.as_ref(), Err(error)),
@@ -249,12 +256,12 @@ fn a_damaged_frame_fails_alone() {
 fn a_frame_of_another_size_is_an_error() {
     let random = &mut Random::new(6);
     let matrix = Csc::random(100, 30, random).matrix();
-    let plan = Plan::new(matrix, &[1.; 100], ErrorModel::No, None).expect("a hundred norms");
+    let plan = IntegrationPlan::new(matrix, &[1.; 100], VarianceModel::None, None).expect("a hundred norms");
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
     let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, &vec![], random);
     let stored = support::bslz4(&frame.bytes, 2, 4096);
-    let stored = [Stored { bytes: &stored, filter_mask: 0 }];
-    let found = integrate_batch(&pipeline, &plan, &Invalid::none(), &stored, &mut Scratch::default());
+    let stored = [StoredFrame { bytes: &stored, filter_mask: 0 }];
+    let found = integrate_batch(&pipeline, &plan, &InvalidValues::none(), &stored, &mut Scratch::default());
     let error = found[0].as_ref().expect_err("99 pixels for 100").to_string();
     assert_eq!(error, "bitshuffle: header at byte 0: 198 bytes announced, expected 200");
 }

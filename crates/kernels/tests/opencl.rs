@@ -4,8 +4,11 @@
 mod opencl;
 mod support;
 
-use kernels::opencl::{DeviceError, Queues, Settings};
-use kernels::{ErrorModel, Invalid, Pipeline, PixelType, Plan, Stored, Sums, Target, accumulate};
+use kernels::opencl::{DeviceError, DeviceQueues, DeviceSettings};
+use kernels::{
+    IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, StoredFrame, Sums, VarianceModel,
+    accumulate_frame,
+};
 use opencl::device;
 use support::{Csc, Frame, Photons, Random};
 
@@ -13,15 +16,19 @@ use support::{Csc, Frame, Photons, Random};
 const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
 
 /// Work-groups of one lane, as on processors, and of many, as on GPUs; sums in doubles and in pairs of floats.
-fn all_settings() -> [Settings; 3] {
-    let of = |group, without_doubles| Settings { group: Some(group), without_doubles, ..Settings::default() };
+fn all_settings() -> [DeviceSettings; 3] {
+    let of = |group, without_doubles| DeviceSettings {
+        work_group_size: Some(group),
+        force_float_pairs: without_doubles,
+        ..DeviceSettings::default()
+    };
     [of(1, false), of(64, false), of(32, true)]
 }
 
 /// Frames of one kind, and their plan.
 struct Case {
-    plan: Plan,
-    invalid: Invalid,
+    plan: IntegrationPlan,
+    invalid: InvalidValues,
     pipeline: Pipeline,
     frames: Vec<Frame>,
     chunks: Vec<(Vec<u8>, u32)>,
@@ -30,7 +37,7 @@ struct Case {
 impl Case {
     /// Errors are Poisson's for all but the smallest types, lest each type is compiled for twice.
     fn random(dtype: PixelType, pixels: usize, nbins: usize, block: usize, count: usize, random: &mut Random) -> Case {
-        let errors = if dtype.size() == 1 { ErrorModel::No } else { ErrorModel::Poisson };
+        let errors = if dtype.size() == 1 { VarianceModel::None } else { VarianceModel::Poisson };
         let plan = plan(pixels, nbins, errors, random);
         let rule = match random.below(5) {
             0 => vec![],
@@ -52,19 +59,19 @@ impl Case {
             })
             .collect();
         let pipeline = Pipeline::from_hdf5(&[BSLZ4], dtype, false).expect("known filter");
-        Case { plan, invalid: Invalid::integers(rule), pipeline, frames, chunks }
+        Case { plan, invalid: InvalidValues::from_integers(rule), pipeline, frames, chunks }
     }
 
-    fn stored(&self) -> Vec<Stored<'_>> {
-        self.chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect()
+    fn stored(&self) -> Vec<StoredFrame<'_>> {
+        self.chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect()
     }
 
     /// The sums of all frames.
-    fn sums(&self, queues: &mut Queues) -> Vec<Sums> {
+    fn sums(&self, queues: &mut DeviceQueues) -> Vec<Sums> {
         self.some_sums(queues, &self.stored())
     }
 
-    fn some_sums(&self, queues: &mut Queues, stored: &[Stored<'_>]) -> Vec<Sums> {
+    fn some_sums(&self, queues: &mut DeviceQueues, stored: &[StoredFrame<'_>]) -> Vec<Sums> {
         let found = queues.integrate(&self.pipeline, &self.plan, &self.invalid, stored).expect("a device that works");
         found.into_iter().map(|sums| sums.expect("a good chunk")).collect()
     }
@@ -74,7 +81,7 @@ impl Case {
         assert_eq!(found.len(), self.frames.len());
         for (i, (frame, found)) in self.frames.iter().zip(found).enumerate() {
             let mut expected = Sums::default();
-            accumulate(&frame.bytes, frame.dtype, &self.plan, &self.invalid, &mut expected);
+            accumulate_frame(&frame.bytes, frame.dtype, &self.plan, &self.invalid, &mut expected);
             let scale = |values: &[f64]| values.iter().map(|v| v.abs()).fold(0., f64::max) * 1e-15;
             // A dark that cancels the counts leaves their rounding.
             let raw = scale(&expected.signal) + if frame.dtype.size() == 8 { scale(&frame.values) } else { 0. };
@@ -92,17 +99,17 @@ impl Case {
                     "{what}: frame {i}: variance of bin {bin}: {f}, expected {e}"
                 );
             }
-            assert_eq!(found.exception, expected.exception, "{what}: frame {i}: exception");
+            assert_eq!(found.weight_override, expected.weight_override, "{what}: frame {i}: exception");
         }
     }
 }
 
 /// A plan that masks some pixels, with a dark or without.
-fn plan(pixels: usize, nbins: usize, errors: ErrorModel, random: &mut Random) -> Plan {
+fn plan(pixels: usize, nbins: usize, errors: VarianceModel, random: &mut Random) -> IntegrationPlan {
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
     let dark: Option<Vec<f64>> = (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
     let matrix = Csc::random(pixels, nbins, random).matrix();
-    Plan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
+    IntegrationPlan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
 }
 
 fn bits(sums: &[Sums]) -> Vec<u64> {
@@ -119,7 +126,7 @@ fn sums_are_those_of_the_scalar_kernel() {
         for dtype in PixelType::ALL {
             use PixelType::{F32, I32, U16, U32, U64};
             // To compile takes longest: all types once, those that differ in kind also in the other ways.
-            let is_plain = settings.group == Some(1);
+            let is_plain = settings.work_group_size == Some(1);
             if !is_plain && ![U16, U32, I32, U64, F32].contains(&dtype) {
                 continue;
             }
@@ -131,7 +138,7 @@ fn sums_are_those_of_the_scalar_kernel() {
             for (pixels, block) in shapes {
                 let nbins = [1, 3, 400][random.below(3) as usize];
                 let case = Case::random(dtype, pixels, nbins, block, 4, random);
-                let mut queues = Queues::new(device.clone(), 2).expect("queues");
+                let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
                 let what = format!("{dtype}, {pixels} pixels in {block}, {nbins} bins, {settings:?}");
                 case.check(&case.sums(&mut queues), &what);
                 assert_eq!(queues.disputed(), 0, "{what}");
@@ -143,13 +150,13 @@ fn sums_are_those_of_the_scalar_kernel() {
 #[test]
 fn a_pilatus_2m_whose_chunks_end_in_odd_pixels_is_integrated_whole() {
     let random = &mut Random::new(18);
-    let Some(device) = device(Settings::default()) else { return };
+    let Some(device) = device(DeviceSettings::default()) else { return };
     let mut case = Case::random(PixelType::I32, 1679 * 1475, 500, 2048, 1, random);
     // A block size of 0 is the default one.
     let mut chunk = support::bslz4(&case.frames[0].bytes, 4, 2048);
     chunk[8..12].fill(0);
     case.chunks = vec![(chunk, 0)];
-    let mut queues = Queues::new(device, 1).expect("a queue");
+    let mut queues = DeviceQueues::new(device, 1).expect("a queue");
     case.check(&case.sums(&mut queues), "Pilatus 2M");
     assert_eq!(queues.disputed(), 0);
     let sent = queues.sent_bytes() as f64 / case.chunks[0].0.len() as f64;
@@ -168,22 +175,23 @@ fn few_frames_that_a_simulator_has_time_for() {
     }
     // The first sequence of the first block.
     case.chunks[0].0[16..56].fill(0xff);
-    let (other, invalid) = (plan(pixels, 9, ErrorModel::No, random), Invalid::integers(support::gaps(dtype)));
+    let (other, invalid) =
+        (plan(pixels, 9, VarianceModel::None, random), InvalidValues::from_integers(support::gaps(dtype)));
     for settings in &all_settings()[1..] {
         let Some(device) = device(settings.clone()) else { return };
-        let mut queues = Queues::new(device, 2).expect("queues");
+        let mut queues = DeviceQueues::new(device, 2).expect("queues");
         let plans = [(&case.plan, &case.invalid), (&other, &invalid)];
-        let targets = plans.map(|(plan, invalid)| Target { plan, invalid, by_bin: None });
-        let found = queues.integrate_by_all(&case.pipeline, &targets, &case.stored()).expect("it works");
+        let targets = plans.map(|(plan, invalid)| IntegrationSpec { plan, invalid, csr: None });
+        let found = queues.integrate_batch_multi(&case.pipeline, &targets, &case.stored()).expect("it works");
         assert_eq!((found[0].is_ok(), queues.disputed()), (false, 0));
         for (frame, row) in found.iter().enumerate().skip(1) {
             let row = row.as_ref().expect("a good chunk");
             for ((plan, invalid), found) in plans.iter().zip(row) {
                 let mut expected = Sums::default();
-                accumulate(&case.frames[frame].bytes, dtype, plan, invalid, &mut expected);
+                accumulate_frame(&case.frames[frame].bytes, dtype, plan, invalid, &mut expected);
                 let close = |(f, e): (&f64, &f64)| (f - e).abs() <= 1e-9 * e.abs() + 1e-3;
                 assert!(found.signal.iter().zip(&expected.signal).all(close), "frame {frame}");
-                assert_eq!(found.exception, expected.exception, "frame {frame}");
+                assert_eq!(found.weight_override, expected.weight_override, "frame {frame}");
             }
         }
     }
@@ -200,17 +208,17 @@ fn neither_batch_nor_queues_nor_memory_change_a_byte() {
     let case = Case::random(PixelType::U32, 1679 * 49, 300, 2048, 11, random);
     for settings in all_settings() {
         let Some(device) = device(settings.clone()) else { return };
-        let expected = bits(&case.sums(&mut Queues::new(device.clone(), 1).expect("a queue")));
-        let mut queues = Queues::new(device.clone(), 3).expect("queues");
+        let expected = bits(&case.sums(&mut DeviceQueues::new(device.clone(), 1).expect("a queue")));
+        let mut queues = DeviceQueues::new(device.clone(), 3).expect("queues");
         assert!(bits(&case.sums(&mut queues)) == expected, "another number of queues");
         assert!(bits(&case.sums(&mut queues)) == expected, "another time");
         let one_by_one = case.stored().iter().flat_map(|one| case.some_sums(&mut queues, &[*one])).collect::<Vec<_>>();
         assert!(bits(&one_by_one) == expected, "one by one");
-        let little = Settings { queue_memory: 1 << 20, ..settings };
+        let little = DeviceSettings { queue_memory: 1 << 20, ..settings };
         let Some(device) = self::device(little) else { return };
-        let mut queues = Queues::new(device, 2).expect("queues");
+        let mut queues = DeviceQueues::new(device, 2).expect("queues");
         assert!(bits(&case.sums(&mut queues)) == expected, "little memory");
-        assert!(queues.frames_a_launch() < 6, "{} frames a launch", queues.frames_a_launch());
+        assert!(queues.frames_per_launch() < 6, "{} frames a launch", queues.frames_per_launch());
     }
 }
 
@@ -225,29 +233,31 @@ fn plans_together_give_the_bytes_of_each_alone() {
     case.chunks[5] = (vec![0; 30], 0);
     // More plans than a device keeps without need, with errors and without, by different rules for invalid pixels.
     let rules = [vec![], vec![0..=0, 3..=7], support::gaps(dtype)];
-    let plans: Vec<(Plan, Invalid)> = [1, 300, 40, 700, 9, 90]
+    let plans: Vec<(IntegrationPlan, InvalidValues)> = [1, 300, 40, 700, 9, 90]
         .into_iter()
         .enumerate()
         .map(|(at, nbins)| {
-            let errors = if at % 2 == 0 { ErrorModel::Poisson } else { ErrorModel::No };
-            (plan(pixels, nbins, errors, random), Invalid::integers(rules[at % 3].clone()))
+            let errors = if at % 2 == 0 { VarianceModel::Poisson } else { VarianceModel::None };
+            (plan(pixels, nbins, errors, random), InvalidValues::from_integers(rules[at % 3].clone()))
         })
         .collect();
-    let mut all: Vec<(&Plan, &Invalid)> = plans.iter().map(|(plan, invalid)| (plan, invalid)).collect();
+    let mut all: Vec<(&IntegrationPlan, &InvalidValues)> =
+        plans.iter().map(|(plan, invalid)| (plan, invalid)).collect();
     for settings in [all_settings()[0].clone(), all_settings()[1].clone()] {
         let Some(device) = device(settings.clone()) else { return };
-        let alone = |(plan, invalid): &(&Plan, &Invalid)| {
-            let mut queues = Queues::new(device.clone(), 1).expect("a queue");
+        let alone = |(plan, invalid): &(&IntegrationPlan, &InvalidValues)| {
+            let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
             queues.integrate(&case.pipeline, plan, invalid, &case.stored()).expect("it works")
         };
-        let little = Settings { queue_memory: 2 << 20, ..settings };
+        let little = DeviceSettings { queue_memory: 2 << 20, ..settings };
         for device in [Some(device.clone()), self::device(little)].into_iter().flatten() {
             all.reverse();
             let expected: Vec<_> = all.iter().map(alone).collect();
-            let mut queues = Queues::new(device, 2).expect("queues");
+            let mut queues = DeviceQueues::new(device, 2).expect("queues");
             for _ in 0..2 {
                 let before = queues.sent_bytes();
-                let found = queues.integrate_by_all(&case.pipeline, &targets(&all), &case.stored()).expect("it works");
+                let found =
+                    queues.integrate_batch_multi(&case.pipeline, &targets(&all), &case.stored()).expect("it works");
                 assert_eq!(found.len(), case.frames.len());
                 for (frame, row) in found.iter().enumerate() {
                     let expected: Result<Vec<Sums>, _> = expected.iter().map(|sums| sums[frame].clone()).collect();
@@ -263,26 +273,26 @@ fn plans_together_give_the_bytes_of_each_alone() {
     }
 }
 
-fn targets<'a>(plans: &[(&'a Plan, &'a Invalid)]) -> Vec<Target<'a>> {
-    plans.iter().map(|&(plan, invalid)| Target { plan, invalid, by_bin: None }).collect()
+fn targets<'a>(plans: &[(&'a IntegrationPlan, &'a InvalidValues)]) -> Vec<IntegrationSpec<'a>> {
+    plans.iter().map(|&(plan, invalid)| IntegrationSpec { plan, invalid, csr: None }).collect()
 }
 
 /// Whether frame 1 has norms of its own, by plan.
-fn found_exceptions(queues: &mut Queues, case: &Case, plans: &[(&Plan, &Invalid)]) -> Vec<bool> {
-    let rows = queues.integrate_by_all(&case.pipeline, &targets(plans), &case.stored()[1..2]).expect("it works");
-    rows[0].as_ref().expect("a good chunk").iter().map(|sums| sums.exception.is_some()).collect()
+fn found_exceptions(queues: &mut DeviceQueues, case: &Case, plans: &[(&IntegrationPlan, &InvalidValues)]) -> Vec<bool> {
+    let rows = queues.integrate_batch_multi(&case.pipeline, &targets(plans), &case.stored()[1..2]).expect("it works");
+    rows[0].as_ref().expect("a good chunk").iter().map(|sums| sums.weight_override.is_some()).collect()
 }
 
 #[test]
 fn a_device_without_memory_for_one_frame_says_so_and_is_kept() {
     let random = &mut Random::new(13);
     let case = Case::random(PixelType::U16, 9000, 30, 4096, 3, random);
-    let Some(device) = device(Settings { queue_memory: 1000, ..Settings::default() }) else { return };
-    let mut queues = Queues::new(device.clone(), 2).expect("queues");
+    let Some(device) = device(DeviceSettings { queue_memory: 1000, ..DeviceSettings::default() }) else { return };
+    let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
     let why =
         queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored()).expect_err("too little memory");
-    assert!(matches!(why, DeviceError::Memory(_)), "{why}");
-    assert_eq!(device.trouble(), None);
+    assert!(matches!(why, DeviceError::OutOfMemory(_)), "{why}");
+    assert_eq!(device.failure(), None);
 }
 
 #[test]
@@ -290,13 +300,14 @@ fn a_device_that_does_not_answer_is_given_up() {
     let random = &mut Random::new(16);
     let case = Case::random(PixelType::U16, 300_000, 30, 4096, 3, random);
     let patience = std::time::Duration::ZERO;
-    let Some(device) = device(Settings { patience, ..Settings::default() }) else { return };
-    let mut queues = Queues::new(device.clone(), 2).expect("queues");
-    let integrate = |queues: &mut Queues| queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored());
+    let Some(device) = device(DeviceSettings { timeout: patience, ..DeviceSettings::default() }) else { return };
+    let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
+    let integrate =
+        |queues: &mut DeviceQueues| queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored());
     let why = integrate(&mut queues).expect_err("no patience");
     assert!(why.to_string().contains("no answer"), "{why}");
-    assert_eq!((integrate(&mut queues).err(), device.trouble()), (Some(why.clone()), Some(&why)));
-    assert_eq!(Queues::new(device.clone(), 1).err(), Some(why));
+    assert_eq!((integrate(&mut queues).err(), device.failure()), (Some(why.clone()), Some(&why)));
+    assert_eq!(DeviceQueues::new(device.clone(), 1).err(), Some(why));
 }
 
 #[test]
@@ -307,7 +318,7 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
     case.chunks = case.frames.iter().map(|frame| (support::bslz4(&frame.bytes, 4, 2048), 0)).collect();
     for settings in all_settings() {
         let Some(device) = device(settings) else { return };
-        let mut queues = Queues::new(device, 2).expect("queues");
+        let mut queues = DeviceQueues::new(device, 2).expect("queues");
         for _ in 0..25 {
             let mut chunks = case.chunks.clone();
             for (i, (chunk, _)) in chunks.iter_mut().enumerate().filter(|(i, _)| i % 3 != 0) {
@@ -321,8 +332,8 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
                     }
                 }
             }
-            let stored: Vec<Stored<'_>> =
-                chunks.iter().map(|(bytes, mask)| Stored { bytes, filter_mask: *mask }).collect();
+            let stored: Vec<StoredFrame<'_>> =
+                chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect();
             let found = queues.integrate(&case.pipeline, &case.plan, &case.invalid, &stored).expect("it goes on");
             for (i, (found, stored)) in found.into_iter().zip(&stored).enumerate() {
                 let mut pixels = vec![0; 4 * pixels];
@@ -330,9 +341,9 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
                     Err(why) => assert_eq!(found.err(), Some(why), "frame {i}"),
                     Ok(()) => {
                         let mut expected = Sums::default();
-                        accumulate(&pixels, dtype, &case.plan, &case.invalid, &mut expected);
+                        accumulate_frame(&pixels, dtype, &case.plan, &case.invalid, &mut expected);
                         let found = found.unwrap_or_else(|why| panic!("frame {i}: {why}"));
-                        assert_eq!(found.exception, expected.exception, "frame {i}");
+                        assert_eq!(found.weight_override, expected.weight_override, "frame {i}");
                         let close = |(f, e): (&f64, &f64)| (f - e).abs() <= 1e-9 * e.abs() + 1e-3;
                         assert!(found.signal.iter().zip(&expected.signal).all(close), "frame {i}");
                     }
@@ -346,17 +357,17 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
 #[test]
 fn little_more_than_the_chunks_is_sent() {
     let random = &mut Random::new(15);
-    let Some(device) = device(Settings::default()) else { return };
+    let Some(device) = device(DeviceSettings::default()) else { return };
     for photons in [Photons::Below(2), Photons::Below(40), Photons::Sparse(100_000)] {
         let pixels = 1 << 20;
         let matrix = Csc::random(pixels, 1000, random).matrix();
-        let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("norms");
+        let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::Poisson, None).expect("norms");
         let frame = Frame::random(PixelType::U32, pixels, photons, 0, &vec![], random);
         let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
         let bytes = support::bslz4(&frame.bytes, 4, 2048);
-        let mut queues = Queues::new(device.clone(), 1).expect("a queue");
-        let stored = [Stored { bytes: &bytes, filter_mask: 0 }; 3];
-        let found = queues.integrate(&pipeline, &plan, &Invalid::none(), &stored).expect("it works");
+        let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
+        let stored = [StoredFrame { bytes: &bytes, filter_mask: 0 }; 3];
+        let found = queues.integrate(&pipeline, &plan, &InvalidValues::none(), &stored).expect("it works");
         assert!(found.iter().all(Result::is_ok));
         let ratio = queues.sent_bytes() as f64 / (3 * bytes.len()) as f64;
         assert!((1.0..1.1).contains(&ratio), "{photons:?}: {ratio}");

@@ -2,12 +2,12 @@
 
 mod support;
 
-use kernels::{ErrorModel, Invalid, PixelType, Plan, Sums, accumulate};
+use kernels::{IntegrationPlan, InvalidValues, PixelType, Sums, VarianceModel, accumulate_frame};
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
 
-fn gaps(dtype: PixelType) -> Invalid {
-    Invalid::integers(support::gaps(dtype))
+fn gaps(dtype: PixelType) -> InvalidValues {
+    InvalidValues::from_integers(support::gaps(dtype))
 }
 
 /// Σ w x in the order of summation.
@@ -32,9 +32,10 @@ fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invali
     let frame = Frame::random(dtype, pixels, photons, invalid, &rule, random);
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
     let dark: Option<Vec<f64>> = dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
-    let plan = Plan::new(csc.matrix(), &n, ErrorModel::Poisson, dark.as_deref()).expect("arrays of the matrix's size");
+    let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::Poisson, dark.as_deref())
+        .expect("arrays of the matrix's size");
     let mut sums = Sums::default();
-    accumulate(&frame.bytes, dtype, &plan, &Invalid::integers(rule), &mut sums);
+    accumulate_frame(&frame.bytes, dtype, &plan, &InvalidValues::from_integers(rule), &mut sums);
 
     // A pixel of norm zero counts as little as an invalid one.
     let usable = |p: usize| n[p] != 0.;
@@ -72,9 +73,9 @@ fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invali
     let [norm, norm_sq, count] = norms(&all);
     assert!(close(plan.norm(), &norm) && close(plan.norm_sq(), &norm_sq) && close(plan.count(), &count));
     let entries: Vec<u32> = (0..nbins).map(|b| all.iter().filter(|e| e.1 == b).count() as u32).collect();
-    assert_eq!(plan.entries().collect::<Vec<_>>(), entries);
-    assert_eq!(sums.exception.is_some(), photons.len() < all.len());
-    if let Some(exception) = &sums.exception {
+    assert_eq!(plan.entry_counts().collect::<Vec<_>>(), entries);
+    assert_eq!(sums.weight_override.is_some(), photons.len() < all.len());
+    if let Some(exception) = &sums.weight_override {
         let [norm, norm_sq, count] = norms(&photons);
         assert!(
             close(&exception.norm, &norm) && close(&exception.norm_sq, &norm_sq) && close(&exception.count, &count)
@@ -101,12 +102,12 @@ proptest! {
 #[test]
 fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
     let csc = Csc { starts: vec![0, 2, 3, 4], bins: vec![0, 1, 1, 2], weights: vec![0.1, 0.9, 0.3, 1.], nbins: 3 };
-    let plan =
-        Plan::new(csc.matrix(), &[0.7, 1.3, 0.9], ErrorModel::Poisson, Some(&[5., 5., 5.])).expect("three pixels");
+    let plan = IntegrationPlan::new(csc.matrix(), &[0.7, 1.3, 0.9], VarianceModel::Poisson, Some(&[5., 5., 5.]))
+        .expect("three pixels");
     let frame: Vec<u8> = [u32::MAX, u32::MAX - 1, 7].into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut sums = Sums::default();
-    accumulate(&frame, PixelType::U32, &plan, &gaps(PixelType::U32), &mut sums);
-    let exception = sums.exception.expect("two pixels are invalid");
+    accumulate_frame(&frame, PixelType::U32, &plan, &gaps(PixelType::U32), &mut sums);
+    let exception = sums.weight_override.expect("two pixels are invalid");
     assert_eq!(sums.signal, [0., 0., 2.]);
     assert_eq!(sums.variance, Some(vec![0., 0., 7.]));
     assert_eq!(exception.norm, [0., 0., 0.9]);
@@ -116,23 +117,24 @@ fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
 #[test]
 fn invalid_pixels_that_the_matrix_leaves_out_are_no_exception() {
     let csc = Csc { starts: vec![0, 0, 1], bins: vec![0], weights: vec![1.], nbins: 1 };
-    let plan = Plan::new(csc.matrix(), &[1., 1.], ErrorModel::No, None).expect("two pixels");
+    let plan = IntegrationPlan::new(csc.matrix(), &[1., 1.], VarianceModel::None, None).expect("two pixels");
     let mut sums = Sums::default();
-    accumulate(&[255, 3], PixelType::U8, &plan, &gaps(PixelType::U8), &mut sums);
-    assert_eq!(sums, Sums { signal: vec![3.], variance: None, exception: None });
+    accumulate_frame(&[255, 3], PixelType::U8, &plan, &gaps(PixelType::U8), &mut sums);
+    assert_eq!(sums, Sums { signal: vec![3.], variance: None, weight_override: None });
 }
 
 #[test]
 fn a_wrong_matrix_is_refused_with_its_place() {
     let refused = |starts: &[u64], bins: &[u32], weights: &[f32]| {
-        kernels::Matrix::new(starts, bins, weights, 4).expect_err("refused").to_string()
+        kernels::TiledCsc::new(starts, bins, weights, 4).expect_err("refused").to_string()
     };
     assert_eq!(refused(&[0, 2], &[1, 1], &[1., 1.]), "matrix: pixel 0: bin 1: expected rising bins below 4");
     assert_eq!(refused(&[0, 0, 1], &[4], &[1.]), "matrix: pixel 1: bin 4: expected rising bins below 4");
     assert!(refused(&[0, 1], &[0], &[f32::NAN]).contains("pixel 0: weight NaN"));
     assert!(refused(&[0, 2, 1], &[0], &[1.]).contains("3 starts for 1 bins"));
     assert!(refused(&[], &[], &[]).contains("0 starts"));
-    let matrix = kernels::Matrix::new(&[0, 1], &[0], &[1.], 1).expect("one pixel");
-    let error = Plan::new(matrix, &[1., 1.], ErrorModel::No, None).expect_err("two norms for one pixel");
+    let matrix = kernels::TiledCsc::new(&[0, 1], &[0], &[1.], 1).expect("one pixel");
+    let error =
+        IntegrationPlan::new(matrix, &[1., 1.], VarianceModel::None, None).expect_err("two norms for one pixel");
     assert_eq!(error.to_string(), "normalization of 2 pixels: expected 1, as the matrix has");
 }

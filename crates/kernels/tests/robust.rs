@@ -2,7 +2,10 @@
 
 mod support;
 
-use kernels::{ByBin, ErrorModel, Invalid, Isa, Pipeline, PixelType, Plan, Scratch, Statistic, Stored, Sums};
+use kernels::{
+    CsrMatrix, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, StoredFrame, Sums,
+    VarianceModel,
+};
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
 
@@ -33,10 +36,10 @@ fn spread(shares: &[Share]) -> f64 {
     shares.iter().map(|p| (p.w * p.n * (p.s / p.n - mean)).powi(2)).sum()
 }
 
-fn clipped(mut shares: Vec<Share>, errors: ErrorModel, threshold: f64, rounds: u32) -> Vec<Share> {
+fn clipped(mut shares: Vec<Share>, errors: VarianceModel, threshold: f64, rounds: u32) -> Vec<Share> {
     for _ in 0..rounds {
         let [_, variance, _, norm_sq, count] = sums_of(&shares);
-        let azimuthal = matches!(errors, ErrorModel::Azimuthal | ErrorModel::Hybrid);
+        let azimuthal = matches!(errors, VarianceModel::Azimuthal | VarianceModel::Hybrid);
         let std = (if azimuthal { spread(&shares) } else { variance } / norm_sq).sqrt();
         let chauvenet = (2. * (count.max(3.) / (2. * std::f64::consts::PI).sqrt()).ln()).sqrt();
         let (mean, limit) = (mean(&shares), threshold.max(chauvenet) * std);
@@ -60,14 +63,14 @@ fn between(mut shares: Vec<Share>, low: f64, high: f64) -> Vec<Share> {
 }
 
 /// What the definitions make of a bin's shares.
-fn expected(shares: Vec<Share>, statistic: Statistic, errors: ErrorModel) -> Five {
+fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> Five {
     let chosen = match statistic {
         Statistic::Mean => shares,
-        Statistic::Clipped { threshold, rounds } => clipped(shares, errors, threshold, rounds),
-        Statistic::Between { low, high } => between(shares, low, high),
+        Statistic::SigmaClip { threshold, max_iter: rounds } => clipped(shares, errors, threshold, rounds),
+        Statistic::QuantileMean { low, high } => between(shares, low, high),
     };
     let mut sums = sums_of(&chosen);
-    if errors == ErrorModel::Azimuthal && !chosen.is_empty() {
+    if errors == VarianceModel::Azimuthal && !chosen.is_empty() {
         sums[1] = spread(&chosen);
     }
     sums
@@ -82,7 +85,7 @@ struct Case {
     invalid: u64,
     dark: bool,
     statistic: Statistic,
-    errors: ErrorModel,
+    errors: VarianceModel,
     seed: u64,
 }
 
@@ -97,19 +100,20 @@ fn check(case: &Case) {
     let dark: Option<Vec<f64>> = case.dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
     let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 4.).collect();
     let plan = match errors {
-        ErrorModel::Given => Plan::with_variance(csc.matrix(), &n, &given, dark.as_deref()),
-        _ => Plan::new(csc.matrix(), &n, errors, dark.as_deref()),
+        VarianceModel::Given => IntegrationPlan::with_variance(csc.matrix(), &n, &given, dark.as_deref()),
+        _ => IntegrationPlan::new(csc.matrix(), &n, errors, dark.as_deref()),
     };
     let plan = plan.expect("arrays of the matrix's size");
-    let by_bin = ByBin::new(&plan, statistic);
-    let (invalid, raw) = (Invalid::integers(rule), Pipeline::from_hdf5(&[], dtype, false).expect("no filters"));
+    let by_bin = CsrMatrix::new(&plan, statistic);
+    let (invalid, raw) =
+        (InvalidValues::from_integers(rule), Pipeline::from_hdf5(&[], dtype, false).expect("no filters"));
     let found: Vec<Sums> = Isa::available()
         .into_iter()
         .flat_map(|isa| {
             let scratch = &mut Scratch::new(isa);
-            let stored = Stored { bytes: &frame.bytes, filter_mask: 0 };
-            let other = Stored { bytes: &other.bytes, filter_mask: 0 };
-            let short = Stored { bytes: &frame.bytes[1..], filter_mask: 0 };
+            let stored = StoredFrame { bytes: &frame.bytes, filter_mask: 0 };
+            let other = StoredFrame { bytes: &other.bytes, filter_mask: 0 };
+            let short = StoredFrame { bytes: &frame.bytes[1..], filter_mask: 0 };
             // In groups, beside frames that do not decode, or alone: a frame's sums are its own.
             let several =
                 by_bin.integrate(&raw, &plan, &invalid, &[stored, short, stored, stored, stored, stored], scratch);
@@ -127,20 +131,20 @@ fn check(case: &Case) {
     for pixel in (0..pixels).filter(|&p| n[p] != 0. && frame.valid[p]) {
         let (n, s) = (n[pixel], frame.values[pixel] - dark.as_ref().map_or(0., |dark| dark[pixel]));
         let v = match errors {
-            ErrorModel::No | ErrorModel::Azimuthal => 0.,
-            ErrorModel::Poisson | ErrorModel::Hybrid => frame.values[pixel].max(1.),
-            ErrorModel::Given => given[pixel],
+            VarianceModel::None | VarianceModel::Azimuthal => 0.,
+            VarianceModel::Poisson | VarianceModel::Hybrid => frame.values[pixel].max(1.),
+            VarianceModel::Given => given[pixel],
         };
         csc.entries(pixel).for_each(|(bin, w)| bins[bin].push(Share { w, n, s, v }));
     }
     let sums = &found[0];
     for (bin, shares) in bins.into_iter().enumerate() {
-        let (norm, norm_sq, count) = match &sums.exception {
+        let (norm, norm_sq, count) = match &sums.weight_override {
             Some(own) => (own.norm[bin], own.norm_sq[bin], own.count[bin]),
             None => (plan.norm()[bin], plan.norm_sq()[bin], plan.count()[bin]),
         };
         let variance = sums.variance.as_ref().map_or(0., |variance| variance[bin]);
-        assert_eq!(sums.variance.is_some(), errors != ErrorModel::No);
+        assert_eq!(sums.variance.is_some(), errors != VarianceModel::None);
         // What the signals' and the variances' terms come to: sums of both signs cancel.
         let size: f64 = shares.iter().map(|p| p.w * p.s.abs()).sum();
         let square: f64 = shares.iter().map(|p| (p.w * p.s).powi(2) + p.w * p.w * p.v).sum();
@@ -160,17 +164,17 @@ fn statistics() -> impl Strategy<Value = Statistic> {
         prop_oneof![Just((0.5, 0.5)), Just((0., 1.)), Just((0., 0.3)), Just((0.7, 1.)), (0.0..0.5, 0.5..1.0)];
     prop_oneof![
         Just(Statistic::Mean),
-        clip.prop_map(|(threshold, rounds)| Statistic::Clipped { threshold, rounds }),
-        quantiles.prop_map(|(low, high)| Statistic::Between { low, high }),
+        clip.prop_map(|(threshold, rounds)| Statistic::SigmaClip { threshold, max_iter: rounds }),
+        quantiles.prop_map(|(low, high)| Statistic::QuantileMean { low, high }),
     ]
 }
 
-fn error_models(statistic: Statistic) -> impl Strategy<Value = (Statistic, ErrorModel)> {
-    use ErrorModel::*;
+fn error_models(statistic: Statistic) -> impl Strategy<Value = (Statistic, VarianceModel)> {
+    use VarianceModel::*;
     let models = match statistic {
-        Statistic::Mean => vec![No, Poisson, Azimuthal, Given],
-        Statistic::Clipped { .. } => vec![Poisson, Azimuthal, Hybrid, Given],
-        Statistic::Between { .. } => vec![No, Poisson, Given],
+        Statistic::Mean => vec![None, Poisson, Azimuthal, Given],
+        Statistic::SigmaClip { .. } => vec![Poisson, Azimuthal, Hybrid, Given],
+        Statistic::QuantileMean { .. } => vec![None, Poisson, Given],
     };
     prop::sample::select(models).prop_map(move |errors| (statistic, errors))
 }
@@ -199,15 +203,20 @@ proptest! {
 }
 
 /// A bin of pixels of weight and norm 1.
-fn one_bin(values: &[u32], statistic: Statistic, errors: ErrorModel) -> Sums {
+fn one_bin(values: &[u32], statistic: Statistic, errors: VarianceModel) -> Sums {
     let pixels = values.len();
     let csc = Csc { starts: (0..=pixels as u64).collect(), bins: vec![0; pixels], weights: vec![1.; pixels], nbins: 1 };
-    let plan = Plan::new(csc.matrix(), &vec![1.; pixels], errors, None).expect("as many norms as pixels");
+    let plan = IntegrationPlan::new(csc.matrix(), &vec![1.; pixels], errors, None).expect("as many norms as pixels");
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let raw = Pipeline::from_hdf5(&[], PixelType::U32, false).expect("no filters");
-    let stored = Stored { bytes: &bytes, filter_mask: 0 };
-    let sums =
-        ByBin::new(&plan, statistic).integrate(&raw, &plan, &Invalid::none(), &[stored], &mut Scratch::default());
+    let stored = StoredFrame { bytes: &bytes, filter_mask: 0 };
+    let sums = CsrMatrix::new(&plan, statistic).integrate(
+        &raw,
+        &plan,
+        &InvalidValues::none(),
+        &[stored],
+        &mut Scratch::default(),
+    );
     sums.into_iter().next().and_then(Result::ok).expect("sums of one frame")
 }
 
@@ -216,21 +225,22 @@ fn a_hot_pixel_is_clipped_and_what_was_hidden_by_it_in_the_next_round() {
     let mut values = vec![10; 100];
     values.extend([12, 8, 1000, 4_000_000_000]);
     let clipped = |rounds| {
-        one_bin(&values, Statistic::Clipped { threshold: 5., rounds }, ErrorModel::Azimuthal)
-            .exception
+        one_bin(&values, Statistic::SigmaClip { threshold: 5., max_iter: rounds }, VarianceModel::Azimuthal)
+            .weight_override
             .expect("one is out")
             .count
     };
     assert_eq!((clipped(1), clipped(2)), (vec![103.], vec![102.]));
-    let all = one_bin(&values, Statistic::Clipped { threshold: 1e9, rounds: 5 }, ErrorModel::Azimuthal);
-    assert_eq!((all.signal, all.exception), (vec![4_000_002_020.], None));
+    let all = one_bin(&values, Statistic::SigmaClip { threshold: 1e9, max_iter: 5 }, VarianceModel::Azimuthal);
+    assert_eq!((all.signal, all.weight_override), (vec![4_000_002_020.], None));
 }
 
 #[test]
 fn hybrid_clips_as_azimuthal_and_errs_as_poisson() {
     let values = [3, 5, 4, 6, 5, 4, 90];
-    let clip = Statistic::Clipped { threshold: 2., rounds: 5 };
-    let [azimuthal, hybrid] = [ErrorModel::Azimuthal, ErrorModel::Hybrid].map(|errors| one_bin(&values, clip, errors));
+    let clip = Statistic::SigmaClip { threshold: 2., max_iter: 5 };
+    let [azimuthal, hybrid] =
+        [VarianceModel::Azimuthal, VarianceModel::Hybrid].map(|errors| one_bin(&values, clip, errors));
     assert_eq!(azimuthal.signal, hybrid.signal);
     assert_eq!((azimuthal.variance, hybrid.variance), (Some(vec![5.5]), Some(vec![27.])));
 }
@@ -238,8 +248,8 @@ fn hybrid_clips_as_azimuthal_and_errs_as_poisson() {
 #[test]
 fn the_median_is_of_one_pixel_or_of_the_middle_two() {
     let median = |values: &[u32]| {
-        let sums = one_bin(values, Statistic::Between { low: 0.5, high: 0.5 }, ErrorModel::Poisson);
-        let norm = sums.exception.map_or(values.len() as f64, |own| own.norm[0]);
+        let sums = one_bin(values, Statistic::QuantileMean { low: 0.5, high: 0.5 }, VarianceModel::Poisson);
+        let norm = sums.weight_override.map_or(values.len() as f64, |own| own.norm[0]);
         (sums.signal[0] / norm, norm)
     };
     assert_eq!(median(&[9]), (9., 1.));
@@ -253,10 +263,10 @@ fn the_median_is_of_one_pixel_or_of_the_middle_two() {
 #[test]
 fn equal_pixels_are_no_outliers_of_each_other() {
     // Σ x / 3 of three equal numbers may round to another one, and then all are as far off as the standard deviation.
-    let clip = Statistic::Clipped { threshold: 0., rounds: 5 };
+    let clip = Statistic::SigmaClip { threshold: 0., max_iter: 5 };
     for value in [0, 1, 49, 123_457] {
-        for errors in [ErrorModel::Azimuthal, ErrorModel::Poisson] {
-            assert_eq!(one_bin(&[value; 3], clip, errors).exception, None);
+        for errors in [VarianceModel::Azimuthal, VarianceModel::Poisson] {
+            assert_eq!(one_bin(&[value; 3], clip, errors).weight_override, None);
         }
     }
 }

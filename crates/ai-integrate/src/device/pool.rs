@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use integrator::opencl::{Description, Device, Settings};
+use integrator::opencl::{Device, DeviceDescription, DeviceSettings};
 use manners::{Filter, Stop};
 
 use super::select;
@@ -19,7 +19,7 @@ pub struct DevicePool {
 
 /// A device, opened when it is first needed.
 struct DeviceSlot {
-    description: Description,
+    description: DeviceDescription,
     /// What results and warnings call it.
     label: String,
     device: OnceLock<Option<Arc<Device>>>,
@@ -40,7 +40,7 @@ impl DevicePool {
                 let found =
                     select::visible_devices(environment).and_then(|all| select::select_devices(&all, &[], environment));
                 let mut found = found.unwrap_or_default();
-                found.retain(|(_, device)| device.is_offload());
+                found.retain(|(_, device)| device.is_not_cpu());
                 found
             }
             (_, words) => {
@@ -61,14 +61,14 @@ impl DevicePool {
     pub fn device(&self, engine: usize, cache: Option<PathBuf>, filter: &Filter) -> Option<(Arc<Device>, String)> {
         let seat = self.slots.get(engine % self.slots.len().max(1))?;
         let open = || {
-            let settings = Settings { cache, ..Settings::default() };
+            let settings = DeviceSettings { cache, ..DeviceSettings::default() };
             let opened = Device::open(&seat.description, settings);
             filter.take_signals_back();
             opened.map(Arc::new).inspect_err(|why| self.warn_once(filter, &seat.label, why)).ok()
         };
         let device = seat.device.get_or_init(open).clone()?;
-        device.trouble().inspect(|why| self.warn_once(filter, &seat.label, why));
-        device.trouble().is_none().then(|| (device, seat.label.clone()))
+        device.failure().inspect(|why| self.warn_once(filter, &seat.label, why));
+        device.failure().is_none().then(|| (device, seat.label.clone()))
     }
 
     /// A warning that the processor does a device's work, once a reason.

@@ -1,9 +1,9 @@
 //! The OpenCL devices that the environment leaves visible, and those that `--device` names.
 
-use integrator::opencl::{self, Description, DeviceKind, Unavailable};
+use integrator::opencl::{self, DeviceDescription, DeviceKind, OpenClUnavailable};
 
 /// A device, by its number in the order in which OpenCL lists them.
-pub type NumberedDevice = (usize, Description);
+pub type NumberedDevice = (usize, DeviceDescription);
 
 /// Variables that limit a job to some GPUs, and whose.
 const VISIBILITY_VARIABLES: [(&str, &str); 3] =
@@ -18,7 +18,7 @@ const JOB_SLOT_VARIABLES: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT"
 pub enum DeviceSelectionError {
     /// OpenCL has none.
     #[error("{0}")]
-    Unavailable(#[from] Unavailable),
+    Unavailable(#[from] OpenClUnavailable),
     /// The environment hides all GPUs.
     #[error("{0} leaves no GPU visible: expected the job to ask for one, or --engine cpu")]
     Hidden(&'static str),
@@ -45,7 +45,7 @@ pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// # Errors
 /// No OpenCL, or none that is visible.
 pub fn visible_devices(environment: EnvLookup<'_>) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
-    let mut all = opencl::devices()?;
+    let mut all = opencl::all_devices()?;
     all.retain(|device| device.kind != DeviceKind::Gpu || !is_hidden_by_environment(device, environment));
     Ok(all.into_iter().enumerate().collect())
 }
@@ -123,7 +123,7 @@ fn job_slot(environment: EnvLookup<'_>) -> Result<usize, &'static str> {
 
 /// Whether the environment hides a vendor's GPUs. Their drivers do so by themselves where it lists some, and number those
 /// from 0; that an empty list means none, not all, is not left to them.
-fn is_hidden_by_environment(device: &Description, environment: EnvLookup<'_>) -> bool {
+fn is_hidden_by_environment(device: &DeviceDescription, environment: EnvLookup<'_>) -> bool {
     let vendor = if device.platform.to_lowercase().contains("nvidia") { "nvidia" } else { "amd" };
     VISIBILITY_VARIABLES
         .iter()
@@ -181,7 +181,7 @@ mod tests {
     fn listed() -> Vec<NumberedDevice> {
         let device = |name: &str, kind, pci: Option<&str>| {
             let pci = pci.map(|place| place.parse().expect("a place"));
-            let mut device = Description::default();
+            let mut device = DeviceDescription::default();
             (device.name, device.kind, device.pci) = (name.to_owned(), kind, pci);
             device
         };
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_list_hides_the_gpus_of_its_vendor_alone() {
         let hidden = |platform: &str, variable: &'static str, list: &'static str| {
-            let mut device = Description::default();
+            let mut device = DeviceDescription::default();
             platform.clone_into(&mut device.platform);
             is_hidden_by_environment(&device, &|name: &str| (name == variable).then(|| list.to_owned()))
         };

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use integrator::opencl::{Device, DeviceError, Queues};
-use integrator::{DecodeError, Decoder, MultiIntegrator, Scratch, Stored, Sums};
+use integrator::opencl::{Device, DeviceError, DeviceQueues};
+use integrator::{DecodeError, Decoder, MultiIntegrator, Scratch, StoredFrame, Sums};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Sums by a device differ from the processor's by no more than this, relatively.
@@ -35,7 +35,7 @@ impl SharedDevice {
 /// A thread's queues on a device, as long as it works.
 pub struct DeviceWorker<'a> {
     shared_device: Option<&'a SharedDevice>,
-    queues: Option<Queues>,
+    queues: Option<DeviceQueues>,
 }
 
 /// A batch by a device: the sums of each frame, and what it took.
@@ -62,7 +62,7 @@ impl<'a> DeviceWorker<'a> {
         &mut self,
         together: &MultiIntegrator<'_>,
         decoder: &Decoder,
-        frames: &[Stored<'_>],
+        frames: &[StoredFrame<'_>],
         numbers: &[u64],
         scratch: &mut Scratch,
     ) -> Option<Result<DeviceBatch, DeviceError>> {
@@ -74,7 +74,7 @@ impl<'a> DeviceWorker<'a> {
         }
         let queues = match self.queues.take() {
             Some(queues) => Ok(queues),
-            None => Queues::new(berth.device.clone(), berth.queues_per_thread),
+            None => DeviceQueues::new(berth.device.clone(), berth.queues_per_thread),
         };
         let done = queues.and_then(|mut queues| {
             let before = queues.sent_bytes();
@@ -88,8 +88,8 @@ impl<'a> DeviceWorker<'a> {
         let done = done.and_then(|batch| {
             let wrong = berth.first_mismatch(together, decoder, frames, numbers, &batch.sums, scratch);
             wrong.map_or(Ok(batch), |frame| {
-                berth.device.give_up(DeviceError::Wrong(frame));
-                Err(DeviceError::Wrong(frame))
+                berth.device.disable(DeviceError::WrongSums(frame));
+                Err(DeviceError::WrongSums(frame))
             })
         });
         if done.is_err() {
@@ -105,7 +105,7 @@ impl SharedDevice {
         &self,
         together: &MultiIntegrator<'_>,
         decoder: &Decoder,
-        frames: &[Stored<'_>],
+        frames: &[StoredFrame<'_>],
         numbers: &[u64],
         sums: &[Result<Vec<Sums>, DecodeError>],
         scratch: &mut Scratch,
@@ -131,7 +131,9 @@ fn sums_agree(one: &Sums, other: &Sums) -> bool {
         one.len() == other.len() && one.iter().zip(other).all(close)
     };
     let variance = |sums: &Sums| sums.variance.clone().unwrap_or_default();
-    all(&one.signal, &other.signal) && all(&variance(one), &variance(other)) && one.exception == other.exception
+    all(&one.signal, &other.signal)
+        && all(&variance(one), &variance(other))
+        && one.weight_override == other.weight_override
 }
 
 #[cfg(test)]

@@ -6,14 +6,15 @@
 //! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles; pixels are clipped unsplit.
 #![allow(clippy::print_stdout)]
 
-mod bounds;
 mod opencl;
+mod upper_bounds;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use kernels::{
-    ByBin, ErrorModel, Invalid, Isa, Matrix, Pipeline, PixelType, Plan, Scratch, Statistic, Stored, integrate_batch,
+    CsrMatrix, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, StoredFrame, TiledCsc,
+    VarianceModel, integrate_batch,
 };
 
 const NBINS: usize = 1000;
@@ -114,15 +115,15 @@ fn main() {
 }
 
 /// What the method needs beside the plan.
-fn by_bin(method: &str, plan: &Plan) -> Option<ByBin> {
+fn by_bin(method: &str, plan: &IntegrationPlan) -> Option<CsrMatrix> {
     let statistic = match method {
         "sum" => return None,
         "azimuthal" => Statistic::Mean,
-        "median" => Statistic::Between { low: 0.5, high: 0.5 },
-        "quartiles" => Statistic::Between { low: 0.25, high: 0.75 },
-        _ => Statistic::Clipped { threshold: 5., rounds: 5 },
+        "median" => Statistic::QuantileMean { low: 0.5, high: 0.5 },
+        "quartiles" => Statistic::QuantileMean { low: 0.25, high: 0.75 },
+        _ => Statistic::SigmaClip { threshold: 5., max_iter: 5 },
     };
-    Some(ByBin::new(plan, statistic))
+    Some(CsrMatrix::new(plan, statistic))
 }
 
 impl Case {
@@ -131,7 +132,7 @@ impl Case {
         let plan = self.plan(method);
         let by_bin = by_bin(method, &plan);
         let (pipeline, invalid, chunks) = (self.pipeline(), self.invalid(), self.chunks());
-        let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
+        let stored: Vec<StoredFrame<'_>> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
 
         let mut frame = vec![0; pixels * self.dtype.size()];
@@ -140,7 +141,7 @@ impl Case {
             black_box(&frame);
         });
         let mut scratch = Scratch::new(isa);
-        let all: Vec<Stored<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
+        let all: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
         let integrate = time(|| {
             for frames in all.chunks(batch) {
                 match &by_bin {
@@ -161,13 +162,13 @@ impl Case {
         );
     }
 
-    fn plan(&self, method: &str) -> Plan {
+    fn plan(&self, method: &str) -> IntegrationPlan {
         let [rows, columns] = self.shape;
-        let errors = if method.ends_with("azimuthal") { ErrorModel::Azimuthal } else { ErrorModel::Poisson };
+        let errors = if method.ends_with("azimuthal") { VarianceModel::Azimuthal } else { VarianceModel::Poisson };
         // A solid angle's.
         let norm = |pixel: usize| 1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64);
         let norms: Vec<f64> = (0..rows * columns).map(norm).collect();
-        Plan::new(self.matrix(!method.starts_with("clip")), &norms, errors, None).expect("one norm a pixel")
+        IntegrationPlan::new(self.matrix(!method.starts_with("clip")), &norms, errors, None).expect("one norm a pixel")
     }
 
     fn pipeline(&self) -> Pipeline {
@@ -181,9 +182,9 @@ impl Case {
         Pipeline::from_hdf5(filters, self.dtype, false).expect("known filters")
     }
 
-    fn invalid(&self) -> Invalid {
+    fn invalid(&self) -> InvalidValues {
         let greatest = i128::from(u64::MAX >> (64 - 8 * self.dtype.size()));
-        Invalid::integers([if self.dtype == PixelType::I32 { -2..=-1 } else { greatest - 1..=greatest }])
+        InvalidValues::from_integers([if self.dtype == PixelType::I32 { -2..=-1 } else { greatest - 1..=greatest }])
     }
 
     fn chunks(&self) -> Vec<Vec<u8>> {
@@ -200,9 +201,9 @@ impl Case {
         ((row - rows as f64 * 0.48).powi(2) + (column - columns as f64 * 0.51).powi(2)).sqrt()
     }
 
-    fn matrix(&self, split: bool) -> Matrix {
+    fn matrix(&self, split: bool) -> TiledCsc {
         let (starts, bins, weights) = self.entries(split);
-        Matrix::new(&starts, &bins, &weights, NBINS).expect("a good matrix")
+        TiledCsc::new(&starts, &bins, &weights, NBINS).expect("a good matrix")
     }
 
     /// Bounding boxes in the radius, or their middles: where each pixel's entries start, their bins and weights.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernels::opencl::{Device, Queues, Settings, Stages, devices};
-use kernels::{ErrorModel, Matrix, Plan, Stored, Target};
+use kernels::opencl::{Device, DeviceQueues, DeviceSettings, StageTimes, all_devices};
+use kernels::{IntegrationPlan, IntegrationSpec, StoredFrame, TiledCsc, VarianceModel};
 
-use crate::bounds::Bounds;
+use crate::upper_bounds::Bounds;
 use crate::{Case, DISTINCT, by_bin};
 
 /// Engines a device.
@@ -25,7 +25,7 @@ const ENTRY: usize = 6;
 /// A table for each device: frames a second by engines, the stages of a frame as the device's events tell, and the part of each bound
 /// that is reached.
 pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, method: &str) {
-    let all = match devices() {
+    let all = match all_devices() {
         Ok(all) => all,
         Err(why) => return println!("OpenCL: {why}"),
     };
@@ -36,7 +36,7 @@ pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, meth
             description.kind,
             description.driver
         );
-        let bounds = match Bounds::of(description) {
+        let bounds = match Bounds::measure(description) {
             Ok(bounds) => bounds,
             Err(why) => {
                 println!("{why}");
@@ -64,7 +64,7 @@ pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, meth
             "of memory"
         );
         for case in cases.clone() {
-            let settings = Settings { profile: true, ..Settings::default() };
+            let settings = DeviceSettings { profile: true, ..DeviceSettings::default() };
             match Device::open(description, settings) {
                 Ok(device) => of_case(case, &Arc::new(device), batch, method, &bounds),
                 Err(why) => println!("{:<24} {why}", case.name),
@@ -76,9 +76,9 @@ pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, meth
 fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds: &Bounds) {
     let (plan, pipeline, invalid, chunks) = (case.plan(method), case.pipeline(), case.invalid(), case.chunks());
     let by_bin = by_bin(method, &plan);
-    let targets = [Target { plan: &plan, invalid: &invalid, by_bin: by_bin.as_ref() }];
-    let stored: Vec<Stored<'_>> = chunks.iter().map(|bytes| Stored { bytes, filter_mask: 0 }).collect();
-    let frames: Vec<Stored<'_>> = stored.iter().copied().cycle().take(batch).collect();
+    let targets = [IntegrationSpec { plan: &plan, invalid: &invalid, csr: by_bin.as_ref() }];
+    let stored: Vec<StoredFrame<'_>> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
+    let frames: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(batch).collect();
     let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
     let ratio = (DISTINCT * plan.pixels() * pipeline.dtype().size()) as f64 / stored_bytes as f64;
     let chunk = stored_bytes as f64 / DISTINCT as f64;
@@ -89,19 +89,20 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
         println!("{:<24} {ratio:>6.1} {:>14} {rate:>9.1}", case.name, what);
     }
     for engines in ENGINES {
-        let work = |queues: &mut Queues| match queues.integrate_by_all(&pipeline, &targets, &frames) {
+        let work = |queues: &mut DeviceQueues| match queues.integrate_batch_multi(&pipeline, &targets, &frames) {
             Ok(sums) => sums.len(),
             Err(why) => panic!("{}: {why}", case.name),
         };
-        let mut all: Vec<Queues> = (0..engines).map(|_| Queues::new(device.clone(), 2).expect("queues")).collect();
+        let mut all: Vec<DeviceQueues> =
+            (0..engines).map(|_| DeviceQueues::new(device.clone(), 2).expect("queues")).collect();
         // Compilation, and the matrix's way to the device, are not counted.
         for queues in &mut all {
             work(queues);
         }
-        let (before, sent): (Stages, u64) = (device.stages(), all.iter().map(Queues::sent_bytes).sum());
+        let (before, sent): (StageTimes, u64) = (device.stage_times(), all.iter().map(DeviceQueues::sent_bytes).sum());
         let began = Instant::now();
         let done: usize = std::thread::scope(|scope| {
-            let one = |queues: &mut Queues| {
+            let one = |queues: &mut DeviceQueues| {
                 let mut done = 0;
                 while began.elapsed() < TIME {
                     done += work(queues);
@@ -112,8 +113,8 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
         let rate = done as f64 / began.elapsed().as_secs_f64();
-        let after = device.stages();
-        let sent = (all.iter().map(Queues::sent_bytes).sum::<u64>() - sent) as f64;
+        let after = device.stage_times();
+        let sent = (all.iter().map(DeviceQueues::sent_bytes).sum::<u64>() - sent) as f64;
         let a_frame = |after: f64, before: f64| (after - before) * 1e3 / done as f64;
         println!(
             "{:<24} {ratio:>6.1} {:>6.3} {engines:>7} {rate:>9.1} {:>9.3} {:>12.3} {:>9.3} {:>6.1}% {:>8.1}% {:>8.1}%",
@@ -130,16 +131,16 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
 }
 
 /// Frames a second that the device decodes, unshuffles and searches for invalid pixels: the kernel's time with a matrix of no entries.
-fn decode(case: &Case, device: &Arc<Device>, stored: &[Stored<'_>]) -> f64 {
+fn decode(case: &Case, device: &Arc<Device>, stored: &[StoredFrame<'_>]) -> f64 {
     let pixels = case.shape[0] * case.shape[1];
-    let matrix = Matrix::new(&vec![0; pixels + 1], &[], &[], 1).expect("a good matrix");
-    let plan = Plan::new(matrix, &vec![1.; pixels], ErrorModel::Poisson, None).expect("one norm a pixel");
-    let frames: Vec<Stored<'_>> = stored.iter().copied().cycle().take(MANY).collect();
-    let mut queues = Queues::new(device.clone(), 1).expect("a queue");
+    let matrix = TiledCsc::new(&vec![0; pixels + 1], &[], &[], 1).expect("a good matrix");
+    let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::Poisson, None).expect("one norm a pixel");
+    let frames: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(MANY).collect();
+    let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
     let mut work = || {
-        let before = device.stages().integrate;
+        let before = device.stage_times().integrate;
         let sums = queues.integrate(&case.pipeline(), &plan, &case.invalid(), &frames).expect("a device that works");
-        sums.len() as f64 / (device.stages().integrate - before)
+        sums.len() as f64 / (device.stage_times().integrate - before)
     };
     // The first is not counted.
     work();

@@ -1,15 +1,15 @@
 //! Decoding and summing in one pass: a tile is decoded into the first-level cache, and summed before it leaves it.
 
-pub(crate) mod column;
-mod group;
-pub(crate) mod kernel;
+pub(crate) mod accumulate;
+pub(crate) mod accumulators;
+pub(crate) mod bit_planes;
+pub(crate) mod interleaved_tile;
 pub(crate) mod lane;
 pub(crate) mod native;
-pub(crate) mod planes;
-mod rule;
-pub(crate) mod source;
-pub(crate) mod table;
+pub(crate) mod pixel_source;
+mod plane_rule;
+mod workspace;
 
-pub(crate) use group::Workspace;
-pub(crate) use rule::PlaneRule;
-pub(crate) use source::{BlockSource, Rules, Source};
+pub(crate) use pixel_source::{BlockSource, InvalidRules, PixelSource};
+pub(crate) use plane_rule::PlaneInvalidRule;
+pub(crate) use workspace::Workspace;

@@ -15,22 +15,22 @@
 //! Bitshuffled LZ4 is decoded by the device; all else by the processor, which sends pixels. A frame that the device
 //! finds damaged is looked at again by the processor, whose word counts.
 //!
-//! The library is found when it is first asked for (see the crate `opencl-loader`): where there is none, [`devices`]
+//! The library is found when it is first asked for (see the crate `opencl-loader`): where there is none, [`all_devices`]
 //! says what is missing, and nothing else happens.
 #![allow(unsafe_code)] // OpenCL is a C interface; each use says why it is sound.
 
-mod batch;
-mod by_bin;
+mod buffer;
+mod csr;
 mod device;
 mod discovery;
 mod error;
 mod launch;
-mod layout;
-mod memory;
 mod program;
 mod queue;
+mod queues;
+mod slot_layout;
 
-pub use batch::Queues;
-pub use device::{Device, Settings, Stages};
-pub use discovery::{Description, DeviceKind, Pci, Unavailable, devices};
+pub use device::{Device, DeviceSettings, StageTimes};
+pub use discovery::{DeviceDescription, DeviceKind, OpenClUnavailable, PciAddress, all_devices};
 pub use error::DeviceError;
+pub use queues::DeviceQueues;

@@ -5,129 +5,129 @@ use std::time::{Duration, Instant};
 
 use ocl::core::{self, CommandQueue, CommandQueueProperties, Event};
 
+use super::buffer::{DeviceBuffer, NO_EVENT, NO_WAIT};
 use super::device::{Device, DeviceMatrix};
 use super::error::DeviceError;
-use super::launch::{Kernels, Memory, Needs, REAL, fill, status_bytes};
-use super::memory::{Buffer, NO_EVENT, NO_WAIT};
-use super::program::{Method, Variant};
-use crate::decode::DecodeError;
-use crate::decode::bitshuffle::Places;
-use crate::plan::Plan;
-use crate::{ByBin, Pipeline, Stored};
+use super::launch::{BufferSizes, KernelPair, LaunchBuffers, SUM_BYTES, status_bytes, write_input};
+use super::program::{KernelKind, KernelVariant};
+use crate::codec::DecodeError;
+use crate::codec::bitshuffle::BlockOffsets;
+use crate::plan::IntegrationPlan;
+use crate::{CsrMatrix, Pipeline, StoredFrame};
 
 /// What all launches of a call have in common.
-pub(super) struct Job<'a> {
+pub(super) struct LaunchJob<'a> {
     pub(super) pipeline: &'a Pipeline,
     /// At least one, for frames of one size in blocks of one size.
-    pub(super) aims: Vec<Aim<'a>>,
+    pub(super) plans: Vec<DevicePlan<'a>>,
 }
 
 /// A plan, as a device takes it.
-pub(super) struct Aim<'a> {
-    pub(super) plan: &'a Plan,
+pub(super) struct DevicePlan<'a> {
+    pub(super) plan: &'a IntegrationPlan,
     /// Set for methods that look at all pixels of a bin.
-    pub(super) by_bin: Option<&'a ByBin>,
-    pub(super) variant: Variant,
+    pub(super) by_bin: Option<&'a CsrMatrix>,
+    pub(super) variant: KernelVariant,
     pub(super) matrix: Arc<DeviceMatrix>,
     /// Invalid values, as pairs of pixels, lowest and highest.
-    pub(super) ranges: Arc<Buffer>,
+    pub(super) ranges: Arc<DeviceBuffer>,
     pub(super) range_count: u32,
 }
 
-impl Job<'_> {
+impl LaunchJob<'_> {
     /// Bytes of a frame's pixels.
     pub(super) fn frame_bytes(&self) -> usize {
-        self.aims[0].plan.pixels() * self.aims[0].variant.dtype.size()
+        self.plans[0].plan.pixels() * self.plans[0].variant.dtype.size()
     }
 
     /// Tiles of a frame.
-    pub(super) fn tiles(&self) -> usize {
-        self.aims[0].matrix.tiles as usize
+    pub(super) fn tile_count(&self) -> usize {
+        self.plans[0].matrix.tiles as usize
     }
 
     /// Bytes of one frame's bitmap of invalid pixels.
     pub(super) fn invalid_bytes(&self) -> usize {
-        self.tiles() * (self.aims[0].variant.elements() / 8 + 1)
+        self.tile_count() * (self.plans[0].variant.elements() / 8 + 1)
     }
 }
 
 /// A frame to be integrated.
-pub(super) struct Input<'a> {
+pub(super) struct LaunchFrame<'a> {
     /// Its number in the call.
     pub(super) index: usize,
-    pub(super) stored: Stored<'a>,
+    pub(super) stored: StoredFrame<'a>,
     /// Where its blocks are, if the device decodes them.
-    pub(super) places: Option<Places>,
+    pub(super) block_offsets: Option<BlockOffsets>,
 }
 
 /// What came of a frame.
-pub(super) enum Output {
+pub(super) enum FrameOutcome {
     /// Sums by each plan.
-    Sums(Vec<Found>),
+    Sums(Vec<FrameSums>),
     /// The processor could not decode it.
-    Undecoded(DecodeError),
+    DecodeFailed(DecodeError),
     /// The device could not.
-    Damaged,
+    DamagedOnDevice,
 }
 
 /// A frame's sums by a plan.
-pub(super) enum Found {
+pub(super) enum FrameSums {
     /// Over its photons.
-    Photons(Photons),
+    Photons(DevicePhotonSums),
     /// As [`ByBin::sums`] takes them.
-    Chosen(Vec<f64>),
+    Selected(Vec<f64>),
 }
 
 /// Sums over a frame's photons.
-pub(super) struct Photons {
+pub(super) struct DevicePhotonSums {
     pub(super) signal: Vec<f64>,
-    pub(super) excess: Vec<f64>,
-    /// Which pixels are invalid, if any: a bit each, by tile, as in [`super::layout::Layout::used`].
+    pub(super) poisson_excess: Vec<f64>,
+    /// Which pixels are invalid, if any: a bit each, by tile, as in [`super::slot_layout::SlotLayout::used`].
     pub(super) invalid: Option<Vec<u8>>,
 }
 
 /// A queue, and the memory that its launches use.
-pub(super) struct Queue {
+pub(super) struct DeviceQueue {
     device: Arc<Device>,
     queue: CommandQueue,
-    kernels: Vec<Kernels>,
-    memory: Option<Memory>,
-    running: Option<Running>,
+    kernels: Vec<KernelPair>,
+    memory: Option<LaunchBuffers>,
+    running: Option<RunningLaunch>,
     /// Bytes sent to the device.
-    pub(super) sent: u64,
+    pub(super) sent_bytes: u64,
 }
 
 /// A launch that has not been collected.
-struct Running {
+struct RunningLaunch {
     frames: Vec<usize>,
-    outputs: Vec<(usize, Output)>,
+    outputs: Vec<(usize, FrameOutcome)>,
     /// Bins and variant of each plan.
-    plans: Vec<(usize, Variant)>,
+    plans: Vec<(usize, KernelVariant)>,
     invalid_bytes: usize,
     written: Event,
     /// Of each plan, what integrates, reduces, and is read last.
     steps: Vec<[Event; 3]>,
 }
 
-impl Queue {
-    pub(super) fn new(device: Arc<Device>) -> Result<Queue, DeviceError> {
+impl DeviceQueue {
+    pub(super) fn new(device: Arc<Device>) -> Result<DeviceQueue, DeviceError> {
         let profiled = device.settings.profile.then_some(CommandQueueProperties::PROFILING_ENABLE);
         let queue = core::create_command_queue(&device.context, device.id, profiled)?;
-        Ok(Queue { device, queue, kernels: Vec::new(), memory: None, running: None, sent: 0 })
+        Ok(DeviceQueue { device, queue, kernels: Vec::new(), memory: None, running: None, sent_bytes: 0 })
     }
 
     /// Copies frames to the device and starts to integrate them; does not wait.
-    pub(super) fn submit(&mut self, job: &Job<'_>, frames: Vec<Input<'_>>) -> Result<(), DeviceError> {
+    pub(super) fn submit(&mut self, job: &LaunchJob<'_>, frames: Vec<LaunchFrame<'_>>) -> Result<(), DeviceError> {
         let submitted = self.try_submit(job, frames);
         if submitted.is_err() {
-            self.settle();
+            self.wait_for_queued();
         }
         submitted
     }
 
     /// Waits for what has been queued: it must not use memory that is about to be used for something else. `clFinish` would wait
     /// for ever for a device that hangs.
-    fn settle(&mut self) {
+    fn wait_for_queued(&mut self) {
         let mut end = Event::null();
         let marked = core::enqueue_marker_with_wait_list(&self.queue, NO_WAIT, Some(&mut end), None);
         match marked.and_then(|()| core::flush(&self.queue)) {
@@ -139,43 +139,43 @@ impl Queue {
     }
 
     /// Gives back the memory that launches use: some drivers find out that there is too little of it only when it is used.
-    pub(super) fn release(&mut self) {
+    pub(super) fn free_buffers(&mut self) {
         self.memory = None;
     }
 
-    fn try_submit(&mut self, job: &Job<'_>, frames: Vec<Input<'_>>) -> Result<(), DeviceError> {
+    fn try_submit(&mut self, job: &LaunchJob<'_>, frames: Vec<LaunchFrame<'_>>) -> Result<(), DeviceError> {
         self.prepare(job, &frames)?;
         let Some(memory) = &mut self.memory else { unreachable!("prepared") };
         let mut outputs = Vec::new();
-        let before = status_bytes(memory.needs.frames);
-        let (indices, sent) = fill(job, frames, &mut memory.upload.all()[before..], &mut outputs);
+        let before = status_bytes(memory.sizes.frames);
+        let (indices, sent) = write_input(job, frames, &mut memory.upload.as_mut_slice()[before..], &mut outputs);
         let count = indices.len();
         let mut written = Event::null();
-        let mut steps: Vec<[Event; 3]> = job.aims.iter().map(|_| std::array::from_fn(|_| Event::null())).collect();
+        let mut steps: Vec<[Event; 3]> = job.plans.iter().map(|_| std::array::from_fn(|_| Event::null())).collect();
         if count > 0 {
             let queue = &self.queue;
             // The status comes first: neither invalid pixels nor damage are known.
             let status = status_bytes(count);
-            memory.upload.all()[..status / 2].fill(0);
-            memory.upload.all()[status / 2..status].fill(0xff);
-            let input = &memory.upload.all()[before..before + sent];
+            memory.upload.as_mut_slice()[..status / 2].fill(0);
+            memory.upload.as_mut_slice()[status / 2..status].fill(0xff);
+            let input = &memory.upload.as_mut_slice()[before..before + sent];
             // SAFETY: the memory is pinned, and not touched until `collect` has waited for the last command.
             unsafe {
                 core::enqueue_write_buffer(queue, &memory.input.mem, false, 0, input, NO_WAIT, Some(&mut written))?;
             }
-            self.sent += (sent + job.aims.len() * status) as u64;
-            for (number, (aim, [integrated, reduced, read])) in job.aims.iter().zip(&mut steps).enumerate() {
+            self.sent_bytes += (sent + job.plans.len() * status) as u64;
+            for (number, (aim, [integrated, reduced, read])) in job.plans.iter().zip(&mut steps).enumerate() {
                 let kernels = self.kernels.iter().find(|kernels| kernels.variant == aim.variant).expect("prepared");
                 let results = &memory.results[number];
-                let before = &memory.upload.all()[..status];
+                let before = &memory.upload.as_mut_slice()[..status];
                 // SAFETY: as above.
                 unsafe {
                     core::enqueue_write_buffer(queue, &results.status.mem, false, 0, before, NO_WAIT, NO_EVENT)?;
                 }
-                kernels.start(queue, aim, count as u32, memory, number, [integrated, reduced])?;
-                let (sums, after) =
-                    memory.download.all()[number * memory.needs.region()..].split_at_mut(memory.needs.sums);
-                let sums = &mut sums[..count * aim.variant.quantities() * aim.plan.nbins() * REAL];
+                kernels.enqueue(queue, aim, count as u32, memory, number, [integrated, reduced])?;
+                let (sums, after) = memory.download.as_mut_slice()[number * memory.sizes.readback_bytes()..]
+                    .split_at_mut(memory.sizes.sums);
+                let sums = &mut sums[..count * aim.variant.sums_per_bin() * aim.plan.nbins() * SUM_BYTES];
                 let after = &mut after[..status];
                 // SAFETY: as above.
                 unsafe {
@@ -185,41 +185,42 @@ impl Queue {
             }
             core::flush(queue)?;
         }
-        let plans = job.aims.iter().map(|aim| (aim.plan.nbins(), aim.variant)).collect();
+        let plans = job.plans.iter().map(|aim| (aim.plan.nbins(), aim.variant)).collect();
         let invalid_bytes = job.invalid_bytes();
-        self.running = Some(Running { frames: indices, outputs, plans, invalid_bytes, written, steps });
+        self.running = Some(RunningLaunch { frames: indices, outputs, plans, invalid_bytes, written, steps });
         Ok(())
     }
 
     /// Waits for what was submitted, if anything, and returns what came of each frame.
-    pub(super) fn collect(&mut self) -> Result<Vec<(usize, Output)>, DeviceError> {
+    pub(super) fn wait_and_read(&mut self) -> Result<Vec<(usize, FrameOutcome)>, DeviceError> {
         let Some(running) = self.running.take() else { return Ok(Vec::new()) };
-        let Running { frames, mut outputs, plans, invalid_bytes, written, steps } = running;
+        let RunningLaunch { frames, mut outputs, plans, invalid_bytes, written, steps } = running;
         let count = frames.len();
         if count == 0 {
             return Ok(outputs);
         }
         // The last first: those before it have ended then, or failed.
         steps.iter().flatten().rev().try_for_each(|event| self.wait(event))?;
-        self.device.note(&written, &steps);
+        self.device.record_times(&written, &steps);
         let Some(memory) = &mut self.memory else { unreachable!("there was a launch") };
-        let (region, before_status) = (memory.needs.region(), memory.needs.sums);
+        let (region, before_status) = (memory.sizes.readback_bytes(), memory.sizes.sums);
         // By frame, the photons of each plan, until one says that it is damaged.
-        let mut found: Vec<Option<Vec<Found>>> = frames.iter().map(|_| Some(Vec::new())).collect();
-        for (results, &(nbins, variant)) in memory.download.all().chunks_exact(region).zip(&plans) {
+        let mut found: Vec<Option<Vec<FrameSums>>> = frames.iter().map(|_| Some(Vec::new())).collect();
+        for (results, &(nbins, variant)) in memory.download.as_mut_slice().chunks_exact(region).zip(&plans) {
             let (sums, status) = results.split_at(before_status);
             let word = |at: usize| status[4 * at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
             let numbers =
-                |bytes: &[u8]| bytes.as_chunks().0.iter().map(|real| variant.number(*real)).collect::<Vec<f64>>();
-            let row = nbins * REAL;
-            for (at, (all, of_frame)) in found.iter_mut().zip(sums.chunks_exact(variant.quantities() * row)).enumerate()
+                |bytes: &[u8]| bytes.as_chunks().0.iter().map(|real| variant.decode_sum(*real)).collect::<Vec<f64>>();
+            let row = nbins * SUM_BYTES;
+            for (at, (all, of_frame)) in
+                found.iter_mut().zip(sums.chunks_exact(variant.sums_per_bin() * row)).enumerate()
             {
                 let (signal, excess) = of_frame.split_at(row);
                 let sums = match variant.method {
-                    Method::ByBin => Found::Chosen(numbers(of_frame)),
-                    Method::Sums { .. } => Found::Photons(Photons {
+                    KernelKind::Csr => FrameSums::Selected(numbers(of_frame)),
+                    KernelKind::Sums { .. } => FrameSums::Photons(DevicePhotonSums {
                         signal: numbers(signal),
-                        excess: numbers(excess),
+                        poisson_excess: numbers(excess),
                         // To be read.
                         invalid: (word(at) > 0).then(Vec::new),
                     }),
@@ -232,11 +233,11 @@ impl Queue {
         }
         for (at, (index, mut all)) in frames.into_iter().zip(found).enumerate() {
             for (plan, sums) in all.iter_mut().flatten().enumerate() {
-                if let Found::Photons(Photons { invalid: Some(invalid), .. }) = sums {
+                if let FrameSums::Photons(DevicePhotonSums { invalid: Some(invalid), .. }) = sums {
                     *invalid = self.read_invalid(plan, at * invalid_bytes, invalid_bytes)?;
                 }
             }
-            outputs.push((index, all.map_or(Output::Damaged, Output::Sums)));
+            outputs.push((index, all.map_or(FrameOutcome::DamagedOnDevice, FrameOutcome::Sums)));
         }
         Ok(outputs)
     }
@@ -245,12 +246,12 @@ impl Queue {
     fn read_invalid(&mut self, plan: usize, offset: usize, len: usize) -> Result<Vec<u8>, DeviceError> {
         let Some(memory) = &mut self.memory else { unreachable!("there was a launch") };
         let mut read = Event::null();
-        let (invalid, bitmap) = (&memory.results[plan].invalid.mem, &mut memory.download.all()[..len]);
+        let (invalid, bitmap) = (&memory.results[plan].invalid.mem, &mut memory.download.as_mut_slice()[..len]);
         // SAFETY: the memory is pinned, and not touched until the command has ended.
         unsafe { core::enqueue_read_buffer(&self.queue, invalid, false, offset, bitmap, NO_WAIT, Some(&mut read)) }?;
         core::flush(&self.queue)?;
         self.wait(&read)?;
-        Ok(self.memory.as_mut().map_or_else(Vec::new, |memory| memory.download.all()[..len].to_vec()))
+        Ok(self.memory.as_mut().map_or_else(Vec::new, |memory| memory.download.as_mut_slice()[..len].to_vec()))
     }
 
     /// Waits for a command, and so for all before it. To ask now and then costs less than drivers that wait by asking all
@@ -259,13 +260,13 @@ impl Queue {
         let began = Instant::now();
         let mut pause = Duration::from_micros(5);
         loop {
-            match status(event)? {
-                code @ ..0 => return Err(DeviceError::of_code(code)),
+            match event_status(event)? {
+                code @ ..0 => return Err(DeviceError::from_status(code)),
                 0 => return Ok(()),
-                _ if began.elapsed() > self.device.settings.patience => {
+                _ if began.elapsed() > self.device.settings.timeout => {
                     let seconds = began.elapsed().as_secs();
                     let why = DeviceError::Failed(format!("no answer for {seconds} s"));
-                    self.device.give_up(why.clone());
+                    self.device.disable(why.clone());
                     // The device may still write to it.
                     std::mem::forget(self.memory.take());
                     return Err(why);
@@ -277,34 +278,34 @@ impl Queue {
     }
 }
 
-impl Queue {
+impl DeviceQueue {
     /// Kernels for the job's variants, and memory for these frames.
-    fn prepare(&mut self, job: &Job<'_>, frames: &[Input<'_>]) -> Result<(), DeviceError> {
-        for aim in &job.aims {
+    fn prepare(&mut self, job: &LaunchJob<'_>, frames: &[LaunchFrame<'_>]) -> Result<(), DeviceError> {
+        for aim in &job.plans {
             if self.kernels.iter().all(|kernels| kernels.variant != aim.variant) {
-                self.kernels.push(Kernels::new(&self.device, aim.variant)?);
+                self.kernels.push(KernelPair::new(&self.device, aim.variant)?);
             }
         }
-        let needs = Needs::of(job, frames);
+        let needs = BufferSizes::new(job, frames);
         // Places in the input are numbers of 32 bits.
         if needs.input > u32::MAX as usize || needs.device_bytes() > self.device.settings.queue_memory {
-            return Err(DeviceError::Memory(format!("{} bytes", needs.device_bytes())));
+            return Err(DeviceError::OutOfMemory(format!("{} bytes", needs.device_bytes())));
         }
-        if self.memory.as_ref().is_none_or(|memory| !memory.needs.cover(&needs)) {
+        if self.memory.as_ref().is_none_or(|memory| !memory.sizes.fits(&needs)) {
             // What there is goes first: there may not be room for both.
-            let before = self.memory.take().map_or(Needs::default(), |memory| memory.needs);
-            self.memory = Some(Memory::new(&self.device, &self.queue, needs.or_more(&before))?);
+            let before = self.memory.take().map_or(BufferSizes::default(), |memory| memory.sizes);
+            self.memory = Some(LaunchBuffers::new(&self.device, &self.queue, needs.grown_to(&before))?);
         }
         Ok(())
     }
 }
 
-impl Drop for Queue {
+impl Drop for DeviceQueue {
     fn drop(&mut self) {
-        if self.running.is_some() && self.device.trouble().is_none() {
-            let _ = self.collect();
+        if self.running.is_some() && self.device.failure().is_none() {
+            let _ = self.wait_and_read();
         }
-        if self.device.trouble().is_some() {
+        if self.device.failure().is_some() {
             // To release the objects of a device that fails may fail, too, or never end.
             std::mem::forget((std::mem::take(&mut self.kernels), self.memory.take(), self.running.take()));
         }
@@ -312,7 +313,7 @@ impl Drop for Queue {
 }
 
 /// How far a command is: 0 is done, below 0 is an error.
-fn status(event: &Event) -> Result<i32, DeviceError> {
+fn event_status(event: &Event) -> Result<i32, DeviceError> {
     let mut status = 0i32;
     // SAFETY: an event that a command has set, and a place for this information, a `cl_int`.
     let code = unsafe {

@@ -4,7 +4,7 @@
 use std::f64::consts::{LN_2, SQRT_2};
 
 /// Terms of the series: the next one is below 2⁻⁵⁵ of the sum.
-const TERMS: u32 = 11;
+const SERIES_TERMS: u32 = 11;
 
 /// ln x of a finite number of at least 1, to some units in its last place.
 ///
@@ -20,7 +20,7 @@ pub(super) fn ln(x: f64) -> f64 {
     let f = (m - 1.) / (m + 1.);
     let square = f * f;
     let mut series = 0.;
-    for term in (0..TERMS).rev() {
+    for term in (0..SERIES_TERMS).rev() {
         series = series * square + 1. / f64::from(2 * term + 1);
     }
     f64::from(exponent) * LN_2 + 2. * f * series

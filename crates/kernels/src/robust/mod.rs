@@ -1,8 +1,8 @@
 //! Sums of the pixels of a bin that are chosen by looking at all of them: sigma clipping, the mean between two
 //! quantiles; and errors from the spread within a bin, which take two passes over it.
 //!
-//! [`ByBin`] has a plan's entries by bin. Frames go through it side by side, lanes being frames (`columns`, `beside`), or one
-//! after another (`alone`, `work`): the plain way, and what the other gives to the bit. What comes out is [`crate::Sums`]
+//! [`ByBin`] has a plan's entries by bin. Frames go through it side by side, lanes being frames (`interleaved_pixels`, `interleaved`), or one
+//! after another (`per_frame`, `bin_buffer`): the plain way, and what the other gives to the bit. What comes out is [`crate::Sums`]
 //! whose weights are those of the chosen pixels, so that they merge as all others do.
 //!
 //! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin:
@@ -10,32 +10,32 @@
 //! pyFAI 2026.9 (`sigma_clip_ng`, `medfilt1d_ng` of its python engine), but where pixels are split: there each share of
 //! a pixel is judged by its own bin.
 //!
-//! Each bin's sums are f64 in an order of their own ([`lanes`]) over those pixels, in the order of the frame, that are valid and
+//! Each bin's sums are f64 in an order of their own ([`partial_sums`]) over those pixels, in the order of the frame, that are valid and
 //! left; it depends on these alone.
 
-mod alone;
-mod beside;
-mod bin;
-mod by_bin;
-mod clip;
-mod columns;
-pub(crate) mod lanes;
+mod bin_buffer;
+mod bin_entries;
+mod csr;
+mod interleaved;
+mod interleaved_pixels;
 mod logarithm;
+pub(crate) mod partial_sums;
+mod per_frame;
 pub(crate) mod quantile;
-mod without;
-mod work;
+mod sigma_clip;
+mod without_masked;
 
-use crate::backend::Steps;
-use crate::invalid::InvalidOf;
+use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
-use crate::plan::ErrorModel;
+use crate::plan::VarianceModel;
+use crate::simd::SimdBackend;
 
-pub(crate) use alone::Alone;
-pub(crate) use beside::Beside;
-use bin::Bin;
-pub use by_bin::ByBin;
-pub(crate) use by_bin::Memory;
-use work::Work;
+use bin_buffer::BinBuffer;
+use bin_entries::BinEntries;
+pub use csr::CsrMatrix;
+pub(crate) use csr::CsrScratch;
+pub(crate) use interleaved::InterleavedReduction;
+pub(crate) use per_frame::PerFrameReduction;
 
 /// Which pixels of a bin count.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,14 +43,14 @@ pub enum Statistic {
     /// All.
     Mean,
     /// Those that are left when outliers are dropped again and again.
-    Clipped {
+    SigmaClip {
         /// More standard deviations from the mean than this make an outlier, unless Chauvenet's criterion says more.
         threshold: f64,
         /// How often outliers are dropped at the most.
-        rounds: u32,
+        max_iter: u32,
     },
     /// Those between two quantiles of s / n, which are weighted by w n; the pixels that they fall on are among them.
-    Between {
+    QuantileMean {
         /// 0 to 1.
         low: f64,
         /// Not below `low`, up to 1.
@@ -77,46 +77,48 @@ pub(crate) struct BinSums {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reduction {
     pub(crate) statistic: Statistic,
-    pub(crate) errors: ErrorModel,
+    pub(crate) variance_model: VarianceModel,
 }
 
 impl Reduction {
     /// The sums of those raw pixels of a bin that are valid and count.
     #[inline(always)]
-    fn reduce_raw<T: Pixel, S: Steps>(
+    fn reduce_raw<T: Pixel, S: SimdBackend>(
         &self,
         steps: S,
-        bin: &Bin<'_>,
+        bin: &BinEntries<'_>,
         raw: &[T],
-        rule: &InvalidOf<T>,
-        work: &mut Work,
+        rule: &InvalidRanges<T>,
+        work: &mut BinBuffer,
     ) -> BinSums {
-        let sorts = matches!(self.statistic, Statistic::Between { .. });
-        let is_whole = work.load(bin, raw, rule, sorts);
-        self.reduce(steps, work, is_whole.then_some(bin.whole))
+        let sorts = matches!(self.statistic, Statistic::QuantileMean { .. });
+        let is_whole = work.load_valid(bin, raw, rule, sorts);
+        self.reduce(steps, work, is_whole.then_some(bin.full_sums))
     }
 
-    /// The sums of the pixels in `work` that count. `whole` has the weights of the bin where all its pixels are valid:
+    /// The sums of the pixels in `bin_buffer` that count. `whole` has the weights of the bin where all its pixels are valid:
     /// they are more exact than sums made here, and those that other frames have.
     #[inline(always)]
-    fn reduce<S: Steps>(&self, steps: S, work: &mut Work, whole: Option<BinSums>) -> BinSums {
+    fn reduce<S: SimdBackend>(&self, steps: S, work: &mut BinBuffer, whole: Option<BinSums>) -> BinSums {
         match self.statistic {
             _ if work.is_empty() => BinSums::default(),
             Statistic::Mean => {
                 let sums = work.sums(whole);
                 BinSums { variance: self.variance(work, &sums), ..sums }
             }
-            Statistic::Clipped { threshold, rounds } => clip::reduce(work, whole, self.errors, threshold, rounds),
-            Statistic::Between { low, high } => work.between(steps, whole, low, high),
+            Statistic::SigmaClip { threshold, max_iter: rounds } => {
+                sigma_clip::sigma_clip(work, whole, self.variance_model, threshold, rounds)
+            }
+            Statistic::QuantileMean { low, high } => work.mean_between(steps, whole, low, high),
         }
     }
 
     #[inline(always)]
-    fn variance(&self, work: &Work, sums: &BinSums) -> f64 {
-        match self.errors {
-            ErrorModel::No => 0.,
-            ErrorModel::Azimuthal => work.spread(sums.signal / sums.norm),
-            ErrorModel::Poisson | ErrorModel::Hybrid | ErrorModel::Given => work.variance(),
+    fn variance(&self, work: &BinBuffer, sums: &BinSums) -> f64 {
+        match self.variance_model {
+            VarianceModel::None => 0.,
+            VarianceModel::Azimuthal => work.azimuthal_variance(sums.signal / sums.norm),
+            VarianceModel::Poisson | VarianceModel::Hybrid | VarianceModel::Given => work.variance(),
         }
     }
 }

@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// A matrix by pixel, as `Matrix::new` takes it.
+/// A matrix by pixel, as `TiledCsc::new` takes it.
 #[derive(Debug, Default)]
 pub struct Csc {
     pub starts: Vec<u64>,
@@ -56,8 +56,8 @@ impl Csc {
         csc
     }
 
-    pub fn matrix(&self) -> kernels::Matrix {
-        kernels::Matrix::new(&self.starts, &self.bins, &self.weights, self.nbins).expect("a good matrix")
+    pub fn matrix(&self) -> kernels::TiledCsc {
+        kernels::TiledCsc::new(&self.starts, &self.bins, &self.weights, self.nbins).expect("a good matrix")
     }
 
     pub fn entries(&self, pixel: usize) -> impl Iterator<Item = (usize, f64)> {
@@ -109,7 +109,7 @@ pub enum Photons {
 }
 
 impl Frame {
-    /// One pixel in `invalid` has a gap's value; 0 is none.
+    /// One pixel in `invalid_values` has a gap's value; 0 is none.
     pub fn random(
         dtype: PixelType,
         pixels: usize,

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use kernels::opencl::{Device, Settings, devices};
+use kernels::opencl::{Device, DeviceSettings, all_devices};
 
 /// The first device that there is. Its lack is a failure in CI.
-pub fn device(settings: Settings) -> Option<Arc<Device>> {
-    let found = devices().map(|all| all.into_iter().find(|device| device.unusable.is_none()));
+pub fn device(settings: DeviceSettings) -> Option<Arc<Device>> {
+    let found = all_devices().map(|all| all.into_iter().find(|device| device.unusable.is_none()));
     match found {
         Ok(Some(description)) => Some(Arc::new(Device::open(&description, settings).expect("a device that works"))),
         why => {

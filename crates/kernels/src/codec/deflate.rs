@@ -1,0 +1,49 @@
+//! HDF5 filter 1: a zlib stream.
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::DecodeError;
+use super::error::zeroed;
+
+const FILTER_NAME: &str = "deflate";
+
+/// Inflates into `out`, which the stream must fill exactly.
+pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+    let (found, ended) = inflate(stored, out)?;
+    let expected = out.len();
+    if !ended && found == expected {
+        let message = format!("the stream goes on beyond the expected {expected} bytes, or is truncated");
+        return Err(DecodeError::Library { filter: FILTER_NAME, message });
+    }
+    if found != expected { Err(DecodeError::Length { filter: FILTER_NAME, found, expected }) } else { Ok(()) }
+}
+
+/// Inflates as much as `outlier_limit` bytes; for streams whose length is not known beforehand.
+pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
+    let mut out = zeroed(limit)?;
+    let (found, ended) = inflate(stored, &mut out)?;
+    if !ended {
+        let message = format!("the stream is truncated, or longer than {limit} bytes");
+        return Err(DecodeError::Library { filter: FILTER_NAME, message });
+    }
+    out.truncate(found);
+    Ok(out)
+}
+
+/// Bytes written, and whether the stream's end was reached.
+fn inflate(stored: &[u8], out: &mut [u8]) -> Result<(usize, bool), DecodeError> {
+    let mut inflate = Decompress::new(true);
+    let mut ended = false;
+    // The trailing checksum may need a call of its own, once the output is full.
+    for _ in 0..2 {
+        let (read, written) = (inflate.total_in() as usize, inflate.total_out() as usize);
+        let status = inflate
+            .decompress(&stored[read..], &mut out[written..], FlushDecompress::Finish)
+            .map_err(|e| DecodeError::Library { filter: FILTER_NAME, message: e.to_string() })?;
+        ended = status == Status::StreamEnd;
+        if ended {
+            break;
+        }
+    }
+    Ok((inflate.total_out() as usize, ended))
+}

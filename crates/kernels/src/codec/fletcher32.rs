@@ -1,0 +1,29 @@
+//! HDF5 filter 3: a Fletcher checksum behind the data.
+
+use super::DecodeError;
+
+/// The data without the checksum, which must agree.
+pub(super) fn verify(stored: &[u8]) -> Result<&[u8], DecodeError> {
+    let Some((data, checksum)) = stored.split_last_chunk::<4>() else {
+        return Err(DecodeError::Length { filter: "fletcher32", found: stored.len(), expected: 4 });
+    };
+    let (stored, computed) = (u32::from_le_bytes(*checksum), fletcher32(data));
+    // HDF5 before 1.6.3 wrote the bytes of each half swapped on little-endian machines; the library still takes both.
+    let swapped = (computed & 0x00ff_00ff) << 8 | (computed & 0xff00_ff00) >> 8;
+    if stored == computed || stored == swapped { Ok(data) } else { Err(DecodeError::Checksum { stored, computed }) }
+}
+
+/// Two 16-bit sums in ones' complement over big-endian 16-bit words, an odd last byte being the high one.
+fn fletcher32(data: &[u8]) -> u32 {
+    let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    let (mut low, mut high) = (0u32, 0u32);
+    // 360 words are the most that 32 bits take without overflow.
+    for run in data.chunks(720) {
+        for word in run.chunks(2) {
+            low += u32::from(word[0]) << 8 | word.get(1).map_or(0, |&b| u32::from(b));
+            high += low;
+        }
+        (low, high) = (fold(low), fold(high));
+    }
+    fold(high) << 16 | fold(low)
+}

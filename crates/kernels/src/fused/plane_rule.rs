@@ -1,0 +1,115 @@
+//! Invalid values, as they show in bit planes.
+
+use std::ops::Range;
+
+use crate::invalid_values::InvalidRanges;
+use crate::pixel::Pixel;
+
+/// A rule on integers whose invalid values come in ranges that share set bits, as those of gaps and dead pixels do: an
+/// AND over the planes of these bits leaves few pixels to look at, mostly none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PlaneInvalidRule {
+    pub(crate) ranges: Vec<InvalidPlaneRange>,
+    /// Whether the top bit is a sign.
+    pub(crate) signed: bool,
+}
+
+/// A range of invalid values.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InvalidPlaneRange {
+    /// Planes that have their bit set in all values of the range.
+    pub(crate) planes: Range<usize>,
+    /// Whether no other value has all of them set.
+    pub(crate) exact: bool,
+    /// The range, inclusive, as bit patterns.
+    low: u64,
+    high: u64,
+}
+
+impl PlaneInvalidRule {
+    /// The rule for an integer type; `None` where the values of a range have no set bit in common, as those around
+    /// zero.
+    pub(crate) fn new<T: Pixel>(rule: &InvalidRanges<T>) -> Option<PlaneInvalidRule> {
+        let range = |&(low, high): &(T, T)| InvalidPlaneRange::new(low.bits().into(), high.bits().into(), 8 * T::SIZE);
+        rule.ranges()
+            .iter()
+            .map(range)
+            .collect::<Option<_>>()
+            .map(|ranges| PlaneInvalidRule { ranges, signed: T::SIGNED })
+    }
+}
+
+impl InvalidPlaneRange {
+    fn new(low: u64, high: u64, bits: usize) -> Option<InvalidPlaneRange> {
+        // A signed range across zero has patterns that do not rise.
+        if low > high {
+            return None;
+        }
+        // The values differ in their `free` lowest bits only, and share those above.
+        let free = 64 - (low ^ high).leading_zeros() as usize;
+        let shared = low.checked_shr(free as u32).filter(|&shared| shared != 0)?;
+        let end = 64 - shared.leading_zeros() as usize;
+        let start = end - (shared << (64 - end)).leading_ones() as usize;
+        let complete = low & low_bits_mask(free) == 0 && high & low_bits_mask(free) == low_bits_mask(free);
+        let exact = complete && shared == low_bits_mask(bits - free);
+        Some(InvalidPlaneRange { planes: start + free..end + free, exact, low, high })
+    }
+
+    /// Whether a pixel of this bit pattern is invalid.
+    pub(crate) fn contains(&self, pattern: u64) -> bool {
+        self.low <= pattern && pattern <= self.high
+    }
+}
+
+/// The lowest bits set.
+fn low_bits_mask(bits: usize) -> u64 {
+    1u64.checked_shl(bits as u32).unwrap_or(0).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::InvalidValues;
+
+    /// Planes, and whether they are exact, of one range.
+    fn planes_of<T: Pixel>(range: std::ops::RangeInclusive<i128>) -> Option<(Range<usize>, bool)> {
+        let rule = PlaneInvalidRule::new(&InvalidValues::from_integers([range]).for_type::<T>())?;
+        let [range] = rule.ranges.try_into().expect("one range");
+        Some((range.planes, range.exact))
+    }
+
+    #[test]
+    fn planes_of_the_rules_of_detectors() {
+        assert_eq!(planes_of::<u32>(4294967294..=4294967295), Some((1..32, true)));
+        assert_eq!(planes_of::<u32>(65534..=65535), Some((1..16, false)));
+        assert_eq!(planes_of::<i32>(-2..=-1), Some((1..32, true)));
+        assert_eq!(planes_of::<i32>(i128::MIN..=-1), Some((31..32, true)));
+        assert_eq!(planes_of::<u16>(65533..=65535), Some((2..16, false)));
+        assert_eq!(planes_of::<u8>(255..=255), Some((0..8, true)));
+        assert_eq!(planes_of::<u64>(u64::MAX as i128..=u64::MAX as i128), Some((0..64, true)));
+        assert_eq!(planes_of::<i16>(-2..=-2), Some((1..16, false)));
+        assert_eq!(planes_of::<u16>(0b1101_0000..=0b1101_0111), Some((6..8, false)));
+    }
+
+    #[test]
+    fn ranges_without_a_common_bit_are_beyond_planes() {
+        assert_eq!(planes_of::<u16>(0..=0), None);
+        assert_eq!(planes_of::<i32>(-1..=0), None);
+        assert_eq!(planes_of::<u64>(0..=u64::MAX as i128), None);
+        assert_eq!(planes_of::<i8>(i128::MIN..=i128::MAX), None);
+    }
+
+    #[test]
+    fn exact_means_exact() {
+        for low in 0..=255u8 {
+            for high in low..=255 {
+                let Some(range) = InvalidPlaneRange::new(low.into(), high.into(), 8) else { continue };
+                let mask = low_bits_mask(range.planes.end) & !low_bits_mask(range.planes.start);
+                let caught = (0..=255).filter(|v| v & mask == mask);
+                let invalid = (0..=255u64).filter(|&v| range.contains(v));
+                assert!(invalid.clone().all(|v| v & mask == mask), "{range:?}");
+                assert_eq!(range.exact, caught.eq(invalid), "{range:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which pixel values mean "no measurement here".
+
+use std::ops::RangeInclusive;
+
+use crate::pixel::Pixel;
+
+/// The values that make a pixel invalid in a frame.
+///
+/// Integers are compared as integers (2^32 - 2 has no f32 of its own); ranges that the pixel type can't hold are
+/// ignored, so that one rule serves detectors of several types. A floating-point pixel that is NaN or infinite is
+/// always invalid, as in pyFAI 2026.9 (its preprocessing and its histogram and CSR engines; only its CSC engine lets
+/// infinities through).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InvalidValues {
+    integers: Vec<RangeInclusive<i128>>,
+    reals: Vec<RangeInclusive<f64>>,
+}
+
+impl InvalidValues {
+    /// Every integer is valid, and every finite real.
+    pub fn none() -> InvalidValues {
+        InvalidValues::default()
+    }
+
+    /// Invalid integers, as inclusive ranges: `4294967294..=4294967295`, `i128::MIN..=-1`.
+    pub fn from_integers(ranges: impl IntoIterator<Item = RangeInclusive<i128>>) -> InvalidValues {
+        InvalidValues { integers: ranges.into_iter().collect(), reals: Vec::new() }
+    }
+
+    /// Invalid reals, as inclusive ranges, for floating-point pixels.
+    pub fn from_reals(ranges: impl IntoIterator<Item = RangeInclusive<f64>>) -> InvalidValues {
+        InvalidValues { integers: Vec::new(), reals: ranges.into_iter().collect() }
+    }
+
+    /// Both rules in one.
+    pub fn or(mut self, other: InvalidValues) -> InvalidValues {
+        self.integers.extend(other.integers);
+        self.reals.extend(other.reals);
+        self
+    }
+
+    /// The rule for one pixel type.
+    pub(crate) fn for_type<T: Pixel>(&self) -> InvalidRanges<T> {
+        let nothing = (1, 0);
+        let integers = self.integers.iter().filter_map(|r| T::clip_range((*r.start(), *r.end()), (1., 0.)));
+        let reals = self.reals.iter().filter_map(|r| T::clip_range(nothing, (*r.start(), *r.end())));
+        InvalidRanges { ranges: integers.chain(reals).collect() }
+    }
+}
+
+/// [`InvalidValues`] for one pixel type.
+#[derive(Default, PartialEq)]
+pub(crate) struct InvalidRanges<T> {
+    /// Inclusive; seldom more than one.
+    ranges: Vec<(T, T)>,
+}
+
+impl<T: Pixel> InvalidRanges<T> {
+    /// The invalid ranges, inclusive; for floating-point pixels NaN and infinities are invalid besides.
+    pub(crate) fn ranges(&self) -> &[(T, T)] {
+        &self.ranges
+    }
+
+    /// Whether any of these pixels is invalid.
+    #[inline(always)]
+    pub(crate) fn any_invalid(&self, pixels: &[T]) -> bool {
+        let within = |&(low, high): &(T, T)| pixels.iter().fold(false, |any, &p| any | ((low <= p) & (p <= high)));
+        let infinite = !T::INTEGER && pixels.iter().fold(false, |any, p| any | !p.is_finite());
+        infinite || self.ranges.iter().any(within)
+    }
+
+    /// Whether a pixel of this value counts as not measured.
+    #[inline(always)]
+    pub(crate) fn contains(&self, pixel: T) -> bool {
+        !pixel.is_finite() || self.ranges.iter().any(|&(low, high)| low <= pixel && pixel <= high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_clipped_to_the_type() {
+        let rule = InvalidValues::from_integers([4294967294..=4294967295, i128::MIN..=-1]);
+        let (unsigned, signed) = (rule.for_type::<u32>(), rule.for_type::<i32>());
+        assert!(unsigned.contains(u32::MAX) && unsigned.contains(u32::MAX - 1) && !unsigned.contains(u32::MAX - 2));
+        assert!(signed.contains(-1) && signed.contains(i32::MIN) && !signed.contains(0) && !signed.contains(i32::MAX));
+        assert!(!rule.for_type::<u16>().contains(u16::MAX));
+    }
+
+    #[test]
+    fn reals_round_inward_and_nan_is_never_valid() {
+        let rule = InvalidValues::from_reals([-10.1..=-9.9]);
+        assert!(rule.for_type::<f32>().contains(-10.0) && rule.for_type::<f64>().contains(-10.1));
+        assert!(!rule.for_type::<f32>().contains((-10.1f32).next_down()) && !rule.for_type::<u8>().contains(0));
+        assert!(
+            InvalidValues::none().for_type::<f32>().contains(f32::NAN)
+                && InvalidValues::none().for_type::<f64>().contains(f64::INFINITY)
+        );
+        assert!(!InvalidValues::none().for_type::<f64>().contains(f64::MAX));
+    }
+}

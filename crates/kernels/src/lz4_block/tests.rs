@@ -1,0 +1,240 @@
+//! The fast decoders against `lz4_flex`, on sound and on damaged blocks, between guard pages.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+use super::register::{Avx2Register, Avx512Register, ByteRegister};
+use super::{DecodedBlock, SLACK, decoder};
+
+/// A run of pages between two that can't be touched.
+struct GuardedPages {
+    pages: *mut libc::c_void,
+    len: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl GuardedPages {
+    fn new(pages: usize) -> GuardedPages {
+        let len = pages * PAGE;
+        let (access, kind) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh mapping, whose inner pages are made accessible.
+        let pages = unsafe {
+            let pages = libc::mmap(std::ptr::null_mut(), len + 2 * PAGE, access, kind, -1, 0);
+            assert!(pages != libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(pages.add(PAGE), len, libc::PROT_READ | libc::PROT_WRITE), 0);
+            pages
+        };
+        GuardedPages { pages, len }
+    }
+
+    /// The last `len` bytes before the guard page.
+    fn last(&mut self, len: usize) -> &mut [u8] {
+        assert!(len <= self.len);
+        // SAFETY: within the accessible pages, and borrowed from `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.pages.cast::<u8>().add(PAGE + self.len - len), len) }
+    }
+}
+
+impl Drop for GuardedPages {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made.
+        unsafe { libc::munmap(self.pages, self.len + 2 * PAGE) };
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+
+    /// Bytes such as planes have, and others.
+    fn bytes(&mut self) -> Vec<u8> {
+        let longest = [80, 700, 8192][self.below(3)];
+        if self.below(6) == 0 {
+            return self.planes();
+        }
+        let len = 1 + self.below(longest);
+        let (period, density) = (1 + self.below(80), 1 + self.below(64));
+        let mut bytes = vec![0; len];
+        match self.below(6) {
+            0 => bytes.iter_mut().for_each(|b| *b = self.below(256) as u8),
+            1 => bytes.iter_mut().for_each(|b| *b = if self.below(64) < density { 1 << self.below(8) } else { 0 }),
+            2 => (0..len).for_each(|i| bytes[i] = (i / density % 7) as u8),
+            3 => (0..len).for_each(|i| {
+                let repeats = i >= period && self.below(60) > 0;
+                bytes[i] = if repeats { bytes[i - period] } else { self.below(256) as u8 };
+            }),
+            // A dense start, then little.
+            4 => (0..len)
+                .for_each(|i| bytes[i] = if i < len / 9 || self.below(900) == 0 { self.below(256) as u8 } else { 0 }),
+            _ => {}
+        }
+        bytes
+    }
+
+    /// Planes of which the last are alike, but for a byte sometimes.
+    fn planes(&mut self) -> Vec<u8> {
+        let (stride, planes) = ([16, 64, 128, 256][self.below(4)], [8, 16, 32][self.below(3)]);
+        let (differ, density) = (1 + self.below(planes), 1 + self.below(64));
+        let mut bytes = vec![0; stride * planes];
+        for byte in bytes.iter_mut().take(differ * stride) {
+            *byte = if self.below(64) < density { self.below(256) as u8 } else { 0 };
+        }
+        for plane in differ..planes {
+            bytes.copy_within((differ - 1) * stride..differ * stride, plane * stride);
+        }
+        if self.below(4) == 0 {
+            let (at, len) =
+                ([self.below(stride * planes), stride * planes - 1 - self.below(14)][self.below(2)], bytes.len());
+            bytes[at.min(len - 1)] ^= 1;
+        }
+        bytes
+    }
+
+    /// Something that may be the distance between planes.
+    fn period(&mut self, len: usize) -> usize {
+        let period = [0, len / 8, len / 16, len / 32][self.below(4)];
+        if period > 0 && len.is_multiple_of(period) { period } else { 0 }
+    }
+
+    fn damage(&mut self, block: &mut Vec<u8>) {
+        for _ in 0..1 + self.below(3) {
+            let at = self.below(block.len());
+            block[at] = [0, 255, self.below(256) as u8][self.below(3)];
+        }
+        if self.below(8) == 0 {
+            block.truncate(1 + self.below(block.len()));
+        }
+    }
+}
+
+/// How often blocks were sound, and how often not.
+#[derive(Debug, Default)]
+struct SeenCases {
+    sound: usize,
+    refused: usize,
+    repeating: usize,
+}
+
+impl SeenCases {
+    fn check(&self, cases: u64) {
+        let cases = cases as usize;
+        assert!(self.sound > cases / 3 && self.refused > cases / 10 && self.repeating > cases / 200, "{self:?}");
+    }
+}
+
+/// A block, and how it is decoded.
+struct Case<'a> {
+    block: &'a [u8],
+    len: usize,
+    dirty: usize,
+    period: usize,
+}
+
+/// Decodes one block with `V`, and compares it with what the oracle gives. Whether it was said to repeat.
+///
+/// # Safety
+/// The processor must have what `V` stands for.
+unsafe fn compare<V: ByteRegister>(case: &Case<'_>, room: &mut [u8], expected: Option<&[u8]>) -> bool {
+    // SAFETY: as above.
+    let found = unsafe { decode_compiled::<V>(case, room) };
+    match (found, expected) {
+        (None, None) => false,
+        (Some(DecodedBlock { zero_from, repeats_from }), Some(expected)) => {
+            assert!(room[zero_from..].iter().all(|&b| b == 0), "not zero where it is said to be");
+            assert!(zero_from + V::REGISTER_BYTES <= room.len());
+            let written = repeats_from.map_or(case.len, |start| start + case.period);
+            assert!(room[..written] == expected[..written], "other bytes than the oracle's");
+            if let Some(start) = repeats_from {
+                assert!(start.is_multiple_of(case.period));
+                let mut periods = expected[start..].chunks_exact(case.period);
+                assert!(periods.all(|period| *period == room[start..written]), "no period of the oracle's bytes");
+            }
+            repeats_from.is_some()
+        }
+        (found, expected) => panic!("sound: {}, for the oracle: {}", found.is_some(), expected.is_some()),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn decode_512(case: &Case<'_>, room: &mut [u8]) -> Option<DecodedBlock> {
+    // SAFETY: compiled for the register.
+    unsafe { decoder::decode::<Avx512Register>(case.block, room, case.len, case.dirty, case.period) }
+}
+
+#[target_feature(enable = "avx2")]
+fn decode_256(case: &Case<'_>, room: &mut [u8]) -> Option<DecodedBlock> {
+    // SAFETY: compiled for the register.
+    unsafe { decoder::decode::<Avx2Register>(case.block, room, case.len, case.dirty, case.period) }
+}
+
+unsafe fn decode_compiled<V: ByteRegister>(case: &Case<'_>, room: &mut [u8]) -> Option<DecodedBlock> {
+    // SAFETY: the caller's promise.
+    unsafe { if V::REGISTER_BYTES == 64 { decode_512(case, room) } else { decode_256(case, room) } }
+}
+
+/// # Safety
+/// The processor must have what `V` stands for.
+unsafe fn differ<V: ByteRegister>(seeds: Range<u64>) -> SeenCases {
+    let mut seen = SeenCases::default();
+    let (mut source, mut target) = (GuardedPages::new(4), GuardedPages::new(4));
+    for seed in seeds {
+        let random = &mut Random((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let bytes = random.bytes();
+        let mut block = lz4_flex::block::compress(&bytes);
+        if random.below(2) == 0 {
+            random.damage(&mut block);
+        }
+        // Sometimes the block is not as long as it should be.
+        let len = if random.below(10) == 0 { 1 + random.below(8192) } else { bytes.len() };
+        let mut expected = vec![0; len];
+        let sound = lz4_flex::block::decompress_into(&block, &mut expected).is_ok_and(|written| written == len);
+        let stored = source.last(block.len());
+        stored.copy_from_slice(&block);
+        // A room that is larger than it must be keeps what earlier blocks left there.
+        let room = if random.below(4) == 0 { 8192 + SLACK } else { len + SLACK };
+        let room = target.last(room);
+        let mut clean = room.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1) + random.below(40);
+        if clean + V::REGISTER_BYTES > room.len() {
+            room.fill(0);
+            clean = 0;
+        }
+        let case = Case { block: stored, len, dirty: clean, period: random.period(len) };
+        // SAFETY: the caller's promise.
+        let repeats = unsafe { compare::<V>(&case, room, sound.then_some(&expected[..])) };
+        seen.repeating += usize::from(repeats);
+        if sound { seen.sound += 1 } else { seen.refused += 1 }
+    }
+    seen
+}
+
+fn differ_all(cases: u64) {
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: detected.
+        let seen = unsafe { differ::<Avx2Register>(0..cases) };
+        seen.check(cases);
+    }
+    if is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512vl") {
+        // SAFETY: detected.
+        let seen = unsafe { differ::<Avx512Register>(0..cases) };
+        seen.check(cases);
+    }
+}
+
+#[test]
+fn fast_decoders_agree_with_the_oracle() {
+    differ_all(400_000);
+}
+
+/// `cargo test --release -p azpipe-kernels millions -- --ignored`
+#[test]
+#[ignore = "minutes; for a change of the decoder"]
+fn fast_decoders_agree_with_the_oracle_in_millions_of_cases() {
+    differ_all(5_000_000);
+}
