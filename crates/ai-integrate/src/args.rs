@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum, ValueHint};
-use manners::Common;
+use filter::Common;
 
 /// Integrate frames: task records in, result records out, patterns into part files.
 ///
@@ -48,7 +48,7 @@ pub struct Args {
     pub cache: Option<PathBuf>,
 
     /// Take on no more work after this time: seconds, 90s, 50m, 12h or HH:MM:SS
-    #[arg(long, value_name = "T", value_parser = manners::duration::parse)]
+    #[arg(long, value_name = "T", value_parser = filter::duration::parse)]
     pub deadline: Option<Duration>,
 
     /// Integrate what has been integrated already

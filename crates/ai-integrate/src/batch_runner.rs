@@ -1,6 +1,6 @@
 //! The threads of a task: windows of frames in, their rows out in the order of the frames.
 
-use manners::{Filter, Stop};
+use filter::{Filter, Stop};
 
 use crate::batches::Batches;
 use crate::device::worker::SharedDevice;

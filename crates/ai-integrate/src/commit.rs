@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
-use manners::{Filter, Stop};
+use filter::{Filter, Stop};
 use patterns::coverage::Index;
 use patterns::part::PartWriter;
 use records::{Absent, AbsentKind, Fail, Spans, Task, TaskResult};

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use filter::Filter;
 use integrator::Integrator;
-use manners::Filter;
 use patterns::coverage::Index;
 use patterns::part::{self, PartHead, PartWriter};
 use patterns::{Axes, Axis, Finish, Row, Shared, Weights};

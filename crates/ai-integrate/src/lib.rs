@@ -30,7 +30,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use manners::{Filter, Input, Stop, cpu};
+use filter::{Filter, Input, Stop, cpu};
 use records::Record;
 
 use args::Args;
@@ -43,14 +43,14 @@ const MAX_THREADS: usize = 1024;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
-    manners::command::<Args>("ai-integrate")
+    filter::command::<Args>("ai-integrate")
 }
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
     frames::worker::run(|| {
         frames::watchdog::start("ai-integrate");
-        manners::run("ai-integrate", run)
+        filter::run("ai-integrate", run)
     })
 }
 

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use filter::atomic::{self, AtomicFile};
+use filter::mapped::{Mapped, is_in_use};
+use filter::owned::{self, Claim, has_mark, lies_in_own_directory};
 use integrator::{Integrator, IntegratorError, PixelType};
-use manners::atomic::{self, AtomicFile};
-use manners::mapped::{Mapped, is_in_use};
-use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
 use rayon::prelude::*;
 use recipe::Recipe;
 use records::Framing;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Result as Outcome, scope};
 
-use manners::Stop;
+use filter::Stop;
 
 /// How a line is manned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use filter::Filter;
 use frames::store::{Chunk, Row as Where};
-use manners::Filter;
 
 use crate::batches::FrameLocation;
 use crate::sources::SourcePool;

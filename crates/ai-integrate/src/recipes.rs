@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use filter::Filter;
 use integrator::{Integrator, PixelType};
-use manners::Filter;
 use recipe::Recipe;
 use records::{Framing, Task};
 

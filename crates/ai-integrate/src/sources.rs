@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use filter::foreign;
 use frames::image::ImageError;
 use frames::store::{Store, StoreError};
 use integrator::{Decoder, MultiIntegrator};
-use manners::foreign;
 use patterns::Status;
 use records::{Acquisition, Source};
 

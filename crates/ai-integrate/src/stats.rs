@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use filter::{Filter, Stop};
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch};
-use manners::{Filter, Stop};
 use patterns::Status;
 use records::{Absent, Fail, Seconds, Source, Spans, Task};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use filter::{Filter, Stop};
 use integrator::PixelType;
 use integrator::opencl::DeviceError;
-use manners::{Filter, Stop};
 use patterns::coverage::{Index, OwnerError};
 use patterns::part::{self, PartWriter};
 use records::{Acquisition, Fail, Spans, Task};

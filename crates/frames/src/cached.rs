@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::path::Path;
 
-use manners::foreign;
+use filter::foreign;
 use rustix::io::{ReadWriteFlags, preadv2};
 
 /// Of this many bytes or fewer, only the last is looked at.

@@ -30,7 +30,7 @@ mod visit;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use manners::foreign;
+use filter::foreign;
 use records::Acquisition;
 use serde::{Deserialize, Serialize};
 

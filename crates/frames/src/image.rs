@@ -25,7 +25,7 @@ use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use file::{Content, Flaw};
-use manners::foreign;
+use filter::foreign;
 pub use pixels::{PixelKind, Pixels};
 
 use crate::prefetch;

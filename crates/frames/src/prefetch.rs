@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 
-use manners::foreign;
+use filter::foreign;
 use rustix::io::{Errno, pread};
 use rustix::process::{Resource, getrlimit};
 

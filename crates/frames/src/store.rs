@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use manners::memory;
+use filter::memory;
 use records::Source;
 use serde::{Deserialize, Serialize};
 

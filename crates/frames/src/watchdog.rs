@@ -38,7 +38,7 @@ pub fn start(tool: &'static str) {
     let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
         let file = wait_for_hang(limit);
         let seconds = limit.as_secs_f64();
-        manners::worker::end_with_error(&format!(
+        filter::worker::end_with_error(&format!(
             "{tool}: {}: the HDF5 library does not get on with it for {seconds} s: the file is damaged: remove it, or move it \
              away, and run again ({TIMEOUT} sets the limit)",
             file.display()

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum, ValueHint};
-use manners::owned::ReplacePolicy;
-use manners::{Common, Stop};
+use filter::owned::ReplacePolicy;
+use filter::{Common, Stop};
 use patterns::finals::{self, Average, Options, Want};
 use patterns::report::Report;
 use patterns::{export, plot};

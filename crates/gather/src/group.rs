@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use manners::owned::ProtectedFiles;
+use filter::owned::ProtectedFiles;
 use patterns::finals::{self, Target};
 use records::{Seconds, Spans, Summary, Task, TaskResult};
 

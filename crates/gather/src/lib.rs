@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use manners::owned::ReplacePolicy;
-use manners::{Filter, Input, Next, Stop};
+use filter::owned::ReplacePolicy;
+use filter::{Filter, Input, Next, Stop};
 use patterns::finals;
 use records::{Fail, Record};
 
@@ -25,13 +25,13 @@ use work::Worker;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
-    manners::command::<Args>("gather")
+    filter::command::<Args>("gather")
 }
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
     frames::watchdog::start("gather");
-    manners::run("gather", run)
+    filter::run("gather", run)
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use manners::{Filter, Input, Stop};
+use filter::{Filter, Input, Stop};
 use patterns::coverage;
 use records::{Acquisition, Record, Spans, Task, TaskRecipe};
 

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use manners::owned::{ProtectedFiles, ReplacePolicy};
-use manners::{Filter, Stop};
+use filter::owned::{ProtectedFiles, ReplacePolicy};
+use filter::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Scope, Target, Watch};
 use patterns::report::Report;
 use patterns::{export, plot};

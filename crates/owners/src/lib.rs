@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use manners::owned::{self, Claim};
-use manners::{atomic, foreign};
+use filter::owned::{self, Claim};
+use filter::{atomic, foreign};
 use records::{Acquisition, Digest, RawPath, Task};
 use serde::{Deserialize, Serialize};
 

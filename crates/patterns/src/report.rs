@@ -8,8 +8,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use manners::atomic;
-use manners::owned::{Claim, ReplacePolicy, has_mark};
+use filter::atomic;
+use filter::owned::{Claim, ReplacePolicy, has_mark};
 use records::{ScanState, Spans, Summary};
 
 use crate::finals::{Final, iso8601};

@@ -5,8 +5,8 @@ mod made;
 
 use std::path::{Path, PathBuf};
 
+use filter::owned::ReplacePolicy;
 use made::*;
-use manners::owned::ReplacePolicy;
 use patterns::export::{self, Format};
 use patterns::finals::Options;
 use recipe::{EmptyBinValue, ErrorModel, Recipe};

@@ -5,8 +5,8 @@ mod made;
 
 use std::path::Path;
 
+use filter::owned::Claim;
 use made::*;
-use manners::owned::Claim;
 use patterns::finals::{self, Average, Final, Layout, Method, Options, Target, Want};
 use patterns::{Row, Status, coverage};
 use recipe::{EmptyBinValue, Recipe, ReferenceSetting};
@@ -261,8 +261,7 @@ fn what_the_dead_left_goes_whatever_it_was_to_become() {
     let (recipe, scan) = (recipe(), acquisition(5, |_| 7));
     let part = write_range(out.path(), &scan, &recipe, 0, 5);
     let directory = part.parent().unwrap();
-    let alive =
-        manners::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &Claim::by_place()).unwrap();
+    let alive = filter::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &Claim::by_place()).unwrap();
     std::fs::write(alive.path(), "half").unwrap();
     let dead = dead_writer();
     for name in [".00000000-00000002.h5.DEAD.tmp", ".final.DEAD.tmp", ".final.DEAD.lock"] {

@@ -6,8 +6,8 @@ mod made;
 use std::collections::HashSet;
 use std::path::Path;
 
+use filter::owned::ReplacePolicy;
 use made::*;
-use manners::owned::ReplacePolicy;
 use patterns::finals::{self, Average, Final, Method, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Weights, plot};

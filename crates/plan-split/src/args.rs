@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgAction, Args as Group, Parser, ValueHint};
-use manners::Common;
+use filter::Common;
 use recipe::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError,
     MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings, SigmaClip, Split,

@@ -11,7 +11,7 @@ mod recipes;
 
 use std::process::ExitCode;
 
-use manners::{Filter, Input, Stop};
+use filter::{Filter, Input, Stop};
 use recipe::Settings;
 use records::{Fail, Record};
 
@@ -21,12 +21,12 @@ use plan::Planner;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
-    manners::command::<Args>("plan-split")
+    filter::command::<Args>("plan-split")
 }
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    manners::run("plan-split", run)
+    filter::run("plan-split", run)
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

@@ -248,7 +248,7 @@ impl Planner {
     /// The settings in which a recipe differs from one that was written below the output root before.
     fn differences(&self, before: &str, now: &Recipe) -> Vec<String> {
         let file = self.out.join(Recipe::file_name_for_digest(before));
-        let text = manners::foreign::read_text(&file).map_err(|why| why.to_string());
+        let text = filter::foreign::read_text(&file).map_err(|why| why.to_string());
         match text.and_then(|text| Recipe::parse(&text, &file, before).map_err(|why| why.to_string())) {
             Ok(before) => before.differences(now),
             Err(why) => vec![format!("of recipe {}, which can't be read: {why}", file.display())],

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use filter::atomic;
+use filter::owned::{self, Claim};
 use geometry::{Detector, PixelMapping, Poni, SensorMaterial, Unit, UnknownMaterial};
-use manners::atomic;
-use manners::owned::{self, Claim};
 use recipe::{Recipe, RecipeFile, Settings};
 use records::{Framing, RawPath};
 
@@ -221,7 +221,7 @@ fn spelt(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
 /// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     atomic::clear_up_once(path.parent().unwrap_or(Path::new("")));
-    if manners::foreign::read_text(path).is_ok_and(|there| there == text) {
+    if filter::foreign::read_text(path).is_ok_and(|there| there == text) {
         return Ok(());
     }
     owned::create_directories(path.parent().unwrap_or(Path::new("")))?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use manners::foreign::{self, LONGEST_CONTENT};
+use filter::foreign::{self, LONGEST_CONTENT};
 use records::{Digest, RawPath};
 use serde::{Deserialize, Serialize};
 

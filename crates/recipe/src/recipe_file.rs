@@ -26,8 +26,7 @@ impl RecipeFile {
     /// The file can't be read, is not of its format, has a key that is not known or can't be taken over, or a value of
     /// the wrong kind.
     pub fn read(path: &Path) -> Result<Self, RecipeError> {
-        let text =
-            manners::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+        let text = filter::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let path = path.to_path_buf();
         let format = RecipeFormat::detect(&path, &text);
         if format != RecipeFormat::Toml {

@@ -355,8 +355,7 @@ impl Recipe {
     /// # Errors
     /// A file can't be read, or something has changed since the recipe was made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, RecipeError> {
-        let text =
-            manners::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+        let text = filter::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let mut recipe = Self::parse(&text, path, expected)?;
         recipe.files_mut().try_for_each(|file| file.verify())?;
         Ok(recipe)
@@ -430,7 +429,7 @@ fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
         (None, Some(text)) => Ok((text.clone(), RawPath::default())),
         (Some(file), _) => {
             let text =
-                manners::foreign::read_text(file).map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
+                filter::foreign::read_text(file).map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
             Ok((text, absolute_path(file)?))
         }
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum, ValueHint};
+use filter::Common;
 use globset::{GlobBuilder, GlobMatcher};
-use manners::Common;
 
 use crate::since::Since;
 
@@ -54,7 +54,7 @@ pub struct Args {
     pub follow: Option<Duration>,
 
     /// End by itself when nothing has changed for so long: seconds, 90s, 50m, 12h or HH:MM:SS
-    #[arg(long, value_name = "T", requires = "follow", value_parser = manners::duration::parse)]
+    #[arg(long, value_name = "T", requires = "follow", value_parser = filter::duration::parse)]
     pub until_idle: Option<Duration>,
 
     /// What to do with scans that are being written, were aborted, or lack frames

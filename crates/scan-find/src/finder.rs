@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use filter::{Filter, Stop};
 use frames::find::{self, Found, Select, What};
-use manners::{Filter, Stop};
 use records::{Absent, AbsentKind, Acquisition, Digest, Fail, RawPath, Record, Scan};
 
 use crate::args::{Args, Incomplete, is_wanted};

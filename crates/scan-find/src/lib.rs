@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use manners::{Filter, Input, Stop};
+use filter::{Filter, Input, Stop};
 
 use args::Args;
 use finder::Finder;
@@ -25,12 +25,12 @@ use walk::Walk;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
-    manners::command::<Args>("scan-find")
+    filter::command::<Args>("scan-find")
 }
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    frames::worker::run(|| manners::run("scan-find", run))
+    frames::worker::run(|| filter::run("scan-find", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use filter::Stop;
 use frames::address::Address;
 use frames::find::{self, FileKind, Found, KindError, Numbered, What};
-use manners::Stop;
 use records::AbsentKind;
 
 use crate::directory::{Directory, identity, is_hdf5_name, is_image_name, looked_for};

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum, ValueHint};
-use manners::Common;
+use filter::Common;
 
 pub use site::{Choice, MemoryChoice, SiteFlags};
 pub use size::SizeFlags;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use manners::quote;
+use filter::quote;
 
 use crate::args::Target;
 use crate::directive::Directive;

@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use manners::atomic::{self, AtomicFile};
-use manners::owned;
+use filter::atomic::{self, AtomicFile};
+use filter::owned;
 
 use crate::batches::Batch;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! The directives of each kind of job.
 
-use manners::quote;
+use filter::quote;
 
 use crate::directive::{Directive, List};
 use crate::job::Job;

@@ -28,7 +28,7 @@ mod walltime;
 use std::io;
 use std::process::{Command, ExitCode};
 
-use manners::{Filter, Stop};
+use filter::{Filter, Stop};
 use records::{Fail, Record};
 
 use args::{Args, Target};
@@ -38,12 +38,12 @@ use scripts::Script;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
-    manners::command::<Args>("slurm-emit")
+    filter::command::<Args>("slurm-emit")
 }
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    manners::run("slurm-emit", run)
+    filter::run("slurm-emit", run)
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
@@ -96,7 +96,7 @@ fn tell_size(args: &Args, job: &Job, filter: &Filter) -> Result<(), Stop> {
             }
             job.size.warnings(node_cpus)
         }
-        _ => job.size.warnings_here(args.size.node_cpus.unwrap_or(manners::cpu::budget() as u64)),
+        _ => job.size.warnings_here(args.size.node_cpus.unwrap_or(filter::cpu::budget() as u64)),
     };
     warnings.iter().for_each(|warning| filter.warn(warning));
     Ok(())

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use manners::owned::{Claim, has_mark, read_head};
-use manners::{atomic, foreign};
+use filter::owned::{Claim, has_mark, read_head};
+use filter::{atomic, foreign};
 
 use crate::error::Error;
 use crate::folder::{PLAN, entries, exists};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use manners::{Filter, Input, Stop};
+use filter::{Filter, Input, Stop};
 use records::{RawPath, Record, Task};
 
 use crate::demand::Largest;

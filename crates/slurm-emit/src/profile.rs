@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
-use manners::foreign;
+use filter::foreign;
 use toml::{Table, Value};
 
 use crate::args::Args;

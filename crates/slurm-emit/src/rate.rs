@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use manners::foreign;
+use filter::foreign;
 use records::Record;
 
 use crate::error::Error;

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use manners::quote;
+use filter::quote;
 
 use crate::job::Job;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use filter::{Filter, Stop};
 use integrator::opencl::{Device, DeviceDescription, DeviceSettings};
-use manners::{Filter, Stop};
 
 use super::select;
 use crate::args::{Args, EngineKind};

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
+use filter::foreign;
 use hdf5_sys::h5::herr_t;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5P_CLS_LINK_ACCESS, H5Pcreate, H5Pset_elink_cb};
-use manners::foreign;
 
 use super::{Flaw, Handle, handle, status};
 

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use manners::memory;
+use filter::memory;
 
 use super::{Format, ImageError};
 

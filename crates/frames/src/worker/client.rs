@@ -230,7 +230,7 @@ impl Worker {
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => {
                     return wrong(io::ErrorKind::UnexpectedEof, "ended before it said that it is a worker");
                 }
-                Err(RecvTimeoutError::Timeout) if manners::worker::is_stopping() => {
+                Err(RecvTimeoutError::Timeout) if filter::worker::is_stopping() => {
                     return wrong(io::ErrorKind::Interrupted, "not waited for: a signal ends this program");
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() > MOST_START => {
@@ -265,7 +265,7 @@ impl Worker {
                 Ok(reply) => return Ok(reply?),
                 Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Gone(io::ErrorKind::BrokenPipe.into())),
                 Err(RecvTimeoutError::Timeout) => {
-                    if manners::worker::is_stopping() {
+                    if filter::worker::is_stopping() {
                         return Err(Trouble::No(NoAnswer::Interrupted));
                     }
                     if let Some(limit) = limit.filter(|limit| heard.elapsed() >= *limit) {

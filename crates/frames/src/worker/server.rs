@@ -31,11 +31,11 @@ const MOST_MEMORY: u64 = 32 << 30;
 pub fn serve_if_asked() -> Option<ExitCode> {
     std::env::var_os(IS_WORKER)?;
     // What asks the filter to stop is for the filter to hear: it ends its worker by closing the pipe.
-    manners::worker::block_signals();
-    manners::worker::limit_memory(MOST_MEMORY);
+    filter::worker::block_signals();
+    filter::worker::limit_memory(MOST_MEMORY);
     let (requests, queue) = channel();
     if send(&mut io::stdout().lock(), &Reply::Started, &[]).is_err() {
-        manners::worker::end_at_once();
+        filter::worker::end_at_once();
     }
     let started = thread::Builder::new().stack_size(STACK).spawn(move || serve(&queue));
     let beat = started.and_then(|_| thread::Builder::new().spawn(beat));
@@ -48,7 +48,7 @@ pub fn serve_if_asked() -> Option<ExitCode> {
         }
     }
     // The library may be at work for ever, and holds what it would take to end in good order.
-    manners::worker::end_at_once();
+    filter::worker::end_at_once();
     Some(ExitCode::FAILURE)
 }
 

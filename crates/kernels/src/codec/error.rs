@@ -25,7 +25,7 @@ pub enum DecodeError {
 
 /// As many bytes, for what a filter leaves to another one: a chunk may have gigabytes.
 pub(super) fn zeroed(len: usize) -> Result<Vec<u8>, DecodeError> {
-    manners::memory::zeroed(len).map_err(|why| DecodeError::Memory(why.to_string()))
+    filter::memory::zeroed(len).map_err(|why| DecodeError::Memory(why.to_string()))
 }
 
 /// What is wrong at a place of a stream.

@@ -4,8 +4,8 @@ use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
-use manners::atomic;
-use manners::owned::{self, Claim};
+use filter::atomic;
+use filter::owned::{self, Claim};
 use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -13,8 +13,8 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use manners::owned::ReplacePolicy;
-use manners::{atomic, foreign};
+use filter::owned::ReplacePolicy;
+use filter::{atomic, foreign};
 
 use crate::finals::{Final, Pattern};
 

@@ -14,9 +14,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use filter::atomic::AtomicFile;
+use filter::owned::{Claim, ReplacePolicy};
 use geometry::{Poni, Unit};
-use manners::atomic::AtomicFile;
-use manners::owned::{Claim, ReplacePolicy};
 
 use super::Error;
 use crate::Axis;

@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use manners::owned::{Claim, OWN_DIRECTORY, ReplacePolicy, create_directories, has_mark};
-use manners::{atomic, foreign};
+use filter::owned::{Claim, OWN_DIRECTORY, ReplacePolicy, create_directories, has_mark};
+use filter::{atomic, foreign};
 use records::RawPath;
 use xxhash_rust::xxh3::xxh3_128;
 

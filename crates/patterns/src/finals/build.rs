@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use manners::atomic::{self, AtomicFile};
-use manners::owned::{self, Claim, ProtectedFiles};
+use filter::atomic::{self, AtomicFile};
+use filter::owned::{self, Claim, ProtectedFiles};
 use owners::Relation;
 use records::{ScanState, Task};
 

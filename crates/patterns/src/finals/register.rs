@@ -7,8 +7,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use manners::atomic;
-use manners::owned::{self, Claim};
+use filter::atomic;
+use filter::owned::{self, Claim};
 use owners::{Owner, Relation};
 use records::{RawPath, Task};
 

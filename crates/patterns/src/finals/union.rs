@@ -17,8 +17,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use filter::owned;
 use geometry::{Detector, PixelMapping, Poni};
-use manners::owned;
 use recipe::Recipe;
 use records::{Acquisition, Digest, MonitorReadings, ScanState, Spans, Task};
 

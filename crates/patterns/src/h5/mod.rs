@@ -17,10 +17,10 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use filter::atomic::AtomicFile;
+use filter::foreign;
 use hdf5::file::LibraryVersion;
 use hdf5::plist::{FileAccess, FileCreate};
-use manners::atomic::AtomicFile;
-use manners::foreign;
 
 pub use failure::Error;
 

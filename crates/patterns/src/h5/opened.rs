@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use filter::foreign;
 use frames::{Bytes, SharedStorage, Storage};
-use manners::foreign;
 
 use super::failure::{Error, Health, Result};
 use super::segments::Segments;

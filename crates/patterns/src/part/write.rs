@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 
-use manners::atomic::AtomicFile;
-use manners::owned::{self, Claim, has_mark, lies_in_own_directory};
+use filter::atomic::AtomicFile;
+use filter::owned::{self, Claim, has_mark, lies_in_own_directory};
 use records::{MonitorReadings, RawPath, Record};
 
 use super::{Error, Head, PartHead, block, name, row_dataset};

@@ -9,8 +9,8 @@ mod scale;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use manners::atomic;
-use manners::owned::{Claim, ReplacePolicy, has_mark};
+use filter::atomic;
+use filter::owned::{Claim, ReplacePolicy, has_mark};
 
 use crate::finals::{self, Final};
 

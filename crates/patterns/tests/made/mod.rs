@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use manners::owned::Claim;
+use filter::owned::Claim;
 use patterns::finals::{self, Built, Final, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Status, Weights};
@@ -17,7 +17,7 @@ pub const BINS: usize = 6;
 /// What a process that is no more would have called its temporary files.
 pub fn dead_writer() -> String {
     let directory = tempfile::tempdir().unwrap();
-    let file = manners::atomic::AtomicFile::create(directory.path().join("x"), &Claim::by_place()).unwrap();
+    let file = filter::atomic::AtomicFile::create(directory.path().join("x"), &Claim::by_place()).unwrap();
     let name = file.path().file_stem().unwrap().to_str().unwrap();
     let writer = name.rsplit('.').next().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use manners::quote;
+use filter::quote;
 
 use crate::directive;
 use crate::explain::Row;

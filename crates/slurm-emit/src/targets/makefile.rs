@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use manners::quote;
+use filter::quote;
 
 use crate::batches::Batch;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! The scripts for Ray: one job on so many nodes, with a Ray of its own, or a Ray on this machine.
 
-use manners::quote;
+use filter::quote;
 
 use crate::directive;
 use crate::explain::Row;

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use manners::quote;
+use filter::quote;
 
 use crate::directive;
 use crate::gpus::Gpus;

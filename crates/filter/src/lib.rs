@@ -6,7 +6,7 @@
 //! use std::path::PathBuf;
 //! use std::process::ExitCode;
 //!
-//! use manners::{Common, Filter, Input, Stop};
+//! use filter::{Common, Filter, Input, Stop};
 //!
 //! /// Passes records on
 //! #[derive(clap::Parser)]
@@ -32,7 +32,7 @@
 //! }
 //!
 //! fn main() -> ExitCode {
-//!     manners::run("record-cat", body)
+//!     filter::run("record-cat", body)
 //! }
 //! ```
 //!

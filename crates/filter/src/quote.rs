@@ -20,8 +20,8 @@ pub enum Error {
 /// One word of a POSIX shell.
 ///
 /// ```
-/// assert_eq!(manners::quote::shell("it's $5".as_ref()), r"'it'\''s $5'");
-/// assert_eq!(manners::quote::shell("/data/a.h5".as_ref()), "/data/a.h5");
+/// assert_eq!(filter::quote::shell("it's $5".as_ref()), r"'it'\''s $5'");
+/// assert_eq!(filter::quote::shell("/data/a.h5".as_ref()), "/data/a.h5");
 /// ```
 pub fn shell(value: &OsStr) -> OsString {
     if is_plain(value) {
@@ -42,8 +42,8 @@ pub fn shell(value: &OsStr) -> OsString {
 /// `SHELL = bash` there, for make cuts recipes at line breaks and knows no quotes.
 ///
 /// ```
-/// assert_eq!(manners::quote::make("it's $5".as_ref()), r"'it'\''s $$5'");
-/// assert_eq!(manners::quote::make("two\nlines".as_ref()), r"'two'$$'\n''lines'");
+/// assert_eq!(filter::quote::make("it's $5".as_ref()), r"'it'\''s $$5'");
+/// assert_eq!(filter::quote::make("two\nlines".as_ref()), r"'two'$$'\n''lines'");
 /// ```
 pub fn make(value: &OsStr) -> OsString {
     let mut out = Vec::new();
@@ -63,8 +63,8 @@ pub fn make(value: &OsStr) -> OsString {
 /// takes the next byte as it is, inside of quotes, too.
 ///
 /// ```
-/// assert_eq!(manners::quote::sbatch("my job".as_ref()).unwrap(), "\"my job\"");
-/// assert!(manners::quote::sbatch("two\nlines".as_ref()).is_err());
+/// assert_eq!(filter::quote::sbatch("my job".as_ref()).unwrap(), "\"my job\"");
+/// assert!(filter::quote::sbatch("two\nlines".as_ref()).is_err());
 /// ```
 ///
 /// # Errors
@@ -94,7 +94,7 @@ pub fn sbatch(value: &OsStr) -> Result<OsString, Error> {
 /// it in which `%A` and `%a` mean the job and the element of the array.
 ///
 /// ```
-/// assert_eq!(manners::quote::sbatch_log("/50% off".as_ref(), "%A_%a.log").unwrap(), "\"/50%% off/%A_%a.log\"");
+/// assert_eq!(filter::quote::sbatch_log("/50% off".as_ref(), "%A_%a.log").unwrap(), "\"/50%% off/%A_%a.log\"");
 /// ```
 ///
 /// # Errors
