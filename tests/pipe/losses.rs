@@ -183,7 +183,7 @@ fn a_monitor_that_is_zero_or_missing_is_nan_with_that_reason() {
     assert_eq!(run("gather", &["--allow-missing"], &integrated.stdout).status, 0);
     let rerun = run("ai-integrate", NOTHING, &site.plan("out", &flags));
     assert_eq!(rerun.good().records("result")[0]["skipped"], true, "the scan has ended: it will have no other monitor");
-    let unknown = run("ai-integrate", NOTHING, &site.plan("other", &["--monitor", "mondio"]));
+    let unknown = run("ai-integrate", NOTHING, &site.plan_without_counter("other", "mondio"));
     assert_eq!(unknown.status, 1);
     assert!(unknown.stderr.contains("mondio") && unknown.stderr.contains("monitor"), "{}", unknown.stderr);
 }

@@ -5,6 +5,7 @@ mod formats;
 mod kills;
 mod live;
 mod losses;
+mod plan_checks;
 mod recipes;
 mod refusals;
 mod rings;

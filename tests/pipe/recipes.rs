@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::site::{NOTHING, Ran, Site, run, small};
+use crate::site::{NOTHING, Ran, Site, run, small, with_counter, without_counter};
 
 /// A pattern, a cake and a sector, in different units, by different splitting, with and without errors.
 const RECIPES: [(&str, &str); 5] = [
@@ -130,12 +130,18 @@ fn frames_are_integrated_for_the_recipes_that_lack_them_and_no_others() {
 
 #[test]
 fn a_recipe_that_cannot_be_applied_leaves_the_others_alone() {
-    let site = Site::new(&small());
+    let mut site = Site::new(&small());
     let mut recipes = recipes(&site);
     let bad = site.path("bad.toml");
     std::fs::write(&bad, format!("poni = {:?}\nmonitor = \"none_such\"\n", site.data.poni)).unwrap();
     recipes.insert(1, bad);
-    let ran = run("ai-integrate", NOTHING, &plan(&site, "out", &recipes, &[]).good().stdout);
+    let refused = plan(&site, "out", &recipes, &[]);
+    assert_eq!((refused.status, refused.records("task").len()), (1, 0), "{}", refused.stderr);
+    assert!(refused.stderr.contains("recipe bad: no counter `none_such`"), "{}", refused.stderr);
+    // A plan that was made elsewhere.
+    site.scans = with_counter(&site.scans, "none_such");
+    let tasks = without_counter(&plan(&site, "out", &recipes, &[]).good().stdout, "none_such");
+    let ran = run("ai-integrate", NOTHING, &tasks);
     assert_eq!((ran.status, ran.records("fail").len(), ran.records("result").len()), (1, 1, 5), "{}", ran.stderr);
     let error = ran.records("fail")[0]["error"].as_str().unwrap().to_owned();
     assert!(error.contains("_bad.h5") && error.contains("none_such"), "{error}");

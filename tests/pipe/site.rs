@@ -110,6 +110,15 @@ impl Site {
         run("plan-split", &all, &self.scans).good().stdout
     }
 
+    /// The tasks of a plan that was made elsewhere, whose monitor is a counter that the scans don't have: plan-split itself would
+    /// refuse it.
+    pub fn plan_without_counter(&self, out: &str, name: &str) -> String {
+        let out = self.path(out);
+        let plan = ["--poni".as_ref(), self.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
+        let plan = [&plan[..], &["--monitor".as_ref(), OsStr::new(name)]].concat();
+        without_counter(&run("plan-split", &plan, &with_counter(&self.scans, name)).good().stdout, name)
+    }
+
     /// Plans, integrates and gathers below `out`; gather's answer.
     pub fn process(&self, out: &str, plan: &[&str], integrate: &[&str]) -> Ran {
         let results = run("ai-integrate", integrate, &self.plan(out, plan));
@@ -128,6 +137,29 @@ impl Site {
         found.sort();
         found
     }
+}
+
+/// The records, with a counter of this name in each.
+pub fn with_counter(records: &str, name: &str) -> String {
+    edit_counters(records, |counters| {
+        counters.insert(name.to_owned(), format!("/1.1/measurement/{name}").into());
+    })
+}
+
+/// The records, without the counter of this name.
+pub fn without_counter(records: &str, name: &str) -> String {
+    edit_counters(records, |counters| {
+        counters.remove(name);
+    })
+}
+
+fn edit_counters(records: &str, change: impl Fn(&mut serde_json::Map<String, Value>)) -> String {
+    let edited = records.lines().map(|line| {
+        let mut record: Value = serde_json::from_str(line).expect("a JSON line");
+        change(record["counters"].as_object_mut().expect("counters"));
+        format!("{record}\n")
+    });
+    edited.collect()
 }
 
 /// No arguments.

@@ -10,7 +10,7 @@ use crate::error::{BinningError, Limits};
 use crate::pattern;
 use crate::periodic_bins::PeriodicBins;
 use crate::positions::Positions;
-use crate::request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest};
+use crate::request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};
 use crate::sector::{AzimuthRange, Sector, parse_azimuth_range};
 
 /// The axes of a pattern or cake, and the weights of all pixels in its bins.
@@ -75,6 +75,25 @@ pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) 
         return Err(nothing_in_range_error(unit, &axis, &request.azimuth, &positions, mask));
     }
     Ok(Binning { axis, chi, matrix })
+}
+
+/// Checks that a detector's pixels can be binned, without making the matrix: most often the centres of the pixels tell.
+///
+/// # Errors
+/// As [`bin_pixels`].
+pub fn check_request(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<(), BinningError> {
+    let covers_all = matches!(request.radial, BinsRequest::Uniform { npt: 1.., range: None })
+        && matches!(
+            request.azimuth,
+            AzimuthRequest::Sum(None) | AzimuthRequest::Bins(BinsRequest::Uniform { npt: 1.., range: None })
+        );
+    let by_centers = BinningRequest { split: PixelSplitting::No, ..request.clone() };
+    match covers_all {
+        true if mask.contains(&false) => Ok(()),
+        true => Err(BinningError::AllMasked(mask.len())),
+        // Where no centre is in the range, a corner may be.
+        false => bin_pixels(geometry, mask, &by_centers).or_else(|_| bin_pixels(geometry, mask, request)).map(drop),
+    }
 }
 
 /// A validated [`AzimuthRequest`].

@@ -78,7 +78,7 @@ mod sector;
 mod support;
 
 pub use axis::{ChiAxis, RadialAxis};
-pub use bin_pixels::{Binning, bin_pattern, bin_pixels};
+pub use bin_pixels::{Binning, bin_pattern, bin_pixels, check_request};
 pub use csc::Csc;
 pub use error::{BinningError, Limits};
 pub use request::{AzimuthRequest, BinningRequest, BinsRequest, PatternRequest, PixelSplitting};

@@ -136,10 +136,27 @@ impl Store {
     /// # Errors
     /// The file or the dataset is not there or can't be read, or its frames are not of that shape.
     pub fn open(source: &Source, shape: [u64; 2]) -> Result<Self, StoreError> {
+        Self::open_expecting(source, Some(shape))
+    }
+
+    /// Opens a source whose frames may have any shape, which [`shape`](Self::shape) then says.
+    ///
+    /// # Errors
+    /// The file or the dataset is not there or can't be read, or holds no frames.
+    pub fn open_any(source: &Source) -> Result<Self, StoreError> {
+        Self::open_expecting(source, None)
+    }
+
+    fn open_expecting(source: &Source, shape: Option<[u64; 2]>) -> Result<Self, StoreError> {
         match source.dataset.as_str() {
             "" => Self::image(&source.file, shape),
             dataset => Self::hdf5(&source.file, dataset, shape),
         }
+    }
+
+    /// Returns the rows and columns of its frames.
+    pub fn shape(&self) -> [u64; 2] {
+        self.shape
     }
 
     /// How the chunks are coded.
@@ -284,22 +301,20 @@ impl Store {
         }
     }
 
-    fn image(path: &Path, shape: [u64; 2]) -> Result<Self, StoreError> {
+    fn image(path: &Path, expected: Option<[u64; 2]>) -> Result<Self, StoreError> {
         let header = image::probe(path)?;
         let not_that = |why| StoreError::NotThat { file: path.to_owned(), why };
-        let found = header.shape.map(|extent| extent as u64);
-        if found != shape {
-            return Err(not_that(format!("frames of {}: expected {}", shown(&found), shown(&shape))));
-        }
+        let shape = header.shape.map(|extent| extent as u64);
+        check_shape(shape, expected).map_err(not_that)?;
         let coding = Coding::native(header.kind).map_err(not_that)?;
         let (frames, bytes) = (header.frames as u64, Bytes::Image(path.to_owned()));
         Ok(Self { coding, frames, shape, bytes, lacks_checksum: header.lacks_checksum })
     }
 
-    fn hdf5(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Self, StoreError> {
+    fn hdf5(path: &Path, dataset: &str, expected: Option<[u64; 2]>) -> Result<Self, StoreError> {
         // The system's word on why a file can't be had is clearer than the library's.
         let file = prefetch::open(path).map_err(|why| StoreError::Io { file: path.to_owned(), why })?;
-        let Index { coding, frames, stored } = Self::index(path, dataset, shape)?;
+        let Index { coding, frames, shape, stored } = Self::index(path, dataset, expected)?;
         let bytes = match stored {
             Stored::Chunks(grid) => Bytes::Chunks(file, grid),
             Stored::Run(offset) => Bytes::Run(file, offset),
@@ -310,7 +325,7 @@ impl Store {
     }
 
     /// Where the bytes of a dataset are; by a worker, where workers read.
-    fn index(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Index, StoreError> {
+    fn index(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<Index, StoreError> {
         let Some(client) = worker::running() else { return Self::index_here(path, dataset, shape) };
         let no_answer = |why: String, retryable| StoreError::NoAnswer { file: path.to_owned(), why, retryable };
         let request = Request::Index { file: path.into(), dataset: dataset.to_owned(), shape };
@@ -323,7 +338,7 @@ impl Store {
     }
 
     /// Where the bytes of a dataset are, as the library says in this process.
-    pub(crate) fn index_here(path: &Path, dataset: &str, shape: [u64; 2]) -> Result<Index, StoreError> {
+    pub(crate) fn index_here(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<Index, StoreError> {
         let io = |why| StoreError::Io { file: path.to_owned(), why };
         let failed = |flaw: Flaw, wrong: &dyn Fn(String) -> StoreError| match flaw.into_io() {
             Ok(why) => io(why),
@@ -345,6 +360,7 @@ impl Store {
 pub(crate) struct Index {
     coding: Coding,
     frames: u64,
+    shape: [u64; 2],
     stored: Stored,
 }
 
@@ -375,12 +391,11 @@ impl Index {
         self
     }
 
-    fn read(object: &Object, shape: [u64; 2]) -> Result<Self, Flaw> {
+    fn read(object: &Object, expected: Option<[u64; 2]>) -> Result<Self, Flaw> {
         let extents = object.extents()?;
         let [frames, rows, columns] = dimensions(&extents).map_err(Flaw::new)?;
-        if [rows, columns] != shape {
-            return Err(Flaw::new(format!("frames of {}: expected {}", shown(&[rows, columns]), shown(&shape))));
-        }
+        let shape = [rows, columns];
+        check_shape(shape, expected).map_err(Flaw::new)?;
         let pixel = object.pixel_type()?;
         let (stored, filters) = match object.layout()? {
             Layout::Compact => (Stored::Header(object.stored_elements()?), Vec::new()),
@@ -390,7 +405,7 @@ impl Index {
             Layout::External(_) => return Err(Flaw::new("stored in other files: name those")),
             Layout::Virtual(_) => return Err(Flaw::new("virtual: name the datasets that it is made of")),
         };
-        Ok(Self { coding: Coding::new(pixel, filters).map_err(Flaw::new)?, frames, stored })
+        Ok(Self { coding: Coding::new(pixel, filters).map_err(Flaw::new)?, frames, shape, stored })
     }
 }
 
@@ -413,6 +428,16 @@ impl Failure {
             Self::Hdf5(why) => StoreError::Hdf5 { file, why },
             Self::Dataset { dataset, why } => StoreError::Dataset { file, dataset, why },
         }
+    }
+}
+
+/// Checks that frames have the shape that is expected, where one is.
+fn check_shape(found: [u64; 2], expected: Option<[u64; 2]>) -> Result<(), String> {
+    match expected {
+        Some(expected) if expected != found => {
+            Err(format!("frames of {}: expected {}", shown(&found), shown(&expected)))
+        }
+        _ => Ok(()),
     }
 }
 

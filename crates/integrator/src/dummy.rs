@@ -6,9 +6,40 @@ use geometry::DummyRule;
 use kernels::{InvalidValues, PixelType};
 use recipe::{DummySetting, Recipe};
 
+use crate::IntegratorError;
+
 /// The rule for frames of `dtype`: the recipe's own, or what the detector is known to write, and all
 /// ones of unsigned 32 and 64 bits, which no detector counts to; and what lies beyond the valid values.
-pub fn invalid_values(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
+///
+/// # Errors
+/// No value that such a pixel can hold is left.
+pub fn invalid_values(
+    recipe: &Recipe,
+    detector: &DummyRule,
+    dtype: PixelType,
+) -> Result<InvalidValues, IntegratorError> {
+    let rule = build_invalid(recipe, detector, dtype);
+    let excludes_all = match integer_bits(dtype) {
+        Some((bits, false)) => rule.covers_integers(&(0..=(1 << bits) - 1)),
+        Some((bits, true)) => rule.covers_integers(&(-(1 << (bits - 1))..=(1 << (bits - 1)) - 1)),
+        None if dtype == PixelType::F32 => rule.covers_reals(&(f32::MIN.into()..=f32::MAX.into())),
+        None => rule.covers_reals(&(f64::MIN..=f64::MAX)),
+    };
+    if excludes_all {
+        return Err(IntegratorError::NothingValid { dtype: dtype.to_string(), settings: name_exclusions(recipe) });
+    }
+    Ok(rule)
+}
+
+/// Returns the settings of a recipe that say which values are valid, as a user gives them.
+fn name_exclusions(recipe: &Recipe) -> String {
+    let limit = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {value}"));
+    let dummy = matches!(recipe.dummy, DummySetting::Value { .. }).then(|| format!("dummy {}", recipe.dummy));
+    let all = [limit("valid-min", recipe.valid_min), limit("valid-max", recipe.valid_max), dummy];
+    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn build_invalid(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     let below = |least: f64| ValueRange {
         integers: i128::MIN..=(least.ceil() as i128).saturating_sub(1),
         reals: f64::MIN..=as_stored(least, dtype).next_down(),
@@ -106,13 +137,48 @@ mod tests {
 
     #[test]
     fn values_beyond_the_valid_ones_are_no_measurement() {
-        let rule = |min, max| invalid_values(&recipe(min, max), &EIGER, PixelType::I32);
+        let rule = |min, max| build_invalid(&recipe(min, max), &EIGER, PixelType::I32);
         assert_eq!(rule(None, None), InvalidValues::none());
         let above = InvalidValues::from_integers([61..=i128::MAX])
             .or(InvalidValues::from_reals([60.5f64.next_up()..=f64::MAX]));
         assert_eq!(rule(None, Some(60.5)), above);
         let below = InvalidValues::from_integers([i128::MIN..=-1]).or(InvalidValues::from_reals([f64::MIN..=-5e-324]));
         assert_eq!(rule(Some(0.0), None), below);
+    }
+
+    #[test]
+    fn limits_that_leave_no_value_are_refused() {
+        use PixelType::{F32, F64, I16, I32, U8, U16, U32};
+        let rule = |min, max, dtype| invalid_values(&recipe(min, max), &DummyRule::default(), dtype).map(drop);
+        let refused = [
+            (Some(65536.0), None, U16),
+            (Some(65535.5), None, U16),
+            (Some(256.0), Some(300.0), U8),
+            (Some(0.2), Some(0.8), U32),
+            (Some(32767.5), None, I16),
+            (Some(3e9), None, I32),
+            (Some(1e39), None, F32),
+        ];
+        for (min, max, dtype) in refused {
+            let why = rule(min, max, dtype).expect_err("no value is left").to_string();
+            assert!(why.contains(&format!("no value of {dtype} pixels")) && why.contains("valid-min"), "{why}");
+        }
+        let left = [
+            (Some(65535.0), None, U16),
+            (None, Some(0.0), U32),
+            (Some(0.2), Some(0.8), F32),
+            (Some(0.2), Some(1.8), U32),
+            (Some(1e39), None, F64),
+            (Some(-5.0), Some(0.5), U8),
+            (None, None, I16),
+        ];
+        for (min, max, dtype) in left {
+            rule(min, max, dtype).unwrap_or_else(|why| panic!("{min:?} {max:?} {dtype}: {why}"));
+        }
+        let recipe = |dummy: &str| Recipe { dummy: dummy.parse().unwrap(), ..recipe(None, None) };
+        let why = invalid_values(&recipe("128,128"), &EIGER, U8).unwrap_err().to_string();
+        assert!(why.contains("dummy 128,128"), "{why}");
+        assert!(invalid_values(&recipe("128,127"), &EIGER, U8).is_ok(), "0 is left");
     }
 
     #[test]
@@ -128,7 +194,7 @@ mod tests {
                 continue;
             }
             let recipe = recipe(Some(value), Some(value));
-            let limits = |dtype| invalid_values(&recipe, &EIGER, dtype);
+            let limits = |dtype| build_invalid(&recipe, &EIGER, dtype);
             let valid = |value: f64| [f64::MIN..=value.next_down(), value.next_up()..=f64::MAX];
             for (dtype, held) in [(PixelType::F64, value), (PixelType::F32, stored)] {
                 let [below, above] = valid(held);

@@ -24,7 +24,7 @@ pub enum IntegratorError {
         why: String,
     },
     /// An image of another shape than the frames.
-    #[error("{role} {name}: {} x {} pixels, expected {} x {} as the frames have", found[0], found[1], expected[0], expected[1])]
+    #[error("{role} {name}: {} x {} pixels, expected {} x {} as the frames have; name a {role} of their shape", found[0], found[1], expected[0], expected[1])]
     Shape {
         /// `mask`, `dark`, `flat`.
         role: &'static str,
@@ -41,6 +41,14 @@ pub enum IntegratorError {
     /// The frames' type or coding is not one that can be decoded.
     #[error("{0}")]
     Coding(String),
+    /// No pixel can be a measurement, whatever the detector counts.
+    #[error("no value of {dtype} pixels is valid: {settings} exclude all of them; expected some to be left")]
+    NothingValid {
+        /// The frames' type.
+        dtype: String,
+        /// The settings that exclude values, each with its own.
+        settings: String,
+    },
     /// A setting that this version has no way to apply.
     #[error("{0}")]
     Unsupported(String),

@@ -37,7 +37,7 @@ impl ImageRole {
 /// The pixels of an image of `shape` (rows, columns), row-major: a TIFF, CBF, EDF, NPY or Fit2D file, or a 2-D
 /// dataset; the first of several.
 pub fn load_image(role: ImageRole, file: &FileRef, shape: [usize; 2]) -> Result<Vec<f64>, IntegratorError> {
-    let stack = ImageStack::open(role, file, shape)?;
+    let stack = ImageStack::open_shaped(role, file, shape)?;
     stack.frame(0)
 }
 
@@ -46,7 +46,7 @@ pub fn load_image(role: ImageRole, file: &FileRef, shape: [usize; 2]) -> Result<
 pub fn load_mean(role: ImageRole, files: &[FileRef], shape: [usize; 2]) -> Result<Option<Vec<f64>>, IntegratorError> {
     let (mut sum, mut count) = (Vec::new(), 0);
     for file in files {
-        let stack = ImageStack::open(role, file, shape)?;
+        let stack = ImageStack::open_shaped(role, file, shape)?;
         for frame in 0..stack.store.frames() {
             let pixels = stack.frame(frame)?;
             count += 1;
@@ -62,32 +62,53 @@ pub fn load_mean(role: ImageRole, files: &[FileRef], shape: [usize; 2]) -> Resul
     Ok((count > 0).then_some(sum))
 }
 
+/// Checks that a file holds images of a type and coding that [`load_image`] can read, whatever their shape.
+pub fn check_image(role: ImageRole, file: &FileRef) -> Result<(), IntegratorError> {
+    ImageStack::open(role, file).map(drop)
+}
+
 /// A file of images, open.
 struct ImageStack<'a> {
     role: &'static str,
     file: &'a FileRef,
     shape: [usize; 2],
     store: Store,
+    dtype: PixelType,
+    pipeline: Pipeline,
 }
 
 impl<'a> ImageStack<'a> {
-    fn open(role: ImageRole, file: &'a FileRef, shape: [usize; 2]) -> Result<Self, IntegratorError> {
+    fn open_shaped(role: ImageRole, file: &'a FileRef, expected: [usize; 2]) -> Result<Self, IntegratorError> {
+        let stack = Self::open(role, file)?;
+        if stack.shape != expected {
+            return Err(IntegratorError::Shape { role: stack.role, name: file.name(), found: stack.shape, expected });
+        }
+        Ok(stack)
+    }
+
+    fn open(role: ImageRole, file: &'a FileRef) -> Result<Self, IntegratorError> {
         let role = role.name();
         let unreadable =
             |why: &dyn fmt::Display| IntegratorError::Image { role, name: file.name(), why: why.to_string() };
-        if file.dataset.is_none() {
-            let found = frames::image::probe(&file.path).map_err(|why| unreadable(&why))?.shape;
-            if found != shape {
-                return Err(IntegratorError::Shape { role, name: file.name(), found, expected: shape });
-            }
+        if let Some(dataset) = &file.dataset
+            && let Ok(header) = frames::image::probe(&file.path)
+        {
+            let why = format!("{} has no datasets: name the file without ::{dataset}", header.format);
+            return Err(unreadable(&why));
         }
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
-        let store = Store::open(&source, shape.map(|length| length as u64)).map_err(|why| unreadable(&why))?;
-        match store.frames() {
-            0 => Err(unreadable(&"no images in it")),
-            _ => Ok(Self { role, file, shape, store }),
+        let store = Store::open_any(&source).map_err(|why| unreadable(&why))?;
+        if store.frames() == 0 {
+            return Err(unreadable(&"no images in it"));
         }
+        let coding = store.coding();
+        let dtype: PixelType = coding.dtype.name().parse().map_err(|why| unreadable(&why))?;
+        let filters: Vec<(u32, &[u32])> =
+            coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
+        let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| unreadable(&why))?;
+        let shape = store.shape().map(|length| length as usize);
+        Ok(Self { role, file, shape, store, dtype, pipeline })
     }
 
     fn frame(&self, row: u64) -> Result<Vec<f64>, IntegratorError> {
@@ -96,11 +117,6 @@ impl<'a> ImageStack<'a> {
     }
 
     fn decode(&self, row: u64) -> Result<Vec<f64>, String> {
-        let coding = self.store.coding();
-        let dtype: PixelType = coding.dtype.name().parse().map_err(|why| format!("{why}"))?;
-        let filters: Vec<(u32, &[u32])> =
-            coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
-        let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| why.to_string())?;
         let chunks = match self.store.chunks_of(row) {
             Row::Whole(chunk) => vec![chunk],
             Row::Pieces(chunks) => chunks,
@@ -109,8 +125,8 @@ impl<'a> ImageStack<'a> {
         let mut assembler = Assembler::default();
         let read = |chunk: &_, stored: &mut _| self.store.read(chunk, stored);
         let mut pixels = Vec::new();
-        let frame = assembler.assemble(&pipeline, self.shape, (row, &chunks), read, &mut pixels);
-        frame.map(|_| pixels_to_f64(&pixels, dtype)).map_err(|why| why.to_string())
+        let frame = assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels);
+        frame.map(|_| pixels_to_f64(&pixels, self.dtype)).map_err(|why| why.to_string())
     }
 }
 

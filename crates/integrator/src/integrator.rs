@@ -65,7 +65,7 @@ impl Integrator {
         let unit = binning.axis.unit;
         let radial = BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
         let chi = binning.chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
-        let invalid = dummy::invalid_values(recipe, &known.dummy, dtype);
+        let invalid = dummy::invalid_values(recipe, &known.dummy, dtype)?;
         Ok(Self {
             shape,
             dtype,

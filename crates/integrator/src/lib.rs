@@ -6,6 +6,7 @@
 //! others, are put together before, by [`MultiIntegrator::assemble`].
 
 mod assemble;
+mod check;
 mod detector_file;
 mod detector_view;
 mod dummy;
@@ -19,6 +20,7 @@ mod serialize;
 mod setup;
 
 pub use assemble::{AssembleError, Assembler};
+pub use check::{check, check_files};
 pub use error::IntegratorError;
 pub use integrator::{BinAxis, Decoder, Integrator};
 pub use kernels::sections::{SectionError, SharedBytes};

@@ -88,6 +88,9 @@ impl Integrator {
         if suspect.is_some() && mask.len() != plan.pixels() {
             return Err(wrong("without the mask"));
         }
+        // Nobody can use it: it is made anew, which says why.
+        let invalid =
+            dummy::invalid_values(recipe, &known.dummy, dtype).map_err(|_| wrong("of no use for such pixels"))?;
         Ok(Self {
             shape,
             dtype,
@@ -95,7 +98,7 @@ impl Integrator {
             chi: is_cake.then_some(BinAxis { name: "chi", units: "deg", centers: chi }),
             csr: plan::build_csr(&plan, statistic),
             plan,
-            invalid_values: dummy::invalid_values(recipe, &known.dummy, dtype),
+            invalid_values: invalid,
             dummy_check: suspect,
             detector: known,
         })

@@ -28,6 +28,35 @@ pub struct IntegrationSetup {
 impl IntegrationSetup {
     /// Reads the recipe's images and bins the pixels of frames of this framing.
     pub fn new(recipe: &Recipe, framing: &Framing) -> Result<Self, IntegratorError> {
+        let pixels = PixelGeometry::new(recipe, framing)?;
+        let PixelGeometry { poni, window, geometry, mask } = &pixels;
+        let binning = bin_pixels(geometry, &window.detector_mask(mask), &binning_request(recipe)?);
+        let binning = binning.map_err(|why| IntegratorError::Binning(why.to_string()))?;
+        let binning = Binning { matrix: window.select_frame_columns(binning.matrix), ..binning };
+        let dark = pixels.load_dark(recipe)?;
+        let variance = pixels.load_variance(recipe)?;
+        let normalization = build_normalization(recipe, poni, geometry, window, pixels.load_flat(recipe)?)?;
+        let (detector, mask) = (window.detector().clone(), pixels.mask);
+        Ok(Self { binning, normalization, dark, variance, detector, mask })
+    }
+}
+
+/// What a recipe says of the frames' pixels before they are binned: where they are, and which of them count.
+pub struct PixelGeometry {
+    poni: Poni,
+    /// Which of the detector's pixels the frames show.
+    pub window: DetectorView,
+    geometry: Geometry,
+    /// The gap mask and the recipe's masks, united: true where masked.
+    mask: Vec<bool>,
+}
+
+impl PixelGeometry {
+    /// Reads the PONI, the detector and the masks.
+    ///
+    /// # Errors
+    /// A PONI or detector that the frames can't come from; a mask that can't be read, or of another shape.
+    pub fn new(recipe: &Recipe, framing: &Framing) -> Result<Self, IntegratorError> {
         let wrong = |why: String| IntegratorError::Geometry { poni: recipe.poni_label(), why };
         let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
         let detector = match &recipe.detector_file {
@@ -35,21 +64,46 @@ impl IntegrationSetup {
             None => Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?,
         };
         let window = DetectorView::new(&detector, framing).map_err(|why| wrong(why.to_string()))?;
-        let detector = window.detector().clone();
         let geometry =
-            Geometry::new(&poni, &detector, window.detector_shape()).map_err(|why| wrong(why.to_string()))?;
+            Geometry::new(&poni, window.detector(), window.detector_shape()).map_err(|why| wrong(why.to_string()))?;
         let mask = build_mask(recipe, &geometry, &window)?;
-        let request = binning_request(recipe)?;
-        let binning = bin_pixels(&geometry, &window.detector_mask(&mask), &request);
-        let binning = binning.map_err(|why| IntegratorError::Binning(why.to_string()))?;
-        let binning = Binning { matrix: window.select_frame_columns(binning.matrix), ..binning };
-        let dark = load_mean_image(ImageRole::Dark, &recipe.dark, &window)?;
-        let variance = recipe.variance.as_ref();
-        let variance = variance
-            .map(|file| window.load_image(|shape| images::load_image(ImageRole::Variance, file, shape)))
-            .transpose()?;
-        let normalization = build_normalization(recipe, &poni, &geometry, &window)?;
-        Ok(Self { binning, normalization, dark, variance, detector, mask })
+        Ok(Self { poni, window, geometry, mask })
+    }
+
+    /// Checks that there are pixels in the bins, and that the sensor's absorption is known.
+    ///
+    /// # Errors
+    /// All pixels are masked, or none is in the range; a sensor of a material or at a wavelength without a table.
+    pub fn check(&self, recipe: &Recipe) -> Result<(), IntegratorError> {
+        absorption(recipe, &self.poni)?;
+        let wrong = |why: binning::BinningError| IntegratorError::Binning(why.to_string());
+        binning::check_request(&self.geometry, &self.window.detector_mask(&self.mask), &binning_request(recipe)?)
+            .map_err(wrong)
+    }
+
+    /// Reads the dark counts of each pixel.
+    ///
+    /// # Errors
+    /// An image that can't be read, or of another shape.
+    pub fn load_dark(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
+        load_mean_image(ImageRole::Dark, &recipe.dark, &self.window)
+    }
+
+    /// Reads the variance of each pixel, where the recipe gives it.
+    ///
+    /// # Errors
+    /// An image that can't be read, or of another shape.
+    pub fn load_variance(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
+        let load = |file| self.window.load_image(|shape| images::load_image(ImageRole::Variance, file, shape));
+        recipe.variance.as_ref().map(load).transpose()
+    }
+
+    /// Reads the flat field.
+    ///
+    /// # Errors
+    /// An image that can't be read, or of another shape.
+    pub fn load_flat(&self, recipe: &Recipe) -> Result<Option<Vec<f64>>, IntegratorError> {
+        load_mean_image(ImageRole::Flat, &recipe.flat, &self.window)
     }
 }
 
@@ -93,9 +147,9 @@ fn build_normalization(
     poni: &Poni,
     geometry: &Geometry,
     window: &DetectorView,
+    flat: Option<Vec<f64>>,
 ) -> Result<Vec<f64>, IntegratorError> {
-    let ones = || vec![1.0; window.frame_shape().iter().product()];
-    let mut product = load_mean_image(ImageRole::Flat, &recipe.flat, window)?.unwrap_or_else(ones);
+    let mut product = flat.unwrap_or_else(|| vec![1.0; window.frame_shape().iter().product()]);
     if recipe.flat_mode == Some(FlatMode::Multiply) {
         product.iter_mut().for_each(|correction| *correction = correction.recip());
     }
@@ -111,15 +165,20 @@ fn build_normalization(
     if let Some(factor) = recipe.polarization {
         times(geometry.polarization(factor, recipe.polarization_offset.unwrap_or(0.0).to_radians()));
     }
-    if let Some(sensor) = &recipe.sensor {
-        let wrong = |why: String| IntegratorError::Unsupported(format!("sensor {sensor}: {why}"));
-        let material: SensorMaterial =
-            sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
-        let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
-        let attenuation = material.attenuation_coefficient(wavelength).map_err(|why| wrong(why.to_string()))?;
-        times(geometry.sensor_absorption(attenuation * sensor.thickness));
+    if let Some(absorption) = absorption(recipe, poni)? {
+        times(geometry.sensor_absorption(absorption));
     }
     Ok(product)
+}
+
+/// Attenuation times thickness of the recipe's sensor, for the PONI's wavelength; `None` without a sensor.
+fn absorption(recipe: &Recipe, poni: &Poni) -> Result<Option<f64>, IntegratorError> {
+    let Some(sensor) = &recipe.sensor else { return Ok(None) };
+    let wrong = |why: String| IntegratorError::Unsupported(format!("sensor {sensor}: {why}"));
+    let material: SensorMaterial = sensor.material.parse().map_err(|why: UnknownMaterial| wrong(why.to_string()))?;
+    let wavelength = poni.wavelength.ok_or_else(|| wrong("needs the wavelength, and the PONI has none".into()))?;
+    let attenuation = material.attenuation_coefficient(wavelength).map_err(|why| wrong(why.to_string()))?;
+    Ok(Some(attenuation * sensor.thickness))
 }
 
 fn binning_request(recipe: &Recipe) -> Result<BinningRequest, IntegratorError> {

@@ -39,6 +39,34 @@ impl InvalidValues {
         self
     }
 
+    /// Returns whether every integer of a range is invalid, so that no pixel of such a type is ever a measurement.
+    pub fn covers_integers(&self, all: &RangeInclusive<i128>) -> bool {
+        let mut ranges: Vec<_> = self.integers.iter().filter(|range| !range.is_empty()).collect();
+        ranges.sort_by_key(|range| *range.start());
+        let mut first_left = *all.start();
+        for range in ranges.iter().take_while(|range| *range.start() <= *all.end()) {
+            if *range.start() > first_left {
+                return false;
+            }
+            first_left = first_left.max(range.end().saturating_add(1));
+        }
+        first_left > *all.end()
+    }
+
+    /// Returns whether every real of a range is invalid.
+    pub fn covers_reals(&self, all: &RangeInclusive<f64>) -> bool {
+        let mut ranges: Vec<_> = self.reals.iter().filter(|range| !range.is_empty()).collect();
+        ranges.sort_by(|a, b| a.start().total_cmp(b.start()));
+        let mut first_left = *all.start();
+        for range in ranges.iter().take_while(|range| *range.start() <= *all.end()) {
+            if *range.start() > first_left {
+                return false;
+            }
+            first_left = first_left.max(range.end().next_up());
+        }
+        first_left > *all.end()
+    }
+
     /// The rule for one pixel type.
     pub(crate) fn for_type<T: Pixel>(&self) -> InvalidRanges<T> {
         let nothing = (1, 0);

@@ -5,6 +5,7 @@ mod absent;
 mod args;
 mod cut;
 mod emitted;
+mod monitors;
 mod names;
 mod plan;
 mod recipes;
@@ -26,7 +27,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    filter::run("plan-split", run)
+    frames::worker::run(|| filter::run("plan-split", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

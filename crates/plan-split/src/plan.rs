@@ -33,6 +33,12 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A file of the recipe is not what it is named as.
+    #[error(transparent)]
+    File(#[from] integrator::IntegratorError),
+    /// The values of a monitor can't be read.
+    #[error("monitor {0}")]
+    Monitor(#[from] frames::hdf5_array::ArrayError),
     /// The output root can't be written.
     #[error("{}: {why}", path.display())]
     Write {
@@ -41,14 +47,14 @@ pub enum Error {
         /// What the system says.
         why: std::io::Error,
     },
-    /// The scan's frames are not those of the PONI's detector.
+    /// The recipe can't be applied to the scan's frames.
     #[error("entry {entry}, detector {detector}: {why}")]
     Fit {
         /// The scan's entry.
         entry: String,
         /// The scan's detector.
         detector: String,
-        /// Both shapes.
+        /// What the recipe says, and what the scan has.
         why: String,
     },
     /// Another scan has the same final.
@@ -169,11 +175,13 @@ impl Planner {
         if !acquisition.below.stays_below() {
             return Err(Error::Outside { path: acquisition.below });
         }
-        let framing = acquisition.framing();
         let planned = self.recipes.of(&detector)?;
         for recipe in &planned {
-            let unfit = |why| Error::Fit { entry: entry.clone(), detector: detector.clone(), why };
-            recipe.fits(&framing).map_err(unfit)?;
+            // Of several recipes, which one.
+            let named =
+                |why: String| recipe.name.as_ref().map_or_else(|| why.clone(), |name| format!("recipe {name}: {why}"));
+            let unfit = |why| Error::Fit { entry: entry.clone(), detector: detector.clone(), why: named(why) };
+            recipe.check(&acquisition).map_err(unfit)?;
         }
         let recipes: Vec<TaskRecipe> = planned.iter().map(|recipe| of_task(recipe, &acquisition)).collect();
         for TaskRecipe { final_file, .. } in &recipes {

@@ -1,13 +1,17 @@
 //! The recipes of a plan: resolved, named, and written below the output root.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use filter::atomic;
 use filter::owned::{self, Claim};
-use geometry::{Detector, PixelMapping, Poni, SensorMaterial, Unit, UnknownMaterial};
+use geometry::{Detector, Poni, SensorMaterial, Unit, UnknownMaterial};
+use integrator::PixelType;
 use recipe::{Recipe, RecipeFile, Settings};
-use records::{Framing, RawPath};
+use records::{Acquisition, Framing, RawPath};
 
+use crate::monitors::Monitors;
 use crate::names::plain;
 use crate::plan::Error;
 
@@ -19,20 +23,30 @@ pub struct Planned {
     pub digest: String,
     /// What ends the names of its finals.
     pub name: Option<String>,
-    /// The detector of the frames that it is for, where that is known.
-    pub detector: Option<Detector>,
     /// All of it.
     pub recipe: Recipe,
+    /// What it divides frames by.
+    monitors: Monitors,
+    /// Whether it can be applied to frames of a framing and type: asked once for all scans of such frames, for the recipe's images
+    /// are read for it.
+    verdicts: RefCell<HashMap<(Framing, String), Result<(), String>>>,
 }
 
 impl Planned {
-    /// Whether such frames can be worked by it.
+    /// Checks that a scan's frames can be integrated by it: what ai-integrate would refuse for the recipe's or the record's sake.
     ///
     /// # Errors
     /// What was found, and what was expected.
-    pub fn fits(&self, scan: &Framing) -> Result<(), String> {
-        let Some(detector) = &self.detector else { return Ok(()) };
-        PixelMapping::new(detector, &self.recipe.framing(scan)).map(drop).map_err(|why| why.to_string())
+    pub fn check(&self, scan: &Acquisition) -> Result<(), String> {
+        let kind = (scan.framing(), scan.dtype.clone());
+        let mut verdicts = self.verdicts.borrow_mut();
+        verdicts.entry(kind).or_insert_with_key(|(framing, dtype)| self.check_kind(framing, dtype)).clone()?;
+        self.monitors.check(scan)
+    }
+
+    fn check_kind(&self, scan: &Framing, dtype: &str) -> Result<(), String> {
+        let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
+        integrator::check(&self.recipe, &self.recipe.framing(scan), dtype).map_err(|why| why.to_string())
     }
 
     /// What is undone of what was done to such frames, in words; `None` where that is nothing.
@@ -76,14 +90,17 @@ impl Recipes {
                     other => other,
                 };
                 let recipe = Recipe::resolve(&flags.clone().with_defaults(settings)).map_err(Error::from);
-                let (recipe, detector) = recipe.and_then(with_detector).map_err(blame)?;
+                let recipe = recipe.and_then(with_detector).map_err(blame)?;
+                integrator::check_files(&recipe).map_err(|why| blame(why.into()))?;
+                let monitors = Monitors::read(&recipe)?;
                 let digest = recipe.digest();
                 let path = out.join(recipe.file_name());
                 let text = recipe.to_toml();
                 // What ai-integrate could not read is known here, and not when the first job starts.
                 Recipe::parse(&text, &path, &digest)?;
                 write(&path, &text).map_err(|why| Error::Write { path: path.clone(), why })?;
-                let recipe = Planned { file: path.into(), digest, name: name.clone(), detector, recipe };
+                let (file, name, verdicts) = (path.into(), name.clone(), RefCell::default());
+                let recipe = Planned { file, digest, name, recipe, monitors, verdicts };
                 planned.push((section.map(str::to_owned), recipe));
             }
             sheets.push(Sheet { file, planned });
@@ -169,9 +186,9 @@ fn named(files: &[PathBuf], names: &[String]) -> Result<Vec<Option<String>>, Err
     Ok(named)
 }
 
-/// The detector that the PONI names, where its shape can be known without opening a detector file;
-/// that file becomes part of the recipe.
-fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
+/// Checks a recipe's geometry, and completes it: a detector file that the PONI names becomes part of the recipe, and any other
+/// detector is spelt in one way.
+fn with_detector(recipe: Recipe) -> Result<Recipe, Error> {
     let poni_file = recipe.poni_label();
     let wrong = |why: String| Error::Geometry { poni: poni_file.clone(), why };
     let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
@@ -188,10 +205,10 @@ fn with_detector(recipe: Recipe) -> Result<(Recipe, Option<Detector>), Error> {
         material.attenuation_coefficient(wavelength).map_err(|why| wrong(why.to_string()))?;
     }
     match poni.detector.file() {
-        Some(file) => Ok((recipe.with_detector_file(Path::new(file))?, None)),
+        Some(file) => Ok(recipe.with_detector_file(Path::new(file))?),
         None => {
             let detector = Detector::from_poni(&poni).map_err(|why| wrong(why.to_string()))?;
-            Ok((spelt(recipe, &poni, &detector), Some(detector)))
+            Ok(spelt(recipe, &poni, &detector))
         }
     }
 }

@@ -33,4 +33,4 @@ pub use recipe_file::RecipeFile;
 pub use region::{MaskRegion, RegionShape};
 pub use resolved_recipe::Recipe;
 pub use sensor::Sensor;
-pub use settings::Settings;
+pub use settings::{Settings, closest_name};

@@ -164,7 +164,7 @@ impl Settings {
         let keys: Vec<String> = SETTING_KEYS.iter().map(|key| key.replace('_', "-")).collect();
         if let Some(key) = table.keys().find(|key| !keys.contains(key)) {
             let known = keys.iter().map(String::as_str).chain(within.is_empty().then_some(SECTION_TABLE));
-            let nearest = closest_key(key, known).map(str::to_owned);
+            let nearest = closest_name(key, known).map(str::to_owned);
             return Err(RecipeError::UnknownKey { path: path.to_path_buf(), key: format!("{within}{key}"), nearest });
         }
         table.try_into().map_err(|why: toml::de::Error| RecipeError::Toml {
@@ -188,8 +188,8 @@ impl Settings {
     }
 }
 
-/// The key that a typing error was most likely to be.
-pub(crate) fn closest_key<'k>(typed: &str, keys: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+/// Returns the name that a typing error was most likely to be; `None` where no name is much like it.
+pub fn closest_name<'k>(typed: &str, keys: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let likeness = |key: &str| strsim::jaro_winkler(typed, key);
     keys.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|key| likeness(key) > 0.7)
 }

@@ -19,7 +19,7 @@ pub(crate) enum Request {
     /// The scans of a file, or of a dataset of one; whether it will be looked at again.
     Visit { path: RawPath, looks_again: bool },
     /// Where the chunks of a dataset are.
-    Index { file: RawPath, dataset: String, shape: [u64; 2] },
+    Index { file: RawPath, dataset: String, shape: Option<[u64; 2]> },
     /// A dataset as numbers, or its written numbers.
     Array { file: RawPath, dataset: String, is_of_written: bool },
     /// The first element of a dataset as a text.

@@ -7,7 +7,7 @@ mod pyfai_worker;
 
 use std::path::Path;
 
-use crate::settings::closest_key;
+use crate::settings::closest_name;
 use crate::{RecipeError, Settings};
 
 /// How a recipe file is written.
@@ -55,7 +55,7 @@ fn refuse<T>(path: &Path, key: &str, why: impl Into<String>) -> Result<T, Recipe
 
 /// A key that the format does not have.
 fn unknown_key<'k>(path: &Path, key: &str, known: impl Iterator<Item = &'k str>) -> RecipeError {
-    let nearest = closest_key(key, known).map(str::to_owned);
+    let nearest = closest_name(key, known).map(str::to_owned);
     RecipeError::UnknownKey { path: path.to_path_buf(), key: key.to_owned(), nearest }
 }
 
