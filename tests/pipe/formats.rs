@@ -102,7 +102,8 @@ fn what_is_not_taken_over_is_said() {
     let site = Site::new(&small());
     let [ini, worker, _] = three(&site);
     let said = plan(&site, &["--recipe", &ini]).good().stderr;
-    assert!(said.contains("id15.conf: [azimuthal integration] detector_name: here scan-find --detector p3"), "{said}");
+    assert!(said.contains("id15.conf: [azimuthal integration] detector_name: not part of a recipe"), "{said}");
+    assert!(said.contains("use scan-find --detector p3"), "{said}");
     assert!(!said.contains("attenuation"), "{said}");
     let text = std::fs::read_to_string(&ini).unwrap();
     write(&site, "id15.conf", &text.replace("correct_detector_attenuation = 0", ""));
@@ -145,7 +146,7 @@ fn a_scan_is_worked_by_the_section_of_its_detector() {
     let one = plan(&write(&site, "one.toml", &sections));
     assert_eq!((one.status, one.records("fail").len()), (1, 1));
     assert!(
-        one.stderr.contains(&format!("detector frelon3: no section fits; there are: {detector}")),
+        one.stderr.contains(&format!("no section for detector frelon3; sections are: {detector}")),
         "{}",
         one.stderr
     );
@@ -208,7 +209,7 @@ fn monitors_multiply_over_their_references() {
         &site,
         &["--poni", site.data.poni.to_str().unwrap(), "--monitor", "a", "--monitor", "b", "--monitor-reference", "1"],
     );
-    assert!(refused.status == 2 && refused.stderr.contains("1 references, 2 monitors"), "{}", refused.stderr);
+    assert!(refused.status == 2 && refused.stderr.contains("1 given for 2 monitors"), "{}", refused.stderr);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn recipes() {
     says(&plan(&site, &["--unit", "q_mm"]), 2, &["unit", "q_mm", "q_nm^-1"]);
     says(&plan(&site, &["--radial-range", "3,1"]), 2, &["radial-range", "3,1", "lower first"]);
     says(&plan(&site, &["--mask", "/nowhere/mask.edf"]), 2, &["/nowhere/mask.edf", "No such file"]);
-    says(&plan(&site, &["--valid-max", "-1"]), 2, &["valid-max: -1: expected no less than 0"]);
+    says(&plan(&site, &["--valid-max", "-1"]), 2, &["valid-max: -1: expected at least 0"]);
     says(&plan(&site, &["--sensor", "CdTe,1e308m"]), 2, &["CdTe,1e308m", "1e-9 to 1 m"]);
     std::fs::write(&recipe, "npt = 0").unwrap();
     says(&plan(&site, &["--recipe", name]), 2, &["recipe.toml: npt: 0: expected"]);

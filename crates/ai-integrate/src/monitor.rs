@@ -35,11 +35,11 @@ impl MonitorValues {
     pub fn read(task: &Task, monitors: &[Ratio]) -> Result<Self, TaskError> {
         let scan = &task.acquisition;
         let mut read = Self { scan_is_running: !scan.complete && scan.end_time.is_none(), ..Self::default() };
-        for Ratio { of, over } in monitors {
-            read.numerator.push(read_values(task, of)?);
-            match over {
+        for Ratio { quantity, reference } in monitors {
+            read.numerator.push(read_values(task, quantity)?);
+            match reference {
                 MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => (),
-                MonitorReference::Quantity(quantity) => read.denominator.push(read_values(task, quantity)?),
+                MonitorReference::Quantity(divisor) => read.denominator.push(read_values(task, divisor)?),
             }
         }
         Ok(read)

@@ -77,23 +77,23 @@ pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) 
     Ok(Binning { axis, chi, matrix })
 }
 
-/// Checks that a detector's pixels can be binned, without making the matrix: most often the centres of the pixels tell.
+/// Checks a request without building the full matrix. Where the request gives limits, the centres of pixels usually
+/// decide whether any pixel lies in them.
 ///
 /// # Errors
-/// As [`bin_pixels`].
+/// As for [`bin_pixels`].
 pub fn check_request(geometry: &Geometry, mask: &[bool], request: &BinningRequest) -> Result<(), BinningError> {
-    let covers_all = matches!(request.radial, BinsRequest::Uniform { npt: 1.., range: None })
+    let has_no_limits = matches!(request.radial, BinsRequest::Uniform { npt: 1.., range: None })
         && matches!(
             request.azimuth,
             AzimuthRequest::Sum(None) | AzimuthRequest::Bins(BinsRequest::Uniform { npt: 1.., range: None })
         );
-    let by_centers = BinningRequest { split: PixelSplitting::No, ..request.clone() };
-    match covers_all {
-        true if mask.contains(&false) => Ok(()),
-        true => Err(BinningError::AllMasked(mask.len())),
-        // Where no centre is in the range, a corner may be.
-        false => bin_pixels(geometry, mask, &by_centers).or_else(|_| bin_pixels(geometry, mask, request)).map(drop),
+    if has_no_limits {
+        return if mask.contains(&false) { Ok(()) } else { Err(BinningError::AllMasked(mask.len())) };
     }
+    let without_splitting = BinningRequest { split: PixelSplitting::No, ..request.clone() };
+    // A corner may lie in the range even if no centre does.
+    bin_pixels(geometry, mask, &without_splitting).or_else(|_| bin_pixels(geometry, mask, request)).map(drop)
 }
 
 /// A validated [`AzimuthRequest`].

@@ -65,12 +65,12 @@ impl Needed {
     }
 }
 
-fn quantities(Monitor { of, over }: &Monitor) -> impl Iterator<Item = &Quantity> {
-    let over = match over {
+fn quantities(monitor: &Monitor) -> impl Iterator<Item = &Quantity> {
+    let divisor = match &monitor.reference {
         MonitorReference::Mean => None,
-        MonitorReference::Quantity(quantity) => Some(quantity),
+        MonitorReference::Quantity(divisor) => Some(divisor),
     };
-    [of].into_iter().chain(over)
+    [&monitor.quantity].into_iter().chain(divisor)
 }
 
 fn lacks_counter(scan: &Acquisition, name: &str) -> bool {

@@ -1,94 +1,115 @@
-//! What can be wrong with a recipe.
+//! Errors of reading and resolving recipes.
 
 use std::path::{Path, PathBuf};
 
-/// Why settings are not a recipe, or a recipe is not what a task names.
+/// Settings are invalid, or a resolved recipe is not the one that a task refers to.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    /// A file can't be read or written.
+    /// A file can't be read.
     #[error("{}: {why}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         why: std::io::Error,
     },
-    /// A recipe file is not of its format, or a value has the wrong kind.
+    /// A recipe file can't be parsed, or a value has the wrong type.
     #[error("{}: {why}", path.display())]
-    Toml {
-        /// The recipe file.
+    Syntax {
+        /// Path of the recipe file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Fault and its position.
         why: String,
     },
-    /// A key that no recipe has.
+    /// A recipe file has a key that its format does not have.
     #[error("{}: unknown key `{key}`{}", path.display(), nearest.as_ref().map_or(String::new(), |key| format!("; did you mean `{key}`?")))]
     UnknownKey {
-        /// The recipe file.
+        /// Path of the recipe file.
         path: PathBuf,
-        /// The key.
+        /// Unknown key.
         key: String,
-        /// The most similar key that exists.
+        /// Most similar known key.
         nearest: Option<String>,
     },
-    /// A key of another program's recipe that can't be taken over.
+    /// A key in the recipe of another program is invalid or not supported.
     #[error("{}: {key}: {why}", path.display())]
     Import {
-        /// The recipe file.
+        /// Path of the recipe file.
         path: PathBuf,
-        /// The key.
+        /// Key in the other program's format.
         key: String,
-        /// What is wrong with it, and what was expected.
+        /// Fault, and what was expected.
         why: String,
     },
-    /// A detector that no section of the recipe is for, or several are.
-    #[error("{}: detector {detector}: {why}", path.display())]
-    Section {
-        /// The recipe file.
+    /// The name of a section is not a valid glob.
+    #[error("{}: section [detector.{section:?}]: expected a name or a glob: {why}", path.display())]
+    SectionGlob {
+        /// Path of the recipe file.
         path: PathBuf,
-        /// The detector's name in the scan.
-        detector: String,
-        /// What was found, and what was expected.
+        /// Name of the section.
+        section: String,
+        /// Fault in the glob.
         why: String,
     },
-    /// A setting that is missing or out of bounds.
+    /// A recipe file has sections, and none matches a detector.
+    #[error("{}: no section for detector {detector}; sections are: {}", path.display(), sections.join(", "))]
+    NoSection {
+        /// Path of the recipe file.
+        path: PathBuf,
+        /// Name of the detector in the scan.
+        detector: String,
+        /// Names of all sections.
+        sections: Vec<String>,
+    },
+    /// Several sections of a recipe file match a detector.
+    #[error("{}: several sections for detector {detector}: {}; expected one", path.display(), sections.join(", "))]
+    SeveralSections {
+        /// Path of the recipe file.
+        path: PathBuf,
+        /// Name of the detector in the scan.
+        detector: String,
+        /// Names of the sections that match.
+        sections: Vec<String>,
+    },
+    /// A setting is missing, invalid, or contradicts another one.
     #[error("{key}: {why}")]
     Setting {
-        /// The setting's name, which is the flag's.
+        /// Name of the setting, which is also the name of the flag.
         key: &'static str,
-        /// What is wrong, and what was expected.
+        /// Fault, and what was expected.
         why: String,
     },
-    /// A setting of a recipe file that is missing or out of bounds.
+    /// A setting in a recipe file is missing, invalid, or contradicts another one.
     #[error("{}: {why}", path.display())]
     InFile {
-        /// The recipe file.
+        /// Path of the recipe file.
         path: PathBuf,
-        /// What is wrong with which setting.
+        /// Error about the setting.
         why: Box<Self>,
     },
-    /// A file that the recipe was made with has changed since.
-    #[error("{}: SHA-256 is {found}, the recipe was made with {expected}; run plan-split again", path.display())]
+    /// A resolved recipe, or a file that it refers to, has changed since the recipe was made.
+    #[error("{}: has changed since the recipe was made (SHA-256 {found}, expected {expected}); run plan-split again", path.display())]
     Changed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its digest now.
+        /// Digest now.
         found: String,
-        /// Its digest when the recipe was made.
+        /// Digest when the recipe was made.
         expected: String,
     },
-    /// A resolved recipe that was written by a newer azpipe.
-    #[error("{}: recipe of version {found}: this azpipe reads up to version 1; update it", path.display())]
+    /// A newer azpipe wrote the resolved recipe.
+    #[error("{}: recipe has version {found}, and this azpipe reads up to version 1; update azpipe", path.display())]
     NewerVersion {
-        /// The recipe's file.
+        /// Path of the recipe.
         path: PathBuf,
-        /// Its version.
+        /// Version of the recipe.
         found: u64,
     },
 }
 
 impl RecipeError {
-    /// Names the recipe file that a wrong setting stands in; an error that names a file already stays as it is.
+    /// Adds the name of the recipe file to an error about a setting. Other errors, which name a file already, are
+    /// returned as they are.
     pub fn in_file(self, path: &Path) -> Self {
         match self {
             Self::Setting { .. } => Self::InFile { path: path.to_path_buf(), why: Box::new(self) },

@@ -1,4 +1,4 @@
-//! A file that a recipe depends on, known by its content.
+//! References to files that a recipe depends on, with the digest of their content.
 
 use std::path::Path;
 
@@ -8,20 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::RecipeError;
 
-/// A file of a recipe, such as a mask, with the digest of the bytes that the recipe was made with.
+/// A reference to a file, such as a mask, with the digest that its content had when the recipe was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileRef {
-    /// Where it is, absolute.
+    /// Absolute path of the file.
     pub path: RawPath,
-    /// The dataset in an HDF5 file that was named as `file.h5::/path`.
+    /// Path of the dataset, for an HDF5 file given as `file.h5::/path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
-    /// What `sha256sum` prints for the file.
+    /// SHA-256 of the file in hexadecimal digits, as `sha256sum` prints it.
     pub sha256: String,
 }
 
 impl FileRef {
-    /// The file that `name` means: a path below `base` or absolute, or `file.h5::/dataset`.
+    /// Makes a reference to the file `name`, a path or `file.h5::/dataset`; relative paths start from `base`. Reads the
+    /// whole file for its digest.
     ///
     /// # Errors
     /// The file can't be read.
@@ -33,7 +34,7 @@ impl FileRef {
         Ok(Self { path: path.into(), dataset, sha256 })
     }
 
-    /// Its path, and the dataset in it.
+    /// Returns the path, with `::` and the dataset if there is one.
     pub fn name(&self) -> String {
         match &self.dataset {
             Some(dataset) => format!("{}::{dataset}", self.path.display()),
@@ -41,10 +42,10 @@ impl FileRef {
         }
     }
 
-    /// Checks that the file still is what the recipe was made with.
+    /// Checks that the content of the file has not changed since the recipe was made.
     ///
     /// # Errors
-    /// The file can't be read, or its content is another.
+    /// The file can't be read, or its content has changed.
     pub fn verify(&self) -> Result<(), RecipeError> {
         let found = sha256_of_file(&self.path)?;
         if found == self.sha256 {
@@ -60,7 +61,7 @@ fn sha256_of_file(path: &Path) -> Result<String, RecipeError> {
     Ok(Digest::of_content(&bytes))
 }
 
-/// Parts `file.h5::/dataset`. A path that holds `::` but exists as it stands is a plain file.
+/// Splits `file.h5::/dataset`. A path that contains `::` and exists is a plain file.
 fn split_dataset(name: &RawPath) -> (RawPath, Option<String>) {
     match name.to_str().and_then(|text| text.rsplit_once("::")) {
         Some((file, dataset)) if !name.exists() => (file.into(), Some(dataset.to_owned())),

@@ -1,9 +1,26 @@
-//! How to integrate: the user's settings, resolved by content into one recipe with one digest.
+//! Recipes: the settings of an integration, resolved into one file with one digest.
 //!
-//! [`Settings`] is what a user says, by flags or in a TOML file, with paths. [`Recipe`] is what a
-//! task carries: every default filled in, the PONI text inside, and each image file beside the
-//! SHA-256 of its bytes. Two recipes with the same numbers have the same digest, wherever their
-//! files lie and whatever the recipe is called.
+//! 1. [`RecipeFile::read`] reads a user's recipe file: TOML with the names of `plan-split`'s flags as keys, the JSON of
+//!    pyFAI's worker, or the INI file of ESRF's integrator. It holds [`Settings`] for all detectors and, in sections
+//!    `[detector.NAME]`, for some.
+//! 2. [`Settings::with_defaults`] combines command-line flags with the file: flags come first.
+//! 3. [`Recipe::resolve`] makes the [`Recipe`] that tasks refer to: defaults filled in, values checked, the PONI text
+//!    included, and each image file listed with the SHA-256 of its bytes.
+//! 4. [`Recipe::digest`] identifies a recipe by content. Two recipes with equal settings and files of equal content have
+//!    the same digest, wherever the files are and whatever the recipe is called.
+//! 5. [`Recipe::load`] reads a resolved recipe back in `ai-integrate` and refuses it if it, or one of its files, has
+//!    changed.
+//!
+//! ```
+//! use recipe::{Recipe, Settings};
+//! let text = "geometry = 'Distance: 0.1'\nnpt = 500\nunit = 'q_A^-1'\n";
+//! let file = Settings::parse(text, "recipe.toml".as_ref())?;
+//! let flags = Settings { npt: Some(2000), ..Settings::default() };
+//! let recipe = Recipe::resolve(&flags.with_defaults(file))?;
+//! assert_eq!((recipe.npt, recipe.unit.as_str()), (2000, "q_A^-1"));
+//! assert_eq!(recipe.digest().len(), 64);
+//! # Ok::<(), recipe::RecipeError>(())
+//! ```
 
 mod error;
 mod file_ref;

@@ -1,4 +1,4 @@
-//! What frames are normalized by: a product of quantities, each over its reference.
+//! Monitors: the quantities by which each frame's intensities are divided, each relative to a reference.
 
 use std::path::Path;
 
@@ -8,57 +8,59 @@ use serde::{Deserialize, Serialize};
 use crate::options::SettingValue;
 use crate::{FileRef, RecipeError, ReferenceSetting};
 
-/// The word for the exposure time of the scan's frames.
+/// The name of the exposure time as a monitor.
 const EXPOSURE_TIME: &str = "exposure-time";
 
-/// A value for each frame.
+/// A quantity with a value for each frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// A counter of the scan, by name.
     Counter(String),
-    /// The seconds that each frame of the scan was exposed.
+    /// The exposure time of each frame, in seconds.
     ExposureTime,
-    /// The same number for all frames.
+    /// A number for all frames.
     Number(f64),
-    /// A dataset of one value a frame, or one for all, in an HDF5 file.
+    /// A dataset in an HDF5 file, with one value per frame or one for all.
     File(FileRef),
 }
 
-/// What a quantity is divided by.
+/// The reference by which a monitor's quantity is divided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MonitorReference {
-    /// The mean over the scan's frames, whether they have a pattern or not, of the readings that are finite and positive; with
-    /// several monitors that of their product. What is merged has one mean over all scans.
+    /// The mean of all finite, positive readings of the scan, including those of frames without a pattern. With several
+    /// monitors it is the mean of their product. Merged scans have one mean over all of them.
     Mean,
-    /// Another quantity.
+    /// Another quantity, frame by frame.
     Quantity(Quantity),
 }
 
-/// A quantity over its reference. A frame's intensities are divided by the product of all.
+/// A quantity and its reference. Intensities of a frame are divided by quantity / reference, for each monitor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Monitor {
-    /// The quantity.
-    pub of: Quantity,
-    /// Its reference.
-    pub over: MonitorReference,
+    /// Quantity that is proportional to the incident flux.
+    #[serde(rename = "of")]
+    pub quantity: Quantity,
+    /// Value of the quantity for which intensities stay as they are.
+    #[serde(rename = "over")]
+    pub reference: MonitorReference,
 }
 
-/// A monitor as a user names it.
+/// A monitor as given by a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MonitorSetting {
-    /// With its reference.
+    /// A monitor with its reference.
     WithReference(NamedMonitor),
     /// A number.
     Number(f64),
-    /// A counter's name, `exposure-time`, or `file.h5::/path`.
+    /// The name of a counter, `exposure-time`, or `file.h5::/path`.
     Name(String),
 }
 
-/// A monitor's name and its reference.
+/// The name of a monitor and its reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedMonitor {
@@ -83,8 +85,8 @@ impl MonitorSetting {
         }
     }
 
-    /// The same with the path of a file below `directory`.
-    pub(crate) fn taken_from(&mut self, directory: &Path) {
+    /// Resolves relative paths of files from `directory`.
+    pub(crate) fn resolve_paths_from(&mut self, directory: &Path) {
         let reference = match self {
             Self::WithReference(NamedMonitor { name, reference }) => {
                 *name = SettingValue::Text(join_if_file(directory, &name.to_string()));
@@ -101,7 +103,7 @@ impl MonitorSetting {
 }
 
 impl ReferenceSetting {
-    /// The same with the path of a file below `directory`.
+    /// Resolves the relative path of a file from `directory`.
     pub(crate) fn resolve_paths_from(&mut self, directory: &Path) {
         if let Self::Quantity(name) = self {
             *name = join_if_file(directory, name);
@@ -109,7 +111,7 @@ impl ReferenceSetting {
     }
 }
 
-/// A name of the form `file_ref::path`, its file taken from `directory`; any other as it is.
+/// Joins `directory` and a name of the form `file::path`; returns any other name as it is.
 fn join_if_file(directory: &Path, name: &str) -> String {
     match (name.contains("::"), directory.join(name).to_str()) {
         (true, Some(joined)) => joined.to_owned(),
@@ -123,10 +125,11 @@ impl Quantity {
             return Ok(Self::ExposureTime);
         }
         if let Ok(number) = name.parse::<f64>() {
-            let usable = number.is_finite() && number != 0.0;
-            let wrong =
-                || RecipeError::Setting { key: "monitor", why: format!("{name}: expected a number other than 0") };
-            return usable.then_some(Self::Number(number)).ok_or_else(wrong);
+            if !number.is_finite() || number == 0.0 {
+                let why = format!("{name}: expected a finite number other than 0");
+                return Err(RecipeError::Setting { key: "monitor", why });
+            }
+            return Ok(Self::Number(number));
         }
         if name.contains("::") {
             return Ok(Self::File(FileRef::resolve(&RawPath::from(name), Path::new(""))?));
@@ -159,56 +162,57 @@ impl Quantity {
 }
 
 impl Monitor {
-    /// Monitors by name, and the references that are given beside them: none, or one each.
+    /// Makes the monitors of a recipe. `references` is the separate list of references: empty, or one for each monitor.
     pub(crate) fn resolve(names: &[MonitorSetting], references: &[ReferenceSetting]) -> Result<Vec<Self>, RecipeError> {
-        let wrong = |why: String| Err(RecipeError::Setting { key: "monitor-reference", why });
+        let refuse = |why: String| Err(RecipeError::Setting { key: "monitor-reference", why });
         if !references.is_empty() && references.len() != names.len() {
             let (found, expected) = (references.len(), names.len());
-            return wrong(format!("{found} references, {expected} monitors: expected one for each"));
+            return refuse(format!("{found} given for {expected} monitors; expected one for each"));
         }
         let mut monitors = Vec::new();
-        for (at, name) in names.iter().enumerate() {
-            let over = match name.reference().or(references.get(at)) {
+        for (index, name) in names.iter().enumerate() {
+            let reference = match name.reference().or(references.get(index)) {
                 None => MonitorReference::Quantity(Quantity::Number(1.0)),
                 Some(ReferenceSetting::Mean) => MonitorReference::Mean,
                 Some(ReferenceSetting::Value(number)) => MonitorReference::Quantity(Quantity::Number(*number)),
                 Some(ReferenceSetting::Quantity(name)) => MonitorReference::Quantity(Quantity::resolve(name)?),
             };
-            monitors.push(Self { of: Quantity::resolve(&name.name())?, over });
+            monitors.push(Self { quantity: Quantity::resolve(&name.name())?, reference });
         }
-        let means = monitors.iter().filter(|monitor| monitor.over == MonitorReference::Mean).count();
+        let means = monitors.iter().filter(|monitor| monitor.reference == MonitorReference::Mean).count();
         if means != 0 && means != monitors.len() {
-            return wrong(
-                "mean: with several monitors it is that of their product; expected it for all, or none".into(),
+            return refuse(
+                "mean: the mean is that of the product of all monitors; expected mean for all of them, or for none"
+                    .into(),
             );
         }
         Ok(monitors)
     }
 
-    /// What it is called: `fpico2`, `det / exposure-time`.
+    /// Returns the name, such as `fpico2` or `det / exposure-time`. References that are numbers are left out.
     pub fn name(&self) -> String {
-        match &self.over {
-            MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => self.of.name(),
-            MonitorReference::Quantity(over) => format!("{} / {}", self.of.name(), over.name()),
+        match &self.reference {
+            MonitorReference::Mean | MonitorReference::Quantity(Quantity::Number(_)) => self.quantity.name(),
+            MonitorReference::Quantity(divisor) => format!("{} / {}", self.quantity.name(), divisor.name()),
         }
     }
 
-    /// Returns where the files lie that it is read from.
+    /// Returns the paths of the files that hold the quantity and its reference.
     pub(crate) fn file_paths(&self) -> impl Iterator<Item = &Path> {
-        let over = match &self.over {
+        let reference = match &self.reference {
             MonitorReference::Mean => None,
-            MonitorReference::Quantity(over) => over.file_path(),
+            MonitorReference::Quantity(divisor) => divisor.file_path(),
         };
-        self.of.file_path().into_iter().chain(over)
+        self.quantity.file_path().into_iter().chain(reference)
     }
 
-    /// The files that it is read from.
+    /// Returns the files that hold the quantity and its reference.
     pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
-        let over = match &mut self.over {
+        let reference = match &mut self.reference {
             MonitorReference::Mean => None,
-            MonitorReference::Quantity(over) => over.file_mut(),
+            MonitorReference::Quantity(divisor) => divisor.file_mut(),
         };
-        self.of.file_mut().into_iter().chain(over)
+        self.quantity.file_mut().into_iter().chain(reference)
     }
 }
 
@@ -225,32 +229,39 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_apart() {
+    fn counters_exposure_times_and_numbers_are_distinguished() {
         let found = Monitor::resolve(&names(&["fpico2", "exposure-time", "2.5"]), &[]).unwrap();
         let expected = [Quantity::Counter("fpico2".into()), Quantity::ExposureTime, Quantity::Number(2.5)];
-        assert!(found.iter().map(|monitor| &monitor.of).eq(&expected));
-        assert!(found.iter().all(|monitor| monitor.over == number(1.0)));
+        assert!(found.iter().map(|monitor| &monitor.quantity).eq(&expected));
+        assert!(found.iter().all(|monitor| monitor.reference == number(1.0)));
     }
 
     #[test]
-    fn references_are_one_a_monitor_and_mean_is_of_all() {
+    fn each_monitor_has_one_reference_and_mean_is_for_all() {
         let references = ["1000".parse().unwrap(), "diode".parse().unwrap()];
         let found = Monitor::resolve(&names(&["a", "b"]), &references).unwrap();
-        assert_eq!(found[0].over, number(1000.0));
+        assert_eq!(found[0].reference, number(1000.0));
         assert_eq!(found[1].name(), "b / diode");
         let refuse = |references: &[&str]| {
             let references: Vec<ReferenceSetting> = references.iter().map(|text| text.parse().unwrap()).collect();
             Monitor::resolve(&names(&["a", "b"]), &references).unwrap_err().to_string()
         };
-        assert!(refuse(&["1"]).contains("1 references, 2 monitors"));
-        assert!(refuse(&["mean", "1"]).contains("expected it for all, or none"));
+        assert!(refuse(&["1"]).contains("1 given for 2 monitors"));
+        assert!(refuse(&["mean", "1"]).contains("expected mean for all of them, or for none"));
         assert!(Monitor::resolve(&names(&["a", "b"]), &[ReferenceSetting::Mean, ReferenceSetting::Mean]).is_ok());
     }
 
     #[test]
-    fn a_number_that_divides_by_nothing_is_refused() {
+    fn a_number_that_can_not_be_divided_by_is_refused() {
         for bad in ["0", "nan", "inf"] {
             assert!(Monitor::resolve(&names(&[bad]), &[]).unwrap_err().to_string().contains("other than 0"), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_keys_in_recipes_and_digests_stay() {
+        let [monitor] = &Monitor::resolve(&names(&["a"]), &[]).unwrap()[..] else { panic!("one monitor") };
+        let json = serde_json::to_string(monitor).unwrap();
+        assert_eq!(json, r#"{"of":{"counter":"a"},"over":{"quantity":{"number":1.0}}}"#);
     }
 }

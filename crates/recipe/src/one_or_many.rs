@@ -1,19 +1,19 @@
-//! Settings that are one thing or a list of them.
+//! Settings that are a single item or a list of items.
 
 use serde::{Deserialize, Serialize};
 
-/// One item or a list of items.
+/// A single item or a list of items, such as `mask = "a.edf"` or `mask = ["a.edf", "b.edf"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
-    /// One.
+    /// A single item.
     One(T),
-    /// Any number.
+    /// A list of any length.
     Many(Vec<T>),
 }
 
 impl<T> OneOrMany<T> {
-    /// The items in order.
+    /// Returns the items in order.
     pub fn as_slice(&self) -> &[T] {
         match self {
             Self::One(item) => std::slice::from_ref(item),
@@ -21,7 +21,7 @@ impl<T> OneOrMany<T> {
         }
     }
 
-    /// The items in order, to change.
+    /// Returns the items in order, mutably.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         match self {
             Self::One(item) => std::slice::from_mut(item),
@@ -29,12 +29,12 @@ impl<T> OneOrMany<T> {
         }
     }
 
-    /// The items of a setting that may not be given.
+    /// Returns the items of an optional setting; none if it is absent.
     pub fn items(setting: Option<&Self>) -> &[T] {
         setting.map_or(&[], Self::as_slice)
     }
 
-    /// A setting from a repeated flag; `None` where it was not given.
+    /// Makes a setting from the values of a repeated flag; `None` if there are none.
     pub fn from_items(items: Vec<T>) -> Option<Self> {
         (!items.is_empty()).then_some(Self::Many(items))
     }

@@ -1,48 +1,49 @@
-//! Settings that are one of a few words.
+//! Settings with a fixed set of text values, such as `--split bbox`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a pixel's counts are shared among the bins that it overlaps.
+/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum Split {
-    /// Not at all: the bin of the pixel's centre takes them.
+    /// No splitting: the whole pixel counts in the bin of its centre.
     No,
-    /// By the length of the pixel's radial bounding box in each bin.
+    /// Splitting by the overlap of the pixel's bounding box with each bin.
     #[default]
     BBox,
-    /// By the area of the pixel's polygon in each bin.
+    /// Splitting by the area of the pixel's polygon in each bin.
     Full,
 }
 
-/// Where the variance of a pixel comes from.
+/// The source of the variance of a pixel, named as in pyFAI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorModel {
     /// No errors.
     No,
-    /// Counting statistics: the variance is the counts, at least 1.
+    /// Counting statistics: the variance is the number of counts, at least 1.
     #[default]
     Poisson,
-    /// The spread of the pixels within a bin.
+    /// The spread of the pixels in a bin.
     Azimuthal,
-    /// Azimuthal while clipping, Poisson in the result.
+    /// Azimuthal for sigma clipping, Poisson for the result.
     Hybrid,
     /// An image of each pixel's variance.
     Variance,
 }
 
 impl ErrorModel {
-    /// Returns whether the errors of a result are those of counting photons.
+    /// Returns whether the errors of the result follow from counting statistics.
     pub fn is_counting_statistics(self) -> bool {
         matches!(self, Self::Poisson | Self::Hybrid)
     }
 }
 
-/// Which measure of spread the errors of a pattern are.
+/// The measure of spread that a pattern's errors are. V is the variance of the weighted sum of a bin, W the sum of its
+/// weights and W₂ the sum of their squares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorMeasure {
@@ -53,83 +54,83 @@ pub enum ErrorMeasure {
     Std,
 }
 
-/// Which sums of counts have a variance of one photon at the least.
+/// The counts whose variance is at least that of one photon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorFloor {
-    /// Each pixel of each frame, as in pyFAI: the variance of a pixel is max(counts, 1).
+    /// The counts of each pixel, as in pyFAI: the variance of a pixel is max(counts, 1).
     #[default]
     Pixel,
-    /// Each bin: its counts have the variance of one photon at the least.
+    /// The sum of each bin: the variance of its counts is at least that of one photon.
     Bin,
-    /// None: a bin without a photon has no error.
+    /// None: a bin without a photon has an error of 0.
     No,
 }
 
-/// Which errors a mean between quantiles (a median) has.
+/// The errors of a mean between quantiles (a median).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum MedianError {
-    /// By how much the median scatters from frame to frame.
+    /// The scatter of the median from frame to frame.
     #[default]
     Scatter,
-    /// pyFAI's: that of the mean of the few pixels between the quantiles, for a median that of one pixel.
+    /// pyFAI's error: that of the mean of the few pixels between the quantiles; for a median, that of one pixel.
     PyFai,
 }
 
-/// What stands in a bin that no pixel reaches.
+/// The value of a bin without pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum EmptyBinValue {
-    /// Not a number: there is no measurement.
+    /// NaN, which marks that nothing was measured.
     #[default]
     Nan,
-    /// Zero, as pyFAI writes.
+    /// Zero, as in pyFAI.
     Zero,
 }
 
-/// Which pixel values mean "no measurement".
+/// The pixel values that mark invalid pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum DummySetting {
-    /// What the detector is known to write.
+    /// The detector's own dummy value.
     #[default]
     Auto,
-    /// None: every value is a measurement.
+    /// None: every value is valid.
     None,
-    /// Values no further than `delta` from `value`.
+    /// Values that differ from `value` by at most `delta`.
     Value {
-        /// The value.
+        /// Dummy value.
         value: f64,
-        /// Half the width of the interval; 0 for the value alone.
+        /// Largest difference from `value`; 0 for `value` alone.
         delta: f64,
     },
 }
 
-/// What a monitor is divided by, as a user says it.
+/// The reference by which a monitor is divided, as given by a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum ReferenceSetting {
-    /// The mean of the monitor over the scan's frames that have one.
+    /// The mean of the monitor's finite, positive readings in the scan.
     Mean,
-    /// This number.
+    /// A number.
     Value(f64),
-    /// What this names, frame by frame: a counter, `exposure-time` or `file.h5::/path`.
+    /// The name of another quantity, frame by frame: a counter, `exposure-time` or `file.h5::/path`.
     Quantity(String),
 }
 
-/// What becomes of the flat field.
+/// The operation by which a flat field is applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum FlatMode {
-    /// It is the response of the pixels: counts are divided by it, as pyFAI does.
+    /// Counts are divided by the flat field, which is the response of the pixels, as in pyFAI.
     #[default]
     Divide,
-    /// It is the correction, as Dectris detectors hold it: counts are multiplied by it.
+    /// Counts are multiplied by the flat field, which is a correction factor, as in Dectris files.
     Multiply,
 }
 
-/// A word, a number or a few of them, as TOML has them apart and a command line has not.
+/// A text, a number or a list of numbers. TOML has types for them; on a command line all are text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum SettingValue {
@@ -150,7 +151,8 @@ impl fmt::Display for SettingValue {
     }
 }
 
-/// Gives a type its words, both ways, and the error that lists them.
+/// Implements parsing and printing of a setting's text, and its conversions for serde. `$expected` lists the valid texts
+/// in the error.
 macro_rules! impl_setting_text {
     ($type:ident, $expected:expr, $text:ident => $parse:expr, $value:ident => $show:expr) => {
         impl FromStr for $type {
@@ -167,8 +169,8 @@ macro_rules! impl_setting_text {
         }
         impl TryFrom<SettingValue> for $type {
             type Error = String;
-            fn try_from(word: SettingValue) -> Result<Self, String> {
-                word.to_string().parse()
+            fn try_from(value: SettingValue) -> Result<Self, String> {
+                value.to_string().parse()
             }
         }
         impl From<$type> for String {
@@ -215,7 +217,7 @@ impl_setting_text!(DummySetting, "auto, none, VALUE or VALUE,DELTA",
         Self::Auto => "auto".to_owned(), Self::None => "none".to_owned(),
         Self::Value { value, delta } => format!("{value},{delta}") });
 
-impl_setting_text!(ReferenceSetting, "mean, a number that is finite and not 0, or the name of a quantity",
+impl_setting_text!(ReferenceSetting, "mean, a finite number other than 0, or the name of a counter",
     text => match (text, text.parse::<f64>()) {
         ("", _) => None,
         ("mean", _) => Some(Self::Mean),
@@ -239,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_go_both_ways() {
+    fn texts_are_parsed_and_printed() {
         for text in ["no", "bbox", "full"] {
             assert_eq!(text.parse::<Split>().unwrap().to_string(), text);
         }
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_names_the_right_ones() {
+    fn the_error_for_a_wrong_text_lists_the_valid_ones() {
         assert_eq!("bbx".parse::<Split>().unwrap_err(), "`bbx`: expected no, bbox or full");
         assert!("-2,-1".parse::<DummySetting>().is_err());
         assert!("0".parse::<ReferenceSetting>().is_err());
@@ -259,12 +261,12 @@ mod tests {
     #[test]
     fn toml_may_hold_numbers() {
         #[derive(Deserialize)]
-        struct Some3 {
+        struct Options {
             empty: EmptyBinValue,
             dummy: DummySetting,
             reference: ReferenceSetting,
         }
-        let all: Some3 = toml::from_str("empty = 0\ndummy = -1\nreference = 1e6").unwrap();
+        let all: Options = toml::from_str("empty = 0\ndummy = -1\nreference = 1e6").unwrap();
         assert_eq!(all.empty, EmptyBinValue::Zero);
         assert_eq!(all.dummy, DummySetting::Value { value: -1.0, delta: 0.0 });
         assert_eq!(all.reference, ReferenceSetting::Value(1e6));

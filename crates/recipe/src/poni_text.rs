@@ -1,40 +1,41 @@
-//! The text of a PONI file, as far as a recipe's identity goes.
+//! The text of a PONI file in a recipe: replacing its detector, and a digest of its values.
 
 use std::collections::BTreeMap;
 
 use records::Digest;
 use serde_json::Value;
 
-/// The text with another detector. Of two lines with one key the later holds, so that lines are added.
+/// Replaces the detector by adding lines at the end: the last line with a key counts.
 pub(crate) fn with_detector(text: &str, name: &str, config: &Value) -> String {
-    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    format!("{text}{end}Detector: {name}\nDetector_config: {config}\n")
+    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{text}{newline}Detector: {name}\nDetector_config: {config}\n")
 }
 
-/// What the text says, whatever its comments, order, spelling of numbers, and earlier lines that later ones override.
+/// Returns a digest of the values in a PONI text. It does not depend on comments, the order of lines, the spelling of
+/// numbers, and lines that later ones override.
 pub(crate) fn content_digest(text: &str) -> String {
-    let mut said = BTreeMap::new();
+    let mut values = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         if let Some((key, value)) = line.split_once(':') {
             let key = match key.trim().to_lowercase() {
                 key if key == "dist" => "distance".to_owned(),
                 key => key,
             };
-            said.insert(key, canonical_value(value.trim()));
+            values.insert(key, canonical_value(value.trim()));
         }
     }
-    // From version 2 on a line means the same in all.
-    let claimed = said.get("poni_version").and_then(|version| version.parse::<f64>().ok());
-    let second = said.contains_key("detector_config") || claimed.is_some_and(|version| version >= 2.0);
-    said.insert("poni_version".to_owned(), if second { "2" } else { "1" }.to_owned());
+    // Keys have the same meaning in all versions from 2 on.
+    let claimed = values.get("poni_version").and_then(|version| version.parse::<f64>().ok());
+    let is_version_2 = values.contains_key("detector_config") || claimed.is_some_and(|version| version >= 2.0);
+    values.insert("poni_version".to_owned(), if is_version_2 { "2" } else { "1" }.to_owned());
     let mut digest = Digest::new("poni");
-    for (key, value) in said {
+    for (key, value) in values {
         digest = digest.text(&key).text(&value);
     }
     digest.full()
 }
 
-/// A value, spelt in the one way.
+/// Returns the canonical spelling of a value: JSON with sorted lower-case keys, numbers as Rust prints them.
 fn canonical_value(value: &str) -> String {
     match serde_json::from_str(value) {
         Ok(Value::Object(settings)) => {
@@ -46,7 +47,7 @@ fn canonical_value(value: &str) -> String {
     }
 }
 
-/// `1` and `1.0` are one number.
+/// Converts numbers to floats, so that `1` and `1.0` are equal.
 fn as_float(value: Value) -> Value {
     value.as_f64().map_or(value, Value::from)
 }
@@ -66,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_matters() {
+    fn values_matter() {
         for (from, to) in [("0.1", "0.2"), ("Eiger4M", "Eiger1M"), (": 3", ": 2"), ("Wave", "Short")] {
             assert_ne!(content_digest(TEXT), content_digest(&TEXT.replace(from, to)), "{from} -> {to}");
         }
     }
 
     #[test]
-    fn another_detector_takes_the_place_of_the_first() {
+    fn another_detector_replaces_the_first() {
         let other = TEXT.replace("Eiger4M", "Pilatus1M").replace("{\"orientation\": 3, \"pixel1\": 7.5e-5}", "{}");
         assert_eq!(
             content_digest(&with_detector(TEXT.trim_end(), "Pilatus1M", &serde_json::json!({}))),

@@ -1,4 +1,4 @@
-//! The recipe that a task carries: complete, and known by its digest.
+//! The resolved recipe: complete, and identified by its digest.
 
 use std::path::{Path, PathBuf};
 
@@ -6,131 +6,132 @@ use records::{Digest, Framing, RawPath};
 use serde::{Deserialize, Serialize};
 
 use crate::one_or_many::OneOrMany;
-use crate::settings::is_file;
+use crate::settings::is_detector_file;
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode, MaskRegion, MedianError,
     Monitor, MonitorReference, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
     poni_text,
 };
 
-/// Every setting of an integration. Written as `OUT/.azpipe/recipe-<digest>.toml`.
+/// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Recipe {
-    /// Version of this file's keys.
+    /// Version of the recipe format.
     pub version: u64,
-    /// The row and column of the detector that frames begin at; absent where they show all of it.
+    /// Row and column of the detector at which frames begin; `None` if they show the whole detector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roi: Option<[u64; 2]>,
-    /// Whether the PONI is of the whole detector, and what Lima did to the images is undone; else it is of the frames as
-    /// they are saved.
-    #[serde(skip_serializing_if = "is_true", default = "yes")]
+    /// True if the PONI file is of the whole detector, so that the image operation of Lima (binning, flip, rotation,
+    /// region) is undone; false if it is of the frames as saved.
+    #[serde(skip_serializing_if = "is_true", default = "default_true")]
     pub image_operation: bool,
-    /// Radial bins.
+    /// Number of radial bins.
     pub npt: u64,
-    /// Azimuthal bins of a cake; 1 for a pattern.
+    /// Number of azimuthal bins of a cake; 1 for a pattern.
     pub npt_azim: u64,
-    /// The radial unit, in pyFAI's spelling.
+    /// Radial unit, in pyFAI's spelling.
     pub unit: String,
-    /// Radial limits in `unit`; absent for all that the unmasked pixels cover.
+    /// Radial limits in `unit`; `None` for the range that the unmasked pixels cover.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radial_range: Option<[f64; 2]>,
-    /// Azimuthal limits in degrees; absent for the full circle.
+    /// Azimuthal limits in degrees; `None` for the full circle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub azimuth_range: Option<[f64; 2]>,
-    /// The edges of the radial bins, `npt + 1` of them, in `unit`; absent for bins of one width.
+    /// The `npt + 1` edges of the radial bins, in `unit`; `None` for bins of equal width.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radial_edges: Option<Vec<f64>>,
-    /// The edges of the azimuthal bins, `npt_azim + 1` of them, in degrees; absent for bins of one width.
+    /// The `npt_azim + 1` edges of the azimuthal bins, in degrees; `None` for bins of equal width.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub azimuth_edges: Option<Vec<f64>>,
     /// Pixel splitting.
     pub split: Split,
-    /// The polarization factor; absent for no correction.
+    /// Polarization factor, -1 to 1; `None` for no correction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub polarization: Option<f64>,
-    /// The angle from the horizontal to the plane of polarization, degrees.
+    /// Angle from the horizontal to the plane of polarization, in degrees.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub polarization_offset: Option<f64>,
-    /// The sensor; absent for no correction of its absorption.
+    /// Sensor of the detector; `None` for no correction of its absorption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sensor: Option<Sensor>,
-    /// Whether to correct for the solid angle.
+    /// Correction of the solid angle.
     pub solid_angle: bool,
-    /// The error model.
+    /// Source of the variance of pixels.
     pub error_model: ErrorModel,
-    /// What the errors are: of the mean, or of a pixel.
+    /// Errors of the mean, or of a single pixel.
     #[serde(skip_serializing_if = "is_sem", default)]
     pub error: ErrorMeasure,
-    /// Which sums of counts have a variance of one photon at the least.
+    /// Counts whose variance is at least that of one photon.
     #[serde(skip_serializing_if = "is_pixel", default)]
     pub error_floor: ErrorFloor,
-    /// Sigma clipping within each bin; absent for none.
+    /// Sigma clipping within each bin; `None` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sigma_clip: Option<SigmaClip>,
-    /// The mean between two quantiles within each bin; absent for that of all pixels.
+    /// Quantiles of each bin between which the mean is taken; `None` for the mean of all pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<Quantiles>,
-    /// Which errors the mean between two quantiles has; absent without one.
+    /// Errors of the mean between quantiles; `None` without quantiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median_error: Option<MedianError>,
-    /// The content of bins without pixels.
+    /// Value of bins without pixels.
     pub empty: EmptyBinValue,
-    /// Pixel values that are no measurement.
+    /// Pixel values that mark invalid pixels.
     pub dummy: DummySetting,
-    /// Pixels below are no measurement.
+    /// Lower limit of valid pixel values: lower ones are masked in each frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_min: Option<f64>,
-    /// Pixels above are no measurement.
+    /// Upper limit of valid pixel values: higher ones (saturated pixels) are masked in each frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_max: Option<f64>,
-    /// Whether to mask the gaps that the detector is known to have.
+    /// Masking of the gaps between the detector's modules.
     pub detector_mask: bool,
-    /// Masked shapes.
+    /// Shapes whose inside or outside is masked.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub mask_region: Vec<MaskRegion>,
-    /// Whether counts are divided by the flat field, or multiplied; absent without one.
+    /// Division or multiplication by the flat field; `None` without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flat_mode: Option<FlatMode>,
-    /// The text of the PONI file. What it says is in the digest, and not how.
+    /// Text of the PONI file. The digest depends on its values, not on their spelling, order and comments.
     pub poni: String,
-    /// Where the PONI file lay; empty where the recipe held the geometry itself. Not in the digest.
+    /// Path of the PONI file; empty if the recipe file held the geometry itself. Not part of the digest.
     pub poni_file: RawPath,
-    /// The detector file that the PONI names in place of a detector, with its pixels' corners.
+    /// NeXus detector file that the PONI file names as the detector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detector_file: Option<FileRef>,
-    /// Masks, united.
+    /// Mask files: a pixel is masked if any of them is not 0.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub mask: Vec<FileRef>,
-    /// Masks in which 0 is masked, united with the rest.
+    /// Inverted mask files: a pixel is masked if any of them is 0.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub mask_inverted: Vec<FileRef>,
-    /// The dark frames, averaged.
+    /// Dark frames; their mean is subtracted.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub dark: Vec<FileRef>,
-    /// The flat fields, averaged.
+    /// Flat fields; their mean is applied.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub flat: Vec<FileRef>,
-    /// The image of each pixel's variance, for that error model.
+    /// Image of each pixel's variance, for `ErrorModel::Variance`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variance: Option<FileRef>,
-    /// What each frame is normalized by.
+    /// Monitors whose product normalizes each frame.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub monitor: Vec<Monitor>,
 }
 
+/// Version of the recipe format that this code writes.
 const RECIPE_VERSION: u64 = 1;
 
 impl Recipe {
-    /// Fills in the defaults, checks the values, and reads the files of `settings`.
+    /// Makes a recipe from settings: fills in defaults, checks values, and reads all files for their digests.
     ///
     /// # Errors
-    /// A setting that is missing or out of bounds; a file that can't be read.
+    /// A setting is missing, invalid or contradicts another one, or a file can't be read.
     pub fn resolve(settings: &Settings) -> Result<Self, RecipeError> {
         let (mut poni, poni_file) = read_poni(settings)?;
         let mut detector_file = None;
         match &settings.poni_detector {
-            Some(file) if is_file(file) => {
+            Some(file) if is_detector_file(file) => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
                 poni = poni_text::with_detector(&poni, "NexusDetector", &serde_json::json!({ "filename": name }));
                 detector_file = Some(FileRef::resolve(file, Path::new(""))?);
@@ -181,30 +182,13 @@ impl Recipe {
             variance: settings.variance.as_ref().map(|name| FileRef::resolve(name, Path::new(""))).transpose()?,
             monitor: Monitor::resolve(monitor, OneOrMany::items(settings.monitor_reference.as_ref()))?,
         };
-        let alone = |key, without: &str| Err(RecipeError::Setting { key, why: format!("set without {without}") });
-        let beside =
-            |key, edges: &str| Err(RecipeError::Setting { key, why: format!("set beside {edges}, which say it, too") });
-        match settings {
-            Settings { radial_edges: Some(_), npt: Some(_), .. } => return beside("npt", "radial-edges"),
-            Settings { radial_edges: Some(_), radial_range: Some(_), .. } => {
-                return beside("radial-range", "radial-edges");
-            }
-            Settings { azimuth_edges: Some(_), npt_azim: Some(_), .. } => return beside("npt-azim", "azimuth-edges"),
-            Settings { azimuth_edges: Some(_), azimuth_range: Some(_), .. } => {
-                return beside("azimuth-range", "azimuth-edges");
-            }
-            Settings { flat: None, flat_mode: Some(_), .. } => return alone("flat-mode", "a flat field"),
-            Settings { polarization: None, polarization_offset: Some(_), .. } => {
-                return alone("polarization-offset", "a polarization factor");
-            }
-            Settings { median: None, median_error: Some(_), .. } => return alone("median-error", "a median"),
-            _ => recipe.validate()?,
-        }
+        check_combinations(settings)?;
+        recipe.validate()?;
         Ok(recipe)
     }
 
-    /// The recipe with the detector file that its PONI names; a relative name is looked up beside
-    /// the PONI file first, then in the working directory. A file that stands in for that of the PONI stays.
+    /// Adds the detector file that the PONI file names. A relative name is looked up in the directory of the PONI file
+    /// first, then in the working directory. A detector file from the settings stays.
     ///
     /// # Errors
     /// The file can't be read.
@@ -212,23 +196,23 @@ impl Recipe {
         if self.detector_file.is_some() {
             return Ok(self);
         }
-        let beside = self.poni_file.parent().unwrap_or(Path::new("")).join(name);
-        let found = if beside.exists() { beside } else { name.to_path_buf() };
+        let next_to_poni = self.poni_file.parent().unwrap_or(Path::new("")).join(name);
+        let found = if next_to_poni.exists() { next_to_poni } else { name.to_path_buf() };
         self.detector_file = Some(FileRef::resolve(&found.into(), Path::new(""))?);
         Ok(self)
     }
 
-    /// The recipe with its PONI's detector spelt in the one way: the name of its class, and all of its settings in JSON.
-    /// So recipes that say the same of it have one digest.
+    /// Spells the detector in the PONI text canonically: by class name, with all of its settings in JSON. Recipes that
+    /// name a detector by different aliases then have the same digest.
     pub fn with_canonical_detector(mut self, class: &str, config: &serde_json::Value) -> Self {
-        let spelt = poni_text::with_detector(&self.poni, class, config);
-        if poni_text::content_digest(&spelt) != poni_text::content_digest(&self.poni) {
-            self.poni = spelt;
+        let canonical = poni_text::with_detector(&self.poni, class, config);
+        if poni_text::content_digest(&canonical) != poni_text::content_digest(&self.poni) {
+            self.poni = canonical;
         }
         self
     }
 
-    /// The PONI file as messages name it.
+    /// Returns the name of the PONI file for messages.
     pub fn poni_label(&self) -> PathBuf {
         if self.poni_file.as_os_str().is_empty() {
             "the recipe's geometry".into()
@@ -237,7 +221,8 @@ impl Recipe {
         }
     }
 
-    /// Which part of the detector the frames of a scan show, and how: as the recipe says, or as the scan does.
+    /// Returns the part of the detector that a scan's frames show and their image operation: from the recipe if it has
+    /// `roi` or ignores image operations, otherwise from the scan.
     pub fn framing(&self, scan: &Framing) -> Framing {
         match (self.roi, self.image_operation) {
             (Some(origin), _) => Framing::region(origin, scan.shape),
@@ -246,43 +231,44 @@ impl Recipe {
         }
     }
 
-    /// The limits of each azimuthal bin, degrees, as they were asked for.
+    /// Returns the limits of each azimuthal bin in degrees, as given in the recipe.
     pub fn azimuth_bins(&self) -> Vec<[f64; 2]> {
         if let Some(edges) = &self.azimuth_edges {
             return edges.windows(2).map(|pair| [pair[0], pair[1]]).collect();
         }
         let [low, high] = self.azimuth_range.unwrap_or([-180.0, 180.0]);
-        let edge = |slice: u64| low + (high - low) * slice as f64 / self.npt_azim as f64;
-        (0..self.npt_azim).map(|slice| [edge(slice), edge(slice + 1)]).collect()
+        let edge = |index: u64| low + (high - low) * index as f64 / self.npt_azim as f64;
+        (0..self.npt_azim).map(|bin| [edge(bin), edge(bin + 1)]).collect()
     }
 
-    /// What the product of the monitors is divided by; `None` without monitors.
+    /// Returns the constant reference of the product of all monitors: the mean, or the product of all references that
+    /// are numbers. `None` without monitors.
     pub fn reference(&self) -> Option<ReferenceSetting> {
-        let number = |monitor: &Monitor| match monitor.over {
+        let number = |monitor: &Monitor| match monitor.reference {
             MonitorReference::Quantity(Quantity::Number(number)) => number,
             _ => 1.0,
         };
         let first = self.monitor.first()?;
-        Some(match first.over {
+        Some(match first.reference {
             MonitorReference::Mean => ReferenceSetting::Mean,
             MonitorReference::Quantity(_) => ReferenceSetting::Value(self.monitor.iter().map(number).product()),
         })
     }
 
-    /// What the product of the monitors is called; `None` without monitors.
+    /// Returns the name of the product of all monitors, such as `fpico2 x exposure-time`; `None` without monitors.
     pub fn monitor_name(&self) -> Option<String> {
         let names: Vec<String> = self.monitor.iter().map(Monitor::name).collect();
         (!names.is_empty()).then(|| names.join(" x "))
     }
 
-    /// The identity of the recipe, in 64 hexadecimal digits: all settings, what the PONI text says, and the
-    /// content of its files; not where they lie.
+    /// Returns the digest that identifies the recipe, 64 hexadecimal digits. It depends on all settings, the values in
+    /// the PONI text and the content of all files, but not on paths.
     pub fn digest(&self) -> String {
         let canonical = serde_json::to_string(&self.without_paths()).expect("a recipe holds nothing that JSON can't");
         Digest::new("recipe").text(&canonical).full()
     }
 
-    /// Returns the settings in which another recipe differs, by name, each with the values of both: `npt: 300, now 400`.
+    /// Returns the settings in which the recipe `now` differs from this one, each with both values: `npt: 300, now 400`.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         let fields = |recipe: &Self| match serde_json::to_value(recipe.without_paths()) {
             Ok(serde_json::Value::Object(fields)) => fields,
@@ -298,23 +284,24 @@ impl Recipe {
             Some(serde_json::Value::Array(list)) if list.iter().all(serde_json::Value::is_number) && list.len() < 5 => {
                 serde_json::Value::Array(list.clone()).to_string()
             }
-            // Files and texts are too long to be shown.
-            Some(_) => "another".to_owned(),
+            // Files and long texts are not shown.
+            Some(_) => "set".to_owned(),
         };
         let pair = |key: &String| match (shown(&before, key), shown(&after, key)) {
             (before, after) if before == after => key.clone(),
-            (before, after) => format!("{key}: {before}, now {}", if after == "another" { "some" } else { &after }),
+            (before, after) => format!("{key}: {before}, now {after}"),
         };
         differing.map(pair).collect()
     }
 
-    /// This recipe with what the PONI says in place of its text, and without the paths of files.
+    /// Returns the part of the recipe that is in its digest: without paths, and with a digest of the PONI file's values
+    /// in place of its text.
     fn without_paths(&self) -> Self {
-        let mut same = self.clone();
-        same.poni = poni_text::content_digest(&self.poni);
-        same.poni_file = RawPath::default();
-        same.files_mut().for_each(|file| file.path = RawPath::default());
-        same
+        let mut recipe = self.clone();
+        recipe.poni = poni_text::content_digest(&self.poni);
+        recipe.poni_file = RawPath::default();
+        recipe.files_mut().for_each(|file| file.path = RawPath::default());
+        recipe
     }
 
     fn files_mut(&mut self) -> impl Iterator<Item = &mut FileRef> {
@@ -323,18 +310,18 @@ impl Recipe {
         images.into_iter().flatten().chain(&mut self.variance).chain(&mut self.detector_file).chain(monitors)
     }
 
-    /// The name of its file below the output root.
+    /// Returns the name of the recipe's file, relative to the output root.
     pub fn file_name(&self) -> String {
         Self::file_name_for_digest(&self.digest())
     }
 
-    /// Returns the name, below the output root, of the file of the recipe with this digest.
+    /// Returns the name of the file of the recipe with this digest, relative to the output root.
     pub fn file_name_for_digest(digest: &str) -> String {
         format!(".azpipe/recipe-{}.toml", digest.get(..16).unwrap_or(digest))
     }
 
-    /// Returns where the files lie that the recipe was made from: the PONI file, the detector's, masks, darks, flats, the
-    /// variance, and monitors in files of their own.
+    /// Returns the paths of all files that the recipe was made from: PONI file, detector file, masks, dark frames, flat
+    /// fields, variance, and monitors in HDF5 files.
     pub fn file_paths(&self) -> impl Iterator<Item = &Path> {
         let lists = [&self.mask, &self.mask_inverted, &self.dark, &self.flat].into_iter().flatten();
         let files = lists.chain(&self.detector_file).chain(&self.variance).map(|file| file.path.as_path());
@@ -343,17 +330,17 @@ impl Recipe {
         poni.into_iter().chain(files).chain(monitors)
     }
 
-    /// The text of its file.
+    /// Returns the text of the recipe's file.
     pub fn to_toml(&self) -> String {
-        let head =
+        let comment =
             "# Resolved by plan-split; ai-integrate refuses it, or a file it names, once it no longer matches.\n";
-        format!("{head}{}", toml::to_string(self).expect("a recipe holds nothing that TOML can't"))
+        format!("{comment}{}", toml::to_string(self).expect("a recipe holds nothing that TOML can't"))
     }
 
-    /// Reads a resolved recipe and checks it, and all its files, against the digest in the task.
+    /// Reads a resolved recipe, and checks that it has the digest in the task and that none of its files has changed.
     ///
     /// # Errors
-    /// A file can't be read, or something has changed since the recipe was made.
+    /// A file can't be read, or the recipe or one of its files has changed since the recipe was made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, RecipeError> {
         let text = filter::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let mut recipe = Self::parse(&text, path, expected)?;
@@ -361,20 +348,21 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// Reads the text of a resolved recipe and checks it against the digest in the task, but does not look at its files.
+    /// Parses the text of a resolved recipe and checks that it has the digest in the task. Does not read the recipe's
+    /// files; `path` is only used in errors.
     ///
     /// # Errors
-    /// The text is no recipe, or not that of the digest.
+    /// The text is not a recipe, is from a newer version, or has another digest.
     pub fn parse(text: &str, path: &Path, expected: &str) -> Result<Self, RecipeError> {
-        let toml_error = |why: toml::de::Error| RecipeError::Toml {
+        let syntax_error = |why: toml::de::Error| RecipeError::Syntax {
             path: path.to_path_buf(),
             why: why.to_string().trim().to_owned(),
         };
-        let RecipeVersion { version } = toml::from_str(text).map_err(toml_error)?;
+        let RecipeVersion { version } = toml::from_str(text).map_err(syntax_error)?;
         if version > RECIPE_VERSION {
             return Err(RecipeError::NewerVersion { path: path.to_path_buf(), found: version });
         }
-        let recipe: Self = toml::from_str(text).map_err(toml_error)?;
+        let recipe: Self = toml::from_str(text).map_err(syntax_error)?;
         let found = recipe.digest();
         if found != expected {
             let path = path.to_path_buf();
@@ -385,7 +373,29 @@ impl Recipe {
     }
 }
 
-/// Clipping needs pixels that are measured once: a share of one in each of two bins is no second measurement.
+/// Refuses settings that contradict each other, or have no effect without another one.
+fn check_combinations(settings: &Settings) -> Result<(), RecipeError> {
+    let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
+    let refuse_with = |key, edges: &str| refuse(key, format!("set together with {edges}; expected one of them"));
+    let refuse_without = |key, other: &str| refuse(key, format!("set without {other}; expected both, or neither"));
+    match settings {
+        Settings { radial_edges: Some(_), npt: Some(_), .. } => refuse_with("npt", "radial-edges"),
+        Settings { radial_edges: Some(_), radial_range: Some(_), .. } => refuse_with("radial-range", "radial-edges"),
+        Settings { azimuth_edges: Some(_), npt_azim: Some(_), .. } => refuse_with("npt-azim", "azimuth-edges"),
+        Settings { azimuth_edges: Some(_), azimuth_range: Some(_), .. } => {
+            refuse_with("azimuth-range", "azimuth-edges")
+        }
+        Settings { flat: None, flat_mode: Some(_), .. } => refuse_without("flat-mode", "flat"),
+        Settings { polarization: None, polarization_offset: Some(_), .. } => {
+            refuse_without("polarization-offset", "polarization")
+        }
+        Settings { median: None, median_error: Some(_), .. } => refuse_without("median-error", "median"),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the default pixel splitting: none with sigma clipping, because the parts of a split pixel in several bins are
+/// no independent measurements.
 fn default_split(settings: &Settings) -> Split {
     if settings.sigma_clip.is_some() { Split::No } else { Split::default() }
 }
@@ -394,7 +404,7 @@ fn default_error_model(settings: &Settings) -> ErrorModel {
     if settings.variance.is_some() { ErrorModel::Variance } else { ErrorModel::default() }
 }
 
-/// Bins between edges.
+/// Returns the number of bins between edges.
 fn bin_count(edges: &Option<Vec<f64>>) -> Option<u64> {
     edges.as_ref().map(|edges| edges.len().saturating_sub(1) as u64)
 }
@@ -403,7 +413,7 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -415,17 +425,19 @@ fn is_sem(error: &ErrorMeasure) -> bool {
     *error == ErrorMeasure::Sem
 }
 
-/// What a recipe of any version has.
+/// The version of a recipe, which can be read even if other keys are unknown.
 #[derive(Deserialize)]
 struct RecipeVersion {
     version: u64,
 }
 
-/// The text of the PONI file, or the geometry that the recipe holds itself, and where the file lies.
+/// Returns the text and the absolute path of the PONI file; the path is empty if the settings hold the geometry itself.
 fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
-    let wrong = |why: &str| RecipeError::Setting { key: "poni", why: why.to_owned() };
     match (&settings.poni, &settings.geometry) {
-        (None, None) => Err(wrong("missing; expected a PONI file (--poni lab6.poni)")),
+        (None, None) => {
+            let why = "missing; expected a PONI file (--poni lab6.poni)".to_owned();
+            Err(RecipeError::Setting { key: "poni", why })
+        }
         (None, Some(text)) => Ok((text.clone(), RawPath::default())),
         (Some(file), _) => {
             let text =

@@ -1,4 +1,4 @@
-//! The sensor of a detector: what absorbs, and how thick it is.
+//! The sensor of a detector: material and thickness.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::{SettingValue, impl_setting_text};
 
-/// A sensor, written `CdTe,750um` as pyFAI writes it.
+/// A sensor, written `CdTe,750um` as in pyFAI.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub struct Sensor {
-    /// The material, such as `Si`; those that are known stand in the geometry crate.
+    /// Material, such as `Si`. The known materials are those of `geometry::SensorMaterial`.
     pub material: String,
-    /// Metres.
+    /// Thickness in metres.
     pub thickness: f64,
 }
 
-/// Units of length, and how many are a metre.
+/// Units of length, each with how many of it make a metre.
 const LENGTH_UNITS: [(&str, f64); 6] = [("um", 1e6), ("µm", 1e6), ("μm", 1e6), ("mm", 1e3), ("cm", 1e2), ("m", 1.0)];
 
-/// How thick a sensor can be, in metres.
+/// Valid thicknesses in metres.
 const THICKNESS_RANGE: std::ops::RangeInclusive<f64> = 1e-9..=1.0;
 
 impl_setting_text!(Sensor, "a material and its thickness, 1e-9 to 1 m, such as CdTe,750um or Si,0.32mm",
     text => parse_sensor(text),
     value => {
-        // Rounded to what a factor of a million leaves of a double, so that words go both ways.
+        // Rounding to nine digits after the point removes the error of the conversion, so that the text parses back.
         let micrometres = (value.thickness * 1e15).round() / 1e9;
         format!("{},{micrometres}um", value.material) });
 
@@ -37,9 +37,10 @@ fn parse_sensor(text: &str) -> Option<Sensor> {
 }
 
 fn parse_metres(text: &str) -> Option<f64> {
-    let (number, count) = LENGTH_UNITS.iter().find_map(|(unit, count)| Some((text.strip_suffix(unit)?, count)))?;
+    let (number, per_metre) =
+        LENGTH_UNITS.iter().find_map(|(unit, per_metre)| Some((text.strip_suffix(unit)?, per_metre)))?;
     let number: f64 = number.trim().parse().ok()?;
-    Some(number / count).filter(|metres| THICKNESS_RANGE.contains(metres))
+    Some(number / per_metre).filter(|metres| THICKNESS_RANGE.contains(metres))
 }
 
 #[cfg(test)]
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sensor_is_refused() {
+    fn invalid_sensors_are_refused() {
         for bad in [
             "CdTe",
             "CdTe,750",

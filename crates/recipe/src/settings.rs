@@ -1,4 +1,4 @@
-//! What the user says, by flags or in a TOML file.
+//! Settings: a user's choices from command-line flags or a TOML file, before defaults are filled in.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,28 +13,29 @@ use crate::{
     RecipeError, ReferenceSetting, Sensor, SigmaClip, Split,
 };
 
-/// The table of sections.
+/// Name of the TOML table that holds the sections.
 const SECTION_TABLE: &str = "detector";
 
-/// Makes the struct of all keys, and their list.
+/// Defines `Settings` with an optional field for each key, and the list of keys.
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $key:ident: $type:ty,)+) => {
-        /// The keys of a recipe file, which are the names of plan-split's flags. Whatever is `None` takes
-        /// its default when the recipe is [resolved](crate::Recipe::resolve).
+        /// The settings of a recipe file, whose keys are the names of plan-split's flags. Absent settings get their
+        /// defaults when the recipe is [resolved](crate::Recipe::resolve).
         #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
         #[serde(default, rename_all = "kebab-case")]
         pub struct Settings { $($(#[doc = $doc])+ #[serde(skip_serializing_if = "Option::is_none")] pub $key: Option<$type>,)+ }
 
-        /// Every key, with underscores.
+        /// All keys, with underscores.
         pub(crate) const SETTING_KEYS: &[&str] = &[$(stringify!($key)),+];
 
         impl Settings {
-            /// These settings, and those of `base` where these say nothing: flags over the recipe file.
-            pub fn with_defaults(self, base: Self) -> Self {
-                Self { $($key: self.$key.or(base.$key),)+ }
+            /// Returns these settings with absent ones taken from `defaults`. Flags, for example, come before the recipe
+            /// file, and the file's sections before its top.
+            pub fn with_defaults(self, defaults: Self) -> Self {
+                Self { $($key: self.$key.or(defaults.$key),)+ }
             }
 
-            /// Returns whether there is a value for the key of this name.
+            /// Returns whether the setting with this key, spelled with hyphens or underscores, is present.
             pub(crate) fn has(&self, key: &str) -> bool {
                 let key = key.replace('-', "_");
                 false $(|| (key == stringify!($key) && self.$key.is_some()))+
@@ -44,103 +45,103 @@ macro_rules! settings {
 }
 
 settings! {
-    /// The PONI file.
+    /// PONI file.
     poni: RawPath,
-    /// The geometry itself, as the text of a PONI file, in place of one.
+    /// Text of a PONI file, instead of a file.
     geometry: String,
-    /// The detector in place of that of the PONI: a name, or a NeXus detector file.
+    /// Detector that replaces the one in the PONI file: a name, or a NeXus detector file.
     poni_detector: RawPath,
-    /// The row and column of the detector that frames begin at, where they show a region of it.
+    /// Row and column of the detector at which frames begin, if they show a region of it.
     roi: [u64; 2],
-    /// Whether to undo what Lima says it did to the images: binning, flips, rotation, region.
+    /// Undoing the image operation of Lima (binning, flip, rotation, region).
     image_operation: bool,
 
-    /// Radial bins.
+    /// Number of radial bins.
     npt: u64,
-    /// Azimuthal bins; more than 1 gives a cake.
+    /// Number of azimuthal bins; more than 1 gives a cake.
     npt_azim: u64,
-    /// The radial unit, in pyFAI's spelling.
+    /// Radial unit, in pyFAI's spelling.
     unit: String,
     /// Lower and upper radial limit, in `unit`.
     radial_range: [f64; 2],
     /// Lower and upper azimuthal limit, in degrees.
     azimuth_range: [f64; 2],
-    /// The edges of the radial bins, in `unit`, in place of `npt` and `radial_range`.
+    /// Edges of the radial bins, in `unit`, instead of `npt` and `radial_range`.
     radial_edges: Vec<f64>,
-    /// The edges of the azimuthal bins of a cake, in degrees, in place of `npt_azim` and `azimuth_range`.
+    /// Edges of the azimuthal bins of a cake, in degrees, instead of `npt_azim` and `azimuth_range`.
     azimuth_edges: Vec<f64>,
     /// Pixel splitting.
     split: Split,
-    /// Masks, united; not 0 is masked.
+    /// Mask files: a pixel is masked if any of them is not 0.
     mask: OneOrMany<RawPath>,
-    /// Masks the other way about, united with the rest: 0 is masked.
+    /// Inverted mask files: a pixel is masked if any of them is 0.
     mask_inverted: OneOrMany<RawPath>,
-    /// Shapes on the detector that are masked.
+    /// Shapes whose inside or outside is masked.
     mask_region: OneOrMany<MaskRegion>,
-    /// Pixels below are no measurement, frame by frame.
+    /// Lower limit of valid pixel values: lower ones are masked in each frame.
     valid_min: f64,
-    /// Pixels above are no measurement, frame by frame: saturated.
+    /// Upper limit of valid pixel values: higher ones (saturated pixels) are masked in each frame.
     valid_max: f64,
-    /// Dark frames, averaged and subtracted.
+    /// Dark frames; their mean is subtracted.
     dark: OneOrMany<RawPath>,
-    /// Flat fields, averaged.
+    /// Flat fields; their mean is applied.
     flat: OneOrMany<RawPath>,
-    /// Whether counts are divided by the flat field, or multiplied.
+    /// Division or multiplication by the flat field.
     flat_mode: FlatMode,
-    /// The sensor, to correct for the share of the photons that it absorbs; absent for no correction.
+    /// Sensor of the detector, to correct for its absorption; no correction if absent.
     sensor: Sensor,
-    /// The polarization factor, -1 to 1; absent for no correction.
+    /// Polarization factor, -1 to 1; no correction if absent.
     polarization: f64,
-    /// The angle from the horizontal to the plane of polarization, degrees.
+    /// Angle from the horizontal to the plane of polarization, in degrees.
     polarization_offset: f64,
-    /// Whether to correct for the solid angle.
+    /// Correction of the solid angle.
     solid_angle: bool,
-    /// The error model.
+    /// Source of the variance of pixels.
     error_model: ErrorModel,
-    /// The image of each pixel's variance, for that error model.
+    /// Image of each pixel's variance, for error model `variance`.
     variance: RawPath,
-    /// What the errors are: of the mean, or of a pixel.
+    /// Errors of the mean, or of a single pixel.
     error: ErrorMeasure,
-    /// Which sums of counts have a variance of one photon at the least.
+    /// Counts whose variance is at least that of one photon.
     error_floor: ErrorFloor,
     /// Sigma clipping within each bin.
     sigma_clip: SigmaClip,
-    /// The mean between two quantiles within each bin.
+    /// Quantiles of each bin between which the mean is taken.
     median: Quantiles,
-    /// Which errors the mean between two quantiles has.
+    /// Errors of the mean between quantiles.
     median_error: MedianError,
-    /// What each frame is normalized by.
+    /// Monitors whose product normalizes each frame.
     monitor: OneOrMany<MonitorSetting>,
-    /// What each monitor is divided by.
+    /// Reference of each monitor.
     monitor_reference: OneOrMany<ReferenceSetting>,
-    /// The content of bins without pixels.
+    /// Value of bins without pixels.
     empty: EmptyBinValue,
-    /// Pixel values that are no measurement.
+    /// Pixel values that mark invalid pixels.
     dummy: DummySetting,
-    /// Whether to mask the gaps that the detector is known to have.
+    /// Masking of the gaps between the detector's modules.
     detector_mask: bool,
 }
 
 impl Settings {
-    /// Reads the text of a recipe without sections; `path` is only named in errors.
+    /// Parses a recipe in TOML and returns the settings at its top, without sections. `path` is only used in errors.
     ///
     /// # Errors
-    /// It is not TOML, has a key that no recipe has, or a value of the wrong kind.
+    /// The text is not TOML, has an unknown key, or a value of the wrong type.
     pub fn parse(text: &str, path: &Path) -> Result<Self, RecipeError> {
         Self::parse_all(text, path).map(|(settings, _)| settings)
     }
 
-    /// The settings at the top, and those of the sections `[detector.NAME]`.
+    /// Parses a recipe in TOML and returns the settings at its top, and those of each section `[detector.NAME]`.
     pub(crate) fn parse_all(text: &str, path: &Path) -> Result<(Self, BTreeMap<String, Self>), RecipeError> {
-        let wrong = |why: String| RecipeError::Toml { path: path.to_path_buf(), why: why.trim().to_owned() };
-        let mut table: toml::Table = text.parse().map_err(|why: toml::de::Error| wrong(why.to_string()))?;
+        let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why: why.trim().to_owned() };
+        let mut table: toml::Table = text.parse().map_err(|why: toml::de::Error| syntax_error(why.to_string()))?;
         let mut sections = BTreeMap::new();
         match table.remove(SECTION_TABLE) {
             None => (),
             Some(toml::Value::Table(found)) => {
                 for (name, section) in found {
                     let toml::Value::Table(section) = section else {
-                        return Err(wrong(format!(
+                        return Err(syntax_error(format!(
                             "{SECTION_TABLE}.{name}: expected a section, [{SECTION_TABLE}.{name}]"
                         )));
                     };
@@ -149,53 +150,55 @@ impl Settings {
                 }
             }
             Some(other) => {
-                let kind = other.type_str();
-                return Err(wrong(format!(
-                    "{SECTION_TABLE}: a {kind}: expected sections, [{SECTION_TABLE}.NAME]; see poni-detector"
+                return Err(syntax_error(format!(
+                    "{SECTION_TABLE} = {other}: expected sections [{SECTION_TABLE}.NAME]; \
+                     to replace the detector in the PONI file, use poni-detector"
                 )));
             }
         }
         Ok((Self::from_table(table, "", path)?, sections))
     }
 
-    fn from_table(table: toml::Table, within: &str, path: &Path) -> Result<Self, RecipeError> {
-        // Underscores are what most people type first; both spellings mean the same key.
+    /// Converts a table to settings. `prefix` precedes keys in errors, such as `detector.p3.` for a section.
+    fn from_table(table: toml::Table, prefix: &str, path: &Path) -> Result<Self, RecipeError> {
+        // Keys may be spelled with underscores, too, because many users type them.
         let table: toml::Table = table.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect();
         let keys: Vec<String> = SETTING_KEYS.iter().map(|key| key.replace('_', "-")).collect();
         if let Some(key) = table.keys().find(|key| !keys.contains(key)) {
-            let known = keys.iter().map(String::as_str).chain(within.is_empty().then_some(SECTION_TABLE));
+            let known = keys.iter().map(String::as_str).chain(prefix.is_empty().then_some(SECTION_TABLE));
             let nearest = closest_name(key, known).map(str::to_owned);
-            return Err(RecipeError::UnknownKey { path: path.to_path_buf(), key: format!("{within}{key}"), nearest });
+            return Err(RecipeError::UnknownKey { path: path.to_path_buf(), key: format!("{prefix}{key}"), nearest });
         }
-        table.try_into().map_err(|why: toml::de::Error| RecipeError::Toml {
+        table.try_into().map_err(|why: toml::de::Error| RecipeError::Syntax {
             path: path.to_path_buf(),
-            why: format!("{within}{}", why.to_string().trim()),
+            why: format!("{prefix}{}", why.to_string().trim()),
         })
     }
 
+    /// Resolves relative paths of all files from `directory`.
     pub(crate) fn resolve_paths_from(&mut self, directory: &Path) {
         let join = |path: &mut RawPath| *path = directory.join(&*path).into();
         self.poni.iter_mut().for_each(join);
-        if let Some(detector) = self.poni_detector.as_mut().filter(|detector| is_file(detector)) {
+        if let Some(detector) = self.poni_detector.as_mut().filter(|detector| is_detector_file(detector)) {
             join(detector);
         }
         self.variance.iter_mut().for_each(join);
         let lists = [&mut self.mask, &mut self.mask_inverted, &mut self.dark, &mut self.flat];
         lists.into_iter().flatten().flat_map(OneOrMany::as_mut_slice).for_each(join);
-        self.monitor.iter_mut().flat_map(OneOrMany::as_mut_slice).for_each(|name| name.taken_from(directory));
+        self.monitor.iter_mut().flat_map(OneOrMany::as_mut_slice).for_each(|name| name.resolve_paths_from(directory));
         let references = self.monitor_reference.iter_mut().flat_map(OneOrMany::as_mut_slice);
         references.for_each(|reference| reference.resolve_paths_from(directory));
     }
 }
 
-/// Returns the name that a typing error was most likely to be; `None` where no name is much like it.
-pub fn closest_name<'k>(typed: &str, keys: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let likeness = |key: &str| strsim::jaro_winkler(typed, key);
-    keys.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).filter(|key| likeness(key) > 0.7)
+/// Returns the name most similar to a mistyped one; `None` if none is similar.
+pub fn closest_name<'k>(typed: &str, names: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let similarity = |name: &str| strsim::jaro_winkler(typed, name);
+    names.max_by(|a, b| similarity(a).total_cmp(&similarity(b))).filter(|name| similarity(name) > 0.7)
 }
 
-/// Whether a detector is named by a file, and not by its name.
-pub(crate) fn is_file(detector: &Path) -> bool {
+/// Returns whether a detector is given as the path of a file, not by name.
+pub(crate) fn is_detector_file(detector: &Path) -> bool {
     let suffix = detector.extension().and_then(|suffix| suffix.to_str());
     detector.components().count() > 1 || matches!(suffix, Some("h5" | "hdf5" | "nxs" | "nx" | "hdf"))
 }
@@ -209,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn a_typing_error_is_an_error_with_the_nearest_key() {
+    fn the_error_for_a_mistyped_key_names_the_nearest_one() {
         let error = parse("azimut_range = [0, 90]").unwrap_err().to_string();
         assert_eq!(error, "r.toml: unknown key `azimut-range`; did you mean `azimuth-range`?");
         assert!(parse("zzz = 1").unwrap_err().to_string().ends_with("unknown key `zzz`"));
     }
 
     #[test]
-    fn a_wrong_kind_says_where() {
+    fn the_error_for_a_wrong_type_says_where() {
         let error = parse("npt = \"many\"").unwrap_err().to_string();
         assert!(error.contains("npt") || error.contains("line 1"), "{error}");
         let error = parse("split = \"pseudo\"").unwrap_err().to_string();
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_known_and_flags_win() {
+    fn every_key_is_known_and_flags_come_first() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
             mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nerror-model='no'\nmonitor='m'\n\
             variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_taken_from_the_recipe_files_directory() {
+    fn paths_are_resolved_from_the_recipe_files_directory() {
         let text = "poni = 'lab6.poni'\nmask = '/abs/mask.edf'\nponi-detector = 'det.h5'\n\
             monitor = ['diode', {name = 'm.h5::/m', reference = 'r.h5::/r'}]";
         let mut settings = parse(text).unwrap();
@@ -246,7 +249,7 @@ mod tests {
         assert_eq!(settings.poni.unwrap().as_path(), Path::new("/dir/lab6.poni"));
         assert_eq!(settings.mask.unwrap().as_slice()[0].as_path(), Path::new("/abs/mask.edf"));
         assert_eq!(settings.poni_detector.unwrap().as_path(), Path::new("/dir/det.h5"));
-        let named = parse("monitor = ['diode', {name = '/dir/m.h5::/m', reference = '/dir/r.h5::/r'}]").unwrap();
-        assert_eq!(settings.monitor, named.monitor);
+        let absolute = parse("monitor = ['diode', {name = '/dir/m.h5::/m', reference = '/dir/r.h5::/r'}]").unwrap();
+        assert_eq!(settings.monitor, absolute.monitor);
     }
 }

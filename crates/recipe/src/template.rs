@@ -1,4 +1,4 @@
-//! A recipe written out in full: every key with what it means, and what is set.
+//! The recipe that `plan-split --print-recipe` prints: every key with its meaning and its default or value.
 
 use std::fmt::Write as _;
 
@@ -6,32 +6,32 @@ use toml::{Table, Value};
 
 use crate::{RecipeFile, Settings};
 
-/// Every key, with its default or an example behind a `#`.
+/// Every key with a comment, and its default or an example commented out.
 const TEMPLATE: &str = include_str!("template.toml");
 
 impl RecipeFile {
-    /// The recipe in TOML, with every key and its default; `flags` go before what the file says. Its paths are absolute,
-    /// so that it may be kept anywhere.
+    /// Returns the recipe in TOML with every key: the values of `flags` and of this file, and commented-out defaults.
+    /// Paths are absolute, so that the text may be saved anywhere.
     pub fn to_toml(&self, flags: &Settings) -> String {
         let (settings, detectors) = self.settings_and_sections();
-        let here = std::env::current_dir().unwrap_or_default();
+        let directory = std::env::current_dir().unwrap_or_default();
         let table = |settings: &Settings| {
             let mut all = flags.clone().with_defaults(settings.clone());
-            all.resolve_paths_from(&here);
+            all.resolve_paths_from(&directory);
             Table::try_from(all).expect("settings hold nothing that TOML can't")
         };
-        let mut set = table(settings);
+        let mut values = table(settings);
         let mut text = String::new();
         for line in TEMPLATE.lines() {
             let key = line.strip_prefix('#').and_then(|line| line.split_once(" = ")).map(|(key, _)| key);
-            match key.and_then(|key| Some((key, set.remove(key)?))) {
+            match key.and_then(|key| Some((key, values.remove(key)?))) {
                 Some((key, value)) => write_assignment(&mut text, key, &value),
                 None => _ = writeln!(text, "{line}"),
             }
         }
         for (name, section) in detectors {
             _ = writeln!(text, "\n[detector.{}]", Value::String(name.clone()));
-            // A flag goes before the sections too.
+            // Flags override sections, too.
             for (key, value) in table(section) {
                 write_assignment(&mut text, &key, &value);
             }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use crate::Recipe;
 
-    /// The template with the lines of its keys uncommented.
+    /// Returns the template without the comment signs before the keys that are `wanted`.
     fn uncommented(wanted: impl Fn(&str) -> bool) -> String {
         let line = |line: &'static str| match line.strip_prefix('#').and_then(|line| line.split_once(" = ")) {
             Some((key, _)) if wanted(key) && !key.contains(' ') => &line[1..],
@@ -64,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn every_key_stands_in_it_once_and_reads_back() {
+    fn every_key_is_in_the_template_once_and_parses() {
         let settings = Settings::parse(&uncommented(|_| true), Path::new("t")).unwrap();
         let set = Table::try_from(&settings).unwrap();
         let keys =
             TEMPLATE.lines().filter(|line| line.starts_with('#') && line.contains(" = ") && !line.starts_with("# "));
-        // The section's own example is one more.
+        // The example of a section has one more key.
         assert_eq!(
             (keys.count() - 1, set.len()),
             (crate::settings::SETTING_KEYS.len(), crate::settings::SETTING_KEYS.len())
@@ -77,30 +77,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_be_the_default_is_it() {
+    fn defaults_in_the_template_are_the_defaults() {
         let defaults = ["npt", "npt-azim", "unit", "azimuth-range", "split", "detector-mask", "dummy", "solid-angle"];
         let more = ["error-model", "error", "empty", "image-operation"];
         let geometry = "geometry = 'Distance: 1'\n";
         let resolve = |text: &str| Recipe::resolve(&Settings::parse(text, Path::new("t")).unwrap()).unwrap();
         let text = uncommented(|key| defaults.contains(&key) || more.contains(&key));
-        let said = resolve(&format!("{geometry}{text}"));
-        let none = resolve(geometry);
-        assert_eq!(Recipe { azimuth_range: None, ..said }, none);
+        let explicit = resolve(&format!("{geometry}{text}"));
+        let default = resolve(geometry);
+        assert_eq!(Recipe { azimuth_range: None, ..explicit }, default);
     }
 
     #[test]
-    fn what_is_set_comes_back_with_flags_and_sections() {
+    fn values_are_printed_with_flags_and_sections() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.toml");
         let text = "geometry = \"Distance: 1\\nPoni1: 0\\n\"\nnpt = 30\nmonitor = ['a', {name = 'b', reference = 2}, 5.0]\n\
             mask-region = 'circle:1,2,3'\ndummy = -1\n[detector.'eig*']\nnpt = 40\nempty = 0\n";
         std::fs::write(&path, text).unwrap();
-        let sheet = RecipeFile::read(&path).unwrap();
+        let file = RecipeFile::read(&path).unwrap();
         let flags = Settings { npt_azim: Some(4), ..Settings::default() };
-        let printed = sheet.to_toml(&flags);
+        let printed = file.to_toml(&flags);
         std::fs::write(&path, &printed).unwrap();
         let again = RecipeFile::read(&path).unwrap();
-        for ((_, found), (_, expected)) in again.sections().into_iter().zip(sheet.sections()) {
+        for ((_, found), (_, expected)) in again.sections().into_iter().zip(file.sections()) {
             assert_eq!(found, flags.clone().with_defaults(expected), "{printed}");
         }
         assert!(

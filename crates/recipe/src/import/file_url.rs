@@ -1,35 +1,36 @@
-//! Names of files as other programs write them.
+//! File names and URLs in the recipes of other programs.
 
 use std::path::Path;
 
 use records::RawPath;
 
-/// A file that a recipe of another program names: `FILE`, `FILE::/path`, or a silx URL such as
-/// `silx:FILE?path=/entry/data`; where there is such a file beside the recipe that one, as it stands otherwise.
+/// Converts a file name in another program's recipe to `FILE` or `FILE::/path`. It may be a silx URL such as
+/// `silx:FILE?path=/entry/data`. A relative name is resolved from `directory`, where the recipe is, if there is such a
+/// file; otherwise it stays relative to the working directory.
 ///
 /// # Errors
-/// A URL that names a part of an array.
+/// The URL selects a part of an array.
 pub(super) fn resolve_file_url(name: &str, directory: &Path) -> Result<RawPath, String> {
-    let bare = ["silx:", "fabio:", "file:"].iter().find_map(|scheme| name.strip_prefix(scheme)).unwrap_or(name);
-    let bare = if bare.starts_with("///") { &bare[2..] } else { bare };
-    let (path, dataset) = match (bare.split_once('?'), bare.split_once("::")) {
+    let rest = ["silx:", "fabio:", "file:"].iter().find_map(|scheme| name.strip_prefix(scheme)).unwrap_or(name);
+    let rest = if rest.starts_with("///") { &rest[2..] } else { rest };
+    let (path, dataset) = match (rest.split_once('?'), rest.split_once("::")) {
         (Some((path, query)), _) if query.starts_with("path=") || query.starts_with('/') => {
             (path, Some(query.strip_prefix("path=").unwrap_or(query)))
         }
         (_, Some((path, dataset))) => (path, Some(dataset)),
-        _ => (bare, None),
+        _ => (rest, None),
     };
     if dataset.is_some_and(|dataset| dataset.contains(['&', '['])) {
-        return Err(format!("{name}: a part of an array: expected FILE or FILE::/path"));
+        return Err(format!("{name}: a slice of an array is not supported; expected FILE or FILE::/path"));
     }
-    let beside = directory.join(path);
-    let found = if beside.exists() { beside } else { path.into() };
+    let next_to_recipe = directory.join(path);
+    let found = if next_to_recipe.exists() { next_to_recipe } else { path.into() };
     Ok(match dataset {
         Some(dataset) => {
-            let mut whole = found.into_os_string();
-            whole.push("::");
-            whole.push(dataset);
-            RawPath::from(whole)
+            let mut with_dataset = found.into_os_string();
+            with_dataset.push("::");
+            with_dataset.push(dataset);
+            RawPath::from(with_dataset)
         }
         None => found.into(),
     })
@@ -40,18 +41,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_files_and_paths_in_them() {
-        let named = |name: &str| resolve_file_url(name, Path::new("")).unwrap().display().to_string();
-        assert_eq!(named("/a/mask.edf"), "/a/mask.edf");
-        assert_eq!(named("fabio:///a/mask.edf"), "/a/mask.edf");
-        assert_eq!(named("silx:/a/d.h5?path=/e/data"), "/a/d.h5::/e/data");
-        assert_eq!(named("silx:///a/d.h5?/e/data"), "/a/d.h5::/e/data");
-        assert_eq!(named("d.h5::/e/data"), "d.h5::/e/data");
+    fn urls_become_files_and_datasets() {
+        let resolve = |name: &str| resolve_file_url(name, Path::new("")).unwrap().display().to_string();
+        assert_eq!(resolve("/a/mask.edf"), "/a/mask.edf");
+        assert_eq!(resolve("fabio:///a/mask.edf"), "/a/mask.edf");
+        assert_eq!(resolve("silx:/a/d.h5?path=/e/data"), "/a/d.h5::/e/data");
+        assert_eq!(resolve("silx:///a/d.h5?/e/data"), "/a/d.h5::/e/data");
+        assert_eq!(resolve("d.h5::/e/data"), "d.h5::/e/data");
         assert!(resolve_file_url("silx:/a/d.h5?path=/e&slice=3", Path::new("")).is_err());
     }
 
     #[test]
-    fn a_file_beside_the_recipe_is_meant() {
+    fn a_file_next_to_the_recipe_comes_first() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("m.edf"), "").unwrap();
         assert_eq!(resolve_file_url("m.edf", dir.path()).unwrap().as_path(), dir.path().join("m.edf"));

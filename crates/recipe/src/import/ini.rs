@@ -1,52 +1,52 @@
-//! INI files as Python's `ConfigParser` reads them with `#` for comments within lines, as the integrator does.
+//! INI files, parsed like Python's `ConfigParser` with `#` for comments within lines, as the integrator does.
 
-/// A section: its name, and its keys in lower case with their values.
+/// The name of a section, and its keys (in lower case) with their values.
 pub(super) type IniSection = (String, Vec<(String, String)>);
 
-/// The sections in their order.
+/// Parses the sections in their order.
 ///
 /// # Errors
-/// The line, and what is wrong with it.
+/// A line is invalid, or a section or key occurs twice. The message names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<IniSection>, String> {
     let mut sections: Vec<IniSection> = Vec::new();
     for (number, raw) in (1..).zip(text.lines()) {
         let line = without_comment(raw).trim_end();
-        let word = line.trim();
-        let wrong = |why: &str| Err(format!("line {number}: `{word}`: {why}"));
-        if word.is_empty() {
+        let trimmed = line.trim();
+        let refuse = |why: &str| Err(format!("line {number}: `{trimmed}`: {why}"));
+        if trimmed.is_empty() {
             continue;
         }
-        if let Some(name) = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             if sections.iter().any(|(known, _)| known == name) {
-                return wrong("the section is there twice");
+                return refuse("expected each section once");
             }
             sections.push((name.to_owned(), Vec::new()));
             continue;
         }
-        let Some((_, keys)) = sections.last_mut() else { return wrong("expected a [section] first") };
+        let Some((_, keys)) = sections.last_mut() else { return refuse("expected a [section] first") };
         if let (true, Some((_, value))) = (line.starts_with([' ', '\t']), keys.last_mut()) {
-            // An indented line goes on with the value above.
+            // An indented line continues the value above.
             value.push('\n');
-            value.push_str(word);
+            value.push_str(trimmed);
             continue;
         }
-        let Some((key, value)) = word.split_once(['=', ':']) else { return wrong("expected key = value") };
+        let Some((key, value)) = trimmed.split_once(['=', ':']) else { return refuse("expected key = value") };
         let key = key.trim().to_lowercase();
         if keys.iter().any(|(known, _)| *known == key) {
-            return wrong("the key is there twice");
+            return refuse("expected each key once in a section");
         }
         keys.push((key, value.trim().to_owned()));
     }
     Ok(sections)
 }
 
-/// A comment begins with `#` or `;` at the start of a line, or with `#` after a space.
+/// Removes a comment, which begins with `#` or `;` at the start of a line, or with `#` after a space.
 fn without_comment(line: &str) -> &str {
     if line.trim_start().starts_with(['#', ';']) {
         return "";
     }
-    let begins = |(at, _): &(usize, &str)| *at == 0 || line[..*at].ends_with(char::is_whitespace);
-    line.match_indices('#').find(begins).map_or(line, |(at, _)| &line[..at])
+    let begins_comment = |(index, _): &(usize, &str)| *index == 0 || line[..*index].ends_with(char::is_whitespace);
+    line.match_indices('#').find(begins_comment).map_or(line, |(index, _)| &line[..index])
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_values_comments_and_lines_that_go_on() {
+    fn keys_values_comments_and_continued_lines_are_parsed() {
         let text = "; first\n[azimuthal integration]\nN_pts = 2500   # bins\nunit: q_A^-1\nmask_file = /a/b#c.edf\n\
             empty =\n[dataset]\nlocation = one.h5,\n    two.h5\n";
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -69,12 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ini_is_told_with_its_line() {
+    fn an_error_names_the_line() {
         for (text, expected) in [
             ("a = 1", "line 1: `a = 1`: expected a [section]"),
             ("[a]\nb", "line 2: `b`: expected key = value"),
-            ("[a]\nb=1\nB=2", "line 3: `B=2`: the key is there twice"),
-            ("[a]\n[a]", "line 2: `[a]`: the section is there twice"),
+            ("[a]\nb=1\nB=2", "line 3: `B=2`: expected each key once"),
+            ("[a]\n[a]", "line 2: `[a]`: expected each section once"),
         ] {
             assert!(parse(text).unwrap_err().starts_with(expected), "{text}: {:?}", parse(text));
         }

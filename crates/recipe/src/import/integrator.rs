@@ -1,4 +1,4 @@
-//! The configuration of ESRF's integrator: its sections, keys and defaults.
+//! Import of the INI configuration of ESRF's integrator, with its defaults.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use records::RawPath;
 
 use super::{file_url, ini, refuse, unknown_key};
 use crate::one_or_many::OneOrMany;
-use crate::settings::is_file;
+use crate::settings::is_detector_file;
 use crate::{ErrorModel, Quantiles, RecipeError, Settings, SigmaClip, Split};
 
 const SECTION_DATASET: &str = "dataset";
@@ -16,9 +16,9 @@ const SECTION_DISTRIBUTION: &str = "computations distribution";
 const SECTION_OUTPUT: &str = "output";
 const SECTION_PIPELINE: &str = "pipeline";
 
-/// Every section and its keys.
+/// All sections and their keys.
 const INTEGRATOR_KEYS: [(&str, &[&str]); 5] = [
-    // The last two have moved to the next section since.
+    // Newer versions of the integrator have `detector` and `mask_file` in the next section.
     (SECTION_DATASET, &["location", "hdf5_entry", "layout", "detector", "mask_file"]),
     (
         SECTION_INTEGRATION,
@@ -66,14 +66,14 @@ const INTEGRATOR_KEYS: [(&str, &[&str]); 5] = [
     (SECTION_PIPELINE, &["verbosity"]),
 ];
 
-/// Keys that say nothing about a pattern, and what says the same here: a flag that takes their value, or words.
+/// Keys that are not part of a recipe, each with the command of azpipe that takes the key's value instead.
 const KEYS_OF_OTHER_FILTERS: [(&str, &str, &str); 14] = [
-    (SECTION_DATASET, "location", "scan-find FILES, such as"),
+    (SECTION_DATASET, "location", "scan-find"),
     (SECTION_DATASET, "hdf5_entry", "scan-find --entry"),
     (
         SECTION_DATASET,
         "layout",
-        "gather --layout integrator, for the names that scripts of its users read, whatever the layout:",
+        "gather --layout integrator to get the integrator's dataset names, here in place of layout",
     ),
     (SECTION_INTEGRATION, "detector_name", "scan-find --detector"),
     (SECTION_INTEGRATION, "average_xy", "gather --average"),
@@ -84,11 +84,11 @@ const KEYS_OF_OTHER_FILTERS: [(&str, &str, &str); 14] = [
     (SECTION_DISTRIBUTION, "time", "slurm-emit --time"),
     (SECTION_DISTRIBUTION, "memory_per_worker", "slurm-emit --mem"),
     (SECTION_OUTPUT, "location", "plan-split --out"),
-    (SECTION_OUTPUT, "repack_output", "gather --layout (copy for 1, virtual for 0):"),
-    (SECTION_PIPELINE, "verbosity", "-q or -v, for a verbosity of"),
+    (SECTION_OUTPUT, "repack_output", "gather --layout copy (for 1) or virtual (for 0), here for"),
+    (SECTION_PIPELINE, "verbosity", "-q or -v in place of verbosity"),
 ];
 
-/// Keys that need no counterpart.
+/// Keys that azpipe does not need.
 const IGNORED_KEYS: [(&str, &str); 6] = [
     (SECTION_INTEGRATION, "detector_suffix"),
     (SECTION_INTEGRATION, "ai_method"),
@@ -102,15 +102,15 @@ const IGNORED_KEYS: [(&str, &str); 6] = [
 const KEYS_INTEGRATOR_IGNORES: [(&str, &str); 2] =
     [(SECTION_OUTPUT, "partial_files_subfolder"), (SECTION_OUTPUT, "try_metadata")];
 
-/// Whether this line begins one of the integrator's sections.
+/// Returns whether this line is the header of one of the integrator's sections.
 pub(super) fn is_section(line: &str) -> bool {
     let name = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     name.is_some_and(|name| INTEGRATOR_KEYS.iter().any(|(known, _)| *known == name))
 }
 
-/// What the text says, and remarks.
+/// Reads the settings, and remarks on keys that are not applied or are applied differently.
 pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
-    let sections = ini::parse(text).map_err(|why| RecipeError::Toml { path: path.to_path_buf(), why })?;
+    let sections = ini::parse(text).map_err(|why| RecipeError::Syntax { path: path.to_path_buf(), why })?;
     for (section, keys) in sections.iter().filter(|(section, _)| section.to_lowercase() != "other") {
         let Some((_, known)) = INTEGRATOR_KEYS.iter().find(|(known, _)| known == section) else {
             return Err(unknown_key(path, section, INTEGRATOR_KEYS.iter().map(|(known, _)| *known)));
@@ -130,17 +130,19 @@ struct IntegratorConfig<'a> {
 }
 
 impl IntegratorConfig<'_> {
-    /// The value of a key, where it is given and not empty.
+    /// Returns the value of a key; `None` if it is absent or empty.
     fn value(&self, section: &str, key: &str) -> Option<&str> {
         let (_, keys) = self.sections.iter().find(|(name, _)| name == section)?;
         let (_, value) = keys.iter().find(|(name, _)| name == key)?;
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// A key of the section that most of them are in.
+    /// Returns the value of a key of section `azimuthal integration`, or of its older place in section `dataset`.
     fn integration_value(&self, key: &str) -> Option<&str> {
-        let moved = matches!(key, "detector" | "mask_file").then(|| self.value(SECTION_DATASET, key)).flatten();
-        self.value(SECTION_INTEGRATION, key).or(moved)
+        match self.value(SECTION_INTEGRATION, key) {
+            None if matches!(key, "detector" | "mask_file") => self.value(SECTION_DATASET, key),
+            value => value,
+        }
     }
 
     fn unsupported<T>(&self, key: &str, value: &str, expected: &str) -> Result<T, RecipeError> {
@@ -152,7 +154,7 @@ impl IntegratorConfig<'_> {
         value.parse().or_else(|_| self.unsupported(key, value, expected))
     }
 
-    /// Numbers with commas, in brackets or without; none where the key is empty.
+    /// Parses comma-separated numbers, with or without brackets; an empty key gives no numbers.
     fn parse_numbers(&self, key: &str) -> Result<Vec<f64>, RecipeError> {
         let value = self.integration_value(key).unwrap_or("");
         let inner = value.trim_matches(['(', ')', '[', ']']);
@@ -160,7 +162,7 @@ impl IntegratorConfig<'_> {
         match numbers {
             _ if inner.is_empty() => Ok(Vec::new()),
             Ok(numbers) => Ok(numbers),
-            Err(_) => self.unsupported(key, value, "numbers with commas between"),
+            Err(_) => self.unsupported(key, value, "comma-separated numbers"),
         }
     }
 
@@ -175,8 +177,8 @@ impl IntegratorConfig<'_> {
 
     fn file_value(&self, key: &str) -> Result<Option<RawPath>, RecipeError> {
         let directory = self.path.parent().unwrap_or(Path::new(""));
-        let named = self.integration_value(key).map(|name| file_url::resolve_file_url(name, directory)).transpose();
-        named.or_else(|why| refuse(self.path, key, why))
+        let file = self.integration_value(key).map(|name| file_url::resolve_file_url(name, directory)).transpose();
+        file.or_else(|why| refuse(self.path, key, why))
     }
 
     fn settings(&self) -> Result<Settings, RecipeError> {
@@ -185,7 +187,7 @@ impl IntegratorConfig<'_> {
         let mut settings = Settings {
             poni: self.file_value("poni_file")?,
             poni_detector: match self.integration_value("detector").map(RawPath::from) {
-                Some(name) if is_file(&name) => self.file_value("detector")?,
+                Some(name) if is_detector_file(&name) => self.file_value("detector")?,
                 name => name,
             },
             npt: Some(self.parse_value("n_pts", "2500", "a number of bins")?),
@@ -212,12 +214,12 @@ impl IntegratorConfig<'_> {
         };
         self.set_azimuth(&mut settings)?;
         self.set_outlier_rejection(&mut settings)?;
-        // Looked at for errors; what they say is for other filters.
+        // The value only matters for a remark, but a wrong one is an error.
         self.parse_bool("correct_detector_attenuation", true)?;
-        if let Some(other) =
-            self.value(SECTION_OUTPUT, "existing_output").filter(|value| value.to_lowercase() == "raise")
+        if let Some(value) = self.value(SECTION_OUTPUT, "existing_output")
+            && value.to_lowercase() == "raise"
         {
-            let why = format!("{other}: can't be had: what is done is found and skipped; remove the key");
+            let why = format!("{value}: not supported, because finished frames are found and skipped; remove the key");
             return refuse(self.path, "existing_output", why);
         }
         Ok(settings)
@@ -241,7 +243,7 @@ impl IntegratorConfig<'_> {
         }
     }
 
-    /// Slices of a range become the azimuthal bins of a cake.
+    /// Sets the azimuthal range; its slices become the azimuthal bins of a cake.
     fn set_azimuth(&self, settings: &mut Settings) -> Result<(), RecipeError> {
         let (low, high, slices) = match self.parse_numbers("azimuthal_range")?[..] {
             [] => return Ok(()),
@@ -277,68 +279,72 @@ impl IntegratorConfig<'_> {
             (other, _) => return self.unsupported("trim_method", other, "median or sigma_clip"),
         }
         match settings.npt_azim {
-            Some(_) => self.unsupported("azimuthal_range", "several slices", "one slice beside a trim_method"),
+            Some(_) => self.unsupported("azimuthal_range", "several slices", "one slice with a trim_method"),
             None => Ok(()),
         }
     }
 
-    /// What is not taken over as it stands.
+    /// Returns remarks on keys that are not applied, or are applied differently.
     fn remarks(&self) -> Vec<String> {
-        let mut said = Vec::new();
+        let mut remarks = Vec::new();
         let given = |(section, key): &(&'static str, &'static str)| self.value(section, key).map(|_| *key);
         let list = |keys: &[(&'static str, &'static str)]| keys.iter().filter_map(given).collect::<Vec<_>>().join(", ");
-        let never = list(&KEYS_INTEGRATOR_IGNORES);
-        if !never.is_empty() {
-            said.push(format!("{never}: the integrator never reads them, and here they have no counterpart"));
+        let never_read = list(&KEYS_INTEGRATOR_IGNORES);
+        if !never_read.is_empty() {
+            remarks.push(format!("{never_read}: ignored, as by the integrator, which never reads it"));
         }
-        let needless = list(&IGNORED_KEYS);
-        if !needless.is_empty() {
-            said.push(format!("{needless}: not needed here"));
+        let not_needed = list(&IGNORED_KEYS);
+        if !not_needed.is_empty() {
+            remarks.push(format!("{not_needed}: ignored, because azpipe does not need it"));
         }
-        for (section, key, here) in KEYS_OF_OTHER_FILTERS {
+        for (section, key, command) in KEYS_OF_OTHER_FILTERS {
             if let Some(value) = self.value(section, key) {
-                said.push(format!("[{section}] {key}: here {here} {}", value.replace('\n', " ")));
+                let value = value.replace('\n', " ");
+                remarks.push(format!("[{section}] {key}: not part of a recipe; use {command} {value}"));
             }
         }
         if self.parse_bool("correct_detector_attenuation", true).unwrap_or(true) {
-            said.push(
-                "correct_detector_attenuation: not applied. The integrator weighs every detector's pixels as 1 mm of CdTe \
-                 at the angle 2θ; --sensor CdTe,1mm does so at the true angle of incidence, which is the same where the \
-                 detector stands square to the beam, and --sensor with the detector's own sensor is right"
+            remarks.push(
+                "correct_detector_attenuation: not applied. The integrator assumes a sensor of 1 mm CdTe and takes 2θ for \
+                 the angle of incidence; --sensor CdTe,1mm uses the true angle of incidence, which is 2θ if the detector \
+                 is perpendicular to the beam. For a correct result, pass the detector's own sensor"
                     .to_owned(),
             );
         }
-        let slices = self
+        let has_slices = self
             .parse_numbers("azimuthal_range")
             .is_ok_and(|range| matches!(range[..], [_, _, slices] if slices > 1.0));
-        if slices && self.split().is_ok_and(|split| split != Split::No) {
-            said.push(
-                "azimuthal_range: pixels that two slices share are split between them, and not counted whole in both; for \
-                 that give a recipe with --azimuth-range once a slice"
+        if has_slices && self.split().is_ok_and(|split| split != Split::No) {
+            remarks.push(
+                "azimuthal_range: pixels in two slices are split between them; the integrator counts them whole in both. \
+                 For the integrator's result, pass one recipe per slice, each with --azimuth-range"
                     .to_owned(),
             );
         }
         if self.integration_value("radial_range").is_none() {
-            said.push(
-                "radial_range: empty is here what unmasked pixels cover, there what all pixels' centres do".to_owned(),
+            remarks.push(
+                "radial_range: empty, so the axis spans the unmasked pixels; the integrator's spans the centres of all \
+                 pixels. Set --radial-range for equal axes"
+                    .to_owned(),
             );
         }
         if self.integration_value("trim_method").is_some_and(|method| method.starts_with("med")) {
-            said.push(
-                "trim_method: quantiles are of all pixels of a bin, there of a regrouping in azimuth that takes counts of \
-                 zero for no measurement; --dummy 0 does so here"
+            remarks.push(
+                "trim_method: quantiles are those of all pixels of a bin; the integrator's are those of azimuthal bins \
+                 and leave out zeros. Pass --dummy 0 to leave out zeros"
                     .to_owned(),
             );
         }
         if let Some("skip" | "overwrite" | "reprocess_if_conffile_more_recent") =
             self.value(SECTION_OUTPUT, "existing_output")
         {
-            said.push(
-                "existing_output: what is done by the same recipe is skipped; ai-integrate --force does it again"
+            remarks.push(
+                "existing_output: frames integrated with the same recipe are skipped; pass ai-integrate --force to \
+                 integrate them again"
                     .to_owned(),
             );
         }
-        said
+        remarks
     }
 }
 

@@ -1,4 +1,5 @@
-//! Recipes of other programs: what they say in the words of our own, and what they say that can't be had.
+//! Import of recipes of other programs (pyFAI's worker, ESRF's integrator) as settings. Keys that can't be imported are
+//! errors; keys that are applied differently, or belong to other filters, give remarks.
 
 mod file_url;
 mod ini;
@@ -10,19 +11,19 @@ use std::path::Path;
 use crate::settings::closest_name;
 use crate::{RecipeError, Settings};
 
-/// How a recipe file is written.
+/// The format of a recipe file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecipeFormat {
-    /// Our own.
+    /// azpipe's own format.
     Toml,
-    /// The configuration of pyFAI's worker: pyFAI-integrate, ewoksxrpd.
+    /// JSON configuration of pyFAI's worker, as pyFAI-integrate and ewoksxrpd write it.
     Worker,
-    /// The configuration of ESRF's integrator.
+    /// INI configuration of ESRF's integrator.
     Integrator,
 }
 
 impl RecipeFormat {
-    /// By the file's name, and where that does not tell by its first words.
+    /// Detects the format from the suffix of the file's name, or else from its content.
     pub fn detect(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|suffix| suffix.to_str()) {
             Some("toml") => return Self::Toml,
@@ -31,14 +32,16 @@ impl RecipeFormat {
             _ => (),
         }
         let is_section = |line: &str| integrator::is_section(line.split('#').next().unwrap_or("").trim());
-        match text.trim_start().starts_with('{') {
-            true => Self::Worker,
-            false if text.lines().any(is_section) => Self::Integrator,
-            false => Self::Toml,
+        if text.trim_start().starts_with('{') {
+            Self::Worker
+        } else if text.lines().any(is_section) {
+            Self::Integrator
+        } else {
+            Self::Toml
         }
     }
 
-    /// What the text says, and remarks on what it says that is not taken over as it stands.
+    /// Reads the settings, and remarks on keys that are not applied or are applied differently.
     pub fn read(self, text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
         match self {
             Self::Toml => Ok((Settings::parse(text, path)?, Vec::new())),
@@ -48,12 +51,12 @@ impl RecipeFormat {
     }
 }
 
-/// A key that can't be taken over.
+/// Returns the error about a key that is invalid or not supported.
 fn refuse<T>(path: &Path, key: &str, why: impl Into<String>) -> Result<T, RecipeError> {
     Err(RecipeError::Import { path: path.to_path_buf(), key: key.to_owned(), why: why.into() })
 }
 
-/// A key that the format does not have.
+/// Returns the error about a key that the format does not have.
 fn unknown_key<'k>(path: &Path, key: &str, known: impl Iterator<Item = &'k str>) -> RecipeError {
     let nearest = closest_name(key, known).map(str::to_owned);
     RecipeError::UnknownKey { path: path.to_path_buf(), key: key.to_owned(), nearest }
@@ -64,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_suffix_and_then_by_content() {
-        let of = |name: &str, text: &str| RecipeFormat::detect(Path::new(name), text);
-        assert_eq!(of("a.json", ""), RecipeFormat::Worker);
-        assert_eq!(of("a.ini", ""), RecipeFormat::Integrator);
-        assert_eq!(of("a.toml", "{"), RecipeFormat::Toml);
-        assert_eq!(of("a.azimint", " {\"poni\": 1}"), RecipeFormat::Worker);
-        assert_eq!(of("a.conf", "# by hand\n[dataset] # here\nlocation = x"), RecipeFormat::Integrator);
-        assert_eq!(of("-", "npt = 3\n[detector.p3]\n"), RecipeFormat::Toml);
+    fn formats_are_detected_by_suffix_and_then_by_content() {
+        let detect = |name: &str, text: &str| RecipeFormat::detect(Path::new(name), text);
+        assert_eq!(detect("a.json", ""), RecipeFormat::Worker);
+        assert_eq!(detect("a.ini", ""), RecipeFormat::Integrator);
+        assert_eq!(detect("a.toml", "{"), RecipeFormat::Toml);
+        assert_eq!(detect("a.azimint", " {\"poni\": 1}"), RecipeFormat::Worker);
+        assert_eq!(detect("a.conf", "# by hand\n[dataset] # here\nlocation = x"), RecipeFormat::Integrator);
+        assert_eq!(detect("-", "npt = 3\n[detector.p3]\n"), RecipeFormat::Toml);
     }
 }

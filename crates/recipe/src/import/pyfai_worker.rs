@@ -1,4 +1,5 @@
-//! The configuration of pyFAI's worker, versions 1 to 5: pyFAI-integrate, pyFAI-diffmap and ewoksxrpd write it.
+//! Import of the JSON configuration of pyFAI's worker, versions 1 to 5, as pyFAI-integrate, pyFAI-diffmap and ewoksxrpd
+//! write it.
 
 mod geometry;
 mod method;
@@ -13,10 +14,10 @@ use crate::monitor::MonitorSetting;
 use crate::one_or_many::OneOrMany;
 use crate::{DummySetting, RecipeError, Settings};
 
-/// The newest version that is known.
+/// Newest supported version of the format.
 const NEWEST_VERSION: f64 = 5.0;
 
-/// The keys of all versions.
+/// Keys of all versions.
 const WORKER_KEYS: &[&str] = &[
     "application",
     "version",
@@ -84,11 +85,11 @@ const WORKER_KEYS: &[&str] = &[
     "poni_version",
 ];
 
-/// What the text says, and remarks.
+/// Reads the settings, and remarks on keys that are not applied or are applied differently.
 pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), RecipeError> {
-    let wrong = |why: String| RecipeError::Toml { path: path.to_path_buf(), why };
-    let value: Value = serde_json::from_str(&replace_nonfinite(text)).map_err(|why| wrong(why.to_string()))?;
-    let Value::Object(keys) = value else { return Err(wrong("expected a JSON object".to_owned())) };
+    let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why };
+    let value: Value = serde_json::from_str(&replace_nonfinite(text)).map_err(|why| syntax_error(why.to_string()))?;
+    let Value::Object(keys) = value else { return Err(syntax_error("expected a JSON object".to_owned())) };
     if let Some(key) = keys.keys().find(|key| !WORKER_KEYS.contains(&key.as_str())) {
         if key.starts_with("npt_ip") || key.starts_with("unit_ip") || key.starts_with("npt_oop") {
             return refuse(path, key, "fiber integration is not supported");
@@ -98,21 +99,26 @@ pub(super) fn read(text: &str, path: &Path) -> Result<(Settings, Vec<String>), R
     let file = WorkerConfig { path, keys };
     let version = file.number_value("version")?.unwrap_or(1.0);
     if version > NEWEST_VERSION {
-        return refuse(path, "version", format!("{version}: expected {NEWEST_VERSION} at the most"));
+        return refuse(path, "version", format!("{version}: expected at most {NEWEST_VERSION}"));
     }
-    let (mut settings, mut said) = (Settings::default(), Vec::new());
+    let (mut settings, mut remarks) = (Settings::default(), Vec::new());
     file.set_geometry(&mut settings)?;
     file.set_bins(&mut settings)?;
     file.set_images(&mut settings)?;
-    file.set_corrections(&mut settings, &mut said)?;
-    file.set_method(&mut settings, &mut said)?;
+    file.set_corrections(&mut settings, &mut remarks)?;
+    file.set_method(&mut settings, &mut remarks)?;
     if settings.npt_azim.is_some_and(|bins| bins > 1) && settings.azimuth_range.is_none() {
-        said.push("azimuth_range: empty is here -180 to 180, there what the pixels cover (--azimuth-range)".to_owned());
+        remarks.push(
+            "azimuth_range: empty, so the azimuthal axis is -180 to 180 degrees; pyFAI's spans the pixels. Set \
+             --azimuth-range for equal axes"
+                .to_owned(),
+        );
     }
     if file.value("opencl_device").is_some() || file.bool_value("do_OpenCL")? == Some(true) {
-        said.push("opencl_device, do_OpenCL: here ai-integrate --engine and --device".to_owned());
+        remarks
+            .push("opencl_device, do_OpenCL: not part of a recipe; use ai-integrate --engine and --device".to_owned());
     }
-    Ok((settings, said))
+    Ok((settings, remarks))
 }
 
 struct WorkerConfig<'a> {
@@ -121,12 +127,12 @@ struct WorkerConfig<'a> {
 }
 
 impl WorkerConfig<'_> {
-    /// The value of a key, where it is given and not null.
+    /// Returns the value of a key; `None` if it is absent or null.
     fn value(&self, key: &str) -> Option<&Value> {
         self.keys.get(key).filter(|value| !value.is_null())
     }
 
-    /// The first of these keys that is given: they have been renamed over the versions.
+    /// Returns the first of several keys that is given, with its value. Versions of the format have different names.
     fn first_value<'k>(&self, keys: &[&'k str]) -> Option<(&'k str, &Value)> {
         keys.iter().find_map(|key| Some((*key, self.value(key)?)))
     }
@@ -143,7 +149,7 @@ impl WorkerConfig<'_> {
         self.value(key).map(number).transpose()
     }
 
-    fn count(&self, key: &str) -> Result<Option<u64>, RecipeError> {
+    fn count_value(&self, key: &str) -> Result<Option<u64>, RecipeError> {
         match self.number_value(key)? {
             Some(count) if count >= 0.0 && count.fract() == 0.0 => Ok(Some(count as u64)),
             Some(other) => self.unsupported(key, &other.into(), "a whole number"),
@@ -152,15 +158,15 @@ impl WorkerConfig<'_> {
     }
 
     fn bool_value(&self, key: &str) -> Result<Option<bool>, RecipeError> {
-        let truth = |value: &Value| match value {
-            Value::Bool(truth) => Ok(*truth),
+        let to_bool = |value: &Value| match value {
+            Value::Bool(value) => Ok(*value),
             Value::Number(number) => Ok(number.as_f64() != Some(0.0)),
             other => self.unsupported(key, other, "true or false"),
         };
-        self.value(key).map(truth).transpose()
+        self.value(key).map(to_bool).transpose()
     }
 
-    /// Whether a `do_…` key does not say that what it is about is not to be done.
+    /// Returns false if a `do_…` key switches a feature off, true if it is absent or switches the feature on.
     fn is_not_disabled(&self, key: &str) -> Result<bool, RecipeError> {
         Ok(self.bool_value(key)? != Some(false))
     }
@@ -169,14 +175,15 @@ impl WorkerConfig<'_> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => self.unsupported(key, other, "a text"),
+            Some(other) => self.unsupported(key, other, "a string"),
         }
     }
 
-    /// Files, of which version 1 has a list with commas.
-    fn file_values(&self, keys: &[&str], wanted: &str) -> Result<Option<OneOrMany<RawPath>>, RecipeError> {
+    /// Returns the files of a key, unless the key `switch` disables them. Version 1 has them as comma-separated text,
+    /// later versions as a list.
+    fn file_values(&self, keys: &[&str], switch: &str) -> Result<Option<OneOrMany<RawPath>>, RecipeError> {
         let Some((key, value)) = self.first_value(keys) else { return Ok(None) };
-        if !self.is_not_disabled(wanted)? {
+        if !self.is_not_disabled(switch)? {
             return Ok(None);
         }
         let names: Vec<String> = match value {
@@ -187,7 +194,7 @@ impl WorkerConfig<'_> {
                 let name = |value: &Value| value.as_str().map(str::to_owned);
                 match list.iter().map(name).collect() {
                     Some(names) => names,
-                    None => return self.unsupported(key, value, "names of files"),
+                    None => return self.unsupported(key, value, "file names"),
                 }
             }
             other => return self.unsupported(key, other, "a file or a list of files"),
@@ -206,22 +213,22 @@ impl WorkerConfig<'_> {
     }
 
     fn set_bins(&self, settings: &mut Settings) -> Result<(), RecipeError> {
-        settings.npt = self.count("nbpt_rad")?;
+        settings.npt = self.count_value("nbpt_rad")?;
         if settings.npt.is_none() {
             return refuse(self.path, "nbpt_rad", "missing; expected the number of radial bins");
         }
-        settings.npt_azim = self.count("nbpt_azim")?.filter(|&count| count > 1);
+        settings.npt_azim = self.count_value("nbpt_azim")?.filter(|&count| count > 1);
         if !self.is_not_disabled("do_2D")? {
             settings.npt_azim = None;
         }
         settings.unit = Some(match self.value("unit") {
-            // What the worker takes where nothing is said.
+            // The worker's default.
             None => "2th_deg".to_owned(),
             Some(Value::String(unit)) => unit.clone(),
             Some(Value::Array(units)) => match &units[..] {
                 [Value::String(unit)] => unit.clone(),
                 [Value::String(unit), Value::String(chi)] if chi == "chi_deg" => unit.clone(),
-                _ => return self.unsupported("unit", &Value::Array(units.clone()), "a radial unit, and chi_deg"),
+                _ => return self.unsupported("unit", &Value::Array(units.clone()), "a radial unit and chi_deg"),
             },
             Some(other) => return self.unsupported("unit", other, "the name of a unit"),
         });
@@ -235,10 +242,11 @@ impl WorkerConfig<'_> {
         Ok(())
     }
 
-    /// A range, given as such or as `…_min` and `…_max`; limits that are infinite or null are none.
-    fn range_value(&self, key: &str, stems: &[&str], wanted: &[&str]) -> Result<Option<[f64; 2]>, RecipeError> {
-        for wanted in wanted {
-            if !self.is_not_disabled(wanted)? {
+    /// Returns a range, given as a pair or as keys `…_min` and `…_max`, unless one of the keys `switches` disables it.
+    /// Limits that are infinite or null count as absent.
+    fn range_value(&self, key: &str, stems: &[&str], switches: &[&str]) -> Result<Option<[f64; 2]>, RecipeError> {
+        for switch in switches {
+            if !self.is_not_disabled(switch)? {
                 return Ok(None);
             }
         }
@@ -246,25 +254,25 @@ impl WorkerConfig<'_> {
             Some(Value::Array(pair)) if pair.len() == 2 => [pair[0].as_f64(), pair[1].as_f64()],
             Some(other) => return self.unsupported(key, other, "two numbers"),
             None => {
-                let mut ends = [None, None];
+                let mut limits = [None, None];
                 for stem in stems {
-                    ends[0] = ends[0].or(self.number_value(&format!("{stem}_min"))?);
-                    ends[1] = ends[1].or(self.number_value(&format!("{stem}_max"))?);
+                    limits[0] = limits[0].or(self.number_value(&format!("{stem}_min"))?);
+                    limits[1] = limits[1].or(self.number_value(&format!("{stem}_max"))?);
                 }
-                ends
+                limits
             }
         };
         match pair {
             [Some(low), Some(high)] => Ok(Some([low, high])),
             [None, None] => Ok(None),
             [low, high] => {
-                let shown = |end: Option<f64>| end.map_or("none".to_owned(), |end| end.to_string());
+                let shown = |limit: Option<f64>| limit.map_or("none".to_owned(), |limit| limit.to_string());
                 refuse(self.path, key, format!("{} to {}: expected both limits, or none", shown(low), shown(high)))
             }
         }
     }
 
-    fn set_corrections(&self, settings: &mut Settings, said: &mut Vec<String>) -> Result<(), RecipeError> {
+    fn set_corrections(&self, settings: &mut Settings, remarks: &mut Vec<String>) -> Result<(), RecipeError> {
         settings.solid_angle = self.bool_value("correct_solid_angle")?.or(self.bool_value("do_solid_angle")?);
         if self.is_not_disabled("do_polarization")? {
             let [factor, offset] = self.polarization()?;
@@ -275,22 +283,22 @@ impl WorkerConfig<'_> {
         if let Some(value) = dummy.filter(|_| self.is_not_disabled("do_dummy").unwrap_or(true)) {
             let delta = self.number_value("delta_dummy")?.unwrap_or(0.0);
             settings.dummy = Some(DummySetting::Value { value, delta });
-            said.push(format!(
-                "val_dummy {value}: pyFAI writes it into empty bins too; here they are what --empty says"
+            remarks.push(format!(
+                "val_dummy {value}: pyFAI also writes it to empty bins; use --empty for the value of empty bins"
             ));
         }
         let factor = self.number_value("normalization_factor")?.filter(|factor| *factor != 1.0);
         let mut monitors: Vec<MonitorSetting> = factor.map(MonitorSetting::Number).into_iter().collect();
         if let Some(name) = self.text_value("monitor_name")?.filter(|name| !name.is_empty()) {
             let counter = name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(name);
-            said.push(format!("monitor_name {name}: the scan's counter {counter}, over 1"));
+            remarks.push(format!("monitor_name {name}: the monitor is the scan's counter {counter}, with reference 1"));
             monitors.push(MonitorSetting::Name(counter.to_owned()));
         }
         settings.monitor = OneOrMany::from_items(monitors);
         Ok(())
     }
 
-    /// Factor, and the offset of its plane in radians.
+    /// Returns the polarization factor, and the offset of the plane of polarization in radians.
     fn polarization(&self) -> Result<[Option<f64>; 2], RecipeError> {
         let offset = self.number_value("polarization_offset")?;
         let Some((key, value)) = self.first_value(&["polarization_description", "polarization_factor"]) else {
@@ -299,36 +307,38 @@ impl WorkerConfig<'_> {
         match (value.as_f64(), value.as_array().map(Vec::as_slice)) {
             (Some(factor), _) => Ok([Some(factor), offset]),
             (_, Some([factor])) if factor.is_number() => Ok([factor.as_f64(), offset]),
-            (_, Some([factor, own])) if factor.is_number() && own.is_number() => Ok([factor.as_f64(), own.as_f64()]),
-            // What pyFAI writes for no correction is a description without a factor.
+            (_, Some([factor, offset])) if factor.is_number() && offset.is_number() => {
+                Ok([factor.as_f64(), offset.as_f64()])
+            }
+            // pyFAI writes a description without a factor if there is no correction.
             (_, Some([] | [Value::Null] | [Value::Null, _])) => Ok([None, None]),
             _ => self.unsupported(key, value, "a factor, or a factor and an angle in radians"),
         }
     }
 }
 
-/// Python writes infinities and NaN as JSON has no words for: they stand for no limit.
+/// Replaces infinities and NaN outside strings by null. Python writes them for absent limits, but they are no JSON.
 fn replace_nonfinite(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
-    let (mut rest, mut in_text) = (text, false);
-    while let Some(letter) = rest.chars().next() {
-        let word = ["-Infinity", "Infinity", "NaN"].into_iter().find(|word| !in_text && rest.starts_with(word));
-        let length = match (word, letter) {
-            (Some(word), _) => {
-                kept.push_str("null");
-                rest = &rest[word.len()..];
+    let mut json = String::with_capacity(text.len());
+    let (mut rest, mut in_string) = (text, false);
+    while let Some(character) = rest.chars().next() {
+        let number = ["-Infinity", "Infinity", "NaN"].into_iter().find(|name| !in_string && rest.starts_with(name));
+        let length = match (number, character) {
+            (Some(number), _) => {
+                json.push_str("null");
+                rest = &rest[number.len()..];
                 continue;
             }
-            (None, '\\') if in_text => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-            (None, letter) => {
-                in_text ^= letter == '"';
-                letter.len_utf8()
+            (None, '\\') if in_string => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            (None, character) => {
+                in_string ^= character == '"';
+                character.len_utf8()
             }
         };
-        kept.push_str(&rest[..length]);
+        json.push_str(&rest[..length]);
         rest = &rest[length..];
     }
-    kept
+    json
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Recipes as they are resolved, written and read back.
+//! Recipes are resolved, written and read back.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn settings(dir: &Path) -> Settings {
 }
 
 #[test]
-fn the_digest_is_of_content_and_not_of_places() {
+fn the_digest_depends_on_content_and_not_on_paths() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let here = Recipe::resolve(&settings(one.path())).unwrap();
     let there = Recipe::resolve(&settings(two.path())).unwrap();
@@ -45,8 +45,8 @@ fn a_recipe_that_no_plan_split_wrote_is_refused() {
         Recipe::load(&path, &recipe.digest()).unwrap_err().to_string()
     };
     let newer = Recipe { version: 2, ..recipe.clone() };
-    assert!(load(&newer, "").contains("version 2: this azpipe reads up to version 1"));
-    // A newer one may have keys that this version does not know: its version is the better reason.
+    assert!(load(&newer, "").contains("version 2, and this azpipe reads up to version 1"));
+    // A newer recipe may have unknown keys. The error about its version is more helpful than one about a key.
     assert!(load(&newer, "[clipping]\nthreshold = 5\n").contains("version 2"));
     assert!(load(&recipe, "[clipping]\nthreshold = 5\n").contains("clipping"));
     assert!(load(&Recipe { npt: 1 << 40, ..recipe.clone() }, "").contains("npt"));
@@ -123,7 +123,7 @@ fn every_number_is_refused_or_can_be_read_back() {
 }
 
 #[test]
-fn what_differs_between_two_recipes_is_named() {
+fn differences_between_recipes_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let written = settings(dir.path());
     let recipe = |change: fn(&mut Settings)| {
@@ -134,10 +134,7 @@ fn what_differs_between_two_recipes_is_named() {
     let one = recipe(|_| ());
     assert!(one.differences(&recipe(|_| ())).is_empty());
     let other = recipe(|all| (all.npt, all.mask, all.polarization) = (Some(300), None, Some(0.99)));
-    assert_eq!(
-        one.differences(&other),
-        ["npt: 1000, now 300", "mask: another, now none", "polarization: none, now 0.99"]
-    );
+    assert_eq!(one.differences(&other), ["npt: 1000, now 300", "mask: set, now none", "polarization: none, now 0.99"]);
     std::fs::write(dir.path().join("m.npy"), "another mask").unwrap();
     assert_eq!(one.differences(&recipe(|_| ())), ["mask"]);
     std::fs::write(dir.path().join("a.poni"), "Distance: 0.2\n").unwrap();

@@ -1,4 +1,4 @@
-//! Configurations of the integrator as its users have them, and as they mistype them.
+//! Imports valid and mistyped configurations of the integrator.
 
 use super::*;
 
@@ -19,7 +19,7 @@ const FULL: &str = "[dataset]\nlocation = /data/RAW/*/*.h5\nhdf5_entry =\nlayout
     [pipeline]\nverbosity = 2\n";
 
 #[test]
-fn every_key_of_a_pattern_is_taken_over() {
+fn every_key_of_a_pattern_is_imported() {
     let (settings, _) = read(FULL).unwrap();
     let expected = Settings {
         poni: Some("/data/lab6.poni".into()),
@@ -39,77 +39,76 @@ fn every_key_of_a_pattern_is_taken_over() {
 }
 
 #[test]
-fn what_is_absent_is_as_the_integrator_has_it() {
-    let (settings, said) = read("[azimuthal integration]\nponi_file = a.poni\n").unwrap();
+fn absent_keys_have_the_defaults_of_the_integrator() {
+    let (settings, remarks) = read("[azimuthal integration]\nponi_file = a.poni\n").unwrap();
     assert_eq!((settings.npt, settings.unit.as_deref(), settings.split), (Some(2500), Some("r_mm"), Some(Split::No)));
     assert_eq!((settings.polarization, settings.error_model), (Some(0.99), Some(ErrorModel::Hybrid)));
     assert_eq!((settings.solid_angle, settings.sensor), (Some(true), None));
-    assert!(said.iter().any(|line| line.starts_with("correct_detector_attenuation: not applied")), "{said:?}");
-    assert!(said.iter().any(|line| line.starts_with("radial_range: empty")), "{said:?}");
+    assert!(remarks.iter().any(|line| line.starts_with("correct_detector_attenuation: not applied")), "{remarks:?}");
+    assert!(remarks.iter().any(|line| line.starts_with("radial_range: empty")), "{remarks:?}");
 }
 
 #[test]
-fn every_other_key_is_answered() {
-    let (_, said) = read(FULL).unwrap();
+fn every_other_key_gives_a_remark() {
+    let (_, remarks) = read(FULL).unwrap();
     for words in [
-        "try_metadata: the integrator never reads",
-        "ai_method: not needed",
-        "[azimuthal integration] detector_name: here scan-find --detector eiger",
-        "average_xy: here gather --average mean",
-        "n_workers: here slurm-emit --n-workers 4",
-        "[output] location: here plan-split --out /data/PROCESSED",
+        "try_metadata: ignored, as by the integrator",
+        "ai_method: ignored, because azpipe does not need it",
+        "[azimuthal integration] detector_name: not part of a recipe; use scan-find --detector eiger",
+        "average_xy: not part of a recipe; use gather --average mean",
+        "n_workers: not part of a recipe; use slurm-emit --n-workers 4",
+        "[output] location: not part of a recipe; use plan-split --out /data/PROCESSED",
         "gather --layout integrator",
-        "[dataset] location: here scan-find FILES, such as /data/RAW/*/*.h5",
+        "[dataset] location: not part of a recipe; use scan-find /data/RAW/*/*.h5",
     ] {
-        assert!(said.iter().any(|line| line.contains(words)), "{words}: {said:#?}");
+        assert!(remarks.iter().any(|line| line.contains(words)), "{words}: {remarks:#?}");
     }
-    assert!(!said.iter().any(|line| line.contains("attenuation") || line.contains("radial_range")), "{said:#?}");
-    // No key is in two lists, and every key that no setting comes from is in one.
-    let answered: Vec<_> = KEYS_OF_OTHER_FILTERS
+    assert!(!remarks.iter().any(|line| line.contains("attenuation") || line.contains("radial_range")), "{remarks:#?}");
+    // No key is in two lists, and every key without a setting is in one.
+    let keys_with_remarks: Vec<_> = KEYS_OF_OTHER_FILTERS
         .iter()
         .map(|(section, key, _)| (section, key))
         .chain(IGNORED_KEYS.iter().chain(&KEYS_INTEGRATOR_IGNORES).map(|(section, key)| (section, key)))
         .collect();
-    for (at, one) in answered.iter().enumerate() {
-        assert!(!answered[at + 1..].contains(one), "{one:?}");
-        assert!(INTEGRATOR_KEYS.iter().any(|(section, keys)| section == one.0 && keys.contains(one.1)), "{one:?}");
+    for (index, &(section, key)) in keys_with_remarks.iter().enumerate() {
+        assert!(!keys_with_remarks[index + 1..].contains(&(section, key)), "{section} {key}");
+        assert!(INTEGRATOR_KEYS.iter().any(|(known, keys)| known == section && keys.contains(key)), "{section} {key}");
     }
 }
 
 #[test]
-fn slices_are_a_cake_and_trimming_is_clipping() {
-    let key = |line: &str| read(&format!("[azimuthal integration]\n{line}\n")).unwrap().0;
-    let cake = key("azimuthal_range = (-90, 90, 6)");
+fn slices_become_a_cake_and_trimming_becomes_clipping() {
+    let settings = |line: &str| read(&format!("[azimuthal integration]\n{line}\n")).unwrap().0;
+    let cake = settings("azimuthal_range = (-90, 90, 6)");
     assert_eq!((cake.npt_azim, cake.azimuth_range), (Some(6), Some([-90.0, 90.0])));
-    let clipped =
-        key("trim_method = sigma_clip\npixel_splitting = full\ntrim_bounds = (4,)".replace(",)", ")").as_str());
+    let clipped = settings("trim_method = sigma_clip\npixel_splitting = full\ntrim_bounds = (4)");
     assert_eq!((clipped.sigma_clip.unwrap().threshold, clipped.split), (4.0, Some(Split::No)));
-    let median = key("trim_method = median\ntrim_bounds = (10, 90)");
+    let median = settings("trim_method = median\ntrim_bounds = (10, 90)");
     assert_eq!((median.median, median.error_model), (Some(Quantiles { low: 10.0, high: 90.0 }), Some(ErrorModel::No)));
     let moved = read("[dataset]\nmask_file = /m.edf\ndetector = Pilatus1M\n").unwrap().0;
     assert_eq!((moved.mask, moved.poni_detector), (Some(OneOrMany::One("/m.edf".into())), Some("Pilatus1M".into())));
 }
 
 #[test]
-fn what_can_not_be_had_is_refused_by_name() {
+fn unknown_and_unsupported_keys_are_refused_by_name() {
     assert_eq!(
         message("[azimuthal integration]\nn_ptss = 3"),
         "/nowhere/id15.conf: unknown key `n_ptss`; did you mean `n_pts`?"
     );
     assert!(message("[azimutal integration]\n").ends_with("did you mean `azimuthal integration`?"));
-    assert!(read("[other]\nwhatever = 1\n").is_ok(), "the integrator leaves that section alone");
-    let key = |line: &str| message(&format!("[azimuthal integration]\n{line}\n"));
+    assert!(read("[other]\nwhatever = 1\n").is_ok(), "the integrator ignores this section");
+    let refusal = |line: &str| message(&format!("[azimuthal integration]\n{line}\n"));
     for (line, words) in [
         ("pixel_splitting = pseudo", "pixel_splitting: pseudo: expected no, BBox or full"),
         ("error_model = azimuthal", "error_model: azimuthal: expected hybrid"),
         ("trim_method = clip", "trim_method: clip: expected median"),
         ("trim_method = median", "trim_bounds: nothing: expected two percentiles"),
-        ("trim_method = sigma_clip\ntrim_bounds = 3\nazimuthal_range = 0,90,3", "one slice beside a trim_method"),
+        ("trim_method = sigma_clip\ntrim_bounds = 3\nazimuthal_range = 0,90,3", "one slice with a trim_method"),
         ("n_pts = many", "n_pts: many: expected a number"),
         ("azimuthal_range = 0,90", "azimuthal_range: 0,90: expected (min, max, number of slices)"),
         ("correct_detector_attenuation = maybe", "correct_detector_attenuation: maybe: expected 0 or 1"),
     ] {
-        assert!(key(line).contains(words), "{line}: {}", key(line));
+        assert!(refusal(line).contains(words), "{line}: {}", refusal(line));
     }
-    assert!(message("[output]\nexisting_output = raise\n").contains("existing_output: raise: can't be had"));
+    assert!(message("[output]\nexisting_output = raise\n").contains("existing_output: raise: not supported"));
 }

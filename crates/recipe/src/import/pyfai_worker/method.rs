@@ -1,4 +1,4 @@
-//! How a worker's configuration integrates: splitting, error model, and the function that is called.
+//! The integration method of a worker's configuration: pixel splitting, error model, and pyFAI's function.
 
 use serde_json::{Map, Value};
 
@@ -7,8 +7,8 @@ use crate::import::refuse;
 use crate::{ErrorModel, Quantiles, RecipeError, Settings, SigmaClip, Split};
 
 impl WorkerConfig<'_> {
-    pub(super) fn set_method(&self, settings: &mut Settings, said: &mut Vec<String>) -> Result<(), RecipeError> {
-        settings.split = Some(self.split(settings.npt_azim.is_some(), said)?);
+    pub(super) fn set_method(&self, settings: &mut Settings, remarks: &mut Vec<String>) -> Result<(), RecipeError> {
+        settings.split = Some(self.split(settings.npt_azim.is_some(), remarks)?);
         settings.error_model = Some(self.error_model("error_model", self.value("error_model"))?);
         if self.bool_value("do_poisson")? == Some(true) {
             settings.error_model = Some(ErrorModel::Poisson);
@@ -16,11 +16,10 @@ impl WorkerConfig<'_> {
         if let Some(class) = self.text_value("integrator_class")?.filter(|class| *class != "AzimuthalIntegrator") {
             return refuse(self.path, "integrator_class", format!("{class}: expected AzimuthalIntegrator"));
         }
-        let none = Map::new();
         let mut options = match self.value("extra_options") {
-            None => none,
+            None => Map::new(),
             Some(Value::Object(options)) => options.clone(),
-            Some(other) => return self.unsupported("extra_options", other, "an object"),
+            Some(other) => return self.unsupported("extra_options", other, "a JSON object"),
         };
         if let Some(model) = options.remove("error_model") {
             settings.error_model = Some(self.error_model("extra_options.error_model", Some(&model))?);
@@ -34,7 +33,7 @@ impl WorkerConfig<'_> {
                 let max_iter = take_number(&mut options, &["max_iter"]).unwrap_or(5.0) as u32;
                 settings.sigma_clip = Some(SigmaClip { threshold, max_iter });
                 if settings.error_model == Some(ErrorModel::No) {
-                    // As pyFAI does where no errors are asked for.
+                    // pyFAI clips with Poisson errors if no error model is given.
                     settings.error_model = Some(ErrorModel::Poisson);
                 }
             }
@@ -46,7 +45,7 @@ impl WorkerConfig<'_> {
         }
         match options.iter().find(|(_, value)| !value.is_null()) {
             Some((key, value)) => {
-                refuse(self.path, &format!("extra_options.{key}"), format!("{value}: has no counterpart here"))
+                refuse(self.path, &format!("extra_options.{key}"), format!("{value}: not supported; remove the key"))
             }
             None => Ok(()),
         }
@@ -63,22 +62,22 @@ impl WorkerConfig<'_> {
             (_, Some([Value::Number(low), Value::Number(high)])) => {
                 Ok(Quantiles { low: low.as_f64().unwrap_or(f64::NAN), high: high.as_f64().unwrap_or(f64::NAN) })
             }
-            _ => self.unsupported("extra_options.percentile", &value, "a percentile or two"),
+            _ => self.unsupported("extra_options.percentile", &value, "one or two percentiles"),
         }
     }
 
-    /// By number, or by a word that begins a model's name.
+    /// Parses an error model, given as a number or as the beginning of its name.
     fn error_model(&self, key: &str, value: Option<&Value>) -> Result<ErrorModel, RecipeError> {
         let models = [("no", ErrorModel::No), ("variance", ErrorModel::Variance), ("poisson", ErrorModel::Poisson)]
             .into_iter()
             .chain([("azimuthal", ErrorModel::Azimuthal), ("hybrid", ErrorModel::Hybrid)]);
         let found = match value {
             None | Some(Value::Null) => return Ok(ErrorModel::No),
-            Some(Value::String(word)) => {
-                let word = word.to_lowercase();
+            Some(Value::String(text)) => {
+                let text = text.to_lowercase();
                 models
                     .clone()
-                    .find(|(name, _)| !word.is_empty() && (name.starts_with(&word) || word == "none" && *name == "no"))
+                    .find(|(name, _)| !text.is_empty() && (name.starts_with(&text) || text == "none" && *name == "no"))
             }
             Some(value) => value.as_u64().and_then(|number| models.clone().nth(number as usize)),
         };
@@ -91,37 +90,38 @@ impl WorkerConfig<'_> {
         }
     }
 
-    /// The splitting: first of three words from version 3 on, a part of one word before.
-    fn split(&self, is_cake: bool, said: &mut Vec<String>) -> Result<Split, RecipeError> {
+    /// Parses the pixel splitting. It is the first of three items of `method` from version 3 on, and part of its text
+    /// before.
+    fn split(&self, is_cake: bool, remarks: &mut Vec<String>) -> Result<Split, RecipeError> {
         let value = self.value("method");
-        let word = match value {
+        let split = match value {
             None => String::new(),
-            Some(Value::String(word)) => word.to_lowercase(),
-            Some(Value::Array(words)) => {
-                // Of five, the first is the number of dimensions.
-                let split = if words.len() == 5 { words.get(1) } else { words.first() };
+            Some(Value::String(text)) => text.to_lowercase(),
+            Some(Value::Array(items)) => {
+                // A list of five begins with the number of dimensions.
+                let split = if items.len() == 5 { items.get(1) } else { items.first() };
                 split.and_then(Value::as_str).unwrap_or("").to_lowercase()
             }
             Some(other) => {
-                return self.unsupported("method", other, "[splitting, algorithm, implementation] or a word");
+                return self.unsupported("method", other, "[splitting, algorithm, implementation] or a string");
             }
         };
         if value.is_some_and(|value| value.to_string().contains("unweighted")) {
             return self.unsupported("method", value.unwrap_or(&Value::Null), "weighted averages");
         }
-        match word.as_str() {
-            word if word.contains("bbox") => Ok(Split::BBox),
-            word if word.contains("full") => Ok(Split::Full),
-            word if word.contains("pseudo") && !is_cake => {
-                said.push("method pseudo: bbox, as in pyFAI's patterns".to_owned());
+        match split.as_str() {
+            split if split.contains("bbox") => Ok(Split::BBox),
+            split if split.contains("full") => Ok(Split::Full),
+            split if split.contains("pseudo") && !is_cake => {
+                remarks.push("method: bbox splitting is used for pseudo, as in pyFAI's 1-D integration".to_owned());
                 Ok(Split::BBox)
             }
-            word if word.contains("pseudo") => {
+            split if split.contains("pseudo") => {
                 self.unsupported("method", value.unwrap_or(&Value::Null), "no, bbox or full splitting")
             }
-            word if word.contains("no") || word == "numpy" || word == "cython" => Ok(Split::No),
+            split if split.contains("no") || split == "numpy" || split == "cython" => Ok(Split::No),
             _ => {
-                said.push("method: names no splitting; bbox is taken".to_owned());
+                remarks.push("method: no known pixel splitting is named, so bbox is used; set --split".to_owned());
                 Ok(Split::BBox)
             }
         }

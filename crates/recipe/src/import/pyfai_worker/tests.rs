@@ -1,4 +1,4 @@
-//! Configurations of pyFAI's worker of every version.
+//! Imports configurations of pyFAI's worker of every version.
 
 use super::*;
 use crate::{ErrorModel, Quantiles, ReferenceSetting, Split};
@@ -7,7 +7,7 @@ fn read(json: &str) -> Result<(Settings, Vec<String>), RecipeError> {
     super::read(json, Path::new("/nowhere/azimint.json"))
 }
 
-/// With a geometry and bins, and these keys besides.
+/// Reads a configuration with a geometry, a number of bins and these keys.
 fn with(keys: &str) -> Result<(Settings, Vec<String>), RecipeError> {
     read(&format!(
         "{{\"version\": 5, \"poni\": {{\"dist\": 0.1, \"poni1\": 0, \"poni2\": 0}}, \"nbpt_rad\": 100, {keys}}}"
@@ -20,7 +20,7 @@ fn message(keys: &str) -> String {
 
 #[test]
 fn version_5_as_pyfai_writes_it() {
-    let (settings, said) = read(
+    let (settings, remarks) = read(
         r#"{"application": "worker", "version": 5, "poni": {"poni_version": 2.1, "dist": 0.1, "poni1": 0.02, "poni2": 0.03,
             "rot1": 0.0, "rot2": 0.0, "rot3": 0.0, "detector": "Pilatus1M", "detector_config": {"orientation": 3},
             "wavelength": 1e-10}, "nbpt_rad": 2500, "nbpt_azim": 1, "unit": "q_A^-1", "chi_discontinuity_at_0": false,
@@ -48,7 +48,7 @@ fn version_5_as_pyfai_writes_it() {
         ..Settings::default()
     };
     assert_eq!(settings, expected);
-    assert_eq!(said, [""; 0]);
+    assert_eq!(remarks, [""; 0]);
 }
 
 #[test]
@@ -60,16 +60,16 @@ fn a_description_without_a_factor_is_no_correction() {
         )
     };
     for none in ["null", "[]", "[null]", "[null, 0]"] {
-        let (settings, said) = read(&text(none)).unwrap();
+        let (settings, remarks) = read(&text(none)).unwrap();
         assert_eq!((settings.polarization, settings.polarization_offset), (None, None), "{none}");
-        assert!(said[0].starts_with("azimuth_range: empty is here -180 to 180"), "{said:?}");
+        assert!(remarks[0].starts_with("azimuth_range: empty, so the azimuthal axis is -180 to 180"), "{remarks:?}");
     }
     assert_eq!(read(&text("[0.9, 0]")).unwrap().0.polarization, Some(0.9));
 }
 
 #[test]
-fn version_1_has_its_geometry_among_the_keys_and_says_what_to_do() {
-    let (settings, said) = read(
+fn version_1_has_its_geometry_at_the_top_level_and_switches() {
+    let (settings, remarks) = read(
         r#"{"dist": 0.2, "poni1": 0.01, "poni2": 0.02, "rot1": 0, "rot2": 0, "rot3": 0, "wavelength": 1e-10, "pixel1": 1e-4,
             "pixel2": 2e-4, "detector": "Detector", "shape": [10, 20], "splineFile": null, "nbpt_rad": 50, "nbpt_azim": 36,
             "do_2D": false, "unit": "2th_deg", "method": "full_csr_ocl", "do_mask": false, "mask_file": "m.edf",
@@ -92,8 +92,8 @@ fn version_1_has_its_geometry_among_the_keys_and_says_what_to_do() {
     assert_eq!(settings.dummy, Some(DummySetting::Value { value: -2.0, delta: 1.5 }));
     assert_eq!((settings.solid_angle, settings.error_model), (Some(false), Some(ErrorModel::Poisson)));
     assert!(
-        said.iter().any(|line| line.contains("--engine")) && said.iter().any(|line| line.contains("val_dummy")),
-        "{said:?}"
+        remarks.iter().any(|line| line.contains("--engine")) && remarks.iter().any(|line| line.contains("val_dummy")),
+        "{remarks:?}"
     );
 }
 
@@ -112,7 +112,7 @@ fn a_poni_file_is_named_and_may_be_overridden() {
 }
 
 #[test]
-fn the_function_that_is_called_is_clipping_or_a_median() {
+fn the_name_of_the_function_selects_clipping_or_a_median() {
     let clipped = with(
         r#""integrator_method": "sigma_clip_ng", "extra_options": {"thres": 3, "max_iter": 4, "error_model": "azimuthal"}"#,
     );
@@ -126,10 +126,11 @@ fn the_function_that_is_called_is_clipping_or_a_median() {
 
 #[test]
 fn normalization_is_a_number_and_a_counter() {
-    let (settings, said) = with(r#""normalization_factor": 1e5, "monitor_name": "/entry/instrument/diode""#).unwrap();
+    let (settings, remarks) =
+        with(r#""normalization_factor": 1e5, "monitor_name": "/entry/instrument/diode""#).unwrap();
     let names = [MonitorSetting::Number(1e5), MonitorSetting::Name("diode".to_owned())];
     assert_eq!(settings.monitor.unwrap().as_slice(), names);
-    assert!(said.iter().any(|line| line.contains("counter diode")), "{said:?}");
+    assert!(remarks.iter().any(|line| line.contains("counter diode")), "{remarks:?}");
     assert_eq!(settings.monitor_reference, None::<OneOrMany<ReferenceSetting>>);
 }
 
@@ -144,15 +145,15 @@ fn cakes_begin_where_the_discontinuity_is() {
 }
 
 #[test]
-fn what_can_not_be_had_is_refused_by_name() {
+fn unknown_and_unsupported_keys_are_refused_by_name() {
     assert_eq!(message("\"npt_rad\": 3"), "/nowhere/azimint.json: unknown key `npt_rad`; did you mean `nbpt_rad`?");
     for (keys, words) in [
-        (r#""version": 6"#, "version: 6: expected 5 at the most"),
+        (r#""version": 6"#, "version: 6: expected at most 5"),
         (r#""error_model": "variance""#, "error_model: \"variance\": expected a model that needs no image"),
         (r#""error_model": 7"#, "error_model: 7: expected no, poisson"),
         (r#""integrator_class": "FiberIntegrator""#, "integrator_class: FiberIntegrator"),
         (r#""integrator_method": "separate""#, "integrator_method: separate: expected integrate1d"),
-        (r#""extra_options": {"safe": false}"#, "extra_options.safe: false: has no counterpart"),
+        (r#""extra_options": {"safe": false}"#, "extra_options.safe: false: not supported"),
         (r#""method": ["pseudo", "csr", "cython"], "nbpt_azim": 10"#, "expected no, bbox or full splitting"),
         (r#""radial_range": [1, null]"#, "radial_range: 1 to none: expected both limits"),
         (r#""npt_ip": 10"#, "fiber integration is not supported"),
