@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
-    /// A single item.
-    One(T),
+    // First, because serde takes the first variant that fits: a struct (a monitor with its reference) may be read from a list.
     /// A list of any length.
     Many(Vec<T>),
+    /// A single item.
+    One(T),
 }
 
 impl<T> OneOrMany<T> {

@@ -252,4 +252,18 @@ mod tests {
         let absolute = parse("monitor = ['diode', {name = '/dir/m.h5::/m', reference = '/dir/r.h5::/r'}]").unwrap();
         assert_eq!(settings.monitor, absolute.monitor);
     }
+
+    #[test]
+    fn a_list_of_two_is_a_list() {
+        let settings =
+            parse("monitor = ['a', 'b']\nmonitor-reference = [1, 2]\nmask-region = ['sector:0,1', 'sector:1,2']")
+                .unwrap();
+        let names = ["a", "b"].map(|name| MonitorSetting::Name(name.to_owned()));
+        assert_eq!(OneOrMany::items(settings.monitor.as_ref()), names);
+        let references = [1.0, 2.0].map(ReferenceSetting::Value);
+        assert_eq!(OneOrMany::items(settings.monitor_reference.as_ref()), references);
+        assert_eq!(OneOrMany::items(settings.mask_region.as_ref()).len(), 2);
+        let numbers = parse("monitor = [2, 0.5]").unwrap();
+        assert_eq!(OneOrMany::items(numbers.monitor.as_ref()).len(), 2);
+    }
 }
