@@ -1,4 +1,4 @@
-//! The pixels of one bin, side by side.
+//! Buffer of the valid pixels of one bin of one frame, as parallel lists (a structure of arrays).
 
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::partial_sums::{sum, sum_pairs};
@@ -8,57 +8,58 @@ use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::simd::SimdBackend;
 
-/// A share of the mean that rounding may put a pixel away from it: less is no distance.
+/// Relative distance from the mean that counts as zero. Rounding alone moves a pixel that far from the mean.
 const MEAN_TOLERANCE: f64 = 1e-12;
 
-/// Lists of one length, an entry a pixel in use, in the order of the frame.
+/// The valid pixels of one bin. All non-empty lists have one element per pixel, in the order of the frame.
 #[derive(Default)]
 pub(crate) struct BinBuffer {
     /// w s.
     pub(super) signal: Vec<f64>,
     /// w n.
     pub(super) norms: Vec<f64>,
-    /// w; empty where all are 1.
+    /// w; empty if all weights are 1.
     pub(super) weights: Vec<f64>,
-    /// w² v; empty where pixels have no variance of their own.
+    /// w² v; empty if pixels have no variance of their own.
     pub(super) variance: Vec<f64>,
-    /// s / n, for methods that sort: not of the products above, whose rounding would part equal ones.
+    /// s / n, for quantiles; else empty. It is not computed as (w s) / (w n): rounding would make equal pixels differ.
     pub(super) intensity: Vec<f64>,
-    /// Of the method that sorts.
-    pub(super) scratch: quantile::QuantileScratch,
+    /// Working memory of the quantile search.
+    scratch: quantile::QuantileScratch,
 }
 
 impl BinBuffer {
-    /// Takes the valid pixels of a bin, with intensities for methods that sort; whether those are all.
+    /// Replaces the contents by the valid pixels of a bin, and returns true if all its pixels are valid. Fills
+    /// `intensity` if `with_intensities`.
     #[inline(always)]
     pub(super) fn load_valid<T: Pixel>(
         &mut self,
         bin: &BinEntries<'_>,
         raw: &[T],
         rule: &InvalidRanges<T>,
-        sorts: bool,
+        with_intensities: bool,
     ) -> bool {
-        let BinEntries { weights: weight, norms: norm, dark, variance, .. } = *bin;
+        let BinEntries { weights, norms, dark, variance, .. } = *bin;
         self.weights.clear();
         self.norms.clear();
         self.signal.clear();
         let values = raw.iter().map(|raw| raw.to_f64());
-        match (weight, dark) {
+        match (weights, dark) {
             (None, None) => self.signal.extend(values),
-            (Some(weight), None) => self.signal.extend(values.zip(weight).map(|(raw, &w)| f64::from(w) * raw)),
+            (Some(weights), None) => self.signal.extend(values.zip(weights).map(|(raw, &w)| f64::from(w) * raw)),
             (_, Some(_)) => self.signal.extend(values.enumerate().map(|(entry, raw)| bin.signal(entry, raw))),
         }
-        match weight {
-            None => self.norms.extend_from_slice(norm),
-            Some(weight) => {
-                self.weights.extend(weight.iter().map(|&w| f64::from(w)));
-                self.norms.extend(norm.iter().zip(weight).map(|(norm, &w)| f64::from(w) * norm));
+        match weights {
+            None => self.norms.extend_from_slice(norms),
+            Some(weights) => {
+                self.weights.extend(weights.iter().map(|&w| f64::from(w)));
+                self.norms.extend(norms.iter().zip(weights).map(|(norm, &w)| f64::from(w) * norm));
             }
         }
         self.intensity.clear();
-        if sorts {
+        if with_intensities {
             let signals = raw.iter().enumerate().map(|(entry, raw)| bin.dark_subtracted(entry, raw.to_f64()));
-            self.intensity.extend(signals.zip(norm).map(|(signal, norm)| signal / norm));
+            self.intensity.extend(signals.zip(norms).map(|(signal, norm)| signal / norm));
         }
         self.variance.clear();
         match variance {
@@ -76,18 +77,18 @@ impl BinBuffer {
         false
     }
 
-    /// The sums of the pixels between two quantiles.
-    pub(super) fn mean_between<S: SimdBackend>(
+    /// Returns the sums over the pixels between two quantiles; see [`quantile::mean_between_quantiles`].
+    pub(super) fn mean_between_quantiles<S: SimdBackend>(
         &mut self,
-        steps: S,
-        whole: Option<BinSums>,
+        backend: S,
+        full_sums: Option<BinSums>,
         low: f64,
         high: f64,
     ) -> BinSums {
-        let mut room = std::mem::take(&mut self.scratch);
+        let mut scratch = std::mem::take(&mut self.scratch);
         let pixels = BinPixels { intensity: &self.intensity, norm: &self.norms, bin: self };
-        let sums = quantile::mean_between_quantiles(steps, &pixels, whole, low, high, &mut room);
-        self.scratch = room;
+        let sums = quantile::mean_between_quantiles(backend, &pixels, full_sums, low, high, &mut scratch);
+        self.scratch = scratch;
         sums
     }
 
@@ -95,26 +96,26 @@ impl BinBuffer {
         self.norms.is_empty()
     }
 
-    /// Keeps the entries for which this holds, given their place, signal and norm; in their order.
+    /// Removes the pixels for which `keep(index, w s, w n)` is false. The order of the others stays.
     #[inline(always)]
-    pub(super) fn retain(&mut self, holds: impl Fn(usize, f64, f64) -> bool) {
+    pub(super) fn retain(&mut self, keep: impl Fn(usize, f64, f64) -> bool) {
         let mut kept = 0;
-        let [has_weight, has_variance, sorts] =
+        let [has_weights, has_variance, has_intensity] =
             [&self.weights, &self.variance, &self.intensity].map(|list| !list.is_empty());
         for entry in 0..self.norms.len() {
             let (signal, norm) = (self.signal[entry], self.norms[entry]);
             self.signal[kept] = signal;
             self.norms[kept] = norm;
-            if has_weight {
+            if has_weights {
                 self.weights[kept] = self.weights[entry];
             }
             if has_variance {
                 self.variance[kept] = self.variance[entry];
             }
-            if sorts {
+            if has_intensity {
                 self.intensity[kept] = self.intensity[entry];
             }
-            kept += usize::from(holds(entry, signal, norm));
+            kept += usize::from(keep(entry, signal, norm));
         }
         self.signal.truncate(kept);
         self.norms.truncate(kept);
@@ -123,12 +124,12 @@ impl BinBuffer {
         self.intensity.truncate(kept);
     }
 
-    /// All sums but the variance; `whole` has the weights, where they are known.
+    /// Returns the sums over the buffered pixels, with a variance of 0. Weights are taken from `full_sums` if given.
     #[inline(always)]
-    pub(super) fn sums(&self, whole: Option<BinSums>) -> BinSums {
+    pub(super) fn sums(&self, full_sums: Option<BinSums>) -> BinSums {
         let signal = sum(&self.signal, |signal| signal);
-        if let Some(whole) = whole {
-            return BinSums { signal, variance: 0., ..whole };
+        if let Some(full_sums) = full_sums {
+            return BinSums { signal, variance: 0., ..full_sums };
         }
         BinSums {
             signal,
@@ -139,13 +140,13 @@ impl BinBuffer {
         }
     }
 
-    /// Σ w² v.
+    /// Returns Σ w² v, from the pixels' own variances.
     #[inline(always)]
     pub(super) fn variance(&self) -> f64 {
         sum(&self.variance, |variance| variance)
     }
 
-    /// Σ w² (s - m n)².
+    /// Returns Σ w² (s - m n)², from the spread of the pixels around the mean m.
     #[inline(always)]
     pub(super) fn azimuthal_variance(&self, mean: f64) -> f64 {
         sum_pairs(&self.signal, &self.norms, |signal, norm| {
@@ -154,13 +155,13 @@ impl BinBuffer {
         })
     }
 
-    /// Drops the pixels whose s / n is farther than `outlier_limit` from the mean; whether there are such.
+    /// Removes the pixels whose s / n is farther than `limit` from the mean, and returns true if there are any.
     #[inline(always)]
     pub(super) fn drop_outliers(&mut self, mean: f64, limit: f64) -> bool {
         let limit = limit_with_tolerance(mean, limit);
         let is_near = |signal: f64, norm: f64| (signal - mean * norm).abs() <= limit * norm.abs();
-        let far = sum_pairs(&self.signal, &self.norms, |signal, norm| f64::from(!is_near(signal, norm)));
-        if far == 0. {
+        let outliers = sum_pairs(&self.signal, &self.norms, |signal, norm| f64::from(!is_near(signal, norm)));
+        if outliers == 0. {
             return false;
         }
         self.retain(|_, signal, norm| is_near(signal, norm));
@@ -169,17 +170,17 @@ impl BinBuffer {
 }
 
 impl PixelTerms for BinBuffer {
-    fn term(&self, place: usize) -> PixelTerm {
+    fn term(&self, index: usize) -> PixelTerm {
         PixelTerm {
-            signal: self.signal[place],
-            variance: self.variance.get(place).copied().unwrap_or(0.),
-            norm: self.norms[place],
-            weight: self.weights.get(place).copied().unwrap_or(1.),
+            signal: self.signal[index],
+            variance: self.variance.get(index).copied().unwrap_or(0.),
+            norm: self.norms[index],
+            weight: self.weights.get(index).copied().unwrap_or(1.),
         }
     }
 }
 
-/// How far off the mean a pixel may be, where more than `outlier_limit` makes an outlier.
+/// Returns `limit` plus the distance that rounding explains: a pixel nearer to the mean is no outlier.
 #[inline(always)]
 pub(super) fn limit_with_tolerance(mean: f64, limit: f64) -> f64 {
     limit + MEAN_TOLERANCE * mean.abs()

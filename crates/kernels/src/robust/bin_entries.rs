@@ -1,55 +1,56 @@
-//! One bin of a plan: its entries, which are the same in all frames.
+//! The matrix entries of one bin, which are the same for all frames.
 
 use super::BinSums;
 use super::quantile::PixelTerm;
 
-/// The entries of a bin, in the order of the frame.
+/// The entries of a bin, in the order of the frame. All lists have the same length.
 #[derive(Clone, Copy)]
 pub(crate) struct BinEntries<'a> {
-    /// Where its pixels are in the frame.
+    /// Index of each pixel in the frame.
     pub(crate) pixels: &'a [u32],
-    /// w, unless all are 1.
+    /// w; `None` if all weights are 1.
     pub(crate) weights: Option<&'a [f32]>,
     /// n.
     pub(crate) norms: &'a [f64],
-    /// The dark counts, where there are any.
+    /// Dark counts; `None` without a dark frame.
     pub(crate) dark: Option<&'a [f64]>,
     pub(crate) variance: PixelVariance<'a>,
-    /// The weights where all pixels are valid: more exact than sums made here, and those that other frames have.
+    /// The sums of the weights if all pixels are valid; signal and variance are 0. The plan's weights are more exact
+    /// than sums over the lists here, and equal for all frames.
     pub(crate) full_sums: BinSums,
 }
 
-/// The pixels' own variances.
+/// Source of the variance v of single pixels.
 #[derive(Clone, Copy)]
 pub(crate) enum PixelVariance<'a> {
-    /// None.
+    /// Pixels have no variance of their own: the model has none, or takes the spread within a bin.
     No,
-    /// max(raw, 1).
+    /// v = max(raw, 1), for photon counts.
     Counts,
-    /// w² v of each entry.
+    /// Given variances, as w² v of each entry.
     Given(&'a [f64]),
 }
 
 impl BinEntries<'_> {
-    /// w of an entry.
+    /// Returns w of an entry.
     #[inline(always)]
     pub(super) fn weight(&self, entry: usize) -> f64 {
         self.weights.map_or(1., |weight| f64::from(weight[entry]))
     }
 
-    /// w s of an entry. A weight of 1 and a dark of 0 change no bit.
+    /// Returns w s of an entry. A missing weight list counts as 1 and a missing dark as 0, which changes no bit.
     #[inline(always)]
     pub(super) fn signal(&self, entry: usize, raw: f64) -> f64 {
         self.weight(entry) * self.dark_subtracted(entry, raw)
     }
 
-    /// s of an entry.
+    /// Returns s = raw - dark of an entry.
     #[inline(always)]
     pub(super) fn dark_subtracted(&self, entry: usize, raw: f64) -> f64 {
         raw - self.dark.map_or(0., |dark| dark[entry])
     }
 
-    /// w n of all entries.
+    /// Replaces the contents of `norms` by w n of all entries.
     #[inline(always)]
     pub(super) fn weighted_norms_into(&self, norms: &mut Vec<f64>) {
         norms.clear();
@@ -61,7 +62,7 @@ impl BinEntries<'_> {
         }
     }
 
-    /// What an entry adds to the sums.
+    /// Returns the contribution of an entry to the sums of its bin.
     #[inline(always)]
     pub(super) fn term(&self, entry: usize, raw: f64) -> PixelTerm {
         PixelTerm {
@@ -72,7 +73,7 @@ impl BinEntries<'_> {
         }
     }
 
-    /// w² v of an entry; 0 where pixels have no variance of their own.
+    /// Returns w² v of an entry; 0 if pixels have no variance of their own.
     #[inline(always)]
     pub(super) fn variance(&self, entry: usize, raw: f64) -> f64 {
         match self.variance {

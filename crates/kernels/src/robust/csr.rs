@@ -1,4 +1,4 @@
-//! The sparse matrix by bin, and the ways that frames take through it.
+//! The sparse matrix in CSR form, and the integration of frames with it.
 
 use super::bin_buffer::BinBuffer;
 use super::bin_entries::{BinEntries, PixelVariance};
@@ -17,52 +17,53 @@ use crate::simd::{LaneBackend, with_isa};
 use crate::sums::{Sums, WeightOverride};
 use crate::{Scratch, StoredFrame};
 
-/// Frames that are decoded whole, at a time: what the entries of a bin are is then read once for both.
+/// Number of frames that are decoded whole before they are reduced. The entries of a bin are then read once for both.
 const DECODED_FRAMES_PER_PASS: usize = 2;
 
-/// A plan's entries by bin, and what is done to the pixels of each: 12 bytes a pixel that is not split, 32 for one in
-/// two bins.
+/// A plan's matrix in CSR form (entries sorted by bin), and the statistic to compute with it.
+///
+/// It takes 12 bytes for a pixel that is not split and 32 for a pixel in two bins, without dark and variance.
 pub struct CsrMatrix {
     pub(crate) reduction: Reduction,
-    /// Where the entries of each bin begin, and the end of the last.
+    /// Index of the first entry of each bin, then the number of entries.
     pub(crate) starts: Vec<usize>,
-    /// The pixel of each entry; they rise in a bin.
+    /// The pixel of each entry, ascending within a bin.
     pub(crate) pixels: Vec<u32>,
-    /// w of each entry; empty where all are 1.
+    /// w of each entry; empty if all weights are 1.
     pub(crate) weights: Vec<f32>,
-    /// n of its pixel.
+    /// n of the pixel of each entry.
     pub(crate) norms: Vec<f64>,
-    /// The dark counts of its pixel; empty without a dark.
+    /// Dark counts of the pixel of each entry; empty without a dark frame.
     pub(crate) dark: Vec<f64>,
-    /// w² v; empty where variances are not given.
+    /// w² v of each entry; empty unless variances are given.
     pub(crate) variance: Vec<f64>,
 }
 
-/// Memory of a thread.
+/// Working memory of a thread.
 #[derive(Default)]
 pub(crate) struct CsrScratch {
-    /// Whole frames.
+    /// Decoded frames.
     frames: Vec<Vec<u8>>,
-    columns: Option<Box<InterleavedPixels>>,
+    interleaved_pixels: Option<Box<InterleavedPixels>>,
     interleaved: interleaved::InterleavedScratch,
     buffer: BinBuffer,
 }
 
 impl CsrMatrix {
-    /// The plan's entries in the order of bins. The plan's error model is that of the sums.
+    /// Sorts the entries of a plan's matrix by bin. The sums get the plan's variance model.
     pub fn new(plan: &IntegrationPlan, statistic: Statistic) -> CsrMatrix {
         let (nbins, pixels) = (plan.nbins(), plan.pixels());
-        let matrix = plan.matrix.as_slices();
+        let csc = plan.matrix.as_slices();
         let mut starts = vec![0; nbins + 1];
         for pixel in 0..pixels {
-            matrix.entries(pixel).for_each(|(bin, _)| starts[bin + 1] += 1);
+            csc.entries(pixel).for_each(|(bin, _)| starts[bin + 1] += 1);
         }
         for bin in 0..nbins {
             starts[bin + 1] += starts[bin];
         }
         let entries = starts[nbins];
         let given = plan.variance();
-        let mut by_bin = CsrMatrix {
+        let mut matrix = CsrMatrix {
             reduction: Reduction { statistic, variance_model: plan.variance_model() },
             pixels: vec![0; entries],
             weights: vec![0.; entries],
@@ -71,41 +72,42 @@ impl CsrMatrix {
             variance: vec![0.; if given.is_some() { entries } else { 0 }],
             starts,
         };
-        let mut next = by_bin.starts.clone();
+        let mut next = matrix.starts.clone();
         for pixel in 0..pixels {
-            for (bin, weight) in matrix.entries(pixel) {
-                let (place, w) = (next[bin], f64::from(weight));
+            for (bin, weight) in csc.entries(pixel) {
+                let (entry, w) = (next[bin], f64::from(weight));
                 next[bin] += 1;
-                by_bin.pixels[place] = pixel as u32;
-                by_bin.weights[place] = weight;
-                by_bin.norms[place] = plan.normalization()[pixel];
+                matrix.pixels[entry] = pixel as u32;
+                matrix.weights[entry] = weight;
+                matrix.norms[entry] = plan.normalization()[pixel];
                 if let Some(dark) = plan.dark() {
-                    by_bin.dark[place] = dark[pixel];
+                    matrix.dark[entry] = dark[pixel];
                 }
                 if let Some(given) = given {
-                    by_bin.variance[place] = w * w * given[pixel];
+                    matrix.variance[entry] = w * w * given[pixel];
                 }
             }
         }
-        if by_bin.weights.iter().all(|&weight| weight == 1.) {
-            by_bin.weights = Vec::new();
+        if matrix.weights.iter().all(|&weight| weight == 1.) {
+            matrix.weights = Vec::new();
         }
-        by_bin
+        matrix
     }
 
-    /// Bytes of its arrays.
+    /// Returns the bytes of memory that the matrix takes.
     pub fn memory_bytes(&self) -> usize {
         let reals = size_of_val(&*self.norms) + size_of_val(&*self.dark) + size_of_val(&*self.variance);
         reals + size_of_val(&*self.weights) + size_of_val(&*self.pixels) + size_of_val(&*self.starts)
     }
 
-    /// Bytes that each thread has besides, for frames side by side.
+    /// Returns the bytes of memory that each thread needs besides, for interleaved frames.
     pub fn thread_bytes(&self, plan: &IntegrationPlan) -> usize {
         InterleavedPixels::memory_bytes(plan)
     }
 
-    /// Decodes frames and sums their bins; `plan` is the one that this was made of. A frame that does not decode is
-    /// an error of its own.
+    /// Decodes frames and returns the sums of each. `plan` must be the plan that the matrix was made from.
+    ///
+    /// A frame that can't be decoded gives an error; the other frames are not affected.
     pub fn integrate(
         &self,
         pipeline: &Pipeline,
@@ -122,12 +124,12 @@ impl CsrMatrix {
         sums
     }
 
-    /// Whether it needs no order of the pixels' intensities: devices have sums alone.
+    /// Returns true if the statistic does not sort pixels by intensity. OpenCL devices compute only such statistics.
     pub fn is_order_free(&self) -> bool {
         !matches!(self.reduction.statistic, Statistic::QuantileMean { .. })
     }
 
-    /// A frame's sums, of numbers by bin: signals, then variances, norms, squares of norms, counts.
+    /// Returns a frame's sums from a device's result: `nbins` signals, then variances, norms, squared norms, counts.
     pub(crate) fn sums_from_device(&self, plan: &IntegrationPlan, numbers: &[f64]) -> Sums {
         let mut lists = numbers.chunks_exact(plan.nbins().max(1)).map(<[f64]>::to_vec);
         let mut next = || lists.next().unwrap_or_default();
@@ -136,12 +138,12 @@ impl CsrMatrix {
         FrameBinSums { signal, variance, weights }.into_sums(self, plan)
     }
 
-    /// The pixels of the entries of a bin, and of those behind it.
+    /// Returns the pixels of all entries from the first one of a bin on, including those of the bins that follow.
     pub(super) fn pixels_from_bin(&self, bin: usize) -> &[u32] {
         &self.pixels[self.starts[bin]..]
     }
 
-    /// A bin of the plan.
+    /// Returns the entries of a bin.
     pub(super) fn entries_of_bin(&self, bin: usize, plan: &IntegrationPlan) -> BinEntries<'_> {
         let range = self.starts[bin]..self.starts[bin + 1];
         BinEntries {
@@ -165,7 +167,7 @@ impl CsrMatrix {
     }
 }
 
-/// The sums of all bins.
+/// A frame's sums of all bins.
 pub(crate) struct FrameBinSums {
     signal: Vec<f64>,
     variance: Vec<f64>,
@@ -187,21 +189,22 @@ impl FrameBinSums {
         self.weights.count[bin] = sums.count;
     }
 
-    fn into_sums(self, by_bin: &CsrMatrix, plan: &IntegrationPlan) -> Sums {
-        let has_variance = by_bin.reduction.variance_model != VarianceModel::None;
+    fn into_sums(self, matrix: &CsrMatrix, plan: &IntegrationPlan) -> Sums {
+        let has_variance = matrix.reduction.variance_model != VarianceModel::None;
         let weights = &self.weights;
-        let is_plan = weights.norm == plan.norm() && weights.norm_sq == plan.norm_sq() && weights.count == plan.count();
+        let equals_plan =
+            weights.norm == plan.norm() && weights.norm_sq == plan.norm_sq() && weights.count == plan.count();
         Sums {
             signal: self.signal,
             variance: has_variance.then_some(self.variance),
-            weight_override: (!is_plan).then_some(self.weights),
+            weight_override: (!equals_plan).then_some(self.weights),
         }
     }
 }
 
-/// Integrates as many as [`INTERLEAVED_FRAMES`] frames.
+/// Integrates up to [`INTERLEAVED_FRAMES`] frames of one pixel type, and appends their sums to `results`.
 fn integrate<T: Pixel>(
-    by_bin: &CsrMatrix,
+    matrix: &CsrMatrix,
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
     invalid: &InvalidValues,
@@ -211,18 +214,19 @@ fn integrate<T: Pixel>(
 ) {
     let isa = scratch.isa();
     let memory = &mut scratch.csr;
-    let task = CsrBatch { by_bin, pipeline, plan, invalid, frames };
-    let sums = with_isa!(isa, |steps| {
-        task.integrate_interleaved::<T, _>(steps, memory)
-            .unwrap_or_else(|| task.integrate_per_frame::<T, _>(steps, memory))
+    let batch = CsrBatch { matrix, pipeline, plan, invalid, frames };
+    let sums = with_isa!(isa, |backend| {
+        batch
+            .integrate_interleaved::<T, _>(backend, memory)
+            .unwrap_or_else(|| batch.integrate_per_frame::<T, _>(backend, memory))
     });
     results.extend(sums);
 }
 
-/// Frames, and what is to be done with them.
+/// Up to [`INTERLEAVED_FRAMES`] stored frames to be integrated.
 #[derive(Clone, Copy)]
 struct CsrBatch<'a> {
-    by_bin: &'a CsrMatrix,
+    matrix: &'a CsrMatrix,
     pipeline: &'a Pipeline,
     plan: &'a IntegrationPlan,
     invalid: &'a InvalidValues,
@@ -230,13 +234,14 @@ struct CsrBatch<'a> {
 }
 
 impl<'a> CsrBatch<'a> {
-    /// Integrates as many as [`INTERLEAVED_FRAMES`] frames side by side; `None` where they are not for that.
+    /// Integrates the frames interleaved. Returns `None` if that is not possible: for floating-point pixels, a single
+    /// frame, frames that must be decoded whole, or too many pixels that overflow 16 bits.
     fn integrate_interleaved<T: Pixel, B: LaneBackend<INTERLEAVED_FRAMES>>(
         self,
         backend: B,
         memory: &mut CsrScratch,
     ) -> Option<Vec<Result<Sums, DecodeError>>> {
-        let CsrBatch { by_bin, pipeline, plan, invalid, frames } = self;
+        let CsrBatch { matrix, pipeline, plan, invalid, frames } = self;
         if !T::INTEGER || frames.len() < 2 || !frames.iter().all(|stored| needs_no_decoding(pipeline, stored)) {
             return None;
         }
@@ -244,33 +249,33 @@ impl<'a> CsrBatch<'a> {
         let rules = InvalidRules { planes: PlaneInvalidRule::new(&native), native };
         let open = |stored: &StoredFrame<'a>| open_undecoded(pipeline, stored, plan.pixels() * T::SIZE);
         let mut sources: Vec<_> = frames.iter().map(open).collect();
-        let CsrScratch { columns, interleaved: room, buffer: work, .. } = memory;
-        let columns = columns.get_or_insert_default();
-        if !columns.read(backend, plan, &rules, &mut sources) {
+        let CsrScratch { interleaved_pixels, interleaved: scratch, buffer, .. } = memory;
+        let interleaved = interleaved_pixels.get_or_insert_default();
+        if !interleaved.read(backend, plan, &rules, &mut sources) {
             return None;
         }
         let mut totals: Vec<FrameBinSums> = frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
         backend.reduce_interleaved(InterleavedReduction {
-            by_bin,
+            matrix,
             plan,
-            columns,
-            room,
-            buffer: work,
+            interleaved,
+            scratch,
+            buffer,
             totals: &mut totals,
         });
         let sums =
-            sources.into_iter().zip(totals).map(|(source, totals)| source.map(|_| totals.into_sums(by_bin, plan)));
+            sources.into_iter().zip(totals).map(|(source, totals)| source.map(|_| totals.into_sums(matrix, plan)));
         Some(sums.collect())
     }
 
-    /// Decodes frames whole, and integrates a few at a time.
+    /// Decodes frames whole and integrates [`DECODED_FRAMES_PER_PASS`] at a time.
     fn integrate_per_frame<T: Pixel, B: LaneBackend<INTERLEAVED_FRAMES>>(
         self,
         backend: B,
         memory: &mut CsrScratch,
     ) -> Vec<Result<Sums, DecodeError>> {
-        let CsrBatch { by_bin, pipeline, plan, invalid, frames } = self;
-        let CsrScratch { frames: decoded, buffer: work, .. } = memory;
+        let CsrBatch { matrix, pipeline, plan, invalid, frames } = self;
+        let CsrScratch { frames: decoded, buffer, .. } = memory;
         let (rule, len) = (invalid.for_type::<T>(), plan.pixels() * T::SIZE);
         let mut sums = Vec::with_capacity(frames.len());
         decoded.resize_with(DECODED_FRAMES_PER_PASS, Vec::new);
@@ -279,21 +284,21 @@ impl<'a> CsrBatch<'a> {
                 pixels.resize(len + SLACK, 0);
                 pipeline.decode_with_slack(stored.filter_mask, stored.bytes, pixels, len)
             };
-            let sound: Vec<Result<(), DecodeError>> = few.iter().zip(&mut *decoded).map(decode).collect();
-            let good = decoded.iter().zip(&sound).filter(|(_, sound)| sound.is_ok());
+            let outcomes: Vec<Result<(), DecodeError>> = few.iter().zip(&mut *decoded).map(decode).collect();
+            let good = decoded.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
             let good: Vec<&[u8]> = good.map(|(pixels, _)| &pixels[..len]).collect();
             let mut totals: Vec<FrameBinSums> = good.iter().map(|_| FrameBinSums::zeros(plan)).collect();
             backend.reduce_per_frame(PerFrameReduction {
-                by_bin,
+                matrix,
                 plan,
                 rule: &rule,
                 frames: &good,
-                buffer: work,
+                buffer,
                 totals: &mut totals,
             });
             let mut totals = totals.into_iter();
-            let mut finish = |()| totals.next().expect("sums of each good frame").into_sums(by_bin, plan);
-            sums.extend(sound.into_iter().map(|sound| sound.map(&mut finish)));
+            let mut next_sums = |()| totals.next().expect("sums of each good frame").into_sums(matrix, plan);
+            sums.extend(outcomes.into_iter().map(|outcome| outcome.map(&mut next_sums)));
         }
         sums
     }

@@ -1,12 +1,14 @@
-//! Frames side by side, bin by bin: what all frames need of a bin's entries is read once, and lanes are frames. A lane
-//! whose bin has a pixel that is not in its column, or an outlier, is done alone ([`BinBuffer`]); both ways keep one order of
-//! summation. Pixels that are invalid in all of the frames are taken out first.
+//! Reduces 8 frames interleaved: SIMD lanes are frames, and the entries of a bin are read once for all of them.
+//!
+//! Pixels that are invalid in all frames are removed first. A lane whose bin has an overflowing pixel ([`OVERFLOW`]) or
+//! an outlier is then reduced on its own, with [`BinBuffer`]. Both ways sum in the same order, so they give the same
+//! bytes.
 
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
 use super::csr::{CsrMatrix, FrameBinSums};
 use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels, OVERFLOW};
-use super::partial_sums::add_partial_sums;
+use super::partial_sums::{self, PARTIAL_SUMS, add_partial_sums};
 use super::quantile::{self, BinPixels, PixelTerm, PixelTerms};
 use super::sigma_clip;
 use super::without_masked::WithoutMasked;
@@ -15,153 +17,156 @@ use crate::invalid_values::InvalidRanges;
 use crate::plan::{IntegrationPlan, VarianceModel};
 use crate::simd::{SimdBackend, prefetch_value};
 
-/// Partial sums, as in [`super::partial_sums`].
-const PARTIAL_SUMS: usize = 16;
-
-/// So many entries before it is needed a column is asked for.
+/// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the hardware prefetcher
+/// can't follow.
 const PREFETCH_DISTANCE: usize = 64;
 
+/// One number per frame.
 type LaneSums = [f64; INTERLEAVED_FRAMES];
 
-/// Memory of a thread.
+/// Working memory of a thread.
 #[derive(Default)]
 pub(crate) struct InterleavedScratch {
-    /// The columns of the bin's pixels.
-    column: Vec<[u16; INTERLEAVED_FRAMES]>,
-    without: WithoutMasked,
-    /// w n of its entries.
-    norm: Vec<f64>,
-    /// The pixels of one lane.
+    /// The pixels of the bin: one row per entry, one element per frame.
+    rows: Vec<[u16; INTERLEAVED_FRAMES]>,
+    without_masked: WithoutMasked,
+    /// w n of the bin's entries.
+    norms: Vec<f64>,
+    /// The bin's pixels in one frame.
     raw: Vec<f64>,
-    /// s / n of these.
+    /// s / n of the bin's pixels in one frame.
     intensity: Vec<f64>,
     quantile: quantile::QuantileScratch,
 }
 
-/// Frames side by side, and what is done to them.
+/// A reduction of interleaved frames with one matrix.
 pub(crate) struct InterleavedReduction<'a> {
-    pub(super) by_bin: &'a CsrMatrix,
+    pub(super) matrix: &'a CsrMatrix,
     pub(super) plan: &'a IntegrationPlan,
-    pub(super) columns: &'a InterleavedPixels,
-    pub(super) room: &'a mut InterleavedScratch,
+    pub(super) interleaved: &'a InterleavedPixels,
+    pub(super) scratch: &'a mut InterleavedScratch,
     pub(super) buffer: &'a mut BinBuffer,
-    /// As many as there are frames.
+    /// The result: one element per frame. The remaining lanes are not used.
     pub(super) totals: &'a mut [FrameBinSums],
 }
 
 impl InterleavedReduction<'_> {
-    /// The sums of all bins of each frame.
+    /// Computes the sums of all bins of each frame into `totals`.
     #[inline(always)]
-    pub(crate) fn reduce<S: SimdBackend>(self, steps: S) {
-        let InterleavedReduction { by_bin, plan, columns, room, buffer: work, totals } = self;
-        let (reduction, valid) = (by_bin.reduction, InvalidRanges::default());
-        for nth in 0..plan.nbins() {
-            let bin = by_bin.entries_of_bin(nth, plan);
-            let InterleavedScratch { column, without, norm, raw, intensity, quantile } = &mut *room;
-            let mut largest = gather_columns(&columns.pixels, by_bin.pixels_from_bin(nth), bin.pixels.len(), column);
-            let bin = match largest[..totals.len()].contains(&OVERFLOW) {
-                true => without.drop_masked(&bin, columns, column, totals.len(), &mut largest),
-                false => bin,
+    pub(crate) fn reduce<S: SimdBackend>(self, backend: S) {
+        let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals } = self;
+        let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
+        for bin_index in 0..plan.nbins() {
+            let bin = matrix.entries_of_bin(bin_index, plan);
+            let InterleavedScratch { rows, without_masked, norms, raw, intensity, quantile } = &mut *scratch;
+            let mut largest =
+                gather_rows(&interleaved.pixels, matrix.pixels_from_bin(bin_index), bin.pixels.len(), rows);
+            let bin = if largest[..totals.len()].contains(&OVERFLOW) {
+                without_masked.drop_masked(&bin, interleaved, rows, totals.len(), &mut largest)
+            } else {
+                bin
             };
             if bin.pixels.is_empty() {
                 continue;
             }
-            bin.weighted_norms_into(norm);
-            let is_sorted = matches!(reduction.statistic, Statistic::QuantileMean { .. });
+            bin.weighted_norms_into(norms);
+            let is_quantile_mean = matches!(reduction.statistic, Statistic::QuantileMean { .. });
             let sums = match (bin.weights, bin.dark) {
-                _ if is_sorted => [None; INTERLEAVED_FRAMES],
-                (None, None) => sum_lanes(&reduction, &bin, column, norm, UnitWeights),
-                (Some(weight), None) => sum_lanes(&reduction, &bin, column, norm, PixelWeights(weight)),
-                (_, Some(_)) => sum_lanes(&reduction, &bin, column, norm, &bin),
+                _ if is_quantile_mean => [None; INTERLEAVED_FRAMES],
+                (None, None) => sum_lanes(&reduction, &bin, rows, norms, UnitWeights),
+                (Some(weights), None) => sum_lanes(&reduction, &bin, rows, norms, PixelWeights(weights)),
+                (_, Some(_)) => sum_lanes(&reduction, &bin, rows, norms, &bin),
             };
             for (lane, totals) in totals.iter_mut().enumerate() {
-                let is_here = largest[lane] < OVERFLOW;
+                let has_no_overflow = largest[lane] < OVERFLOW;
                 let sums = match (reduction.statistic, sums[lane]) {
-                    (_, Some(sums)) if is_here => sums,
-                    (Statistic::QuantileMean { low, high }, _) if is_here => {
-                        fill_intensities(&bin, column, lane, intensity);
-                        let pixels = BinPixels { intensity, norm, bin: &BinLane { bin: &bin, column, lane } };
-                        quantile::mean_between_quantiles(steps, &pixels, Some(bin.full_sums), low, high, quantile)
+                    (_, Some(sums)) if has_no_overflow => sums,
+                    (Statistic::QuantileMean { low, high }, _) if has_no_overflow => {
+                        fill_intensities(&bin, rows, lane, intensity);
+                        let pixels = BinPixels { intensity, norm: norms, bin: &BinLane { bin: &bin, rows, lane } };
+                        quantile::mean_between_quantiles(backend, &pixels, Some(bin.full_sums), low, high, quantile)
                     }
                     _ => {
                         raw.clear();
-                        for (&pixel, column) in bin.pixels.iter().zip(column.iter()) {
-                            raw.push(columns.value(pixel, lane, column[lane]));
+                        for (&pixel, row) in bin.pixels.iter().zip(rows.iter()) {
+                            raw.push(interleaved.value(pixel, lane, row[lane]));
                         }
-                        reduction.reduce_raw(steps, &bin, raw, &valid, work)
+                        reduction.reduce_raw(backend, &bin, raw, &valid, buffer)
                     }
                 };
-                totals.set_bin(nth, sums);
+                totals.set_bin(bin_index, sums);
             }
         }
     }
 }
 
-/// One lane of a bin.
+/// The pixels of a bin in one frame.
 struct BinLane<'a> {
     bin: &'a BinEntries<'a>,
-    column: &'a [[u16; INTERLEAVED_FRAMES]],
+    rows: &'a [[u16; INTERLEAVED_FRAMES]],
     lane: usize,
 }
 
 impl PixelTerms for BinLane<'_> {
-    fn term(&self, place: usize) -> PixelTerm {
-        let raw = f64::from(self.column[place][self.lane]);
-        self.bin.term(place, raw)
+    fn term(&self, index: usize) -> PixelTerm {
+        let raw = f64::from(self.rows[index][self.lane]);
+        self.bin.term(index, raw)
     }
 }
 
-/// Copies the columns of some pixels, and says what the largest is in each lane. Those that follow are asked for.
+/// Copies the rows of the first `count` pixels of `indices` to `rows`, and returns the maximum of each lane. Prefetches
+/// the rows of the indices that follow.
 #[inline(always)]
-fn gather_columns(
+fn gather_rows(
     pixels: &[[u16; INTERLEAVED_FRAMES]],
-    from: &[u32],
+    indices: &[u32],
     count: usize,
-    column: &mut Vec<[u16; INTERLEAVED_FRAMES]>,
+    rows: &mut Vec<[u16; INTERLEAVED_FRAMES]>,
 ) -> [u16; INTERLEAVED_FRAMES] {
     let mut largest = [0; INTERLEAVED_FRAMES];
-    column.resize(count, [0; INTERLEAVED_FRAMES]);
-    for (entry, (column, &pixel)) in column.iter_mut().zip(from).enumerate() {
-        let ahead = from[(entry + PREFETCH_DISTANCE).min(from.len() - 1)];
+    rows.resize(count, [0; INTERLEAVED_FRAMES]);
+    for (entry, (row, &pixel)) in rows.iter_mut().zip(indices).enumerate() {
+        let ahead = indices[(entry + PREFETCH_DISTANCE).min(indices.len() - 1)];
         prefetch_value(&pixels[ahead as usize]);
-        *column = pixels[pixel as usize];
+        *row = pixels[pixel as usize];
         for lane in 0..INTERLEAVED_FRAMES {
-            largest[lane] = largest[lane].max(column[lane]);
+            largest[lane] = largest[lane].max(row[lane]);
         }
     }
     largest
 }
 
-/// s / n of the pixels of one lane.
+/// Replaces the contents of `intensity` by s / n of the pixels of one lane.
 #[inline(always)]
-fn fill_intensities(bin: &BinEntries<'_>, column: &[[u16; INTERLEAVED_FRAMES]], lane: usize, intensity: &mut Vec<f64>) {
-    intensity.resize(column.len(), 0.);
+fn fill_intensities(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]], lane: usize, intensity: &mut Vec<f64>) {
+    intensity.resize(rows.len(), 0.);
     match bin.dark {
         None => {
-            for ((intensity, column), norm) in intensity.iter_mut().zip(column).zip(bin.norms) {
-                *intensity = f64::from(column[lane]) / norm;
+            for ((intensity, row), norm) in intensity.iter_mut().zip(rows).zip(bin.norms) {
+                *intensity = f64::from(row[lane]) / norm;
             }
         }
         Some(dark) => {
             let darks = bin.norms.iter().zip(dark);
-            for ((intensity, column), (norm, dark)) in intensity.iter_mut().zip(column).zip(darks) {
-                *intensity = (f64::from(column[lane]) - dark) / norm;
+            for ((intensity, row), (norm, dark)) in intensity.iter_mut().zip(rows).zip(darks) {
+                *intensity = (f64::from(row[lane]) - dark) / norm;
             }
         }
     }
 }
 
-/// How counts become w s. Not a closure: what is called from several places must yet be compiled for the instruction set of its
-/// callers.
+/// A rule that turns counts into w s. It is a trait and not a closure because its method is called from several places
+/// and must still be inlined into each: only inlined code is compiled for the instruction set of its caller.
 trait WeightedSignal: Copy {
+    /// Returns w s of an entry in all frames.
     fn weighted(self, entry: usize, raw: LaneSums) -> LaneSums;
 }
 
-/// All weights are 1, and there is no dark.
+/// The rule if all weights are 1 and there is no dark frame.
 #[derive(Clone, Copy)]
 struct UnitWeights;
 
-/// There is no dark.
+/// The rule if there are weights, but no dark frame.
 #[derive(Clone, Copy)]
 struct PixelWeights<'a>(&'a [f32]);
 
@@ -187,48 +192,52 @@ impl WeightedSignal for &BinEntries<'_> {
     }
 }
 
-/// The sums of the lanes in which all pixels count.
+/// Returns the sums of each lane, computed over all rows, or `None` for a lane in which sigma clipping finds an
+/// outlier.
 #[inline(always)]
 fn sum_lanes(
     reduction: &Reduction,
     bin: &BinEntries<'_>,
-    column: &[[u16; INTERLEAVED_FRAMES]],
-    norm: &[f64],
+    rows: &[[u16; INTERLEAVED_FRAMES]],
+    norms: &[f64],
     signal: impl WeightedSignal,
 ) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
-    let errors = reduction.variance_model;
-    let signals = sum_column(column, |entry, raw| signal.weighted(entry, raw));
+    let variance_model = reduction.variance_model;
+    let signals = sum_rows(rows, |entry, raw| signal.weighted(entry, raw));
     let mean = signals.map(|signal| signal / bin.full_sums.norm);
     let is_clipped = matches!(reduction.statistic, Statistic::SigmaClip { .. });
-    let is_spread = errors == VarianceModel::Azimuthal || errors == VarianceModel::Hybrid && is_clipped;
-    let own =
-        if errors == VarianceModel::Azimuthal { [0.; INTERLEAVED_FRAMES] } else { pixel_variance_sums(bin, column) };
-    let variance = match is_spread {
-        true => {
-            sum_column(column, |entry, raw| deviation(signal.weighted(entry, raw), &mean, norm[entry]).map(|x| x * x))
-        }
-        false => own,
+    let from_spread =
+        variance_model == VarianceModel::Azimuthal || variance_model == VarianceModel::Hybrid && is_clipped;
+    let pixel_variance = if variance_model == VarianceModel::Azimuthal {
+        [0.; INTERLEAVED_FRAMES]
+    } else {
+        pixel_variance_sums(bin, rows)
     };
-    let mut far = [0.; INTERLEAVED_FRAMES];
+    let variance = if from_spread {
+        sum_rows(rows, |entry, raw| deviation(signal.weighted(entry, raw), &mean, norms[entry]).map(|x| x * x))
+    } else {
+        pixel_variance
+    };
+    let mut outliers = [0.; INTERLEAVED_FRAMES];
     if let Statistic::SigmaClip { threshold, max_iter: 1.. } = reduction.statistic {
         let limits: LaneSums = std::array::from_fn(|lane| {
             let sums = BinSums { variance: variance[lane], ..bin.full_sums };
             limit_with_tolerance(mean[lane], sigma_clip::outlier_limit(&sums, threshold))
         });
-        far = sum_column(column, |entry, raw| {
-            let (distance, norm) = (deviation(signal.weighted(entry, raw), &mean, norm[entry]), norm[entry].abs());
+        outliers = sum_rows(rows, |entry, raw| {
+            let (distance, norm) = (deviation(signal.weighted(entry, raw), &mean, norms[entry]), norms[entry].abs());
             let is_near = |lane: usize| distance[lane].abs() <= limits[lane] * norm;
             std::array::from_fn(|lane| if is_near(lane) { 0. } else { 1. })
         });
     }
-    let variance = if errors == VarianceModel::Hybrid { own } else { variance };
+    let variance = if variance_model == VarianceModel::Hybrid { pixel_variance } else { variance };
     std::array::from_fn(|lane| {
         let sums = BinSums { signal: signals[lane], variance: variance[lane], ..bin.full_sums };
-        (far[lane] == 0.).then_some(sums)
+        (outliers[lane] == 0.).then_some(sums)
     })
 }
 
-/// w s - m w n.
+/// Returns w s - m w n of one entry, given w s, the mean m and w n.
 #[inline(always)]
 fn deviation(signal: LaneSums, mean: &LaneSums, norm: f64) -> LaneSums {
     let mut distance = signal;
@@ -238,26 +247,26 @@ fn deviation(signal: LaneSums, mean: &LaneSums, norm: f64) -> LaneSums {
     distance
 }
 
-/// Σ w² v.
+/// Returns Σ w² v of each lane, from the pixels' own variances.
 #[inline(always)]
-fn pixel_variance_sums(bin: &BinEntries<'_>, column: &[[u16; INTERLEAVED_FRAMES]]) -> LaneSums {
+fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]]) -> LaneSums {
     match (bin.variance, bin.weights) {
         (PixelVariance::No, _) => [0.; INTERLEAVED_FRAMES],
-        (PixelVariance::Given(given), _) => [super::partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES],
-        (PixelVariance::Counts, None) => sum_column(column, |_, raw| raw.map(|raw| raw.max(1.))),
-        (PixelVariance::Counts, Some(weight)) => sum_column(column, |entry, raw| {
-            let w = f64::from(weight[entry]);
+        (PixelVariance::Given(given), _) => [partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES],
+        (PixelVariance::Counts, None) => sum_rows(rows, |_, raw| raw.map(|raw| raw.max(1.))),
+        (PixelVariance::Counts, Some(weights)) => sum_rows(rows, |entry, raw| {
+            let w = f64::from(weights[entry]);
             raw.map(|raw| w * w * raw.max(1.))
         }),
     }
 }
 
-/// Σ of a term of each entry, given its raw pixels: in each lane in the order of [`super::partial_sums`].
+/// Returns Σ term(entry, raw pixels) of each lane, in the order of [`partial_sums`].
 #[inline(always)]
-fn sum_column(column: &[[u16; INTERLEAVED_FRAMES]], term: impl Fn(usize, LaneSums) -> LaneSums) -> LaneSums {
+fn sum_rows(rows: &[[u16; INTERLEAVED_FRAMES]], term: impl Fn(usize, LaneSums) -> LaneSums) -> LaneSums {
     let mut sums = [[0.; INTERLEAVED_FRAMES]; PARTIAL_SUMS];
-    for (entry, column) in column.iter().enumerate() {
-        let term = term(entry, column.map(f64::from));
+    for (entry, row) in rows.iter().enumerate() {
+        let term = term(entry, row.map(f64::from));
         for (sum, term) in sums[entry % PARTIAL_SUMS].iter_mut().zip(&term) {
             *sum += term;
         }

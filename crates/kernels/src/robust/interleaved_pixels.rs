@@ -1,4 +1,4 @@
-//! Some frames side by side: pixel by pixel, the counts of all of them.
+//! Pixels of 8 frames interleaved as 16-bit counts, with an overflow list per frame for pixels that don't fit.
 
 use std::cell::OnceCell;
 
@@ -11,20 +11,22 @@ use crate::plan::IntegrationPlan;
 use crate::simd::LaneBackend;
 use crate::summation_order::TILE;
 
-/// Frames side by side.
+/// Number of frames that are interleaved: SIMD lanes of 16 bits in 16 bytes.
 pub(crate) const INTERLEAVED_FRAMES: usize = 8;
 
-/// Stands for what has no place among 16 bits: invalid pixels, and any that are no smaller count.
+/// Marks a pixel whose value is in the overflow list: an invalid pixel, or a value that is no integer from 0 to 65534.
 pub(crate) const OVERFLOW: u16 = u16::MAX;
 
-/// Of the pixels of all lanes, this part may be elsewhere; more make the lists a slow way.
+/// Pixels of all lanes per pixel that may be in the overflow lists. With more overflow, the lists are slower than
+/// [`super::PerFrameReduction`].
 const MAX_OVERFLOW_DIVISOR: usize = 256;
 
-/// The pixels of [`INTERLEAVED_FRAMES`] frames: 16 bytes for each pixel of a frame.
+/// The pixels of [`INTERLEAVED_FRAMES`] frames, 16 bytes for each pixel position.
 pub(crate) struct InterleavedPixels {
-    /// Pixels without entries hold anything.
+    /// One row per pixel, one element per frame. Rows of pixels without matrix entries may hold any value.
     pub(super) pixels: Vec<[u16; INTERLEAVED_FRAMES]>,
-    /// By lane: the pixels with entries that are elsewhere, rising, and what they are: NaN where they are invalid.
+    /// For each lane, the index and the value of all pixels with matrix entries that are [`OVERFLOW`], by ascending
+    /// index. The value of an invalid pixel is NaN.
     overflow: [Vec<(u32, f64)>; INTERLEAVED_FRAMES],
     lanes: Vec<Lane>,
     buffers: Vec<SourceBuffers>,
@@ -32,7 +34,7 @@ pub(crate) struct InterleavedPixels {
     high: TileBytes,
 }
 
-/// A tile's bytes of one significance, by pixel.
+/// The low or the high bytes of a tile's pixels: one row per pixel, one element per frame.
 type TileBytes = Box<[[u8; INTERLEAVED_FRAMES]; TILE]>;
 
 impl Default for InterleavedPixels {
@@ -53,13 +55,15 @@ impl Default for InterleavedPixels {
 }
 
 impl InterleavedPixels {
-    /// Bytes of the pixels of a plan's frames.
+    /// Returns the bytes of memory that the pixels of a plan's frames take.
     pub(super) fn memory_bytes(plan: &IntegrationPlan) -> usize {
         plan.unused.len() * TILE * size_of::<[u16; INTERLEAVED_FRAMES]>()
     }
 
-    /// Reads as many as [`INTERLEAVED_FRAMES`] frames for a plan. A source that fails leaves its error, and anything in its lane.
-    /// False where too many pixels have no place here; then the sources are used up, and nothing is read.
+    /// Reads up to [`INTERLEAVED_FRAMES`] frames for a plan.
+    ///
+    /// A source that fails is replaced by its error; its lane then holds arbitrary values. Returns false if too many
+    /// pixels overflow. The sources are then consumed, and the contents of `self` must not be used.
     pub(super) fn read<T: Pixel, B: LaneBackend<INTERLEAVED_FRAMES>>(
         &mut self,
         backend: B,
@@ -67,44 +71,39 @@ impl InterleavedPixels {
         rules: &InvalidRules<T>,
         sources: &mut [Result<PixelSource<'_>, DecodeError>],
     ) -> bool {
-        let few = plan.pixels() * INTERLEAVED_FRAMES / MAX_OVERFLOW_DIVISOR;
+        let max_overflow = plan.pixels() * INTERLEAVED_FRAMES / MAX_OVERFLOW_DIVISOR;
         self.pixels.resize(plan.unused.len() * TILE, [0; INTERLEAVED_FRAMES]);
         self.overflow.iter_mut().for_each(Vec::clear);
         for lane in &mut self.lanes {
             (lane.width, lane.invalid) = (PixelWidth::Zero, Vec::new());
         }
-        for (number, unused) in plan.unused.iter().enumerate() {
-            // All lit pixels are taken, bright or not.
-            let place = TileContext {
-                tile_index: number,
-                pixels: plan.pixels(),
-                unused,
-                is_dense: true,
-                used_mask: &OnceCell::new(),
-            };
+        for (tile_index, unused) in plan.unused.iter().enumerate() {
+            // `is_dense`: all pixels are stored, so nothing depends on which of them are bright.
+            let tile =
+                TileContext { tile_index, pixels: plan.pixels(), unused, is_dense: true, used_mask: &OnceCell::new() };
             let lanes = self.lanes.iter_mut().zip(&mut self.buffers).zip(&mut self.overflow);
-            for (source, ((lane, buffers), elsewhere)) in sources.iter_mut().zip(lanes) {
+            for (source, ((lane, buffers), overflow)) in sources.iter_mut().zip(lanes) {
                 let Ok(opened) = source else { continue };
-                match opened.read(backend, place, rules, buffers, lane) {
-                    Ok(()) => fit_to_u16(lane, place, elsewhere),
+                match opened.read(backend, tile, rules, buffers, lane) {
+                    Ok(()) => fit_to_u16(lane, tile, overflow),
                     Err(error) => {
                         lane.width = PixelWidth::Zero;
                         *source = Err(error);
                     }
                 }
             }
-            if self.overflow.iter().map(Vec::len).sum::<usize>() > few {
+            if self.overflow.iter().map(Vec::len).sum::<usize>() > max_overflow {
                 return false;
             }
-            self.store_tile(backend, number);
+            self.store_tile(backend, tile_index);
         }
         true
     }
 
-    /// Puts the tile that the lanes hold among the pixels.
-    fn store_tile<B: LaneBackend<INTERLEAVED_FRAMES>>(&mut self, backend: B, number: usize) {
+    /// Interleaves the tile that the lanes hold, and stores it.
+    fn store_tile<B: LaneBackend<INTERLEAVED_FRAMES>>(&mut self, backend: B, tile_index: usize) {
         let InterleavedPixels { pixels, lanes, low, high, .. } = self;
-        let pixels = &mut pixels[number * TILE..][..TILE];
+        let pixels = &mut pixels[tile_index * TILE..][..TILE];
         let width = lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
         for lane in lanes.iter_mut() {
             lane.widen_to(width);
@@ -127,12 +126,13 @@ impl InterleavedPixels {
         }
     }
 
-    /// A pixel of a frame as a number, given what stands in its column: NaN where it is invalid.
+    /// Returns the value of a pixel of one frame, NaN if it is invalid. `stored` is its element of `pixels`.
     #[inline(always)]
-    pub(super) fn value(&self, pixel: u32, lane: usize, column: u16) -> f64 {
-        if column == OVERFLOW { self.overflow_value(pixel, lane) } else { f64::from(column) }
+    pub(super) fn value(&self, pixel: u32, lane: usize, stored: u16) -> f64 {
+        if stored == OVERFLOW { self.overflow_value(pixel, lane) } else { f64::from(stored) }
     }
 
+    /// Looks a pixel up in the overflow list of a lane.
     #[cold]
     fn overflow_value(&self, pixel: u32, lane: usize) -> f64 {
         let list = &self.overflow[lane];
@@ -140,21 +140,21 @@ impl InterleavedPixels {
     }
 }
 
-/// Makes a lane's pixels fit in 16 bits, those that do not being elsewhere.
-fn fit_to_u16(lane: &mut Lane, place: TileContext<'_>, elsewhere: &mut Vec<(u32, f64)>) {
-    let (first, known) = (place.tile_index * TILE, elsewhere.len());
+/// Converts the pixels of a lane to 16 bits. Pixels that don't fit become [`OVERFLOW`] and are appended to `overflow`.
+fn fit_to_u16(lane: &mut Lane, tile: TileContext<'_>, overflow: &mut Vec<(u32, f64)>) {
+    let (first, overflow_before) = (tile.tile_index * TILE, overflow.len());
     let Lane { low_bytes: low, high_bytes: high, .. } = lane;
     let pixels = low.iter_mut().zip(high.iter_mut());
     match lane.width {
         PixelWidth::Zero | PixelWidth::U8 => {}
         PixelWidth::U16 => {
-            let is_elsewhere = |low: u8, high: u8| low & high == u8::MAX;
-            if low.iter().zip(high.iter()).fold(false, |any, (&low, &high)| any | is_elsewhere(low, high)) {
-                // Gaps, too, are such pixels, but nobody looks at them.
-                let used = place.used().iter().map(|&used| used != 0);
+            let overflows = |low: u8, high: u8| low & high == u8::MAX;
+            if low.iter().zip(high.iter()).fold(false, |any, (&low, &high)| any | overflows(low, high)) {
+                // Pixels in detector gaps overflow, too, but they have no matrix entries and need no value.
+                let used = tile.used().iter().map(|&used| used != 0);
                 let wide = low.iter().zip(high.iter()).zip(used).enumerate();
-                let wide = wide.filter(|(_, ((low, high), used))| is_elsewhere(**low, **high) && *used);
-                elsewhere.extend(wide.map(|(pixel, _)| ((first + pixel) as u32, f64::from(u16::MAX))));
+                let wide = wide.filter(|(_, ((low, high), used))| overflows(**low, **high) && *used);
+                overflow.extend(wide.map(|(pixel, _)| ((first + pixel) as u32, f64::from(u16::MAX))));
             }
         }
         PixelWidth::F64 => {
@@ -162,7 +162,7 @@ fn fit_to_u16(lane: &mut Lane, place: TileContext<'_>, elsewhere: &mut Vec<(u32,
                 let fits = (0. ..f64::from(OVERFLOW)).contains(&value) && value.fract() == 0.;
                 [*low, *high] = if fits { value as u16 } else { OVERFLOW }.to_le_bytes();
                 if !fits {
-                    elsewhere.push(((first + pixel) as u32, value));
+                    overflow.push(((first + pixel) as u32, value));
                 }
             }
             lane.width = PixelWidth::U16;
@@ -173,8 +173,8 @@ fn fit_to_u16(lane: &mut Lane, place: TileContext<'_>, elsewhere: &mut Vec<(u32,
         for pixel in lane.invalid.drain(..) {
             let in_tile = pixel as usize - first;
             (lane.low_bytes[in_tile], lane.high_bytes[in_tile]) = (u8::MAX, u8::MAX);
-            elsewhere.push((pixel, f64::NAN));
+            overflow.push((pixel, f64::NAN));
         }
-        elsewhere[known..].sort_unstable_by_key(|(pixel, _)| *pixel);
+        overflow[overflow_before..].sort_unstable_by_key(|(pixel, _)| *pixel);
     }
 }

@@ -1,12 +1,14 @@
-//! The natural logarithm by additions, multiplications and divisions alone. These are rounded alike everywhere, so processors, their
-//! libraries and OpenCL devices agree to the bit (`opencl/by_bin.cl` has the same steps).
+//! A natural logarithm that gives the same bits on every processor and OpenCL device.
+//!
+//! It uses additions, multiplications and divisions only, which IEEE 754 rounds the same everywhere; the `ln` of a math
+//! library may differ in the last bit. `opencl/csr.cl` has the same algorithm.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// Terms of the series: the next one is below 2⁻⁵⁵ of the sum.
+/// Number of terms of the series. The first omitted term is below 2⁻⁵⁵ of the sum.
 const SERIES_TERMS: u32 = 11;
 
-/// ln x of a finite number of at least 1, to some units in its last place.
+/// Returns ln x of a finite x ≥ 1, accurate to a few units in the last place.
 ///
 /// x = 2ᵏ m with m between √½ and √2, and ln m = 2 artanh f = 2 (f + f³/3 + f⁵/5 + …) with f = (m - 1) / (m + 1).
 #[inline(always)]

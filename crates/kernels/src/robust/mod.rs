@@ -1,17 +1,24 @@
-//! Sums of the pixels of a bin that are chosen by looking at all of them: sigma clipping, the mean between two
-//! quantiles; and errors from the spread within a bin, which take two passes over it.
+//! Statistics that need all pixels of a bin at once: sigma clipping, quantile means, azimuthal variance.
 //!
-//! [`ByBin`] has a plan's entries by bin. Frames go through it side by side, lanes being frames (`interleaved_pixels`, `interleaved`), or one
-//! after another (`per_frame`, `bin_buffer`): the plain way, and what the other gives to the bit. What comes out is [`crate::Sums`]
-//! whose weights are those of the chosen pixels, so that they merge as all others do.
+//! [`CsrMatrix`] holds a plan's matrix in CSR form: the entries of each bin, one bin after the other. Frames are
+//! reduced in one of two ways:
 //!
-//! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin:
-//! mean m = Σ w s / Σ w n, V = Σ w² v or, azimuthal, Σ w² (s - m n)², std = √(V / Σ w² n²). The definitions are those of
-//! pyFAI 2026.9 (`sigma_clip_ng`, `medfilt1d_ng` of its python engine), but where pixels are split: there each share of
-//! a pixel is judged by its own bin.
+//! - `interleaved` (with `interleaved_pixels`) reduces 8 frames at once; SIMD lanes are frames. It needs frames that
+//!   are
+//!   decoded block by block.
+//! - `per_frame` (with `bin_buffer`) reduces one decoded frame after the other, with any codec and pixel type. It is
+//!   the
+//!   reference: `interleaved` gives the same bytes.
 //!
-//! Each bin's sums are f64 in an order of their own ([`partial_sums`]) over those pixels, in the order of the frame, that are valid and
-//! left; it depends on these alone.
+//! Both return [`crate::Sums`] with the weights of the pixels that were selected, so these sums merge like all others.
+//!
+//! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin: mean m = Σ w s / Σ w n, V
+//! = Σ w² v or, azimuthal, Σ w² (s - m n)², std = √(V / Σ w² n²). The definitions are those of pyFAI 2026.9
+//! (`sigma_clip_ng` and `medfilt1d_ng` of its Python engine), except for split pixels: here each part of a split pixel
+//! is clipped or kept by the bin that it falls into.
+//!
+//! The sums of a bin are f64. They run over the pixels that are valid and selected, in the order of the frame, and
+//! are added in the order of [`partial_sums`]. So they depend on those pixels alone.
 
 mod bin_buffer;
 mod bin_entries;
@@ -37,33 +44,35 @@ pub(crate) use csr::CsrScratch;
 pub(crate) use interleaved::InterleavedReduction;
 pub(crate) use per_frame::PerFrameReduction;
 
-/// Which pixels of a bin count.
+/// The statistic that is computed over the pixels of a bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistic {
-    /// All.
+    /// The mean of all valid pixels.
     Mean,
-    /// Those that are left when outliers are dropped again and again.
+    /// The mean of the pixels that remain after sigma clipping.
     SigmaClip {
-        /// More standard deviations from the mean than this make an outlier, unless Chauvenet's criterion says more.
+        /// Distance from the mean, in standard deviations, beyond which a pixel is an outlier. Chauvenet's criterion
+        /// is used instead where it allows a larger distance.
         threshold: f64,
-        /// How often outliers are dropped at the most.
+        /// The maximum number of clipping iterations.
         max_iter: u32,
     },
-    /// Those between two quantiles of s / n, which are weighted by w n; the pixels that they fall on are among them.
+    /// The mean of the pixels between two quantiles of s / n, weighted by w n. The pixels at the quantiles are
+    /// included.
     QuantileMean {
-        /// 0 to 1.
+        /// The lower quantile, from 0 to 1.
         low: f64,
-        /// Not below `low`, up to 1.
+        /// The upper quantile, from `low` to 1.
         high: f64,
     },
 }
 
-/// The sums over some pixels of one bin.
+/// Sums over the selected pixels of one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct BinSums {
     /// Σ w s.
     pub(crate) signal: f64,
-    /// V; 0 without an error model.
+    /// V; 0 without a variance model.
     pub(crate) variance: f64,
     /// Σ w n.
     pub(crate) norm: f64,
@@ -73,7 +82,7 @@ pub(crate) struct BinSums {
     pub(crate) count: f64,
 }
 
-/// How a bin becomes its sums.
+/// The rule that reduces the pixels of a bin to sums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reduction {
     pub(crate) statistic: Statistic,
@@ -81,44 +90,45 @@ pub(crate) struct Reduction {
 }
 
 impl Reduction {
-    /// The sums of those raw pixels of a bin that are valid and count.
+    /// Returns the sums over the pixels of a bin that are valid and selected. `raw` has one pixel per entry of `bin`.
     #[inline(always)]
     fn reduce_raw<T: Pixel, S: SimdBackend>(
         &self,
-        steps: S,
+        backend: S,
         bin: &BinEntries<'_>,
         raw: &[T],
         rule: &InvalidRanges<T>,
-        work: &mut BinBuffer,
+        buffer: &mut BinBuffer,
     ) -> BinSums {
-        let sorts = matches!(self.statistic, Statistic::QuantileMean { .. });
-        let is_whole = work.load_valid(bin, raw, rule, sorts);
-        self.reduce(steps, work, is_whole.then_some(bin.full_sums))
+        let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
+        let all_valid = buffer.load_valid(bin, raw, rule, with_intensities);
+        self.reduce(backend, buffer, all_valid.then_some(bin.full_sums))
     }
 
-    /// The sums of the pixels in `bin_buffer` that count. `whole` has the weights of the bin where all its pixels are valid:
-    /// they are more exact than sums made here, and those that other frames have.
+    /// Returns the sums over the selected pixels in `buffer`. `full_sums` has the weights of the bin if all its pixels
+    /// are valid. These weights are used instead of new sums, because they are more exact and equal to those of other
+    /// frames.
     #[inline(always)]
-    fn reduce<S: SimdBackend>(&self, steps: S, work: &mut BinBuffer, whole: Option<BinSums>) -> BinSums {
+    fn reduce<S: SimdBackend>(&self, backend: S, buffer: &mut BinBuffer, full_sums: Option<BinSums>) -> BinSums {
         match self.statistic {
-            _ if work.is_empty() => BinSums::default(),
+            _ if buffer.is_empty() => BinSums::default(),
             Statistic::Mean => {
-                let sums = work.sums(whole);
-                BinSums { variance: self.variance(work, &sums), ..sums }
+                let sums = buffer.sums(full_sums);
+                BinSums { variance: self.variance(buffer, &sums), ..sums }
             }
-            Statistic::SigmaClip { threshold, max_iter: rounds } => {
-                sigma_clip::sigma_clip(work, whole, self.variance_model, threshold, rounds)
+            Statistic::SigmaClip { threshold, max_iter } => {
+                sigma_clip::sigma_clip(buffer, full_sums, self.variance_model, threshold, max_iter)
             }
-            Statistic::QuantileMean { low, high } => work.mean_between(steps, whole, low, high),
+            Statistic::QuantileMean { low, high } => buffer.mean_between_quantiles(backend, full_sums, low, high),
         }
     }
 
     #[inline(always)]
-    fn variance(&self, work: &BinBuffer, sums: &BinSums) -> f64 {
+    fn variance(&self, buffer: &BinBuffer, sums: &BinSums) -> f64 {
         match self.variance_model {
             VarianceModel::None => 0.,
-            VarianceModel::Azimuthal => work.azimuthal_variance(sums.signal / sums.norm),
-            VarianceModel::Poisson | VarianceModel::Hybrid | VarianceModel::Given => work.variance(),
+            VarianceModel::Azimuthal => buffer.azimuthal_variance(sums.signal / sums.norm),
+            VarianceModel::Poisson | VarianceModel::Hybrid | VarianceModel::Given => buffer.variance(),
         }
     }
 }

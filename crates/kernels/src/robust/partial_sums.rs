@@ -1,16 +1,18 @@
-//! Sums in an order that vector registers of any width keep: term `i` is added to partial sum `i % 16`, and at the end
-//! partial sum `i` takes that of `i + 8`, then of `i + 4`, `i + 2`, `i + 1`. On OpenCL devices a partial sum is a lane's
-//! (`opencl/by_bin.cl`).
+//! Sums in a fixed order that suits vector registers of any width.
+//!
+//! Term `i` is added to partial sum `i % 16`. At the end, partial sum `i + 8` is added to partial sum `i`, then `i +
+//! 4`, `i + 2`, `i + 1`. On OpenCL devices each partial sum belongs to one lane (`opencl/csr.cl`).
 
-const PARTIAL_SUMS: usize = 16;
+/// Number of partial sums.
+pub(super) const PARTIAL_SUMS: usize = 16;
 
-/// Σ f(aᵢ).
+/// Returns Σ f(aᵢ).
 #[inline(always)]
 pub(crate) fn sum(a: &[f64], f: impl Fn(f64) -> f64) -> f64 {
     sum_by(a, |&a| f(a))
 }
 
-/// The same of any list.
+/// Returns Σ f(aᵢ) over elements of any type, in the order of [`sum`].
 #[inline(always)]
 pub(crate) fn sum_by<T>(a: &[T], f: impl Fn(&T) -> f64) -> f64 {
     let mut sums = [0.; PARTIAL_SUMS];
@@ -26,7 +28,7 @@ pub(crate) fn sum_by<T>(a: &[T], f: impl Fn(&T) -> f64) -> f64 {
     add_partial_sums(sums)
 }
 
-/// Σ f(aᵢ, bᵢ) of two lists of one length.
+/// Returns Σ f(aᵢ, bᵢ) over two lists of the same length.
 #[inline(always)]
 pub(crate) fn sum_pairs(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
     let mut sums = [0.; PARTIAL_SUMS];
@@ -42,6 +44,7 @@ pub(crate) fn sum_pairs(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f6
     add_partial_sums(sums)
 }
 
+/// Adds up the partial sums by halves.
 #[inline(always)]
 pub(super) fn add_partial_sums(mut sums: [f64; PARTIAL_SUMS]) -> f64 {
     for half in [8, 4, 2, 1] {

@@ -1,4 +1,4 @@
-//! Frames that are decoded whole, bin by bin: any codec and pixel type.
+//! Reduces one decoded frame at a time, with any codec and pixel type: the reference for the interleaved reduction.
 
 use super::bin_buffer::BinBuffer;
 use super::csr::{CsrMatrix, FrameBinSums};
@@ -7,31 +7,32 @@ use crate::pixel::Pixel;
 use crate::plan::IntegrationPlan;
 use crate::simd::SimdBackend;
 
-/// Frames decoded whole, and what is done to them.
+/// A reduction of decoded frames, all to be reduced with one matrix.
 pub(crate) struct PerFrameReduction<'a, T> {
-    pub(super) by_bin: &'a CsrMatrix,
+    pub(super) matrix: &'a CsrMatrix,
     pub(super) plan: &'a IntegrationPlan,
     pub(super) rule: &'a InvalidRanges<T>,
-    /// Native pixels.
+    /// Frames as pixels in native byte order.
     pub(super) frames: &'a [&'a [u8]],
     pub(super) buffer: &'a mut BinBuffer,
+    /// The result: one element per frame.
     pub(super) totals: &'a mut [FrameBinSums],
 }
 
 impl<T: Pixel> PerFrameReduction<'_, T> {
-    /// The sums of all bins of each frame.
+    /// Computes the sums of all bins of each frame into `totals`.
     #[inline(always)]
-    pub(crate) fn reduce<S: SimdBackend>(self, steps: S) {
-        let reduction = self.by_bin.reduction;
+    pub(crate) fn reduce<S: SimdBackend>(self, backend: S) {
+        let reduction = self.matrix.reduction;
         let mut raw = Vec::new();
-        for nth in 0..self.plan.nbins() {
-            let bin = self.by_bin.entries_of_bin(nth, self.plan);
+        for bin_index in 0..self.plan.nbins() {
+            let bin = self.matrix.entries_of_bin(bin_index, self.plan);
             for (frame, totals) in self.frames.iter().zip(&mut *self.totals) {
                 raw.clear();
                 for &pixel in bin.pixels {
                     raw.push(T::read(&frame[pixel as usize * T::SIZE..]));
                 }
-                totals.set_bin(nth, reduction.reduce_raw(steps, &bin, &raw, self.rule, self.buffer));
+                totals.set_bin(bin_index, reduction.reduce_raw(backend, &bin, &raw, self.rule, self.buffer));
             }
         }
     }

@@ -1,54 +1,54 @@
-//! Sigma clipping.
+//! Sigma clipping, as pyFAI's `sigma_clip_ng`.
 
 use super::BinSums;
 use super::bin_buffer::BinBuffer;
 use super::logarithm::ln;
 use crate::plan::VarianceModel;
 
-/// Drops outliers until none is left, or the rounds are over, and sums what is left.
+/// Drops outliers until none remain, at most `max_iter` times, and returns the sums over the remaining pixels.
 ///
-/// The errors that outliers are measured by are azimuthal in the hybrid model too, whose result has those of the
-/// pixels.
+/// With the hybrid model, outliers are measured by the azimuthal variance, and the returned variance is that of the
+/// pixels' own counts.
 #[inline(always)]
 pub(super) fn sigma_clip(
-    work: &mut BinBuffer,
-    whole: Option<BinSums>,
-    errors: VarianceModel,
+    buffer: &mut BinBuffer,
+    full_sums: Option<BinSums>,
+    variance_model: VarianceModel,
     threshold: f64,
-    rounds: u32,
+    max_iter: u32,
 ) -> BinSums {
-    let is_spread = matches!(errors, VarianceModel::Azimuthal | VarianceModel::Hybrid);
-    let mut sums = with_variance(work, work.sums(whole), is_spread);
-    for _ in 0..rounds {
-        if !work.drop_outliers(sums.signal / sums.norm, outlier_limit(&sums, threshold)) {
+    let from_spread = matches!(variance_model, VarianceModel::Azimuthal | VarianceModel::Hybrid);
+    let mut sums = with_variance(buffer, buffer.sums(full_sums), from_spread);
+    for _ in 0..max_iter {
+        if !buffer.drop_outliers(sums.signal / sums.norm, outlier_limit(&sums, threshold)) {
             break;
         }
-        if work.is_empty() {
+        if buffer.is_empty() {
             return BinSums::default();
         }
-        sums = with_variance(work, work.sums(None), is_spread);
+        sums = with_variance(buffer, buffer.sums(None), from_spread);
     }
-    if errors == VarianceModel::Hybrid {
-        sums.variance = work.variance();
+    if variance_model == VarianceModel::Hybrid {
+        sums.variance = buffer.variance();
     }
     sums
 }
 
 #[inline(always)]
-fn with_variance(work: &BinBuffer, sums: BinSums, is_spread: bool) -> BinSums {
-    let variance = if is_spread { work.azimuthal_variance(sums.signal / sums.norm) } else { work.variance() };
+fn with_variance(buffer: &BinBuffer, sums: BinSums, from_spread: bool) -> BinSums {
+    let variance = if from_spread { buffer.azimuthal_variance(sums.signal / sums.norm) } else { buffer.variance() };
     BinSums { variance, ..sums }
 }
 
-/// How far off the mean makes an outlier.
+/// Returns the distance of s / n from the mean beyond which a pixel is an outlier.
 #[inline(always)]
 pub(super) fn outlier_limit(sums: &BinSums, threshold: f64) -> f64 {
     let std = (sums.variance / sums.norm_sq).sqrt();
     threshold.max(chauvenet_factor(sums.count)) * std
 }
 
-/// Chauvenet's criterion: how many standard deviations off one of `count` pixels may be by chance. At least three
-/// pixels are taken to be there.
+/// Returns Chauvenet's criterion: by how many standard deviations one of `count` pixels may deviate by chance. Counts
+/// below three are taken as three.
 fn chauvenet_factor(count: f64) -> f64 {
     (2. * ln(count.max(3.) / std::f64::consts::TAU.sqrt())).sqrt()
 }

@@ -1,4 +1,8 @@
-//! The instruction sets that the fused kernels are compiled for, and the choice among them.
+//! Vector operations per instruction set, and the run-time dispatch among them.
+//!
+//! [`SimdBackend`] lists the operations on one frame, [`LaneBackend`] those on several interleaved frames. `portable`
+//! implements them in plain Rust, and is the reference; `x86` compiles the same code for AVX2 and AVX-512 and replaces
+//! some operations by intrinsics. All backends give the same bytes.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -22,30 +26,35 @@ pub(crate) use portable::Portable;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{Avx2, Avx512, Avx512Gfni};
 
-/// The steps that treat one frame, for one instruction set. All implementations give the same bytes.
+/// The operations on one frame, for one instruction set. All implementations give the same bytes.
 pub(crate) trait SimdBackend: Copy {
-    /// Decodes a raw LZ4 block that must be `len` bytes long, a multiple of `period`: where it ends in repetitions of
-    /// so many bytes, they may be left out; 0 leaves none out. `None` if the block is not sound.
-    fn decompress(self, block: &[u8], room: &mut BlockBuffer, len: usize, period: usize) -> Option<DecodedBlock>;
+    /// Decompresses a raw LZ4 block that must give `len` bytes. Returns `None` if the block is damaged.
+    ///
+    /// If the block ends in repetitions of `period` bytes, all but the first may be omitted; `len` is a multiple of
+    /// `period`. With a `period` of 0 nothing is omitted.
+    fn decompress(self, block: &[u8], buffer: &mut BlockBuffer, len: usize, period: usize) -> Option<DecodedBlock>;
 
-    /// The same into the first `len` bytes of memory that may hold anything, [`crate::lz4_block::SLACK`] longer, all of which
-    /// may be overwritten. Whether the block is sound.
+    /// Decompresses a raw LZ4 block to the first `len` bytes of `out`, and returns false if the block is damaged.
+    ///
+    /// `out` must be [`crate::lz4_block::SLACK`] bytes longer than `len`; those bytes are overwritten, too.
     fn decompress_with_slack(self, block: &[u8], out: &mut [u8], len: usize) -> bool;
 
-    /// The pixels of a tile but for `unused` ones that have a bit set in any of some planes, which are `stride` bytes
-    /// each; the tile starts at byte `from` of each.
+    /// Returns the pixels of a tile that have their bit set in any of the bit planes, without the `unused` pixels.
+    ///
+    /// Each plane takes `stride` bytes of `planes`, and the tile starts at byte `from` of each plane.
     fn or_planes(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap;
 
-    /// Whether there are such pixels.
+    /// Returns true if [`SimdBackend::or_planes`] finds any pixel.
     fn any_bit_set(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> bool;
 
-    /// The pixels of a tile that have their bit set in all of some planes.
+    /// Returns the pixels of a tile that have their bit set in all of the bit planes.
     fn and_planes(self, planes: &[u8], stride: usize, from: usize) -> Bitmap;
 
-    /// The bytes of a tile's pixels, from eight planes.
+    /// Transposes eight bit planes of a tile to one byte per pixel.
     fn bitunshuffle_tile(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]);
 
-    /// The native pixels of some eights of pixels, as many as `out` holds, from all planes of a block.
+    /// Transposes all bit planes of a block to pixels in native byte order, as many as fit in `out`: a multiple of
+    /// eight, starting with bit 0 of byte `from` of each plane.
     fn bitunshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]);
 
     /// See [`crate::fused::native`].
@@ -53,7 +62,7 @@ pub(crate) trait SimdBackend: Copy {
         self,
         lane: &mut Lane,
         pixels: &[u8],
-        place: TileContext<'_>,
+        context: TileContext<'_>,
         rule: &InvalidRanges<T>,
     );
 
@@ -66,80 +75,82 @@ pub(crate) trait SimdBackend: Copy {
     /// See [`InterleavedReduction::reduce`].
     fn reduce_interleaved(self, frames: InterleavedReduction<'_>);
 
-    /// The sum of some numbers, in the order of [`crate::robust::partial_sums`].
+    /// Returns the sum of `numbers`, in the order of [`crate::robust::partial_sums`].
     fn sum(self, numbers: &[f64]) -> f64;
 
     /// See [`crate::robust::quantile::sum_below`].
     fn sum_below(self, intensity: &[f64], norm: &[f64], low: f64) -> f64;
 
-    /// See [`crate::robust::quantile::places_within`].
-    fn indices_within(self, intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>);
+    /// See [`crate::robust::quantile::indices_within`].
+    fn indices_within(self, intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>);
 }
 
-/// The steps that treat `L` frames side by side.
+/// The operations on `L` interleaved frames. Lane `l` is frame `l`.
 pub(crate) trait LaneBackend<const L: usize>: SimdBackend {
-    /// From bytes by frame to bytes by pixel.
+    /// Transposes a tile from one array per frame to one row per pixel.
     fn interleave(self, lanes: [&[u8; TILE]; L], out: &mut [[u8; L]; TILE]);
 
-    /// The same for reals.
+    /// Transposes a tile of floating-point pixels from one array per frame to one row per pixel.
     fn interleave_f64(self, lanes: [&[f64; TILE]; L], out: &mut [[f64; L]; TILE]);
 
-    /// The pixels but for `unused` ones that are set in any of the bitmaps, and how many.
+    /// Returns the pixels that are set in any of the bitmaps, without the `unused` ones, and their number.
     fn or_bitmaps(self, bitmaps: [&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32);
 
     /// See [`crate::fused::accumulate`].
     fn accumulate<C: InterleavedTile<L>>(
         self,
-        table: &mut Accumulators<L>,
+        accumulators: &mut Accumulators<L>,
         tile: CscTile<'_>,
-        column: &C,
+        pixels: &C,
         selection: PixelSelection<'_>,
     );
 }
 
-/// Has the processor bring bytes near that will be read some thousand cycles from now: many frames are read in turn, each from where
-/// the memory's own foresight does not reach.
+/// Prefetches bytes into the second-level cache, to be read some thousand cycles later. Frames are read in turn, a tile
+/// of each, so the hardware prefetcher can't follow.
 #[allow(unsafe_code)]
 pub(crate) fn prefetch_bytes(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(64) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: nothing is read but a hint.
+        // SAFETY: A prefetch is a hint: it reads no value, and an address that is not mapped causes no fault. The
+        // pointer comes from a slice anyway. The instruction is part of SSE, which every x86-64 processor has.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;
 }
 
-/// The same for the line that a value starts in, close by.
+/// Prefetches the cache line that a value starts in into the first-level cache.
 #[allow(unsafe_code)]
 #[inline(always)]
 pub(crate) fn prefetch_value<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: nothing is read but a hint.
+        // SAFETY: A prefetch is a hint: it reads no value, and an address that is not mapped causes no fault. The
+        // pointer comes from a reference anyway. The instruction is part of SSE, which every x86-64 processor has.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = value;
 }
 
-/// An instruction set.
+/// An instruction set that the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isa {
-    /// What the compiler's target has; 8 frames side by side.
+    /// The instructions of the compiler's target, such as SSE2 on x86-64; 8 frames interleaved.
     Portable,
-    /// AVX2 and FMA; 8 frames side by side.
+    /// AVX2 and FMA; 8 frames interleaved.
     Avx2,
-    /// AVX-512 (F, BW, VL, DQ); 16 frames side by side, or 8 where there are no more.
+    /// AVX-512 (F, BW, VL, DQ); 16 frames interleaved, or 8 if a call has no more.
     Avx512,
-    /// The same with VBMI and GFNI.
+    /// AVX-512 (F, BW, VL, DQ) with VBMI and GFNI; 16 frames interleaved, or 8 if a call has no more.
     Avx512Gfni,
 }
 
 impl Isa {
-    /// The sets that this processor has, the best one first.
+    /// Returns the instruction sets that this processor supports, the fastest first.
     pub fn available() -> Vec<Isa> {
         let mut all = vec![Isa::Portable];
         #[cfg(target_arch = "x86_64")]
@@ -153,43 +164,45 @@ impl Isa {
     }
 }
 
-/// Calls a method of [`SimdBackend`] on the best that this processor has: for whole blocks, where the choice costs nothing.
+/// Returns the result of an expression from the calling function, evaluated with the fastest backend of this processor.
+/// The features are looked up at each call, which costs nothing for operations on whole blocks.
 macro_rules! with_best_isa {
-    (|$steps:ident| $call:expr) => {{
+    (|$backend:ident| $call:expr) => {{
         #[cfg(target_arch = "x86_64")]
-        if let Some($steps) = $crate::simd::Avx512Gfni::detect() {
+        if let Some($backend) = $crate::simd::Avx512Gfni::detect() {
             return $call;
         }
         #[cfg(target_arch = "x86_64")]
-        if let Some($steps) = $crate::simd::Avx2::detect() {
+        if let Some($backend) = $crate::simd::Avx2::detect() {
             return $call;
         }
-        let $steps = $crate::simd::Portable;
+        let $backend = $crate::simd::Portable;
         $call
     }};
 }
 
-/// Calls something with the [`SimdBackend`] of an instruction set, which the processor is asked for again.
+/// Evaluates an expression with the backend of an [`Isa`]. If the processor lacks the instruction set, the portable
+/// backend is used.
 macro_rules! with_isa {
-    ($isa:expr, |$steps:ident| $call:expr) => {
+    ($isa:expr, |$backend:ident| $call:expr) => {
         match $isa {
             #[cfg(target_arch = "x86_64")]
             $crate::Isa::Avx512Gfni if $crate::simd::Avx512Gfni::detect().is_some() => {
-                let $steps = $crate::simd::Avx512Gfni::detect().expect("it was just detected");
+                let $backend = $crate::simd::Avx512Gfni::detect().expect("it was just detected");
                 $call
             }
             #[cfg(target_arch = "x86_64")]
             $crate::Isa::Avx512 if $crate::simd::Avx512::detect().is_some() => {
-                let $steps = $crate::simd::Avx512::detect().expect("it was just detected");
+                let $backend = $crate::simd::Avx512::detect().expect("it was just detected");
                 $call
             }
             #[cfg(target_arch = "x86_64")]
             $crate::Isa::Avx2 if $crate::simd::Avx2::detect().is_some() => {
-                let $steps = $crate::simd::Avx2::detect().expect("it was just detected");
+                let $backend = $crate::simd::Avx2::detect().expect("it was just detected");
                 $call
             }
             _ => {
-                let $steps = $crate::simd::Portable;
+                let $backend = $crate::simd::Portable;
                 $call
             }
         }
@@ -197,22 +210,22 @@ macro_rules! with_isa {
 }
 pub(crate) use with_isa;
 
-/// [`SimdBackend::decompress`] by the best steps, all of it.
-pub(crate) fn decompress(block: &[u8], room: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
-    with_best_isa!(|steps| steps.decompress(block, room, len, 0))
+/// Calls [`SimdBackend::decompress`] with the fastest backend, omitting nothing.
+pub(crate) fn decompress(block: &[u8], buffer: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
+    with_best_isa!(|backend| backend.decompress(block, buffer, len, 0))
 }
 
-/// [`SimdBackend::decompress_with_slack`] by the best steps.
+/// Calls [`SimdBackend::decompress_with_slack`] with the fastest backend.
 pub(crate) fn decompress_with_slack(block: &[u8], out: &mut [u8], len: usize) -> bool {
-    with_best_isa!(|steps| steps.decompress_with_slack(block, out, len))
+    with_best_isa!(|backend| backend.decompress_with_slack(block, out, len))
 }
 
-/// [`SimdBackend::bitunshuffle`] by the best steps.
+/// Calls [`SimdBackend::bitunshuffle`] with the fastest backend.
 pub(crate) fn bitunshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
-    with_best_isa!(|steps| steps.bitunshuffle(planes, stride, from, out))
+    with_best_isa!(|backend| backend.bitunshuffle(planes, stride, from, out))
 }
 
-/// [`SimdBackend::static_sums_without`] by the best steps.
+/// Calls [`SimdBackend::static_sums_without`] with the fastest backend.
 pub(crate) fn static_sums_without(plan: &IntegrationPlan, invalid: &[u32]) -> StaticSums {
-    with_best_isa!(|steps| steps.static_sums_without(plan, invalid))
+    with_best_isa!(|backend| backend.static_sums_without(plan, invalid))
 }

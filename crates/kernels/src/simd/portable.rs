@@ -1,4 +1,4 @@
-//! The steps in plain Rust: for processors without a backend of their own, and the pattern of the others.
+//! The operations in plain Rust: the reference for all backends, and the fallback for processors without one.
 
 use super::{LaneBackend, SimdBackend};
 use crate::bitmap::Bitmap;
@@ -16,13 +16,13 @@ use crate::robust::{InterleavedReduction, PerFrameReduction, partial_sums, quant
 use crate::summation_order::TILE;
 use crate::tiled_csc::CscTile;
 
-/// Any processor.
+/// The backend that runs on any processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
 impl SimdBackend for Portable {
-    fn decompress(self, block: &[u8], room: &mut BlockBuffer, len: usize, _: usize) -> Option<DecodedBlock> {
-        lz4_block::decompress_into_buffer(block, room, len)
+    fn decompress(self, block: &[u8], buffer: &mut BlockBuffer, len: usize, _: usize) -> Option<DecodedBlock> {
+        lz4_block::decompress_into_buffer(block, buffer, len)
     }
 
     fn decompress_with_slack(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
@@ -53,10 +53,10 @@ impl SimdBackend for Portable {
         self,
         lane: &mut Lane,
         pixels: &[u8],
-        place: TileContext<'_>,
+        context: TileContext<'_>,
         rule: &InvalidRanges<T>,
     ) {
-        native::read_tile(lane, pixels, place, rule);
+        native::read_tile(lane, pixels, context, rule);
     }
 
     fn static_sums_without(self, plan: &IntegrationPlan, invalid: &[u32]) -> StaticSums {
@@ -79,8 +79,8 @@ impl SimdBackend for Portable {
         quantile::sum_below(intensity, norm, low)
     }
 
-    fn indices_within(self, intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
-        quantile::indices_within(intensity, low, high, places);
+    fn indices_within(self, intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
+        quantile::indices_within(intensity, low, high, indices);
     }
 }
 
@@ -99,16 +99,16 @@ impl<const L: usize> LaneBackend<L> for Portable {
 
     fn accumulate<C: InterleavedTile<L>>(
         self,
-        table: &mut Accumulators<L>,
+        accumulators: &mut Accumulators<L>,
         tile: CscTile<'_>,
-        column: &C,
+        pixels: &C,
         selection: PixelSelection<'_>,
     ) {
-        accumulate::accumulate_tile::<L, false, C>(table, tile, column, selection);
+        accumulate::accumulate_tile::<L, false, C>(accumulators, tile, pixels, selection);
     }
 }
 
-/// OR over planes, without some pixels.
+/// Returns the OR over the planes of a tile, without the `unused` pixels.
 #[inline(always)]
 pub(super) fn or_planes(planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
     let any =
@@ -116,13 +116,13 @@ pub(super) fn or_planes(planes: &[u8], stride: usize, from: usize, unused: &Bitm
     any.without(unused)
 }
 
-/// AND over planes.
+/// Returns the AND over the planes of a tile.
 #[inline(always)]
 pub(super) fn and_planes(planes: &[u8], stride: usize, from: usize) -> Bitmap {
     planes.chunks_exact(stride).fold(Bitmap::FULL, |all, plane| all.zip(&tile_bits(plane, from), |a, b| a & b))
 }
 
-/// OR over bitmaps, without some pixels, and how many are set.
+/// Returns the OR over bitmaps, without the `unused` pixels, and the number of pixels that are set.
 #[inline(always)]
 pub(super) fn or_bitmaps<const L: usize>(bitmaps: &[&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32) {
     let mut any = Bitmap::EMPTY;
@@ -132,7 +132,7 @@ pub(super) fn or_bitmaps<const L: usize>(bitmaps: &[&Bitmap; L], unused: &Bitmap
     (any, any.count())
 }
 
-/// A tile's bits of a plane.
+/// Returns the bits of a tile from one plane.
 #[inline(always)]
 fn tile_bits(plane: &[u8], from: usize) -> Bitmap {
     let mut bits = Bitmap::EMPTY;
@@ -142,7 +142,7 @@ fn tile_bits(plane: &[u8], from: usize) -> Bitmap {
     bits
 }
 
-/// From values by frame to values by pixel.
+/// Transposes a tile from one array per frame to one row per pixel.
 #[inline(always)]
 pub(super) fn interleave<V: Copy, const L: usize>(lanes: &[&[V; TILE]; L], out: &mut [[V; L]; TILE]) {
     for (pixel, out) in out.iter_mut().enumerate() {
@@ -150,7 +150,7 @@ pub(super) fn interleave<V: Copy, const L: usize>(lanes: &[&[V; TILE]; L], out: 
     }
 }
 
-/// Pixels of any number of bytes from their planes, eight at a time.
+/// Transposes bit planes to pixels of any number of bytes, eight pixels at a time.
 fn bitunshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     let element = planes.len() / (8 * stride);
     for (byte, planes) in planes.chunks_exact(8 * stride).enumerate() {
@@ -166,7 +166,7 @@ fn bitunshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     }
 }
 
-/// Transposes a matrix of 8 × 8 bits, byte `i` being row `i`. After Hacker's Delight, 7-3.
+/// Transposes a matrix of 8 × 8 bits; byte `i` is row `i`. The algorithm is that of Hacker's Delight, section 7-3.
 fn transpose_bits_8x8(mut bits: u64) -> u64 {
     for (shift, mask) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
         let swap = (bits ^ bits >> shift) & mask;

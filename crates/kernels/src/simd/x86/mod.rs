@@ -1,7 +1,10 @@
-//! AVX2 and AVX-512: the portable steps compiled for them, and steps of their own where instructions do better.
+//! The backends for AVX2 and AVX-512: the portable operations compiled for these instruction sets, and intrinsics where
+//! they are faster.
+//!
+//! [`Avx2`], [`Avx512`] and [`Avx512Gfni`] are proofs: a value of such a type exists only after `detect` has found all
+//! its features on this processor. `call_with_features!` is the one place that relies on them to call a function that
+//! is compiled for features.
 #![allow(unsafe_code)]
-// Each unsafe block calls a function that is compiled for instructions which the processor may lack. It has them: the
-// tokens are only made where they were detected.
 
 mod shuffle_avx2;
 mod shuffle_avx512;
@@ -36,12 +39,14 @@ pub(crate) struct Avx512(());
 pub(crate) struct Avx512Gfni(());
 
 impl Avx2 {
+    /// Returns the proof if the processor has the features.
     pub(crate) fn detect() -> Option<Avx2> {
         (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Avx2(()))
     }
 }
 
 impl Avx512 {
+    /// Returns the proof if the processor has the features.
     pub(crate) fn detect() -> Option<Avx512> {
         let has = Avx2::detect().is_some()
             && is_x86_feature_detected!("avx512f")
@@ -53,6 +58,7 @@ impl Avx512 {
 }
 
 impl Avx512Gfni {
+    /// Returns the proof if the processor has the features.
     pub(crate) fn detect() -> Option<Avx512Gfni> {
         let has =
             Avx512::detect().is_some() && is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("gfni");
@@ -60,8 +66,23 @@ impl Avx512Gfni {
     }
 }
 
-/// The steps for a token: LZ4 with a register of its own, unshuffling by a module of its own, the others the portable
-/// ones compiled for the token's features.
+/// Calls a function that is compiled for features of which `$token` is the proof. See the SAFETY comment within.
+macro_rules! call_with_features {
+    ($token:expr, $call:expr) => {{
+        let _proof = $token;
+        // SAFETY: The called functions have `#[target_feature]`, and apart from features they are safe: they take
+        // references and slices, and check lengths. They are undefined behavior on a processor that lacks a feature. It
+        // has all of them: the caller passes a token, whose field is private to this module, so that only `detect`
+        // makes one, and `detect` asks the processor for each feature. This module alone pairs functions with tokens,
+        // in the invocations of `impl_backend!` and `impl_lane_backend!` below. A function of `shuffle_avx2` or
+        // `shuffle_avx512` that enables a feature which `detect` of its token does not check would break this.
+        // `interleave_1` needs none.
+        unsafe { $call }
+    }};
+}
+
+/// Implements [`SimdBackend`] for a token: LZ4 with a register type, unshuffling by functions of a module of
+/// intrinsics, and the portable operations compiled for the token's features.
 macro_rules! impl_backend {
     ($token:ident, $module:ident, $vector:ident, $shuffle:ident::$unshuffle:ident, $features:literal) => {
         mod $module {
@@ -75,7 +96,12 @@ macro_rules! impl_backend {
                 dirty: usize,
                 period: usize,
             ) -> Option<DecodedBlock> {
-                // SAFETY: the function is compiled for the features that the register needs.
+                // SAFETY: `decode` requires that the processor has the instructions of the register type and that it is
+                // inlined into a function compiled for them. This function is: `$features` is chosen beside `$vector`
+                // in the invocations below, and holds what the register's methods enable (AVX-512F implies AVX2).
+                // `decode` is `inline(always)`. The caller has the token for the features. Lengths are checked by
+                // `decode`, which panics if `out` is too short. A register type with other features than `$features`
+                // would break this.
                 unsafe { decoder::decode::<$vector>(block, out, len, dirty, period) }
             }
 
@@ -98,10 +124,10 @@ macro_rules! impl_backend {
             pub(super) fn read_native_tile<T: Pixel>(
                 lane: &mut Lane,
                 pixels: &[u8],
-                place: TileContext<'_>,
+                context: TileContext<'_>,
                 rule: &InvalidRanges<T>,
             ) {
-                native::read_tile(lane, pixels, place, rule);
+                native::read_tile(lane, pixels, context, rule);
             }
 
             #[target_feature(enable = $features)]
@@ -110,13 +136,13 @@ macro_rules! impl_backend {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn reduce_per_frame<T: Pixel>(steps: $token, frames: PerFrameReduction<'_, T>) {
-                frames.reduce(steps);
+            pub(super) fn reduce_per_frame<T: Pixel>(backend: $token, frames: PerFrameReduction<'_, T>) {
+                frames.reduce(backend);
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn reduce_interleaved(steps: $token, frames: InterleavedReduction<'_>) {
-                frames.reduce(steps);
+            pub(super) fn reduce_interleaved(backend: $token, frames: InterleavedReduction<'_>) {
+                frames.reduce(backend);
             }
 
             #[target_feature(enable = $features)]
@@ -141,12 +167,12 @@ macro_rules! impl_backend {
 
             #[target_feature(enable = $features)]
             pub(super) fn accumulate<const L: usize, C: InterleavedTile<L>>(
-                table: &mut Accumulators<L>,
+                accumulators: &mut Accumulators<L>,
                 tile: CscTile<'_>,
-                column: &C,
+                pixels: &C,
                 selection: PixelSelection<'_>,
             ) {
-                accumulate::accumulate_tile::<L, true, C>(table, tile, column, selection);
+                accumulate::accumulate_tile::<L, true, C>(accumulators, tile, pixels, selection);
             }
         }
 
@@ -154,45 +180,43 @@ macro_rules! impl_backend {
             fn decompress(
                 self,
                 block: &[u8],
-                room: &mut BlockBuffer,
+                buffer: &mut BlockBuffer,
                 len: usize,
                 period: usize,
             ) -> Option<DecodedBlock> {
-                // SAFETY: `self` proves that the processor has the features.
-                room.decode_with(len, |out, dirty| unsafe { $module::decompress(block, out, len, dirty, period) })
+                buffer.decode_with(len, |out, dirty| {
+                    call_with_features!(self, $module::decompress(block, out, len, dirty, period))
+                })
             }
 
             fn decompress_with_slack(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
-                // Nothing is known to be zero, but what a register needs that starts there.
+                // The contents of `out` are unknown, so only its last bytes, which no decoded byte reaches, are zeroed:
+                // `decode` needs zeros from `dirty` on, as many as a register holds.
                 let dirty = out.len() - SLACK / 2;
                 out[dirty..].fill(0);
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::decompress(block, out, len, dirty, 0) }.is_some()
+                call_with_features!(self, $module::decompress(block, out, len, dirty, 0)).is_some()
             }
 
             fn or_planes(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::or_planes(planes, stride, from, unused) }
+                call_with_features!(self, $module::or_planes(planes, stride, from, unused))
             }
 
             fn any_bit_set(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> bool {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::any_bit_set(planes, stride, from, unused) }
+                call_with_features!(self, $module::any_bit_set(planes, stride, from, unused))
             }
 
             fn and_planes(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::and_planes(planes, stride, from) }
+                call_with_features!(self, $module::and_planes(planes, stride, from))
             }
 
             fn bitunshuffle_tile(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $shuffle::$unshuffle(planes, stride, from, out) }
+                call_with_features!(self, $shuffle::$unshuffle(planes, stride, from, out))
             }
 
             fn bitunshuffle(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
                 let element = planes.len() / (8 * stride);
-                // Whole registers of a plane; the rest, and elements of other sizes, the portable way.
+                // Intrinsics unshuffle whole registers of a plane; the portable code does the rest, and elements of
+                // other sizes.
                 let fast = match element {
                     1 | 2 | 4 | 8 => out.len() / element / $shuffle::PIXELS_PER_STEP * $shuffle::PIXELS_PER_STEP,
                     _ => 0,
@@ -201,11 +225,12 @@ macro_rules! impl_backend {
                 for (tile, out) in whole.chunks_mut(TILE * element).enumerate() {
                     let (mut bytes, pixels) = ([[0; TILE]; 8], out.len() / element);
                     for (planes, bytes) in planes.chunks_exact(8 * stride).zip(&mut bytes) {
-                        // SAFETY: `self` proves that the processor has the features.
-                        unsafe { $shuffle::$unshuffle(planes, stride, from + tile * TILE / 8, &mut bytes[..pixels]) }
+                        call_with_features!(
+                            self,
+                            $shuffle::$unshuffle(planes, stride, from + tile * TILE / 8, &mut bytes[..pixels])
+                        )
                     }
-                    // SAFETY: `self` proves that the processor has the features.
-                    unsafe { $shuffle::interleave_byte_planes(&bytes[..element], out) }
+                    call_with_features!(self, $shuffle::interleave_byte_planes(&bytes[..element], out))
                 }
                 portable::Portable.bitunshuffle(planes, stride, from + fast / 8, rest);
             }
@@ -214,74 +239,63 @@ macro_rules! impl_backend {
                 self,
                 lane: &mut Lane,
                 pixels: &[u8],
-                place: TileContext<'_>,
+                context: TileContext<'_>,
                 rule: &InvalidRanges<T>,
             ) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::read_native_tile(lane, pixels, place, rule) }
+                call_with_features!(self, $module::read_native_tile(lane, pixels, context, rule))
             }
 
             fn static_sums_without(self, plan: &IntegrationPlan, invalid: &[u32]) -> StaticSums {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::static_sums_without(plan, invalid) }
+                call_with_features!(self, $module::static_sums_without(plan, invalid))
             }
 
             fn reduce_per_frame<T: Pixel>(self, frames: PerFrameReduction<'_, T>) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::reduce_per_frame(self, frames) }
+                call_with_features!(self, $module::reduce_per_frame(self, frames))
             }
 
             fn reduce_interleaved(self, frames: InterleavedReduction<'_>) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::reduce_interleaved(self, frames) }
+                call_with_features!(self, $module::reduce_interleaved(self, frames))
             }
 
             fn sum(self, numbers: &[f64]) -> f64 {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::sum(numbers) }
+                call_with_features!(self, $module::sum(numbers))
             }
 
             fn sum_below(self, intensity: &[f64], norm: &[f64], low: f64) -> f64 {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::sum_below(intensity, norm, low) }
+                call_with_features!(self, $module::sum_below(intensity, norm, low))
             }
 
-            fn indices_within(self, intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $shuffle::indices_within(intensity, low, high, places) }
+            fn indices_within(self, intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
+                call_with_features!(self, $shuffle::indices_within(intensity, low, high, indices))
             }
         }
     };
 }
 
-/// The steps for a token and a number of frames.
+/// Implements [`LaneBackend`] for a token and a number of frames.
 macro_rules! impl_lane_backend {
     ($token:ident, $lanes:literal, $module:ident, $interleave:path) => {
         impl LaneBackend<$lanes> for $token {
             fn interleave(self, lanes: [&[u8; TILE]; $lanes], out: &mut [[u8; $lanes]; TILE]) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $interleave(&lanes, out.as_flattened_mut()) }
+                call_with_features!(self, $interleave(&lanes, out.as_flattened_mut()))
             }
 
             fn interleave_f64(self, lanes: [&[f64; TILE]; $lanes], out: &mut [[f64; $lanes]; TILE]) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::interleave_f64(&lanes, out) }
+                call_with_features!(self, $module::interleave_f64(&lanes, out))
             }
 
             fn or_bitmaps(self, bitmaps: [&Bitmap; $lanes], unused: &Bitmap) -> (Bitmap, u32) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::or_bitmaps(&bitmaps, unused) }
+                call_with_features!(self, $module::or_bitmaps(&bitmaps, unused))
             }
 
             fn accumulate<C: InterleavedTile<$lanes>>(
                 self,
-                table: &mut Accumulators<$lanes>,
+                accumulators: &mut Accumulators<$lanes>,
                 tile: CscTile<'_>,
-                column: &C,
+                pixels: &C,
                 selection: PixelSelection<'_>,
             ) {
-                // SAFETY: `self` proves that the processor has the features.
-                unsafe { $module::accumulate(table, tile, column, selection) }
+                call_with_features!(self, $module::accumulate(accumulators, tile, pixels, selection))
             }
         }
     };
@@ -307,10 +321,10 @@ impl_lane_backend!(Avx512Gfni, 1, avx512_gfni, interleave_1);
 impl_lane_backend!(Avx512Gfni, 8, avx512_gfni, shuffle_avx512::interleave_8);
 impl_lane_backend!(Avx512Gfni, 16, avx512_gfni, shuffle_avx512::interleave_16);
 
-/// One frame stands as it is.
+/// Copies a single frame, for which interleaving changes nothing.
 ///
-/// # Safety
-/// None is needed; it is one of a kind with those that need features.
+/// # Safety Always safe to call. It is `unsafe` only so that `call_with_features!` can call it like the functions that
+/// need features.
 unsafe fn interleave_1(lanes: &[&[u8; TILE]; 1], out: &mut [u8]) {
     out.copy_from_slice(lanes[0]);
 }

@@ -1,34 +1,41 @@
-//! Bits and bytes rearranged with AVX2.
+//! Transpositions of bits and bytes, and compaction of indices, with AVX2.
+//!
+//! The transpositions work on whole registers; slices of other lengths may make them panic.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use crate::summation_order::TILE;
 
-/// Pixels that are unshuffled at once: a register of a plane.
+/// Number of pixels that `unshuffle` handles at once: a register of each plane.
 pub(super) const PIXELS_PER_STEP: usize = 8 * REGISTER_BYTES;
 
-/// Bytes of a register.
+/// Number of bytes in a register.
 const REGISTER_BYTES: usize = 32;
 
+/// Loads the 32 bytes at `from[at..]`. Panics if there are fewer.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(from: &[u8], at: usize) -> __m256i {
     let bytes: &[u8; REGISTER_BYTES] = from[at..].first_chunk().expect("a register's width");
-    // SAFETY: 32 bytes may be read.
+    // SAFETY: The intrinsic reads 32 bytes at any alignment. `bytes` is a reference to an array of 32 bytes, whose
+    // length `first_chunk` has checked, and stays borrowed during the call. AVX2 is enabled for this function. A
+    // `REGISTER_BYTES` below 32 would break this.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
+/// Stores half a register at `to[at..]`. Panics if there are fewer than 16 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(to: &mut [u8], at: usize, value: __m128i) {
     let bytes: &mut [u8; REGISTER_BYTES / 2] = to[at..].first_chunk_mut().expect("half a register's width");
-    // SAFETY: 16 bytes may be written.
+    // SAFETY: The intrinsic writes 16 bytes at any alignment. `bytes` is a unique reference to an array of 16 bytes,
+    // whose length `first_chunk_mut` has checked. A `REGISTER_BYTES` below 32 would break this.
     unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), value) }
 }
 
-/// Unpacks eight registers of bytes: byte `j` of all eight, in order, becomes the `j`-th group of eight bytes, two
-/// groups of each half a register.
+/// Transposes the bytes of eight registers within each half: group `j` of eight bytes holds byte `j` of all eight
+/// registers in order. Each returned register holds two groups of the lower half and two of the upper half.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn interleave_bytes_8(r: [__m256i; 8]) -> [__m256i; 8] {
@@ -41,7 +48,7 @@ fn interleave_bytes_8(r: [__m256i; 8]) -> [__m256i; 8] {
     [c0, c1, c2, c3, c4, c5, c6, c7]
 }
 
-/// Stores what was unpacked: first all lower halves, then all upper ones.
+/// Stores registers that were unpacked within their halves: first all lower halves, then all upper halves.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store_halves<const N: usize>(to: &mut [u8], at: usize, unpacked: [__m256i; N]) {
@@ -51,7 +58,7 @@ fn store_halves<const N: usize>(to: &mut [u8], at: usize, unpacked: [__m256i; N]
     }
 }
 
-/// Exchanges the bits under `mask` with those `SHIFT` further up.
+/// Swaps the bits under `mask` with the bits `SHIFT` positions above them, in each 64-bit word.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn swap_bits<const SHIFT: i32>(bits: __m256i, mask: u64) -> __m256i {
@@ -60,8 +67,8 @@ fn swap_bits<const SHIFT: i32>(bits: __m256i, mask: u64) -> __m256i {
     _mm256_xor_si256(_mm256_xor_si256(bits, differ), _mm256_slli_epi64::<SHIFT>(differ))
 }
 
-/// See [`crate::simd::SimdBackend::bitunshuffle_tile`]; whole registers only. The transposition of 8 × 8 bits is that of the
-/// portable step.
+/// Implements [`crate::simd::SimdBackend::bitunshuffle_tile`] for whole registers. It transposes 8 × 8 bits as the
+/// portable code does.
 #[target_feature(enable = "avx2")]
 pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     for column in (0..out.len() / 8).step_by(REGISTER_BYTES) {
@@ -76,7 +83,7 @@ pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8
     }
 }
 
-/// See [`crate::simd::LaneBackend::interleave`].
+/// Implements [`crate::simd::LaneBackend::interleave`] for 8 frames.
 #[target_feature(enable = "avx2")]
 pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     for pixel in (0..out.len() / 8).step_by(REGISTER_BYTES) {
@@ -86,7 +93,8 @@ pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     }
 }
 
-/// From the bytes of pixels to pixels of as many bytes: 1, 2, 4 or 8. Whole registers only.
+/// Interleaves the bytes of pixels, one array for each significance, to pixels of 1, 2, 4 or 8 bytes. Whole registers
+/// only.
 #[target_feature(enable = "avx2")]
 pub(super) fn interleave_byte_planes(bytes: &[[u8; TILE]], out: &mut [u8]) {
     match bytes {
@@ -116,11 +124,11 @@ pub(super) fn interleave_byte_planes(bytes: &[[u8; TILE]], out: &mut [u8]) {
     }
 }
 
-/// See [`crate::robust::quantile::places_within`].
+/// Implements [`crate::robust::quantile::indices_within`].
 #[target_feature(enable = "avx2")]
-pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
+pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
     const DOUBLES_PER_REGISTER: usize = 4;
-    /// By the bits of a mask: where the words whose bit is set are brought together.
+    /// For each mask of four bits: the byte shuffle that moves the words whose bit is set to the front.
     const COMPACT_SHUFFLE: [[u8; 16]; 16] = {
         let (mut table, mut mask) = ([[0; 16]; 16], 0);
         while mask < 16 {
@@ -136,7 +144,7 @@ pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, places: &mu
         }
         table
     };
-    places.resize(intensity.len() + DOUBLES_PER_REGISTER, 0);
+    indices.resize(intensity.len() + DOUBLES_PER_REGISTER, 0);
     let (low, high) = (_mm256_set1_pd(low), _mm256_set1_pd(high));
     let (whole, rest) = intensity.as_chunks::<DOUBLES_PER_REGISTER>();
     let mut last = [f64::NAN; DOUBLES_PER_REGISTER];
@@ -144,18 +152,21 @@ pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, places: &mu
     let mut numbers = _mm_setr_epi32(0, 1, 2, 3);
     let mut count = 0;
     for four in whole.iter().chain([&last]) {
-        // SAFETY: four doubles may be read.
+        // SAFETY: The intrinsic reads four doubles at any alignment. `four` is a reference to an array of
+        // `DOUBLES_PER_REGISTER` = 4 doubles, from `as_chunks` or `last`. AVX2 is enabled for this function.
         let x = unsafe { _mm256_loadu_pd(four.as_ptr()) };
         let within = _mm256_and_pd(_mm256_cmp_pd::<_CMP_LE_OQ>(low, x), _mm256_cmp_pd::<_CMP_LE_OQ>(x, high));
         let mask = _mm256_movemask_pd(within) as usize;
-        // SAFETY: sixteen bytes may be read.
-        let together = unsafe { _mm_loadu_si128(COMPACT_SHUFFLE[mask].as_ptr().cast()) };
+        // SAFETY: The intrinsic reads 16 bytes at any alignment. The row is an array of 16 bytes in a table of 16 rows,
+        // and indexing is checked; `movemask` of four doubles gives a number below 16.
+        let shuffle = unsafe { _mm_loadu_si128(COMPACT_SHUFFLE[mask].as_ptr().cast()) };
         let out: &mut [u32; DOUBLES_PER_REGISTER] =
-            places[count..].first_chunk_mut().expect("no more than were looked at, and room");
-        // SAFETY: four words may be written.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_shuffle_epi8(numbers, together)) };
+            indices[count..].first_chunk_mut().expect("`indices` is a register longer than `intensity`");
+        // SAFETY: The intrinsic writes 16 bytes at any alignment. `out` is a unique reference to an array of
+        // `DOUBLES_PER_REGISTER` = 4 words, whose length `first_chunk_mut` has checked.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_shuffle_epi8(numbers, shuffle)) };
         count += mask.count_ones() as usize;
         numbers = _mm_add_epi32(numbers, _mm_set1_epi32(DOUBLES_PER_REGISTER as i32));
     }
-    places.truncate(count);
+    indices.truncate(count);
 }

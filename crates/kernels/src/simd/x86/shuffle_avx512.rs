@@ -1,34 +1,41 @@
-//! Bits and bytes rearranged with AVX-512, and GFNI where there is one.
+//! Transpositions of bits and bytes, and compaction of indices, with AVX-512, and one with GFNI.
+//!
+//! The transpositions work on whole registers; slices of other lengths may make them panic.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use crate::summation_order::TILE;
 
-/// Pixels that are unshuffled at once: a register of a plane.
+/// Number of pixels that `unshuffle` handles at once: a register of each plane.
 pub(super) const PIXELS_PER_STEP: usize = 8 * REGISTER_BYTES;
 
-/// Bytes of a register.
+/// Number of bytes in a register.
 const REGISTER_BYTES: usize = 64;
 
+/// Loads the 64 bytes at `from[at..]`. Panics if there are fewer.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(from: &[u8], at: usize) -> __m512i {
     let bytes: &[u8; REGISTER_BYTES] = from[at..].first_chunk().expect("a register's width");
-    // SAFETY: 64 bytes may be read.
+    // SAFETY: The intrinsic reads 64 bytes at any alignment. `bytes` is a reference to an array of 64 bytes, whose
+    // length `first_chunk` has checked, and stays borrowed during the call. AVX-512F is enabled for this function. A
+    // `REGISTER_BYTES` below 64 would break this.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
+/// Stores a register at `to[at..]`. Panics if there are fewer than 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store(to: &mut [u8], at: usize, value: __m512i) {
     let bytes: &mut [u8; REGISTER_BYTES] = to[at..].first_chunk_mut().expect("a register's width");
-    // SAFETY: 64 bytes may be written.
+    // SAFETY: The intrinsic writes 64 bytes at any alignment. `bytes` is a unique reference to an array of 64 bytes,
+    // whose length `first_chunk_mut` has checked. A `REGISTER_BYTES` below 64 would break this.
     unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), value) }
 }
 
-/// Words rearranged so that word `i` of quarter `q` is word `4 i + q`. Unpacking works within the quarters of a
-/// register; after this it leaves neighbours in one register.
+/// Permutes 16-bit words so that word `i` of quarter `q` (128 bits) is word `4 i + q` of `bytes`. Unpack instructions
+/// work within quarters; after this permutation they leave neighbours in the same register.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn words_to_lanes(bytes: __m512i) -> __m512i {
@@ -44,25 +51,25 @@ fn words_to_lanes(bytes: __m512i) -> __m512i {
     _mm512_permutexvar_epi16(load(&INDEX, 0), bytes)
 }
 
-/// The same with bytes.
+/// Permutes bytes so that byte `i` of quarter `q` (128 bits) is byte `4 i + q` of `bytes`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn bytes_to_lanes(bytes: __m512i) -> __m512i {
-    // First within the quarters: every fourth byte side by side. Then these fours of bytes go to their quarters.
+    // First, gather every fourth byte within each quarter. Then move these groups of four bytes to their quarters.
     let fours = _mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     let within = _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(fours));
     _mm512_permutexvar_epi32(dword_lane_index(), within)
 }
 
-/// The index that does the same with units of 32 bits.
+/// Returns the index that permutes 32-bit words so that word `i` of quarter `q` is word `4 i + q`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn dword_lane_index() -> __m512i {
     _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0)
 }
 
-/// Unpacks eight registers of bytes: byte `j` of all eight, in order, becomes the `j`-th group of eight bytes; two
-/// groups of each quarter a register.
+/// Transposes the bytes of eight registers within each quarter: group `j` of eight bytes holds byte `j` of all eight
+/// registers in order. Each returned register holds two groups of each quarter.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn interleave_bytes_8(r: [__m512i; 8]) -> [__m512i; 8] {
@@ -75,19 +82,19 @@ fn interleave_bytes_8(r: [__m512i; 8]) -> [__m512i; 8] {
     [c0, c1, c2, c3, c4, c5, c6, c7]
 }
 
-/// The rows of 64 matrices of 8 × 8 bits: from each of eight planes a byte, in the order that `number` says.
+/// Loads 64 matrices of 8 × 8 bits. Row `i` of each matrix is a byte of plane `plane_of_row(i)`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn load_bit_matrices(planes: &[u8], stride: usize, at: usize, number: impl Fn(usize) -> usize) -> [__m512i; 8] {
-    let row = |i: usize| words_to_lanes(load(planes, number(i) * stride + at));
+fn load_bit_matrices(planes: &[u8], stride: usize, at: usize, plane_of_row: impl Fn(usize) -> usize) -> [__m512i; 8] {
+    let row = |i: usize| words_to_lanes(load(planes, plane_of_row(i) * stride + at));
     interleave_bytes_8([row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)])
 }
 
-/// See [`crate::simd::SimdBackend::bitunshuffle_tile`]; whole registers only.
+/// Implements [`crate::simd::SimdBackend::bitunshuffle_tile`] for whole registers, with GFNI.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 pub(super) fn unshuffle_gfni(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
-    // Byte k is 1 << k: the affine product of it with a matrix of 8 × 8 bits is the matrix, transposed. Its rows are
-    // numbered from the end, and so planes are taken from the last.
+    // Byte k of `unit` is 1 << k, so its affine product with a matrix of 8 × 8 bits is the transposed matrix. GFNI
+    // numbers the rows of the matrix from the last, so row i is plane 7 - i.
     let unit = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
     for column in (0..out.len() / 8).step_by(REGISTER_BYTES) {
         for (i, bits) in load_bit_matrices(planes, stride, from + column, |i| 7 - i).into_iter().enumerate() {
@@ -96,7 +103,7 @@ pub(super) fn unshuffle_gfni(planes: &[u8], stride: usize, from: usize, out: &mu
     }
 }
 
-/// Exchanges the bits under `mask` with those `SHIFT` further up.
+/// Swaps the bits under `mask` with the bits `SHIFT` positions above them, in each 64-bit word.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn swap_bits<const SHIFT: u32>(bits: __m512i, mask: u64) -> __m512i {
@@ -105,7 +112,8 @@ fn swap_bits<const SHIFT: u32>(bits: __m512i, mask: u64) -> __m512i {
     _mm512_xor_si512(_mm512_xor_si512(bits, differ), _mm512_slli_epi64::<SHIFT>(differ))
 }
 
-/// See [`crate::simd::SimdBackend::bitunshuffle_tile`]; whole registers only. The transposition is that of the portable step.
+/// Implements [`crate::simd::SimdBackend::bitunshuffle_tile`] for whole registers, without GFNI. It transposes 8 × 8
+/// bits as the portable code does.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     for column in (0..out.len() / 8).step_by(REGISTER_BYTES) {
@@ -117,7 +125,7 @@ pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8
     }
 }
 
-/// See [`crate::simd::LaneBackend::interleave`].
+/// Implements [`crate::simd::LaneBackend::interleave`] for 8 frames.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     for pixel in (0..out.len() / 8).step_by(REGISTER_BYTES) {
@@ -129,7 +137,7 @@ pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     }
 }
 
-/// See [`crate::simd::LaneBackend::interleave`].
+/// Implements [`crate::simd::LaneBackend::interleave`] for 16 frames.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn interleave_16(lanes: &[&[u8; TILE]; 16], out: &mut [u8]) {
     for pixel in (0..out.len() / 16).step_by(REGISTER_BYTES) {
@@ -143,13 +151,15 @@ pub(super) fn interleave_16(lanes: &[&[u8; TILE]; 16], out: &mut [u8]) {
     }
 }
 
-/// From the bytes of pixels to pixels of as many bytes: 1, 2, 4 or 8. Whole registers only.
+/// Interleaves the bytes of pixels, one array for each significance, to pixels of 1, 2, 4 or 8 bytes. Whole registers
+/// only.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn interleave_byte_planes(bytes: &[[u8; TILE]], out: &mut [u8]) {
     match bytes {
         [one] => out.copy_from_slice(&one[..out.len()]),
         [low, high] => {
-            // Eight bytes of each quarter come from the quarter's place in the first half, eight from the second.
+            // `order` pairs 64-bit word i of the lower half with word i of the upper half in quarter i. Unpacking then
+            // leaves the pixels of the lower half in the first register and those of the upper half in the second.
             for pixel in (0..out.len() / bytes.len()).step_by(REGISTER_BYTES) {
                 let (a, b) = (load(low, pixel), load(high, pixel));
                 let order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
@@ -178,28 +188,31 @@ pub(super) fn interleave_byte_planes(bytes: &[[u8; TILE]], out: &mut [u8]) {
     }
 }
 
-/// See [`crate::robust::quantile::places_within`].
+/// Implements [`crate::robust::quantile::indices_within`].
 #[target_feature(enable = "avx512f,avx512vl")]
-pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, places: &mut Vec<u32>) {
+pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
     const DOUBLES_PER_REGISTER: usize = 8;
-    places.resize(intensity.len() + DOUBLES_PER_REGISTER, 0);
+    indices.resize(intensity.len() + DOUBLES_PER_REGISTER, 0);
     let (low, high) = (_mm512_set1_pd(low), _mm512_set1_pd(high));
     let (whole, rest) = intensity.as_chunks::<DOUBLES_PER_REGISTER>();
     let mut numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     let mut last = [0.; DOUBLES_PER_REGISTER];
     last[..rest.len()].copy_from_slice(rest);
     let mut count = 0;
-    for (eight, among) in whole.iter().map(|eight| (eight, u8::MAX)).chain([(&last, (1 << rest.len()) - 1)]) {
-        // SAFETY: eight doubles may be read.
+    for (eight, present) in whole.iter().map(|eight| (eight, u8::MAX)).chain([(&last, (1 << rest.len()) - 1)]) {
+        // SAFETY: The intrinsic reads eight doubles at any alignment. `eight` is a reference to an array of
+        // `DOUBLES_PER_REGISTER` = 8 doubles, from `as_chunks` or `last`. AVX-512F is enabled for this function.
         let x = unsafe { _mm512_loadu_pd(eight.as_ptr()) };
-        let above = _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(among, low, x);
+        let above = _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(present, low, x);
         let within = _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(above, x, high);
         let out: &mut [u32; DOUBLES_PER_REGISTER] =
-            places[count..].first_chunk_mut().expect("no more than were looked at, and room");
-        // SAFETY: eight words may be written.
+            indices[count..].first_chunk_mut().expect("`indices` is a register longer than `intensity`");
+        // SAFETY: The intrinsic writes 32 bytes at any alignment. `out` is a unique reference to an array of
+        // `DOUBLES_PER_REGISTER` = 8 words, whose length `first_chunk_mut` has checked. AVX-512F and VL are enabled for
+        // this function.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_maskz_compress_epi32(within, numbers)) };
         count += within.count_ones() as usize;
         numbers = _mm256_add_epi32(numbers, _mm256_set1_epi32(DOUBLES_PER_REGISTER as i32));
     }
-    places.truncate(count);
+    indices.truncate(count);
 }
