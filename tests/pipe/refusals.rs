@@ -1,5 +1,9 @@
 //! Bad input: a clear line that names what, where, and what was expected.
 
+use std::path::{Path, PathBuf};
+
+use sample::Options;
+
 use crate::site::{NOTHING, Ran, Site, run, small};
 
 /// One line on stderr that holds all of these, and this status.
@@ -154,4 +158,59 @@ fn a_path_in_a_record_leads_out_of_nowhere() {
     let refused = run("plan-split", &["--poni", poni, "--out", out.to_str().unwrap()], &tampered);
     says(&refused, 1, &["below", ".."]);
     assert!(refused.records("task").is_empty());
+}
+
+#[test]
+fn results_among_raw_data_are_warned_of_once() {
+    let site = Site::new(&Options { scans: 2, ..small() });
+    let raw = site.data.raw.clone();
+    let plan = |out: &Path, scans: &str| {
+        let flags = ["--poni".as_ref(), site.data.poni.as_os_str(), "--out".as_ref(), out.as_os_str()];
+        run("plan-split", &flags, scans).good()
+    };
+    let link = site.path("link");
+    std::os::unix::fs::symlink(&raw, &link).unwrap();
+    let scan: serde_json::Value = serde_json::from_str(site.scans.lines().next().unwrap()).unwrap();
+    let master = PathBuf::from(scan["file"].as_str().unwrap());
+    let beside = master.parent().unwrap();
+    for out in [&raw, &raw.join("results"), &link, beside] {
+        let told = plan(out, &site.scans);
+        assert_eq!(told.stderr.matches("among the raw data").count(), 1, "{}", told.stderr);
+        assert!(told.stderr.contains(&format!("--out {}", out.display())), "{}", told.stderr);
+    }
+    let one = run("scan-find", &[&master], "").good().stdout;
+    assert!(plan(beside, &one).stderr.contains("among the raw data"), "a master that is named alone");
+    for (out, scans) in [(site.path("out"), &site.scans), (site.path("."), &site.scans), (beside.join("out"), &one)] {
+        assert_eq!(plan(&out, scans).stderr, "", "{}", out.display());
+    }
+}
+
+#[test]
+fn a_recipe_name_that_is_no_part_of_a_file_name_is_refused() {
+    let site = Site::new(&small());
+    says(&plan(&site, &["--recipe-name", "a/b"]), 2, &["--recipe-name \"a/b\"", "part of a file name", "without `/`"]);
+}
+
+#[test]
+fn a_printed_recipe_that_cannot_be_applied_is_warned_of() {
+    let site = Site::new(&small());
+    let poni = site.data.poni.to_str().unwrap();
+    let (directory, not_there) = (site.path("."), site.path("none.edf"));
+    let [directory, not_there] = [&directory, &not_there].map(|path| path.to_str().unwrap());
+    for flags in [&["--mask", not_there][..], &["--poni", poni, "--mask", not_there], &["--poni", not_there]] {
+        let printed = run("plan-split", &[&["--print-recipe"], flags].concat(), "").good();
+        assert!(printed.stdout.contains("none.edf"), "{}", printed.stdout);
+        assert!(
+            printed.stderr.contains("can't be applied") && printed.stderr.contains("none.edf"),
+            "{}",
+            printed.stderr
+        );
+    }
+    let no_image = run("plan-split", &["--print-recipe", "--poni", poni, "--mask", directory], "").good();
+    assert!(no_image.stderr.contains("can't be applied"), "{}", no_image.stderr);
+    let mask = site.data.mask.to_str().unwrap();
+    for flags in [&[][..], &["--mask", mask], &["--poni", poni, "--mask", mask], &["--poni", poni]] {
+        let printed = run("plan-split", &[&["--print-recipe"], flags].concat(), "").good();
+        assert_eq!(printed.stderr, "", "{flags:?}");
+    }
 }

@@ -36,7 +36,13 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         let files = recipes::read(&args.recipe, |said| filter.warn(said)).map_err(no_plan)?;
         let [file] = &files[..] else { return Err(Stop::fatal("--print-recipe", "expected one --recipe at the most")) };
         // Text in place of records is what was asked for.
-        let text = file.to_toml(&Settings::from(args.flags));
+        let flags = Settings::from(args.flags);
+        // It may be meant for another machine: that it can't be applied here is no error.
+        let flaws = recipes::check_printed(file, &flags);
+        flaws
+            .iter()
+            .for_each(|why| filter.warn(&format!("the recipe is printed, and can't be applied as it is: {why}")));
+        let text = file.to_toml(&flags);
         return text.lines().try_for_each(|line| filter.emit(&Record::Other(line.to_owned())));
     }
     let mut input = Input::open(&args.inputs)?.expecting("scan");
@@ -54,6 +60,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 fn plan(planner: &mut Planner, emitted: &mut Emitted, scan: records::Scan, filter: &Filter) -> Result<(), Stop> {
     let (id, about) = (scan.id.clone(), scan.acquisition.file.display().to_string());
     if let Some(said) = planner.undone(&scan.acquisition) {
+        filter.warn(&said);
+    }
+    if let Some(said) = planner.warn_of_raw_data(&scan.acquisition) {
         filter.warn(&said);
     }
     let whole = Whole::new(&id, &scan.acquisition, planner.has_monitors());

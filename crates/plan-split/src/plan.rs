@@ -1,7 +1,7 @@
 //! Scan records to task records.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use owners::{Owner, Relation};
 use recipe::{Recipe, Settings};
@@ -128,6 +128,8 @@ pub struct Planner {
     finals: HashMap<RawPath, (String, RawPath)>,
     /// What was said of frames that are put back on the whole detector, and not to be said again.
     said: HashSet<String>,
+    /// The directories of raw data that the output root was held against.
+    raw_data: HashSet<PathBuf>,
 }
 
 impl Planner {
@@ -141,7 +143,15 @@ impl Planner {
         let out = std::path::absolute(&out).map_err(|why| Error::Write { path: out.clone(), why })?;
         let flags = Settings::from(args.flags);
         let recipes = Recipes::resolve(&args.recipe, &args.recipe_name, &flags, &out, remark)?;
-        Ok(Self { out, by: args.by, recipes, replace: args.replace, finals: HashMap::new(), said: HashSet::new() })
+        Ok(Self {
+            out,
+            by: args.by,
+            recipes,
+            replace: args.replace,
+            finals: HashMap::new(),
+            said: HashSet::new(),
+            raw_data: HashSet::new(),
+        })
     }
 
     /// Whether a recipe divides by a counter of the scan.
@@ -159,6 +169,24 @@ impl Planner {
             scan.detector
         );
         self.said.insert(said.clone()).then_some(said)
+    }
+
+    /// Returns a warning where results will lie among raw data: in the directory that scan-find searched for such a scan, or beside its
+    /// master file; `None` where it has been said.
+    pub fn warn_of_raw_data(&mut self, scan: &Acquisition) -> Option<String> {
+        let raw_data = searched_directory(scan)?;
+        if !self.raw_data.insert(raw_data.to_owned()) {
+            return None;
+        }
+        // A directory that can't be looked at is compared by its name.
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (out, searched) = (real(&self.out), real(raw_data));
+        // A file of the searched directory itself may have been named alone, and a directory for results beside it is no harm.
+        let is_among = out == searched || (scan.below.components().count() > 1 && out.starts_with(&searched));
+        is_among.then(|| {
+            let (out, raw_data) = (self.out.display(), raw_data.display());
+            format!("--out {out} is among the raw data in {raw_data}, and so will the results be; give --out a directory elsewhere")
+        })
     }
 
     /// The tasks of a scan, made as they are asked for.
@@ -262,6 +290,13 @@ impl Planner {
             Err(why) => vec![format!("of recipe {}, which can't be read: {why}", file.display())],
         }
     }
+}
+
+/// Returns the directory that scan-find searched: that of the master file, without the part that `below` names. `None` for a file that
+/// lies elsewhere, whose `below` counts from the root of the file system or is no end of its path.
+fn searched_directory(scan: &Acquisition) -> Option<&Path> {
+    let directory = scan.file.ancestors().nth(scan.below.components().count())?;
+    (scan.file.ends_with(&*scan.below) && directory.parent().is_some()).then_some(directory)
 }
 
 /// A recipe as the tasks of a scan name it, but for the part.

@@ -15,6 +15,10 @@ use crate::monitors::Monitors;
 use crate::names::plain;
 use crate::plan::Error;
 
+/// Stands in for a geometry that a recipe does not have yet.
+const PLACEHOLDER: &str = "poni_version: 2\nDetector: Pilatus100k\nDetector_config: {}\nDistance: 1\nPoni1: 0\nPoni2: 0\n\
+    Rot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
+
 /// A recipe that the tasks of a plan name.
 pub struct Planned {
     /// The resolved recipe's file, absolute.
@@ -85,13 +89,7 @@ impl Recipes {
         for (file, name) in read(files, remark)?.into_iter().zip(names) {
             let mut planned = Vec::new();
             for (section, settings) in file.sections() {
-                let blame = |why| match why {
-                    Error::Recipe(why) => Error::Recipe(file.with_file_name(why, flags)),
-                    other => other,
-                };
-                let recipe = Recipe::resolve(&flags.clone().with_defaults(settings)).map_err(Error::from);
-                let recipe = recipe.and_then(with_detector).map_err(blame)?;
-                integrator::check_files(&recipe).map_err(|why| blame(why.into()))?;
+                let recipe = resolve_section(&file, settings, flags)?;
                 let monitors = Monitors::read(&recipe)?;
                 let digest = recipe.digest();
                 let path = out.join(recipe.file_name());
@@ -150,6 +148,32 @@ impl Recipes {
     }
 }
 
+/// Resolves a section of a recipe file with the flags, and checks the files that it names.
+fn resolve_section(file: &RecipeFile, settings: Settings, flags: &Settings) -> Result<Recipe, Error> {
+    let blame = |why| match why {
+        Error::Recipe(why) => Error::Recipe(file.with_file_name(why, flags)),
+        other => other,
+    };
+    let recipe = Recipe::resolve(&flags.clone().with_defaults(settings)).map_err(Error::from);
+    let recipe = recipe.and_then(with_detector).map_err(blame)?;
+    integrator::check_files(&recipe).map_err(|why| blame(why.into()))?;
+    Ok(recipe)
+}
+
+/// Checks a recipe file that is printed and not applied: returns what keeps its sections from being applied here. A recipe without a
+/// geometry is a template; its other files are checked all the same.
+pub fn check_printed(file: &RecipeFile, flags: &Settings) -> Vec<String> {
+    let check = |(_, mut settings): (_, Settings)| {
+        if [flags, &settings].iter().all(|given| given.poni.is_none() && given.geometry.is_none()) {
+            settings.geometry = Some(PLACEHOLDER.to_owned());
+        }
+        resolve_section(file, settings, flags).err().map(|why| why.to_string())
+    };
+    let mut found: Vec<String> = file.sections().into_iter().filter_map(check).collect();
+    found.dedup();
+    found
+}
+
 /// The recipe files; an empty one for flags alone.
 ///
 /// # Errors
@@ -172,7 +196,15 @@ fn named(files: &[PathBuf], names: &[String]) -> Result<Vec<Option<String>>, Err
     let named: Vec<Option<String>> = match names {
         [] if count == 1 => vec![None],
         [] => files.iter().map(|file| file.file_stem().map(|stem| stem.to_string_lossy().into_owned())).collect(),
-        names if names.len() == count => names.iter().cloned().map(Some).collect(),
+        names if names.len() == count => {
+            if let Some(wrong) = names.iter().find(|name| name.is_empty() || plain(name) != **name) {
+                let why = format!(
+                    "--recipe-name {wrong:?}: expected a part of a file name, without `/` and control characters"
+                );
+                return Err(Error::Names { why });
+            }
+            names.iter().cloned().map(Some).collect()
+        }
         names => {
             let why = format!("{} names (--recipe-name) for {count} recipes: expected one each, in order", names.len());
             return Err(Error::Names { why });
@@ -268,8 +300,17 @@ mod tests {
     #[test]
     fn names_that_do_not_tell_recipes_apart_are_refused() {
         assert!(of(&["a.toml", "d/a.toml"], &[]).unwrap_err().contains("two are called `a`"));
-        assert!(of(&["a.toml", "b.toml"], &["x/y", "x_y"]).unwrap_err().contains("two are called `x_y`"));
+        assert!(of(&["a.toml", "b.toml"], &["x_y", "x_y"]).unwrap_err().contains("two are called `x_y`"));
         assert!(of(&["a.toml", "b.toml"], &["x"]).unwrap_err().contains("1 names (--recipe-name) for 2 recipes"));
         assert!(of(&[], &["x", "y"]).unwrap_err().contains("2 names"));
+    }
+
+    #[test]
+    fn a_name_that_is_no_part_of_a_file_name_is_refused() {
+        for name in ["a/b", "/", "a\nb", ""] {
+            let why = of(&[], &[name]).unwrap_err();
+            assert!(why.contains(&format!("--recipe-name {name:?}: expected a part of a file name")), "{why}");
+        }
+        assert_eq!(of(&[], &["..a b é"]), Ok(vec![Some("..a b é".to_owned())]));
     }
 }
