@@ -1,4 +1,5 @@
-//! Gives the linker a `libOpenCL` to find: an archive without members, for this crate has all that would be in it.
+//! Writes an empty `libOpenCL.a` for the linker. Crate `ocl` asks for a library of that name, but this crate defines all
+//! of its functions.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

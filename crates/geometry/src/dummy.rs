@@ -18,9 +18,9 @@ impl DummyRule {
     /// Returns the lowest and highest invalid integer for pixels of `bits` (8 to 64) bits; `None` if no value is
     /// invalid.
     ///
-    /// Photon counters mark gaps with -1 and defective pixels with -2. Stored unsigned, these are the two highest
-    /// values; stored signed, every negative value is invalid. Any other dummy is a single value, wrapped to the pixel's
-    /// type.
+    /// Photon counters, whose dummy is -2, mark gaps and defective pixels with -1 and -2. In unsigned pixels the two
+    /// highest values are invalid, in signed pixels all negative ones. Any other dummy is a single value, wrapped to the
+    /// pixel's type.
     ///
     /// ```
     /// let eiger = geometry::DummyRule { dummy: Some(-2.0), delta: Some(1.5), counter: true };

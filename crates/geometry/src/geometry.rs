@@ -43,7 +43,7 @@ pub(crate) struct DetectorPlacement {
 
 impl DetectorPlacement {
     /// Transforms a point from the detector's frame to the laboratory's: `p1`, `p2` are metres from the detector's corner,
-    /// `p3` metres behind its plane.
+    /// `p3` metres behind its plane, away from the sample.
     #[inline]
     pub(crate) fn to_lab(&self, p1: f64, p2: f64, p3: f64) -> LabPoint {
         self.rotation.rotate(p1 - self.poni1, p2 - self.poni2, self.dist + p3)

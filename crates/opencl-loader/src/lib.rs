@@ -1,15 +1,25 @@
-//! OpenCL, looked for when it is asked for: one binary for nodes that have it and nodes that have not.
+//! Loads `libOpenCL` at run time, so that one binary runs on nodes with and without OpenCL.
 //!
-//! The crate `ocl` is linked with `libOpenCL.so.1`, and a program that is does not even start where that library is not
-//! installed. So this crate defines the functions that `ocl` imports, each of which passes its arguments on to the
-//! function of the same name in the library that [`load`] has found; without one it returns
-//! `CL_PLATFORM_NOT_FOUND_KHR`. `build.rs` gives the linker an empty `libOpenCL.a`, so that a build needs no OpenCL
-//! either. A library of stubs at link time would not do: its name would stand in the program all the same.
+//! Crate `ocl` links with `libOpenCL.so.1`, and a program linked with a library does not even start where the library is
+//! not installed. This crate therefore defines every OpenCL function that `ocl` imports:
 //!
-//! The forwarders are untyped. All arguments and results of OpenCL's host functions are integers and pointers, and the
-//! calling conventions of 64-bit Linux (x86-64, AArch64, POWER) pass each of these in a register or a slot of the stack
-//! of eight bytes, extended or not as the caller left it: a word is handed on as it came. What distinguishes
-//! the functions is the number of their arguments, and how they report an error.
+//! 1. [`load`] opens the library with `dlopen`: the one that `AZPIPE_OPENCL_LIBRARY` names, or the system's.
+//! 2. Each function passes its arguments to the function of the same name in that library. Without a library it returns
+//!    `CL_PLATFORM_NOT_FOUND_KHR`.
+//! 3. `build.rs` gives the linker an empty `libOpenCL.a`, so that a build needs no OpenCL either. A shared library of
+//!    stubs would not do, because the program would then depend on a library of that name.
+//!
+//! ```
+//! match opencl_loader::load() {
+//!     Ok(()) => println!("functions of crate `ocl` may be called"),
+//!     Err(why) => println!("no OpenCL, so everything runs on the CPU: {why}"),
+//! }
+//! ```
+//!
+//! The forwarding functions are untyped. All arguments and results of OpenCL's host functions are integers and pointers.
+//! The calling conventions of 64-bit Linux (x86-64, AArch64, POWER) pass each of them in a register or an eight-byte slot
+//! of the stack, so a word is passed on unchanged. Only the number of arguments, and the way to report an error,
+//! distinguish the functions.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("the forwarders rely on the calling conventions of 64-bit Linux");
@@ -21,13 +31,14 @@ pub use library::{LIBRARY_VARIABLE, OpenClNotLoaded, load};
 use std::mem::transmute;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// An argument or a result.
+/// An argument or a result of an OpenCL function.
 type CWord = usize;
 
-/// `CL_PLATFORM_NOT_FOUND_KHR`, which installable-client-driver loaders return where there is no driver.
+/// Status that OpenCL's loaders (ICD loaders) return if there is no driver.
 const CL_PLATFORM_NOT_FOUND_KHR: i32 = -1001;
 
-/// The function's address in the library, kept in `cache`; 0 where there is none. `name` ends in a zero.
+/// Returns the address of a function in the library, or 0 if there is none, and keeps it in `cache`. `name` ends with a
+/// NUL byte.
 fn cached_address(cache: &AtomicUsize, name: &'static str) -> usize {
     match cache.load(Relaxed) {
         0 => {
@@ -39,42 +50,42 @@ fn cached_address(cache: &AtomicUsize, name: &'static str) -> usize {
     }
 }
 
-/// What a function returns that reports errors by its result.
+/// Stands in for a missing function whose result is a status.
 fn return_status(_: &[CWord]) -> CWord {
     CL_PLATFORM_NOT_FOUND_KHR as CWord
 }
 
-/// What a function returns that makes something, and reports errors through its last argument, a pointer that may be
-/// null.
+/// Stands in for a missing function that creates an object: writes the status to the last argument, a pointer that may
+/// be null, and returns null.
 fn return_errcode(arguments: &[CWord]) -> CWord {
-    let code = arguments.last().copied().unwrap_or(0) as *mut i32;
-    if !code.is_null() {
-        // SAFETY: OpenCL's `errcode_ret`: null, or a place for a `cl_int` that the caller owns.
-        unsafe { code.write(CL_PLATFORM_NOT_FOUND_KHR) };
+    let status = arguments.last().copied().unwrap_or(0) as *mut i32;
+    if !status.is_null() {
+        // SAFETY: `errcode_ret` of OpenCL's functions is null or points to a `cl_int` that the caller owns.
+        unsafe { status.write(CL_PLATFORM_NOT_FOUND_KHR) };
     }
     0
 }
 
-/// What a function returns that reports no errors.
+/// Stands in for a missing function that returns a pointer and reports no errors.
 fn return_null(_: &[CWord]) -> CWord {
     0
 }
 
-/// `(arguments) result without a library => functions`.
+/// Defines forwarding functions, from lines `(arguments) stand-in => functions`.
 macro_rules! forward {
-    ($($arguments:tt $absent:ident => $($name:ident)*;)*) => { $($(forward!(@ $name $arguments $absent);)*)* };
-    (@ $name:ident ($($argument:ident)*) $absent:ident) => {
-        // SAFETY: the program has no other symbol of this name, for the library is opened without adding its own.
+    ($($arguments:tt $stand_in:ident => $($name:ident)*;)*) => { $($(forward!(@ $name $arguments $stand_in);)*)* };
+    (@ $name:ident ($($argument:ident)*) $stand_in:ident) => {
+        // SAFETY: the program has no other symbol of this name, because the library is opened with RTLD_LOCAL.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         unsafe extern "C" fn $name($($argument: CWord),*) -> CWord {
             static ADDRESS: AtomicUsize = AtomicUsize::new(0);
             match cached_address(&ADDRESS, concat!(stringify!($name), "\0")) {
-                0 => $absent(&[$($argument),*]),
+                0 => $stand_in(&[$($argument),*]),
                 address => {
-                    // SAFETY: it is the address of this very function in the library; its arguments are words.
+                    // SAFETY: `address` is that of the function of this name in the library, and its arguments are words.
                     let function: unsafe extern "C" fn($($argument: CWord),*) -> CWord = unsafe { transmute(address) };
-                    // SAFETY: the caller's to hold, by OpenCL's specification of the function.
+                    // SAFETY: the caller meets the requirements of OpenCL's specification of this function.
                     unsafe { function($($argument),*) }
                 }
             }

@@ -9,11 +9,10 @@ use crate::options::{SettingValue, impl_setting_text};
 
 /// Default number of iterations, as in pyFAI.
 const DEFAULT_MAX_ITER: u32 = 5;
-/// Largest valid number of iterations; clipping converges long before.
+/// Largest valid number of iterations. Pixels that only further iterations would drop are no outliers.
 const LARGEST_MAX_ITER: u32 = 1000;
 
-/// Sigma clipping: pixels far from the mean of their bin are dropped and the mean is computed again, until none is left
-/// to drop.
+/// Sigma clipping: pixels far from the mean of their bin are dropped and the mean is computed again, repeatedly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub struct SigmaClip {
