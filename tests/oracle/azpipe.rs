@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use frames::coding::{Coding, HdfFilter, PixelKind};
+use frames::coding::{Dtype, Hdf5Filter, PixelCoding};
 use geometry::{Detector, Geometry, Poni, Unit};
 use integrator::opencl::{Device, DeviceQueues};
 use integrator::{Decoder, Integrator, MultiIntegrator, PixelType, Scratch, StoredFrame, Sums};
 use recipe::{Recipe, Settings};
-use records::Framing;
+use records::FrameLayout;
 use serde_json::{Map, Value, json};
 
 use crate::case::Case;
@@ -38,7 +38,7 @@ pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> 
 
 /// The case's frame by an OpenCL device, stored as detectors do.
 pub fn integrate_on(device: &Arc<Device>, case: &Case) -> Pattern {
-    let (integrator, decoder) = means(case, Map::new(), vec![HdfFilter { id: 32008, values: vec![0, 2] }]).unwrap();
+    let (integrator, decoder) = means(case, Map::new(), vec![Hdf5Filter { id: 32008, values: vec![0, 2] }]).unwrap();
     let frame = image::frame(case);
     let size = frame.len() / case.shape.iter().product::<usize>();
     let chunk = sample::bitshuffle::encode(&frame, size, 8192);
@@ -52,7 +52,7 @@ pub fn integrate_on(device: &Arc<Device>, case: &Case) -> Pattern {
 }
 
 /// The case's integrator, and the decoder of frames that are stored so; `None` where no pixel is within the ranges.
-fn means(case: &Case, more: Map<String, Value>, filters: Vec<HdfFilter>) -> Option<(Integrator, Decoder)> {
+fn means(case: &Case, more: Map<String, Value>, filters: Vec<Hdf5Filter>) -> Option<(Integrator, Decoder)> {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = settings(case, folder.path());
     settings.extend(more);
@@ -62,17 +62,17 @@ fn means(case: &Case, more: Map<String, Value>, filters: Vec<HdfFilter>) -> Opti
         recipe = recipe.with_detector_file(file).unwrap();
     }
     let (dtype, kind) = match case.dtype.as_str() {
-        "uint16" => (PixelType::U16, PixelKind::U16),
-        "uint32" => (PixelType::U32, PixelKind::U32),
-        "int32" => (PixelType::I32, PixelKind::I32),
+        "uint16" => (PixelType::U16, Dtype::U16),
+        "uint32" => (PixelType::U32, Dtype::U32),
+        "int32" => (PixelType::I32, Dtype::I32),
         other => panic!("pixels of {other}"),
     };
-    let framing = Framing::whole(case.shape.map(|length| length as u64));
+    let framing = FrameLayout::full_frame(case.shape.map(|length| length as u64));
     let integrator = match Integrator::new(&recipe, &framing, dtype) {
         Err(integrator::IntegratorError::Binning(_)) => return None,
         integrator => integrator.unwrap(),
     };
-    let decoder = integrator.decoder(&Coding { dtype: kind, big_endian: false, filters }).unwrap();
+    let decoder = integrator.decoder(&PixelCoding { dtype: kind, big_endian: false, filters }).unwrap();
     Some((integrator, decoder))
 }
 

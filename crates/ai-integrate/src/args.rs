@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum, ValueHint};
-use filter::Common;
+use filter::CommonArgs;
 
 /// Integrate frames: task records in, result records out, patterns into part files.
 ///
@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: EngineKind,
 
-    /// OpenCL devices to use: indices, parts of names, PCI addresses, or `job_slot`, which goes by the number of this job
+    /// OpenCL devices to use: indices, parts of names, PCI addresses, or `slot`, which goes by the number of this job
     /// among those on the machine [default: all GPUs]
     #[arg(long, value_name = "I,J", value_delimiter = ',')]
     pub device: Vec<String>,
@@ -68,7 +68,7 @@ pub struct Args {
     pub list_devices: bool,
 
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 impl Args {
@@ -90,8 +90,8 @@ impl Args {
     }
 }
 
-impl AsRef<Common> for Args {
-    fn as_ref(&self) -> &Common {
+impl AsRef<CommonArgs> for Args {
+    fn as_ref(&self) -> &CommonArgs {
         &self.common
     }
 }

@@ -51,11 +51,11 @@ impl BatchRunner<'_> {
             move |(index, load)| {
                 let places = self.batches.locations_of(index);
                 // What has been made ready is not begun.
-                (!self.filter.draining()).then(|| worker.process_batch(places, load))
+                (!self.filter.is_draining()).then(|| worker.process_batch(places, load))
             }
         };
         let load = |index| (index, ahead.prefetch(self.batches.locations_of(index)));
-        line.run(load, worker, || self.filter.check(), |window| window.map_or(Ok(()), &mut take))
+        line.run(load, worker, || self.filter.check_stopped(), |window| window.map_or(Ok(()), &mut take))
     }
 
     /// How many windows may be at work, or done and waiting for an earlier one: a slow file must not

@@ -97,7 +97,7 @@ impl Batches {
 
     /// The frames that any recipe has `todo` and no source holds.
     pub fn frames_without_source(&self, todo: &[Spans]) -> Spans {
-        union_of(todo).minus(&self.locations.iter().map(|place| place.frame).collect())
+        union_of(todo).difference(&self.locations.iter().map(|place| place.frame).collect())
     }
 }
 
@@ -106,7 +106,7 @@ impl Batches {
 fn locate_frames(scan: &Acquisition, todo: &Spans) -> Vec<FrameLocation> {
     let mut places = Vec::with_capacity(todo.count() as usize);
     for (index, source) in scan.sources.iter().enumerate() {
-        let Some(source) = source.within(todo) else { continue };
+        let Some(source) = source.restricted_to(todo) else { continue };
         let pairs = source.frames.iter().zip(source.rows.iter());
         places.extend(pairs.map(|(frame, row)| FrameLocation { frame, source: index, row, recipe_set: 0 }));
     }
@@ -116,12 +116,12 @@ fn locate_frames(scan: &Acquisition, todo: &Spans) -> Vec<FrameLocation> {
 }
 
 fn union_of(todo: &[Spans]) -> Spans {
-    todo.iter().flat_map(|todo| todo.as_slice()).copied().collect::<Spans>().sorted()
+    todo.iter().flat_map(|todo| todo.as_slice()).copied().collect::<Spans>().to_sorted()
 }
 
 /// Says of each place which recipes have its frame to do.
 fn assign_recipe_sets(places: &mut [FrameLocation], todo: &[Spans]) -> Vec<Vec<usize>> {
-    let frames: Vec<Vec<u64>> = todo.iter().map(|todo| todo.sorted().iter().collect()).collect();
+    let frames: Vec<Vec<u64>> = todo.iter().map(|todo| todo.to_sorted().iter().collect()).collect();
     let mut sets: Vec<Vec<usize>> = Vec::new();
     for place in places {
         let wants = |recipe: &usize| frames[*recipe].binary_search(&place.frame).is_ok();
@@ -141,7 +141,7 @@ mod tests {
 
     fn source(frames: Span) -> Source {
         let count = frames.count();
-        Source { frames: frames.into(), rows: Spans::all(count), ..Source::default() }
+        Source { frames: frames.into(), rows: Spans::first_n(count), ..Source::default() }
     }
 
     fn scan<const N: usize>(sources: [Source; N]) -> Acquisition {
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_frame_knows_the_recipes_that_have_it_to_do() {
         let scan = scan([source(Span::new(0, 6))]);
-        let windows = Batches::new(&scan, &[Spans::all(4), Span::new(2, 6).into(), Span::new(3, 3).into()], 9);
+        let windows = Batches::new(&scan, &[Spans::first_n(4), Span::new(2, 6).into(), Span::new(3, 3).into()], 9);
         let wanted: Vec<_> =
             windows.locations().iter().map(|place| windows.recipe_sets()[place.recipe_set].as_slice()).collect();
         assert_eq!(wanted, [&[0][..], &[0], &[0, 1], &[0, 1], &[1], &[1]]);
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn interleaved_sources_share_a_window() {
         let scan = scan([source(Span::strided(0, 4, 2)), source(Span::strided(1, 4, 2))]);
-        let windows = Batches::new(&scan, &[Spans::all(8)], 2);
+        let windows = Batches::new(&scan, &[Spans::first_n(8)], 2);
         assert_eq!(
             windows.locations_of(0).iter().map(|place| (place.frame, place.source)).collect::<Vec<_>>(),
             [(0, 0), (1, 1), (2, 0), (3, 1)]
@@ -190,7 +190,7 @@ mod tests {
     fn windows_end_with_a_chunk_of_several_frames() {
         let lengths = |chunk: u64| {
             let scan = Acquisition { chunk: vec![chunk, 9, 9], ..scan([source(Span::new(0, 50))]) };
-            let windows = Batches::new(&scan, &[Spans::all(50)], 4);
+            let windows = Batches::new(&scan, &[Spans::first_n(50)], 4);
             (0..windows.len()).map(|index| windows.locations_of(index).len()).collect::<Vec<_>>()
         };
         assert_eq!(lengths(10), [10, 10, 10, 10, 10]);
@@ -202,7 +202,7 @@ mod tests {
     fn a_frame_in_two_sources_is_taken_from_the_newest_file() {
         let newer = Source { mtime: 5, ..source(Span::new(2, 5)) };
         let scan = scan([source(Span::new(0, 4)), newer, source(Span::new(3, 6))]);
-        let windows = Batches::new(&scan, &[Spans::all(6)], 9);
+        let windows = Batches::new(&scan, &[Spans::first_n(6)], 9);
         let sources: Vec<usize> = windows.locations().iter().map(|place| place.source).collect();
         assert_eq!(sources, [0, 0, 1, 1, 1, 2]);
     }

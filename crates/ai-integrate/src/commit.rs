@@ -56,7 +56,7 @@ impl IntegratedTask {
         self.stats.report_losses(filter, &first.task)?;
         let without_monitor = self.stats.has_frames_without_monitor().then_some(AbsentKind::NoMonitor);
         warn_of_absent(filter, first);
-        filter.mark_losses(first.absent.iter().map(|absent| absent.kind).chain(without_monitor));
+        filter.mark_failed_if_lossy(first.absent.iter().map(|absent| absent.kind).chain(without_monitor));
         let todo: Vec<Spans> = self.jobs.iter().map(|job| job.todo.clone()).collect();
         let orphans = report_frames_without_source(filter, &first.task, self.batches.frames_without_source(&todo))?;
         let progress = TaskProgress {
@@ -71,7 +71,7 @@ impl IntegratedTask {
             jobs.into_iter().zip(digests).zip(shares).enumerate()
         {
             let done: Spans = tally.done(recipe).iter().copied().collect();
-            let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().sorted();
+            let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().to_sorted();
             let (engine, sent_bytes) = tally.engine(recipe);
             let skipped = !has_work(recipe);
             let missing =
@@ -100,7 +100,7 @@ impl IntegratedTask {
         let began = Instant::now();
         let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.jobs).enumerate();
         let finished = parts.map(|(recipe, (part, job))| {
-            let (done, lost) = (self.stats.done(recipe), self.stats.lost().and(&job.todo));
+            let (done, lost) = (self.stats.done(recipe), self.stats.lost().intersection(&job.todo));
             let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else { return Ok(None) };
             if done.len() < self.batches.frames_of_recipe(recipe).count() {
                 part.rename(&job.partial_part_name(&done.iter().copied().collect(), &lost))?;
@@ -139,7 +139,7 @@ impl<'a> PendingCommit<'a> {
 
     /// Whether the other task has frames of this one: what is done of them is known once this is settled.
     pub fn overlaps(&self, other: &Task) -> bool {
-        self.scan == other.scan && !self.range.and(&other.range).is_empty()
+        self.scan == other.scan && !self.range.intersection(&other.range).is_empty()
     }
 
     /// Waits until it is settled.
@@ -177,7 +177,7 @@ fn report_frames_without_source(filter: &Filter, task: &Task, orphans: Spans) ->
 
 fn absent_within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {
     let absent = absent.as_ref()?;
-    Some(Absent { range: absent.range.and(todo), ..absent.clone() }).filter(|absent| !absent.range.is_empty())
+    Some(Absent { range: absent.range.intersection(todo), ..absent.clone() }).filter(|absent| !absent.range.is_empty())
 }
 
 fn host_name() -> String {

@@ -57,13 +57,13 @@ impl Job {
     ) -> Result<Self, TaskError> {
         let mut task = task.clone();
         let method = methods.get_or_load(&task)?;
-        let absent = task.acquisition.absent_in(&task.range);
-        let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
+        let absent = task.acquisition.absent_within(&task.range);
+        let there = absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
         let covered = match args.force {
             true => Spans::default(),
-            false => covered_frames(&task, index, filter).and(&there),
+            false => covered_frames(&task, index, filter).intersection(&there),
         };
-        let todo = there.minus(&covered);
+        let todo = there.difference(&covered);
         let directory = args.matrix_cache_dir(&task.out);
         let cache = MatrixCache::new(directory.as_deref());
         let means = match todo.is_empty() {

@@ -48,7 +48,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    frames::worker::run(|| {
+    frames::hdf5_worker::run_with_worker(|| {
         frames::watchdog::start("ai-integrate");
         filter::run("ai-integrate", run)
     })
@@ -58,17 +58,17 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if args.list_devices {
         return list_devices(filter);
     }
-    filter.drain_on_term();
-    filter.flush_each();
-    let input = Mutex::new(Input::open(&args.inputs)?.expecting("task"));
+    filter.enable_drain_signals();
+    filter.flush_every_record();
+    let input = Mutex::new(Input::open(&args.inputs)?.with_expected_type("task"));
     // One beyond the end of the clock never comes.
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
     }
     let offload = DevicePool::new(&args, &env_var_lossy)?;
-    filter.take_signals_back();
+    filter.reinstall_signal_handlers();
     let engines = usize::from(args.engines) * offload.device_count().max(1);
-    let threads = args.threads.map_or_else(|| (cpu::budget() / engines).max(1), usize::from);
+    let threads = args.threads.map_or_else(|| (cpu::available_cpus() / engines).max(1), usize::from);
     if engines * threads > MAX_THREADS {
         let why = format!("{engines} engines x {threads}: expected {MAX_THREADS} threads at the most");
         return Err(Stop::fatal("threads", why));
@@ -80,21 +80,23 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let drain = DrainState::default();
     let settle = |task: IntegratedTask| {
         let _bug = HaltOnPanic(filter);
-        let progress = task.commit(filter, runner.index()).inspect_err(|stop| filter.halt(stop))?;
+        let progress = task.commit(filter, runner.index()).inspect_err(|stop| filter.stop_all_threads(stop))?;
         drain.record(progress);
         Ok(())
     };
     thread::scope(|scope| {
-        let engine =
-            |number| run_engine(&runner, number, &input, filter, &settle).inspect_err(|stop| filter.halt(stop));
+        let engine = |number| {
+            run_engine(&runner, number, &input, filter, &settle).inspect_err(|stop| filter.stop_all_threads(stop))
+        };
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
         let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
-        let others = others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.halt(stop))?;
+        let others =
+            others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.stop_all_threads(stop))?;
         let first = engine(0);
         let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.fold(first, Result::and)
     })?;
-    drain.result(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_done())
+    drain.result(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_exhausted())
 }
 
 /// Text in place of records is what was asked for.
@@ -152,7 +154,7 @@ struct HaltOnPanic<'a>(&'a Filter);
 impl Drop for HaltOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.halt(&Stop::fatal("engine", "panicked"));
+            self.0.stop_all_threads(&Stop::fatal("engine", "panicked"));
         }
     }
 }
@@ -171,8 +173,8 @@ impl DrainState {
     }
 
     fn result(&self, filter: &Filter, input_is_done: bool) -> Result<(), Stop> {
-        if filter.draining() && (self.cut_short.load(SeqCst) || !input_is_done) {
-            return Err(Stop::Drained { some: self.any_integrated.load(SeqCst) });
+        if filter.is_draining() && (self.cut_short.load(SeqCst) || !input_is_done) {
+            return Err(Stop::Drained { worked: self.any_integrated.load(SeqCst) });
         }
         Ok(())
     }

@@ -15,12 +15,12 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use filter::atomic::{self, AtomicFile};
-use filter::mapped::{Mapped, is_in_use};
-use filter::owned::{self, Claim, has_mark, lies_in_own_directory};
+use filter::mapped_file::{MappedFile, is_mapped_elsewhere};
+use filter::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
 use integrator::{Integrator, IntegratorError, PixelType};
 use rayon::prelude::*;
 use recipe::Recipe;
-use records::Framing;
+use records::FrameLayout;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -93,7 +93,7 @@ impl<'a> MatrixCache<'a> {
     pub fn integrator(
         &self,
         recipe: &Recipe,
-        framing: &Framing,
+        framing: &FrameLayout,
         dtype: PixelType,
     ) -> Result<CachedIntegrator, IntegratorError> {
         let make = |warnings| {
@@ -150,9 +150,9 @@ impl<'a> MatrixCache<'a> {
 }
 
 /// Maps a file of this key, whole and undamaged.
-fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<Mapped>> {
+fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
-    let mapped = Mapped::open(path)?;
+    let mapped = MappedFile::open(path)?;
     let (head, body) = mapped.as_ref().split_at_checked(MATRIX_HEADER_BYTES).ok_or_else(|| wrong("not a matrix"))?;
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let found: MatrixFileHeader = serde_json::from_slice(line).map_err(|_| wrong("not a matrix"))?;
@@ -176,12 +176,12 @@ fn checksum(body: &[u8]) -> String {
 /// Writes the file.
 fn write_matrix(integrator: &Integrator, path: &Path, key: String) -> io::Result<()> {
     let file = AtomicFile::create(path, &claim_matrix_of_key())?;
-    let mut out = BufWriter::with_capacity(1 << 20, file.open()?);
+    let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
     out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
     integrator.write_to(&mut out)?;
     drop(out.into_inner().map_err(io::IntoInnerError::into_error)?);
     let (bytes, xxh3) = {
-        let written = Mapped::open(file.path())?;
+        let written = MappedFile::open(file.temporary_path())?;
         let body = &written.as_ref()[MATRIX_HEADER_BYTES..];
         (body.len() as u64, checksum(body))
     };
@@ -190,7 +190,7 @@ fn write_matrix(integrator: &Integrator, path: &Path, key: String) -> io::Result
     line.push(b'\n');
     line.resize(MATRIX_HEADER_BYTES - 1, b' ');
     line.push(b'\n');
-    let mut written = File::options().write(true).open(file.path())?;
+    let mut written = File::options().write(true).open(file.temporary_path())?;
     written.write_all(&line)?;
     drop(written);
     file.commit()
@@ -207,9 +207,9 @@ impl BuildLock {
     /// Waits until no other process makes it. `None` where locks are not known, or the wait is too long: then
     /// everybody makes it.
     fn acquire(matrix: &Path) -> io::Result<Option<Self>> {
-        owned::create_directories(matrix.parent().unwrap_or(Path::new("")))?;
+        ownership::create_directories(matrix.parent().unwrap_or(Path::new("")))?;
         let path = matrix.with_extension("making");
-        let lock = owned::open_lock(&path)?;
+        let lock = ownership::open_lock(&path)?;
         let began = Instant::now();
         loop {
             match lock.try_lock() {
@@ -226,35 +226,35 @@ impl BuildLock {
 impl Drop for BuildLock {
     fn drop(&mut self) {
         // Whoever waits has the file open, and finds the matrix made.
-        let _ = owned::remove_lock(&self.path);
+        let _ = ownership::remove_lock(&self.path);
     }
 }
 
 /// Removes what processes left that were killed while they made a matrix. Whoever waits for one of these locks finds
 /// nobody at work, and makes the matrix: as well as another that could not see the lock.
 fn remove_leftovers(directory: &Path) {
-    atomic::clear_up_once(directory);
+    atomic::remove_stale_files_once(directory);
     for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let is_ours =
             path.extension().is_some_and(|end| end == "making") && has_matrix_name(&path.with_extension("matrix"));
-        if is_ours && is_in_use(&path).is_ok_and(|in_use| !in_use) {
-            let _ = owned::remove_lock(&path);
+        if is_ours && is_mapped_elsewhere(&path).is_ok_and(|in_use| !in_use) {
+            let _ = ownership::remove_lock(&path);
         }
     }
 }
 
 /// Claims matrices of any key: whatever lies in a cache of azpipe's own directory, and in any other what says that it is one.
-fn claim_any_matrix() -> Claim {
-    Claim::new(
+fn claim_any_matrix() -> OwnedFiles {
+    OwnedFiles::new(
         "a matrix",
-        |path| Ok(lies_in_own_directory(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?),
+        |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?),
     )
 }
 
 /// Claims the file of one key: its name is a digest of all that it is made of, which nobody else's file bears. So a damaged one
 /// is made anew.
-fn claim_matrix_of_key() -> Claim {
-    Claim::new("a matrix", |path| Ok(has_matrix_name(path)))
+fn claim_matrix_of_key() -> OwnedFiles {
+    OwnedFiles::new("a matrix", |path| Ok(has_matrix_name(path)))
 }
 
 /// Whether a file has the name of a matrix, 32 hexadecimal digits.
@@ -283,8 +283,8 @@ fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
             break;
         }
         if path != new
-            && is_in_use(&path).is_ok_and(|in_use| !in_use)
-            && owned::remove(&path, &claim_any_matrix()).is_ok_and(|there| there)
+            && is_mapped_elsewhere(&path).is_ok_and(|in_use| !in_use)
+            && ownership::remove(&path, &claim_any_matrix()).is_ok_and(|there| there)
         {
             all -= bytes;
         }
@@ -315,7 +315,7 @@ mod tests {
         write(&theirs[0], 0, ours);
         write(&theirs[1], 0, "1 0 0 1");
         write(&theirs[2], 0, ours);
-        let used = Mapped::open(&path(&a)).unwrap();
+        let used = MappedFile::open(&path(&a)).unwrap();
         evict_least_recent(directory.path(), &path(&d), 250);
         let there = |name: &String| path(name).exists();
         assert_eq!([&a, &b, &c, &d].map(there), [true, false, false, true]);

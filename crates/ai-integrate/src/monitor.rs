@@ -1,6 +1,6 @@
 //! What each frame is normalized by.
 
-use frames::hdf5_array::{ArrayError, names, read_written_numbers};
+use frames::hdf5_array::{Hdf5ArrayError, list_group, read_written_numbers};
 use patterns::Status;
 use recipe::{Monitor as Ratio, MonitorReference, Quantity};
 use records::{MonitorReadings, Task};
@@ -83,7 +83,7 @@ impl QuantityValues {
 fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskError> {
     let scan = &task.acquisition;
     let refuse = |why: String| Err(TaskError { why, retryable: false });
-    let unreadable = |why: ArrayError| TaskError { why: why.to_string(), retryable: true };
+    let unreadable = |why: Hdf5ArrayError| TaskError { why: why.to_string(), retryable: true };
     match quantity {
         Quantity::Number(number) => Ok(QuantityValues::Constant(*number)),
         Quantity::ExposureTime => match scan.exposure_time {
@@ -97,7 +97,7 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskE
             None => {
                 let group = format!("/{}/measurement", scan.entry);
                 // Why it is none is for people: where that can't be read, it is left out.
-                let is_there = names(&scan.file, &group).is_ok_and(|names| names.contains(name));
+                let is_there = list_group(&scan.file, &group).is_ok_and(|names| names.contains(name));
                 let expected =
                     if is_there { ": what is in `measurement` by that name is not one number a frame" } else { "" };
                 let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();

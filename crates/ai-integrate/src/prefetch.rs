@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use filter::Filter;
-use frames::store::{Chunk, Row as Where};
+use frames::source::{Chunk, FrameChunks as Where};
 
 use crate::batches::FrameLocation;
 use crate::sources::SourcePool;
@@ -55,7 +55,7 @@ impl<'a> Prefetcher<'a> {
         let began = Instant::now();
         let mut load = Prefetched::default();
         for run in sorted_by_source(places).chunk_by(|one, two| one.source == two.source) {
-            if self.filter.draining() {
+            if self.filter.is_draining() {
                 break;
             }
             self.read_source(run, &mut load);
@@ -68,7 +68,7 @@ impl<'a> Prefetcher<'a> {
     fn read_source(&self, run: &[FrameLocation], load: &mut Prefetched) {
         let source = run[0].source;
         let Some(open) = self.sources.open_ahead(source) else { return };
-        let of_row = |place: &FrameLocation| match open.store.chunks_of(place.row) {
+        let of_row = |place: &FrameLocation| match open.store.frame_chunks(place.row) {
             Where::Whole(chunk) => vec![chunk],
             Where::Pieces(chunks) => chunks,
             Where::Absent(_) | Where::Damaged(_) => Vec::new(),
@@ -78,10 +78,10 @@ impl<'a> Prefetcher<'a> {
         chunks.dedup_by_key(|chunk| chunk.offset);
         let mut left = MAX_PREFETCH_BYTES.saturating_sub(load.bytes);
         let fits = |chunk: &Chunk| left.checked_sub(chunk.len).inspect(|rest| left = *rest).is_some();
-        chunks.retain(|chunk| !open.store.is_at_hand(chunk));
+        chunks.retain(|chunk| !open.store.is_cached(chunk));
         let count = chunks.iter().copied().take_while(fits).count();
         chunks.truncate(count);
-        let read = open.store.read_all(&chunks, || self.take_buffer(), || !self.filter.draining());
+        let read = open.store.read_chunks(&chunks, || self.take_buffer(), || !self.filter.is_draining());
         for (chunk, bytes) in chunks.iter().zip(read) {
             let Some(bytes) = bytes else { break };
             load.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);

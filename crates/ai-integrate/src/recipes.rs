@@ -9,7 +9,7 @@ use std::time::Instant;
 use filter::Filter;
 use integrator::{Integrator, PixelType};
 use recipe::Recipe;
-use records::{Framing, Task};
+use records::{FrameLayout, Task};
 
 use crate::matrix_cache::{MatrixCache, MatrixOrigin};
 use crate::task_runner::TaskError;
@@ -27,7 +27,7 @@ pub struct LoadedRecipe {
 /// Rows, columns and type of frames, and what was done to them.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct FrameFormat {
-    framing: Framing,
+    framing: FrameLayout,
     dtype: String,
 }
 
@@ -43,7 +43,7 @@ impl RecipeCache {
     /// # Errors
     /// The recipe or a file of it can't be read, or has changed.
     pub fn get_or_load(&self, task: &Task) -> Result<Arc<LoadedRecipe>, TaskError> {
-        let kind = FrameFormat { framing: task.acquisition.framing(), dtype: task.acquisition.dtype.clone() };
+        let kind = FrameFormat { framing: task.acquisition.frame_layout(), dtype: task.acquisition.dtype.clone() };
         let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), kind.clone());
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
         let refused = |why: recipe::RecipeError| {

@@ -9,9 +9,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use filter::foreign;
+use filter::untrusted_file;
 use frames::image::ImageError;
-use frames::store::{Store, StoreError};
+use frames::source::{SourceError, SourceReader};
 use integrator::{Decoder, MultiIntegrator};
 use patterns::Status;
 use records::{Acquisition, Source};
@@ -56,7 +56,7 @@ impl FrameLoss {
 /// An open source.
 pub struct OpenSource {
     /// Where the chunks are.
-    pub store: Store,
+    pub store: SourceReader,
     /// How they are decoded.
     pub decoder: Decoder,
 }
@@ -183,7 +183,7 @@ fn source_changed(why: &str) -> FrameLoss {
 /// Checks that the file still is what scan-find saw. It is opened, for a network file system may tell old news of one that is
 /// not.
 fn check_unchanged(source: &Source) -> Result<(), FrameLoss> {
-    match foreign::check(&source.file) {
+    match untrusted_file::open_for_check(&source.file) {
         Ok(found) if is_as_recorded(source, &found) => Ok(()),
         Err(why) if why.raw_os_error().is_some() && why.kind() != io::ErrorKind::NotFound => {
             Err(FrameLoss::from_io_error(&why, &format!("whether it changed while it was read can't be seen: {why}")))
@@ -201,11 +201,11 @@ fn open(source: &Source, shape: [u64; 2], together: &MultiIntegrator<'_>) -> Res
     if !is_as_recorded(source, &found) {
         return Err(source_changed("changed since scan-find saw it (another size or time); run scan-find again"));
     }
-    let store = Store::open(source, shape).map_err(|error| match &error {
-        StoreError::Io { why, .. } | StoreError::Image(ImageError::Io { why, .. }) => {
+    let store = SourceReader::open(source, shape).map_err(|error| match &error {
+        SourceError::Io { why, .. } | SourceError::Image(ImageError::Io { why, .. }) => {
             FrameLoss::from_io_error(why, &error)
         }
-        StoreError::NoAnswer { retryable: true, .. } => {
+        SourceError::NoAnswer { retryable: true, .. } => {
             FrameLoss { status: Status::Unreadable, why: error.to_string(), retryable: true }
         }
         _ => FrameLoss::corrupt(&error),

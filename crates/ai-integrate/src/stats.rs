@@ -136,14 +136,14 @@ impl TaskStats {
             }
             let share = bytes / left;
             (bytes, left) = (bytes - share, left - 1);
-            (share, self.seconds.over(sharers))
+            (share, self.seconds.divided_by(sharers))
         };
         works.into_iter().map(share).collect()
     }
 
     /// The frames that were lost.
     pub fn lost(&self) -> Spans {
-        self.losses.values().flat_map(|lost| lost.frames.iter().copied()).collect::<Spans>().sorted()
+        self.losses.values().flat_map(|lost| lost.frames.iter().copied()).collect::<Spans>().to_sorted()
     }
 
     /// One `fail` record for each kind of loss in each source.
@@ -166,7 +166,7 @@ impl TaskStats {
             by_status.entry(*status).or_default().extend(&lost.frames);
         }
         let absent = |(status, frames): (Status, Vec<u64>)| {
-            let range = frames.into_iter().collect::<Spans>().sorted().and(todo);
+            let range = frames.into_iter().collect::<Spans>().to_sorted().intersection(todo);
             status.absent(range)
         };
         by_status.into_iter().map(absent).filter(|absent| !absent.range.is_empty()).collect()
@@ -175,7 +175,7 @@ impl TaskStats {
 
 /// Frames in a message: as a record has them, but no more ranges than anybody reads.
 pub fn format_ranges(frames: &Spans) -> String {
-    let frames = frames.sorted();
+    let frames = frames.to_sorted();
     let shown: Spans = frames.as_slice().iter().take(MAX_RANGES_IN_MESSAGE).copied().collect();
     let text = serde_json::to_string(&shown).expect("numbers always serialize");
     match frames.count() - shown.count() {
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!((tally.frames(), tally.losses.len()), (4, 3));
         assert_eq!(tally.losses[&(0, Status::Corrupt)].why, "block 3");
         let missing: Vec<(String, String)> = tally
-            .missing(&Spans::all(9))
+            .missing(&Spans::first_n(9))
             .into_iter()
             .map(|absent| (format_ranges(&absent.range), absent.reason))
             .collect();

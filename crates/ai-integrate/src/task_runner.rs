@@ -84,7 +84,7 @@ impl<'a> TaskRunner<'a> {
         }
         let is_of_several = !task.more.is_empty();
         let mut jobs = Vec::new();
-        for task in task.by_recipe() {
+        for task in task.split_by_recipe() {
             match self.index.check_owner(&task.out, &task) {
                 Ok(()) => (),
                 Err(OwnerError::Unreadable(why)) => return Err(Stop::fatal("output", why)),
@@ -101,7 +101,7 @@ impl<'a> TaskRunner<'a> {
         let Some(first) = jobs.first() else { return Ok(None) };
         let todo: Vec<Spans> = jobs.iter().map(|job| job.todo.clone()).collect();
         let windows = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
-        self.filter.progress().expect(windows.frames() as u64, "frames");
+        self.filter.progress().add_total(windows.frames() as u64, "frames");
         let berth = self.open_device(engine, &first.task, &windows);
         let (mut device, mut unsure) = (berth.as_ref(), BTreeMap::new());
         let (tally, parts) = loop {
@@ -114,7 +114,7 @@ impl<'a> TaskRunner<'a> {
                 // Rows of frames that nobody can vouch for are in the parts: these are made again without their sources.
                 TaskOutcome::SourcesChanged(sources) => {
                     unsure.extend(sources);
-                    self.filter.progress().expect(windows.frames() as u64, "frames");
+                    self.filter.progress().add_total(windows.frames() as u64, "frames");
                 }
             }
         };

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use frames::store::{Chunk, Row as Where};
+use frames::source::{Chunk, FrameChunks as Where};
 use integrator::opencl::DeviceError;
 use integrator::{AssembleError, Assembler, DecodeError, DecodePathCounts, Decoder, Scratch, StoredFrame, Sums};
 use patterns::{Row, Weights};
@@ -135,7 +135,7 @@ impl<'a> IntegrationWorker<'a> {
         let mut batch: Vec<FrameRead> = Vec::with_capacity(places.len());
         let mut in_pieces = Vec::new();
         for &place in places {
-            match open.store.chunks_of(place.row) {
+            match open.store.frame_chunks(place.row) {
                 Where::Whole(chunk) => {
                     let stored = &mut self.buffers[batch.len()];
                     match read_chunk(self.prefetcher, load, open, place.source, &chunk, stored) {
@@ -255,7 +255,7 @@ fn read_chunk(
     chunk: &Chunk,
     stored: &mut Vec<u8>,
 ) -> io::Result<()> {
-    ahead.take(load, source, chunk, stored).unwrap_or_else(|| open.store.read(chunk, stored))
+    ahead.take(load, source, chunk, stored).unwrap_or_else(|| open.store.read_chunk(chunk, stored))
 }
 
 fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> Row {

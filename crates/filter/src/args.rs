@@ -5,7 +5,7 @@ use clap::{ArgAction, Args, ValueEnum};
 /// The flags that all five filters have: flatten them into a filter's own.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Common options")]
-pub struct Common {
+pub struct CommonArgs {
     /// Leave the exit status at 0 for frames without data
     ///
     /// For those who know that files are missing or were never written, or that a monitor has no value: such frames
@@ -47,7 +47,8 @@ pub enum When {
     #[default]
     Auto,
     /// Always.
-    On,
+    #[value(name = "on")]
+    Always,
     /// Never.
     Off,
 }

@@ -1,7 +1,7 @@
 //! Files that appear whole or not at all.
 //!
 //! A file is written under a dot-name in its target's directory, synced and renamed. The dot-name says which process
-//! writes it ([`crate::writer`]), and beside it lies an empty file that the process keeps locked. So [`clear_up`] can
+//! writes it ([`crate::writer_process`]), and beside it lies an empty file that the process keeps locked. So [`remove_stale_files`] can
 //! tell a dead writer's files from those of one at work, on this machine and on others. (The lock is not on the file itself,
 //! for HDF5 wants to lock that.)
 
@@ -15,17 +15,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use crate::owned::{self, Claim, parent, unlink};
-use crate::writer::Writer;
+use crate::ownership::{self, OwnedFiles, parent_dir, remove_if_present};
+use crate::writer_process::WriterProcess;
 
 /// Names of files may have 255 bytes; what goes around the target's name needs some of them.
-const LONGEST_NAME: usize = 150;
+const MAX_STEM_BYTES: usize = 150;
 
 /// A file that does not appear at its target before it is whole, and replaces only what is azpipe's own.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
-    claim: Claim,
+    claim: OwnedFiles,
     path: PathBuf,
     lock_path: PathBuf,
     /// Locked for as long as it is open.
@@ -33,37 +33,37 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Reserves a temporary name beside the target. No file is there yet: write it at [`path`](Self::path). Dropped
+    /// Reserves a temporary name beside the target. No file is there yet: write it at [`temporary_path`](Self::path). Dropped
     /// without [`commit`](Self::commit), it is removed. What dead writers left in the directory is removed, too, once a
     /// process.
     ///
     /// # Errors
     /// A target without a file name; a directory that can't be written to; a file at the target that `claim` does not
     /// cover.
-    pub fn create(target: impl AsRef<Path>, claim: &Claim) -> io::Result<Self> {
+    pub fn create(target: impl AsRef<Path>, claim: &OwnedFiles) -> io::Result<Self> {
         let target = target.as_ref();
-        let prefix = prefix(target)?;
+        let prefix = temporary_prefix(target)?;
         claim.check(target)?;
-        clear_up_once(parent(target));
+        remove_stale_files_once(parent_dir(target));
         loop {
             let mut name = prefix.clone();
-            name.push(Writer::this().new_name());
+            name.push(WriterProcess::current().unique_name());
             let lock_path = target.with_file_name(with_extension(&name, "lock"));
             let lock = OpenOptions::new().write(true).create_new(true).open(&lock_path)?;
             // Where the file system knows no locks, the writer's name has to do.
             let taken = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
             // Whoever clears up may have come between creation and lock: then this name is void.
-            if !taken && is_at(&lock, &lock_path)? {
+            if !taken && is_same_file(&lock, &lock_path)? {
                 let path = target.with_file_name(with_extension(&name, "tmp"));
                 let (target, claim) = (target.to_owned(), claim.clone());
                 return Ok(Self { target, claim, path, lock_path, _lock: lock });
             }
-            unlink(&lock_path)?;
+            remove_if_present(&lock_path)?;
         }
     }
 
     /// Returns where to write the file.
-    pub fn path(&self) -> &Path {
+    pub fn temporary_path(&self) -> &Path {
         &self.path
     }
 
@@ -71,7 +71,7 @@ impl AtomicFile {
     ///
     /// # Errors
     /// Those of creating.
-    pub fn open(&self) -> io::Result<File> {
+    pub fn create_temporary(&self) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).open(&self.path)
     }
 
@@ -88,7 +88,7 @@ impl AtomicFile {
     ///
     /// # Errors
     /// A file at the target that the claim does not cover.
-    pub fn retarget(&mut self, name: &OsStr) -> io::Result<()> {
+    pub fn rename_target(&mut self, name: &OsStr) -> io::Result<()> {
         let target = self.target.with_file_name(name);
         self.claim.check(&target)?;
         self.target = target;
@@ -114,15 +114,15 @@ impl AtomicFile {
         // The target may have come into being since.
         self.claim.check(&self.target)?;
         std::fs::rename(&self.path, &self.target).map_err(gone)?;
-        owned::sync_parent(&self.target)
+        ownership::sync_parent(&self.target)
     }
 }
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        // After a commit there is nothing at `path`. The lock goes last: it vouches for the rest.
-        let _ = unlink(&self.path);
-        let _ = unlink(&self.lock_path);
+        // After a commit there is nothing at `temporary_path`. The lock goes last: it vouches for the rest.
+        let _ = remove_if_present(&self.path);
+        let _ = remove_if_present(&self.lock_path);
     }
 }
 
@@ -130,19 +130,19 @@ impl Drop for AtomicFile {
 ///
 /// # Errors
 /// As [`AtomicFile::create`], those of writing, and those of [`AtomicFile::commit`].
-pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, claim: &Claim) -> io::Result<()> {
+pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, claim: &OwnedFiles) -> io::Result<()> {
     let file = AtomicFile::create(target, claim)?;
-    file.open()?.write_all(content.as_ref())?;
+    file.create_temporary()?.write_all(content.as_ref())?;
     file.commit()
 }
 
 /// Removes what dead writers left in a directory, unless this process has done so before: for whoever finds that there is
 /// nothing to write. What can't be removed is left to the next process: it does no harm.
-pub fn clear_up_once(directory: &Path) {
-    static CLEARED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
-    let is_new = CLEARED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
+pub fn remove_stale_files_once(directory: &Path) {
+    static CLEANED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+    let is_new = CLEANED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
     if is_new {
-        let _ = clear_up(directory);
+        let _ = remove_stale_files(directory);
     }
 }
 
@@ -150,7 +150,7 @@ pub fn clear_up_once(directory: &Path) {
 ///
 /// # Errors
 /// The directory can't be read or written to; one that does not exist holds no leftovers.
-pub fn clear_up(directory: &Path) -> io::Result<usize> {
+pub fn remove_stale_files(directory: &Path) -> io::Result<usize> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
         entries => entries?,
@@ -162,34 +162,34 @@ pub fn clear_up(directory: &Path) -> io::Result<usize> {
         let stem = name.strip_suffix(b".tmp").or_else(|| name.strip_suffix(b".lock"));
         stems.extend(stem.filter(|stem| stem.starts_with(b".")).map(<[u8]>::to_vec));
     }
-    let now = LazyLock::new(|| file_system_time(directory));
+    let now = LazyLock::new(|| query_file_system_time(directory));
     let mut removed = 0;
     for stem in stems {
         // `.NAME.WRITER`, where no writer has a dot in it.
-        let writer = stem.rsplit(|&byte| byte == b'.').next().map(OsStr::from_bytes).and_then(Writer::parse);
+        let writer = stem.rsplit(|&byte| byte == b'.').next().map(OsStr::from_bytes).and_then(WriterProcess::parse);
         let Some(writer) = writer else { continue };
         let path = |extension| directory.join(with_extension(OsStr::from_bytes(&stem), extension));
         let [file, lock] = ["tmp", "lock"].map(path);
         let now = || now.as_ref().map(|now| *now).map_err(|why| io::Error::from(why.kind()));
         if writer.has_ended(&lock, &file, now)? {
             // The lock goes last: it vouches for the rest.
-            removed += usize::from(unlink(&file)?) + usize::from(unlink(&lock)?);
+            removed += usize::from(remove_if_present(&file)?) + usize::from(remove_if_present(&lock)?);
         }
     }
     Ok(removed)
 }
 
 /// Asks the file system for its time, which may be another than this machine's.
-fn file_system_time(directory: &Path) -> io::Result<SystemTime> {
-    let path = directory.join(format!(".clock.{}.lock", Writer::this().new_name()));
+fn query_file_system_time(directory: &Path) -> io::Result<SystemTime> {
+    let path = directory.join(format!(".clock.{}.lock", WriterProcess::current().unique_name()));
     let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
     let time = file.metadata().and_then(|file| file.modified());
-    unlink(&path)?;
+    remove_if_present(&path)?;
     time
 }
 
 /// Whether the open file is the one at that path.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     let there = match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         there => there?,
@@ -199,16 +199,16 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// `.name.`, with a digest in place of the end of a long name.
-fn prefix(target: &Path) -> io::Result<OsString> {
+fn temporary_prefix(target: &Path) -> io::Result<OsString> {
     let named = || io::Error::new(ErrorKind::InvalidInput, "a path without a file name");
     let name = target.file_name().ok_or_else(named)?.as_bytes();
     let mut prefix = b".".to_vec();
-    if name.len() <= LONGEST_NAME {
+    if name.len() <= MAX_STEM_BYTES {
         prefix.extend_from_slice(name);
     } else {
-        prefix.extend_from_slice(&name[..LONGEST_NAME - 17]);
+        prefix.extend_from_slice(&name[..MAX_STEM_BYTES - 17]);
         prefix.push(b'~');
-        prefix.extend_from_slice(&records::Digest::of_content(name).as_bytes()[..16]);
+        prefix.extend_from_slice(&records::IdHasher::sha256_hex(name).as_bytes()[..16]);
     }
     prefix.push(b'.');
     Ok(OsString::from_vec(prefix))
@@ -233,8 +233,8 @@ mod tests {
         names
     }
 
-    fn any() -> Claim {
-        Claim::new("a file", |_| Ok(true))
+    fn any() -> OwnedFiles {
+        OwnedFiles::new("a file", |_| Ok(true))
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         let target = directory.path().join(OsStr::from_bytes(b"two words \xff.h5"));
         write(&target, "old", &any()).expect("a file");
         let file = AtomicFile::create(&target, &any()).expect("a name");
-        file.open().and_then(|mut file| file.write_all(b"new")).expect("a file");
+        file.create_temporary().and_then(|mut file| file.write_all(b"new")).expect("a file");
         assert_eq!(std::fs::read(&target).expect("the old file"), b"old");
         file.commit().expect("a rename");
         assert_eq!(std::fs::read(&target).expect("the new file"), b"new");
@@ -254,7 +254,7 @@ mod tests {
     fn a_file_that_is_not_committed_leaves_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = AtomicFile::create(directory.path().join("x".repeat(255)), &any()).expect("a name");
-        std::fs::write(file.path(), "half").expect("a file");
+        std::fs::write(file.temporary_path(), "half").expect("a file");
         drop(file);
         assert_eq!(names(directory.path()), [""; 0]);
     }
@@ -262,19 +262,19 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_refused_first_and_last() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (target, nothing) = (directory.path().join("a.h5"), Claim::new("a part", |_| Ok(false)));
+        let (target, nothing) = (directory.path().join("a.h5"), OwnedFiles::new("a part", |_| Ok(false)));
         let mut file = AtomicFile::create(&target, &nothing).expect("a name");
-        std::fs::write(file.path(), "ours").expect("a file");
+        std::fs::write(file.temporary_path(), "ours").expect("a file");
         // Somebody saves a file of that name meanwhile.
         std::fs::write(&target, "theirs").expect("a file");
         std::fs::write(directory.path().join("b.h5"), "theirs").expect("a file");
-        assert!(file.retarget("b.h5".as_ref()).is_err());
-        file.retarget("c.h5".as_ref()).expect("nothing there");
-        file.retarget("a.h5".as_ref()).expect_err("there now");
+        assert!(file.rename_target("b.h5".as_ref()).is_err());
+        file.rename_target("c.h5".as_ref()).expect("nothing there");
+        file.rename_target("a.h5".as_ref()).expect_err("there now");
         file.commit().expect("c.h5 is free");
         assert!(AtomicFile::create(&target, &nothing).is_err());
         let file = AtomicFile::create(directory.path().join("d.h5"), &nothing).expect("a name");
-        std::fs::write(file.path(), "ours").expect("a file");
+        std::fs::write(file.temporary_path(), "ours").expect("a file");
         std::fs::write(directory.path().join("d.h5"), "theirs").expect("a file");
         assert_eq!(file.commit().expect_err("theirs").kind(), ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(directory.path().join("d.h5")).expect("there"), b"theirs");
@@ -285,7 +285,7 @@ mod tests {
     fn dead() -> String {
         let mut child = std::process::Command::new("true").spawn().expect("a process");
         child.wait().expect("ended");
-        let name = Writer::this().new_name();
+        let name = WriterProcess::current().unique_name();
         let mut words: Vec<&str> = name.rsplitn(5, '-').collect();
         let pid = child.id().to_string();
         words[2] = &pid;
@@ -298,7 +298,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let target = directory.path().join("a.h5");
         let alive = AtomicFile::create(&target, &any()).expect("a name");
-        std::fs::write(alive.path(), "half").expect("a file");
+        std::fs::write(alive.temporary_path(), "half").expect("a file");
         let [one, two, three] = [dead(), dead(), dead()];
         let theirs = [".a.h5.swp", ".a.h5.note-12-0.tmp", "b.lock"];
         let left = [
@@ -310,8 +310,8 @@ mod tests {
         for name in left.iter().map(String::as_str).chain(theirs) {
             std::fs::write(directory.path().join(name), "half").expect("a file");
         }
-        assert_eq!(clear_up(directory.path()).expect("a search"), 4);
-        assert_eq!(clear_up(&directory.path().join("none")).expect("a search"), 0);
+        assert_eq!(remove_stale_files(directory.path()).expect("a search"), 4);
+        assert_eq!(remove_stale_files(&directory.path().join("none")).expect("a search"), 0);
         alive.commit().expect("the file of the living is still there");
         assert_eq!(names(directory.path()), [".a.h5.note-12-0.tmp", ".a.h5.swp", "a.h5", "b.lock"]);
     }
@@ -332,7 +332,7 @@ mod tests {
         std::thread::scope(|scope| {
             let clear_up = || {
                 while !written.load(Relaxed) {
-                    clear_up(directory.path()).expect("a search");
+                    remove_stale_files(directory.path()).expect("a search");
                 }
             };
             let write = || (0..40).for_each(|_| write(&target, "whole", &any()).expect("a file"));

@@ -8,16 +8,16 @@ use std::time::Duration;
 /// left to tell.
 pub(crate) struct Console {
     terminal: bool,
-    line: Mutex<Line>,
+    line: Mutex<ProgressLine>,
 }
 
 /// The last line of the terminal.
 #[derive(Default)]
-struct Line {
+struct ProgressLine {
     /// Whether progress stands there.
     shown: bool,
     /// Whether it is another filter's to draw on.
-    is_of_another: bool,
+    owned_by_other: bool,
 }
 
 impl Console {
@@ -26,15 +26,15 @@ impl Console {
     }
 
     /// Writes a message as a line of its own.
-    pub(crate) fn say(&self, message: &str) {
+    pub(crate) fn write_message(&self, message: &str) {
         let mut line = self.lock();
-        write(&format!("{}{}\n", line.erase(), printable(message)));
+        write(&format!("{}{}\n", line.erase(), escape_control(message)));
     }
 
     /// Shows where the work stands: in place on a terminal, as a line elsewhere.
-    pub(crate) fn progress(&self, text: &str) {
+    pub(crate) fn show_progress(&self, text: &str) {
         let mut line = self.lock();
-        if line.is_of_another {
+        if line.owned_by_other {
             return;
         }
         if self.terminal {
@@ -46,35 +46,35 @@ impl Console {
     }
 
     /// Takes the progress line off the terminal.
-    pub(crate) fn clear(&self) {
+    pub(crate) fn clear_progress(&self) {
         let mut line = self.lock();
-        line.is_of_another = false;
+        line.owned_by_other = false;
         write(line.erase());
     }
 
     /// Leaves the last line to another filter that draws on it, or takes it back. Messages go over it in either case.
-    pub(crate) fn leave_line(&self, to_another: bool) {
-        self.lock().is_of_another = to_another;
+    pub(crate) fn yield_line_to_other(&self, to_another: bool) {
+        self.lock().owned_by_other = to_another;
     }
 
     /// How long progress is not shown again: a log wants fewer lines than a terminal.
-    pub(crate) fn pause(&self) -> Duration {
+    pub(crate) fn progress_interval(&self) -> Duration {
         if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5) }
     }
 
     /// Whether progress suits this console and the stdout beside it, whose records would run into it.
-    pub(crate) fn suits_progress(&self) -> bool {
+    pub(crate) fn allows_progress(&self) -> bool {
         self.terminal && !std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
     }
 
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, ProgressLine> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
+impl ProgressLine {
     fn erase(&mut self) -> &'static str {
-        if std::mem::take(&mut self.shown) || self.is_of_another { "\r\x1b[K" } else { "" }
+        if std::mem::take(&mut self.shown) || self.owned_by_other { "\r\x1b[K" } else { "" }
     }
 }
 
@@ -83,7 +83,7 @@ fn write(text: &str) {
 }
 
 /// The message in one line: file names may hold line breaks and terminal sequences.
-fn printable(message: &str) -> String {
+fn escape_control(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     for char in message.chars() {
         if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }
@@ -95,6 +95,6 @@ fn printable(message: &str) -> String {
 mod tests {
     #[test]
     fn a_message_is_one_line_without_escapes() {
-        assert_eq!(super::printable("a\nb\x1b[2Jé'\t"), "a\\nb\\u{1b}[2Jé'\\t");
+        assert_eq!(super::escape_control("a\nb\x1b[2Jé'\t"), "a\\nb\\u{1b}[2Jé'\\t");
     }
 }

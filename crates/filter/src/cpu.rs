@@ -6,13 +6,13 @@ use std::thread::available_parallelism;
 
 /// The CPU budget: `SLURM_CPUS_PER_TASK`, else the affinity mask or the cgroup's quota (v1 or v2),
 /// whichever is less. At least 1.
-pub fn budget() -> usize {
+pub fn available_cpus() -> usize {
     let granted = std::env::var_os("SLURM_CPUS_PER_TASK");
     // The standard library's answer on Linux is the lesser of mask and quota.
-    granted.as_deref().and_then(parse).unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get))
+    granted.as_deref().and_then(parse_slurm_cpus).unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get))
 }
 
-fn parse(granted: &OsStr) -> Option<usize> {
+fn parse_slurm_cpus(granted: &OsStr) -> Option<usize> {
     granted.to_str()?.trim().parse().ok().filter(|&cpus| cpus > 0)
 }
 
@@ -22,14 +22,14 @@ mod tests {
 
     #[test]
     fn a_grant_is_a_positive_number() {
-        assert_eq!(parse("8".as_ref()), Some(8));
+        assert_eq!(parse_slurm_cpus("8".as_ref()), Some(8));
         for none in ["", "0", "-1", "8(x2)"] {
-            assert_eq!(parse(none.as_ref()), None, "{none:?}");
+            assert_eq!(parse_slurm_cpus(none.as_ref()), None, "{none:?}");
         }
     }
 
     #[test]
     fn there_is_always_one() {
-        assert!(budget() >= 1);
+        assert!(available_cpus() >= 1);
     }
 }

@@ -8,18 +8,18 @@ use std::time::Duration;
 /// What was expected.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let seconds = match text.split(':').collect::<Vec<_>>()[..] {
-        [hours, minutes, seconds] => clock(hours, minutes, seconds),
-        _ => counted(text),
+        [hours, minutes, seconds] => parse_clock(hours, minutes, seconds),
+        _ => parse_with_suffix(text),
     };
     seconds.map(Duration::from_secs).ok_or_else(|| "expected seconds, 90s, 50m, 12h or HH:MM:SS".to_owned())
 }
 
-fn clock(hours: &str, minutes: &str, seconds: &str) -> Option<u64> {
+fn parse_clock(hours: &str, minutes: &str, seconds: &str) -> Option<u64> {
     let below_60 = |text: &str| text.parse().ok().filter(|&count: &u64| count < 60);
     hours.parse::<u64>().ok()?.checked_mul(3600)?.checked_add(below_60(minutes)? * 60 + below_60(seconds)?)
 }
 
-fn counted(text: &str) -> Option<u64> {
+fn parse_with_suffix(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
         (at, 's') => (&text[..at], 1),
         (at, 'm') => (&text[..at], 60),

@@ -15,8 +15,8 @@ use records::{AbsentKind, Fail, Record};
 
 use crate::console::Console;
 use crate::output::Output;
-use crate::progress::Tally;
-use crate::{Common, Progress, Stop, When, signal};
+use crate::progress::ProgressCounts;
+use crate::{CommonArgs, Progress, Stop, When, signal};
 
 /// A running filter. All threads share it.
 pub struct Filter {
@@ -27,25 +27,25 @@ pub struct Filter {
     verbose: u8,
     shows_progress: bool,
     /// Whether it may be that the filter whose output is stdin shows its progress on the same terminal.
-    may_share_line: bool,
+    may_share_terminal: bool,
     pub(crate) output: Output,
     pub(crate) console: Console,
     /// To be told that the reader has gone, while there is nothing to write.
     stdout: OwnedFd,
-    tally: Mutex<Tally>,
+    progress_counts: Mutex<ProgressCounts>,
     failed: AtomicBool,
     deadline: OnceLock<Instant>,
-    halted: OnceLock<Stop>,
+    stop_reason: OnceLock<Stop>,
     /// A pipe: its first end is readable once the filter is halted.
-    halt: (OwnedFd, OwnedFd),
+    stop_pipe: (OwnedFd, OwnedFd),
 }
 
 impl Filter {
-    pub(crate) fn new(name: &'static str, common: &Common, stdout: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(name: &'static str, common: &CommonArgs, stdout: OwnedFd) -> io::Result<Self> {
         let console = Console::new();
         let shows_progress = match common.progress {
-            When::Auto => !common.quiet && console.suits_progress(),
-            When::On => true,
+            When::Auto => !common.quiet && console.allows_progress(),
+            When::Always => true,
             When::Off => false,
         };
         Ok(Self {
@@ -55,15 +55,15 @@ impl Filter {
             quiet: common.quiet,
             verbose: common.verbose,
             shows_progress,
-            may_share_line: shows_progress && common.progress == When::Auto && is_pipe(io::stdin()),
+            may_share_terminal: shows_progress && common.progress == When::Auto && is_pipe_or_socket(io::stdin()),
             output: Output::new(stdout.try_clone()?, common.line_buffered),
             console,
             stdout,
-            tally: Mutex::default(),
+            progress_counts: Mutex::default(),
             failed: AtomicBool::new(false),
             deadline: OnceLock::new(),
-            halted: OnceLock::new(),
-            halt: nix::unistd::pipe2(OFlag::O_CLOEXEC)?,
+            stop_reason: OnceLock::new(),
+            stop_pipe: nix::unistd::pipe2(OFlag::O_CLOEXEC)?,
         })
     }
 
@@ -72,12 +72,12 @@ impl Filter {
     /// # Errors
     /// The reader has gone, the disk is full, or a signal asks to stop.
     pub fn emit(&self, record: &Record) -> Result<(), Stop> {
-        self.output.line(&record.to_line()).inspect_err(|stop| self.halt(stop))
+        self.output.write_line(&record.to_line()).inspect_err(|stop| self.stop_all_threads(stop))
     }
 
     /// Writes every record at once from now on: for a filter whose records take longer to make
     /// than to write.
-    pub fn flush_each(&self) {
+    pub fn flush_every_record(&self) {
         self.output.flush_each();
     }
 
@@ -88,10 +88,10 @@ impl Filter {
     /// [`Stop::FailFast`] with `--fail-fast`; else as [`Filter::emit`].
     pub fn fail(&self, mut fail: Fail) -> Result<(), Stop> {
         self.mark_failed();
-        self.error(&fail.about, &fail.error);
+        self.report_error(&fail.about, &fail.error);
         self.name.clone_into(&mut fail.stage);
         self.emit(&fail.into())?;
-        if self.fail_fast { Err(Stop::FailFast).inspect_err(|stop| self.halt(stop)) } else { Ok(()) }
+        if self.fail_fast { Err(Stop::FailFast).inspect_err(|stop| self.stop_all_threads(stop)) } else { Ok(()) }
     }
 
     /// Status 1 at the end, for a failure that is told elsewhere, such as in a result's `missing`.
@@ -100,7 +100,7 @@ impl Filter {
     }
 
     /// Status 1 at the end where frames without a pattern are a failure: see [`AbsentKind::is_failure`].
-    pub fn mark_losses(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
+    pub fn mark_failed_if_lossy(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
         if kinds.into_iter().any(|kind| kind.is_failure(self.allows_missing)) {
             self.mark_failed();
         }
@@ -112,50 +112,50 @@ impl Filter {
     }
 
     /// An error: `tool: what: why` on stderr.
-    pub(crate) fn error(&self, what: &str, why: &str) {
-        self.console.say(&format!("{}: {what}: {why}", self.name));
+    pub(crate) fn report_error(&self, what: &str, why: &str) {
+        self.console.write_message(&format!("{}: {what}: {why}", self.name));
     }
 
     /// A warning on stderr, unless `--quiet`. It leaves the exit status alone.
     pub fn warn(&self, message: &str) {
         if !self.quiet {
-            self.console.say(&format!("{}: warning: {message}", self.name));
+            self.console.write_message(&format!("{}: warning: {message}", self.name));
         }
     }
 
     /// A line on stderr where `-v` was given `level` times or more.
     pub fn note(&self, level: u8, message: impl FnOnce() -> String) {
         if self.verbose >= level && !self.quiet {
-            self.console.say(&format!("{}: {}", self.name, message()));
+            self.console.write_message(&format!("{}: {}", self.name, message()));
         }
     }
 
     /// Where the work stands.
     pub fn progress(&self) -> Progress<'_> {
-        Progress::new(self.shows_progress.then_some(&self.console), &self.tally)
+        Progress::new(self.shows_progress.then_some(&self.console), &self.progress_counts)
     }
 
     /// Shows no progress for as long as the filter that stdin is a pipe from may show its own, on the same line
     /// of the same terminal: for a filter whose work is little beside that of the one before it. `--progress on`
     /// shows it all the same.
-    pub fn leave_line_to_stdin(&self) {
-        self.console.leave_line(self.may_share_line);
+    pub fn yield_progress_to_upstream(&self) {
+        self.console.yield_line_to_other(self.may_share_terminal);
     }
 
     /// Shows progress from now on: stdin has ended.
-    pub fn take_line(&self) {
-        self.console.leave_line(false);
+    pub fn resume_progress(&self) {
+        self.console.yield_line_to_other(false);
     }
 
     /// The first SIGTERM or SIGUSR1 asks to finish what has begun: [`Input::next`](crate::Input::next)
     /// then says that there is no more. Without this, they stop the filter.
-    pub fn drain_on_term(&self) {
-        signal::drain_first();
+    pub fn enable_drain_signals(&self) {
+        signal::enable_drain();
     }
 
     /// Takes the signals back, should a library that was just loaded or set to work have taken them.
-    pub fn take_signals_back(&self) {
-        signal::take_back();
+    pub fn reinstall_signal_handlers(&self) {
+        signal::reinstall_handlers();
     }
 
     /// Drains at this time. The first call counts.
@@ -164,17 +164,17 @@ impl Filter {
     }
 
     /// Whether to finish what has begun and take on no more.
-    pub fn draining(&self) -> bool {
-        signal::drain_asked() || self.deadline.get().is_some_and(|deadline| Instant::now() >= *deadline)
+    pub fn is_draining(&self) -> bool {
+        signal::is_drain_requested() || self.deadline.get().is_some_and(|deadline| Instant::now() >= *deadline)
     }
 
-    /// Stops all threads, for one has come to its end: [`check`](Self::check) and what waits for
+    /// Stops all threads, for one has come to its end: [`check_stopped`](Self::check) and what waits for
     /// input give them this reason, too. What [`emit`](Self::emit) and [`fail`](Self::fail) return
     /// has done so already. The first call counts.
-    pub fn halt(&self, stop: &Stop) {
-        if self.halted.set(stop.clone()).is_ok() {
+    pub fn stop_all_threads(&self, stop: &Stop) {
+        if self.stop_reason.set(stop.clone()).is_ok() {
             // The pipe is empty, and both its ends are ours: there is nothing to fail.
-            let _ = nix::unistd::write(&self.halt.1, &[0]);
+            let _ = nix::unistd::write(&self.stop_pipe.1, &[0]);
         }
     }
 
@@ -182,16 +182,16 @@ impl Filter {
     ///
     /// # Errors
     /// [`Stop::Signal`] once a signal asks to stop; what another thread stopped for.
-    pub fn check(&self) -> Result<(), Stop> {
-        let signal = signal::received().map(Stop::Signal);
-        signal.or_else(|| self.halted.get().cloned()).map_or(Ok(()), Err)
+    pub fn check_stopped(&self) -> Result<(), Stop> {
+        let signal = signal::stop_signal().map(Stop::Signal);
+        signal.or_else(|| self.stop_reason.get().cloned()).map_or(Ok(()), Err)
     }
 
     /// Writes what has been emitted, and sleeps: until `time` is over, or it is time to drain.
     ///
     /// # Errors
     /// As [`Filter::emit`].
-    pub fn pause(&self, time: Duration) -> Result<(), Stop> {
+    pub fn sleep(&self, time: Duration) -> Result<(), Stop> {
         self.output.flush()?;
         self.wait(None, Some(Instant::now() + time)).map(drop)
     }
@@ -200,7 +200,7 @@ impl Filter {
     ///
     /// # Errors
     /// As [`Filter::emit`].
-    pub fn pause_until_readable(&self, stream: Option<BorrowedFd<'_>>, time: Duration) -> Result<bool, Stop> {
+    pub fn sleep_or_readable(&self, stream: Option<BorrowedFd<'_>>, time: Duration) -> Result<bool, Stop> {
         self.output.flush()?;
         self.wait(stream, Some(Instant::now() + time))
     }
@@ -209,17 +209,17 @@ impl Filter {
     /// input. A reader that goes in the meantime is not waited for: in `tail -f | filter | head`,
     /// there may never be a record more to notice it by.
     pub(crate) fn wait(&self, stream: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool, Stop> {
-        let wakes = [signal::stop_wake(), signal::drain_wake(), Some(self.halt.0.as_fd())];
+        let wakes = [signal::stop_fd(), signal::drain_fd(), Some(self.stop_pipe.0.as_fd())];
         let waited = stream.into_iter().chain(wakes.into_iter().flatten());
         let mut waited: Vec<_> = waited.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         waited.push(PollFd::new(self.stdout.as_fd(), PollFlags::empty()));
         let limit = until.into_iter().chain(self.deadline.get().copied()).min();
         loop {
-            self.check()?;
-            if self.draining() || until.is_some_and(|until| until <= Instant::now()) {
+            self.check_stopped()?;
+            if self.is_draining() || until.is_some_and(|until| until <= Instant::now()) {
                 return Ok(false);
             }
-            match poll(&mut waited, timeout(limit)) {
+            match poll(&mut waited, poll_timeout(limit)) {
                 Ok(_) | Err(Errno::EINTR) => (),
                 Err(errno) => return Err(Stop::fatal("poll", io::Error::from(errno))),
             }
@@ -235,13 +235,13 @@ impl Filter {
 }
 
 /// Whether another program is at the other end.
-fn is_pipe(stream: impl AsFd) -> bool {
+fn is_pipe_or_socket(stream: impl AsFd) -> bool {
     let copy = stream.as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata());
     copy.is_ok_and(|of| of.file_type().is_fifo() || of.file_type().is_socket())
 }
 
 /// What poll calls the time until then, rounded up so that it does not come back early.
-fn timeout(until: Option<Instant>) -> PollTimeout {
+fn poll_timeout(until: Option<Instant>) -> PollTimeout {
     let Some(until) = until else { return PollTimeout::NONE };
     let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
     PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
@@ -255,22 +255,22 @@ mod tests {
     fn a_thread_that_waits_hears_that_another_stopped() {
         let (_read, write) = nix::unistd::pipe().expect("a pipe");
         let (silent, _open) = nix::unistd::pipe().expect("a pipe");
-        let common = Common { fail_fast: true, quiet: true, ..Common::default() };
+        let common = CommonArgs { fail_fast: true, quiet: true, ..CommonArgs::default() };
         let filter = Filter::new("test", &common, write).expect("a filter");
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| filter.wait(Some(silent.as_fd()), None));
             assert_eq!(filter.fail(Fail::default()), Err(Stop::FailFast));
             assert_eq!(waits.join().expect("no panic"), Err(Stop::FailFast));
         });
-        assert_eq!(filter.check(), Err(Stop::FailFast));
+        assert_eq!(filter.check_stopped(), Err(Stop::FailFast));
     }
 
     #[test]
     fn a_deadline_ends_a_wait() {
         let (silent, write) = nix::unistd::pipe().expect("a pipe");
-        let filter = Filter::new("test", &Common::default(), write).expect("a filter");
+        let filter = Filter::new("test", &CommonArgs::default(), write).expect("a filter");
         filter.drain_at(Instant::now() + Duration::from_millis(20));
         assert_eq!(filter.wait(Some(silent.as_fd()), None), Ok(false));
-        assert!(filter.draining());
+        assert!(filter.is_draining());
     }
 }

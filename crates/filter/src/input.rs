@@ -12,30 +12,30 @@ use std::time::Instant;
 use nix::unistd::{AccessFlags, access};
 use records::{Fail, Record};
 
-use crate::expected::Expected;
-use crate::lines::{Lines, Piece};
+use crate::line_reader::{LineEvent, LineReader};
+use crate::record_types::ExpectedRecords;
 use crate::{Filter, Stop, signal};
 
 /// The input of a filter.
 pub struct Input {
-    waiting: VecDeque<PathBuf>,
-    current: Option<(String, Lines)>,
+    pending_files: VecDeque<PathBuf>,
+    current: Option<(String, LineReader)>,
     separator: u8,
     /// The type of record that the filter works on.
-    expected: Option<Expected>,
+    expected: Option<ExpectedRecords>,
     /// What the input is called in messages.
     name: String,
 }
 
 /// What came of waiting for something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next<T> {
+pub enum Polled<T> {
     /// It came.
-    Some(T),
+    Ready(T),
     /// Nothing has come so far.
-    NotYet,
+    Pending,
     /// Nothing will come.
-    None,
+    End,
 }
 
 impl Input {
@@ -54,20 +54,20 @@ impl Input {
             waiting.push_back("-".into());
         }
         for path in &waiting {
-            check(path).map_err(|error| Stop::fatal(name(path), error))?;
+            check_readable(path).map_err(|error| Stop::fatal(display_name(path), error))?;
         }
-        let name = if waiting.len() == 1 { name(&waiting[0]) } else { format!("{} files", waiting.len()) };
-        Ok(Self { waiting, current: None, separator: b'\n', expected: None, name })
+        let name = if waiting.len() == 1 { display_name(&waiting[0]) } else { format!("{} files", waiting.len()) };
+        Ok(Self { pending_files: waiting, current: None, separator: b'\n', expected: None, name })
     }
 
     /// The same input, of which the filter works on records of type `kind`: it is warned of other types of azpipe, and
     /// fails where records came at the end, and none of this type. An empty input is no failure.
-    pub fn expecting(self, kind: &'static str) -> Self {
-        Self { expected: Some(Expected::new(kind)), ..self }
+    pub fn with_expected_type(self, kind: &'static str) -> Self {
+        Self { expected: Some(ExpectedRecords::new(kind)), ..self }
     }
 
     /// The same input, cut at another byte than the line break: at NUL for `find -print0`.
-    pub fn separated_by(self, separator: u8) -> Self {
+    pub fn with_separator(self, separator: u8) -> Self {
         Self { separator, ..self }
     }
 
@@ -79,8 +79,8 @@ impl Input {
     /// As [`Filter::fail`]; [`Stop::Signal`] while it waits.
     pub fn next(&mut self, filter: &Filter) -> Result<Option<Record>, Stop> {
         match self.next_until(filter, None)? {
-            Next::Some(record) => Ok(Some(record)),
-            Next::NotYet | Next::None => Ok(None),
+            Polled::Ready(record) => Ok(Some(record)),
+            Polled::Pending | Polled::End => Ok(None),
         }
     }
 
@@ -88,12 +88,12 @@ impl Input {
     ///
     /// # Errors
     /// As [`Input::next`].
-    pub fn next_until(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Next<Record>, Stop> {
+    pub fn next_until(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Polled<Record>, Stop> {
         loop {
-            let (line, about) = match self.next_piece(filter, until)? {
-                Next::Some(piece) => piece,
-                Next::NotYet => return Ok(Next::NotYet),
-                Next::None => break,
+            let (line, about) = match self.next_line(filter, until)? {
+                Polled::Ready(piece) => piece,
+                Polled::Pending => return Ok(Polled::Pending),
+                Polled::End => break,
             };
             if line.trim_ascii().is_empty() {
                 continue;
@@ -110,20 +110,22 @@ impl Input {
                     if let Some(expected) = &mut self.expected {
                         expected.count(&record, &about, filter);
                     }
-                    return Ok(Next::Some(record));
+                    return Ok(Polled::Ready(record));
                 }
                 Err(error) => filter.fail(Fail { about, error, ..Fail::default() })?,
             }
         }
-        if let Some(expected) = self.expected.as_mut().filter(|_| self.current.is_none() && self.waiting.is_empty()) {
-            expected.judge(filter, &self.name);
+        if let Some(expected) =
+            self.expected.as_mut().filter(|_| self.current.is_none() && self.pending_files.is_empty())
+        {
+            expected.check_any_expected(filter, &self.name);
         }
-        Ok(Next::None)
+        Ok(Polled::End)
     }
 
     /// Whether all of it has been read. Where the filter drained, false means that there may be more.
-    pub fn is_done(&self) -> bool {
-        self.current.is_none() && self.waiting.is_empty()
+    pub fn is_exhausted(&self) -> bool {
+        self.current.is_none() && self.pending_files.is_empty()
     }
 
     /// The next path, of any bytes. Empty ones are passed over.
@@ -131,7 +133,7 @@ impl Input {
     /// # Errors
     /// As [`Input::next`].
     pub fn next_path(&mut self, filter: &Filter) -> Result<Option<PathBuf>, Stop> {
-        while let Next::Some((line, _)) = self.next_piece(filter, None)? {
+        while let Polled::Ready((line, _)) = self.next_line(filter, None)? {
             if !line.is_empty() {
                 return Ok(Some(OsString::from_vec(line).into()));
             }
@@ -140,36 +142,36 @@ impl Input {
     }
 
     /// The next line and where it stands, such as `tasks.jsonl:12`.
-    fn next_piece(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Next<(Vec<u8>, String)>, Stop> {
+    fn next_line(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Polled<(Vec<u8>, String)>, Stop> {
         loop {
-            filter.check()?;
-            if filter.draining() {
-                return Ok(Next::None);
+            filter.check_stopped()?;
+            if filter.is_draining() {
+                return Ok(Polled::End);
             }
             let Some((name, lines)) = &mut self.current else {
                 if !self.open_next(filter)? {
                     // Whatever is still at work will not be followed by a wait for input.
-                    filter.output.idle()?;
-                    return Ok(Next::None);
+                    filter.output.input_idle()?;
+                    return Ok(Polled::End);
                 }
                 continue;
             };
             let problem = match lines.next(filter, until)? {
-                Ok(Piece::Line(line)) => {
+                Ok(LineEvent::Line(line)) => {
                     let line = line.to_vec();
-                    return Ok(Next::Some((line, format!("{name}:{}", lines.number()))));
+                    return Ok(Polled::Ready((line, format!("{name}:{}", lines.line_number()))));
                 }
-                Ok(Piece::TooLong) => Fail {
-                    about: format!("{name}:{}", lines.number()),
+                Ok(LineEvent::TooLong) => Fail {
+                    about: format!("{name}:{}", lines.line_number()),
                     error: "not a record: the line is longer than 64 MiB, which no scan's record is".to_owned(),
                     ..Fail::default()
                 },
-                Ok(Piece::End) => {
+                Ok(LineEvent::End) => {
                     self.current = None;
                     continue;
                 }
-                Ok(Piece::Unread) if filter.draining() => return Ok(Next::None),
-                Ok(Piece::Unread) => return Ok(Next::NotYet),
+                Ok(LineEvent::Pending) if filter.is_draining() => return Ok(Polled::End),
+                Ok(LineEvent::Pending) => return Ok(Polled::Pending),
                 Err(error) => {
                     Fail { about: name.clone(), error: error.to_string(), retryable: true, ..Fail::default() }
                 }
@@ -180,18 +182,20 @@ impl Input {
 
     /// Opens the next file; false where there is none. A file that vanished is a failed input.
     fn open_next(&mut self, filter: &Filter) -> Result<bool, Stop> {
-        while let Some(path) = self.waiting.pop_front() {
+        while let Some(path) = self.pending_files.pop_front() {
             let lines = match is_stdin(&path) {
-                true => io::stdin().as_fd().try_clone_to_owned().map(|fd| Lines::new(File::from(fd), self.separator)),
-                false => Lines::open(&path, self.separator),
+                true => {
+                    io::stdin().as_fd().try_clone_to_owned().map(|fd| LineReader::new(File::from(fd), self.separator))
+                }
+                false => LineReader::open(&path, self.separator),
             };
             match lines {
                 Ok(lines) => {
-                    self.current = Some((name(&path), lines));
+                    self.current = Some((display_name(&path), lines));
                     return Ok(true);
                 }
                 Err(error) => filter.fail(Fail {
-                    about: name(&path),
+                    about: display_name(&path),
                     error: error.to_string(),
                     retryable: true,
                     ..Fail::default()
@@ -206,12 +210,12 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn name(path: &Path) -> String {
+fn display_name(path: &Path) -> String {
     if is_stdin(path) { "stdin".to_owned() } else { path.display().to_string() }
 }
 
 /// Whether the file can be opened, without opening it: a FIFO would notice.
-fn check(path: &Path) -> io::Result<()> {
+fn check_readable(path: &Path) -> io::Result<()> {
     if is_stdin(path) {
         let closed = signal::was_closed(io::stdin());
         return if closed { Err(io::Error::other("is closed")) } else { Ok(()) };

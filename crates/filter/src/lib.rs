@@ -1,6 +1,6 @@
 //! What a Unix filter does besides its job: streams, exit status, signals, atomic files, progress.
 //!
-//! A filter is a clap struct with [`Common`] flattened into it, and a body:
+//! A filter is a clap struct with [`CommonArgs`] flattened into it, and a body:
 //!
 //! ```no_run
 //! use std::path::PathBuf;
@@ -37,35 +37,35 @@
 //! ```
 //!
 //! [`run()`] parses the arguments, catches the signals, flushes, and turns the outcome into an exit
-//! [`status`]. Lines on stderr are `tool: where: what`, one a trouble.
+//! [`exit_status`]. Lines on stderr are `tool: where: what`, one a trouble.
 
 pub mod atomic;
 pub mod cpu;
 pub mod duration;
-pub mod foreign;
-pub mod mapped;
+pub mod exit_status;
+pub mod mapped_file;
 pub mod memory;
-pub mod owned;
+pub mod ownership;
 pub mod quote;
-pub mod status;
-pub mod worker;
+pub mod untrusted_file;
+pub mod worker_process;
 
 mod args;
 mod console;
-mod expected;
 mod filter;
 mod input;
-mod lines;
+mod line_reader;
 mod output;
 mod progress;
+mod record_types;
 mod run;
 mod signal;
 mod stop;
-mod writer;
+mod writer_process;
 
-pub use args::{Common, When};
+pub use args::{CommonArgs, When};
 pub use filter::Filter;
-pub use input::{Input, Next};
+pub use input::{Input, Polled};
 pub use progress::Progress;
 pub use run::{command, run};
 pub use stop::Stop;

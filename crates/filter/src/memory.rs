@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::resource::{Resource, getrlimit};
 
 /// Less is taken without asking how much there is.
-const LITTLE: u64 = 64 << 20;
+const UNCHECKED_BYTES: u64 = 64 << 20;
 
 /// Has room for `len` elements in a buffer, without a bit more than that.
 ///
@@ -19,8 +19,8 @@ pub fn reserve<T>(buffer: &mut Vec<T>, len: usize) -> io::Result<()> {
         return Ok(());
     }
     let bytes = (more as u64).saturating_mul(size_of::<T>() as u64);
-    check(bytes)?;
-    buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| too_little(bytes, None))
+    check_available(bytes)?;
+    buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| out_of_memory_error(bytes, None))
 }
 
 /// As many zeros, or whatever stands for them.
@@ -38,36 +38,36 @@ pub fn zeroed(len: usize) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`reserve`].
-pub fn check(bytes: u64) -> io::Result<()> {
-    if bytes <= LITTLE {
+pub fn check_available(bytes: u64) -> io::Result<()> {
+    if bytes <= UNCHECKED_BYTES {
         return Ok(());
     }
-    match available() {
-        Some(free) if bytes > free => Err(too_little(bytes, Some(free))),
+    match available_bytes() {
+        Some(free) if bytes > free => Err(out_of_memory_error(bytes, Some(free))),
         _ => Ok(()),
     }
 }
 
-fn too_little(bytes: u64, free: Option<u64>) -> io::Error {
+fn out_of_memory_error(bytes: u64, free: Option<u64>) -> io::Error {
     let free = free.map(|free| format!(", {} MiB are free", free >> 20)).unwrap_or_default();
     let why = format!("not enough memory: {} MiB more are needed{free}", bytes.div_ceil(1 << 20));
     io::Error::new(io::ErrorKind::OutOfMemory, why)
 }
 
 /// Bytes that can still be had, as far as limits are known.
-fn available() -> Option<u64> {
+fn available_bytes() -> Option<u64> {
     let cgroups = read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = [of_system(), of_address_space(), of_cgroups(&cgroups, Path::new("/sys/fs/cgroup"))];
+    let limits = [system_available(), address_space_left(), cgroup_left(&cgroups, Path::new("/sys/fs/cgroup"))];
     limits.into_iter().flatten().min()
 }
 
-fn of_system() -> Option<u64> {
+fn system_available() -> Option<u64> {
     let text = read_to_string("/proc/meminfo").ok()?;
     let kilobytes = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     kilobytes.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-fn of_address_space() -> Option<u64> {
+fn address_space_left() -> Option<u64> {
     let (limit, _) = getrlimit(Resource::RLIMIT_AS).ok().filter(|(limit, _)| *limit != libc::RLIM_INFINITY)?;
     let status = read_to_string("/proc/self/status").ok()?;
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
@@ -77,7 +77,7 @@ fn of_address_space() -> Option<u64> {
 
 /// What the cgroups of a process, and those above them, leave it: of version 2 or 1. Files that the system keeps in memory do not count,
 /// for it lets them go.
-fn of_cgroups(list: &str, root: &Path) -> Option<u64> {
+fn cgroup_left(list: &str, root: &Path) -> Option<u64> {
     let mut least = None;
     for line in list.lines() {
         let [_, controllers, path] = line.splitn(3, ':').collect::<Vec<_>>()[..] else { continue };
@@ -123,8 +123,8 @@ mod tests {
         reserve(&mut buffer, 1000).expect("a little");
         assert!(buffer.capacity() >= 1000);
         assert_eq!(zeroed(3).expect("a little"), [0; 3]);
-        assert!(check(1 << 60).is_err() && check(LITTLE).is_ok());
-        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(check_available(1 << 60).is_err() && check_available(UNCHECKED_BYTES).is_ok());
+        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         write("job/memory.stat", "anon 300\nfile 600\nshmem 50\n");
         write("memory/job/memory.limit_in_bytes", "800\n");
         write("memory/job/memory.stat", "rss 10\ntotal_rss 200\ntotal_cache 500\n");
-        let free = |list: &str| of_cgroups(list, root.path());
+        let free = |list: &str| cgroup_left(list, root.path());
         assert_eq!(free("0::/job/step\n"), Some(650));
         assert_eq!(free("3:cpu,memory:/job\n0::/job/step\n"), Some(600));
         assert_eq!(free("3:cpu:/job\n0::/\nnonsense\n"), None);

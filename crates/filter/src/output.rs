@@ -12,98 +12,98 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::{Stop, signal};
 
 /// A block is written when it is this long.
-const BLOCK: usize = 64 * 1024;
+const FLUSH_BYTES: usize = 64 * 1024;
 
 /// A write of up to this many bytes to a pipe that is ready does not block, and does not mix with
 /// what other processes write to it (`PIPE_BUF` of Linux).
-const PIECE: usize = 4096;
+const ATOMIC_WRITE_BYTES: usize = 4096;
 
 /// The stream that the records go to.
 pub(crate) struct Output {
-    block: Mutex<Block>,
-    each: AtomicBool,
-    idle: AtomicBool,
+    block: Mutex<OutputBuffer>,
+    flush_every_line: AtomicBool,
+    input_is_idle: AtomicBool,
 }
 
-struct Block {
+struct OutputBuffer {
     stream: File,
     bytes: Vec<u8>,
 }
 
 /// How long to wait for a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum WriteWait {
     /// Until a signal asks to stop.
     UntilStopped,
     /// Not at all.
-    None,
+    NoWait,
 }
 
 impl Output {
     pub(crate) fn new(stream: OwnedFd, each: bool) -> Self {
-        let block = Block { stream: stream.into(), bytes: Vec::new() };
-        Self { block: Mutex::new(block), each: each.into(), idle: AtomicBool::new(false) }
+        let block = OutputBuffer { stream: stream.into(), bytes: Vec::new() };
+        Self { block: Mutex::new(block), flush_every_line: each.into(), input_is_idle: AtomicBool::new(false) }
     }
 
     /// From now on, every line is written at once.
     pub(crate) fn flush_each(&self) {
-        self.each.store(true, SeqCst);
+        self.flush_every_line.store(true, SeqCst);
     }
 
     /// Adds a line and a line break.
-    pub(crate) fn line(&self, line: &str) -> Result<(), Stop> {
+    pub(crate) fn write_line(&self, line: &str) -> Result<(), Stop> {
         let mut block = self.lock();
         block.bytes.extend_from_slice(line.as_bytes());
         block.bytes.push(b'\n');
         // `idle` is read under the lock, and set before the flush that takes it: no line is
         // left behind while the input waits.
-        if block.bytes.len() >= BLOCK || self.each.load(SeqCst) || self.idle.load(SeqCst) {
-            return block.write(Patience::UntilStopped);
+        if block.bytes.len() >= FLUSH_BYTES || self.flush_every_line.load(SeqCst) || self.input_is_idle.load(SeqCst) {
+            return block.write(WriteWait::UntilStopped);
         }
         Ok(())
     }
 
     /// Says that the input waits, or has ended: writes what there is, and from now on each line.
-    pub(crate) fn idle(&self) -> Result<(), Stop> {
-        self.idle.store(true, SeqCst);
+    pub(crate) fn input_idle(&self) -> Result<(), Stop> {
+        self.input_is_idle.store(true, SeqCst);
         self.flush()
     }
 
     /// Says that there is input again.
-    pub(crate) fn busy(&self) {
-        self.idle.store(false, SeqCst);
+    pub(crate) fn set_input_busy(&self) {
+        self.input_is_idle.store(false, SeqCst);
     }
 
     /// Writes what there is.
     pub(crate) fn flush(&self) -> Result<(), Stop> {
-        self.lock().write(Patience::UntilStopped)
+        self.lock().write(WriteWait::UntilStopped)
     }
 
     /// Writes what the reader takes without making us wait: the last act before a death by signal.
-    pub(crate) fn flush_what_fits(&self) {
-        let _ = self.lock().write(Patience::None);
+    pub(crate) fn flush_without_blocking(&self) {
+        let _ = self.lock().write(WriteWait::NoWait);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Block> {
+    fn lock(&self) -> MutexGuard<'_, OutputBuffer> {
         self.block.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Block {
+impl OutputBuffer {
     /// Writes all, in pieces that end with a line where one does. What could not be written is
     /// dropped: the stream is of no more use.
-    fn write(&mut self, patience: Patience) -> Result<(), Stop> {
+    fn write(&mut self, patience: WriteWait) -> Result<(), Stop> {
         let bytes = std::mem::take(&mut self.bytes);
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
             if !self.wait(patience)? {
                 return Ok(());
             }
-            match self.stream.write(&rest[..piece(rest)]) {
+            match self.stream.write(&rest[..piece_len(rest)]) {
                 Ok(0) => return Err(Stop::fatal("stdout", io::Error::from(io::ErrorKind::WriteZero))),
                 Ok(written) => rest = &rest[written..],
-                Err(error) if is_passing(&error) => (),
-                Err(error) => return Err(Stop::of_stdout(&error)),
+                Err(error) if is_transient(&error) => (),
+                Err(error) => return Err(Stop::from_stdout_error(&error)),
             }
         }
         self.bytes = bytes;
@@ -112,11 +112,11 @@ impl Block {
     }
 
     /// Whether the stream takes bytes now.
-    fn wait(&self, patience: Patience) -> Result<bool, Stop> {
+    fn wait(&self, patience: WriteWait) -> Result<bool, Stop> {
         let mut fds = vec![PollFd::new(self.stream.as_fd(), PollFlags::POLLOUT)];
         let mut timeout = PollTimeout::ZERO;
-        if patience == Patience::UntilStopped {
-            fds.extend(signal::stop_wake().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        if patience == WriteWait::UntilStopped {
+            fds.extend(signal::stop_fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             timeout = PollTimeout::NONE;
         }
         loop {
@@ -127,20 +127,20 @@ impl Block {
                 Err(errno) => return Err(Stop::fatal("stdout", errno.desc())),
             }
         }
-        match signal::received() {
-            Some(signal) if patience == Patience::UntilStopped => Err(Stop::Signal(signal)),
+        match signal::stop_signal() {
+            Some(signal) if patience == WriteWait::UntilStopped => Err(Stop::Signal(signal)),
             _ => Ok(true),
         }
     }
 }
 
 /// The length of the next piece: whole lines if one fits.
-fn piece(rest: &[u8]) -> usize {
-    let most = &rest[..rest.len().min(PIECE)];
+fn piece_len(rest: &[u8]) -> usize {
+    let most = &rest[..rest.len().min(ATOMIC_WRITE_BYTES)];
     most.iter().rposition(|&byte| byte == b'\n').map_or(most.len(), |at| at + 1)
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn a_piece_ends_with_a_line() {
-        assert_eq!(piece(b"ab\ncd\nef"), 6);
-        assert_eq!(piece(b"abc"), 3);
-        assert_eq!(piece(&[b'x'; 5000]), PIECE);
+        assert_eq!(piece_len(b"ab\ncd\nef"), 6);
+        assert_eq!(piece_len(b"abc"), 3);
+        assert_eq!(piece_len(&[b'x'; 5000]), ATOMIC_WRITE_BYTES);
     }
 
     #[test]
@@ -160,12 +160,12 @@ mod tests {
         let (read, write) = nix::unistd::pipe().expect("a pipe");
         let readable = || poll(&mut [PollFd::new(read.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1);
         let output = Output::new(write, false);
-        output.line("one").expect("a line");
+        output.write_line("one").expect("a line");
         assert!(!readable());
-        output.idle().expect("a flush");
+        output.input_idle().expect("a flush");
         assert!(readable());
         assert_eq!(nix::unistd::read(&read, &mut [0; 16]), Ok(4));
-        output.line("two").expect("a line written at once");
+        output.write_line("two").expect("a line written at once");
         assert!(readable());
     }
 
@@ -173,6 +173,6 @@ mod tests {
     fn a_reader_that_has_gone_is_a_broken_pipe() {
         let (read, write) = nix::unistd::pipe().expect("a pipe");
         drop(read);
-        assert_eq!(Output::new(write, true).line("one"), Err(Stop::BrokenPipe));
+        assert_eq!(Output::new(write, true).write_line("one"), Err(Stop::BrokenPipe));
     }
 }

@@ -8,12 +8,12 @@ use crate::console::Console;
 /// Counts the work of a filter, from any thread, and shows where it stands now and then.
 pub struct Progress<'a> {
     console: Option<&'a Console>,
-    tally: &'a Mutex<Tally>,
+    tally: &'a Mutex<ProgressCounts>,
 }
 
 /// What has been counted.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ProgressCounts {
     unit: &'static str,
     done: u64,
     total: u64,
@@ -23,12 +23,12 @@ pub(crate) struct Tally {
 
 impl<'a> Progress<'a> {
     /// Shows nothing where there is no console.
-    pub(crate) fn new(console: Option<&'a Console>, tally: &'a Mutex<Tally>) -> Self {
+    pub(crate) fn new(console: Option<&'a Console>, tally: &'a Mutex<ProgressCounts>) -> Self {
         Self { console, tally }
     }
 
     /// There is this much more to do, in units such as `frames`.
-    pub fn expect(&self, more: u64, unit: &'static str) {
+    pub fn add_total(&self, more: u64, unit: &'static str) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         tally.total += more;
         tally.unit = unit;
@@ -41,40 +41,40 @@ impl<'a> Progress<'a> {
         tally.done += done;
         let Some(console) = self.console else { return };
         let now = Instant::now();
-        if tally.is_due(now, console.pause()) {
+        if tally.is_update_due(now, console.progress_interval()) {
             tally.shown = Some(now);
-            console.progress(&tally.line(now));
+            console.show_progress(&tally.format_line(now));
         }
     }
 }
 
-impl Tally {
-    fn is_due(&self, now: Instant, pause: Duration) -> bool {
+impl ProgressCounts {
+    fn is_update_due(&self, now: Instant, pause: Duration) -> bool {
         self.done == self.total || self.shown.is_none_or(|shown| now.duration_since(shown) >= pause)
     }
 
     /// `1200/9600 frames, 812/s, 0:10 left`; no time left is told before there is a rate.
-    fn line(&self, now: Instant) -> String {
+    fn format_line(&self, now: Instant) -> String {
         let elapsed = self.began.map_or(0.0, |began| now.duration_since(began).as_secs_f64());
         let mut line = format!("{}/{} {}", self.done, self.total, self.unit);
         if self.done > 0 && elapsed > 0.0 {
             let rate = self.done as f64 / elapsed;
-            line += &format!(", {}/s", three_figures(rate));
+            line += &format!(", {}/s", format_rate(rate));
             if self.done < self.total {
-                line += &format!(", {} left", clock((self.total - self.done) as f64 / rate));
+                line += &format!(", {} left", format_clock((self.total - self.done) as f64 / rate));
             }
         }
         line
     }
 }
 
-fn three_figures(rate: f64) -> String {
+fn format_rate(rate: f64) -> String {
     let decimals = if rate < 10.0 { 2 } else { usize::from(rate < 100.0) };
     format!("{rate:.decimals$}")
 }
 
 /// `m:ss`, or `h:mm:ss` from an hour on.
-fn clock(seconds: f64) -> String {
+fn format_clock(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
@@ -87,17 +87,17 @@ mod tests {
     #[test]
     fn a_line_tells_done_rate_and_time_left() {
         let began = Instant::now();
-        let tally = Tally { unit: "frames", done: 1200, total: 9600, began: Some(began), shown: None };
-        assert_eq!(tally.line(began + Duration::from_secs(2)), "1200/9600 frames, 600/s, 0:14 left");
-        assert_eq!(clock(3725.5), "1:02:06");
-        assert_eq!(three_figures(7.0), "7.00");
+        let tally = ProgressCounts { unit: "frames", done: 1200, total: 9600, began: Some(began), shown: None };
+        assert_eq!(tally.format_line(began + Duration::from_secs(2)), "1200/9600 frames, 600/s, 0:14 left");
+        assert_eq!(format_clock(3725.5), "1:02:06");
+        assert_eq!(format_rate(7.0), "7.00");
     }
 
     #[test]
     fn the_last_step_is_always_shown() {
         let now = Instant::now();
-        let tally = Tally { done: 9, total: 9, shown: Some(now), ..Tally::default() };
-        assert!(tally.is_due(now, Duration::from_secs(1)));
-        assert!(!Tally { done: 8, ..tally }.is_due(now, Duration::from_secs(1)));
+        let tally = ProgressCounts { done: 9, total: 9, shown: Some(now), ..ProgressCounts::default() };
+        assert!(tally.is_update_due(now, Duration::from_secs(1)));
+        assert!(!ProgressCounts { done: 8, ..tally }.is_update_due(now, Duration::from_secs(1)));
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Why a value can't stand where it was meant to.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum QuoteError {
     /// An `#SBATCH` directive ends at the line break, quoted or not.
     #[error("{0:?}: an #SBATCH directive can't hold a line break")]
     LineBreak(OsString),
@@ -24,7 +24,7 @@ pub enum Error {
 /// assert_eq!(filter::quote::shell("/data/a.h5".as_ref()), "/data/a.h5");
 /// ```
 pub fn shell(value: &OsStr) -> OsString {
-    if is_plain(value) {
+    if needs_no_quotes(value) {
         return value.to_owned();
     }
     let mut out = b"'".to_vec();
@@ -69,14 +69,14 @@ pub fn make(value: &OsStr) -> OsString {
 ///
 /// # Errors
 /// A value that holds a line break, or is too long for sbatch.
-pub fn sbatch(value: &OsStr) -> Result<OsString, Error> {
+pub fn sbatch(value: &OsStr) -> Result<OsString, QuoteError> {
     if value.as_bytes().contains(&b'\n') {
-        return Err(Error::LineBreak(value.to_owned()));
+        return Err(QuoteError::LineBreak(value.to_owned()));
     }
     if value.len() > 8000 {
-        return Err(Error::TooLong(value.to_owned()));
+        return Err(QuoteError::TooLong(value.to_owned()));
     }
-    if is_plain(value) {
+    if needs_no_quotes(value) {
         return Ok(value.to_owned());
     }
     let mut out = b"\"".to_vec();
@@ -99,9 +99,9 @@ pub fn sbatch(value: &OsStr) -> Result<OsString, Error> {
 ///
 /// # Errors
 /// As [`sbatch`]; a directory with a backslash in its name.
-pub fn sbatch_log(directory: &OsStr, pattern: &str) -> Result<OsString, Error> {
+pub fn sbatch_log(directory: &OsStr, pattern: &str) -> Result<OsString, QuoteError> {
     if directory.as_bytes().contains(&b'\\') {
-        return Err(Error::Backslash(directory.to_owned()));
+        return Err(QuoteError::Backslash(directory.to_owned()));
     }
     let mut out = Vec::new();
     for &byte in directory.as_bytes() {
@@ -113,7 +113,7 @@ pub fn sbatch_log(directory: &OsStr, pattern: &str) -> Result<OsString, Error> {
 }
 
 /// Whether the value means itself in a shell, wherever it stands.
-fn is_plain(value: &OsStr) -> bool {
+fn needs_no_quotes(value: &OsStr) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_%+:,./-@".contains(byte);
     !value.is_empty() && value.as_bytes().iter().all(plain)
 }

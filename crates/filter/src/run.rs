@@ -10,7 +10,7 @@ use clap::{ColorChoice, Command, Parser};
 use libc::SIGPIPE;
 
 use crate::console::Console;
-use crate::{Common, Filter, Stop, signal, status};
+use crate::{CommonArgs, Filter, Stop, exit_status, signal};
 
 /// The command line of a filter, under its name: what `--help`, `--version` and the man page show.
 pub fn command<A: Parser>(name: &'static str) -> Command {
@@ -18,7 +18,7 @@ pub fn command<A: Parser>(name: &'static str) -> Command {
 }
 
 /// The stack of the thread that runs a filter, whatever `ulimit -s` leaves to the first one.
-const STACK: usize = 8 << 20;
+const STACK_BYTES: usize = 8 << 20;
 
 /// Runs a filter: parses the arguments, catches the signals, runs the body, flushes, and makes the
 /// exit status. What the body owns is dropped, and so cleaned up, before a death by signal.
@@ -27,109 +27,110 @@ const STACK: usize = 8 << 20;
 /// next to no stack.
 pub fn run<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop> + Send) -> ExitCode
 where
-    A: Parser + AsRef<Common>,
+    A: Parser + AsRef<CommonArgs>,
 {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
-        match thread.spawn_scoped(scope, || run_here(name, body)) {
+        let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
+        match thread.spawn_scoped(scope, || run_on_this_thread(name, body)) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
             Err(why) => {
-                Console::new().say(&format!("{name}: {}", Stop::fatal("threads", why)));
-                ExitCode::from(status::TROUBLE)
+                Console::new().write_message(&format!("{name}: {}", Stop::fatal("threads", why)));
+                ExitCode::from(exit_status::USAGE_OR_IO)
             }
         }
     })
 }
 
-fn run_here<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop>) -> ExitCode
+fn run_on_this_thread<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop>) -> ExitCode
 where
-    A: Parser + AsRef<Common>,
+    A: Parser + AsRef<CommonArgs>,
 {
-    let mut command = command::<A>(name).color(colour());
+    let mut command = command::<A>(name).color(color_choice());
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
     let args = match parsed.and_then(|matches| A::from_arg_matches(&matches)) {
         Ok(args) => args,
         Err(message) => {
             let message = message.format(&mut command);
-            return print(name, &mut command, &message);
+            return print_clap_message(name, &mut command, &message);
         }
     };
-    let filter = match open(name, args.as_ref()) {
+    let filter = match open_filter(name, args.as_ref()) {
         Ok(filter) => filter,
-        Err(stop) => return end(name, &mut command, &stop),
+        Err(stop) => return exit_code(name, &mut command, &stop),
     };
     let outcome = body(args, &filter).and_then(|()| filter.output.flush());
-    filter.console.clear();
+    filter.console.clear_progress();
     match outcome {
-        Ok(()) => ExitCode::from(if filter.has_failed() { status::SOME_FAILED } else { 0 }),
+        Ok(()) => ExitCode::from(if filter.has_failed() { exit_status::SOME_FAILED } else { 0 }),
         Err(stop) => {
-            let stop = last_records(&filter, stop);
-            end(name, &mut command, &stop)
+            let stop = flush_last_records(&filter, stop);
+            exit_code(name, &mut command, &stop)
         }
     }
 }
 
 /// Clap takes a CI's log for a terminal with colours, whatever TERM says of it.
-fn colour() -> ColorChoice {
+fn color_choice() -> ColorChoice {
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     if dumb { ColorChoice::Never } else { ColorChoice::Auto }
 }
 
 /// What `--help` and `--version` print, and what is wrong with the arguments.
-fn print(name: &str, command: &mut Command, message: &clap::Error) -> ExitCode {
+fn print_clap_message(name: &str, command: &mut Command, message: &clap::Error) -> ExitCode {
     if message.use_stderr() {
         // A usage error that can't be written is told by the status alone.
         let _ = message.print();
-        return ExitCode::from(status::TROUBLE);
+        return ExitCode::from(exit_status::USAGE_OR_IO);
     }
-    let printed = check_stdout()
-        .and_then(|()| message.print().and_then(|()| io::stdout().flush()).map_err(|error| Stop::of_stdout(&error)));
-    printed.map_or_else(|stop| end(name, command, &stop), |()| ExitCode::SUCCESS)
+    let printed = check_stdout_open().and_then(|()| {
+        message.print().and_then(|()| io::stdout().flush()).map_err(|error| Stop::from_stdout_error(&error))
+    });
+    printed.map_or_else(|stop| exit_code(name, command, &stop), |()| ExitCode::SUCCESS)
 }
 
-fn open(name: &'static str, common: &Common) -> Result<Filter, Stop> {
-    check_stdout()?;
-    signal::catch().map_err(|error| Stop::fatal("signals", error))?;
+fn open_filter(name: &'static str, common: &CommonArgs) -> Result<Filter, Stop> {
+    check_stdout_open()?;
+    signal::install_handlers().map_err(|error| Stop::fatal("signals", error))?;
     let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| Stop::fatal("stdout", error))?;
     Filter::new(name, common, stdout).map_err(|error| Stop::fatal("pipe", error))
 }
 
-fn check_stdout() -> Result<(), Stop> {
+fn check_stdout_open() -> Result<(), Stop> {
     if signal::was_closed(io::stdout()) { Err(Stop::fatal("stdout", "is closed")) } else { Ok(()) }
 }
 
 /// Hands on the records made before a stop. A reader or disk that does not take them is then the
 /// graver reason to stop.
-fn last_records(filter: &Filter, stop: Stop) -> Stop {
+fn flush_last_records(filter: &Filter, stop: Stop) -> Stop {
     match stop {
-        Stop::Signal(_) => filter.output.flush_what_fits(),
+        Stop::Signal(_) => filter.output.flush_without_blocking(),
         _ => return filter.output.flush().err().unwrap_or(stop),
     }
     stop
 }
 
-fn end(name: &str, command: &mut Command, stop: &Stop) -> ExitCode {
-    let tell = || Console::new().say(&format!("{name}: {stop}"));
+fn exit_code(name: &str, command: &mut Command, stop: &Stop) -> ExitCode {
+    let tell = || Console::new().write_message(&format!("{name}: {stop}"));
     match stop {
-        Stop::BrokenPipe => die_by(SIGPIPE),
-        Stop::Signal(signal) => die_by(*signal),
-        Stop::FailFast => ExitCode::from(status::SOME_FAILED),
-        Stop::Drained { some: true } => ExitCode::from(status::DRAINED),
-        Stop::Drained { some: false } => ExitCode::from(status::DRAINED_IDLE),
+        Stop::BrokenPipe => die_by_signal(SIGPIPE),
+        Stop::Signal(signal) => die_by_signal(*signal),
+        Stop::FailFast => ExitCode::from(exit_status::SOME_FAILED),
+        Stop::Drained { worked: true } => ExitCode::from(exit_status::DRAINED),
+        Stop::Drained { worked: false } => ExitCode::from(exit_status::DRAINED_NO_WORK),
         Stop::Fatal { .. } => {
             tell();
-            ExitCode::from(status::TROUBLE)
+            ExitCode::from(exit_status::USAGE_OR_IO)
         }
         Stop::NothingToRead => {
             tell();
             let _ = write!(io::stderr(), "\n{}", command.render_help());
-            ExitCode::from(status::TROUBLE)
+            ExitCode::from(exit_status::USAGE_OR_IO)
         }
     }
 }
 
-fn die_by(signal: i32) -> ExitCode {
-    signal::die_by(signal);
+fn die_by_signal(signal: i32) -> ExitCode {
+    signal::die_by_signal(signal);
     // Only where the signal is blocked for good: the status that a shell would show.
-    ExitCode::from(status::BY_SIGNAL.saturating_add(signal.try_into().unwrap_or(0)))
+    ExitCode::from(exit_status::SIGNAL_BASE.saturating_add(signal.try_into().unwrap_or(0)))
 }

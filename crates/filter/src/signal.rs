@@ -6,7 +6,7 @@
 //! process of a step, and in a pipe the drained filter ends the input of the others. When a filter
 //! was asked to stop and did not, the next signal kills it.
 //!
-//! The same wish twice within [`ONE_WISH`] counts once, for `timeout` and `scancel` signal both
+//! The same wish twice within [`REPEAT_WINDOW`] counts once, for `poll_timeout` and `scancel` signal both
 //! a process and its group.
 //!
 //! This is the one module of the crate with `unsafe` in it: handlers have no safe interface.
@@ -22,24 +22,24 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, raise, sigaction, sigprocmask};
 
 /// Repeated signals within this time are one.
-pub const ONE_WISH: Duration = Duration::from_millis(250);
+pub const REPEAT_WINDOW: Duration = Duration::from_millis(250);
 
 /// A wish that a handler notes down: the signal, when it came, and a pipe that becomes readable
 /// then, and stays so, for any number of threads to see.
-struct Wish {
+struct PendingSignal {
     signal: AtomicI32,
     at: AtomicI64,
     readable: AtomicI32,
     writable: AtomicI32,
 }
 
-static STOP: Wish = Wish::new();
-static DRAIN: Wish = Wish::new();
-static DRAINS: AtomicBool = AtomicBool::new(false);
+static STOP: PendingSignal = PendingSignal::new();
+static DRAIN: PendingSignal = PendingSignal::new();
+static DRAIN_ENABLED: AtomicBool = AtomicBool::new(false);
 /// Whether SIGINT was ignored when the process started.
-static IGNORES_INT: AtomicBool = AtomicBool::new(false);
+static SIGINT_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
-impl Wish {
+impl PendingSignal {
     const fn new() -> Self {
         Self {
             signal: AtomicI32::new(0),
@@ -57,9 +57,9 @@ impl Wish {
     }
 
     /// Called by the handler: nothing here may lock or allocate. False where the wish is old.
-    fn note(&self, signal: c_int, now: i64) -> bool {
+    fn record(&self, signal: c_int, now: i64) -> bool {
         if self.signal.compare_exchange(0, signal, SeqCst, SeqCst).is_err() {
-            return now - self.at.load(SeqCst) < ONE_WISH.as_millis() as i64;
+            return now - self.at.load(SeqCst) < REPEAT_WINDOW.as_millis() as i64;
         }
         self.at.store(now, SeqCst);
         // SAFETY: write(2) is async-signal-safe, the byte outlives the call, and a descriptor that
@@ -68,11 +68,11 @@ impl Wish {
         true
     }
 
-    fn received(&self) -> Option<i32> {
+    fn stop_signal(&self) -> Option<i32> {
         Some(self.signal.load(SeqCst)).filter(|&signal| signal != 0)
     }
 
-    fn wake(&self) -> Option<BorrowedFd<'static>> {
+    fn wake_fd(&self) -> Option<BorrowedFd<'static>> {
         let fd = self.readable.load(SeqCst);
         // SAFETY: the descriptor was opened by `open`, and nobody closes it before the process ends.
         (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
@@ -84,12 +84,12 @@ impl Wish {
 ///
 /// # Errors
 /// No descriptors left for the two pipes.
-pub fn catch() -> io::Result<()> {
+pub fn install_handlers() -> io::Result<()> {
     STOP.open()?;
     DRAIN.open()?;
-    for (signal, before) in handle()? {
+    for (signal, before) in set_handlers()? {
         if signal == Signal::SIGINT && matches!(before.handler(), SigHandler::SigIgn) {
-            IGNORES_INT.store(true, SeqCst);
+            SIGINT_WAS_IGNORED.store(true, SeqCst);
             // SAFETY: puts back what the process was started with.
             unsafe { sigaction(signal, &before) }?;
         }
@@ -97,12 +97,12 @@ pub fn catch() -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the signals of [`catch`] back from a library that took them when it was loaded or began to work, as LLVM does in some
+/// Takes the signals of [`install_handlers`] back from a library that took them when it was loaded or began to work, as LLVM does in some
 /// OpenCL drivers.
-pub(crate) fn take_back() {
+pub(crate) fn reinstall_handlers() {
     // What could be caught once can be caught again.
-    let _ = handle();
-    if IGNORES_INT.load(SeqCst) {
+    let _ = set_handlers();
+    if SIGINT_WAS_IGNORED.load(SeqCst) {
         let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
         // SAFETY: ignoring calls nothing.
         let _ = unsafe { sigaction(Signal::SIGINT, &ignore) };
@@ -110,7 +110,7 @@ pub(crate) fn take_back() {
 }
 
 /// Has [`on_signal`] handle the signals; what did so before.
-fn handle() -> io::Result<[(Signal, SigAction); 3]> {
+fn set_handlers() -> io::Result<[(Signal, SigAction); 3]> {
     // Interrupted reads and writes go on: every wait of a filter is a poll, which is not restarted.
     let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
     // SAFETY: the handler calls async-signal-safe functions alone (see `on_signal`).
@@ -124,10 +124,10 @@ extern "C" fn on_signal(signal: c_int) {
     // SAFETY: the address of this thread's errno is always valid.
     let errno = unsafe { *libc::__errno_location() };
     let now = monotonic_millis();
-    let drains = DRAINS.load(SeqCst) && signal != SIGINT;
-    let heard = drains && DRAIN.note(signal, now) || signal == SIGUSR1 || STOP.note(signal, now);
+    let drains = DRAIN_ENABLED.load(SeqCst) && signal != SIGINT;
+    let heard = drains && DRAIN.record(signal, now) || signal == SIGUSR1 || STOP.record(signal, now);
     if !heard && let Ok(signal) = Signal::try_from(signal) {
-        let _ = die_at_once(signal);
+        let _ = kill_self(signal);
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
@@ -141,39 +141,39 @@ fn monotonic_millis() -> i64 {
 }
 
 /// The signal that asks to stop, if one came.
-pub fn received() -> Option<i32> {
-    STOP.received()
+pub fn stop_signal() -> Option<i32> {
+    STOP.stop_signal()
 }
 
 /// Whether SIGTERM or SIGUSR1 asked a draining filter to finish.
-pub fn drain_asked() -> bool {
-    DRAIN.received().is_some()
+pub fn is_drain_requested() -> bool {
+    DRAIN.stop_signal().is_some()
 }
 
 /// From now on the first SIGTERM or SIGUSR1 asks to drain.
-pub(crate) fn drain_first() {
-    DRAINS.store(true, SeqCst);
+pub(crate) fn enable_drain() {
+    DRAIN_ENABLED.store(true, SeqCst);
 }
 
-/// Readable, for ever, once a signal asks to stop. None before [`catch`].
-pub(crate) fn stop_wake() -> Option<BorrowedFd<'static>> {
-    STOP.wake()
+/// Readable, for ever, once a signal asks to stop. None before [`install_handlers`].
+pub(crate) fn stop_fd() -> Option<BorrowedFd<'static>> {
+    STOP.wake_fd()
 }
 
-/// Readable, for ever, once a signal asks to drain. None before [`catch`].
-pub(crate) fn drain_wake() -> Option<BorrowedFd<'static>> {
-    DRAIN.wake()
+/// Readable, for ever, once a signal asks to drain. None before [`install_handlers`].
+pub(crate) fn drain_fd() -> Option<BorrowedFd<'static>> {
+    DRAIN.wake_fd()
 }
 
 /// Ends the process by a signal, as if it had never been caught or ignored. Returns only where the
 /// system does not let it die.
-pub(crate) fn die_by(signal: i32) {
+pub(crate) fn die_by_signal(signal: i32) {
     if let Ok(signal) = Signal::try_from(signal) {
-        let _ = die_at_once(signal);
+        let _ = kill_self(signal);
     }
 }
 
-fn die_at_once(signal: Signal) -> nix::Result<()> {
+fn kill_self(signal: Signal) -> nix::Result<()> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: the default action runs no code of ours.
     unsafe { sigaction(signal, &default) }?;
@@ -187,7 +187,7 @@ pub(crate) fn exit_at_once(status: u8) {
     unsafe { libc::_exit(status.into()) }
 }
 
-static CLOSED: AtomicU8 = AtomicU8::new(0);
+static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
 
 /// Whether this stream (0 stdin, 1 stdout, 2 stderr) was closed when the process started.
 ///
@@ -195,7 +195,7 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 /// written there would be lost in silence; nothing tells that from a wanted `> /dev/null` later.
 pub(crate) fn was_closed(stream: impl AsFd) -> bool {
     use std::os::fd::AsRawFd;
-    CLOSED.load(SeqCst) & (1 << stream.as_fd().as_raw_fd()) != 0
+    CLOSED_STREAMS.load(SeqCst) & (1 << stream.as_fd().as_raw_fd()) != 0
 }
 
 /// Runs before `main` and before Rust's runtime.
@@ -206,7 +206,7 @@ pub(crate) fn was_closed(stream: impl AsFd) -> bool {
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    note_closed_streams();
+    record_closed_streams();
     // HDF5 would rather lock the files of a running scan than do as it is told when it opens one.
     // SAFETY: there is one thread, and the name ends in NUL.
     unsafe { libc::unsetenv(c"HDF5_USE_FILE_LOCKING".as_ptr()) };
@@ -215,11 +215,11 @@ extern "C" fn before_main() {
     unsafe { libc::unsetenv(c"RUST_MIN_STACK".as_ptr()) };
 }
 
-fn note_closed_streams() {
+fn record_closed_streams() {
     for stream in 0..3 {
         // SAFETY: F_GETFD reads the flags of a descriptor, or says that it is not open.
         if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
-            CLOSED.fetch_or(1 << stream, SeqCst);
+            CLOSED_STREAMS.fetch_or(1 << stream, SeqCst);
         }
     }
 }

@@ -30,7 +30,7 @@ pub enum Stop {
     #[error("drained")]
     Drained {
         /// Whether any work was done.
-        some: bool,
+        worked: bool,
     },
 }
 
@@ -41,7 +41,7 @@ impl Stop {
     }
 
     /// What an error on stdout means.
-    pub(crate) fn of_stdout(error: &io::Error) -> Self {
+    pub(crate) fn from_stdout_error(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::BrokenPipe,
             _ => Self::fatal("stdout", error),

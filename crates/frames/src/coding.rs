@@ -2,42 +2,42 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ffi::{ElementClass, Filter, PixelType};
-pub use crate::image::PixelKind;
+use crate::ffi::{ElementClass, ElementType, PipelineFilter};
+pub use crate::image::Dtype;
 
 /// How a chunk's bytes become pixels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coding {
+pub struct PixelCoding {
     /// The pixels' type, any but `i64`.
-    pub dtype: PixelKind,
+    pub dtype: Dtype,
     /// The byte order of pixels that went through no filter or through all.
     pub big_endian: bool,
     /// The filters in the order of writing, as HDF5 lists them. Bit k of a chunk's filter mask says
     /// that filter k was left out.
-    pub filters: Vec<HdfFilter>,
+    pub filters: Vec<Hdf5Filter>,
 }
 
 /// A filter by its number in the HDF Group's register, with the values that the dataset gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HdfFilter {
+pub struct Hdf5Filter {
     /// Such as 1 (deflate), 2 (shuffle), 32004 (LZ4), 32008 (bitshuffle).
     pub id: u32,
     /// The client data.
     pub values: Vec<u32>,
 }
 
-impl Coding {
-    pub(crate) fn new(stored: PixelType, filters: Vec<Filter>) -> Result<Self, String> {
-        let dtype = pixel_kind(stored)?;
+impl PixelCoding {
+    pub(crate) fn new(stored: ElementType, filters: Vec<PipelineFilter>) -> Result<Self, String> {
+        let dtype = dtype_of_element(stored)?;
         let big_endian = stored.big_endian && dtype.size() > 1;
-        let filters = filters.into_iter().map(|Filter { id, values }| HdfFilter { id, values }).collect();
+        let filters = filters.into_iter().map(|PipelineFilter { id, values }| Hdf5Filter { id, values }).collect();
         Ok(Self { dtype, big_endian, filters })
     }
 
     /// Pixels of this machine, unfiltered.
-    pub(crate) fn native(dtype: PixelKind) -> Result<Self, String> {
-        if dtype == PixelKind::I64 {
-            return Err(not_a_pixel("i64"));
+    pub(crate) fn native_dtype(dtype: Dtype) -> Result<Self, String> {
+        if dtype == Dtype::I64 {
+            return Err(unsupported_dtype("i64"));
         }
         Ok(Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() })
     }
@@ -45,12 +45,12 @@ impl Coding {
     /// The coding's name in records: `none`, `deflate`, `bslz4`, …; filters that have no short name by
     /// their number.
     pub fn name(&self) -> String {
-        let names: Vec<String> = self.filters.iter().map(HdfFilter::name).collect();
+        let names: Vec<String> = self.filters.iter().map(Hdf5Filter::name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join("+") }
     }
 }
 
-impl HdfFilter {
+impl Hdf5Filter {
     fn name(&self) -> String {
         let name = match (self.id, self.values.get(4)) {
             (1, _) => "deflate",
@@ -69,8 +69,8 @@ impl HdfFilter {
     }
 }
 
-fn pixel_kind(stored: PixelType) -> Result<PixelKind, String> {
-    use PixelKind::{F32, F64, I8, I16, I32, U8, U16, U32, U64};
+fn dtype_of_element(stored: ElementType) -> Result<Dtype, String> {
+    use Dtype::{F32, F64, I8, I16, I32, U8, U16, U32, U64};
     Ok(match (stored.class, stored.bytes, stored.signed) {
         (ElementClass::Integer, 1, false) => U8,
         (ElementClass::Integer, 1, true) => I8,
@@ -81,13 +81,13 @@ fn pixel_kind(stored: PixelType) -> Result<PixelKind, String> {
         (ElementClass::Integer, 8, false) => U64,
         (ElementClass::Float, 4, _) => F32,
         (ElementClass::Float, 8, _) => F64,
-        (ElementClass::Integer, 8, true) => return Err(not_a_pixel("i64")),
-        (ElementClass::Float, 2, _) => return Err(not_a_pixel("f16")),
-        (ElementClass::Text, ..) => return Err(not_a_pixel("text")),
-        _ => return Err(not_a_pixel("of another kind")),
+        (ElementClass::Integer, 8, true) => return Err(unsupported_dtype("i64")),
+        (ElementClass::Float, 2, _) => return Err(unsupported_dtype("f16")),
+        (ElementClass::Text, ..) => return Err(unsupported_dtype("text")),
+        _ => return Err(unsupported_dtype("of another kind")),
     })
 }
 
-fn not_a_pixel(found: &str) -> String {
+fn unsupported_dtype(found: &str) -> String {
     format!("elements are {found}: expected u8, i8, u16, i16, u32, i32, u64, f32 or f64")
 }

@@ -5,12 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::ffi::{Flaw, Kind, Layout, Object};
-use crate::worker::{self, Answer, Failure, Request};
+use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
+use crate::hdf5_worker::{self, WorkerAnswer, WorkerFailure, WorkerRequest};
 
 /// Numbers of one dataset.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Array {
+pub struct Hdf5Array {
     /// The extents; none for a scalar.
     pub shape: Vec<u64>,
     /// Row-major. Booleans are 0 and 1.
@@ -19,7 +19,7 @@ pub struct Array {
 
 /// Why an array can't be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ArrayError {
+pub enum Hdf5ArrayError {
     /// The system does not let us open the file.
     #[error("{}: {why}", file.display())]
     Io {
@@ -59,28 +59,31 @@ pub enum ArrayError {
 /// Reads a dataset as numbers, whatever their type and byte order.
 ///
 /// # Errors
-/// See [`ArrayError`].
-pub fn read_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, ArrayError> {
+/// See [`Hdf5ArrayError`].
+pub fn read_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
     read_array(file, dataset).map(|array| array.values)
 }
 
 /// Reads a dataset as numbers, with its extents.
 ///
 /// # Errors
-/// See [`ArrayError`].
-pub fn read_array(file: &Path, dataset: &str) -> Result<Array, ArrayError> {
-    let request = || Request::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
-    ask(file, request, array_of).unwrap_or_else(|| read_array_here(file, dataset))
+/// See [`Hdf5ArrayError`].
+pub fn read_array(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
+    let request = || WorkerRequest::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
+    ask_worker(file, request, parse_array).unwrap_or_else(|| read_array_in_process(file, dataset))
 }
 
-pub(crate) fn read_array_here(file: &Path, dataset: &str) -> Result<Array, ArrayError> {
-    with(file, dataset, Kind::Dataset, |object| {
-        if let Layout::Chunked(_, filters) = object.layout()?
+pub(crate) fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
+    with_object(file, dataset, ObjectType::Dataset, |object| {
+        if let StorageLayout::Chunked(_, filters) = object.storage_layout()?
             && let Some(filter) = filters.iter().find(|filter| !(1..=3).contains(&filter.id))
         {
-            return Err(Flaw::new(format!("compressed with filter {}: expected deflate, shuffle or none", filter.id)));
+            return Err(LibraryError::new(format!(
+                "compressed with filter {}: expected deflate, shuffle or none",
+                filter.id
+            )));
         }
-        Ok(Array { shape: object.extents()?, values: object.numbers()? })
+        Ok(Hdf5Array { shape: object.shape()?, values: object.read_numbers()? })
     })
 }
 
@@ -88,21 +91,21 @@ pub(crate) fn read_array_here(file: &Path, dataset: &str) -> Result<Array, Array
 /// dataset's fill value for these, which can't be told from a number that was measured.
 ///
 /// # Errors
-/// See [`ArrayError`].
-pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, ArrayError> {
-    let request = || Request::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
-    let read = ask(file, request, |answer, bulk| array_of(answer, bulk).map(|array| array.values));
-    read.unwrap_or_else(|| read_written_numbers_here(file, dataset))
+/// See [`Hdf5ArrayError`].
+pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
+    let request = || WorkerRequest::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
+    let read = ask_worker(file, request, |answer, bulk| parse_array(answer, bulk).map(|array| array.values));
+    read.unwrap_or_else(|| read_written_numbers_in_process(file, dataset))
 }
 
-pub(crate) fn read_written_numbers_here(file: &Path, dataset: &str) -> Result<Vec<f64>, ArrayError> {
-    with(file, dataset, Kind::Dataset, |object| {
-        let mut values = object.numbers()?;
-        match object.layout()? {
-            Layout::Contiguous(None) => values.fill(f64::NAN),
-            Layout::Chunked(chunk, _) if chunk.len() == 1 => {
+pub(crate) fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
+    with_object(file, dataset, ObjectType::Dataset, |object| {
+        let mut values = object.read_numbers()?;
+        match object.storage_layout()? {
+            StorageLayout::Contiguous(None) => values.fill(f64::NAN),
+            StorageLayout::Chunked(chunk, _) if chunk.len() == 1 => {
                 let mut is_written = vec![false; values.len()];
-                for stored in object.chunks(1)? {
+                for stored in object.chunk_index(1)? {
                     let first = usize::try_from(stored.origin[0]).unwrap_or(usize::MAX).min(values.len());
                     let length = usize::try_from(chunk[0]).unwrap_or(usize::MAX);
                     is_written[first..first.saturating_add(length).min(values.len())].fill(true);
@@ -119,67 +122,75 @@ pub(crate) fn read_written_numbers_here(file: &Path, dataset: &str) -> Result<Ve
 /// Reads a text dataset, its first element where there are several; of either kind of text.
 ///
 /// # Errors
-/// See [`ArrayError`].
-pub fn read_text(file: &Path, dataset: &str) -> Result<String, ArrayError> {
-    let request = || Request::Text { file: file.into(), dataset: dataset.to_owned() };
-    let read = ask(file, request, |answer, _| match answer {
-        Answer::Text(text) => Some(text),
+/// See [`Hdf5ArrayError`].
+pub fn read_text(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
+    let request = || WorkerRequest::Text { file: file.into(), dataset: dataset.to_owned() };
+    let read = ask_worker(file, request, |answer, _| match answer {
+        WorkerAnswer::Text(text) => Some(text),
         _ => None,
     });
-    read.unwrap_or_else(|| read_text_here(file, dataset))
+    read.unwrap_or_else(|| read_text_in_process(file, dataset))
 }
 
-pub(crate) fn read_text_here(file: &Path, dataset: &str) -> Result<String, ArrayError> {
-    with(file, dataset, Kind::Dataset, |object| object.text()?.ok_or_else(|| Flaw::new("not a text")))
+pub(crate) fn read_text_in_process(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
+    with_object(file, dataset, ObjectType::Dataset, |object| {
+        object.read_text()?.ok_or_else(|| LibraryError::new("not a text"))
+    })
 }
 
 /// Reads a text attribute of a group or dataset; `None` where it has none of that name.
 ///
 /// # Errors
-/// See [`ArrayError`].
-pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Option<String>, ArrayError> {
-    let request = || Request::Attribute { file: file.into(), object: object.to_owned(), name: name.to_owned() };
-    let read = ask(file, request, |answer, _| match answer {
-        Answer::Attribute(text) => Some(text),
+/// See [`Hdf5ArrayError`].
+pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Option<String>, Hdf5ArrayError> {
+    let request = || WorkerRequest::Attribute { file: file.into(), object: object.to_owned(), name: name.to_owned() };
+    let read = ask_worker(file, request, |answer, _| match answer {
+        WorkerAnswer::Attribute(text) => Some(text),
         _ => None,
     });
-    read.unwrap_or_else(|| read_text_attribute_here(file, object, name))
+    read.unwrap_or_else(|| read_text_attribute_in_process(file, object, name))
 }
 
-pub(crate) fn read_text_attribute_here(file: &Path, object: &str, name: &str) -> Result<Option<String>, ArrayError> {
-    with(file, object, Kind::Other, |object| object.text_attribute(name))
+pub(crate) fn read_text_attribute_in_process(
+    file: &Path,
+    object: &str,
+    name: &str,
+) -> Result<Option<String>, Hdf5ArrayError> {
+    with_object(file, object, ObjectType::Other, |object| object.read_text_attribute(name))
 }
 
 /// The names in a group, sorted.
 ///
 /// # Errors
-/// See [`ArrayError`].
-pub fn names(file: &Path, group: &str) -> Result<Vec<String>, ArrayError> {
-    let request = || Request::Names { file: file.into(), group: group.to_owned() };
-    let read = ask(file, request, |answer, _| match answer {
-        Answer::Names(names) => Some(names),
+/// See [`Hdf5ArrayError`].
+pub fn list_group(file: &Path, group: &str) -> Result<Vec<String>, Hdf5ArrayError> {
+    let request = || WorkerRequest::Names { file: file.into(), group: group.to_owned() };
+    let read = ask_worker(file, request, |answer, _| match answer {
+        WorkerAnswer::Names(names) => Some(names),
         _ => None,
     });
-    read.unwrap_or_else(|| names_here(file, group))
+    read.unwrap_or_else(|| list_group_in_process(file, group))
 }
 
-pub(crate) fn names_here(file: &Path, group: &str) -> Result<Vec<String>, ArrayError> {
-    with(file, group, Kind::Group, |group| Ok(group.links()?.into_iter().map(|link| link.name).collect()))
+pub(crate) fn list_group_in_process(file: &Path, group: &str) -> Result<Vec<String>, Hdf5ArrayError> {
+    with_object(file, group, ObjectType::Group, |group| {
+        Ok(group.read_links()?.into_iter().map(|link| link.name).collect())
+    })
 }
 
-fn array_of(answer: Answer, bulk: Vec<u8>) -> Option<Array> {
-    let Answer::Array { shape } = answer else { return None };
-    Some(Array { shape, values: bulk.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect() })
+fn parse_array(answer: WorkerAnswer, bulk: Vec<u8>) -> Option<Hdf5Array> {
+    let WorkerAnswer::Array { shape } = answer else { return None };
+    Some(Hdf5Array { shape, values: bulk.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect() })
 }
 
 /// Has a worker answer, where workers read.
-fn ask<T>(
+fn ask_worker<T>(
     file: &Path,
-    request: impl FnOnce() -> Request,
-    take: impl FnOnce(Answer, Vec<u8>) -> Option<T>,
-) -> Option<Result<T, ArrayError>> {
-    let client = worker::running()?;
-    let no_answer = |why: String| ArrayError::NoAnswer { file: file.to_owned(), why };
+    request: impl FnOnce() -> WorkerRequest,
+    take: impl FnOnce(WorkerAnswer, Vec<u8>) -> Option<T>,
+) -> Option<Result<T, Hdf5ArrayError>> {
+    let client = hdf5_worker::client()?;
+    let no_answer = |why: String| Hdf5ArrayError::NoAnswer { file: file.to_owned(), why };
     Some(match client.request(&request()) {
         Ok(Ok((answer, bulk))) => {
             take(answer, bulk).ok_or_else(|| no_answer("an answer to another question".to_owned()))
@@ -189,44 +200,44 @@ fn ask<T>(
     })
 }
 
-impl From<ArrayError> for Failure {
-    fn from(error: ArrayError) -> Self {
+impl From<Hdf5ArrayError> for WorkerFailure {
+    fn from(error: Hdf5ArrayError) -> Self {
         match error {
-            ArrayError::Io { why, .. } => Self::from_io(&why),
-            ArrayError::NotHdf5 { why, .. } | ArrayError::NoAnswer { why, .. } => Self::Hdf5(why),
-            ArrayError::Dataset { dataset, why, .. } => Self::Dataset { dataset, why },
+            Hdf5ArrayError::Io { why, .. } => Self::from_io(&why),
+            Hdf5ArrayError::NotHdf5 { why, .. } | Hdf5ArrayError::NoAnswer { why, .. } => Self::Hdf5(why),
+            Hdf5ArrayError::Dataset { dataset, why, .. } => Self::Dataset { dataset, why },
         }
     }
 }
 
-impl Failure {
-    fn into_array_error(self, file: &Path) -> ArrayError {
+impl WorkerFailure {
+    fn into_array_error(self, file: &Path) -> Hdf5ArrayError {
         let file = file.to_owned();
         match self {
-            Self::Io { errno, why } => ArrayError::Io { file, why: Self::to_io(errno, why) },
-            Self::Hdf5(why) => ArrayError::NotHdf5 { file, why },
-            Self::Dataset { dataset, why } => ArrayError::Dataset { file, dataset, why },
+            Self::Io { errno, why } => Hdf5ArrayError::Io { file, why: Self::to_io(errno, why) },
+            Self::Hdf5(why) => Hdf5ArrayError::NotHdf5 { file, why },
+            Self::Dataset { dataset, why } => Hdf5ArrayError::Dataset { file, dataset, why },
         }
     }
 }
 
-fn with<T>(
+fn with_object<T>(
     file: &Path,
     path: &str,
-    kind: Kind,
-    take: impl FnOnce(&Object) -> Result<T, Flaw>,
-) -> Result<T, ArrayError> {
+    kind: ObjectType,
+    take: impl FnOnce(&Hdf5Object) -> Result<T, LibraryError>,
+) -> Result<T, Hdf5ArrayError> {
     // What the system refuses says nothing of what the file holds.
-    let failed = |flaw: Flaw, wrong: &dyn Fn(String) -> ArrayError| match flaw.into_io() {
-        Ok(why) => ArrayError::Io { file: file.to_owned(), why },
-        Err(Flaw { why, .. }) => wrong(why),
+    let failed = |flaw: LibraryError, wrong: &dyn Fn(String) -> Hdf5ArrayError| match flaw.into_io() {
+        Ok(why) => Hdf5ArrayError::Io { file: file.to_owned(), why },
+        Err(LibraryError { why, .. }) => wrong(why),
     };
-    let not_hdf5 = |why| ArrayError::NotHdf5 { file: file.to_owned(), why };
-    let wrong = |why| ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
-    let opened = Object::open_file(file).map_err(|flaw| failed(flaw, &not_hdf5))?;
+    let not_hdf5 = |why| Hdf5ArrayError::NotHdf5 { file: file.to_owned(), why };
+    let wrong = |why| Hdf5ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
+    let opened = Hdf5Object::open_file(file).map_err(|flaw| failed(flaw, &not_hdf5))?;
     let object = opened.open(path).map_err(|flaw| failed(flaw, &|_| wrong("no such object".to_owned())))?;
-    if kind != Kind::Other && object.kind() != kind {
-        return Err(wrong(format!("expected a {}", if kind == Kind::Group { "group" } else { "dataset" })));
+    if kind != ObjectType::Other && object.object_type() != kind {
+        return Err(wrong(format!("expected a {}", if kind == ObjectType::Group { "group" } else { "dataset" })));
     }
     take(&object).map_err(|flaw| failed(flaw, &wrong))
 }

@@ -6,17 +6,17 @@
 //! | format | what is read |
 //! |---|---|
 //! | TIFF | grey images of 8 to 64 bits, integer or float, strips or tiles, classic and BigTIFF; every page |
-//! | CBF | one image of any integer type in `x-CBF_BYTE_OFFSET`, `Content-MD5` verified where there is one |
+//! | CBF | one image of any integer type in `x-CBF_BYTE_OFFSET`, `FileBytes-MD5` verified where there is one |
 //! | EDF | every image of a file, either byte order, uncompressed |
 //! | NPY | one 2-D array, or a 3-D one as a stack, C or Fortran order, booleans as 0 and 1 |
 //! | Fit2D | a mask of one bit a pixel, as 0 and 1 |
 
 mod cbf;
 mod edf;
-mod file;
+mod file_bytes;
 mod fit2d;
 mod npy;
-mod pixels;
+mod pixel_data;
 mod tiff;
 
 use std::fmt;
@@ -24,11 +24,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
-use file::{Content, Flaw};
-use filter::foreign;
-pub use pixels::{PixelKind, Pixels};
+use file_bytes::{FileBytes, FormatError};
+use filter::untrusted_file;
+pub use pixel_data::{Dtype, PixelData};
 
-use crate::prefetch;
+use crate::open_ahead;
 
 /// A frame as its file holds it.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,27 +36,27 @@ pub struct Image {
     /// Rows and columns.
     pub shape: [usize; 2],
     /// Row-major, `shape[0] * shape[1]` of them.
-    pub pixels: Pixels,
+    pub pixels: PixelData,
 }
 
 /// What a file says of its images before their pixels are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ImageHeader {
     /// How the file is written.
-    pub format: Format,
+    pub format: ImageFormat,
     /// Rows and columns of the first image.
     pub shape: [usize; 2],
     /// The pixels' type in the first image.
-    pub kind: PixelKind,
+    pub kind: Dtype,
     /// How many images the file holds.
     pub frames: usize,
     /// Whether the format has a checksum of the pixels, and this file has none.
-    pub lacks_checksum: bool,
+    pub is_unverified: bool,
 }
 
 /// The image formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ImageFormat {
     /// Tagged image file format, as Dectris, EPICS and most cameras write it.
     Tiff,
     /// Crystallographic binary file, as Dectris writes it (miniCBF).
@@ -69,7 +69,7 @@ pub enum Format {
     Fit2d,
 }
 
-impl Format {
+impl ImageFormat {
     /// The format's name in records: `tiff`, `cbf`, `edf`, `npy`, `fit2d`.
     pub fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for ImageFormat {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.name())
     }
@@ -109,11 +109,11 @@ pub enum ImageError {
     },
     /// The file breaks its format's rules, or uses a part of them that is not read here.
     #[error("{}: {format}: {why}", path.display())]
-    Broken {
+    Invalid {
         /// The file.
         path: PathBuf,
         /// Which format's rules.
-        format: Format,
+        format: ImageFormat,
         /// Where and how, and what was expected.
         why: String,
     },
@@ -143,50 +143,56 @@ pub fn read(path: &Path) -> Result<Image, ImageError> {
 /// # Errors
 /// As [`read`]; a frame beyond the last.
 pub fn read_frame(path: &Path, frame: usize) -> Result<Image, ImageError> {
-    let (format, mut content) = open(path)?;
-    decode(format, &mut content, frame).map_err(|flaw| flaw.at(path, format))
+    let (format, mut content) = open_image(path)?;
+    decode_frame(format, &mut content, frame).map_err(|flaw| flaw.into_image_error(path, format))
 }
 
 /// Reads what a file says of its images, and none of their pixels.
 ///
 /// # Errors
 /// As [`read`].
-pub fn probe(path: &Path) -> Result<Header, ImageError> {
-    let opened = prefetch::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
+pub fn probe(path: &Path) -> Result<ImageHeader, ImageError> {
+    let opened = open_ahead::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
     probe_opened(path, &opened)
 }
 
 /// As [`probe`], of an open file.
-pub(crate) fn probe_opened(path: &Path, file: &File) -> Result<Header, ImageError> {
-    let (format, mut content) = recognize_opened(path, file)?;
-    header(format, &mut content).map_err(|flaw| flaw.at(path, format))
+pub(crate) fn probe_opened(path: &Path, file: &File) -> Result<ImageHeader, ImageError> {
+    let (format, mut content) = detect_format_of_open(path, file)?;
+    read_header(format, &mut content).map_err(|flaw| flaw.into_image_error(path, format))
 }
 
-fn open(path: &Path) -> Result<(Format, Content<BufReader<File>>), ImageError> {
-    recognize_opened(path, foreign::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?)
+fn open_image(path: &Path) -> Result<(ImageFormat, FileBytes<BufReader<File>>), ImageError> {
+    detect_format_of_open(
+        path,
+        untrusted_file::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?,
+    )
 }
 
-fn recognize_opened<R: Read + Seek>(path: &Path, file: R) -> Result<(Format, Content<BufReader<R>>), ImageError> {
+fn detect_format_of_open<R: Read + Seek>(
+    path: &Path,
+    file: R,
+) -> Result<(ImageFormat, FileBytes<BufReader<R>>), ImageError> {
     let io = |why| ImageError::Io { path: path.to_owned(), why };
-    let mut content = Content::new(BufReader::new(file)).map_err(io)?;
-    let start = content.start().map_err(io)?;
-    let unknown = || ImageError::Unknown { path: path.to_owned(), found: describe(&start) };
-    Ok((recognize(&start).ok_or_else(unknown)?, content))
+    let mut content = FileBytes::new(BufReader::new(file)).map_err(io)?;
+    let start = content.read_start().map_err(io)?;
+    let unknown = || ImageError::Unknown { path: path.to_owned(), found: describe_start(&start) };
+    Ok((detect_format(&start).ok_or_else(unknown)?, content))
 }
 
 /// The format whose files begin like this.
-fn recognize(start: &[u8]) -> Option<Format> {
+fn detect_format(start: &[u8]) -> Option<ImageFormat> {
     match start {
-        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(Format::Tiff),
-        _ if start.starts_with(b"###CBF") => Some(Format::Cbf),
-        _ if start.starts_with(npy::MAGIC) => Some(Format::Npy),
-        _ if fit2d::is_mask(start) => Some(Format::Fit2d),
-        _ if start.trim_ascii_start().starts_with(b"{") => Some(Format::Edf),
+        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(ImageFormat::Tiff),
+        _ if start.starts_with(b"###CBF") => Some(ImageFormat::Cbf),
+        _ if start.starts_with(npy::MAGIC) => Some(ImageFormat::Npy),
+        _ if fit2d::is_mask(start) => Some(ImageFormat::Fit2d),
+        _ if start.trim_ascii_start().starts_with(b"{") => Some(ImageFormat::Edf),
         _ => None,
     }
 }
 
-fn describe(start: &[u8]) -> String {
+fn describe_start(start: &[u8]) -> String {
     if start.is_empty() {
         return "an empty file".to_owned();
     }
@@ -196,25 +202,29 @@ fn describe(start: &[u8]) -> String {
     format!("\"{}\"", start[..start.len().min(8)].escape_ascii())
 }
 
-fn header<R: Read + Seek>(format: Format, content: &mut Content<R>) -> Result<Header, Flaw> {
+fn read_header<R: Read + Seek>(format: ImageFormat, content: &mut FileBytes<R>) -> Result<ImageHeader, FormatError> {
     let (shape, kind, frames) = match format {
-        Format::Tiff => tiff::header(content)?,
-        Format::Cbf => cbf::header(content)?,
-        Format::Edf => edf::header(content)?,
-        Format::Npy => npy::header(content)?,
-        Format::Fit2d => fit2d::header(content)?,
+        ImageFormat::Tiff => tiff::read_header(content)?,
+        ImageFormat::Cbf => cbf::read_header(content)?,
+        ImageFormat::Edf => edf::read_header(content)?,
+        ImageFormat::Npy => npy::read_header(content)?,
+        ImageFormat::Fit2d => fit2d::read_header(content)?,
     };
-    let lacks_checksum = format == Format::Cbf && !cbf::has_checksum(content)?;
-    Ok(Header { format, shape, kind, frames, lacks_checksum })
+    let lacks_checksum = format == ImageFormat::Cbf && !cbf::has_checksum(content)?;
+    Ok(ImageHeader { format, shape, kind, frames, is_unverified: lacks_checksum })
 }
 
-fn decode<R: Read + Seek>(format: Format, content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
+fn decode_frame<R: Read + Seek>(
+    format: ImageFormat,
+    content: &mut FileBytes<R>,
+    frame: usize,
+) -> Result<Image, FormatError> {
     match format {
-        Format::Tiff => tiff::read(content, frame),
-        Format::Cbf => cbf::read(content, frame),
-        Format::Edf => edf::read(content, frame),
-        Format::Npy => npy::read(content, frame),
-        Format::Fit2d => fit2d::read(content, frame),
+        ImageFormat::Tiff => tiff::read_image(content, frame),
+        ImageFormat::Cbf => cbf::read_image(content, frame),
+        ImageFormat::Edf => edf::read_image(content, frame),
+        ImageFormat::Npy => npy::read_image(content, frame),
+        ImageFormat::Fit2d => fit2d::read_image(content, frame),
     }
 }
 

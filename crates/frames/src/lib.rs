@@ -1,6 +1,6 @@
 //! Where the pixels are: Bliss, Lima, Dectris and other HDF5 files, and single images.
 //!
-//! [`find`] says which scans a file holds, and which rows of which files their frames are. [`store`]
+//! [`discover`] says which scans a file holds, and which rows of which files their frames are. [`source`]
 //! opens one of those files and says where in it the stored bytes of a frame are, and how they are
 //! coded; decoding them is not done here. [`image`] reads single images, [`hdf5_array`] small arrays.
 //!
@@ -9,23 +9,23 @@
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-pub mod address;
 pub mod coding;
-pub mod find;
+pub mod dataset_path;
+pub mod discover;
 pub mod hdf5_array;
+pub mod hdf5_worker;
 pub mod image;
-pub mod store;
+pub mod source;
 pub mod watchdog;
-pub mod worker;
 
-mod cached;
+mod chunk_grid;
+mod coalesced_read;
 mod ffi;
-mod grid;
-mod prefetch;
-mod run;
-mod stack;
+mod frame_shape;
+mod open_ahead;
+mod page_cache;
 
-pub use ffi::driver::{Bytes, SharedStorage, Storage, create_in, open_in};
-pub use prefetch::{open, prefetch, prefetch_to_read};
+pub use ffi::driver::{ByteKind, SharedStorage, Storage, create_with_storage, open_with_storage};
+pub use open_ahead::{open, open_ahead, prefetch_to_read};
 
 pub use ffi::{attribute_exists, link_exists, write_chunk};

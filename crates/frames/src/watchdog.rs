@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::ffi;
-use crate::worker::{TIMEOUT, file_timeout};
+use crate::hdf5_worker::{TIMEOUT_ENV, file_timeout};
 
 /// How often the thread looks.
 const TICK: Duration = Duration::from_millis(50);
@@ -31,24 +31,24 @@ struct Call {
 }
 
 /// Starts the thread that ends this process, named `tool` in the message, when a call takes longer than the limit for a file
-/// ([`TIMEOUT`]). Without a limit there is nothing to start.
+/// ([`TIMEOUT_ENV`]). Without a limit there is nothing to start.
 pub fn start(tool: &'static str) {
     let Some(limit) = file_timeout() else { return };
     // Where there is no thread to be had, the filter fails by itself.
     let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
         let file = wait_for_hang(limit);
         let seconds = limit.as_secs_f64();
-        filter::worker::end_with_error(&format!(
+        filter::worker_process::end_with_error(&format!(
             "{tool}: {}: the HDF5 library does not get on with it for {seconds} s: the file is damaged: remove it, or move it \
-             away, and run again ({TIMEOUT} sets the limit)",
+             away, and run again ({TIMEOUT_ENV} sets the limit)",
             file.display()
         ));
     });
 }
 
-/// Makes a call of the HDF5 library that reads `file`, under the library's lock and the eyes of the thread.
+/// Makes a call of the HDF5 library that reads `file_bytes`, under the library's lock and the eyes of the thread.
 pub fn watch<T>(file: &Arc<PathBuf>, call: impl FnOnce() -> T) -> T {
-    ffi::locked(|| {
+    ffi::with_library_lock(|| {
         let begun = under_way(|now| {
             now.number = now.number.wrapping_add(1);
             now.file.replace(Arc::clone(file))

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum, ValueHint};
-use filter::owned::ReplacePolicy;
-use filter::{Common, Stop};
+use filter::ownership::ReplacePolicy;
+use filter::{CommonArgs, Stop};
 use patterns::finals::{self, Average, Options, Want};
 use patterns::report::Report;
 use patterns::{export, plot};
@@ -49,7 +49,7 @@ pub struct Args {
     pub form: Form,
 
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// What finals are like, and what comes with them.
@@ -112,8 +112,8 @@ pub struct Form {
     pub overwrite: bool,
 }
 
-impl AsRef<Common> for Args {
-    fn as_ref(&self) -> &Common {
+impl AsRef<CommonArgs> for Args {
+    fn as_ref(&self) -> &CommonArgs {
         &self.common
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use filter::owned::ProtectedFiles;
+use filter::ownership::ProtectedFiles;
 use patterns::finals::{self, Target};
 use records::{Seconds, Spans, Summary, Task, TaskResult};
 
@@ -50,7 +50,7 @@ impl Group {
 
     /// Returns whether results told of every frame that is not absent.
     fn is_whole(&self) -> bool {
-        self.target.lacks(&Spans::all(self.target.frames()).minus(&self.answered))
+        self.target.lacks(&Spans::first_n(self.target.frames()).difference(&self.answered))
     }
 }
 
@@ -155,5 +155,5 @@ impl Groups {
 }
 
 fn union(one: &Spans, two: &Spans) -> Spans {
-    one.as_slice().iter().chain(two.as_slice()).copied().collect::<Spans>().sorted()
+    one.as_slice().iter().chain(two.as_slice()).copied().collect::<Spans>().to_sorted()
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use filter::owned::ReplacePolicy;
-use filter::{Filter, Input, Next, Stop};
+use filter::ownership::ReplacePolicy;
+use filter::{Filter, Input, Polled, Stop};
 use patterns::finals;
 use records::{Fail, Record};
 
@@ -42,7 +42,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(args.task_bytes, filter);
     }
-    filter.flush_each();
+    filter.flush_every_record();
     let writes_beside = args.form.report.is_some() || args.form.plot.is_some() || !args.form.export.is_empty();
     let mut groups = Groups::new(writes_beside.then(|| policy.protected.clone()));
     for task in plan.iter().flat_map(Plan::tasks) {
@@ -51,27 +51,27 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     let mut worker = Worker::new(&args, policy, filter);
     if reads_results(&args) {
-        let mut input = Input::open(&args.inputs)?.expecting("result");
+        let mut input = Input::open(&args.inputs)?.with_expected_type("result");
         if args.inputs.iter().all(|path| path == Path::new("-")) {
-            filter.leave_line_to_stdin();
+            filter.yield_progress_to_upstream();
         }
         loop {
             match input.next_until(filter, groups.next_due())? {
-                Next::Some(Record::Result(result)) => {
+                Polled::Ready(Record::Result(result)) => {
                     groups.add_result(&result).or_else(|why| refuse(&result.task.id, &why, filter))?;
                 }
-                Next::Some(other) => {
+                Polled::Ready(other) => {
                     worker.note(&other);
                     filter.emit(&other)?;
                 }
-                Next::NotYet => (),
-                Next::None => break,
+                Polled::Pending => (),
+                Polled::End => break,
             }
             while let Some(group) = groups.take_due(Instant::now()) {
                 worker.make(group)?;
             }
         }
-        filter.take_line();
+        filter.resume_progress();
     }
     if let Some(root) = &root {
         for found in finals::targets(root) {

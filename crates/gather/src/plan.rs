@@ -16,7 +16,7 @@ impl Plan {
     /// # Errors
     /// A file that can't be read; a signal.
     pub fn read(path: &Path, root: Option<&Path>, filter: &Filter) -> Result<Self, Stop> {
-        let mut input = Input::open(&[path.to_path_buf()])?.expecting("task");
+        let mut input = Input::open(&[path.to_path_buf()])?.with_expected_type("task");
         let mut tasks = Vec::new();
         while let Some(record) = input.next(filter)? {
             if let Record::Task(mut task) = record {
@@ -31,7 +31,7 @@ impl Plan {
 
     /// The tasks, one a recipe.
     pub fn tasks(&self) -> impl Iterator<Item = Task> {
-        self.0.iter().cloned().flat_map(Task::by_recipe)
+        self.0.iter().cloned().flat_map(Task::split_by_recipe)
     }
 
     /// Emits each task that is not done, cut to the frames that are missing and exist, and to the recipes
@@ -42,16 +42,16 @@ impl Plan {
     pub fn emit_missing(&self, most: Option<u64>, filter: &Filter) -> Result<(), Stop> {
         let mut done: HashMap<Key, Spans> = HashMap::new();
         for (key, whole) in self.whole_scans() {
-            filter.check()?;
+            filter.check_stopped()?;
             let found = coverage::find(&whole.out, &whole);
             found.unusable.iter().for_each(|why| filter.warn(why));
             done.insert(key, found.done());
         }
         for task in &self.0 {
-            let absent = task.acquisition.absent_in(&task.range);
-            let there = absent.iter().fold(task.range.clone(), |there, absent| there.minus(&absent.range));
+            let absent = task.acquisition.absent_within(&task.range);
+            let there = absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
             let left = |recipe: TaskRecipe| {
-                let left = there.minus(&done[&key(task, &recipe.recipe_digest)]);
+                let left = there.difference(&done[&key(task, &recipe.recipe_digest)]);
                 (!left.is_empty()).then_some((recipe, left))
             };
             if let Some(task) = cut(task, task.recipes().filter_map(left).collect()) {
@@ -68,7 +68,7 @@ impl Plan {
     fn whole_scans(&self) -> Vec<(Key, Task)> {
         let mut places = HashMap::new();
         let mut scans: Vec<(Key, Task)> = Vec::new();
-        for task in self.0.iter().cloned().flat_map(Task::by_recipe) {
+        for task in self.0.iter().cloned().flat_map(Task::split_by_recipe) {
             let key = key(&task, &task.recipe_digest);
             let place = *places.entry(key.clone()).or_insert(scans.len());
             match scans.get_mut(place) {
@@ -94,9 +94,9 @@ fn key(task: &Task, recipe_digest: &str) -> Key {
 /// has are found done when it is run.
 fn cut(task: &Task, missing: Vec<(TaskRecipe, Spans)>) -> Option<Task> {
     let range: Spans = missing.iter().flat_map(|(_, left)| left.as_slice().iter().copied()).collect();
-    let range = range.sorted();
+    let range = range.to_sorted();
     let whole = task.clone().with_recipes(missing.into_iter().map(|(recipe, _)| recipe))?;
-    Some(if range == task.range.sorted() { whole } else { within(&whole, range) })
+    Some(if range == task.range.to_sorted() { whole } else { within(&whole, range) })
 }
 
 /// A task in pieces of equal numbers of frames, so many that they have about `most` stored bytes; a chunk of frames stays
@@ -106,7 +106,7 @@ fn pieces(task: Task, most: Option<u64>) -> Vec<Task> {
     let frames = task.range.count();
     let frames_a_chunk = task.acquisition.chunk.first().copied().unwrap_or(1).max(1);
     let length = frames.div_ceil(task.bytes.div_ceil(most)).next_multiple_of(frames_a_chunk);
-    let range = task.range.sorted();
+    let range = task.range.to_sorted();
     let piece = |from| {
         let mut piece = within(&task, range.slice(from, length));
         if from > 0 {
@@ -123,7 +123,7 @@ fn pieces(task: Task, most: Option<u64>) -> Vec<Task> {
 
 /// The frames of a task that are in `range`, and what holds them. It keeps its id, by which it is found in the plan.
 fn within(task: &Task, range: Spans) -> Task {
-    let sources: Vec<_> = task.acquisition.sources.iter().filter_map(|source| source.within(&range)).collect();
+    let sources: Vec<_> = task.acquisition.sources.iter().filter_map(|source| source.restricted_to(&range)).collect();
     let bytes = sources.iter().map(|source| source.bytes).sum();
     let acquisition = Acquisition { sources, ..task.acquisition.clone() };
     let renamed = |recipe: TaskRecipe| {

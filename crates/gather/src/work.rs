@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use filter::owned::{ProtectedFiles, ReplacePolicy};
+use filter::ownership::{ProtectedFiles, ReplacePolicy};
 use filter::{Filter, Stop};
 use patterns::finals::{self, Built, Final, Scope, Target, Watch};
 use patterns::report::Report;
@@ -52,7 +52,7 @@ impl<'a> Worker<'a> {
 
     fn build(&mut self, group: &mut Group) -> Result<(), Stop> {
         let (target, filter) = (&group.target, self.filter);
-        filter.progress().expect(target.frames(), "frames");
+        filter.progress().add_total(target.frames(), "frames");
         let mut options = self.args.options();
         // Parts have the sums that are to be merged.
         options.keep_parts |= self.args.merges();
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
                 .note(1, || format!("{}: not all integrated yet, or the scan is running: left alone", path.display()));
             return Ok(());
         }
-        let all = Spans::all(built.frames);
+        let all = Spans::first_n(built.frames);
         let required = group.required.as_ref().unwrap_or(&all);
         group.lacks_frames = !built.failures(required, self.args.common.allow_missing).is_empty();
         let mut extra = Extra::new();
@@ -238,7 +238,7 @@ impl<'a> Worker<'a> {
     fn refuse(&mut self, group: &mut Group, error: &finals::Error) -> Result<(), Stop> {
         let path = group.target.path();
         match error {
-            finals::Error::Stopped => self.filter.check(),
+            finals::Error::Stopped => self.filter.check_stopped(),
             error => self.fail(group, &path, error, error.io_error()),
         }
     }
@@ -279,7 +279,7 @@ struct Progress<'a>(&'a Filter);
 
 impl Watch for Progress<'_> {
     fn asks_to_stop(&self) -> bool {
-        self.0.check().is_err()
+        self.0.check_stopped().is_err()
     }
 
     fn advance(&self, frames: u64) {

@@ -1,6 +1,6 @@
 //! Mapping from the pixels of saved frames (binned, flipped, rotated, cut) to the pixels of the detector.
 
-use records::{Framing, Operation};
+use records::{FrameLayout, ImageOperation};
 
 use crate::detector::PixelBinning;
 use crate::{Detector, DetectorError, gaps};
@@ -28,7 +28,7 @@ impl PixelMapping {
     ///
     /// # Errors
     /// The frames can't come from this detector, or the operation contradicts itself, the frames or the detector.
-    pub fn new(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
+    pub fn new(detector: &Detector, framing: &FrameLayout) -> Result<Self, DetectorError> {
         let shape = to_usize(framing.shape);
         let identity = |detector: Detector| Self {
             detector,
@@ -41,7 +41,7 @@ impl PixelMapping {
         };
         let Some(operation) = &framing.operation else { return detector.for_frames(shape).map(identity) };
         // Some cameras claim a larger image than they have. The PONI file's shape is more reliable.
-        let cut_at_end = operation.keeps_pixels() && operation.full.is_some() && operation.region[..2] == [0, 0];
+        let cut_at_end = operation.preserves_pixels() && operation.full.is_some() && operation.region[..2] == [0, 0];
         if cut_at_end && detector.shape == Some(shape) {
             return Ok(identity(detector.clone()));
         }
@@ -133,7 +133,11 @@ impl PixelMapping {
 }
 
 /// Returns the detector with the binning of the operation.
-fn bin_detector(detector: &Detector, operation: &Operation, frames: [usize; 2]) -> Result<Detector, DetectorError> {
+fn bin_detector(
+    detector: &Detector,
+    operation: &ImageOperation,
+    frames: [usize; 2],
+) -> Result<Detector, DetectorError> {
     let binning = to_usize(operation.binning);
     let Some(full) = operation.full.map(to_usize).or(detector.shape) else {
         let why = "the PONI file gives no detector shape; expected a detector known by name, or max_shape";
@@ -161,8 +165,8 @@ fn bin_detector(detector: &Detector, operation: &Operation, frames: [usize; 2]) 
     }
 }
 
-fn operation_error(detector: &Detector, operation: &Operation, why: String) -> DetectorError {
-    DetectorError::Operation { name: detector.name.clone(), operation: operation.words(), why }
+fn operation_error(detector: &Detector, operation: &ImageOperation, why: String) -> DetectorError {
+    DetectorError::Operation { name: detector.name.clone(), operation: operation.describe(), why }
 }
 
 fn to_usize(lengths: [u64; 2]) -> [usize; 2] {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use filter::memory;
-use frames::store::Chunk;
+use frames::source::Chunk;
 use kernels::{DecodeError, Pipeline};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -4,7 +4,7 @@
 use geometry::Poni;
 use kernels::PixelType;
 use recipe::Recipe;
-use records::Framing;
+use records::FrameLayout;
 
 use crate::images::{self, ImageRole};
 use crate::setup::PixelGeometry;
@@ -36,7 +36,7 @@ pub fn check_files(recipe: &Recipe) -> Result<(), IntegratorError> {
 ///
 /// # Errors
 /// As [`crate::Integrator::new`].
-pub fn check(recipe: &Recipe, framing: &Framing, dtype: PixelType) -> Result<(), IntegratorError> {
+pub fn check(recipe: &Recipe, framing: &FrameLayout, dtype: PixelType) -> Result<(), IntegratorError> {
     let pixels = PixelGeometry::new(recipe, framing)?;
     dummy::invalid_values(recipe, &pixels.window.detector().dummy, dtype)?;
     pixels.check(recipe)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use frames::hdf5_array::{ArrayError, names, read_array, read_numbers, read_text_attribute};
+use frames::hdf5_array::{Hdf5ArrayError, list_group, read_array, read_numbers, read_text_attribute};
 use geometry::{Detector, NexusDetector, PixelCorners, Poni};
 use recipe::FileRef;
 
@@ -22,14 +22,14 @@ pub fn read_detector(file: &FileRef, poni: &Poni) -> Result<Detector, Integrator
 }
 
 /// The first group of class NXdetector, depth first in the order of the names.
-fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<String>, ArrayError> {
+fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<String>, Hdf5ArrayError> {
     if read_text_attribute(file, group, "NX_class")?.as_deref() == Some("NXdetector") {
         return Ok(Some(group.to_owned()));
     }
     if depth == 0 {
         return Ok(None);
     }
-    for name in names(file, group)? {
+    for name in list_group(file, group)? {
         let child = format!("{}/{name}", group.trim_end_matches('/'));
         // What is no group, or can't be opened, holds no detector.
         if let Ok(Some(found)) = find_nxdetector(file, &child, depth - 1) {
@@ -40,7 +40,7 @@ fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<Stri
 }
 
 fn read_nxdetector(file: &Path, group: &str) -> Result<NexusDetector, String> {
-    let there = names(file, group).map_err(|why| why.to_string())?;
+    let there = list_group(file, group).map_err(|why| why.to_string())?;
     let path = |name: &str| there.iter().any(|known| known == name).then(|| format!("{group}/{name}"));
     let numbers =
         |name: &str| path(name).map(|path| read_numbers(file, &path)).transpose().map_err(|why| why.to_string());

@@ -2,7 +2,7 @@
 
 use binning::Csc;
 use geometry::{Detector, DetectorError, PixelMapping};
-use records::Framing;
+use records::FrameLayout;
 
 use crate::IntegratorError;
 
@@ -14,7 +14,7 @@ impl DetectorView {
     ///
     /// # Errors
     /// Frames that can't come from this detector.
-    pub fn new(detector: &Detector, framing: &Framing) -> Result<Self, DetectorError> {
+    pub fn new(detector: &Detector, framing: &FrameLayout) -> Result<Self, DetectorError> {
         PixelMapping::new(detector, framing).map(Self)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use frames::store::{Row, Store};
+use frames::source::{FrameChunks, SourceReader};
 use kernels::{Pipeline, PixelType};
 use recipe::FileRef;
 use records::Source;
@@ -72,7 +72,7 @@ struct ImageStack<'a> {
     role: &'static str,
     file: &'a FileRef,
     shape: [usize; 2],
-    store: Store,
+    store: SourceReader,
     dtype: PixelType,
     pipeline: Pipeline,
 }
@@ -98,7 +98,7 @@ impl<'a> ImageStack<'a> {
         }
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
-        let store = Store::open_any(&source).map_err(|why| unreadable(&why))?;
+        let store = SourceReader::open_any(&source).map_err(|why| unreadable(&why))?;
         if store.frames() == 0 {
             return Err(unreadable(&"no images in it"));
         }
@@ -117,13 +117,13 @@ impl<'a> ImageStack<'a> {
     }
 
     fn decode(&self, row: u64) -> Result<Vec<f64>, String> {
-        let chunks = match self.store.chunks_of(row) {
-            Row::Whole(chunk) => vec![chunk],
-            Row::Pieces(chunks) => chunks,
-            Row::Absent(why) | Row::Damaged(why) => return Err(format!("image {row}: {why}")),
+        let chunks = match self.store.frame_chunks(row) {
+            FrameChunks::Whole(chunk) => vec![chunk],
+            FrameChunks::Pieces(chunks) => chunks,
+            FrameChunks::Absent(why) | FrameChunks::Damaged(why) => return Err(format!("image {row}: {why}")),
         };
         let mut assembler = Assembler::default();
-        let read = |chunk: &_, stored: &mut _| self.store.read(chunk, stored);
+        let read = |chunk: &_, stored: &mut _| self.store.read_chunk(chunk, stored);
         let mut pixels = Vec::new();
         let frame = assembler.assemble(&self.pipeline, self.shape, (row, &chunks), read, &mut pixels);
         frame.map(|_| pixels_to_f64(&pixels, self.dtype)).map_err(|why| why.to_string())

@@ -1,10 +1,10 @@
 //! A recipe, applied to frames of one shape and type.
 
-use frames::store::Coding;
+use frames::source::PixelCoding;
 use geometry::DummyRule;
 use kernels::{CsrMatrix, IntegrationPlan, InvalidValues, Pipeline, PixelType};
 use recipe::Recipe;
-use records::Framing;
+use records::FrameLayout;
 
 use crate::dummy_check::DummyCheck;
 use crate::setup::IntegrationSetup;
@@ -54,7 +54,7 @@ impl Integrator {
     /// # Errors
     /// A PONI, detector, mask, dark or flat that does not fit the frames; a range without pixels; a
     /// setting that this version can't apply.
-    pub fn new(recipe: &Recipe, framing: &Framing, dtype: PixelType) -> Result<Self, IntegratorError> {
+    pub fn new(recipe: &Recipe, framing: &FrameLayout, dtype: PixelType) -> Result<Self, IntegratorError> {
         let shape = framing.shape.map(|length| length as usize);
         let setup = IntegrationSetup::new(recipe, framing)?;
         let (plan, by_bin) = plan::build_plan(recipe, &setup)?;
@@ -108,7 +108,7 @@ impl Integrator {
     ///
     /// # Errors
     /// Another pixel type than that of the frames; a filter that is not known.
-    pub fn decoder(&self, coding: &Coding) -> Result<Decoder, IntegratorError> {
+    pub fn decoder(&self, coding: &PixelCoding) -> Result<Decoder, IntegratorError> {
         let found = coding.dtype.name();
         if found != self.dtype.to_string() {
             return Err(IntegratorError::Coding(format!(

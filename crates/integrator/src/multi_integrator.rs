@@ -2,7 +2,7 @@
 
 use std::io;
 
-use frames::store::{Chunk, Coding};
+use frames::source::{Chunk, PixelCoding};
 use kernels::{DecodeError, IntegrationSpec, Pipeline, Scratch, StoredFrame, Sums, opencl};
 
 use crate::IntegratorError;
@@ -42,7 +42,7 @@ impl<'a> MultiIntegrator<'a> {
     ///
     /// # Errors
     /// Another pixel type than that of the frames; a filter that is not known.
-    pub fn decoder(&self, coding: &Coding) -> Result<Decoder, IntegratorError> {
+    pub fn decoder(&self, coding: &PixelCoding) -> Result<Decoder, IntegratorError> {
         self.integrators[0].decoder(coding)
     }
 

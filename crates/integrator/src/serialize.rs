@@ -6,7 +6,7 @@ use geometry::{DummyRule, Unit};
 use kernels::sections::{self, SectionError, SectionReader, SharedBytes};
 use kernels::{IntegrationPlan, PixelType};
 use recipe::Recipe;
-use records::{Digest, Framing};
+use records::{FrameLayout, IdHasher};
 
 use crate::dummy_check::DummyCheck;
 use crate::integrator::{BinAxis, DetectorInfo, Integrator};
@@ -18,7 +18,7 @@ const SECTIONS_VERSION: u64 = 1;
 impl Integrator {
     /// The digest of all that what [`Integrator::write_to`] writes depends on: the recipe but for what is done to the sums
     /// later, the frames' framing, the version of this crate and of the form, and how this machine writes numbers.
-    pub fn cache_key(recipe: &Recipe, framing: &Framing) -> String {
+    pub fn cache_key(recipe: &Recipe, framing: &FrameLayout) -> String {
         let sums_alone = Recipe {
             monitor: Vec::new(),
             error: Default::default(),
@@ -27,13 +27,13 @@ impl Integrator {
             empty: Default::default(),
             ..recipe.clone()
         };
-        Digest::new("matrix")
-            .text(&sums_alone.digest())
-            .text(&format!("{framing:?}"))
-            .text(env!("CARGO_PKG_VERSION"))
-            .bytes(&SECTIONS_VERSION.to_ne_bytes())
-            .text(&usize::BITS.to_string())
-            .full()
+        IdHasher::new("matrix")
+            .add_text(&sums_alone.digest())
+            .add_text(&format!("{framing:?}"))
+            .add_text(env!("CARGO_PKG_VERSION"))
+            .add_bytes(&SECTIONS_VERSION.to_ne_bytes())
+            .add_text(&usize::BITS.to_string())
+            .to_hex()
     }
 
     /// Writes all that is not made again quickly.
@@ -60,7 +60,7 @@ impl Integrator {
     /// Sections that are not of an integrator for such frames.
     pub fn from_memory(
         recipe: &Recipe,
-        framing: &Framing,
+        framing: &FrameLayout,
         dtype: PixelType,
         memory: SharedBytes,
         at: usize,

@@ -3,7 +3,7 @@
 use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, bin_pixels};
 use geometry::{Detector, Geometry, Poni, SensorMaterial, Unit, UnknownMaterial};
 use recipe::{FileRef, FlatMode, Recipe};
-use records::Framing;
+use records::FrameLayout;
 
 use crate::detector_view::DetectorView;
 use crate::images::{self, ImageRole};
@@ -27,7 +27,7 @@ pub struct IntegrationSetup {
 
 impl IntegrationSetup {
     /// Reads the recipe's images and bins the pixels of frames of this framing.
-    pub fn new(recipe: &Recipe, framing: &Framing) -> Result<Self, IntegratorError> {
+    pub fn new(recipe: &Recipe, framing: &FrameLayout) -> Result<Self, IntegratorError> {
         let pixels = PixelGeometry::new(recipe, framing)?;
         let PixelGeometry { poni, window, geometry, mask } = &pixels;
         let binning = bin_pixels(geometry, &window.detector_mask(mask), &binning_request(recipe)?);
@@ -56,7 +56,7 @@ impl PixelGeometry {
     ///
     /// # Errors
     /// A PONI or detector that the frames can't come from; a mask that can't be read, or of another shape.
-    pub fn new(recipe: &Recipe, framing: &Framing) -> Result<Self, IntegratorError> {
+    pub fn new(recipe: &Recipe, framing: &FrameLayout) -> Result<Self, IntegratorError> {
         let wrong = |why: String| IntegratorError::Geometry { poni: recipe.poni_label(), why };
         let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
         let detector = match &recipe.detector_file {

@@ -11,17 +11,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use filter::owned::{self, Claim};
-use filter::{atomic, foreign};
-use records::{Acquisition, Digest, RawPath, Task};
+use filter::ownership::{self, OwnedFiles};
+use filter::{atomic, untrusted_file};
+use records::{Acquisition, IdHasher, RawPath, Task};
 use serde::{Deserialize, Serialize};
 
 /// The directory of the notes, below the output root.
-const NOTES: &str = ".azpipe/finals";
+const NOTES_DIR: &str = ".azpipe/finals";
 
 /// Whose a final is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct OutputOwner {
     /// The final's path below the output root.
     #[serde(rename = "final")]
     pub final_file: RawPath,
@@ -40,7 +40,7 @@ pub struct Owner {
     pub dataset: String,
 }
 
-impl Owner {
+impl OutputOwner {
     /// Returns the owner of the final of a task of one recipe.
     pub fn from_task(task: &Task) -> Self {
         Self::new(&task.scan, &task.acquisition, &task.recipe_digest, &task.final_file)
@@ -64,13 +64,13 @@ impl Owner {
     /// # Errors
     /// The note can't be read, or is none.
     pub fn read(out: &Path, final_file: &RawPath) -> io::Result<Option<Self>> {
-        let path = note(out, final_file);
-        let text = match foreign::read_text(&path) {
+        let path = note_path(out, final_file);
+        let text = match untrusted_file::read_text(&path) {
             Ok(text) => text,
             Err(why) if is_absent(&why) => return Ok(None),
-            Err(why) => return Err(at(&path, &why)),
+            Err(why) => return Err(with_path(&path, &why)),
         };
-        let wrong = |why: String| at(&path, &io::Error::new(ErrorKind::InvalidData, why));
+        let wrong = |why: String| with_path(&path, &io::Error::new(ErrorKind::InvalidData, why));
         let owner: Self = serde_json::from_str(&text).map_err(|why| wrong(format!("{why}; remove it")))?;
         match owner.final_file == *final_file {
             true => Ok(Some(owner)),
@@ -84,22 +84,22 @@ impl Owner {
     /// It can't be written.
     pub fn write(&self, out: &Path) -> io::Result<()> {
         if Self::read(out, &self.final_file).is_ok_and(|there| there.as_ref() == Some(self)) {
-            atomic::clear_up_once(&out.join(NOTES));
+            atomic::remove_stale_files_once(&out.join(NOTES_DIR));
             return Ok(());
         }
-        let path = note(out, &self.final_file);
-        owned::create_directories(&out.join(NOTES)).map_err(|why| at(&out.join(NOTES), &why))?;
+        let path = note_path(out, &self.final_file);
+        ownership::create_directories(&out.join(NOTES_DIR)).map_err(|why| with_path(&out.join(NOTES_DIR), &why))?;
         let text = serde_json::to_string(self).expect("texts and paths always serialize");
-        atomic::write(&path, format!("{text}\n"), &Claim::by_place()).map_err(|why| at(&path, &why))
+        atomic::write(&path, format!("{text}\n"), &OwnedFiles::in_azpipe_dir()).map_err(|why| with_path(&path, &why))
     }
 
     /// Returns whether both are one recipe's result of one scan.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_result(&self, other: &Self) -> bool {
         (&self.scan, &self.recipe_digest) == (&other.scan, &other.recipe_digest)
     }
 
     /// Returns whether both name the same detector of the same entry in their files.
-    pub fn is_beside(&self, other: &Self) -> bool {
+    pub fn is_same_dataset(&self, other: &Self) -> bool {
         (&self.entry, &self.detector, &self.dataset) == (&other.entry, &other.detector, &other.dataset)
     }
 }
@@ -108,19 +108,20 @@ impl Owner {
 ///
 /// # Errors
 /// The directory or a note can't be read.
-pub fn all(out: &Path) -> io::Result<Vec<Owner>> {
-    let directory = out.join(NOTES);
+pub fn read_all(out: &Path) -> io::Result<Vec<OutputOwner>> {
+    let directory = out.join(NOTES_DIR);
     let entries = match fs::read_dir(&directory) {
         Ok(entries) => entries,
         Err(why) if is_absent(&why) => return Ok(Vec::new()),
-        Err(why) => return Err(at(&directory, &why)),
+        Err(why) => return Err(with_path(&directory, &why)),
     };
     let mut owners = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|why| at(&directory, &why))?.path();
+        let path = entry.map_err(|why| with_path(&directory, &why))?.path();
         if path.extension().is_some_and(|end| end == "json") {
-            let text = foreign::read_text(&path).map_err(|why| at(&path, &why))?;
-            let wrong = |why: serde_json::Error| at(&path, &io::Error::new(ErrorKind::InvalidData, why.to_string()));
+            let text = untrusted_file::read_text(&path).map_err(|why| with_path(&path, &why))?;
+            let wrong =
+                |why: serde_json::Error| with_path(&path, &io::Error::new(ErrorKind::InvalidData, why.to_string()));
             owners.push(serde_json::from_str(&text).map_err(wrong)?);
         }
     }
@@ -129,13 +130,13 @@ pub fn all(out: &Path) -> io::Result<Vec<Owner>> {
 
 /// How the files of two scans of one id are related.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum FileRelation {
     /// They are one file, by one path or by two.
-    Same,
+    SameFile,
     /// The first is not there any more, and may have become the second.
     Moved,
     /// They are two files.
-    Other,
+    DifferentFiles,
 }
 
 /// Tells whether a scan's file is the one that a result was made from: `there` is what the result names, `now` what a
@@ -143,33 +144,33 @@ pub enum Relation {
 ///
 /// # Errors
 /// One of them can't be looked at.
-pub fn relate(there: &Path, now: &Path) -> io::Result<Relation> {
+pub fn compare_files(there: &Path, now: &Path) -> io::Result<FileRelation> {
     if there == now {
-        return Ok(Relation::Same);
+        return Ok(FileRelation::SameFile);
     }
     let identity = |path: &Path| match path.metadata() {
         Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
         Err(why) if is_absent(&why) => Ok(None),
-        Err(why) => Err(at(path, &why)),
+        Err(why) => Err(with_path(path, &why)),
     };
     match (identity(there)?, identity(now)?) {
-        (None, _) => Ok(Relation::Moved),
-        (there, now) if there == now => Ok(Relation::Same),
-        _ => Ok(Relation::Other),
+        (None, _) => Ok(FileRelation::Moved),
+        (there, now) if there == now => Ok(FileRelation::SameFile),
+        _ => Ok(FileRelation::DifferentFiles),
     }
 }
 
 /// The path of the note about a final.
-fn note(out: &Path, final_file: &RawPath) -> PathBuf {
-    let name = Digest::new("final").bytes(final_file.as_os_str().as_bytes()).short();
-    out.join(NOTES).join(format!("{name}.json"))
+fn note_path(out: &Path, final_file: &RawPath) -> PathBuf {
+    let name = IdHasher::new("final").add_bytes(final_file.as_os_str().as_bytes()).to_short_hex();
+    out.join(NOTES_DIR).join(format!("{name}.json"))
 }
 
 fn is_absent(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-fn at(path: &Path, why: &io::Error) -> io::Error {
+fn with_path(path: &Path, why: &io::Error) -> io::Error {
     io::Error::new(why.kind(), format!("{}: {why}", path.display()))
 }
 
@@ -178,28 +179,28 @@ mod tests {
     use super::*;
     use std::ffi::OsStr;
 
-    fn owner(final_file: &str) -> Owner {
+    fn owner(final_file: &str) -> OutputOwner {
         let odd = OsStr::from_bytes(b"/raw/caf\xe9 \"1\".h5");
         let scan =
             Acquisition { file: odd.into(), entry: "1.1".into(), detector: "p3".into(), ..Acquisition::default() };
-        Owner::new("5c", &scan, "00", &final_file.into())
+        OutputOwner::new("5c", &scan, "00", &final_file.into())
     }
 
     #[test]
     fn notes_are_read_as_they_were_written() {
         let out = tempfile::tempdir().unwrap();
-        assert_eq!(Owner::read(out.path(), &"a.h5".into()).unwrap(), None);
-        assert!(all(out.path()).unwrap().is_empty());
+        assert_eq!(OutputOwner::read(out.path(), &"a.h5".into()).unwrap(), None);
+        assert!(read_all(out.path()).unwrap().is_empty());
         for final_file in ["a.h5", "d/a.h5"] {
             owner(final_file).write(out.path()).unwrap();
         }
-        let other = Owner { recipe_digest: "11".into(), ..owner("a.h5") };
+        let other = OutputOwner { recipe_digest: "11".into(), ..owner("a.h5") };
         other.write(out.path()).unwrap();
-        assert_eq!(Owner::read(out.path(), &"a.h5".into()).unwrap(), Some(other));
-        assert_eq!(Owner::read(out.path(), &"d/a.h5".into()).unwrap(), Some(owner("d/a.h5")));
-        assert_eq!(all(out.path()).unwrap().len(), 2);
-        fs::write(note(out.path(), &"a.h5".into()), "{").unwrap();
-        assert!(Owner::read(out.path(), &"a.h5".into()).unwrap_err().to_string().contains("remove it"));
+        assert_eq!(OutputOwner::read(out.path(), &"a.h5".into()).unwrap(), Some(other));
+        assert_eq!(OutputOwner::read(out.path(), &"d/a.h5".into()).unwrap(), Some(owner("d/a.h5")));
+        assert_eq!(read_all(out.path()).unwrap().len(), 2);
+        fs::write(note_path(out.path(), &"a.h5".into()), "{").unwrap();
+        assert!(OutputOwner::read(out.path(), &"a.h5".into()).unwrap_err().to_string().contains("remove it"));
     }
 
     #[test]
@@ -211,12 +212,15 @@ mod tests {
         }
         std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
         fs::hard_link(path("a"), path("hard")).unwrap();
-        let relation = |there: &str, now: &str| relate(&path(there), &path(now)).unwrap();
-        assert_eq!(relation("a", "a"), Relation::Same);
-        assert_eq!([relation("a", "link"), relation("link", "a"), relation("a", "hard")], [Relation::Same; 3]);
-        assert_eq!(relation("a", "b"), Relation::Other);
-        assert_eq!([relation("gone", "b"), relation("a/below", "b")], [Relation::Moved; 2]);
-        assert_eq!(relation("a", "gone"), Relation::Other);
-        assert!(relate(Path::new(&"x".repeat(5000)), &path("a")).is_err(), "what can't be looked at is not gone");
+        let relation = |there: &str, now: &str| compare_files(&path(there), &path(now)).unwrap();
+        assert_eq!(relation("a", "a"), FileRelation::SameFile);
+        assert_eq!([relation("a", "link"), relation("link", "a"), relation("a", "hard")], [FileRelation::SameFile; 3]);
+        assert_eq!(relation("a", "b"), FileRelation::DifferentFiles);
+        assert_eq!([relation("gone", "b"), relation("a/below", "b")], [FileRelation::Moved; 2]);
+        assert_eq!(relation("a", "gone"), FileRelation::DifferentFiles);
+        assert!(
+            compare_files(Path::new(&"x".repeat(5000)), &path("a")).is_err(),
+            "what can't be looked at is not gone"
+        );
     }
 }

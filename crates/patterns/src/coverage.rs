@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use owners::{Owner, Relation};
+use owners::{FileRelation, OutputOwner};
 use records::{Spans, Task};
 
 use crate::finals;
@@ -37,7 +37,7 @@ impl Coverage {
     /// The task's frames that are done, rising.
     pub fn done(&self) -> Spans {
         let all = self.parts.iter().map(|(_, frames)| frames).chain([&self.finished]);
-        all.flat_map(|frames| frames.as_slice().iter().copied()).collect::<Spans>().sorted()
+        all.flat_map(|frames| frames.as_slice().iter().copied()).collect::<Spans>().to_sorted()
     }
 }
 
@@ -66,14 +66,14 @@ struct Known {
     listing: Listing,
     finished: Finished,
     /// Whose results there are; `None` inside where there are none.
-    owner: Option<Option<Owner>>,
+    owner: Option<Option<OutputOwner>>,
 }
 
 impl Index {
     /// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the final. Parts that
     /// have none of them are not opened.
     pub fn find(&self, out_root: &Path, task: &Task) -> Coverage {
-        let wanted: Vec<u64> = task.range.sorted().iter().collect();
+        let wanted: Vec<u64> = task.range.to_sorted().iter().collect();
         let mut coverage = Coverage::default();
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
         let Some(directory) = directory(out_root, &task.scan, &task.recipe_digest) else { return coverage };
@@ -86,8 +86,8 @@ impl Index {
             add_parts(&[same_name], task, &wanted, &stamps, &mut coverage);
         }
         // After the parts, for a final is in its place before its parts go.
-        let left: Vec<u64> = task.range.minus(&coverage.done()).iter().collect();
-        if !left.is_empty() && task.final_file.stays_below() {
+        let left: Vec<u64> = task.range.difference(&coverage.done()).iter().collect();
+        if !left.is_empty() && task.final_file.is_contained() {
             let path = out_root.join(task.final_file.as_path());
             let mut unread = Vec::new();
             match self.with(&directory, &mut unread, |known| known.finished.frames(&path, task, &stamps, &left)) {
@@ -107,11 +107,11 @@ impl Index {
     pub fn check_owner(&self, out_root: &Path, task: &Task) -> Result<(), OwnerError> {
         let Some(directory) = directory(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
         let final_file = out_root.join(task.final_file.as_path());
-        let of_task = Owner::from_task(task);
+        let of_task = OutputOwner::from_task(task);
         let owner = self.with(&directory, &mut Vec::new(), |known| match &known.owner {
             Some(owner) => Ok(owner.clone()),
             None => {
-                let noted = Owner::read(out_root, &task.final_file).map_err(unreadable)?;
+                let noted = OutputOwner::read(out_root, &task.final_file).map_err(unreadable)?;
                 let is_there = final_file
                     .try_exists()
                     .map_err(|why| OwnerError::Unreadable(format!("{}: {why}", final_file.display())))?;
@@ -122,7 +122,7 @@ impl Index {
         })?;
         let Some(owner) = owner else { return Ok(()) };
         let about = final_file.display();
-        let relation = owners::relate(&owner.file, &of_task.file).map_err(unreadable)?;
+        let relation = owners::compare_files(&owner.file, &of_task.file).map_err(unreadable)?;
         if owner.recipe_digest != of_task.recipe_digest {
             return Err(OwnerError::Other(format!(
                 "{about}: the result of another recipe: plan-split --replace has this one take its place, --recipe-name \
@@ -130,12 +130,14 @@ impl Index {
             )));
         }
         match relation {
-            Relation::Same if owner.is(&of_task) || owner.is_beside(&of_task) => Ok(()),
-            Relation::Moved if owner.is(&of_task) => Ok(()),
-            Relation::Same | Relation::Moved | Relation::Other => Err(OwnerError::Other(format!(
-                "{about}: the result of {}, which is another file: give their results different --out",
-                owner.file.display()
-            ))),
+            FileRelation::SameFile if owner.is_same_result(&of_task) || owner.is_same_dataset(&of_task) => Ok(()),
+            FileRelation::Moved if owner.is_same_result(&of_task) => Ok(()),
+            FileRelation::SameFile | FileRelation::Moved | FileRelation::DifferentFiles => {
+                Err(OwnerError::Other(format!(
+                    "{about}: the result of {}, which is another file: give their results different --out",
+                    owner.file.display()
+                )))
+            }
         }
     }
 
@@ -191,7 +193,7 @@ fn unreadable(why: io::Error) -> OwnerError {
 ///
 /// # Errors
 /// A directory, part or final that could not be looked at.
-fn owner_of(directory: &Path, final_file: &Path) -> Result<Option<Owner>, OwnerError> {
+fn owner_of(directory: &Path, final_file: &Path) -> Result<Option<OutputOwner>, OwnerError> {
     let parts = match part::files(directory) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         parts => parts.map_err(|why| OwnerError::Unreadable(format!("{}: {why}", directory.display())))?,
@@ -218,13 +220,13 @@ fn owner_of(directory: &Path, final_file: &Path) -> Result<Option<Owner>, OwnerE
             Err(_) => None,
         },
     };
-    Ok(task.as_ref().map(Owner::from_task))
+    Ok(task.as_ref().map(OutputOwner::from_task))
 }
 
 /// The directory of the parts of a scan and a recipe.
 pub fn directory(out_root: &Path, scan: &str, recipe_digest: &str) -> Option<PathBuf> {
     let path = Task::part_path(scan, recipe_digest, &Spans::default());
-    path.stays_below().then(|| out_root.join(path.parent().unwrap_or(Path::new(""))))
+    path.is_contained().then(|| out_root.join(path.parent().unwrap_or(Path::new(""))))
 }
 
 /// Lists the files that may be parts of a scan and a recipe, in the order of their names.

@@ -51,7 +51,7 @@ pub(crate) fn write<T: Number>(dataset: &Dataset, first: usize, values: &[T], ca
     // A cake is in memory, and a chunk is no more than a cake.
     let (of_cake, size) = (lines.saturating_mul(width).max(1), lines_of_chunk.saturating_mul(width).max(1));
     let pieces: Vec<&[T]> = values.chunks(of_cake).flat_map(|frame| frame.chunks(size)).collect();
-    let threads = filter::cpu::budget().min(pieces.len()).max(1);
+    let threads = filter::cpu::available_cpus().min(pieces.len()).max(1);
     let packed: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let share = |pieces: &[&[T]]| pieces.iter().map(|piece| pack(piece, size)).collect::<Vec<_>>();
         let shares = pieces.chunks(pieces.len().div_ceil(threads).max(1));

@@ -9,7 +9,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use filter::atomic;
-use filter::owned::{Claim, ReplacePolicy, has_mark};
+use filter::ownership::{OwnedFiles, ReplacePolicy, has_mark};
 use records::{ScanState, Spans, Summary};
 
 use crate::finals::{Final, iso8601};
@@ -25,12 +25,12 @@ tr+tr td{border-top:1px solid #8883}img{max-width:100%;height:auto;background:#f
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
 
 /// Claims the pages that azpipe wrote. The title is that of pages from before there was a generator in them.
-fn claim(policy: &ReplacePolicy) -> Claim {
+fn claim(policy: &ReplacePolicy) -> OwnedFiles {
     let has = |path: &Path, mark: &[u8]| has_mark(path, b"<!DOCTYPE html>", mark);
     let is_own = move |path: &Path| {
         Ok(has(path, b"<meta name=\"generator\" content=\"azpipe ")? || has(path, b"<title>azpipe: ")?)
     };
-    Claim::new("a report", is_own).with_policy(policy)
+    OwnedFiles::new("a report", is_own).with_policy(policy)
 }
 
 /// A page being written.
@@ -204,9 +204,9 @@ fn frames(range: &Spans) -> String {
     const MOST: usize = 20;
     let spans = range.as_slice();
     let span = |span: &records::Span| match (span.count(), span.step()) {
-        (1, _) => format!("{}", span.first()),
-        (_, 1) => format!("{} to {}", span.first(), span.end().saturating_sub(1)),
-        (_, step) => format!("{} to {} by {step}", span.first(), span.end().saturating_sub(1)),
+        (1, _) => format!("{}", span.start()),
+        (_, 1) => format!("{} to {}", span.start(), span.stop().saturating_sub(1)),
+        (_, step) => format!("{} to {} by {step}", span.start(), span.stop().saturating_sub(1)),
     };
     let mut words: Vec<String> = spans.iter().take(MOST).map(span).collect();
     if spans.len() > MOST {
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn only_what_is_whole_is_green() {
         let page = |complete: bool, up_to_date: bool, scan_state: ScanState, kind: Option<AbsentKind>| {
-            let missing = |kind| Absent { range: Spans::all(20), kind, reason: "gone".to_owned() };
+            let missing = |kind| Absent { range: Spans::first_n(20), kind, reason: "gone".to_owned() };
             let missing: Vec<Absent> = kind.map(missing).into_iter().collect();
             let mut report = Report::default();
             report.add(

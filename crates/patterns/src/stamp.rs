@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use records::{Acquisition, Source, Spans, path_between};
+use records::{Acquisition, Source, Spans, relative_path};
 use xxhash_rust::xxh3::Xxh3;
 
 /// The stamps of a scan's frames. Equal stamps mean equal raw data.
@@ -52,7 +52,7 @@ impl Stamps {
     pub fn add_newest(&mut self, scan: &Acquisition) {
         let directory = scan.file.parent().unwrap_or(Path::new("/"));
         for source in &scan.sources {
-            let path = path_between(directory, &source.file);
+            let path = relative_path(directory, &source.file);
             let name = name(&path, source);
             let file = digest(name, source);
             let mtime = source.mtime;
@@ -127,7 +127,7 @@ impl FileStates {
     /// Lists the files of a scan's sources.
     pub fn new(scan: &Acquisition) -> Self {
         let directory = scan.file.parent().unwrap_or(Path::new("/"));
-        let named = |source: &Source| (name(&path_between(directory, &source.file), source), state(source));
+        let named = |source: &Source| (name(&relative_path(directory, &source.file), source), state(source));
         Self(scan.sources.iter().map(named).collect())
     }
 }
@@ -247,7 +247,7 @@ mod tests {
         Source {
             file: "/raw/p3_0000.h5".into(),
             mtime,
-            frames: Spans::all(2),
+            frames: Spans::first_n(2),
             rows: Span::new(row, row + 2).into(),
             bytes: 10,
             ..Source::default()
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn all_frames_of_a_file_that_has_changed_are_stale() {
-        let long = Source { frames: Spans::all(20), rows: Spans::all(20), ..source(5, 0) };
-        let short = Source { size: 8, frames: Spans::all(8), rows: Spans::all(8), ..source(6, 0) };
+        let long = Source { frames: Spans::first_n(20), rows: Spans::first_n(20), ..source(5, 0) };
+        let short = Source { size: 8, frames: Spans::first_n(8), rows: Spans::first_n(8), ..source(6, 0) };
         let other = Source { file: "/raw/p3_0001.h5".into(), frames: Span::new(20, 22).into(), ..source(1, 0) };
         let (old, new) = (Stamps::of(&scan([long, other])), Stamps::of(&scan([short])));
         for order in [[&old, &new], [&new, &old]] {

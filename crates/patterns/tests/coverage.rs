@@ -18,7 +18,7 @@ fn any_cut_of_the_work_serves_any_other() {
     assert_eq!(ask(20, 40).parts.len(), 2);
     assert_eq!(ask(40, 70).done(), Span::new(40, 50).into());
     assert!(ask(60, 70).done().is_empty());
-    assert_eq!(ask(0, 100).done(), Spans::all(50));
+    assert_eq!(ask(0, 100).done(), Spans::first_n(50));
 }
 
 #[test]
@@ -27,9 +27,9 @@ fn another_recipe_or_another_scan_is_not_served() {
     let (base, scan) = (recipe(), acquisition(10, |_| 7));
     write_range(out.path(), &scan, &base, 0, 10);
     let finer = recipe::Recipe { npt: 7, ..base.clone() };
-    assert!(coverage::find(out.path(), &task(&scan, &finer, &Spans::all(10))).done().is_empty());
+    assert!(coverage::find(out.path(), &task(&scan, &finer, &Spans::first_n(10))).done().is_empty());
     let other = records::Acquisition { entry: "2.1".to_owned(), ..scan };
-    assert!(coverage::find(out.path(), &task(&other, &base, &Spans::all(10))).done().is_empty());
+    assert!(coverage::find(out.path(), &task(&other, &base, &Spans::first_n(10))).done().is_empty());
 }
 
 #[test]
@@ -38,15 +38,15 @@ fn a_touched_source_makes_its_own_frames_stale() {
     let (recipe, then) = (recipe(), acquisition(50, |_| 7));
     write_range(out.path(), &then, &recipe, 0, 50);
     let now = acquisition(50, |file| if file == 2 { 8 } else { 7 });
-    let coverage = coverage::find(out.path(), &task(&now, &recipe, &Spans::all(50)));
-    assert_eq!(coverage.done(), Spans::all(50).minus(&Span::new(20, 30).into()));
+    let coverage = coverage::find(out.path(), &task(&now, &recipe, &Spans::first_n(50)));
+    assert_eq!(coverage.done(), Spans::first_n(50).difference(&Span::new(20, 30).into()));
 }
 
 #[test]
 fn what_was_lost_on_the_way_is_tried_again() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
-    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let rows = (0..10).zip(Status::ALL).map(|(frame, status)| match status {
         Status::Ok | Status::Monitor | Status::MonitorPending => Row { status, ..row(frame) },
         lost => Row::lost(frame, lost, 1.0),
@@ -63,7 +63,7 @@ fn a_damaged_part_covers_nothing_and_says_so() {
     let damaged = write_range(out.path(), &acquisition, &recipe, 0, 10);
     write_range(out.path(), &acquisition, &recipe, 10, 20);
     flip(&damaged, 3000);
-    let coverage = coverage::find(out.path(), &task(&acquisition, &recipe, &Spans::all(20)));
+    let coverage = coverage::find(out.path(), &task(&acquisition, &recipe, &Spans::first_n(20)));
     assert_eq!(coverage.done(), Span::new(10, 20).into());
     assert!(coverage.unusable[0].contains(damaged.to_str().unwrap()));
 }
@@ -116,10 +116,10 @@ fn a_run_sees_the_final_that_takes_the_place_of_parts_and_the_next_one() {
         assert_eq!(ask(from, to), Span::new(from, to).into());
         build(out.path(), &acquisition, &recipe, patterns::finals::Options::default());
         assert_eq!(ask(from, to), Span::new(from, to).into());
-        assert_eq!(ask(0, 40), Spans::all(to));
+        assert_eq!(ask(0, 40), Spans::first_n(to));
     }
     assert_eq!(
-        coverage::parts_of(out.path(), &acquisition.identity(), &recipe.digest()).unwrap(),
+        coverage::parts_of(out.path(), &acquisition.compute_id(), &recipe.digest()).unwrap(),
         [] as [std::path::PathBuf; 0]
     );
 }
@@ -137,7 +137,7 @@ fn parts_that_interleave_or_bear_other_names_are_found_by_their_first_lines() {
     let index = coverage::Index::default();
     let find = |spans: Spans| index.find(out.path(), &task(&acquisition, &recipe, &spans));
     assert_eq!(find(Span::strided(0, 20, 2).into()).done(), Span::strided(0, 20, 2).into());
-    assert_eq!(find(Spans::all(40)).done(), Spans::all(40));
+    assert_eq!(find(Spans::first_n(40)).done(), Spans::first_n(40));
     assert_eq!(find(Span::new(30, 35).into()).parts.len(), 3);
 }
 
@@ -148,7 +148,7 @@ fn a_digest_of_sources_does_not_hide_a_touched_file_or_a_damaged_part() {
     let paths = [write_range(out.path(), &then, &recipe, 0, 10), write_range(out.path(), &then, &recipe, 10, 20)];
     let now = acquisition(20, |file| 7 + file as i64);
     let ask = |from, to| coverage::find(out.path(), &task(&now, &recipe, &Span::new(from, to).into()));
-    assert_eq!(ask(0, 10).done(), Spans::all(10));
+    assert_eq!(ask(0, 10).done(), Spans::first_n(10));
     assert!(ask(10, 20).done().is_empty(), "its file was touched");
     flip(&paths[0], 3000);
     assert!(ask(0, 10).done().is_empty());

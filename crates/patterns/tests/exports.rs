@@ -5,7 +5,7 @@ mod made;
 
 use std::path::{Path, PathBuf};
 
-use filter::owned::ReplacePolicy;
+use filter::ownership::ReplacePolicy;
 use made::*;
 use patterns::export::{self, Format};
 use patterns::finals::Options;

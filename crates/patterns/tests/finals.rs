@@ -5,7 +5,7 @@ mod made;
 
 use std::path::Path;
 
-use filter::owned::Claim;
+use filter::ownership::OwnedFiles;
 use made::*;
 use patterns::finals::{self, Average, Final, Layout, Method, Options, Target, Want};
 use patterns::{Row, Status, coverage};
@@ -17,7 +17,7 @@ fn intensity(there: &Final, frame: usize) -> Vec<f32> {
 }
 
 fn parts(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> usize {
-    coverage::parts_of(out, &acquisition.identity(), &recipe.digest()).unwrap().len()
+    coverage::parts_of(out, &acquisition.compute_id(), &recipe.digest()).unwrap().len()
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_complete_final_takes_the_place_of_its_parts() {
     write_range(out.path(), &scan, &recipe, 10, 25);
     let built = build(out.path(), &scan, &recipe, Options::default());
     assert!(built.complete && !built.found && built.missing.is_empty());
-    assert_eq!(built.integrated, Spans::all(25));
+    assert_eq!(built.integrated, Spans::first_n(25));
     assert_eq!(parts(out.path(), &scan, &recipe), 0);
 
     let there = open(out.path());
@@ -132,7 +132,7 @@ fn a_final_without_parts_grows_and_loses_nothing() {
     let long = acquisition(30, |_| 7);
     write_range(out.path(), &long, &recipe, 20, 30);
     let grown = build(out.path(), &long, &recipe, Options { layout: Layout::Virtual, ..Options::default() });
-    assert_eq!((grown.layout, grown.integrated), (Some(Layout::Copy), Spans::all(30)));
+    assert_eq!((grown.layout, grown.integrated), (Some(Layout::Copy), Spans::first_n(30)));
 
     let whole = tempfile::tempdir().unwrap();
     write_range(whole.path(), &long, &recipe, 0, 30);
@@ -147,9 +147,9 @@ fn a_touched_source_is_integrated_again_and_nothing_else() {
     build(out.path(), &then, &recipe, Options::default());
 
     let now = acquisition(30, |file| if file == 1 { 8 } else { 7 });
-    let whole = task(&now, &recipe, &Spans::all(30));
+    let whole = task(&now, &recipe, &Spans::first_n(30));
     let done = coverage::find(out.path(), &whole).done();
-    assert_eq!(whole.range.minus(&done), Span::new(10, 20).into());
+    assert_eq!(whole.range.difference(&done), Span::new(10, 20).into());
     let stale = build(out.path(), &now, &recipe, Options::default());
     assert_eq!(stale.missing[0].range, Span::new(10, 20).into());
 
@@ -173,8 +173,8 @@ fn a_damaged_row_is_done_again() {
     let bytes = std::fs::read(&path).unwrap();
     let at = bytes.windows(pattern.len()).position(|window| window == pattern).unwrap();
     flip(&path, at);
-    let whole = task(&scan, &recipe, &Spans::all(20));
-    let left = whole.range.minus(&coverage::find(out.path(), &whole).done());
+    let whole = task(&scan, &recipe, &Spans::first_n(20));
+    let left = whole.range.difference(&coverage::find(out.path(), &whole).done());
     assert_eq!(left, Span::new(9, 10).into());
     write_range(out.path(), &scan, &recipe, 9, 10);
     let mended = build(out.path(), &scan, &recipe, Options::default());
@@ -225,7 +225,7 @@ fn a_virtual_final_keeps_its_parts_and_becomes_a_copy_on_request() {
 fn sums_are_kept_on_request_and_serve_later() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, scan) = (monitored(ReferenceSetting::Mean), acquisition(10, |_| 7));
-    let whole = task(&scan, &recipe, &Spans::all(10));
+    let whole = task(&scan, &recipe, &Spans::first_n(10));
     write_part(out.path(), &whole, &recipe, (0..10).map(|frame| if frame == 4 { exceptional(4) } else { row(frame) }));
     let kept = build(out.path(), &scan, &recipe, Options { keep_sums: true, ..Options::default() });
     assert_eq!(parts(out.path(), &scan, &recipe), 0);
@@ -237,7 +237,7 @@ fn sums_are_kept_on_request_and_serve_later() {
     write_range(out.path(), &long, &recipe, 10, 20);
     let grown = build(out.path(), &long, &recipe, Options::default());
     let afresh = tempfile::tempdir().unwrap();
-    let whole = task(&long, &recipe, &Spans::all(20));
+    let whole = task(&long, &recipe, &Spans::first_n(20));
     let rows = (0..20).map(|frame| if frame == 4 { exceptional(4) } else { row(frame) });
     write_part(afresh.path(), &whole, &recipe, rows);
     assert_eq!(build(afresh.path(), &long, &recipe, Options::default()).data_digest, grown.data_digest);
@@ -261,8 +261,10 @@ fn what_the_dead_left_goes_whatever_it_was_to_become() {
     let (recipe, scan) = (recipe(), acquisition(5, |_| 7));
     let part = write_range(out.path(), &scan, &recipe, 0, 5);
     let directory = part.parent().unwrap();
-    let alive = filter::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &Claim::by_place()).unwrap();
-    std::fs::write(alive.path(), "half").unwrap();
+    let alive =
+        filter::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &OwnedFiles::in_azpipe_dir())
+            .unwrap();
+    std::fs::write(alive.temporary_path(), "half").unwrap();
     let dead = dead_writer();
     for name in [".00000000-00000002.h5.DEAD.tmp", ".final.DEAD.tmp", ".final.DEAD.lock"] {
         std::fs::write(directory.join(name.replace("DEAD", &dead)), "half").unwrap();
@@ -271,7 +273,7 @@ fn what_the_dead_left_goes_whatever_it_was_to_become() {
     let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<String> = names.filter(|name| name.contains(&dead)).collect();
     assert_eq!(left, [""; 0]);
-    assert!(alive.path().exists());
+    assert!(alive.temporary_path().exists());
 }
 
 /// A gather of another node, which no lock keeps apart from this one: it is faster.
@@ -313,7 +315,7 @@ fn a_final_that_another_node_wrote_meanwhile_is_not_lost() {
             write_range(out.path(), &scan, &recipe, 15, 16);
         }
         let watch = Overtaking { better: &better, path: &path, part: &part, done: false.into() };
-        let target = Target::new(out.path(), &task(&scan, &recipe, &Spans::all(20))).unwrap();
+        let target = Target::new(out.path(), &task(&scan, &recipe, &Spans::first_n(20))).unwrap();
         let built = finals::build(&target, &Options::default(), &watch).unwrap();
         assert!(watch.done.get() && built.complete, "{had_one} {built:?}");
         assert!(Final::open(&path).unwrap().status.iter().all(|status| *status == patterns::Status::Ok));
@@ -329,7 +331,7 @@ fn finals_of_any_name_can_be_made_and_read() {
         let (recipe, mut scan) = (recipe(), acquisition(12, |_| 7));
         scan.file = std::path::Path::new(std::ffi::OsStr::from_bytes(b"/raw/\xff.h5")).into();
         let name = std::path::Path::new(std::ffi::OsStr::from_bytes(b"s\xff/50%_scan0001_p3.h5"));
-        let task = records::Task { final_file: name.into(), ..task(&scan, &recipe, &Spans::all(12)) };
+        let task = records::Task { final_file: name.into(), ..task(&scan, &recipe, &Spans::first_n(12)) };
         write_part(&out, &task, &recipe, (0..12).map(row));
         let target = Target::new(&out, &task).unwrap();
         assert!(finals::build(&target, &Options { layout, ..Options::default() }, &()).unwrap().complete);
@@ -358,7 +360,7 @@ fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
     // The first `there` frames exist, the others do not yet.
     let scan = |there: u64, complete: bool, end_time: Option<String>| {
         let mut scan = Acquisition { complete, end_time, ..acquisition(30, |_| 7) };
-        scan.sources = scan.sources.iter().filter_map(|source| source.within(&Spans::all(there))).collect();
+        scan.sources = scan.sources.iter().filter_map(|source| source.restricted_to(&Spans::first_n(there))).collect();
         scan.absent = vec![Absent {
             range: Span::new(there, 30).into(),
             kind: AbsentKind::NotWritten,
@@ -385,7 +387,7 @@ fn a_frame_that_was_absent_once_is_missed_when_it_is_there() {
 #[test]
 fn a_record_leads_nowhere_else() {
     let out = tempfile::tempdir().unwrap();
-    let good = task(&acquisition(5, |_| 7), &recipe(), &Spans::all(5));
+    let good = task(&acquisition(5, |_| 7), &recipe(), &Spans::first_n(5));
     for bad in [
         records::Task { final_file: outside(), ..good.clone() },
         records::Task { final_file: "/etc/final.h5".into(), ..good.clone() },

@@ -53,7 +53,7 @@ fn the_first_line_says_what_it_is() {
     let bytes = fs::read(&path).unwrap();
     let line = std::str::from_utf8(&bytes[..512]).unwrap().lines().next().unwrap();
     let head: serde_json::Value = serde_json::from_str(line).unwrap();
-    assert_eq!((&head["azpipe"], &head["scan"]), (&"part".into(), &acquisition.identity().into()));
+    assert_eq!((&head["azpipe"], &head["scan"]), (&"part".into(), &acquisition.compute_id().into()));
     assert_eq!((&head["first"], &head["last"], &head["count"]), (&10.into(), &19.into(), &10.into()));
     assert_eq!(&bytes[512..520], b"\x89HDF\r\n\x1a\n");
 }
@@ -78,7 +78,7 @@ fn a_flipped_bit_anywhere_is_seen() {
 fn an_abandoned_part_leaves_nothing_and_the_dead_are_cleared_up() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
-    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartHead { task: task.clone(), recipe: recipe.clone() };
     let path = out.path().join(task.part.as_path());
     let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
@@ -96,7 +96,7 @@ fn an_abandoned_part_leaves_nothing_and_the_dead_are_cleared_up() {
 fn a_record_that_names_somebody_elses_file_as_its_part_is_refused() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
-    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartHead { task: task.clone(), recipe: recipe.clone() };
     fs::write(out.path().join("raw.h5"), "the only copy").unwrap();
     let refusal = PartWriter::create(out.path(), &"raw.h5".into(), &head, &shared()).err().unwrap().to_string();
@@ -114,7 +114,7 @@ fn a_record_that_names_somebody_elses_file_as_its_part_is_refused() {
 fn what_does_not_fit_is_refused() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
-    let task = task(&acquisition, &recipe, &Spans::all(10));
+    let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartHead { task: task.clone(), recipe };
     let refusal = PartWriter::create(out.path(), &outside(), &head, &shared()).err().unwrap().to_string();
     assert!(refusal.contains("stays below the output directory"), "{refusal}");

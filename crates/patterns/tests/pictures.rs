@@ -6,7 +6,7 @@ mod made;
 use std::collections::HashSet;
 use std::path::Path;
 
-use filter::owned::ReplacePolicy;
+use filter::ownership::ReplacePolicy;
 use made::*;
 use patterns::finals::{self, Average, Final, Method, Options, Target};
 use patterns::part::{PartHead, PartWriter};
@@ -34,7 +34,7 @@ fn rings(out: &Path, frames: u64) -> Final {
         Row { frame, variance: Some(signal.clone()), signal, ..row(frame) }
     };
     let (recipe, scan) = (recipe(), acquisition(frames, |_| 7));
-    let task = task(&scan, &recipe, &Spans::all(frames));
+    let task = task(&scan, &recipe, &Spans::first_n(frames));
     let mut writer = PartWriter::create(out, &task.part, &PartHead { task: task.clone(), recipe }, &shared).unwrap();
     (0..frames).filter(|frame| !(40..50).contains(frame)).for_each(|frame| writer.append(&rows(frame)).unwrap());
     writer.finish().unwrap();

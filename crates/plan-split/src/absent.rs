@@ -20,12 +20,12 @@ impl AbsentIndex {
             entry.range.as_slice().iter().flat_map(each_gapless).map(move |span| (span, place)).collect::<Vec<_>>()
         };
         let mut all: Vec<(Span, usize)> = entries.iter().enumerate().flat_map(spans).collect();
-        all.sort_by_key(|(span, place)| (span.first(), *place));
+        all.sort_by_key(|(span, place)| (span.start(), *place));
         let (mut ranges, mut from) = (Vec::with_capacity(all.len()), 0);
         for (span, place) in all {
-            let left = Span::new(from.max(span.first()), span.end());
+            let left = Span::new(from.max(span.start()), span.stop());
             if left.count() > 0 {
-                from = left.end();
+                from = left.stop();
                 ranges.push((left, place));
             }
         }
@@ -41,9 +41,9 @@ impl AbsentIndex {
     pub fn select(&self, range: &Spans) -> Vec<Absent> {
         let mut selected: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
         for span in range.as_slice().iter().flat_map(each_gapless) {
-            let from = self.ranges.partition_point(|(absent, _)| absent.end() <= span.first());
-            for (absent, place) in self.ranges[from..].iter().take_while(|(absent, _)| absent.first() < span.end()) {
-                let both = Span::new(absent.first().max(span.first()), absent.end().min(span.end()));
+            let from = self.ranges.partition_point(|(absent, _)| absent.stop() <= span.start());
+            for (absent, place) in self.ranges[from..].iter().take_while(|(absent, _)| absent.start() < span.stop()) {
+                let both = Span::new(absent.start().max(span.start()), absent.stop().min(span.stop()));
                 selected.entry(*place).or_default().push(both);
             }
         }
@@ -51,7 +51,7 @@ impl AbsentIndex {
             let mut range = Spans::default();
             for span in spans {
                 // Ranges with a step have been taken apart.
-                if span.count() == 1 { range.push(span.first()) } else { range.push_span(span) }
+                if span.count() == 1 { range.push(span.start()) } else { range.push_span(span) }
             }
             Absent { range, ..self.entries[place].clone() }
         };
@@ -97,7 +97,7 @@ mod tests {
             list.into_iter().map(|entry| (entry.range.iter().collect(), entry.reason)).collect()
         };
         for range in ranges.map(Spans::from) {
-            assert_eq!(frames(index.select(&range)), frames(scan.absent_in(&range)), "{range:?}");
+            assert_eq!(frames(index.select(&range)), frames(scan.absent_within(&range)), "{range:?}");
         }
     }
 }

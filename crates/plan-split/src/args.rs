@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgAction, Args as Group, Parser, ValueHint};
-use filter::Common;
+use filter::CommonArgs;
 use recipe::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError,
     MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
@@ -57,11 +57,11 @@ pub struct Args {
     pub flags: RecipeFlags,
 
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
-impl AsRef<Common> for Args {
-    fn as_ref(&self) -> &Common {
+impl AsRef<CommonArgs> for Args {
+    fn as_ref(&self) -> &CommonArgs {
         &self.common
     }
 }

@@ -92,7 +92,7 @@ impl Cut {
 pub fn cut(scan: &Acquisition, by: By) -> Box<dyn Iterator<Item = Cut>> {
     let sources = apart(scan);
     let frames = scan.frames;
-    let orphans = Spans::all(frames).minus(&frames_of(&sources));
+    let orphans = Spans::first_n(frames).difference(&frames_of(&sources));
     match by {
         By::Scan => Box::new(with_orphans(once(Cut::of(sources)), &orphans)),
         By::File => Box::new(with_orphans(sources.into_iter().map(|source| Cut::of(vec![source])), &orphans)),
@@ -109,8 +109,8 @@ pub fn cut(scan: &Acquisition, by: By) -> Box<dyn Iterator<Item = Cut>> {
 /// As everywhere, the file that was changed last counts, and of two changed at once the one that stands
 /// first.
 fn apart(scan: &Acquisition) -> Vec<Source> {
-    let all = Spans::all(scan.frames);
-    let mut sources: Vec<Source> = scan.sources.iter().filter_map(|source| source.within(&all)).collect();
+    let all = Spans::first_n(scan.frames);
+    let mut sources: Vec<Source> = scan.sources.iter().filter_map(|source| source.restricted_to(&all)).collect();
     let count: u64 = sources.iter().map(|source| source.frames.count()).sum();
     if frames_of(&sources).count() == count {
         return sources;
@@ -119,9 +119,9 @@ fn apart(scan: &Acquisition) -> Vec<Source> {
     newest.sort_by_key(|source| Reverse(source.mtime));
     let mut taken = Spans::default();
     for source in newest {
-        let left = source.frames.minus(&taken);
+        let left = source.frames.difference(&taken);
         taken = union([&taken, &left]);
-        *source = source.within(&left).unwrap_or_default();
+        *source = source.restricted_to(&left).unwrap_or_default();
     }
     sources.retain(|source| !source.frames.is_empty());
     sources
@@ -132,14 +132,14 @@ fn frames_of(sources: &[Source]) -> Spans {
 }
 
 fn union<'a>(all: impl IntoIterator<Item = &'a Spans>) -> Spans {
-    all.into_iter().flat_map(|spans| spans.as_slice().iter().copied()).collect::<Spans>().sorted()
+    all.into_iter().flat_map(|spans| spans.as_slice().iter().copied()).collect::<Spans>().to_sorted()
 }
 
 /// Ranges of `count` of the scan's `frames`. Ranges that no source has a frame of belong to the cut before them, those at the
 /// beginning to the first: nothing is to be done for them but to be told of.
 fn by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl Iterator<Item = Cut> {
-    let end = |source: &Source| source.frames.as_slice().iter().map(Span::end).max().unwrap_or(0);
-    let first = |source: &Source| source.frames.as_slice().iter().map(Span::first).min().unwrap_or(0);
+    let end = |source: &Source| source.frames.as_slice().iter().map(Span::stop).max().unwrap_or(0);
+    let first = |source: &Source| source.frames.as_slice().iter().map(Span::start).min().unwrap_or(0);
     sources.sort_by_key(first);
     let ends: Vec<u64> = sources.iter().map(end).collect();
     // Sources before this one end before the ranges to come: 10^5 images in 10^5 tasks are looked at
@@ -154,7 +154,7 @@ fn by_frames(mut sources: Vec<Source>, frames: u64, count: u64) -> impl Iterator
                 from += 1;
             }
             let near = sources[from..].iter().take_while(|source| first(source) < stop);
-            let near: Vec<Source> = near.filter_map(|source| source.within(&range)).collect();
+            let near: Vec<Source> = near.filter_map(|source| source.restricted_to(&range)).collect();
             let begin = start;
             start = stop;
             if !near.is_empty() {
@@ -207,7 +207,7 @@ fn pieces(source: Source, limit: u64, frames_a_chunk: u64) -> impl Iterator<Item
         let longer = rows.iter().skip(least as usize).take_while(|&row| !ends_here(row)).count() as u64;
         let length = (least + longer).min(count - from);
         from += length;
-        source.within(&rest.slice(0, length))
+        source.restricted_to(&rest.slice(0, length))
     })
 }
 
@@ -217,7 +217,7 @@ fn with_orphans<C: Iterator<Item = Cut>>(mut cuts: C, orphans: &Spans) -> impl I
     let mut behind: BTreeMap<u64, Span> = BTreeMap::new();
     let mut leading = None;
     for run in runs(orphans) {
-        match run.first().checked_sub(1) {
+        match run.start().checked_sub(1) {
             Some(before) => drop(behind.insert(before, run)),
             None => leading = Some(run),
         }
@@ -228,8 +228,8 @@ fn with_orphans<C: Iterator<Item = Cut>>(mut cuts: C, orphans: &Spans) -> impl I
         let mut cut = first.take().or_else(|| cuts.next())?;
         let mut own: Vec<Span> = leading.take().into_iter().collect();
         for span in cut.range.as_slice() {
-            let near = behind.range(span.first()..span.end()).map(|(before, _)| *before);
-            let is_in_span = |before: &u64| (before - span.first()).is_multiple_of(span.step());
+            let near = behind.range(span.start()..span.stop()).map(|(before, _)| *before);
+            let is_in_span = |before: &u64| (before - span.start()).is_multiple_of(span.step());
             let near: Vec<u64> = near.filter(is_in_span).collect();
             own.extend(near.into_iter().filter_map(|before| behind.remove(&before)));
         }
@@ -248,11 +248,11 @@ fn runs(frames: &Spans) -> impl Iterator<Item = Span> + use<> {
             _ => span.iter().map(|frame| Span::new(frame, frame + 1)).collect(),
         }
     };
-    let mut spans = frames.sorted().as_slice().iter().flat_map(gapless).collect::<Vec<_>>().into_iter().peekable();
+    let mut spans = frames.to_sorted().as_slice().iter().flat_map(gapless).collect::<Vec<_>>().into_iter().peekable();
     from_fn(move || {
         let mut run = spans.next()?;
-        while let Some(next) = spans.next_if(|next| next.first() == run.end()) {
-            run = Span::new(run.first(), next.end());
+        while let Some(next) = spans.next_if(|next| next.start() == run.stop()) {
+            run = Span::new(run.start(), next.stop());
         }
         Some(run)
     })
@@ -264,7 +264,12 @@ mod tests {
     use records::Span;
 
     fn source(first: u64, count: u64, bytes: u64) -> Source {
-        Source { frames: Span::new(first, first + count).into(), rows: Spans::all(count), bytes, ..Source::default() }
+        Source {
+            frames: Span::new(first, first + count).into(),
+            rows: Spans::first_n(count),
+            bytes,
+            ..Source::default()
+        }
     }
 
     fn scan() -> Acquisition {
@@ -308,7 +313,7 @@ mod tests {
         }
         assert_eq!(ranges(&scan, "frames=4"), ["[[0,24]]", "[[24,27]]"]);
         let third =
-            |from| Source { frames: Span::strided(from, 10, 3).into(), rows: Spans::all(10), ..source(0, 1, 9) };
+            |from| Source { frames: Span::strided(from, 10, 3).into(), rows: Spans::first_n(10), ..source(0, 1, 9) };
         scan.sources = vec![third(0), third(1)];
         for by in ["file", "scan", "bytes=10", "frames=7", "workers=4"] {
             let count = ranges(&scan, by).len();
@@ -326,8 +331,9 @@ mod tests {
     #[test]
     fn interleaved_sources_stay_whole() {
         let even =
-            Source { frames: Span::strided(0, 5, 2).into(), rows: Spans::all(5), bytes: 50, ..Source::default() };
-        let odd = Source { frames: Span::strided(1, 5, 2).into(), rows: Spans::all(5), bytes: 50, ..Source::default() };
+            Source { frames: Span::strided(0, 5, 2).into(), rows: Spans::first_n(5), bytes: 50, ..Source::default() };
+        let odd =
+            Source { frames: Span::strided(1, 5, 2).into(), rows: Spans::first_n(5), bytes: 50, ..Source::default() };
         let scan = Acquisition { frames: 10, sources: vec![even, odd], ..Acquisition::default() };
         assert_eq!(ranges(&scan, "file"), ["[[0,9,2]]", "[[1,10,2]]"]);
         assert_eq!(ranges(&scan, "scan"), ["[[0,10]]"]);
@@ -350,7 +356,7 @@ mod tests {
     fn a_frame_in_two_sources_is_that_of_the_newest_file() {
         let mut scan = scan();
         scan.sources[0].frames = Span::new(0, 12).into();
-        scan.sources[0].rows = Spans::all(12);
+        scan.sources[0].rows = Spans::first_n(12);
         scan.sources[1].mtime = 1;
         scan.sources.push(source(20, 9, 100));
         for by in ["file", "scan", "frames=5", "workers=3", "bytes=300"] {

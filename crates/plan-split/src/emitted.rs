@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use records::{Absent, AbsentKind, Acquisition, Digest, ScanState, Task};
+use records::{Absent, AbsentKind, Acquisition, IdHasher, ScanState, Task};
 use serde::Serialize;
 
 /// What has been emitted.
@@ -108,7 +108,7 @@ impl Emitted {
 }
 
 fn digest(of: &impl Serialize) -> String {
-    Digest::new("emitted").text(&serde_json::to_string(of).expect("records always serialize")).short()
+    IdHasher::new("emitted").add_text(&serde_json::to_string(of).expect("records always serialize")).to_short_hex()
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
 
     fn source(file: u64, mtime: i64) -> Source {
         let frames = Span::new(10 * file, 10 * file + 10).into();
-        Source { file: format!("/raw/{file}.h5").into(), mtime, frames, rows: Spans::all(10), ..Source::default() }
+        Source { file: format!("/raw/{file}.h5").into(), mtime, frames, rows: Spans::first_n(10), ..Source::default() }
     }
 
     /// A scan of 100 frames of which so many files are there.
@@ -149,7 +149,7 @@ mod tests {
         let last = tasks.last_mut().unwrap();
         let absent = scan.absent.iter().flat_map(|absent| absent.range.as_slice().to_vec());
         last.range = last.range.as_slice().iter().copied().chain(absent).collect();
-        tasks.iter_mut().for_each(|task| task.acquisition.absent = task.acquisition.absent_in(&task.range));
+        tasks.iter_mut().for_each(|task| task.acquisition.absent = task.acquisition.absent_within(&task.range));
         tasks
     }
 
@@ -179,7 +179,7 @@ mod tests {
             let cuts = crate::cut::cut(scan, crate::cut::By::File);
             let task = |cut: crate::cut::Cut| {
                 let scan = Acquisition { sources: cut.sources, absent: absent.clone(), ..scan.clone() };
-                let acquisition = Acquisition { absent: scan.absent_in(&cut.range), ..scan };
+                let acquisition = Acquisition { absent: scan.absent_within(&cut.range), ..scan };
                 Task { range: cut.range, acquisition, ..Task::default() }
             };
             cuts.map(task).collect::<Vec<_>>()
@@ -232,7 +232,7 @@ mod tests {
         let mut run = Emitted::default();
         let mut none = scan(0);
         let mut tell = |scan: &Acquisition| {
-            let task = Task { range: Spans::all(100), acquisition: scan.clone(), ..Task::default() };
+            let task = Task { range: Spans::first_n(100), acquisition: scan.clone(), ..Task::default() };
             run.new_tasks(Whole::new("5c", scan, false), std::iter::once(task)).count()
         };
         assert_eq!([tell(&none), tell(&none)], [1, 0]);

@@ -27,7 +27,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    frames::worker::run(|| filter::run("plan-split", run))
+    frames::hdf5_worker::run_with_worker(|| filter::run("plan-split", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
@@ -45,7 +45,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         let text = file.to_toml(&flags);
         return text.lines().try_for_each(|line| filter.emit(&Record::Other(line.to_owned())));
     }
-    let mut input = Input::open(&args.inputs)?.expecting("scan");
+    let mut input = Input::open(&args.inputs)?.with_expected_type("scan");
     let mut planner = Planner::new(args, |said| filter.warn(said)).map_err(no_plan)?;
     let mut emitted = Emitted::default();
     while let Some(record) = input.next(filter)? {

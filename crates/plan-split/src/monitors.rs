@@ -1,6 +1,6 @@
 //! What a recipe divides frames by, held against what the record says of the scan.
 
-use frames::hdf5_array::{ArrayError, read_written_numbers};
+use frames::hdf5_array::{Hdf5ArrayError, read_written_numbers};
 use recipe::{Monitor, MonitorReference, Quantity, Recipe, closest_name};
 use records::{Acquisition, ScanState};
 
@@ -25,7 +25,7 @@ impl Monitors {
     ///
     /// # Errors
     /// A dataset that can't be read as numbers.
-    pub fn read(recipe: &Recipe) -> Result<Self, ArrayError> {
+    pub fn read(recipe: &Recipe) -> Result<Self, Hdf5ArrayError> {
         let needed =
             recipe.monitor.iter().flat_map(quantities).filter_map(|quantity| Needed::read(quantity).transpose());
         needed.collect::<Result<_, _>>().map(Self)
@@ -52,7 +52,7 @@ impl Monitors {
 }
 
 impl Needed {
-    fn read(quantity: &Quantity) -> Result<Option<Self>, ArrayError> {
+    fn read(quantity: &Quantity) -> Result<Option<Self>, Hdf5ArrayError> {
         Ok(Some(match quantity {
             Quantity::Number(_) => return Ok(None),
             Quantity::Counter(name) => Self::Counter(name.clone()),

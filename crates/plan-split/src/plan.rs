@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use owners::{Owner, Relation};
+use owners::{FileRelation, OutputOwner};
 use recipe::{Recipe, Settings};
 use records::{Acquisition, RawPath, Scan, Task, TaskRecipe};
 
@@ -38,7 +38,7 @@ pub enum Error {
     File(#[from] integrator::IntegratorError),
     /// The values of a monitor can't be read.
     #[error("monitor {0}")]
-    Monitor(#[from] frames::hdf5_array::ArrayError),
+    Monitor(#[from] frames::hdf5_array::Hdf5ArrayError),
     /// The output root can't be written.
     #[error("{}: {why}", path.display())]
     Write {
@@ -161,7 +161,7 @@ impl Planner {
 
     /// What is undone of what was done to the frames of such a scan, where that has not been said yet.
     pub fn undone(&mut self, scan: &Acquisition) -> Option<String> {
-        let framing = scan.framing();
+        let framing = scan.frame_layout();
         let done = self.recipes.of(&scan.detector).ok()?.into_iter().find_map(|recipe| recipe.undoes(&framing))?;
         let said = format!(
             "detector {}: Lima saved its frames {done}: they are put back on the whole detector; --image-operation off \
@@ -200,7 +200,7 @@ impl Planner {
         if acquisition.frames == 0 {
             return Err(Error::NoFrames { entry, detector });
         }
-        if !acquisition.below.stays_below() {
+        if !acquisition.below.is_contained() {
             return Err(Error::Outside { path: acquisition.below });
         }
         let planned = self.recipes.of(&detector)?;
@@ -221,7 +221,7 @@ impl Planner {
             };
         }
         for (TaskRecipe { final_file, .. }, planned) in recipes.iter().zip(&planned) {
-            let owner = Owner::new(&id, &acquisition, &planned.digest, final_file);
+            let owner = OutputOwner::new(&id, &acquisition, &planned.digest, final_file);
             self.claim(&owner, &planned.recipe)?;
         }
         let out = RawPath::from(self.out.clone());
@@ -234,7 +234,7 @@ impl Planner {
             let own = absent.select(&cut.range);
             let absent_elsewhere = lost - own.iter().map(|absent| absent.range.count()).sum::<u64>();
             let task = Task {
-                id: Task::identity(&id, digests, &cut.range),
+                id: Task::compute_id(&id, digests, &cut.range),
                 scan: id.clone(),
                 out: out.clone(),
                 bytes: cut.bytes(),
@@ -252,23 +252,23 @@ impl Planner {
 
 impl Planner {
     /// Checks that a final is the owner's to make, and notes that it is where it was another's.
-    fn claim(&self, owner: &Owner, recipe: &Recipe) -> Result<(), Error> {
+    fn claim(&self, owner: &OutputOwner, recipe: &Recipe) -> Result<(), Error> {
         let path = self.out.join(&*owner.final_file);
         let look = |why| Error::Look { path: path.clone(), why };
         let entry = owner.entry.clone();
         let is_there = path.try_exists().map_err(look)?;
-        let Some(noted) = Owner::read(&self.out, &owner.final_file).map_err(look)? else {
+        let Some(noted) = OutputOwner::read(&self.out, &owner.final_file).map_err(look)? else {
             // A final without a note is gather's to judge, unless it is told now that it may go.
             return if is_there && self.replace { owner.write(&self.out).map_err(look) } else { Ok(()) };
         };
-        if noted.is(owner) && noted.file == owner.file {
+        if noted.is_same_result(owner) && noted.file == owner.file {
             return Ok(());
         }
         if is_there {
-            let is_same = match owners::relate(&noted.file, &owner.file).map_err(look)? {
-                Relation::Same => noted.is_beside(owner),
-                Relation::Moved => noted.scan == owner.scan,
-                Relation::Other => false,
+            let is_same = match owners::compare_files(&noted.file, &owner.file).map_err(look)? {
+                FileRelation::SameFile => noted.is_same_dataset(owner),
+                FileRelation::Moved => noted.scan == owner.scan,
+                FileRelation::DifferentFiles => false,
             };
             if !is_same {
                 return Err(Error::Taken { entry, path, other: noted.file });
@@ -284,7 +284,7 @@ impl Planner {
     /// The settings in which a recipe differs from one that was written below the output root before.
     fn differences(&self, before: &str, now: &Recipe) -> Vec<String> {
         let file = self.out.join(Recipe::file_name_for_digest(before));
-        let text = filter::foreign::read_text(&file).map_err(|why| why.to_string());
+        let text = filter::untrusted_file::read_text(&file).map_err(|why| why.to_string());
         match text.and_then(|text| Recipe::parse(&text, &file, before).map_err(|why| why.to_string())) {
             Ok(before) => before.differences(now),
             Err(why) => vec![format!("of recipe {}, which can't be read: {why}", file.display())],

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use filter::atomic;
-use filter::owned::{self, Claim};
+use filter::ownership::{self, OwnedFiles};
 use geometry::{Detector, Poni, SensorMaterial, Unit, UnknownMaterial};
 use integrator::PixelType;
 use recipe::{Recipe, RecipeFile, Settings};
-use records::{Acquisition, Framing, RawPath};
+use records::{Acquisition, FrameLayout, RawPath};
 
 use crate::monitors::Monitors;
 use crate::names::plain;
@@ -33,7 +33,7 @@ pub struct Planned {
     monitors: Monitors,
     /// Whether it can be applied to frames of a framing and type: asked once for all scans of such frames, for the recipe's images
     /// are read for it.
-    verdicts: RefCell<HashMap<(Framing, String), Result<(), String>>>,
+    verdicts: RefCell<HashMap<(FrameLayout, String), Result<(), String>>>,
 }
 
 impl Planned {
@@ -42,21 +42,21 @@ impl Planned {
     /// # Errors
     /// What was found, and what was expected.
     pub fn check(&self, scan: &Acquisition) -> Result<(), String> {
-        let kind = (scan.framing(), scan.dtype.clone());
+        let kind = (scan.frame_layout(), scan.dtype.clone());
         let mut verdicts = self.verdicts.borrow_mut();
         verdicts.entry(kind).or_insert_with_key(|(framing, dtype)| self.check_kind(framing, dtype)).clone()?;
         self.monitors.check(scan)
     }
 
-    fn check_kind(&self, scan: &Framing, dtype: &str) -> Result<(), String> {
+    fn check_kind(&self, scan: &FrameLayout, dtype: &str) -> Result<(), String> {
         let dtype: PixelType = dtype.parse().map_err(|why| format!("frames: {why}"))?;
         integrator::check(&self.recipe, &self.recipe.framing(scan), dtype).map_err(|why| why.to_string())
     }
 
     /// What is undone of what was done to such frames, in words; `None` where that is nothing.
-    pub fn undoes(&self, scan: &Framing) -> Option<String> {
+    pub fn undoes(&self, scan: &FrameLayout) -> Option<String> {
         let operation = scan.operation.as_ref().filter(|_| self.recipe.framing(scan) == *scan)?;
-        Some(operation.words())
+        Some(operation.describe())
     }
 }
 
@@ -269,12 +269,12 @@ fn spelt(recipe: Recipe, poni: &Poni, detector: &Detector) -> Recipe {
 
 /// The same recipe may be there already, written for files that lay elsewhere: the newest paths win.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    atomic::clear_up_once(path.parent().unwrap_or(Path::new("")));
-    if filter::foreign::read_text(path).is_ok_and(|there| there == text) {
+    atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
+    if filter::untrusted_file::read_text(path).is_ok_and(|there| there == text) {
         return Ok(());
     }
-    owned::create_directories(path.parent().unwrap_or(Path::new("")))?;
-    atomic::write(path, text, &Claim::by_place())
+    ownership::create_directories(path.parent().unwrap_or(Path::new("")))?;
+    atomic::write(path, text, &OwnedFiles::in_azpipe_dir())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use filter::foreign::{self, LONGEST_CONTENT};
-use records::{Digest, RawPath};
+use filter::untrusted_file::{self, MAX_FILE_BYTES};
+use records::{IdHasher, RawPath};
 use serde::{Deserialize, Serialize};
 
 use crate::RecipeError;
@@ -57,8 +57,8 @@ impl FileRef {
 
 fn sha256_of_file(path: &Path) -> Result<String, RecipeError> {
     let bytes =
-        foreign::read(path, LONGEST_CONTENT).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
-    Ok(Digest::of_content(&bytes))
+        untrusted_file::read(path, MAX_FILE_BYTES).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+    Ok(IdHasher::sha256_hex(&bytes))
 }
 
 /// Splits `file.h5::/dataset`. A path that contains `::` and exists is a plain file.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use records::Digest;
+use records::IdHasher;
 use serde_json::Value;
 
 /// Replaces the detector by adding lines at the end: the last line with a key counts.
@@ -28,11 +28,11 @@ pub(crate) fn content_digest(text: &str) -> String {
     let claimed = values.get("poni_version").and_then(|version| version.parse::<f64>().ok());
     let is_version_2 = values.contains_key("detector_config") || claimed.is_some_and(|version| version >= 2.0);
     values.insert("poni_version".to_owned(), if is_version_2 { "2" } else { "1" }.to_owned());
-    let mut digest = Digest::new("poni");
+    let mut digest = IdHasher::new("poni");
     for (key, value) in values {
-        digest = digest.text(&key).text(&value);
+        digest = digest.add_text(&key).add_text(&value);
     }
-    digest.full()
+    digest.to_hex()
 }
 
 /// Returns the canonical spelling of a value: JSON with sorted lower-case keys, numbers as Rust prints them.

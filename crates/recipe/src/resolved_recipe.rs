@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use records::{Digest, Framing, RawPath};
+use records::{FrameLayout, IdHasher, RawPath};
 use serde::{Deserialize, Serialize};
 
 use crate::one_or_many::OneOrMany;
@@ -223,11 +223,11 @@ impl Recipe {
 
     /// Returns the part of the detector that a scan's frames show and their image operation: from the recipe if it has
     /// `roi` or ignores image operations, otherwise from the scan.
-    pub fn framing(&self, scan: &Framing) -> Framing {
+    pub fn framing(&self, scan: &FrameLayout) -> FrameLayout {
         match (self.roi, self.image_operation) {
-            (Some(origin), _) => Framing::region(origin, scan.shape),
+            (Some(origin), _) => FrameLayout::region(origin, scan.shape),
             (None, true) => scan.clone(),
-            (None, false) => Framing::whole(scan.shape),
+            (None, false) => FrameLayout::full_frame(scan.shape),
         }
     }
 
@@ -265,7 +265,7 @@ impl Recipe {
     /// the PONI text and the content of all files, but not on paths.
     pub fn digest(&self) -> String {
         let canonical = serde_json::to_string(&self.without_paths()).expect("a recipe holds nothing that JSON can't");
-        Digest::new("recipe").text(&canonical).full()
+        IdHasher::new("recipe").add_text(&canonical).to_hex()
     }
 
     /// Returns the settings in which the recipe `now` differs from this one, each with both values: `npt: 300, now 400`.
@@ -342,7 +342,8 @@ impl Recipe {
     /// # Errors
     /// A file can't be read, or the recipe or one of its files has changed since the recipe was made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, RecipeError> {
-        let text = filter::foreign::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+        let text =
+            filter::untrusted_file::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let mut recipe = Self::parse(&text, path, expected)?;
         recipe.files_mut().try_for_each(|file| file.verify())?;
         Ok(recipe)
@@ -440,8 +441,8 @@ fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
         }
         (None, Some(text)) => Ok((text.clone(), RawPath::default())),
         (Some(file), _) => {
-            let text =
-                filter::foreign::read_text(file).map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
+            let text = filter::untrusted_file::read_text(file)
+                .map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
             Ok((text, absolute_path(file)?))
         }
     }

@@ -6,7 +6,7 @@ use std::num::NonZero;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::check_absolute;
-use crate::{Digest, Extra, Framing, Operation, RawPath, Span, Spans};
+use crate::{Extra, FrameLayout, IdHasher, ImageOperation, RawPath, Span, Spans};
 
 /// One detector of one scan. `type` is `scan`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct Acquisition {
     pub codec: String,
     /// What Lima did to the images before it saved them; absent where frames show the detector as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_operation: Option<Operation>,
+    pub image_operation: Option<ImageOperation>,
     /// What tells the scan from another, where entry, start time, detector and `below` can't: a digest of the first frame's
     /// stored bytes where no start time is known, of the file's path where another file of the run claims the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ pub enum ScanState {
 }
 
 /// The most pixels that a frame may have: larger ones take more memory than a node has.
-const MOST_PIXELS: u64 = 1 << 27;
+const MAX_FRAME_PIXELS: u64 = 1 << 27;
 
 /// A source names each of its frames twice: the frame, and its row.
 const FRAMES_AND_ROWS: NonZero<u64> = NonZero::new(2).unwrap();
@@ -113,16 +113,16 @@ const FRAMES_AND_ROWS: NonZero<u64> = NonZero::new(2).unwrap();
 impl Acquisition {
     /// Returns the id of the scan: a digest of entry, start time, detector, the master's path below the operand, and
     /// `content` where there is one. Where the files were moved to does not matter, what was measured does.
-    pub fn identity(&self) -> String {
+    pub fn compute_id(&self) -> String {
         use std::os::unix::ffi::OsStrExt;
-        let digest = Digest::new("scan")
-            .bytes(self.below.as_os_str().as_bytes())
-            .text(&self.entry)
-            .text(self.start_time.as_deref().unwrap_or(""))
-            .text(&self.detector);
+        let digest = IdHasher::new("scan")
+            .add_bytes(self.below.as_os_str().as_bytes())
+            .add_text(&self.entry)
+            .add_text(self.start_time.as_deref().unwrap_or(""))
+            .add_text(&self.detector);
         match &self.content {
-            Some(content) => digest.text("content").text(content).short(),
-            None => digest.short(),
+            Some(content) => digest.add_text("content").add_text(content).to_short_hex(),
+            None => digest.to_short_hex(),
         }
     }
 
@@ -143,19 +143,19 @@ impl Acquisition {
     }
 
     /// Rows and columns of the frames, and which part of the detector they show, and how.
-    pub fn framing(&self) -> Framing {
-        Framing { shape: self.shape, operation: self.image_operation.clone() }
+    pub fn frame_layout(&self) -> FrameLayout {
+        FrameLayout { shape: self.shape, operation: self.image_operation.clone() }
     }
 
     /// Whether the numbers are those of a scan that can be, so that whoever works on it need not ask
     /// again.
     pub(crate) fn check(&self) -> Result<(), String> {
         let [rows, columns] = self.shape;
-        if self.frames > Spans::MOST {
-            return Err(format!("{} frames: expected {} at the most", self.frames, Spans::MOST));
+        if self.frames > Spans::MAX_FRAMES {
+            return Err(format!("{} frames: expected {} at the most", self.frames, Spans::MAX_FRAMES));
         }
-        if rows.checked_mul(columns).is_none_or(|pixels| pixels > MOST_PIXELS) {
-            return Err(format!("frames of {rows} x {columns} pixels: expected {MOST_PIXELS} at the most"));
+        if rows.checked_mul(columns).is_none_or(|pixels| pixels > MAX_FRAME_PIXELS) {
+            return Err(format!("frames of {rows} x {columns} pixels: expected {MAX_FRAME_PIXELS} at the most"));
         }
         check_absolute("file", &self.file)?;
         check_frames(
@@ -168,8 +168,8 @@ impl Acquisition {
     }
 
     /// The frames of `range` that are known to be absent, and why.
-    pub fn absent_in(&self, range: &Spans) -> Vec<Absent> {
-        let within = |absent: &Absent| Absent { range: absent.range.and(range), ..absent.clone() };
+    pub fn absent_within(&self, range: &Spans) -> Vec<Absent> {
+        let within = |absent: &Absent| Absent { range: absent.range.intersection(range), ..absent.clone() };
         self.absent.iter().map(within).filter(|absent| !absent.range.is_empty()).collect()
     }
 }
@@ -180,10 +180,10 @@ fn check_frames<'a>(field: &str, lists: impl Iterator<Item = &'a Spans>, times: 
     let (mut all, mut apart) = (0_u64, 0_u64);
     for list in lists {
         all = all.saturating_add(list.count());
-        apart = apart.saturating_add(list.count_apart());
+        apart = apart.saturating_add(list.strided_count());
     }
     for (count, most, of) in
-        [(all / times, Spans::MOST, "frames"), (apart, Spans::MOST_APART, "frames that are not in a row")]
+        [(all / times, Spans::MAX_FRAMES, "frames"), (apart, Spans::MAX_STRIDED_FRAMES, "frames that are not in a row")]
     {
         if count > most {
             return Err(format!("`{field}` has {count} {of}: expected {most} at the most"));
@@ -223,24 +223,24 @@ impl Source {
         if frames != rows {
             return Err(format!("source {}: {frames} frames in {rows} rows", self.file.display()));
         }
-        if self.frames.sorted().count() != frames {
+        if self.frames.to_sorted().count() != frames {
             return Err(format!("source {}: a frame stands twice in its `frames`", self.file.display()));
         }
         Ok(())
     }
 
     /// What this source holds of `range`, its bytes in proportion; `None` where it holds nothing.
-    pub fn within(&self, range: &Spans) -> Option<Self> {
-        let range = range.sorted();
+    pub fn restricted_to(&self, range: &Spans) -> Option<Self> {
+        let range = range.to_sorted();
         let (mut frames, mut rows) = (Spans::default(), Spans::default());
-        for (frame, row) in self.runs() {
-            for wanted in range.as_slice().iter().filter(|wanted| frame.meets(wanted)) {
+        for (frame, row) in self.paired_spans() {
+            for wanted in range.as_slice().iter().filter(|wanted| frame.overlaps(wanted)) {
                 if wanted.step() == 1 {
-                    let (from, to) = (frame.count_below(wanted.first()), frame.count_below(wanted.end()));
+                    let (from, to) = (frame.count_below(wanted.start()), frame.count_below(wanted.stop()));
                     // A span has no fewer frames below its end than below its start.
                     let count = to.saturating_sub(from);
-                    frames.push_span(frame.sub(from, count));
-                    rows.push_span(row.sub(from, count));
+                    frames.push_span(frame.slice(from, count));
+                    rows.push_span(row.slice(from, count));
                     continue;
                 }
                 for (frame, row) in frame.iter().zip(row.iter()).filter(|(frame, _)| wanted.contains(*frame)) {
@@ -266,16 +266,16 @@ impl Source {
     }
 
     /// Frames and their rows, in pieces that are one span on either side.
-    fn runs(&self) -> impl Iterator<Item = (Span, Span)> {
+    fn paired_spans(&self) -> impl Iterator<Item = (Span, Span)> {
         let (mut frames, mut rows) = (self.frames.as_slice().iter().copied(), self.rows.as_slice().iter().copied());
         let (mut frame, mut row) = (frames.next(), rows.next());
         std::iter::from_fn(move || {
             let (run, held) = (frame?, row?);
             let count = run.count().min(held.count());
-            let rest = |span: Span| Some(span.sub(count, span.count().checked_sub(count).filter(|left| *left > 0)?));
+            let rest = |span: Span| Some(span.slice(count, span.count().checked_sub(count).filter(|left| *left > 0)?));
             frame = rest(run).or_else(|| frames.next());
             row = rest(held).or_else(|| rows.next());
-            Some((run.sub(0, count), held.sub(0, count)))
+            Some((run.slice(0, count), held.slice(0, count)))
         })
     }
 }
@@ -357,11 +357,11 @@ mod tests {
             let pairs = source.frames.iter().zip(source.rows.iter());
             let expected: Vec<(u64, u64)> =
                 pairs.filter(|(frame, _)| wanted.iter().any(|wanted| wanted == *frame)).collect();
-            let found = source.within(&wanted).unwrap_or_default();
+            let found = source.restricted_to(&wanted).unwrap_or_default();
             let found: Vec<(u64, u64)> = found.frames.iter().zip(found.rows.iter()).collect();
             assert_eq!(found, expected, "{source:?} within {range}");
         }
-        assert_eq!(source("[[0,10]]", "[[0,10]]").within(&Span::new(0, 5).into()).unwrap().bytes, 500);
+        assert_eq!(source("[[0,10]]", "[[0,10]]").restricted_to(&Span::new(0, 5).into()).unwrap().bytes, 500);
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
             let source = |from: u64| Source {
                 file: "/a.h5".into(),
                 frames: Span::strided(from, count / 2, 2).into(),
-                rows: Spans::all(count / 2),
+                rows: Spans::first_n(count / 2),
                 ..Source::default()
             };
             Acquisition { frames: 2 * most_apart, sources: vec![source(0), source(1)], ..good.clone() }.check()

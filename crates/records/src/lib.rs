@@ -1,4 +1,4 @@
-//! The wire format of azpipe: one JSON object a line, `type`, `v` and `id` first.
+//! The wire format of azpipe: one JSON object a line, `type`, `v` and `id_hasher` first.
 //!
 //! | type | struct | written by |
 //! |---|---|---|
@@ -24,24 +24,24 @@
 
 mod acquisition;
 mod fail;
-mod id;
+mod id_hasher;
+mod image_operation;
 mod mtime;
-mod operation;
-mod outcome;
 mod path;
+mod result;
 mod span;
 mod task;
 mod wire;
 
 pub use acquisition::{Absent, AbsentKind, Acquisition, Scan, ScanState, Source};
 pub use fail::Fail;
-pub use id::Digest;
-pub use operation::{Framing, Operation};
-pub use outcome::{Seconds, Summary, TaskResult};
-pub use path::{RawPath, path_between};
+pub use id_hasher::IdHasher;
+pub use image_operation::{FrameLayout, ImageOperation};
+pub use path::{RawPath, relative_path};
+pub use result::{Seconds, Summary, TaskResult};
 pub use span::{Span, Spans};
 pub use task::{MonitorReadings, Task, TaskRecipe};
-pub use wire::{Error, Record, VERSION};
+pub use wire::{Record, RecordError, VERSION};
 
 /// Fields that this version does not know, kept in their order.
 pub type Extra = serde_json::Map<String, serde_json::Value>;

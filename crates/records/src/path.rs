@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// Stands before the base64 of a path on its way between [`RawPath`] and the `_b64` field.
 /// A path holds no NUL, so no path can be taken for it.
-const MARK: &str = "\0b64:";
+const B64_MARKER: &str = "\0b64:";
 
 /// A path of a record, whatever its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +26,7 @@ impl RawPath {
 
     /// Whether the path stays below the directory that it is joined to: relative, not empty, and
     /// without a `..` component.
-    pub fn stays_below(&self) -> bool {
+    pub fn is_contained(&self) -> bool {
         use std::path::Component::{CurDir, Normal};
         self.0.components().next().is_some() && self.0.components().all(|part| matches!(part, Normal(_) | CurDir))
     }
@@ -34,7 +34,7 @@ impl RawPath {
 
 /// Returns the path that leads from a directory to a file, both absolute, by their names alone: with `..` for each
 /// directory to leave. Where both are moved together it stays the same.
-pub fn path_between(directory: &Path, file: &Path) -> PathBuf {
+pub fn relative_path(directory: &Path, file: &Path) -> PathBuf {
     let (from, to): (Vec<_>, Vec<_>) = (directory.components().collect(), file.components().collect());
     let shared = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
     let up = from[shared..].iter().map(|_| std::path::Component::ParentDir);
@@ -66,7 +66,7 @@ impl Serialize for RawPath {
             Some(text) => serializer.serialize_str(text),
             None => {
                 let bytes = self.0.as_os_str().as_bytes();
-                serializer.serialize_str(&format!("{MARK}{}", STANDARD.encode(bytes)))
+                serializer.serialize_str(&format!("{B64_MARKER}{}", STANDARD.encode(bytes)))
             }
         }
     }
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for RawPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
         let text = String::deserialize(deserializer)?;
-        let bytes = match text.strip_prefix(MARK) {
+        let bytes = match text.strip_prefix(B64_MARKER) {
             Some(coded) => STANDARD.decode(coded).map_err(D::Error::custom)?,
             None => text.into_bytes(),
         };
@@ -88,20 +88,20 @@ impl<'de> Deserialize<'de> for RawPath {
 }
 
 /// Renames each field that holds a marked path to `<name>_b64`, at any depth.
-pub(crate) fn mark_to_b64(value: Value) -> Value {
-    rename(value, &|key, value| match value {
-        Value::String(text) if text.starts_with(MARK) => {
-            (format!("{key}_b64"), Value::String(text[MARK.len()..].to_owned()))
+pub(crate) fn move_to_b64_fields(value: Value) -> Value {
+    rename_fields(value, &|key, value| match value {
+        Value::String(text) if text.starts_with(B64_MARKER) => {
+            (format!("{key}_b64"), Value::String(text[B64_MARKER.len()..].to_owned()))
         }
         other => (key, other),
     })
 }
 
 /// Renames each field `<name>_b64` that holds a string to `<name>` with a marked path.
-pub(crate) fn b64_to_mark(value: Value) -> Value {
-    rename(value, &|key, value| match (key.strip_suffix("_b64"), value) {
+pub(crate) fn take_b64_fields(value: Value) -> Value {
+    rename_fields(value, &|key, value| match (key.strip_suffix("_b64"), value) {
         (Some(stem), Value::String(coded)) if is_path_bytes(&coded) => {
-            (stem.to_owned(), Value::String(format!("{MARK}{coded}")))
+            (stem.to_owned(), Value::String(format!("{B64_MARKER}{coded}")))
         }
         (_, other) => (key, other),
     })
@@ -113,12 +113,12 @@ fn is_path_bytes(coded: &str) -> bool {
     STANDARD.decode(coded).is_ok_and(|bytes| OsStr::from_bytes(&bytes).to_str().is_none())
 }
 
-fn rename(value: Value, field: &impl Fn(String, Value) -> (String, Value)) -> Value {
+fn rename_fields(value: Value, field: &impl Fn(String, Value) -> (String, Value)) -> Value {
     match value {
-        Value::Object(map) => {
-            Value::Object(map.into_iter().map(|(key, value)| field(key, rename(value, field))).collect::<Map<_, _>>())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(|item| rename(item, field)).collect()),
+        Value::Object(map) => Value::Object(
+            map.into_iter().map(|(key, value)| field(key, rename_fields(value, field))).collect::<Map<_, _>>(),
+        ),
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| rename_fields(item, field)).collect()),
         other => other,
     }
 }
@@ -130,16 +130,16 @@ mod tests {
     #[test]
     fn a_relative_path_without_parents_stays_below() {
         for good in ["a", "a/b.h5", "./a"] {
-            assert!(RawPath::from(good).stays_below(), "{good}");
+            assert!(RawPath::from(good).is_contained(), "{good}");
         }
         for bad in ["", "/a", "../a", "a/../../b"] {
-            assert!(!RawPath::from(bad).stays_below(), "{bad}");
+            assert!(!RawPath::from(bad).is_contained(), "{bad}");
         }
     }
 
     #[test]
     fn a_path_between_two_places_stays_where_both_are_moved() {
-        let between = |from: &str, to: &str| path_between(Path::new(from), Path::new(to)).display().to_string();
+        let between = |from: &str, to: &str| relative_path(Path::new(from), Path::new(to)).display().to_string();
         assert_eq!(between("/raw/s", "/raw/s/scan0001/p3.h5"), "scan0001/p3.h5");
         assert_eq!(between("/raw/s", "/raw/lima/p3.h5"), "../lima/p3.h5");
         assert_eq!(between("/a/raw/s", "/a/raw/lima/p3.h5"), between("/b/c/raw/s", "/b/c/raw/lima/p3.h5"));
@@ -150,15 +150,15 @@ mod tests {
     #[test]
     fn bytes_that_are_not_utf8_survive() {
         let path = RawPath::from(OsStr::from_bytes(b"/data/caf\xe9 \"1\"\n.h5"));
-        let value = mark_to_b64(serde_json::json!({ "file": &path }));
+        let value = move_to_b64_fields(serde_json::json!({ "file": &path }));
         assert_eq!(value["file_b64"], STANDARD.encode(b"/data/caf\xe9 \"1\"\n.h5"));
-        let back = b64_to_mark(value);
+        let back = take_b64_fields(value);
         assert_eq!(serde_json::from_value::<RawPath>(back["file"].clone()).unwrap(), path);
     }
 
     #[test]
     fn a_foreign_b64_field_is_left_alone() {
         let value = serde_json::json!({ "note_b64": "aGVsbG8=", "x_b64": 3 });
-        assert_eq!(b64_to_mark(value.clone()), value);
+        assert_eq!(take_b64_fields(value.clone()), value);
     }
 }

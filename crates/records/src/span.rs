@@ -23,7 +23,7 @@ impl Span {
     }
 
     /// `count` frames from `start`, each `step` after the one before; a step of 0 is taken as 1. Ends at the last number that
-    /// there is, which no frame has: those of records end at [`Spans::MOST`].
+    /// there is, which no frame has: those of records end at [`Spans::MAX_FRAMES`].
     pub fn strided(start: u64, count: u64, step: u64) -> Self {
         let step = if count < 2 { 1 } else { step.max(1) };
         let stop = match count.checked_sub(1) {
@@ -39,7 +39,7 @@ impl Span {
     }
 
     /// Returns how many frames, where they are not in a row.
-    fn count_apart(&self) -> u64 {
+    fn strided_count(&self) -> u64 {
         if self.step == 1 { 0 } else { self.count() }
     }
 
@@ -49,12 +49,12 @@ impl Span {
     }
 
     /// The first frame, if there is one.
-    pub fn first(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         self.start
     }
 
     /// The end: one above the last frame, if there is one.
-    pub fn end(&self) -> u64 {
+    pub fn stop(&self) -> u64 {
         self.stop
     }
 
@@ -68,16 +68,16 @@ impl Span {
     }
 
     /// Returns the frame at an index, whether the span has as many or not.
-    fn nth(&self, index: u64) -> u64 {
+    fn frame_at(&self, index: u64) -> u64 {
         self.start.saturating_add(index.saturating_mul(self.step))
     }
 
-    pub(crate) fn sub(&self, from: u64, count: u64) -> Self {
-        Self::strided(self.nth(from), count, self.step)
+    pub(crate) fn slice(&self, from: u64, count: u64) -> Self {
+        Self::strided(self.frame_at(from), count, self.step)
     }
 
     /// Whether the two reach into each other: some frames of one may be frames of the other.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.start < other.stop && other.start < self.stop
     }
 
@@ -124,7 +124,7 @@ impl TryFrom<Vec<Span>> for Spans {
     /// Refuses what no scan has, so that whoever lists the frames of a record takes memory within
     /// bounds.
     fn try_from(spans: Vec<Span>) -> Result<Self, String> {
-        let most = Self::MOST;
+        let most = Self::MAX_FRAMES;
         if let Some(span) = spans.iter().find(|span| span.stop > most) {
             return Err(format!("frame range [{}, {}]: expected numbers up to {most}", span.start, span.stop));
         }
@@ -133,9 +133,9 @@ impl TryFrom<Vec<Span>> for Spans {
         if count > most {
             return Err(format!("frame ranges of {count} frames: expected {most} at the most"));
         }
-        let apart: u64 = spans.iter().map(Span::count_apart).sum();
-        if apart > Self::MOST_APART {
-            let most = Self::MOST_APART;
+        let apart: u64 = spans.iter().map(Span::strided_count).sum();
+        if apart > Self::MAX_STRIDED_FRAMES {
+            let most = Self::MAX_STRIDED_FRAMES;
             return Err(format!("frame ranges of {apart} frames that are not in a row: expected {most} at the most"));
         }
         Ok(Self(spans))
@@ -144,13 +144,13 @@ impl TryFrom<Vec<Span>> for Spans {
 
 impl Spans {
     /// The most frames that a record may speak of, and the end of the numbers that they may have.
-    pub const MOST: u64 = 1 << 27;
+    pub const MAX_FRAMES: u64 = 1 << 27;
 
     /// The most frames that may stand in ranges with a step, of which a list is made where ranges are united.
-    pub const MOST_APART: u64 = 1 << 24;
+    pub const MAX_STRIDED_FRAMES: u64 = 1 << 24;
 
     /// The frames 0 to `count` - 1.
-    pub fn all(count: u64) -> Self {
+    pub fn first_n(count: u64) -> Self {
         Self::from(Span::new(0, count))
     }
 
@@ -165,8 +165,8 @@ impl Spans {
     }
 
     /// Returns how many frames stand in ranges with a step.
-    pub(crate) fn count_apart(&self) -> u64 {
-        self.0.iter().map(Span::count_apart).sum()
+    pub(crate) fn strided_count(&self) -> u64 {
+        self.0.iter().map(Span::strided_count).sum()
     }
 
     /// Whether there is none.
@@ -187,7 +187,7 @@ impl Spans {
             // Those of the span that are skipped, and those that are taken.
             let skipped = skip.min(here);
             let taken = left.min(here.abs_diff(skipped));
-            out.push_span(span.sub(skipped, taken));
+            out.push_span(span.slice(skipped, taken));
             (skip, left) = (skip.abs_diff(skipped), left.abs_diff(taken));
             if left == 0 {
                 break;
@@ -204,7 +204,7 @@ impl Spans {
                 *last = Span::strided(last.start, 2, frame.abs_diff(last.start));
                 return;
             }
-            if count > 1 && frame == last.nth(count) {
+            if count > 1 && frame == last.frame_at(count) {
                 *last = Span::strided(last.start, count.saturating_add(1), last.step);
                 return;
             }
@@ -219,7 +219,7 @@ impl Spans {
         }
         if let Some(last) = self.0.last_mut()
             && last.step == span.step
-            && last.nth(last.count()) == span.start
+            && last.frame_at(last.count()) == span.start
         {
             *last = Span::strided(last.start, last.count().saturating_add(span.count()), last.step);
             return;
@@ -228,11 +228,11 @@ impl Spans {
     }
 
     /// The same frames in rising order, each once.
-    pub fn sorted(&self) -> Self {
+    pub fn to_sorted(&self) -> Self {
         if self.0.windows(2).all(|pair| pair[0].stop <= pair[1].start) {
             return self.0.iter().copied().collect();
         }
-        if self.is_gapless() {
+        if self.has_unit_steps() {
             let mut spans = self.0.clone();
             spans.sort_unstable();
             let mut out: Vec<Span> = Vec::with_capacity(spans.len());
@@ -251,24 +251,24 @@ impl Spans {
     }
 
     /// Whether every span has step 1, so that only the ends of spans need to be looked at.
-    fn is_gapless(&self) -> bool {
+    fn has_unit_steps(&self) -> bool {
         self.0.iter().all(|span| span.step == 1)
     }
 
     /// The frames of `self` that are not in `other`, in rising order.
-    pub fn minus(&self, other: &Self) -> Self {
-        self.select(other, false)
+    pub fn difference(&self, other: &Self) -> Self {
+        self.retain_members(other, false)
     }
 
     /// The frames of `self` that are in `other` too, in rising order.
-    pub fn and(&self, other: &Self) -> Self {
-        self.select(other, true)
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.retain_members(other, true)
     }
 
-    fn select(&self, other: &Self, inside: bool) -> Self {
-        let (mine, theirs) = (self.sorted(), other.sorted());
-        if mine.is_gapless() && theirs.is_gapless() {
-            return mine.select_gapless(&theirs, inside);
+    fn retain_members(&self, other: &Self, inside: bool) -> Self {
+        let (mine, theirs) = (self.to_sorted(), other.to_sorted());
+        if mine.has_unit_steps() && theirs.has_unit_steps() {
+            return mine.retain_unit_steps(&theirs, inside);
         }
         let mut others = theirs.iter().peekable();
         let mut out = Self::default();
@@ -278,11 +278,11 @@ impl Spans {
                 out.push(frame);
             }
         }
-        out.prefer_unit_steps()
+        out.split_strided_pairs()
     }
 
     /// Both are sorted, and of step 1.
-    fn select_gapless(&self, other: &Self, inside: bool) -> Self {
+    fn retain_unit_steps(&self, other: &Self, inside: bool) -> Self {
         let mut out = Self::default();
         let mut others = other.0.iter().peekable();
         for span in &self.0 {
@@ -306,14 +306,14 @@ impl Spans {
 
     /// `push` may read two neighbouring runs, such as 0 2 3 4, as strided pairs first; runs of two
     /// with a wide step are split again so that what follows reads as a range.
-    fn prefer_unit_steps(self) -> Self {
+    fn split_strided_pairs(self) -> Self {
         let mut out = Self::default();
         let mut spans = self.0.iter().peekable();
         while let Some(span) = spans.next() {
             let is_pair = span.step > 1 && span.count() == 2;
             if is_pair && spans.peek().is_some_and(|next| next.start == span.stop && next.step == 1) {
                 out.push_span(Span::one(span.start));
-                out.push_span(Span::one(span.nth(1)));
+                out.push_span(Span::one(span.frame_at(1)));
             } else {
                 out.push_span(*span);
             }
@@ -334,7 +334,7 @@ impl FromIterator<u64> for Spans {
     fn from_iter<I: IntoIterator<Item = u64>>(frames: I) -> Self {
         let mut out = Self::default();
         frames.into_iter().for_each(|frame| out.push(frame));
-        out.prefer_unit_steps()
+        out.split_strided_pairs()
     }
 }
 
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn the_wire_form_is_half_open() {
         assert_eq!(spans("[[0,3],[10,15,2]]").iter().collect::<Vec<_>>(), [0, 1, 2, 10, 12, 14]);
-        assert_eq!(serde_json::to_string(&Spans::all(500)).unwrap(), "[[0,500]]");
+        assert_eq!(serde_json::to_string(&Spans::first_n(500)).unwrap(), "[[0,500]]");
         assert!(serde_json::from_str::<Spans>("[[3,1]]").is_err());
         assert!(serde_json::from_str::<Spans>("[[0,9,0]]").is_err());
     }
@@ -395,18 +395,18 @@ mod tests {
         ];
         for (a, b) in cases.iter().flat_map(|a| cases.iter().map(move |b| (spans(a), spans(b)))) {
             let (sa, sb): (BTreeSet<u64>, BTreeSet<u64>) = (a.iter().collect(), b.iter().collect());
-            assert_eq!(a.minus(&b).iter().collect::<BTreeSet<_>>(), &sa - &sb);
-            assert_eq!(a.and(&b).iter().collect::<BTreeSet<_>>(), &sa & &sb);
-            assert!(a.sorted().iter().eq(sa.iter().copied()));
+            assert_eq!(a.difference(&b).iter().collect::<BTreeSet<_>>(), &sa - &sb);
+            assert_eq!(a.intersection(&b).iter().collect::<BTreeSet<_>>(), &sa & &sb);
+            assert!(a.to_sorted().iter().eq(sa.iter().copied()));
         }
     }
 
     #[test]
     fn long_ranges_cost_no_more_than_short_ones() {
-        let (all, most) = (Spans::all(Spans::MOST), Spans::MOST);
+        let (all, most) = (Spans::first_n(Spans::MAX_FRAMES), Spans::MAX_FRAMES);
         for _ in 0..1000 {
-            assert_eq!(all.minus(&Span::new(5, most).into()), Spans::all(5));
-            assert_eq!(all.and(&Span::new(5, 7).into()), Span::new(5, 7).into());
+            assert_eq!(all.difference(&Span::new(5, most).into()), Spans::first_n(5));
+            assert_eq!(all.intersection(&Span::new(5, 7).into()), Span::new(5, 7).into());
         }
     }
 

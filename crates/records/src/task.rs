@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::wire::{check_absolute, check_id};
-use crate::{Acquisition, Digest, RawPath, Span, Spans};
+use crate::{Acquisition, IdHasher, RawPath, Span, Spans};
 
 /// A frame range of one scan to integrate, by one recipe or by several in one pass. `type` is `task`. It
 /// says all that its scan record says, with the sources of its range alone, so that the line can be run
@@ -68,7 +68,7 @@ impl MonitorReadings {
     }
 
     /// Returns both together.
-    pub fn and(self, other: Self) -> Self {
+    pub fn combined_with(self, other: Self) -> Self {
         Self { sum: self.sum + other.sum, count: self.count.saturating_add(other.count) }
     }
 }
@@ -99,10 +99,14 @@ impl Task {
     }
 
     /// The identity of a task.
-    pub fn identity<'a>(scan: &str, recipe_digests: impl IntoIterator<Item = &'a str>, range: &Spans) -> String {
+    pub fn compute_id<'a>(scan: &str, recipe_digests: impl IntoIterator<Item = &'a str>, range: &Spans) -> String {
         let range = serde_json::to_string(range).expect("numbers always serialize");
-        let of_scan = Digest::new("task").text(scan);
-        recipe_digests.into_iter().fold(of_scan, |digest, recipe| digest.text(recipe)).text(&range).short()
+        let of_scan = IdHasher::new("task").add_text(scan);
+        recipe_digests
+            .into_iter()
+            .fold(of_scan, |digest, recipe| digest.add_text(recipe))
+            .add_text(&range)
+            .to_short_hex()
     }
 
     /// All recipes of the task, in order; one at the least.
@@ -125,7 +129,7 @@ impl Task {
 
     /// The task once a recipe, each with that recipe alone and the id of the whole: what is known of
     /// frames, parts and finals is known by one recipe.
-    pub fn by_recipe(self) -> Vec<Self> {
+    pub fn split_by_recipe(self) -> Vec<Self> {
         let alone = |task: Self, recipe| task.with_recipes([recipe]).expect("a recipe was given");
         let recipes: Vec<TaskRecipe> = self.recipes().collect();
         let Some((last, others)) = recipes.split_last() else { return Vec::new() };
@@ -138,16 +142,16 @@ impl Task {
     /// a recipe in one directory, each named by its frames, so that equal work meets in one file.
     pub fn part_path(scan: &str, recipe_digest: &str, range: &Spans) -> RawPath {
         let recipe: String = recipe_digest.chars().take(16).collect();
-        let range = range.sorted();
+        let range = range.to_sorted();
         let spans = range.as_slice();
-        let (first, end) = (spans.first().map_or(0, Span::first), spans.last().map_or(1, Span::end));
+        let (first, end) = (spans.first().map_or(0, Span::start), spans.last().map_or(1, Span::stop));
         let name = if first.checked_add(range.count()) == Some(end) {
             format!("{first:08}-{:08}.h5", end.saturating_sub(1))
         } else {
             // One frame after the other, for the same frames may stand in other spans.
             let frames: Spans = range.iter().collect();
             let wire = serde_json::to_string(&frames).expect("numbers always serialize");
-            format!("{first:08}-{}.h5", Digest::new("range").text(&wire).short())
+            format!("{first:08}-{}.h5", IdHasher::new("range").add_text(&wire).to_short_hex())
         };
         PathBuf::from(".azpipe/parts").join(scan).join(recipe).join(name).into()
     }
@@ -160,7 +164,7 @@ mod tests {
     #[test]
     fn readings_of_records_that_say_nonsense_do_not_overflow() {
         let many = MonitorReadings { sum: f64::MAX, count: u64::MAX };
-        assert_eq!(many.and(MonitorReadings { sum: f64::MAX, count: 1 }).count, u64::MAX);
+        assert_eq!(many.combined_with(MonitorReadings { sum: f64::MAX, count: 1 }).count, u64::MAX);
     }
 
     #[test]
@@ -177,7 +181,7 @@ mod tests {
         let recipe = |digest: &str| TaskRecipe { recipe_digest: digest.to_owned(), ..TaskRecipe::default() };
         let task = Task { id: "7a".to_owned(), ..Task::default() }.with_recipes(["a", "b", "c"].map(recipe)).unwrap();
         assert_eq!((task.recipe_digest.as_str(), task.more.len()), ("a", 2));
-        let alone = task.clone().by_recipe();
+        let alone = task.clone().split_by_recipe();
         let told: Vec<_> = alone.iter().map(|task| (task.id.as_str(), task.recipe_digest.as_str())).collect();
         assert_eq!(told, [("7a", "a"), ("7a", "b"), ("7a", "c")]);
         assert!(alone.iter().all(|task| task.more.is_empty()));
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_id_is_of_all_recipes_in_their_order() {
-        let id = |recipes: &[&str]| Task::identity("5c", recipes.iter().copied(), &Spans::all(3));
+        let id = |recipes: &[&str]| Task::compute_id("5c", recipes.iter().copied(), &Spans::first_n(3));
         assert_ne!(id(&["a"]), id(&["a", "b"]));
         assert_ne!(id(&["b", "a"]), id(&["a", "b"]));
     }

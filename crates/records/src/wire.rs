@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::path::{b64_to_mark, mark_to_b64};
+use crate::path::{move_to_b64_fields, take_b64_fields};
 use crate::{Fail, RawPath, Scan, Summary, Task, TaskResult};
 
 /// The version of the wire format that this crate writes, and the newest that it reads.
@@ -29,13 +29,13 @@ pub enum Record {
 
 /// Why a line is not a record.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RecordError {
     /// Not a JSON object with a `type`.
     #[error("not a record: {0}")]
-    NotARecord(String),
+    NotRecord(String),
     /// Written by a newer azpipe.
     #[error("{kind} record of version {found}: this azpipe reads up to version {VERSION}; update it")]
-    Newer {
+    UnsupportedVersion {
         /// The record's type.
         kind: String,
         /// Its version.
@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// A known type with a field missing, of the wrong kind, or beyond what can be.
     #[error("{kind} record: {why}")]
-    Fields {
+    InvalidFields {
         /// The record's type.
         kind: String,
         /// What serde says of it.
@@ -57,31 +57,32 @@ impl Record {
     /// # Errors
     /// A line that is not a JSON object with a string `type`; a known type of a newer version,
     /// without a field that it needs, or with numbers that no scan has. Unknown types are [`Record::Other`], whatever their version.
-    pub fn parse(line: &str) -> Result<Self, Error> {
-        let value: Value = serde_json::from_str(line).map_err(|why| Error::NotARecord(within(&why)))?;
+    pub fn parse(line: &str) -> Result<Self, RecordError> {
+        let value: Value =
+            serde_json::from_str(line).map_err(|why| RecordError::NotRecord(describe_json_error(&why)))?;
         let Value::Object(mut map) = value else {
-            return Err(Error::NotARecord("expected a JSON object".to_owned()));
+            return Err(RecordError::NotRecord("expected a JSON object".to_owned()));
         };
         let Some(Value::String(kind)) = map.shift_remove("type") else {
-            return Err(Error::NotARecord("expected a string `type`".to_owned()));
+            return Err(RecordError::NotRecord("expected a string `type`".to_owned()));
         };
         if !["scan", "task", "result", "summary", "fail"].contains(&kind.as_str()) {
             return Ok(Self::Other(line.to_owned()));
         }
         match map.shift_remove("v").as_ref().map(Value::as_u64) {
-            Some(Some(found)) if found > VERSION => return Err(Error::Newer { kind, found }),
+            Some(Some(found)) if found > VERSION => return Err(RecordError::UnsupportedVersion { kind, found }),
             Some(Some(1..)) => (),
-            _ => return Err(Error::Fields { kind, why: "expected a version number `v`".to_owned() }),
+            _ => return Err(RecordError::InvalidFields { kind, why: "expected a version number `v`".to_owned() }),
         }
-        let value = b64_to_mark(Value::Object(map));
+        let value = take_b64_fields(Value::Object(map));
         let record = match kind.as_str() {
-            "scan" => Self::Scan(fields(&kind, value)?),
-            "task" => Self::Task(fields(&kind, value)?),
-            "result" => Self::Result(fields(&kind, value)?),
-            "summary" => Self::Summary(fields(&kind, value)?),
-            _ => Self::Fail(fields(&kind, value)?),
+            "scan" => Self::Scan(parse_fields(&kind, value)?),
+            "task" => Self::Task(parse_fields(&kind, value)?),
+            "result" => Self::Result(parse_fields(&kind, value)?),
+            "summary" => Self::Summary(parse_fields(&kind, value)?),
+            _ => Self::Fail(parse_fields(&kind, value)?),
         };
-        record.check().map_err(|why| Error::Fields { kind, why })?;
+        record.check().map_err(|why| RecordError::InvalidFields { kind, why })?;
         Ok(record)
     }
 
@@ -110,11 +111,11 @@ impl Record {
     /// The line of this record, without a line break at its end.
     pub fn to_line(&self) -> String {
         match self {
-            Self::Scan(scan) => line(self.kind(), scan),
-            Self::Task(task) => line(self.kind(), task),
-            Self::Result(result) => line(self.kind(), result),
-            Self::Summary(summary) => line(self.kind(), summary),
-            Self::Fail(fail) => line(self.kind(), fail),
+            Self::Scan(scan) => format_line(self.kind(), scan),
+            Self::Task(task) => format_line(self.kind(), task),
+            Self::Result(result) => format_line(self.kind(), result),
+            Self::Summary(summary) => format_line(self.kind(), summary),
+            Self::Fail(fail) => format_line(self.kind(), fail),
             Self::Other(line) => line.clone(),
         }
     }
@@ -138,22 +139,22 @@ pub(crate) fn check_absolute(field: &str, path: &RawPath) -> Result<(), String> 
 }
 
 /// A record is one line: which, its reader knows; serde counts it as the first.
-fn within(why: &serde_json::Error) -> String {
+fn describe_json_error(why: &serde_json::Error) -> String {
     why.to_string().replace(" at line 1 column ", ", column ")
 }
 
-fn fields<T: DeserializeOwned>(kind: &str, value: Value) -> Result<Box<T>, Error> {
+fn parse_fields<T: DeserializeOwned>(kind: &str, value: Value) -> Result<Box<T>, RecordError> {
     serde_json::from_value(value)
         .map(Box::new)
-        .map_err(|why| Error::Fields { kind: kind.to_owned(), why: why.to_string() })
+        .map_err(|why| RecordError::InvalidFields { kind: kind.to_owned(), why: why.to_string() })
 }
 
-fn line(kind: &str, record: &impl Serialize) -> String {
+fn format_line(kind: &str, record: &impl Serialize) -> String {
     let mut out = Map::new();
     out.insert("type".to_owned(), kind.into());
     out.insert("v".to_owned(), VERSION.into());
     let value = serde_json::to_value(record).expect("a record holds nothing that JSON can't");
-    if let Value::Object(map) = mark_to_b64(value) {
+    if let Value::Object(map) = move_to_b64_fields(value) {
         out.extend(map);
     }
     Value::Object(out).to_string()

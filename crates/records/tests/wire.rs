@@ -1,7 +1,7 @@
 //! The wire, held from both sides: a golden line of each type comes back to the byte, and holds the
 //! documented fields and no others.
 
-use records::{Error, Record};
+use records::{Record, RecordError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -92,17 +92,17 @@ fn an_unknown_type_passes_as_it_came() {
 fn a_newer_version_is_refused_and_says_so() {
     let line = golden("task").replacen("\"v\":1", "\"v\":2", 1);
     let error = Record::parse(&line).unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 2, .. }));
+    assert!(matches!(error, RecordError::UnsupportedVersion { found: 2, .. }));
     assert!(error.to_string().contains("update"), "{error}");
 }
 
 #[test]
 fn what_is_no_record_is_an_error() {
     for line in ["", "{", "[1]", "{\"v\":1}", "{\"type\":3}", "nonsense"] {
-        assert!(matches!(Record::parse(line), Err(Error::NotARecord(_))), "{line}");
+        assert!(matches!(Record::parse(line), Err(RecordError::NotRecord(_))), "{line}");
     }
     for line in ["{\"type\":\"task\",\"v\":1}", "{\"type\":\"scan\"}", "{\"type\":\"fail\",\"v\":\"1\"}"] {
-        assert!(matches!(Record::parse(line), Err(Error::Fields { .. })), "{line}");
+        assert!(matches!(Record::parse(line), Err(RecordError::InvalidFields { .. })), "{line}");
     }
 }
 
@@ -112,7 +112,7 @@ fn ids_that_would_lead_elsewhere_and_numbers_without_bounds_are_refused() {
         let mut record: Value = serde_json::from_str(golden(kind)).unwrap();
         record[field] = value;
         match Record::parse(&record.to_string()) {
-            Err(Error::Fields { kind: found, why }) if found == kind => why,
+            Err(RecordError::InvalidFields { kind: found, why }) if found == kind => why,
             other => panic!("{kind} with another {field}: {other:?}"),
         }
     };

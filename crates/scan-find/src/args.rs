@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum, ValueHint};
-use filter::Common;
+use filter::CommonArgs;
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::since::Since;
@@ -27,15 +27,15 @@ pub struct Args {
     pub null: bool,
 
     /// Only detectors of this name; may be given several times
-    #[arg(long, value_name = "GLOB", value_parser = pattern)]
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub detector: Vec<GlobMatcher>,
 
     /// Only entries of this name, such as `*.1`; may be given several times
-    #[arg(long, value_name = "GLOB", value_parser = pattern)]
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub entry: Vec<GlobMatcher>,
 
     /// Only scans of this title, such as `fscan*`; may be given several times
-    #[arg(long, value_name = "GLOB", value_parser = pattern)]
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub title: Vec<GlobMatcher>,
 
     /// Only scans that started since then: `2026-03-04`, `2026-03-04T10:20:30+01:00`, or `90m`, `12h`, `7d` ago
@@ -50,7 +50,7 @@ pub struct Args {
     /// A scan that was not complete is written again when more of its frames are there. On local file systems the kernel
     /// tells of changes: then they are seen at once, and while nothing changes nothing is read.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5")]
-    #[arg(value_parser = seconds)]
+    #[arg(value_parser = parse_seconds)]
     pub follow: Option<Duration>,
 
     /// End by itself when nothing has changed for so long: seconds, 90s, 50m, 12h or HH:MM:SS
@@ -62,7 +62,7 @@ pub struct Args {
     pub incomplete: Incomplete,
 
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
 /// What to do with scans that are not complete.
@@ -74,22 +74,22 @@ pub enum Incomplete {
     Skip,
 }
 
-impl AsRef<Common> for Args {
-    fn as_ref(&self) -> &Common {
+impl AsRef<CommonArgs> for Args {
+    fn as_ref(&self) -> &CommonArgs {
         &self.common
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|time| !time.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }
 
-fn pattern(text: &str) -> Result<GlobMatcher, globset::Error> {
+fn parse_glob(text: &str) -> Result<GlobMatcher, globset::Error> {
     Ok(GlobBuilder::new(text).build()?.compile_matcher())
 }
 
 /// Whether a name is one of those wanted; every one is where none is said.
-pub fn is_wanted(patterns: &[GlobMatcher], name: &str) -> bool {
+pub fn matches_any(patterns: &[GlobMatcher], name: &str) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(name))
 }

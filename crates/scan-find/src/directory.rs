@@ -10,23 +10,23 @@ use nix::errno::Errno;
 
 /// Endings of the files that are looked at in a directory, in lower case. Arrays (NPY) are masks more
 /// often than frames, and are read only where they are named.
-const HDF5: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cxi"];
-const IMAGES: [&str; 4] = ["tif", "tiff", "cbf", "edf"];
+const HDF5_SUFFIXES: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cxi"];
+const IMAGE_SUFFIXES: [&str; 4] = ["tif", "tiff", "cbf", "edf"];
 
 /// What was found in one directory. Each list is sorted, symbolic links behind the others.
 #[derive(Debug, Default)]
-pub struct Directory {
+pub struct DirectoryListing {
     /// Files that are HDF5 by their names.
     pub hdf5: Vec<PathBuf>,
     /// Files that are images by their names.
     pub images: Vec<PathBuf>,
     /// Directories below.
-    pub below: Vec<PathBuf>,
+    pub subdirectories: Vec<PathBuf>,
     /// What can't be looked at, and why.
     pub unreadable: Vec<(PathBuf, io::Error)>,
 }
 
-impl Directory {
+impl DirectoryListing {
     /// Lists a directory. Hidden files are somebody's own business, and left out.
     ///
     /// # Errors
@@ -42,18 +42,18 @@ impl Directory {
             // Most file systems say what an entry is as they list it, which spares a look at each.
             match kind.filter(|kind| !kind.is_symlink()) {
                 Some(kind) if kind.is_dir() => {
-                    out.below.push(path);
+                    out.subdirectories.push(path);
                     continue;
                 }
                 Some(kind) if kind.is_file() => {
-                    out.sort(path);
+                    out.classify(path);
                     continue;
                 }
                 _ => (),
             }
             match path.metadata() {
-                Ok(metadata) if metadata.is_dir() => out.below.push(path),
-                Ok(metadata) if metadata.is_file() => out.sort(path),
+                Ok(metadata) if metadata.is_dir() => out.subdirectories.push(path),
+                Ok(metadata) if metadata.is_file() => out.classify(path),
                 Ok(_) => (),
                 // A link that leads nowhere, or round in a ring, holds no frames; nor does what has gone since.
                 Err(why)
@@ -64,36 +64,36 @@ impl Directory {
         Ok(out)
     }
 
-    fn sort(&mut self, path: PathBuf) {
-        match ending(&path) {
-            Some(ending) if HDF5.contains(&ending.as_str()) => self.hdf5.push(path),
-            Some(ending) if IMAGES.contains(&ending.as_str()) => self.images.push(path),
+    fn classify(&mut self, path: PathBuf) {
+        match suffix(&path) {
+            Some(ending) if HDF5_SUFFIXES.contains(&ending.as_str()) => self.hdf5.push(path),
+            Some(ending) if IMAGE_SUFFIXES.contains(&ending.as_str()) => self.images.push(path),
             _ => (),
         }
     }
 }
 
 /// What makes a directory the same, whatever it is called.
-pub fn identity(metadata: &Metadata) -> (u64, u64) {
+pub fn file_id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
 /// Whether a walk would take a file for HDF5.
 pub fn is_hdf5_name(path: &Path) -> bool {
-    ending(path).is_some_and(|ending| HDF5.contains(&ending.as_str()))
+    suffix(path).is_some_and(|ending| HDF5_SUFFIXES.contains(&ending.as_str()))
 }
 
 /// Whether a file is an image by its name.
 pub fn is_image_name(path: &Path) -> bool {
-    ending(path).is_some_and(|ending| IMAGES.contains(&ending.as_str()) || ending == "npy")
+    suffix(path).is_some_and(|ending| IMAGE_SUFFIXES.contains(&ending.as_str()) || ending == "npy")
 }
 
 /// What is looked for in a directory, for those who find nothing.
-pub fn looked_for() -> String {
-    format!("looked for .{} files", [&HDF5[..], &IMAGES[..]].concat().join(", ."))
+pub fn searched_suffixes() -> String {
+    format!("looked for .{} files", [&HDF5_SUFFIXES[..], &IMAGE_SUFFIXES[..]].concat().join(", ."))
 }
 
-fn ending(path: &Path) -> Option<String> {
+fn suffix(path: &Path) -> Option<String> {
     Some(path.extension()?.to_str()?.to_ascii_lowercase())
 }
 

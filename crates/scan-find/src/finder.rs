@@ -4,43 +4,43 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use filter::{Filter, Stop};
-use frames::find::{self, Found, Select, What};
-use records::{Absent, AbsentKind, Acquisition, Digest, Fail, RawPath, Record, Scan};
+use frames::discover::{self, Discovery, DiscoveryKind, ScanFilter};
+use records::{Absent, AbsentKind, Acquisition, Fail, IdHasher, RawPath, Record, Scan};
 
-use crate::args::{Args, Incomplete, is_wanted};
-use crate::claims::{Claims, below};
-use crate::content::{Contents, Unreadable};
-use crate::quiet::Quiet;
-use crate::watch::Watch;
+use crate::args::{Args, Incomplete, matches_any};
+use crate::claimed_files::{ClaimedFiles, path_below};
+use crate::first_frame::{FirstFrameDigests, FirstFrameError};
+use crate::stability::StabilityTracker;
+use crate::watcher::DirectoryWatcher;
 
 /// How many of the detectors that do not match are named.
-const SHOWN: usize = 10;
+const MAX_NAMED_DETECTORS: usize = 10;
 
 /// A search under way.
 pub struct Finder<'a> {
     args: &'a Args,
     filter: &'a Filter,
-    pub(crate) claims: Claims,
+    pub(crate) claims: ClaimedFiles,
     /// The digest of what was last said of each scan: the words may be megabytes.
-    told: HashMap<String, String>,
+    emitted_digests: HashMap<String, String>,
     /// By which path each file and dataset was reached, and where its results go: what is reached twice is told once.
-    places: HashMap<(PathBuf, String), (RawPath, RawPath)>,
+    reached_by: HashMap<(PathBuf, String), (RawPath, RawPath)>,
     /// The file and dataset that was first to have an id.
     ids: HashMap<String, (PathBuf, String)>,
-    contents: Contents,
+    first_frame_digests: FirstFrameDigests,
     failures: HashSet<(String, String)>,
     /// How many things were found that were worth a word or a record.
-    pub(crate) hits: usize,
+    pub(crate) found_count: usize,
     /// HDF5 files that have no detector with frames.
-    pub(crate) without: usize,
+    pub(crate) files_without_detector: usize,
     /// Detectors that were there and not wanted.
     unwanted: BTreeSet<String>,
     skipped: usize,
     /// The directories that a search that goes on has come by.
-    pub(crate) watch: Watch,
-    quiet: Quiet,
+    pub(crate) watcher: DirectoryWatcher,
+    stability: StabilityTracker,
     /// Whether frames were held back whose files had just been changed.
-    pub(crate) holds_back: bool,
+    pub(crate) has_unstable: bool,
     /// How many records were written.
     pub(crate) emitted: u64,
     /// Whether all that the last visit found is complete.
@@ -53,19 +53,19 @@ impl<'a> Finder<'a> {
         Self {
             args,
             filter,
-            claims: Claims::default(),
-            told: HashMap::new(),
-            places: HashMap::new(),
+            claims: ClaimedFiles::default(),
+            emitted_digests: HashMap::new(),
+            reached_by: HashMap::new(),
             ids: HashMap::new(),
-            contents: Contents::default(),
+            first_frame_digests: FirstFrameDigests::default(),
             failures: HashSet::new(),
-            hits: 0,
-            without: 0,
+            found_count: 0,
+            files_without_detector: 0,
             unwanted: BTreeSet::new(),
             skipped: 0,
-            watch: if args.follow.is_some() { Watch::new() } else { Watch::default() },
-            quiet: Quiet::default(),
-            holds_back: false,
+            watcher: if args.follow.is_some() { DirectoryWatcher::new() } else { DirectoryWatcher::default() },
+            stability: StabilityTracker::default(),
+            has_unstable: false,
             emitted: 0,
             is_complete: true,
         }
@@ -73,7 +73,7 @@ impl<'a> Finder<'a> {
 
     /// Watches the directories of all files that scans are made of.
     pub(crate) fn watch_directories(&mut self) {
-        self.claims.directories().for_each(|directory| self.watch.add(directory));
+        self.claims.directories().for_each(|directory| self.watcher.watch(directory));
     }
 
     /// Visits a file; `take` gets what it holds, as soon as it is found. `linked` says which other
@@ -85,17 +85,17 @@ impl<'a> Finder<'a> {
         &mut self,
         file: &Path,
         linked: &dyn Fn(&Path) -> bool,
-        mut take: impl FnMut(&mut Self, Found) -> Result<(), Stop>,
+        mut take: impl FnMut(&mut Self, Discovery) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        self.filter.check()?;
+        self.filter.check_stopped()?;
         let args = self.args;
         self.is_complete = true;
         // Files can't be opened while one is being visited.
         let mut waiting = Vec::new();
-        find::visit(file, &Wanted { args, linked }, &mut |found| {
-            self.filter.check()?;
-            match &found.what {
-                What::Scan(scan) if scan.start_time.is_none() => {
+        discover::walk(file, &ArgsScanFilter { args, linked }, &mut |found| {
+            self.filter.check_stopped()?;
+            match &found.kind {
+                DiscoveryKind::Scan(scan) if scan.start_time.is_none() => {
                     waiting.push(found);
                     Ok(())
                 }
@@ -108,27 +108,27 @@ impl<'a> Finder<'a> {
     /// Takes each series of images for one scan. `root` is what `below` counts from for a series.
     ///
     /// # Errors
-    /// As [`Finder::take`].
-    pub(crate) fn images<'p>(
+    /// As [`Finder::report`].
+    pub(crate) fn report_image_series<'p>(
         &mut self,
         series: &'p [Vec<PathBuf>],
         root: impl Fn(&'p [PathBuf]) -> &'p Path,
     ) -> Result<(), Stop> {
         let mut all = Vec::with_capacity(series.len());
         for files in series {
-            self.filter.check()?;
-            let found = find::image_series(files, &Wanted { args: self.args, linked: &|_| true });
+            self.filter.check_stopped()?;
+            let found = discover::discover_series(files, &ArgsScanFilter { args: self.args, linked: &|_| true });
             // They are a series again when they are met again.
-            all.push(Found { files: Vec::new(), ..found });
+            all.push(Discovery { files: Vec::new(), ..found });
         }
         self.prefetch_contents(&all);
-        all.into_iter().zip(series).try_for_each(|(found, files)| self.take(found, root(files)))
+        all.into_iter().zip(series).try_for_each(|(found, files)| self.report(found, root(files)))
     }
 
     /// Has the files opened side by side that tell apart those of these scans that don't say when they began.
-    pub(crate) fn prefetch_contents(&self, all: &[Found]) {
-        self.contents.prefetch(all.iter().filter_map(|found| match &found.what {
-            What::Scan(scan) => Some(&**scan),
+    pub(crate) fn prefetch_contents(&self, all: &[Discovery]) {
+        self.first_frame_digests.prefetch(all.iter().filter_map(|found| match &found.kind {
+            DiscoveryKind::Scan(scan) => Some(&**scan),
             _ => None,
         }));
     }
@@ -138,42 +138,44 @@ impl<'a> Finder<'a> {
     ///
     /// # Errors
     /// The record can't be written; the first failure under `--fail-fast`.
-    pub(crate) fn take(&mut self, found: Found, root: &Path) -> Result<(), Stop> {
-        let about = found.about();
+    pub(crate) fn report(&mut self, found: Discovery, root: &Path) -> Result<(), Stop> {
+        let about = found.display_path();
         // Not the file itself: it may have more to tell later.
-        found.files.iter().filter(|file| **file != found.file).for_each(|file| self.claims.add(file));
-        match found.what {
-            What::Scan(acquisition) => self.scan(*acquisition, &found.dataset, root),
-            What::Unwanted { entry, detector } => {
-                self.hits += 1;
+        found.files.iter().filter(|file| **file != found.file).for_each(|file| self.claims.insert(file));
+        match found.kind {
+            DiscoveryKind::Scan(acquisition) => self.report_scan(*acquisition, &found.dataset, root),
+            DiscoveryKind::Excluded { entry, detector } => {
+                self.found_count += 1;
                 self.unwanted.insert(format!("{detector} in {entry}"));
                 Ok(())
             }
-            What::NoFrames(why) => {
-                self.hits += 1;
+            DiscoveryKind::NoFrames(why) => {
+                self.found_count += 1;
                 self.is_complete = false;
                 self.warn_once(about, why);
                 Ok(())
             }
-            What::Nothing { entries } => {
-                self.without += 1;
+            DiscoveryKind::NoDetectors { entries } => {
+                self.files_without_detector += 1;
                 self.filter.note(1, || format!("{about}: NXentry groups: {entries}, detectors with frames: none"));
                 Ok(())
             }
-            What::Refused { why, retryable, .. } => {
+            DiscoveryKind::Failed { why, retryable, .. } => {
                 self.is_complete = false;
                 self.fail(about, why, retryable)
             }
         }
     }
 
-    fn scan(&mut self, mut acquisition: Acquisition, dataset: &str, root: &Path) -> Result<(), Stop> {
-        self.hits += 1;
+    fn report_scan(&mut self, mut acquisition: Acquisition, dataset: &str, root: &Path) -> Result<(), Stop> {
+        self.found_count += 1;
         if !self.is_recent(&acquisition) {
             return Ok(());
         }
-        if self.args.follow.is_some() && self.quiet.hold_back(&mut acquisition, &mut self.claims, &self.watch) {
-            (self.holds_back, self.is_complete) = (true, false);
+        if self.args.follow.is_some()
+            && self.stability.withhold_unstable(&mut acquisition, &mut self.claims, &self.watcher)
+        {
+            (self.has_unstable, self.is_complete) = (true, false);
             if acquisition.sources.is_empty() {
                 return Ok(());
             }
@@ -183,28 +185,28 @@ impl<'a> Finder<'a> {
             self.skipped += 1;
             return Ok(());
         }
-        acquisition.below = below(&acquisition.file, root).into();
-        let place = (self.claims.real(&acquisition.file), dataset.to_owned());
+        acquisition.below = path_below(&acquisition.file, root).into();
+        let place = (self.claims.real_path(&acquisition.file), dataset.to_owned());
         let way = (acquisition.file.clone(), acquisition.below.clone());
-        if *self.places.entry(place.clone()).or_insert_with(|| way.clone()) != way {
+        if *self.reached_by.entry(place.clone()).or_insert_with(|| way.clone()) != way {
             // By another way, such as a link or an operand inside another, it has been told already.
             return Ok(());
         }
         let about = format!("{}::{dataset}", acquisition.file.display());
-        if let Err(Unreadable { why }) = self.identify(&mut acquisition, &place) {
+        if let Err(FirstFrameError { why }) = self.set_content_digest(&mut acquisition, &place) {
             self.is_complete = false;
             let error = format!("its first frame, by which it is told from others, can't be read: {why}");
             return self.fail(about, error, true);
         }
-        let id = acquisition.identity();
-        let (absent, failures) = (absent(&acquisition), failures(&acquisition));
+        let id = acquisition.compute_id();
+        let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
         let record = Record::from(Scan { id: id.clone(), acquisition });
         let line = record.to_line();
-        let digest = Digest::new("told").text(&line).short();
-        if self.told.get(&id) == Some(&digest) {
+        let digest = IdHasher::new("told").add_text(&line).to_short_hex();
+        if self.emitted_digests.get(&id) == Some(&digest) {
             return Ok(());
         }
-        self.told.insert(id, digest);
+        self.emitted_digests.insert(id, digest);
         if let Some(absent) = absent {
             self.filter.warn(&format!("{about}: {absent}"));
         }
@@ -214,14 +216,18 @@ impl<'a> Finder<'a> {
     }
 
     /// Tells a scan from others by its content, where it does not say when it began, or another file has claimed the same.
-    fn identify(&mut self, acquisition: &mut Acquisition, place: &(PathBuf, String)) -> Result<(), Unreadable> {
+    fn set_content_digest(
+        &mut self,
+        acquisition: &mut Acquisition,
+        place: &(PathBuf, String),
+    ) -> Result<(), FirstFrameError> {
         if acquisition.start_time.is_none() {
-            acquisition.content = Some(self.contents.digest(acquisition)?);
+            acquisition.content = Some(self.first_frame_digests.digest(acquisition)?);
         }
-        let owner = self.ids.entry(acquisition.identity()).or_insert_with(|| place.clone());
+        let owner = self.ids.entry(acquisition.compute_id()).or_insert_with(|| place.clone());
         if owner != place && acquisition.content.is_none() {
             let file = place.0.as_os_str().as_encoded_bytes();
-            acquisition.content = Some(Digest::new("file").bytes(file).short());
+            acquisition.content = Some(IdHasher::new("file").add_bytes(file).to_short_hex());
         }
         Ok(())
     }
@@ -229,8 +235,8 @@ impl<'a> Finder<'a> {
     /// Whether a scan began since `--since`; one that does not say when, whether its files changed.
     fn is_recent(&self, acquisition: &Acquisition) -> bool {
         let Some(since) = self.args.since else { return true };
-        let began = acquisition.start_time.as_deref().and_then(|start| since.admits(start));
-        began.unwrap_or_else(|| acquisition.sources.iter().any(|source| since.admits_change(source.mtime)))
+        let began = acquisition.start_time.as_deref().and_then(|start| since.accepts(start));
+        began.unwrap_or_else(|| acquisition.sources.iter().any(|source| since.accepts_mtime(source.mtime)))
     }
 
     /// Tells a failure, once.
@@ -238,7 +244,7 @@ impl<'a> Finder<'a> {
     /// # Errors
     /// As [`Filter::fail`].
     pub(crate) fn fail(&mut self, about: String, error: String, retryable: bool) -> Result<(), Stop> {
-        self.hits += 1;
+        self.found_count += 1;
         if !self.failures.insert((about.clone(), error.clone())) {
             return Ok(());
         }
@@ -249,9 +255,9 @@ impl<'a> Finder<'a> {
     /// Tells of files whose real paths could not be found out.
     ///
     /// # Errors
-    /// As [`Finder::take`].
-    pub(crate) fn tell_claims(&mut self) -> Result<(), Stop> {
-        let failures = self.claims.take_failures();
+    /// As [`Finder::report`].
+    pub(crate) fn report_unresolved(&mut self) -> Result<(), Stop> {
+        let failures = self.claims.take_unresolved();
         failures.into_iter().try_for_each(|(file, why)| self.fail(file.display().to_string(), why.to_string(), true))
     }
 
@@ -262,41 +268,41 @@ impl<'a> Finder<'a> {
     }
 
     /// Says what was left out, where that is all there was or not what one would expect.
-    pub fn close(&self) {
+    pub fn report_left_out(&self) {
         if self.skipped > 0 {
             let scans = if self.skipped == 1 { "scan" } else { "scans" };
             self.filter.warn(&format!("{} incomplete {scans} left out (--incomplete skip)", self.skipped));
         }
-        if self.told.is_empty() && self.skipped == 0 && !self.unwanted.is_empty() {
-            let some: Vec<&str> = self.unwanted.iter().take(SHOWN).map(String::as_str).collect();
-            let more = if self.unwanted.len() > SHOWN { ", …" } else { "" };
+        if self.emitted_digests.is_empty() && self.skipped == 0 && !self.unwanted.is_empty() {
+            let some: Vec<&str> = self.unwanted.iter().take(MAX_NAMED_DETECTORS).map(String::as_str).collect();
+            let more = if self.unwanted.len() > MAX_NAMED_DETECTORS { ", …" } else { "" };
             self.filter.warn(&format!("nothing matches the options; there is {}{more}", some.join(", ")));
         }
     }
 }
 
 /// What the arguments want.
-struct Wanted<'a> {
+struct ArgsScanFilter<'a> {
     args: &'a Args,
     linked: &'a dyn Fn(&Path) -> bool,
 }
 
-impl Select for Wanted<'_> {
-    fn entry(&self, name: &str) -> bool {
-        is_wanted(&self.args.entry, name)
+impl ScanFilter for ArgsScanFilter<'_> {
+    fn includes_entry(&self, name: &str) -> bool {
+        matches_any(&self.args.entry, name)
     }
 
-    fn detector(&self, name: &str) -> bool {
-        is_wanted(&self.args.detector, name)
+    fn includes_detector(&self, name: &str) -> bool {
+        matches_any(&self.args.detector, name)
     }
 
-    fn scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
+    fn includes_scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
         // A scan that does not say when it began is judged by its files, once they are known.
-        let began = self.args.since.zip(start_time).and_then(|(since, start)| since.admits(start));
-        is_wanted(&self.args.title, title.unwrap_or_default()) && began.unwrap_or(true)
+        let began = self.args.since.zip(start_time).and_then(|(since, start)| since.accepts(start));
+        matches_any(&self.args.title, title.unwrap_or_default()) && began.unwrap_or(true)
     }
 
-    fn linked(&self, file: &Path) -> bool {
+    fn includes_linked_file(&self, file: &Path) -> bool {
         (self.linked)(file)
     }
 
@@ -307,7 +313,7 @@ impl Select for Wanted<'_> {
 
 /// What of a scan should be there and could not be read, in a few words: what the system refused, which may be had another time,
 /// and what is damaged. A frame that is missing is none of these: it is known to be.
-fn failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
+fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
     let told = |(kind, retryable): (AbsentKind, bool)| {
         let of_kind = || acquisition.absent.iter().filter(|absent| absent.kind == kind);
         let frames: u64 = of_kind().map(|absent| absent.range.count()).sum();
@@ -319,7 +325,7 @@ fn failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
 }
 
 /// What is missing of a scan, in a few words.
-fn absent(acquisition: &Acquisition) -> Option<String> {
+fn absent_summary(acquisition: &Acquisition) -> Option<String> {
     let is_failure = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
     let lost: Vec<&Absent> = acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
     let frames: u64 = lost.iter().map(|absent| absent.range.count()).sum();

@@ -14,16 +14,16 @@ pub fn is_glob(path: &Path) -> bool {
 
 /// What a glob names.
 #[derive(Debug, Default)]
-pub struct Expanded {
+pub struct ExpandedGlob {
     /// The paths, sorted as a shell does.
     pub paths: Vec<PathBuf>,
     /// What could not be looked at on the way, and why.
     pub unreadable: Vec<(PathBuf, io::Error)>,
 }
 
-impl Expanded {
+impl ExpandedGlob {
     /// The value, or what stands for nothing where there is no such file or directory. Other errors are kept.
-    fn keep<T: Default>(&mut self, path: &Path, looked: io::Result<T>) -> T {
+    fn or_default<T: Default>(&mut self, path: &Path, looked: io::Result<T>) -> T {
         looked.unwrap_or_else(|why| {
             if !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
                 self.unreadable.push((path.to_owned(), why));
@@ -33,11 +33,11 @@ impl Expanded {
     }
 
     /// What is in a directory, sorted.
-    fn members(&mut self, directory: &Path) -> Vec<PathBuf> {
+    fn list(&mut self, directory: &Path) -> Vec<PathBuf> {
         let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
         let name = |entry: io::Result<fs::DirEntry>| Ok(directory.join(entry?.file_name()));
         let listed = fs::read_dir(place).and_then(|listed| listed.map(name).collect::<io::Result<Vec<PathBuf>>>());
-        let mut members = self.keep(place, listed);
+        let mut members = self.or_default(place, listed);
         members.sort_unstable();
         members
     }
@@ -45,9 +45,9 @@ impl Expanded {
     /// A directory and all below it, links to directories left out: those may lead back up.
     fn with_directories_below(&mut self, directory: &Path) -> Vec<PathBuf> {
         let mut all = vec![directory.to_owned()];
-        for below in self.members(directory) {
+        for below in self.list(directory) {
             let is_plain = below.symlink_metadata().map(|metadata| metadata.is_dir());
-            if self.keep(&below, is_plain) {
+            if self.or_default(&below, is_plain) {
                 all.extend(self.with_directories_below(&below));
             }
         }
@@ -59,8 +59,8 @@ impl Expanded {
 ///
 /// # Errors
 /// Not a glob: in words.
-pub fn expand(glob: &Path) -> Result<Expanded, String> {
-    let mut out = Expanded::default();
+pub fn expand_glob(glob: &Path) -> Result<ExpandedGlob, String> {
+    let mut out = ExpandedGlob::default();
     let mut found = vec![PathBuf::new()];
     for part in glob.components() {
         found = match part {
@@ -76,14 +76,14 @@ pub fn expand(glob: &Path) -> Result<Expanded, String> {
                     let name = path.file_name().unwrap_or_default();
                     matcher.is_match(name) && (hidden || !name.as_bytes().starts_with(b"."))
                 };
-                found.into_iter().flat_map(|path| out.members(&path)).filter(fits).collect()
+                found.into_iter().flat_map(|path| out.list(&path)).filter(fits).collect()
             }
             plain => found.into_iter().map(|path| path.join(plain)).collect(),
         };
     }
     for path in found {
         let is_there = path.symlink_metadata().map(|_| true);
-        if out.keep(&path, is_there) {
+        if out.or_default(&path, is_there) {
             out.paths.push(path);
         }
     }
@@ -103,7 +103,7 @@ mod tests {
             fs::write(root.join(name), "").unwrap();
         }
         let names = |glob: &str| -> Vec<String> {
-            let found = expand(&root.join(glob)).unwrap();
+            let found = expand_glob(&root.join(glob)).unwrap();
             assert!(found.unreadable.is_empty());
             found.paths.iter().map(|path| path.strip_prefix(root).unwrap().display().to_string()).collect()
         };
@@ -112,6 +112,6 @@ mod tests {
         assert_eq!(names("a/*"), ["a/b1", "a/b2", "a/x.tif"]);
         assert_eq!(names("a/{x,y}.t*"), ["a/x.tif"]);
         assert_eq!(names("a/[xy].tif"), ["a/x.tif"]);
-        assert!(expand(&root.join("a/[")).is_err());
+        assert!(expand_glob(&root.join("a/[")).is_err());
     }
 }

@@ -2,15 +2,15 @@
 //! frame is, and which frames are not there.
 
 mod args;
-mod claims;
-mod content;
+mod claimed_files;
 mod directory;
 mod finder;
+mod first_frame;
 mod glob;
-mod quiet;
 mod since;
+mod stability;
 mod walk;
-mod watch;
+mod watcher;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,8 +20,8 @@ use filter::{Filter, Input, Stop};
 
 use args::Args;
 use finder::Finder;
-use quiet::MOMENT;
-use walk::Walk;
+use stability::STABILITY_PERIOD;
+use walk::OperandWalker;
 
 /// The command line, for the manual page.
 pub fn command() -> clap::Command {
@@ -30,12 +30,12 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter.
 pub fn main() -> ExitCode {
-    frames::worker::run(|| filter::run("scan-find", run))
+    frames::hdf5_worker::run_with_worker(|| filter::run("scan-find", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
-    filter.flush_each();
-    let mut walk = Walk::new(Finder::new(&args, filter), args.follow.is_some());
+    filter.flush_every_record();
+    let mut walk = OperandWalker::new(Finder::new(&args, filter), args.follow.is_some());
     let mut operands = args.paths.clone();
     if operands.is_empty() {
         operands.push("-".into());
@@ -43,61 +43,61 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let mut taken = Vec::new();
     for operand in operands {
         match operand == Path::new("-") {
-            true => listed(&args, filter, &mut walk, &mut taken)?,
-            false => take(operand, &mut walk, &mut taken)?,
+            true => search_listed(&args, filter, &mut walk, &mut taken)?,
+            false => search_operand(operand, &mut walk, &mut taken)?,
         }
     }
-    walk.close()?;
+    walk.finish_series()?;
     if let Some(pause) = args.follow {
         follow(pause, args.until_idle, filter, &mut walk, &taken)?;
     }
-    walk.finder.close();
+    walk.finder.report_left_out();
     Ok(())
 }
 
 /// After a change that the kernel told of, others are waited for this long: a file is seldom written by itself.
-const GATHERING: Duration = Duration::from_millis(50);
+const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// Where the kernel tells of changes, a look without one is to take this share of the time at the most. There is one now
 /// and then all the same: it costs little, and not all that a scan is made of need be where somebody watches.
-const SHARE_WHILE_IDLE: u32 = 100;
+const IDLE_PAUSE_FACTOR: u32 = 100;
 
 /// The same while there are changes.
-const SHARE_WHILE_BUSY: u32 = 4;
+const BUSY_PAUSE_FACTOR: u32 = 4;
 
 /// Looks again and again, until a signal ends it, or nothing has changed for as long as `until_idle`.
 fn follow(
     pause: Duration,
     until_idle: Option<Duration>,
     filter: &Filter,
-    walk: &mut Walk<'_>,
+    walk: &mut OperandWalker<'_>,
     operands: &[PathBuf],
 ) -> Result<(), Stop> {
     let (mut changed, mut look) = (Instant::now(), Duration::ZERO);
-    walk.take_changed();
+    walk.finish_pass();
     loop {
-        let holds_back = std::mem::take(&mut walk.finder.holds_back);
-        let rest = match walk.finder.watch.sees_all() && !walk.wants_another_look() {
-            _ if holds_back => pause.min(MOMENT),
-            true => pause.max(look * SHARE_WHILE_IDLE),
+        let holds_back = std::mem::take(&mut walk.finder.has_unstable);
+        let rest = match walk.finder.watcher.watches_all() && !walk.was_unfinished() {
+            _ if holds_back => pause.min(STABILITY_PERIOD),
+            true => pause.max(look * IDLE_PAUSE_FACTOR),
             false => pause,
         };
         let left = until_idle.map(|idle| idle.saturating_sub(changed.elapsed()));
-        let rest = left.filter(|_| !walk.wants_another_look() && !holds_back).map_or(rest, |left| left.min(rest));
-        let is_told = filter.pause_until_readable(walk.finder.watch.descriptor(), rest)?;
+        let rest = left.filter(|_| !walk.was_unfinished() && !holds_back).map_or(rest, |left| left.min(rest));
+        let is_told = filter.sleep_or_readable(walk.finder.watcher.descriptor(), rest)?;
         if is_told {
-            filter.pause(GATHERING.max(look * SHARE_WHILE_BUSY).min(pause))?;
+            filter.sleep(CHANGE_DEBOUNCE.max(look * BUSY_PAUSE_FACTOR).min(pause))?;
         }
-        let has_changed = is_told && walk.finder.watch.take_changes();
+        let has_changed = is_told && walk.finder.watcher.take_changes();
         let began = Instant::now();
-        operands.iter().try_for_each(|operand| walk.operand(operand))?;
-        walk.close()?;
+        operands.iter().try_for_each(|operand| walk.search(operand))?;
+        walk.finish_series()?;
         look = began.elapsed();
-        if walk.take_changed() || has_changed {
+        if walk.finish_pass() || has_changed {
             changed = Instant::now();
         } else if until_idle.is_some_and(|idle| changed.elapsed() >= idle)
-            && !walk.wants_another_look()
-            && !walk.finder.holds_back
+            && !walk.was_unfinished()
+            && !walk.finder.has_unstable
         {
             return Ok(());
         }
@@ -105,17 +105,22 @@ fn follow(
 }
 
 /// Takes the paths on stdin, as they come.
-fn listed(args: &Args, filter: &Filter, walk: &mut Walk<'_>, taken: &mut Vec<PathBuf>) -> Result<(), Stop> {
+fn search_listed(
+    args: &Args,
+    filter: &Filter,
+    walk: &mut OperandWalker<'_>,
+    taken: &mut Vec<PathBuf>,
+) -> Result<(), Stop> {
     let named = if args.paths.is_empty() { &[][..] } else { &[PathBuf::from("-")] };
-    let mut input = Input::open(named)?.separated_by(if args.null { 0 } else { b'\n' });
+    let mut input = Input::open(named)?.with_separator(if args.null { 0 } else { b'\n' });
     while let Some(path) = input.next_path(filter)? {
-        take(path, walk, taken)?;
+        search_operand(path, walk, taken)?;
     }
     Ok(())
 }
 
-fn take(operand: PathBuf, walk: &mut Walk<'_>, taken: &mut Vec<PathBuf>) -> Result<(), Stop> {
-    walk.operand(&operand)?;
+fn search_operand(operand: PathBuf, walk: &mut OperandWalker<'_>, taken: &mut Vec<PathBuf>) -> Result<(), Stop> {
+    walk.search(&operand)?;
     taken.push(operand);
     Ok(())
 }

@@ -7,18 +7,18 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Since {
     /// Seconds since 1970, UTC.
-    Absolute(f64),
+    Utc(f64),
     /// Seconds since 1970 on a clock that does not say its offset.
-    Clock(f64),
+    LocalClock(f64),
 }
 
 /// Why a text is no time.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a time: expected such as 2026-03-04, 2026-03-04T10:20, 2026-03-04T10:20:30+01:00, 90m, 12h, 7d")]
-pub struct NotATime(String);
+pub struct TimeParseError(String);
 
 /// What a text says of a time: seconds on its own clock, and that clock's offset in seconds if it says it.
-struct Stamp {
+struct ParsedTime {
     clock: f64,
     offset: Option<f64>,
 }
@@ -26,36 +26,36 @@ struct Stamp {
 impl Since {
     /// Whether a scan with this start time began at that time or later; `None` where the text says
     /// no time.
-    pub fn admits(&self, start_time: &str) -> Option<bool> {
-        let stamp = Stamp::parse(start_time)?;
+    pub fn accepts(&self, start_time: &str) -> Option<bool> {
+        let stamp = ParsedTime::parse(start_time)?;
         Some(match self {
-            Self::Absolute(then) => stamp.clock - stamp.offset.unwrap_or(0.0) >= *then,
-            Self::Clock(then) => stamp.clock >= *then,
+            Self::Utc(then) => stamp.clock - stamp.offset.unwrap_or(0.0) >= *then,
+            Self::LocalClock(then) => stamp.clock >= *then,
         })
     }
 
     /// Whether a file with this time of last change (nanoseconds since 1970) was changed since then.
-    pub fn admits_change(&self, mtime: i64) -> bool {
-        let (Self::Absolute(then) | Self::Clock(then)) = self;
+    pub fn accepts_mtime(&self, mtime: i64) -> bool {
+        let (Self::Utc(then) | Self::LocalClock(then)) = self;
         mtime as f64 / 1e9 >= *then
     }
 }
 
 impl FromStr for Since {
-    type Err = NotATime;
+    type Err = TimeParseError;
 
-    fn from_str(text: &str) -> Result<Self, NotATime> {
-        if let Some(ago) = ago(text) {
+    fn from_str(text: &str) -> Result<Self, TimeParseError> {
+        if let Some(ago) = parse_age(text) {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-            return Ok(Self::Absolute(now.as_secs_f64() - ago));
+            return Ok(Self::Utc(now.as_secs_f64() - ago));
         }
-        let stamp = Stamp::parse(text).ok_or_else(|| NotATime(text.to_owned()))?;
-        Ok(stamp.offset.map_or(Self::Clock(stamp.clock), |offset| Self::Absolute(stamp.clock - offset)))
+        let stamp = ParsedTime::parse(text).ok_or_else(|| TimeParseError(text.to_owned()))?;
+        Ok(stamp.offset.map_or(Self::LocalClock(stamp.clock), |offset| Self::Utc(stamp.clock - offset)))
     }
 }
 
 /// Seconds of `90m`, `12h`, `7d`.
-fn ago(text: &str) -> Option<f64> {
+fn parse_age(text: &str) -> Option<f64> {
     let unit = match text.as_bytes().last()? {
         b's' => 1.0,
         b'm' => 60.0,
@@ -67,14 +67,14 @@ fn ago(text: &str) -> Option<f64> {
     (number.is_finite() && number >= 0.0).then_some(number * unit)
 }
 
-impl Stamp {
+impl ParsedTime {
     /// Reads ISO 8601 as files and people write it: a date, then maybe a time of day behind `T` or a
     /// space, then maybe an offset.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (date, rest) = text.split_at_checked(10)?;
         let mut parts = date.split('-');
-        let [year, month, day] = [(); 3].map(|()| parts.next().and_then(digits));
+        let [year, month, day] = [(); 3].map(|()| parts.next().and_then(parse_digits));
         let days = days_since_1970(year?, month?, day?)?;
         let rest = rest.strip_prefix(['T', 't', ' ']).unwrap_or(rest);
         let cut = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());
@@ -84,27 +84,27 @@ impl Stamp {
             "Z" | "z" => Some(0.0),
             _ => {
                 let sign = if offset.starts_with('-') { -1.0 } else { 1.0 };
-                Some(sign * time_of_day(&offset[1..])?)
+                Some(sign * parse_time_of_day(&offset[1..])?)
             }
         };
-        let seconds = if time.is_empty() { 0.0 } else { time_of_day(time)? };
+        let seconds = if time.is_empty() { 0.0 } else { parse_time_of_day(time)? };
         Some(Self { clock: days as f64 * 86400.0 + seconds, offset })
     }
 }
 
 /// Seconds of `10:20`, `10:20:30.5`, and `1020`, as offsets may be written.
-fn time_of_day(text: &str) -> Option<f64> {
+fn parse_time_of_day(text: &str) -> Option<f64> {
     if text.len() == 4 && !text.contains(':') {
-        return time_of_day(&format!("{}:{}", &text[..2], &text[2..]));
+        return parse_time_of_day(&format!("{}:{}", &text[..2], &text[2..]));
     }
     let mut parts = text.split(':');
-    let (hours, minutes) = (digits(parts.next()?)?, parts.next().map_or(Some(0), digits)?);
+    let (hours, minutes) = (parse_digits(parts.next()?)?, parts.next().map_or(Some(0), parse_digits)?);
     let seconds: f64 = parts.next().map_or(Some(0.0), |seconds| seconds.parse().ok())?;
     let in_range = hours < 25 && minutes < 60 && (0.0..61.0).contains(&seconds) && parts.next().is_none();
     in_range.then(|| (hours * 3600 + minutes * 60) as f64 + seconds)
 }
 
-fn digits(text: &str) -> Option<i64> {
+fn parse_digits(text: &str) -> Option<i64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
@@ -130,17 +130,17 @@ mod tests {
 
     #[test]
     fn dates_are_seconds_since_1970() {
-        assert_eq!(since("1970-01-01T00:00:00Z"), Since::Absolute(0.0));
-        assert_eq!(since("2026-03-04T10:20:30+01:00"), Since::Absolute(1_772_616_030.0));
-        assert_eq!(since("2024-02-29"), Since::Clock(1_709_164_800.0));
-        assert_eq!(since("2000-03-01 00:00"), Since::Clock(951_868_800.0));
+        assert_eq!(since("1970-01-01T00:00:00Z"), Since::Utc(0.0));
+        assert_eq!(since("2026-03-04T10:20:30+01:00"), Since::Utc(1_772_616_030.0));
+        assert_eq!(since("2024-02-29"), Since::LocalClock(1_709_164_800.0));
+        assert_eq!(since("2000-03-01 00:00"), Since::LocalClock(951_868_800.0));
     }
 
     #[test]
     fn a_time_without_offset_is_on_the_clock_of_the_beamline() {
-        assert_eq!(since("2021-01-29T11:00").admits("2021-01-29T11:00:40.490243+01:00"), Some(true));
-        assert_eq!(since("2021-01-29T11:00Z").admits("2021-01-29T11:00:40.490243+01:00"), Some(false));
-        assert_eq!(since("2021-01-29").admits("yesterday"), None);
+        assert_eq!(since("2021-01-29T11:00").accepts("2021-01-29T11:00:40.490243+01:00"), Some(true));
+        assert_eq!(since("2021-01-29T11:00Z").accepts("2021-01-29T11:00:40.490243+01:00"), Some(false));
+        assert_eq!(since("2021-01-29").accepts("yesterday"), None);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn ages_count_back_from_now() {
-        let Since::Absolute(then) = since("1h") else { panic!() };
+        let Since::Utc(then) = since("1h") else { panic!() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
         assert!((now - 3600.0 - then).abs() < 60.0);
     }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum, ValueHint};
-use filter::Common;
+use filter::CommonArgs;
 
 pub use site::{Choice, MemoryChoice, SiteFlags};
 pub use size::SizeFlags;
@@ -70,11 +70,11 @@ pub struct Args {
     pub site: SiteFlags,
 
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonArgs,
 }
 
-impl AsRef<Common> for Args {
-    fn as_ref(&self) -> &Common {
+impl AsRef<CommonArgs> for Args {
+    fn as_ref(&self) -> &CommonArgs {
         &self.common
     }
 }

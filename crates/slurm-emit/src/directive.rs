@@ -35,7 +35,7 @@ impl Directive {
 ///
 /// # Errors
 /// A line break in what the user adds.
-pub fn lines(directives: &[Directive], extra: &[OsString]) -> Result<OsString, quote::Error> {
+pub fn lines(directives: &[Directive], extra: &[OsString]) -> Result<OsString, quote::QuoteError> {
     let mut out = OsString::new();
     for directive in directives {
         out.push(format!("# {}\n#SBATCH ", directive.why));
@@ -79,7 +79,7 @@ impl<'a> List<'a> {
         option: &'static str,
         value: &str,
         why: &str,
-    ) -> Result<(), quote::Error> {
+    ) -> Result<(), quote::QuoteError> {
         let value = quote::sbatch(OsStr::new(value))?;
         self.push(from, option, Some(value), why);
         Ok(())
@@ -89,7 +89,7 @@ impl<'a> List<'a> {
     ///
     /// # Errors
     /// As [`List::add`].
-    pub fn optional(&mut self, option: &'static str, value: Option<&str>, why: &str) -> Result<(), quote::Error> {
+    pub fn optional(&mut self, option: &'static str, value: Option<&str>, why: &str) -> Result<(), quote::QuoteError> {
         value.map_or(Ok(()), |value| self.add(option, option, value, why))
     }
 
@@ -102,7 +102,7 @@ impl<'a> List<'a> {
     ///
     /// # Errors
     /// A directory whose name no directive can hold.
-    pub fn place(&mut self, log: &str, why: &str) -> Result<(), quote::Error> {
+    pub fn place(&mut self, log: &str, why: &str) -> Result<(), quote::QuoteError> {
         let dir = &self.job.dir;
         self.push("--dir", "--chdir", Some(quote::sbatch(dir.as_os_str())?), "plan, results and logs are in here");
         self.log(log, why)?;
@@ -113,7 +113,7 @@ impl<'a> List<'a> {
     ///
     /// # Errors
     /// As [`List::place`].
-    pub fn log(&mut self, log: &str, why: &str) -> Result<(), quote::Error> {
+    pub fn log(&mut self, log: &str, why: &str) -> Result<(), quote::QuoteError> {
         let output = quote::sbatch_log(self.job.dir.join("logs").as_os_str(), log)?;
         self.push("--dir", "--output", Some(output), why);
         Ok(())

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// A value can't be written in a script.
     #[error(transparent)]
-    Quote(#[from] filter::quote::Error),
+    Quote(#[from] filter::quote::QuoteError),
     /// A file or directory can't be read or written.
     #[error("{}: {why}", path.display())]
     File {

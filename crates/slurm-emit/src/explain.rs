@@ -49,7 +49,7 @@ impl Row {
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn table(target: Target, job: &Job, batches: usize) -> Result<Vec<String>, quote::Error> {
+pub fn table(target: Target, job: &Job, batches: usize) -> Result<Vec<String>, quote::QuoteError> {
     let mut rows = vec![Row::new("flag", "becomes", "because")];
     match target {
         Target::Slurm => {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use filter::atomic::{self, AtomicFile};
-use filter::owned;
+use filter::ownership;
 
 use crate::batches::Batch;
 use crate::error::Error;
@@ -41,12 +41,12 @@ pub fn write(dir: &Path, plan: &Plan, batches: &[Batch], scripts: &[Script]) -> 
     if is_new && exists(&dir.join(SUBMITTED))? {
         return Err(Error::OtherPlan { path: dir.to_owned() });
     }
-    owned::create_directories(dir).map_err(Error::at(dir))?;
-    atomic::clear_up(dir).map_err(Error::at(dir))?;
+    ownership::create_directories(dir).map_err(Error::at(dir))?;
+    atomic::remove_stale_files(dir).map_err(Error::at(dir))?;
     manifest.add(names())?;
     for name in ["logs", "results", "summaries"] {
         let path = dir.join(name);
-        owned::create_directories(&path).map_err(Error::at(&path))?;
+        ownership::create_directories(&path).map_err(Error::at(&path))?;
     }
     if is_new {
         remove_batches(&earlier)?;
@@ -105,9 +105,9 @@ fn earlier_batches(dir: &Path) -> Result<Vec<Cut>, Error> {
 fn remove_batches(cuts: &[Cut]) -> Result<(), Error> {
     for (cut, batches) in cuts {
         for path in batches {
-            owned::remove(path, &manifest::batch_claim()).map_err(Error::at(path))?;
+            ownership::remove(path, &manifest::batch_claim()).map_err(Error::at(path))?;
         }
-        if !owned::remove_empty_directory(cut).map_err(Error::at(cut))? {
+        if !ownership::remove_empty_directory(cut).map_err(Error::at(cut))? {
             return Err(Error::Theirs { path: cut.clone() });
         }
     }
@@ -118,17 +118,17 @@ fn remove_batches(cuts: &[Cut]) -> Result<(), Error> {
 fn write_batches(dir: &Path, plan: &Plan, batches: &[Batch]) -> Result<(), Error> {
     let (all, new, cut) = (dir.join(CUTS), dir.join(".batches"), dir.join(FIRST_CUT));
     for path in [&all, &new] {
-        owned::create_directories(path).map_err(Error::at(path))?;
+        ownership::create_directories(path).map_err(Error::at(path))?;
     }
     let mut lines = plan.lines().reader();
     for batch in batches {
         let path = new.join(file_name(batch));
         // Durable before they are put in their place: a loss of power would leave zeros there.
         let write = |file: File| lines.copy(batch.tasks.clone(), &file).and_then(|()| file.sync_all());
-        owned::create_new(&path).and_then(write).map_err(Error::at(&path))?;
+        ownership::create_new(&path).and_then(write).map_err(Error::at(&path))?;
     }
     File::open(&new).and_then(|directory| sync_entries(&directory)).map_err(Error::at(&new))?;
-    owned::publish_directory(&new, &cut).map_err(Error::at(&cut))
+    ownership::rename_directory_into_place(&new, &cut).map_err(Error::at(&cut))
 }
 
 /// Makes the names in a directory durable, on file systems that have such a call.
@@ -143,7 +143,7 @@ fn sync_entries(directory: &File) -> io::Result<()> {
 fn put_plan(path: &Path, plan: &Plan) -> Result<(), Error> {
     let write = || {
         let file = AtomicFile::create(path, &manifest::file_claim())?;
-        plan.lines().reader().copy(0..plan.lines().len(), file.open()?)?;
+        plan.lines().reader().copy(0..plan.lines().len(), file.create_temporary()?)?;
         file.commit()
     };
     write().map_err(Error::at(path))
@@ -153,7 +153,7 @@ fn put_plan(path: &Path, plan: &Plan) -> Result<(), Error> {
 fn put(path: &Path, text: &OsStr, executable: bool) -> Result<(), Error> {
     let write = || {
         let file = AtomicFile::create(path, &manifest::file_claim())?;
-        file.open()?.write_all(text.as_bytes())?;
+        file.create_temporary()?.write_all(text.as_bytes())?;
         if executable {
             file.make_executable()?;
         }

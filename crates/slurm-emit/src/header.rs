@@ -9,7 +9,7 @@ use crate::job::Job;
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn of_array(job: &Job, elements: usize) -> Result<Vec<Directive>, quote::Error> {
+pub fn of_array(job: &Job, elements: usize) -> Result<Vec<Directive>, quote::QuoteError> {
     let (site, size) = (&job.site, &job.size);
     let mut list = List::new(job);
     list.add("--job-name", "--job-name", site.job_name.as_deref().unwrap_or(NAME), "what squeue shows")?;
@@ -36,7 +36,7 @@ pub fn of_array(job: &Job, elements: usize) -> Result<Vec<Directive>, quote::Err
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn of_gather(job: &Job) -> Result<Vec<Directive>, quote::Error> {
+pub fn of_gather(job: &Job) -> Result<Vec<Directive>, quote::QuoteError> {
     let mut list = List::new(job);
     small(&mut list, job, "gather", "gather_%j.log")?;
     list.add("--cores-per-worker", "--cpus-per-task", &job.size.threads.to_string(), "as many threads as an engine")?;
@@ -51,7 +51,7 @@ pub fn of_gather(job: &Job) -> Result<Vec<Directive>, quote::Error> {
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn of_driver(job: &Job) -> Result<Vec<Directive>, quote::Error> {
+pub fn of_driver(job: &Job) -> Result<Vec<Directive>, quote::QuoteError> {
     let mut list = List::new(job);
     small(&mut list, job, "driver", "driver_%j.log")?;
     list.add("--target", "--cpus-per-task", "2", "dask's scheduler, and gather")?;
@@ -64,7 +64,7 @@ pub fn of_driver(job: &Job) -> Result<Vec<Directive>, quote::Error> {
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn of_ray(job: &Job) -> Result<Vec<Directive>, quote::Error> {
+pub fn of_ray(job: &Job) -> Result<Vec<Directive>, quote::QuoteError> {
     let (site, size) = (&job.site, &job.size);
     let mut list = List::new(job);
     let name = format!("{}-ray", site.job_name.as_deref().unwrap_or(NAME));
@@ -89,7 +89,7 @@ pub fn of_ray(job: &Job) -> Result<Vec<Directive>, quote::Error> {
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn of_worker(job: &Job) -> Result<Vec<Directive>, quote::Error> {
+pub fn of_worker(job: &Job) -> Result<Vec<Directive>, quote::QuoteError> {
     let mut list = List::new(job);
     list.log("worker_%j.log", "its log; %j is the job")?;
     resources(&mut list, job)?;
@@ -100,7 +100,7 @@ pub fn of_worker(job: &Job) -> Result<Vec<Directive>, quote::Error> {
 const NAME: &str = "azpipe";
 
 /// A job that needs no GPU, beside those that integrate.
-fn small(list: &mut List<'_>, job: &Job, kind: &str, log: &str) -> Result<(), quote::Error> {
+fn small(list: &mut List<'_>, job: &Job, kind: &str, log: &str) -> Result<(), quote::QuoteError> {
     let site = &job.site;
     let name = format!("{}-{kind}", site.job_name.as_deref().unwrap_or(NAME));
     list.add("--job-name", "--job-name", &name, "what squeue shows")?;
@@ -116,7 +116,7 @@ fn small(list: &mut List<'_>, job: &Job, kind: &str, log: &str) -> Result<(), qu
 }
 
 /// The CPUs of an element: of one task, or of several where the site wants them counted so.
-fn cpus(list: &mut List<'_>, job: &Job) -> Result<(), quote::Error> {
+fn cpus(list: &mut List<'_>, job: &Job) -> Result<(), quote::QuoteError> {
     let size = &job.size;
     let why = format!("{} engines of {} threads", size.engines, size.threads);
     let Some(tasks) = job.site.ntasks_per_node else {
@@ -134,7 +134,7 @@ fn cpus(list: &mut List<'_>, job: &Job) -> Result<(), quote::Error> {
 }
 
 /// How a job is told of its walltime and begun again.
-fn drains(list: &mut List<'_>, job: &Job) -> Result<(), quote::Error> {
+fn drains(list: &mut List<'_>, job: &Job) -> Result<(), quote::QuoteError> {
     let signal = format!("B:USR1@{}", job.drain_seconds);
     let why = "tells this script of the walltime so many seconds before, or up to a minute earlier";
     list.add("--drain-seconds", "--signal", &signal, why)?;
@@ -143,7 +143,7 @@ fn drains(list: &mut List<'_>, job: &Job) -> Result<(), quote::Error> {
 }
 
 /// What the site is asked for, beside CPUs, memory and time.
-fn resources(list: &mut List<'_>, job: &Job) -> Result<(), quote::Error> {
+fn resources(list: &mut List<'_>, job: &Job) -> Result<(), quote::QuoteError> {
     let site = &job.site;
     if let Some((option, value)) = job.gpus.option() {
         list.add(option, option, value, "shared by the engines")?;

@@ -96,7 +96,7 @@ fn tell_size(args: &Args, job: &Job, filter: &Filter) -> Result<(), Stop> {
             }
             job.size.warnings(node_cpus)
         }
-        _ => job.size.warnings_here(args.size.node_cpus.unwrap_or(filter::cpu::budget() as u64)),
+        _ => job.size.warnings_here(args.size.node_cpus.unwrap_or(filter::cpu::available_cpus() as u64)),
     };
     warnings.iter().for_each(|warning| filter.warn(warning));
     Ok(())

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use filter::owned::{Claim, has_mark, read_head};
-use filter::{atomic, foreign};
+use filter::ownership::{OwnedFiles, has_mark, read_head};
+use filter::{atomic, untrusted_file};
 
 use crate::error::Error;
 use crate::folder::{PLAN, entries, exists};
@@ -74,7 +74,7 @@ impl Manifest {
         if exists(&dir)? && !dir.is_dir() {
             return Err(Error::Theirs { path: dir });
         }
-        match foreign::read_text(&path) {
+        match untrusted_file::read_text(&path) {
             Ok(text) => {
                 let names = text.strip_prefix(FIRST_LINE).ok_or(Error::Theirs { path })?;
                 return Ok(Self { dir, names: names.lines().skip(1).map(str::to_owned).collect() });
@@ -82,7 +82,7 @@ impl Manifest {
             Err(why) if why.kind() == ErrorKind::NotFound => (),
             Err(why) => return Err(Error::at(path)(why)),
         }
-        atomic::clear_up(&dir).map_err(Error::at(&dir))?;
+        atomic::remove_stale_files(&dir).map_err(Error::at(&dir))?;
         let there = entries(&dir)?;
         let is_known = |path: &&PathBuf| {
             let name = path.file_name().unwrap_or_default();
@@ -131,19 +131,19 @@ impl Manifest {
         let path = self.dir.join(NAME);
         let lines = self.names.iter().flat_map(|name| ["\n", name]).collect::<String>();
         let text = format!("{FIRST_LINE}{lines}\n");
-        if foreign::read_text(&path).is_ok_and(|there| there == text) {
+        if untrusted_file::read_text(&path).is_ok_and(|there| there == text) {
             return Ok(());
         }
-        let mark = Claim::new("its mark", |path| has_mark(path, FIRST_LINE.as_bytes(), FIRST_LINE.as_bytes()));
+        let mark = OwnedFiles::new("its mark", |path| has_mark(path, FIRST_LINE.as_bytes(), FIRST_LINE.as_bytes()));
         atomic::write(&path, text, &mark).map_err(Error::at(&path))
     }
 }
 
 /// Claims the files whose names the mark beside them has, and those of a cut that is being written.
-pub fn file_claim() -> Claim {
-    Claim::new("a file of slurm-emit", |path| {
+pub fn file_claim() -> OwnedFiles {
+    OwnedFiles::new("a file of slurm-emit", |path| {
         let mark = path.with_file_name(NAME);
-        let text = match foreign::read_text(&mark) {
+        let text = match untrusted_file::read_text(&mark) {
             Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
             text => text?,
         };
@@ -153,8 +153,8 @@ pub fn file_claim() -> Claim {
 }
 
 /// Claims files of tasks, and what a loss of power leaves of such a file: nothing, or zeros.
-pub fn batch_claim() -> Claim {
-    Claim::new("a batch of tasks", |path| {
+pub fn batch_claim() -> OwnedFiles {
+    OwnedFiles::new("a batch of tasks", |path| {
         let is_named = path.extension().is_some_and(|end| end == "jsonl");
         let is_blank = || read_head(path, TASK.len()).map(|head| head.iter().all(|byte| *byte == 0));
         Ok(is_named && (is_blank()? || has_mark(path, TASK, TASK)?))

@@ -32,7 +32,7 @@ impl Plan {
     /// # Errors
     /// As [`Input::next`].
     pub fn read(files: &[PathBuf], filter: &Filter) -> Result<Self, Stop> {
-        let mut input = Input::open(files)?.expecting("task");
+        let mut input = Input::open(files)?.with_expected_type("task");
         let mut plan = Self::default();
         let mut again = 0;
         while let Some(record) = input.next(filter)? {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
-use filter::foreign;
+use filter::untrusted_file;
 use toml::{Table, Value};
 
 use crate::args::Args;
@@ -37,7 +37,7 @@ pub fn with_files(args: Args) -> Result<Args, Error> {
 /// A site's profile: TOML, whose keys are the names of flags. A list is a flag given several times, and
 /// `true` one without a value.
 fn of_profile(path: &Path) -> Result<Vec<OsString>, Error> {
-    let text = foreign::read_text(path).map_err(Error::at(path))?;
+    let text = untrusted_file::read_text(path).map_err(Error::at(path))?;
     let wrong = |why: String| Error::Profile { path: path.to_owned(), why };
     let table: Table = text.parse().map_err(|why: toml::de::Error| wrong(why.message().to_owned()))?;
     let known = settings();
@@ -90,7 +90,7 @@ const INTEGRATOR: [(&str, &str); 6] = [
 
 /// What the integrator's configuration says of its jobs.
 fn of_integrator(path: &Path) -> Result<Vec<OsString>, Error> {
-    let text = foreign::read_text(path).map_err(Error::at(path))?;
+    let text = untrusted_file::read_text(path).map_err(Error::at(path))?;
     let flags: Vec<OsString> = distribution(&text)
         .filter_map(|(key, value)| {
             let (_, flag) = INTEGRATOR.iter().find(|(name, _)| *name == key)?;

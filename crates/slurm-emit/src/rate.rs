@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use filter::foreign;
+use filter::untrusted_file;
 use records::Record;
 
 use crate::error::Error;
@@ -14,7 +14,7 @@ use crate::error::Error;
 /// # Errors
 /// The file can't be read, or no record in it tells a rate.
 pub fn of_results(path: &Path, engines: u64) -> Result<f64, Error> {
-    let file = foreign::open(path).map_err(Error::at(path))?;
+    let file = untrusted_file::open(path).map_err(Error::at(path))?;
     let (mut bytes, mut seconds) = (0, 0.0);
     for line in BufReader::new(file).lines() {
         // An engine works on one task at a time, so that `wall` is time of one engine.

@@ -63,7 +63,7 @@ impl DevicePool {
         let open = || {
             let settings = DeviceSettings { cache, ..DeviceSettings::default() };
             let opened = Device::open(&seat.description, settings);
-            filter.take_signals_back();
+            filter.reinstall_signal_handlers();
             opened.map(Arc::new).inspect_err(|why| self.warn_once(filter, &seat.label, why)).ok()
         };
         let device = seat.device.get_or_init(open).clone()?;

@@ -14,42 +14,45 @@ use hdf5_sys::h5p::{
 use hdf5_sys::h5s::{H5S_ALL, H5Sget_simple_extent_dims, H5Sget_simple_extent_ndims};
 use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
 
-use super::selection::{Mapping, mappings};
-use super::{Flaw, Handle, Object, buffer, get_on, handle, links, locked, raw, status};
+use super::selection::{VirtualMapping, read_mappings};
+use super::{
+    Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status, count_call, links, raw, with_library_lock,
+    zeroed_buffer,
+};
 
 /// The library's limit on the number of dimensions.
 const MAX_RANK: usize = 32;
 
 /// The most entries of a chunk index: one that leads into itself has no end.
-const MOST_CHUNKS: usize = 1 << 26;
+const MAX_CHUNKS: usize = 1 << 26;
 
 /// The most bytes of a dataset in an object's header, of which the format allows 64 KiB.
-const MOST_COMPACT: u64 = 1 << 20;
+const MAX_COMPACT_BYTES: u64 = 1 << 20;
 
 /// The most values of a filter.
-const MOST_FILTER_VALUES: usize = 1 << 16;
+const MAX_CD_VALUES: usize = 1 << 16;
 
 /// The system's limit on the length of a path.
 const PATH_MAX: usize = 4096;
 
 /// How a dataset is stored.
 #[derive(Debug)]
-pub(crate) enum Layout {
+pub(crate) enum StorageLayout {
     /// In the object's header: to be had through the library alone.
     Compact,
     /// In one run at this offset; `None` where nothing has been written.
     Contiguous(Option<u64>),
     /// In one run, in segments of other files.
-    External(Vec<Segment>),
+    External(Vec<ExternalSegment>),
     /// In chunks of this shape, through these filters.
-    Chunked(Vec<u64>, Vec<Filter>),
+    Chunked(Vec<u64>, Vec<PipelineFilter>),
     /// In datasets of other files.
-    Virtual(Vec<Mapping>),
+    Virtual(Vec<VirtualMapping>),
 }
 
 /// A run of bytes in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
+pub(crate) struct ExternalSegment {
     pub file: PathBuf,
     pub offset: u64,
     pub size: u64,
@@ -57,7 +60,7 @@ pub(crate) struct Segment {
 
 /// A step of a filter pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Filter {
+pub(crate) struct PipelineFilter {
     pub id: u32,
     pub values: Vec<u32>,
 }
@@ -79,14 +82,14 @@ pub(crate) enum ElementClass {
 
 /// What a number is, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PixelType {
+pub(crate) struct ElementType {
     pub class: ElementClass,
     pub bytes: u64,
     pub signed: bool,
     pub big_endian: bool,
 }
 
-impl PixelType {
+impl ElementType {
     /// Whether it is an integer or a floating-point number.
     pub(crate) fn is_number(&self) -> bool {
         matches!(self.class, ElementClass::Integer | ElementClass::Float)
@@ -104,22 +107,22 @@ pub(crate) struct StoredChunk {
     pub bytes: u64,
 }
 
-impl Object {
+impl Hdf5Object {
     /// The extents of this dataset; none for a scalar.
-    pub(crate) fn extents(&self) -> Result<Vec<u64>, Flaw> {
+    pub(crate) fn shape(&self) -> Result<Vec<u64>, LibraryError> {
         // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
-        let space = handle(|| unsafe { H5Dget_space(self.0.0) })?;
-        extents(&space)
+        let space = call_for_id(|| unsafe { H5Dget_space(self.0.0) })?;
+        dataspace_shape(&space)
     }
 
     /// The type of this dataset's elements.
-    pub(crate) fn pixel_type(&self) -> Result<PixelType, Flaw> {
+    pub(crate) fn element_type(&self) -> Result<ElementType, LibraryError> {
         // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
-        let kind = handle(|| unsafe { H5Dget_type(self.0.0) })?;
+        let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
         let class = element_class(&kind);
         // SAFETY: the type is open for as long as its handle lives. The functions read it and fill in nothing.
-        locked(|| unsafe {
-            Ok(PixelType {
+        with_library_lock(|| unsafe {
+            Ok(ElementType {
                 class,
                 bytes: H5Tget_size(kind.0) as u64,
                 signed: class == ElementClass::Integer && raw::H5Tget_sign(kind.0) == raw::SIGN_TWOS_COMPLEMENT,
@@ -128,85 +131,86 @@ impl Object {
         })
     }
 
-    pub(crate) fn layout(&self) -> Result<Layout, Flaw> {
+    pub(crate) fn storage_layout(&self) -> Result<StorageLayout, LibraryError> {
         // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
-        let creation = handle(|| unsafe { H5Dget_create_plist(self.0.0) })?;
+        let creation = call_for_id(|| unsafe { H5Dget_create_plist(self.0.0) })?;
         // SAFETY: the call takes a number alone; the list is open for as long as its handle lives. What is returned is an integer here.
-        match locked(|| unsafe { raw::H5Pget_layout(creation.0) }) {
-            raw::LAYOUT_COMPACT => Ok(Layout::Compact),
-            raw::LAYOUT_CHUNKED => Ok(Layout::Chunked(chunk_shape(&creation)?, filters(&creation)?)),
-            raw::LAYOUT_VIRTUAL => Ok(Layout::Virtual(mappings(&creation)?)),
-            raw::LAYOUT_CONTIGUOUS => match segments(&creation)? {
+        match with_library_lock(|| unsafe { raw::H5Pget_layout(creation.0) }) {
+            raw::LAYOUT_COMPACT => Ok(StorageLayout::Compact),
+            raw::LAYOUT_CHUNKED => Ok(StorageLayout::Chunked(chunk_shape(&creation)?, read_filters(&creation)?)),
+            raw::LAYOUT_VIRTUAL => Ok(StorageLayout::Virtual(read_mappings(&creation)?)),
+            raw::LAYOUT_CONTIGUOUS => match read_segments(&creation)? {
                 // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives. An address
                 // that is not there has all bits set.
-                none if none.is_empty() => match locked(|| unsafe { H5Dget_offset(self.0.0) }) {
-                    u64::MAX => Ok(Layout::Contiguous(None)),
-                    offset => Ok(Layout::Contiguous(Some(offset))),
+                none if none.is_empty() => match with_library_lock(|| unsafe { H5Dget_offset(self.0.0) }) {
+                    u64::MAX => Ok(StorageLayout::Contiguous(None)),
+                    offset => Ok(StorageLayout::Contiguous(Some(offset))),
                 },
-                segments => Ok(Layout::External(segments)),
+                segments => Ok(StorageLayout::External(segments)),
             },
-            _ => Err(Flaw::new("a storage layout of no known kind")),
+            _ => Err(LibraryError::new("a storage layout of no known kind")),
         }
     }
 
     /// Refuses a dataset whose elements the library would get from something that is no regular file.
-    pub(super) fn check_files(&self) -> Result<(), Flaw> {
-        let names: Vec<PathBuf> = match self.layout()? {
-            Layout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
-            Layout::External(segments) => segments.into_iter().map(|segment| segment.file).collect(),
+    pub(super) fn check_source_files(&self) -> Result<(), LibraryError> {
+        let names: Vec<PathBuf> = match self.storage_layout()? {
+            StorageLayout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
+            StorageLayout::External(segments) => segments.into_iter().map(|segment| segment.file).collect(),
             _ => return Ok(()),
         };
         let holder = self.file_name()?;
-        names
-            .iter()
-            .flat_map(|name| links::candidates(&holder, name))
-            .try_for_each(|path| links::check(&path).map_err(|why| Flaw::new(format!("{}: {why}", path.display()))))
+        names.iter().flat_map(|name| links::candidate_paths(&holder, name)).try_for_each(|path| {
+            links::check_not_special(&path).map_err(|why| LibraryError::new(format!("{}: {why}", path.display())))
+        })
     }
 
     /// The chunks that have been written, in the order of the index.
-    pub(crate) fn chunks(&self, rank: usize) -> Result<Vec<StoredChunk>, Flaw> {
-        let mut found = Found { rank: rank.min(4), chunks: Vec::new(), is_full: false };
+    pub(crate) fn chunk_index(&self, rank: usize) -> Result<Vec<StoredChunk>, LibraryError> {
+        let mut found = ChunkCollector { rank: rank.min(4), chunks: Vec::new(), is_full: false };
         let data: *mut c_void = (&raw mut found).cast();
-        // SAFETY: the dataset is open for as long as the object lives. `collect` takes `data` for a `Found`, which it is, and
-        // which outlives the call; nothing else has access to it until the library is done. The library gives `collect` an
+        // SAFETY: the dataset is open for as long as the object lives. `collect_chunk` takes `data` for a `ChunkCollector`, which it is, and
+        // which outlives the call; nothing else has access to it until the library is done. The library gives `collect_chunk` an
         // origin of as many numbers as the dataset has dimensions, which are `rank` or more.
-        let iterated = status(|| unsafe { H5Dchunk_iter(self.0.0, H5P_DEFAULT, Some(collect), data) });
+        let iterated = call_for_status(|| unsafe { H5Dchunk_iter(self.0.0, H5P_DEFAULT, Some(collect_chunk), data) });
         if found.is_full {
-            return Err(Flaw::new(format!("damaged chunk index: more than {MOST_CHUNKS} entries")));
+            return Err(LibraryError::new(format!("damaged chunk index: more than {MAX_CHUNKS} entries")));
         }
         iterated?;
         Ok(found.chunks)
     }
 
     /// Whether the chunk index lists chunks rising by their place: frames first, then rows, then columns.
-    pub(crate) fn has_sorted_index(&self) -> Result<bool, Flaw> {
+    pub(crate) fn has_btree_index(&self) -> Result<bool, LibraryError> {
         let mut kind = -1;
         // SAFETY: the dataset is open for as long as the object lives; the library fills in one enum, which is an `int`.
-        status(|| unsafe { raw::H5Dget_chunk_index_type(self.0.0, &raw mut kind) })?;
+        call_for_status(|| unsafe { raw::H5Dget_chunk_index_type(self.0.0, &raw mut kind) })?;
         Ok(kind == raw::INDEX_BTREE)
     }
 
     /// The elements of this dataset as they are stored, unfiltered, row-major, in the stored byte order.
-    pub(crate) fn stored_elements(&self) -> Result<Vec<u8>, Flaw> {
+    pub(crate) fn read_raw_elements(&self) -> Result<Vec<u8>, LibraryError> {
         // SAFETY: the dataset is open for as long as the object lives.
-        let kind = handle(|| unsafe { H5Dget_type(self.0.0) })?;
-        let pixel = self.pixel_type()?;
+        let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
+        let pixel = self.element_type()?;
         if !pixel.is_number() {
-            return Err(Flaw::new("not numbers"));
+            return Err(LibraryError::new("not numbers"));
         }
         let product = |product: u64, extent: &u64| product.checked_mul(*extent);
-        let size = self.extents()?.iter().try_fold(pixel.bytes, product);
-        let size = size.ok_or_else(|| Flaw::new("extents that multiply to more than there are numbers"))?;
-        let mut bytes = buffer(0_u8, size, MOST_COMPACT)?;
+        let size = self.shape()?.iter().try_fold(pixel.bytes, product);
+        let size = size.ok_or_else(|| LibraryError::new("extents that multiply to more than there are numbers"))?;
+        let mut bytes = zeroed_buffer(0_u8, size, MAX_COMPACT_BYTES)?;
         // SAFETY: the buffer has the product of the dataset's extents and the size of an element in its own type, which is the
         // type that the elements are read as; they are numbers, so that no pointer is written. The extents are those of the
         // open dataset, which is read-only, and so the same in both calls.
-        status(|| unsafe { H5Dread(self.0.0, kind.0, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.as_mut_ptr().cast()) })?;
+        call_for_status(|| unsafe {
+            H5Dread(self.0.0, kind.0, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.as_mut_ptr().cast())
+        })?;
         Ok(bytes)
     }
 }
 
-struct Found {
+struct ChunkCollector {
     /// How many numbers of an origin are taken, four at the most.
     rank: usize,
     chunks: Vec<StoredChunk>,
@@ -214,25 +218,25 @@ struct Found {
     is_full: bool,
 }
 
-/// Adds a chunk to the [`Found`] at `data`.
-unsafe extern "C" fn collect(
+/// Adds a chunk to the [`ChunkCollector`] at `data`.
+unsafe extern "C" fn collect_chunk(
     origin: *const u64,
     filter_mask: c_uint,
     offset: u64,
     bytes: u64,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: `data` is the structure that `chunks` gave the library, which hands it on as it is, and nobody else has access
+    // SAFETY: `data` is the structure that `chunk_index` gave the library, which hands it on as it is, and nobody else has access
     // to it while the library iterates. `origin` has as many numbers as the dataset has dimensions, `rank` or more, and is
     // valid during this call. Nothing here panics: memory is asked for in a way that may fail.
     let (origin, found) = unsafe {
-        let found = &mut *data.cast::<Found>();
+        let found = &mut *data.cast::<ChunkCollector>();
         (std::slice::from_raw_parts(origin, found.rank), found)
     };
     let mut chunk = StoredChunk { origin: [0; 4], filter_mask, offset, bytes };
     chunk.origin.iter_mut().zip(origin).for_each(|(to, from)| *to = *from);
-    get_on();
-    if found.chunks.len() >= MOST_CHUNKS || found.chunks.try_reserve(1).is_err() {
+    count_call();
+    if found.chunks.len() >= MAX_CHUNKS || found.chunks.try_reserve(1).is_err() {
         found.is_full = true;
         return -1;
     }
@@ -241,21 +245,21 @@ unsafe extern "C" fn collect(
 }
 
 /// The extents of a dataspace; none for a scalar.
-pub(super) fn extents(space: &Handle) -> Result<Vec<u64>, Flaw> {
+pub(super) fn dataspace_shape(space: &Hdf5Id) -> Result<Vec<u64>, LibraryError> {
     // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives.
-    let rank = status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
-    let mut extents = buffer(0, rank, MAX_RANK as u64)?;
+    let rank = call_for_status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
+    let mut extents = zeroed_buffer(0, rank, MAX_RANK as u64)?;
     // SAFETY: the library writes a number a dimension, and the buffer has as many: the rank was read from this dataspace, which is a
     // copy that only its handle has. NULL for the largest extents is allowed.
-    status(|| unsafe { H5Sget_simple_extent_dims(space.0, extents.as_mut_ptr(), null_mut()) })?;
+    call_for_status(|| unsafe { H5Sget_simple_extent_dims(space.0, extents.as_mut_ptr(), null_mut()) })?;
     Ok(extents)
 }
 
 /// Says what kind of thing the elements of this type are.
-pub(super) fn element_class(kind: &Handle) -> ElementClass {
+pub(super) fn element_class(kind: &Hdf5Id) -> ElementClass {
     // SAFETY: the type is open for as long as its handle lives, the constants for as long as the library is. The functions
     // read types and fill in nothing.
-    locked(|| unsafe {
+    with_library_lock(|| unsafe {
         let is = |known: hid_t| H5Tequal(kind.0, known) > 0;
         let ieee = [*H5T_IEEE_F32LE, *H5T_IEEE_F64LE, *H5T_IEEE_F32BE, *H5T_IEEE_F64BE];
         let bits = H5Tget_size(kind.0).saturating_mul(8);
@@ -271,60 +275,60 @@ pub(super) fn element_class(kind: &Handle) -> ElementClass {
     })
 }
 
-fn chunk_shape(creation: &Handle) -> Result<Vec<u64>, Flaw> {
+fn chunk_shape(creation: &Hdf5Id) -> Result<Vec<u64>, LibraryError> {
     let mut shape = vec![0; MAX_RANK];
     // SAFETY: the list is open for as long as its handle lives; the library writes as many numbers as it is told of at the most, which
     // the buffer has.
-    let rank = status(|| unsafe { H5Pget_chunk(creation.0, MAX_RANK as i32, shape.as_mut_ptr()) })?;
+    let rank = call_for_status(|| unsafe { H5Pget_chunk(creation.0, MAX_RANK as i32, shape.as_mut_ptr()) })?;
     shape.truncate(rank as usize);
     Ok(shape)
 }
 
-fn filters(creation: &Handle) -> Result<Vec<Filter>, Flaw> {
+fn read_filters(creation: &Hdf5Id) -> Result<Vec<PipelineFilter>, LibraryError> {
     // SAFETY: the call takes a number alone; the list is open for as long as its handle lives.
-    let count = status(|| unsafe { H5Pget_nfilters(creation.0) })?;
-    (0..count as c_uint).map(|index| filter(creation.0, index)).collect()
+    let count = call_for_status(|| unsafe { H5Pget_nfilters(creation.0) })?;
+    (0..count as c_uint).map(|index| read_filter(creation.0, index)).collect()
 }
 
-fn filter(creation: hid_t, index: c_uint) -> Result<Filter, Flaw> {
+fn read_filter(creation: hid_t, index: c_uint) -> Result<PipelineFilter, LibraryError> {
     let mut values = vec![0; 32];
     loop {
         let mut count = values.len();
         let mut flags = 0;
         // SAFETY: the caller has the list open. The library writes as many values as `count` says at the most, which the buffer has,
         // then how many there are, and the flags; all three outlive the call. No name is asked for, of length 0.
-        let id = status(|| unsafe {
+        let id = call_for_status(|| unsafe {
             let (flags, count) = (&raw mut flags, &raw mut count);
             H5Pget_filter2(creation, index, flags, count, values.as_mut_ptr(), 0, null_mut(), null_mut())
         })?;
         let room = values.len();
-        if count > MOST_FILTER_VALUES {
-            return Err(Flaw::new(format!("a filter of {count} values: expected {MOST_FILTER_VALUES} at the most")));
+        if count > MAX_CD_VALUES {
+            return Err(LibraryError::new(format!("a filter of {count} values: expected {MAX_CD_VALUES} at the most")));
         }
         values.resize(count, 0);
         if count <= room {
-            return Ok(Filter { id: id as u32, values });
+            return Ok(PipelineFilter { id: id as u32, values });
         }
     }
 }
 
 /// Where the segments of an external dataset are.
-fn segments(creation: &Handle) -> Result<Vec<Segment>, Flaw> {
+fn read_segments(creation: &Hdf5Id) -> Result<Vec<ExternalSegment>, LibraryError> {
     // SAFETY: the call takes a number alone; the list is open for as long as its handle lives.
-    let count = status(|| unsafe { H5Pget_external_count(creation.0) })?;
-    (0..count as c_uint).map(|index| segment(creation.0, index)).collect()
+    let count = call_for_status(|| unsafe { H5Pget_external_count(creation.0) })?;
+    (0..count as c_uint).map(|index| read_segment(creation.0, index)).collect()
 }
 
-fn segment(creation: hid_t, index: c_uint) -> Result<Segment, Flaw> {
+fn read_segment(creation: hid_t, index: c_uint) -> Result<ExternalSegment, LibraryError> {
     let mut name = vec![0_u8; PATH_MAX];
     let (mut offset, mut size) = (0, 0);
     // SAFETY: the caller has the list open. The library writes as many bytes of the name as it is told of at the most, without a
     // NUL where there are more, and two numbers of the types that are borrowed.
-    status(|| unsafe {
+    call_for_status(|| unsafe {
         let text = name.as_mut_ptr().cast::<c_char>();
         H5Pget_external(creation, index, name.len(), text, &raw mut offset, &raw mut size)
     })?;
     name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
-    let offset = u64::try_from(offset).map_err(|_| Flaw::new("a segment before its file's first byte"))?;
-    Ok(Segment { file: OsString::from_vec(name).into(), offset, size })
+    let offset = u64::try_from(offset).map_err(|_| LibraryError::new("a segment before its file's first byte"))?;
+    Ok(ExternalSegment { file: OsString::from_vec(name).into(), offset, size })
 }

@@ -18,16 +18,16 @@ use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_RDWR, H5F_ACC_TRUNC, H5F_close_degre
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5Pget_driver_info, H5Pset_driver};
 
-use super::{Flaw, Handle, failed_storage, handle, locked, status};
+use super::{Hdf5Id, LibraryError, call_for_id, call_for_status, record_storage_error, with_library_lock};
 use crate::watchdog::wait_for_storage;
 
 /// Which bytes of a file the library asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bytes {
+pub enum ByteKind {
     /// Values of datasets.
-    Values,
+    RawData,
     /// All else: what the file's structure is made of, and texts of variable length.
-    Structure,
+    Metadata,
 }
 
 /// The bytes of an HDF5 file. An error makes the library's call fail.
@@ -35,17 +35,17 @@ pub trait Storage: Send {
     /// Returns how many bytes there are.
     fn size(&self) -> u64;
 
-    /// Fills `buffer` with the bytes from `at` on; those behind the end are 0.
+    /// Fills `zeroed_buffer` with the bytes from `into_image_error` on; those behind the end are 0.
     ///
     /// # Errors
     /// They can't be read.
-    fn read(&mut self, bytes: Bytes, at: u64, buffer: &mut [u8]) -> io::Result<()>;
+    fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 
     /// Writes bytes.
     ///
     /// # Errors
     /// They can't be written.
-    fn write(&mut self, bytes: Bytes, at: u64, buffer: &[u8]) -> io::Result<()>;
+    fn write(&mut self, bytes: ByteKind, at: u64, buffer: &[u8]) -> io::Result<()>;
 
     /// Cuts the file to this size, or makes it longer by zeros.
     ///
@@ -67,7 +67,7 @@ pub type SharedStorage = Arc<Mutex<dyn Storage>>;
 ///
 /// # Errors
 /// What the library says.
-pub fn create_in(
+pub fn create_with_storage(
     storage: SharedStorage,
     name: &Path,
     access: &FileAccess,
@@ -76,30 +76,37 @@ pub fn create_in(
     // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in; both lists are
     // open while they are borrowed.
     let make = |name, access| unsafe { H5Fcreate(name, H5F_ACC_TRUNC, create.id(), access) };
-    file(with_driver(storage, name, access.id(), make))
+    into_hdf5_file(with_driver(storage, name, access.id(), make))
 }
 
 /// Opens the HDF5 file in a storage to read. Virtual datasets look for their sources from `name` on.
 ///
 /// # Errors
 /// What the library says: not an HDF5 file, or a damaged one.
-pub fn open_in(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, String> {
+pub fn open_with_storage(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, String> {
     // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
     // open while it is borrowed.
-    file(with_driver(storage, name, access.id(), |name, access| unsafe { H5Fopen(name, H5F_ACC_RDONLY, access) }))
+    into_hdf5_file(with_driver(storage, name, access.id(), |name, access| unsafe {
+        H5Fopen(name, H5F_ACC_RDONLY, access)
+    }))
 }
 
-/// As [`open_in`], with the flags of `H5Fopen` and a list of access properties, which is given the driver.
-pub(super) fn open_handle(storage: SharedStorage, name: &Path, flags: c_uint, access: &Handle) -> Result<Handle, Flaw> {
+/// As [`open_with_storage`], with the flags of `H5Fopen` and a list of access properties, which is given the driver.
+pub(super) fn open_handle(
+    storage: SharedStorage,
+    name: &Path,
+    flags: c_uint,
+    access: &Hdf5Id,
+) -> Result<Hdf5Id, LibraryError> {
     // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
     // open while it is borrowed.
     with_driver(storage, name, access.0, |name, access| unsafe { H5Fopen(name, flags, access) })
 }
 
-fn file(opened: Result<Handle, Flaw>) -> Result<hdf5::File, String> {
+fn into_hdf5_file(opened: Result<Hdf5Id, LibraryError>) -> Result<hdf5::File, String> {
     let opened = ManuallyDrop::new(opened.map_err(|why| why.why)?);
     // SAFETY: the identifier is that of a file which was opened just now, and the handle does not give it back.
-    locked(|| unsafe { hdf5::from_id(opened.0) }).map_err(|why| why.to_string())
+    with_library_lock(|| unsafe { hdf5::from_id(opened.0) }).map_err(|why| why.to_string())
 }
 
 fn with_driver(
@@ -107,48 +114,48 @@ fn with_driver(
     name: &Path,
     access: hid_t,
     open: impl FnOnce(*const c_char, hid_t) -> hid_t,
-) -> Result<Handle, Flaw> {
-    let name =
-        CString::new(name.as_os_str().as_bytes()).map_err(|_| Flaw::new("a name holds a NUL byte".to_owned()))?;
-    let info = Arc::new(Info { name: name.clone(), storage });
-    locked(|| {
-        let driver = driver()?;
+) -> Result<Hdf5Id, LibraryError> {
+    let name = CString::new(name.as_os_str().as_bytes())
+        .map_err(|_| LibraryError::new("a name holds a NUL byte".to_owned()))?;
+    let info = Arc::new(DriverInfo { name: name.clone(), storage });
+    with_library_lock(|| {
+        let driver = register_driver()?;
         // SAFETY: the list is valid, and the driver copies `info` by `copy_info` before this returns.
-        status(|| unsafe { H5Pset_driver(access, driver, Arc::as_ptr(&info).cast()) })?;
-        handle(|| open(name.as_ptr(), access))
+        call_for_status(|| unsafe { H5Pset_driver(access, driver, Arc::as_ptr(&info).cast()) })?;
+        call_for_id(|| open(name.as_ptr(), access))
     })
 }
 
 /// What a list of access properties says of the driver.
-struct Info {
+struct DriverInfo {
     name: CString,
     storage: SharedStorage,
 }
 
 /// The driver's identifier, which the library gives once.
-fn driver() -> Result<hid_t, Flaw> {
-    static DRIVER: OnceLock<Result<hid_t, Flaw>> = OnceLock::new();
+fn register_driver() -> Result<hid_t, LibraryError> {
+    static DRIVER: OnceLock<Result<hid_t, LibraryError>> = OnceLock::new();
     DRIVER
         .get_or_init(|| {
-            // The layout of `Class` is that of these versions.
+            // The layout of `DriverClass` is that of these versions.
             if hdf5::library_version() < (1, 14, 0) {
-                return Err(Flaw::new("HDF5 1.14 or newer was expected".to_owned()));
+                return Err(LibraryError::new("HDF5 1.14 or newer was expected".to_owned()));
             }
-            // SAFETY: the class is a static. `Class` has the members of `H5FD_class_t` version 1 in their order and C's layout, its
+            // SAFETY: the class is a static. `DriverClass` has the members of `H5FD_class_t` version 1 in their order and C's layout, its
             // functions have the signatures of that; the library checks the version's number, and its own version was
             // checked above. Another layout would have it call what is no function: the pinned sources are what it is held to.
-            status(|| unsafe { H5FDregister(&CLASS) }).map(|id| id as hid_t)
+            call_for_status(|| unsafe { H5FDregister(&CLASS) }).map(|id| id as hid_t)
         })
         .clone()
 }
 
 unsafe extern "C" {
-    fn H5FDregister(class: *const Class) -> hid_t;
+    fn H5FDregister(class: *const DriverClass) -> hid_t;
 }
 
 /// `H5FD_t` of H5FDdevelop.h, and behind it what the driver needs.
 #[repr(C)]
-struct Opened {
+struct DriverFile {
     driver_id: hid_t,
     class: *const c_void,
     number: c_ulong,
@@ -161,62 +168,62 @@ struct Opened {
     paged: bool,
     /// Room for members that a later version may add.
     spare: [u64; 8],
-    info: *const Info,
+    info: *const DriverInfo,
     storage: SharedStorage,
     end_of_allocation: haddr_t,
 }
 
 /// `H5FD_mem_t`, of which one value is looked at: a type of C has whatever value the library gives.
-type Memory = c_int;
-const SUPER: Memory = 1;
-const DRAW: Memory = 3;
+type MemoryType = c_int;
+const MEMORY_SUPERBLOCK: MemoryType = 1;
+const MEMORY_RAW_DATA: MemoryType = 3;
 
-type ReadCall = unsafe extern "C" fn(*mut Opened, Memory, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
-type WriteCall = unsafe extern "C" fn(*mut Opened, Memory, hid_t, haddr_t, usize, *const c_void) -> herr_t;
+type ReadCall = unsafe extern "C" fn(*mut DriverFile, MemoryType, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
+type WriteCall = unsafe extern "C" fn(*mut DriverFile, MemoryType, hid_t, haddr_t, usize, *const c_void) -> herr_t;
 /// A function that this driver does without.
-type Absent = Option<unsafe extern "C" fn()>;
+type UnusedCallback = Option<unsafe extern "C" fn()>;
 
 /// `H5FD_class_t` of H5FDdevelop.h, version 1.
 #[repr(C)]
-struct Class {
+struct DriverClass {
     version: c_uint,
     value: c_int,
     name: *const c_char,
     largest_address: haddr_t,
     close_degree: H5F_close_degree_t,
-    terminate: Absent,
-    superblock: [Absent; 3],
+    terminate: UnusedCallback,
+    superblock: [UnusedCallback; 3],
     info_size: usize,
-    get_info: Option<unsafe extern "C" fn(*mut Opened) -> *mut c_void>,
+    get_info: Option<unsafe extern "C" fn(*mut DriverFile) -> *mut c_void>,
     copy_info: Option<unsafe extern "C" fn(*const c_void) -> *mut c_void>,
     free_info: Option<unsafe extern "C" fn(*mut c_void) -> herr_t>,
     transfer_size: usize,
-    transfer: [Absent; 2],
-    open: Option<unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut Opened>,
-    close: Option<unsafe extern "C" fn(*mut Opened) -> herr_t>,
-    compare: Option<unsafe extern "C" fn(*const Opened, *const Opened) -> c_int>,
-    query: Option<unsafe extern "C" fn(*const Opened, *mut c_ulong) -> herr_t>,
-    memory: [Absent; 3],
-    get_end_of_allocation: Option<unsafe extern "C" fn(*const Opened, Memory) -> haddr_t>,
-    set_end_of_allocation: Option<unsafe extern "C" fn(*mut Opened, Memory, haddr_t) -> herr_t>,
-    get_end_of_file: Option<unsafe extern "C" fn(*const Opened, Memory) -> haddr_t>,
-    get_handle: Absent,
+    transfer: [UnusedCallback; 2],
+    open: Option<unsafe extern "C" fn(*const c_char, c_uint, hid_t, haddr_t) -> *mut DriverFile>,
+    close: Option<unsafe extern "C" fn(*mut DriverFile) -> herr_t>,
+    compare: Option<unsafe extern "C" fn(*const DriverFile, *const DriverFile) -> c_int>,
+    query: Option<unsafe extern "C" fn(*const DriverFile, *mut c_ulong) -> herr_t>,
+    memory: [UnusedCallback; 3],
+    get_end_of_allocation: Option<unsafe extern "C" fn(*const DriverFile, MemoryType) -> haddr_t>,
+    set_end_of_allocation: Option<unsafe extern "C" fn(*mut DriverFile, MemoryType, haddr_t) -> herr_t>,
+    get_end_of_file: Option<unsafe extern "C" fn(*const DriverFile, MemoryType) -> haddr_t>,
+    get_handle: UnusedCallback,
     read: Option<ReadCall>,
     write: Option<WriteCall>,
-    many: [Absent; 4],
-    flush: Absent,
-    truncate: Option<unsafe extern "C" fn(*mut Opened, hid_t, bool) -> herr_t>,
-    lock: [Absent; 2],
-    delete: Absent,
-    control: Absent,
-    free_lists: [Memory; 7],
+    many: [UnusedCallback; 4],
+    flush: UnusedCallback,
+    truncate: Option<unsafe extern "C" fn(*mut DriverFile, hid_t, bool) -> herr_t>,
+    lock: [UnusedCallback; 2],
+    delete: UnusedCallback,
+    control: UnusedCallback,
+    free_lists: [MemoryType; 7],
 }
 
 // SAFETY: the one value is a static that nobody changes: all its members are numbers, functions, and a pointer to a literal.
-unsafe impl Sync for Class {}
+unsafe impl Sync for DriverClass {}
 
 /// As the library's own driver of plain files, "sec2", but for what it does without.
-static CLASS: Class = Class {
+static CLASS: DriverClass = DriverClass {
     version: 1,
     // Values up to 511 are the library's and for tests.
     value: 0x617a,
@@ -225,7 +232,7 @@ static CLASS: Class = Class {
     close_degree: H5F_close_degree_t::H5F_CLOSE_WEAK,
     terminate: None,
     superblock: [None; 3],
-    info_size: size_of::<Info>(),
+    info_size: size_of::<DriverInfo>(),
     get_info: Some(get_info),
     copy_info: Some(copy_info),
     free_info: Some(free_info),
@@ -249,35 +256,43 @@ static CLASS: Class = Class {
     delete: None,
     control: None,
     // H5FD_FLMAP_DICHOTOMY: structure and values by themselves.
-    free_lists: [SUPER, SUPER, SUPER, DRAW, DRAW, SUPER, SUPER],
+    free_lists: [
+        MEMORY_SUPERBLOCK,
+        MEMORY_SUPERBLOCK,
+        MEMORY_SUPERBLOCK,
+        MEMORY_RAW_DATA,
+        MEMORY_RAW_DATA,
+        MEMORY_SUPERBLOCK,
+        MEMORY_SUPERBLOCK,
+    ],
 };
 
 /// Aggregates and accumulates structure, sieves values, aggregates small values; may read beside a writer; a file is as the
 /// default driver makes it.
-const FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x1000 | 0x8000;
+const DRIVER_FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x1000 | 0x8000;
 
-unsafe extern "C" fn get_info(file: *mut Opened) -> *mut c_void {
-    // SAFETY: the library passes what `open` gave it and `close` has not had yet; its `info` is a pointer of an `Arc` that `open` holds
-    // until `close`, which is what `copy_info` asks for.
+unsafe extern "C" fn get_info(file: *mut DriverFile) -> *mut c_void {
+    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; its `info` is a pointer of an `Arc` that `open` holds
+    // until `disable`, which is what `copy_info` asks for.
     unsafe { copy_info((*file).info.cast()) }
 }
 
 unsafe extern "C" fn copy_info(info: *const c_void) -> *mut c_void {
     // SAFETY: the library passes what `H5Pset_driver` or one of these functions gave: a pointer from an `Arc` that is held.
-    unsafe { Arc::increment_strong_count(info.cast::<Info>()) };
+    unsafe { Arc::increment_strong_count(info.cast::<DriverInfo>()) };
     info.cast_mut()
 }
 
 unsafe extern "C" fn free_info(info: *mut c_void) -> herr_t {
     // SAFETY: each pointer that `copy_info` or `get_info` gave comes here once.
-    unsafe { Arc::decrement_strong_count(info.cast::<Info>()) };
+    unsafe { Arc::decrement_strong_count(info.cast::<DriverInfo>()) };
     0
 }
 
-unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: haddr_t) -> *mut Opened {
-    // SAFETY: the list is the one that is being opened with: its information is an `Info`, which it holds meanwhile. `Arc`
+unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: haddr_t) -> *mut DriverFile {
+    // SAFETY: the list is the one that is being opened with: its information is an `DriverInfo`, which it holds meanwhile. `Arc`
     // is not to be dropped here, for it is the list's.
-    let info = unsafe { H5Pget_driver_info(access) }.cast::<Info>().cast_const();
+    let info = unsafe { H5Pget_driver_info(access) }.cast::<DriverInfo>().cast_const();
     if info.is_null() {
         return null_mut();
     }
@@ -288,19 +303,19 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: 
     } else if flags & H5F_ACC_RDWR != 0 {
         return null_mut();
     } else {
-        let other = take(&info.storage).open_other(Path::new(OsStr::from_bytes(name.to_bytes())));
+        let other = lock_storage(&info.storage).open_other(Path::new(OsStr::from_bytes(name.to_bytes())));
         match other {
             Ok(other) => other,
             Err(why) => {
-                failed_storage(&why);
+                record_storage_error(&why);
                 return null_mut();
             }
         }
     };
-    if flags & H5F_ACC_TRUNC != 0 && take(&storage).set_size(0).is_err() {
+    if flags & H5F_ACC_TRUNC != 0 && lock_storage(&storage).set_size(0).is_err() {
         return null_mut();
     }
-    Box::into_raw(Box::new(Opened {
+    Box::into_raw(Box::new(DriverFile {
         driver_id: 0,
         class: null(),
         number: 0,
@@ -318,7 +333,7 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: 
     }))
 }
 
-unsafe extern "C" fn close(file: *mut Opened) -> herr_t {
+unsafe extern "C" fn close(file: *mut DriverFile) -> herr_t {
     // SAFETY: the library passes what `open` gave it, a box by `Box::into_raw`, once, and does not touch it after this call.
     let file = unsafe { Box::from_raw(file) };
     // SAFETY: `open` took one reference for this file by `Arc::into_raw`, which nobody has given back: a file is closed once.
@@ -327,7 +342,7 @@ unsafe extern "C" fn close(file: *mut Opened) -> herr_t {
 }
 
 /// Every opening is a file of its own, so that one's errors are not another's.
-unsafe extern "C" fn compare(one: *const Opened, two: *const Opened) -> c_int {
+unsafe extern "C" fn compare(one: *const DriverFile, two: *const DriverFile) -> c_int {
     match one.cmp(&two) {
         std::cmp::Ordering::Less => -1,
         std::cmp::Ordering::Equal => 0,
@@ -335,34 +350,34 @@ unsafe extern "C" fn compare(one: *const Opened, two: *const Opened) -> c_int {
     }
 }
 
-unsafe extern "C" fn query(_: *const Opened, flags: *mut c_ulong) -> herr_t {
+unsafe extern "C" fn query(_: *const DriverFile, flags: *mut c_ulong) -> herr_t {
     if !flags.is_null() {
         // SAFETY: the library passes NULL, or the address of an `unsigned long` of its own, to which nobody else writes under its lock.
-        unsafe { *flags = FEATURES };
+        unsafe { *flags = DRIVER_FEATURES };
     }
     0
 }
 
-unsafe extern "C" fn get_end_of_allocation(file: *const Opened, _: Memory) -> haddr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not had yet; under its lock nobody writes to it meanwhile.
+unsafe extern "C" fn get_end_of_allocation(file: *const DriverFile, _: MemoryType) -> haddr_t {
+    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; under its lock nobody writes to it meanwhile.
     unsafe { (*file).end_of_allocation }
 }
 
-unsafe extern "C" fn set_end_of_allocation(file: *mut Opened, _: Memory, end: haddr_t) -> herr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not had yet. It is written to under the library's lock, and no
+unsafe extern "C" fn set_end_of_allocation(file: *mut DriverFile, _: MemoryType, end: haddr_t) -> herr_t {
+    // SAFETY: the library passes what `open` gave it and `disable` has not had yet. It is written to under the library's lock, and no
     // function of this driver keeps a reference to this member.
     unsafe { (*file).end_of_allocation = end };
     0
 }
 
-unsafe extern "C" fn get_end_of_file(file: *const Opened, _: Memory) -> haddr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not had yet; the reference ends with this statement.
-    take(unsafe { &(*file).storage }).size()
+unsafe extern "C" fn get_end_of_file(file: *const DriverFile, _: MemoryType) -> haddr_t {
+    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; the reference ends with this statement.
+    lock_storage(unsafe { &(*file).storage }).size()
 }
 
 unsafe extern "C" fn read(
-    file: *mut Opened,
-    memory: Memory,
+    file: *mut DriverFile,
+    memory: MemoryType,
     _: hid_t,
     at: haddr_t,
     size: usize,
@@ -371,18 +386,18 @@ unsafe extern "C" fn read(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes what `open` gave it and `close` has not had yet, and a buffer of `size` bytes that is nobody else's
+    // SAFETY: the library passes what `open` gave it and `disable` has not had yet, and a buffer of `size` bytes that is nobody else's
     // during the call. Its bytes are set before they are lent, for the library's own memory may be unset.
     let (storage, buffer) = unsafe {
         std::ptr::write_bytes(buffer.cast::<u8>(), 0, size);
         (&(*file).storage, std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size))
     };
-    answer(wait_for_storage(|| take(storage).read(Bytes::of(memory), at, buffer)))
+    to_herr(wait_for_storage(|| lock_storage(storage).read(ByteKind::from_memory_type(memory), at, buffer)))
 }
 
 unsafe extern "C" fn write(
-    file: *mut Opened,
-    memory: Memory,
+    file: *mut DriverFile,
+    memory: MemoryType,
     _: hid_t,
     at: haddr_t,
     size: usize,
@@ -391,38 +406,38 @@ unsafe extern "C" fn write(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes what `open` gave it and `close` has not had yet, and a buffer of `size` bytes to which nobody writes
+    // SAFETY: the library passes what `open` gave it and `disable` has not had yet, and a buffer of `size` bytes to which nobody writes
     // during the call. That all of them are set is the library's promise to write what it was given: a file would have the
     // same bytes. They are copied and digested, and decide nothing here.
     let (storage, buffer) = unsafe { (&(*file).storage, std::slice::from_raw_parts(buffer.cast::<u8>(), size)) };
-    answer(take(storage).write(Bytes::of(memory), at, buffer))
+    to_herr(lock_storage(storage).write(ByteKind::from_memory_type(memory), at, buffer))
 }
 
-unsafe extern "C" fn truncate(file: *mut Opened, _: hid_t, _: bool) -> herr_t {
-    // SAFETY: the library passes what `open` gave it and `close` has not had yet; the reference to its storage ends with this call.
+unsafe extern "C" fn truncate(file: *mut DriverFile, _: hid_t, _: bool) -> herr_t {
+    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; the reference to its storage ends with this call.
     let (storage, end) = unsafe { (&(*file).storage, (*file).end_of_allocation) };
-    let mut storage = take(storage);
+    let mut storage = lock_storage(storage);
     let is_as_long = storage.size() == end;
-    answer(if is_as_long { Ok(()) } else { storage.set_size(end) })
+    to_herr(if is_as_long { Ok(()) } else { storage.set_size(end) })
 }
 
-impl Bytes {
-    fn of(memory: Memory) -> Self {
-        if memory == DRAW { Self::Values } else { Self::Structure }
+impl ByteKind {
+    fn from_memory_type(memory: MemoryType) -> Self {
+        if memory == MEMORY_RAW_DATA { Self::RawData } else { Self::Metadata }
     }
 }
 
-fn answer(done: io::Result<()>) -> herr_t {
+fn to_herr(done: io::Result<()>) -> herr_t {
     match done {
         Ok(()) => 0,
         Err(why) => {
-            failed_storage(&why);
+            record_storage_error(&why);
             -1
         }
     }
 }
 
 /// A panic elsewhere leaves nothing half done that a storage relies upon.
-fn take<'a>(storage: &'a Mutex<dyn Storage + 'static>) -> MutexGuard<'a, dyn Storage + 'static> {
+fn lock_storage<'a>(storage: &'a Mutex<dyn Storage + 'static>) -> MutexGuard<'a, dyn Storage + 'static> {
     storage.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ use hdf5_sys::h5a::H5Aexists;
 use hdf5_sys::h5l::H5Lexists;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
-use super::{Flaw, c_string, status};
+use super::{LibraryError, c_string, call_for_status};
 
 /// Whether a group has a link of this name, whatever that leads to. All but the last part of a path must be there.
 ///
@@ -15,9 +15,9 @@ pub fn link_exists(group: &hdf5::Group, name: &str) -> Result<bool, String> {
     let exists = || {
         let (id, name) = (group.id(), c_string(name)?);
         // SAFETY: the group is open while it is borrowed, and the name ends in NUL.
-        status(|| unsafe { H5Lexists(id, name.as_ptr(), H5P_DEFAULT) })
+        call_for_status(|| unsafe { H5Lexists(id, name.as_ptr(), H5P_DEFAULT) })
     };
-    exists().map(|found| found > 0).map_err(|why: Flaw| why.why)
+    exists().map(|found| found > 0).map_err(|why: LibraryError| why.why)
 }
 
 /// Whether a group or dataset has an attribute of this name.
@@ -28,7 +28,7 @@ pub fn attribute_exists(at: &Location, name: &str) -> Result<bool, String> {
     let exists = || {
         let (id, name) = (at.id(), c_string(name)?);
         // SAFETY: the object is open while it is borrowed, and the name ends in NUL.
-        status(|| unsafe { H5Aexists(id, name.as_ptr()) })
+        call_for_status(|| unsafe { H5Aexists(id, name.as_ptr()) })
     };
-    exists().map(|found| found > 0).map_err(|why: Flaw| why.why)
+    exists().map(|found| found > 0).map_err(|why: LibraryError| why.why)
 }

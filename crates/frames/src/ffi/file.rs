@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, OnceLock};
 use hdf5_sys::h5f::{H5F_ACC_RDONLY, H5F_ACC_SWMR_READ};
 use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcopy, H5Pcreate, H5Pset, H5Pset_file_locking};
 
-use super::driver::{Bytes, SharedStorage, Storage, open_handle};
-use super::{Flaw, Handle, Object, handle, status};
-use crate::prefetch;
+use super::driver::{ByteKind, SharedStorage, Storage, open_handle};
+use super::{Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status};
+use crate::open_ahead;
 
-impl Object {
+impl Hdf5Object {
     /// Opens a file, read-only and without a lock.
     ///
     /// A file of the newest format that is being written, or whose writer died, says so in its first
     /// block, and the library refuses it. It is then opened as SWMR readers do, and if its writer
     /// does not write that way, as `h5clear` does, though the mark is cleared in memory alone.
-    pub(crate) fn open_file(path: &Path) -> Result<Self, Flaw> {
-        let file = prefetch::open(path)?;
-        let open = |flags, access: &Handle| {
-            let storage = RawFile::shared(Arc::clone(&file))?;
+    pub(crate) fn open_file(path: &Path) -> Result<Self, LibraryError> {
+        let file = open_ahead::open(path)?;
+        let open = |flags, access: &Hdf5Id| {
+            let storage = ReadOnlyStorage::open_shared(Arc::clone(&file))?;
             // SAFETY: the call takes a number alone; the list is a static's, and open for as long as the program.
-            let access = handle(|| unsafe { H5Pcopy(access.0) })?;
+            let access = call_for_id(|| unsafe { H5Pcopy(access.0) })?;
             open_handle(storage, path, flags, &access)
         };
-        let [plain, clearing] = access()?;
+        let [plain, clearing] = access_lists()?;
         let first = match open(H5F_ACC_RDONLY, plain) {
             Err(flaw) if flaw.why.contains("already open for") => flaw,
             opened => return opened.map(Self),
@@ -41,52 +41,52 @@ impl Object {
 }
 
 /// How files are opened: without a lock; and the same, with the mark of a writer cleared in memory.
-fn access() -> Result<&'static [Handle; 2], Flaw> {
-    static ACCESS: OnceLock<Result<[Handle; 2], Flaw>> = OnceLock::new();
-    ACCESS.get_or_init(|| Ok([unlocked()?, clearing()?])).as_ref().map_err(Clone::clone)
+fn access_lists() -> Result<&'static [Hdf5Id; 2], LibraryError> {
+    static ACCESS: OnceLock<Result<[Hdf5Id; 2], LibraryError>> = OnceLock::new();
+    ACCESS.get_or_init(|| Ok([unlocked_access()?, clearing_access()?])).as_ref().map_err(Clone::clone)
 }
 
-fn unlocked() -> Result<Handle, Flaw> {
-    // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `handle` calls this
+fn unlocked_access() -> Result<Hdf5Id, LibraryError> {
+    // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `call_for_id` calls this
     // under the lock, so that nobody writes to it meanwhile. The call takes a number alone.
-    let access = handle(|| unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
+    let access = call_for_id(|| unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
     // SAFETY: the call takes numbers alone, and the list is open for as long as its handle lives.
-    status(|| unsafe { H5Pset_file_locking(access.0, 0, 1) })?;
+    call_for_status(|| unsafe { H5Pset_file_locking(access.0, 0, 1) })?;
     Ok(access)
 }
 
-fn clearing() -> Result<Handle, Flaw> {
-    let access = unlocked()?;
+fn clearing_access() -> Result<Hdf5Id, LibraryError> {
+    let access = unlocked_access()?;
     let mut clear = true;
     let value: *mut c_void = (&raw mut clear).cast();
     // SAFETY: the list is open for as long as its handle lives, and the name is a literal that ends in NUL. The property of this name is
     // a C `bool` (H5Fprivate.h: H5F_ACS_CLEAR_STATUS_FLAGS_SIZE), which has Rust's layout; the library copies so many bytes of
     // the value, which outlives the call. A version in which it is another type would read beyond it: the library is built
     // from the sources that Cargo.lock pins.
-    status(|| unsafe { H5Pset(access.0, c"clear_status_flags".as_ptr(), value) })?;
+    call_for_status(|| unsafe { H5Pset(access.0, c"clear_status_flags".as_ptr(), value) })?;
     Ok(access)
 }
 
 /// The bytes of a file that others write.
-struct RawFile {
+struct ReadOnlyStorage {
     file: Arc<File>,
     /// As it was when the library opened the file, which may grow.
     size: u64,
 }
 
-impl RawFile {
-    fn shared(file: Arc<File>) -> io::Result<SharedStorage> {
+impl ReadOnlyStorage {
+    fn open_shared(file: Arc<File>) -> io::Result<SharedStorage> {
         let size = file.metadata()?.len();
         Ok(Arc::new(Mutex::new(Self { file, size })))
     }
 }
 
-impl Storage for RawFile {
+impl Storage for ReadOnlyStorage {
     fn size(&self) -> u64 {
         self.size
     }
 
-    fn read(&mut self, _: Bytes, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+    fn read(&mut self, _: ByteKind, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.file.read_at(buffer, at) {
                 Ok(0) => {
@@ -104,7 +104,7 @@ impl Storage for RawFile {
         Ok(())
     }
 
-    fn write(&mut self, _: Bytes, _: u64, _: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _: ByteKind, _: u64, _: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
@@ -113,6 +113,6 @@ impl Storage for RawFile {
     }
 
     fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage> {
-        Self::shared(prefetch::open(path)?)
+        Self::open_shared(open_ahead::open(path)?)
     }
 }

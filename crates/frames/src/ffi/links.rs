@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use filter::foreign;
+use filter::untrusted_file;
 use hdf5_sys::h5::herr_t;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5P_CLS_LINK_ACCESS, H5Pcreate, H5Pset_elink_cb};
 
-use super::{Flaw, Handle, handle, status};
+use super::{Hdf5Id, LibraryError, call_for_id, call_for_status};
 
 /// The property list to open objects with.
-pub(super) fn link_access() -> Result<hid_t, Flaw> {
-    static ACCESS: OnceLock<Result<Handle, Flaw>> = OnceLock::new();
+pub(super) fn link_access() -> Result<hid_t, LibraryError> {
+    static ACCESS: OnceLock<Result<Hdf5Id, LibraryError>> = OnceLock::new();
     let made = ACCESS.get_or_init(|| {
-        // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `handle` calls
+        // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `call_for_id` calls
         // this under the lock, so that nobody writes to it meanwhile. The call takes a number alone.
-        let access = handle(|| unsafe { H5Pcreate(*H5P_CLS_LINK_ACCESS) })?;
+        let access = call_for_id(|| unsafe { H5Pcreate(*H5P_CLS_LINK_ACCESS) })?;
         // SAFETY: the list is open for as long as its handle lives. The function has the signature of H5L_elink_traverse_t, lives as
         // long as the program, and takes no data; a panic in it aborts and does not unwind into C.
-        status(|| unsafe { H5Pset_elink_cb(access.0, Some(check_link), null_mut()) })?;
+        call_for_status(|| unsafe { H5Pset_elink_cb(access.0, Some(on_external_link), null_mut()) })?;
         Ok(access)
     });
     made.as_ref().map(|access| access.0).map_err(Clone::clone)
 }
 
 /// Asked by the library before it opens the file that an external link names: negative refuses.
-extern "C" fn check_link(
+extern "C" fn on_external_link(
     holder: *const c_char,
     _group: *const c_char,
     name: *const c_char,
@@ -44,12 +44,12 @@ extern "C" fn check_link(
         (!text.is_null()).then(|| PathBuf::from(OsStr::from_bytes(CStr::from_ptr(text).to_bytes())))
     };
     let (Some(holder), Some(name)) = (path(holder), path(name)) else { return -1 };
-    if candidates(&holder, &name).iter().all(|path| check(path).is_ok()) { 0 } else { -1 }
+    if candidate_paths(&holder, &name).iter().all(|path| check_not_special(path).is_ok()) { 0 } else { -1 }
 }
 
 /// Refuses what the library must not try to open: all but regular files, and directories, which the system refuses at once.
-pub(super) fn check(path: &Path) -> io::Result<()> {
-    match foreign::check_kind_of(path) {
+pub(super) fn check_not_special(path: &Path) -> io::Result<()> {
+    match untrusted_file::check_not_special(path) {
         Err(why) if why.kind() != io::ErrorKind::IsADirectory => Err(why),
         _ => Ok(()),
     }
@@ -57,7 +57,7 @@ pub(super) fn check(path: &Path) -> io::Result<()> {
 
 /// All files that the library may take `name` in the file `holder` for: as it stands, from the current directory on; beside the
 /// holder; beside what the holder is a symbolic link to.
-pub(super) fn candidates(holder: &Path, name: &Path) -> Vec<PathBuf> {
+pub(super) fn candidate_paths(holder: &Path, name: &Path) -> Vec<PathBuf> {
     let real = holder.canonicalize().ok();
     let directories = [Some(holder), real.as_deref()].into_iter().flatten().filter_map(Path::parent);
     let beside = directories.flat_map(|directory| {

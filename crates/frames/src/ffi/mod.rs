@@ -24,15 +24,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
 pub use chunk::write_chunk;
-pub(crate) use dataset::{ElementClass, Filter, Layout, PixelType, Segment, StoredChunk};
+pub(crate) use dataset::{ElementClass, ElementType, ExternalSegment, PipelineFilter, StorageLayout, StoredChunk};
 pub use exists::{attribute_exists, link_exists};
-pub(crate) use object::{Kind, Link, Object, Target};
-pub(crate) use selection::{Comb, Mapping, Selected};
+pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
+pub(crate) use selection::{ElementSelection, Hyperslab, VirtualMapping};
 
 /// What went wrong in a call of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub(crate) struct Flaw {
+pub(crate) struct LibraryError {
     /// The reason in one line: the system's, where a system call failed, or else what the library noticed first.
     pub why: String,
     /// The number of the system's error where a system call failed: the file could not be looked at, which says nothing
@@ -40,7 +40,7 @@ pub(crate) struct Flaw {
     pub errno: Option<i32>,
 }
 
-impl Flaw {
+impl LibraryError {
     /// Makes a flaw that is no failure of a system call.
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), errno: None }
@@ -55,7 +55,7 @@ impl Flaw {
     }
 }
 
-impl From<io::Error> for Flaw {
+impl From<io::Error> for LibraryError {
     fn from(why: io::Error) -> Self {
         Self { why: why.to_string(), errno: why.raw_os_error() }
     }
@@ -63,114 +63,116 @@ impl From<io::Error> for Flaw {
 
 /// An identifier of the library, given back when dropped.
 #[derive(Debug)]
-struct Handle(hid_t);
+struct Hdf5Id(hid_t);
 
-impl Drop for Handle {
+impl Drop for Hdf5Id {
     fn drop(&mut self) {
         // SAFETY: the handle owns one reference to a valid identifier. A failure leaves nothing to do.
-        locked(|| unsafe { H5Idec_ref(self.0) });
+        with_library_lock(|| unsafe { H5Idec_ref(self.0) });
     }
 }
 
 /// How often the library has got on with something.
-static PROGRESS: AtomicU64 = AtomicU64::new(0);
+static CALL_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Returns a number that rises as the library gets on.
-pub(crate) fn progress() -> u64 {
-    PROGRESS.load(Relaxed)
+pub(crate) fn call_count() -> u64 {
+    CALL_COUNT.load(Relaxed)
 }
 
 thread_local! {
     /// The number of the system's error because of which a storage has failed during a call of the library, which does not keep it.
-    static FAILED: Cell<Option<i32>> = const { Cell::new(None) };
+    static STORAGE_ERRNO: Cell<Option<i32>> = const { Cell::new(None) };
 }
 
 /// Notes why a storage fails the call that is under way. A file that is not there is none that failed: the library looks for it
 /// in several places.
-fn failed_storage(why: &io::Error) {
+fn record_storage_error(why: &io::Error) {
     if why.kind() != io::ErrorKind::NotFound {
-        FAILED.set(why.raw_os_error());
+        STORAGE_ERRNO.set(why.raw_os_error());
     }
 }
 
-fn get_on() {
-    PROGRESS.fetch_add(1, Relaxed);
+fn count_call() {
+    CALL_COUNT.fetch_add(1, Relaxed);
 }
 
 /// Makes a call under the library's lock.
-pub(crate) fn locked<T>(call: impl FnOnce() -> T) -> T {
+pub(crate) fn with_library_lock<T>(call: impl FnOnce() -> T) -> T {
     let result = hdf5::sync::sync(call);
-    get_on();
+    count_call();
     result
 }
 
 /// Makes a call that returns a new identifier.
-fn handle(call: impl FnOnce() -> hid_t) -> Result<Handle, Flaw> {
-    locked(|| {
-        FAILED.take();
+fn call_for_id(call: impl FnOnce() -> hid_t) -> Result<Hdf5Id, LibraryError> {
+    with_library_lock(|| {
+        STORAGE_ERRNO.take();
         let id = call();
-        if id < 0 { Err(flaw()) } else { Ok(Handle(id)) }
+        if id < 0 { Err(last_error()) } else { Ok(Hdf5Id(id)) }
     })
 }
 
 /// Makes a call that returns a count or a status, negative where it failed.
-fn status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Flaw> {
-    locked(|| {
-        FAILED.take();
-        u64::try_from(call().into()).map_err(|_| flaw())
+fn call_for_status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, LibraryError> {
+    with_library_lock(|| {
+        STORAGE_ERRNO.take();
+        u64::try_from(call().into()).map_err(|_| last_error())
     })
 }
 
 /// What the library says of system calls (lstat and realpath) whose error's number it does not keep. That is taken for EIO.
-const SYSTEM_CALLS: [&str; 2] = ["can't retrieve stat info for file", "can't retrieve real path for file"];
+const ERRNO_LESS_MESSAGES: [&str; 2] = ["can't retrieve stat info for file", "can't retrieve real path for file"];
 
 /// Reads the library's error stack. Its innermost entry says what is wrong, those above it say who asked. The file driver
 /// puts the number of a system call's error into its entry, in a form that the library promises to keep.
-fn flaw() -> Flaw {
-    if let Some(errno) = FAILED.take() {
-        return Flaw { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) };
+fn last_error() -> LibraryError {
+    if let Some(errno) = STORAGE_ERRNO.take() {
+        return LibraryError { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) };
     }
     let stack = hdf5::Error::query().ok().and_then(|error| error.stack());
-    let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else { return Flaw::new("HDF5 gives no reason") };
-    match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| errno(entry.desc())) {
-        Some(errno) => Flaw { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
-        None if SYSTEM_CALLS.contains(&inner.desc()) => {
-            Flaw { why: inner.desc().to_owned(), errno: Some(rustix::io::Errno::IO.raw_os_error()) }
+    let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else {
+        return LibraryError::new("HDF5 gives no reason");
+    };
+    match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| parse_errno(entry.desc())) {
+        Some(errno) => LibraryError { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
+        None if ERRNO_LESS_MESSAGES.contains(&inner.desc()) => {
+            LibraryError { why: inner.desc().to_owned(), errno: Some(rustix::io::Errno::IO.raw_os_error()) }
         }
-        None => Flaw::new(inner.desc()),
+        None => LibraryError::new(inner.desc()),
     }
 }
 
 /// The number in `unable to open file, errno = 24, error message = ...`.
-fn errno(description: &str) -> Option<i32> {
+fn parse_errno(description: &str) -> Option<i32> {
     let (_, behind) = description.rsplit_once(", errno = ")?;
     behind.split_once(',')?.0.parse().ok()
 }
 
-fn c_string(text: &str) -> Result<CString, Flaw> {
-    CString::new(text).map_err(|_| Flaw::new("a name holds a NUL byte"))
+fn c_string(text: &str) -> Result<CString, LibraryError> {
+    CString::new(text).map_err(|_| LibraryError::new("a name holds a NUL byte"))
 }
 
 /// The longest name of a link, file or dataset.
-const LONGEST_NAME: usize = 1 << 20;
+const MAX_NAME_BYTES: usize = 1 << 20;
 
 /// Makes a buffer of this many elements, of which a file says that it needs so many.
-fn buffer<T: Clone>(value: T, count: u64, most: u64) -> Result<Vec<T>, Flaw> {
-    let refuse = || Flaw::new(format!("{count} elements: expected {most} at the most"));
+fn zeroed_buffer<T: Clone>(value: T, count: u64, most: u64) -> Result<Vec<T>, LibraryError> {
+    let refuse = || LibraryError::new(format!("{count} elements: expected {most} at the most"));
     let count = usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(refuse)?;
     let mut buffer = Vec::new();
-    buffer.try_reserve_exact(count).map_err(|_| Flaw::new(format!("no memory for {count} elements")))?;
+    buffer.try_reserve_exact(count).map_err(|_| LibraryError::new(format!("no memory for {count} elements")))?;
     buffer.resize(count, value);
     Ok(buffer)
 }
 
 /// Reads a text that the library writes into a buffer and whose length it returns.
-fn text_of<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<Vec<u8>, Flaw> {
-    locked(|| {
-        let length = status(|| call(std::ptr::null_mut(), 0))?;
-        let mut bytes = buffer(0_u8, length.saturating_add(1), LONGEST_NAME as u64)?;
-        status(|| call(bytes.as_mut_ptr().cast(), bytes.len()))?;
-        let text = CStr::from_bytes_until_nul(&bytes).map_err(|_| Flaw::new("a name without an end"))?;
+fn read_string<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<Vec<u8>, LibraryError> {
+    with_library_lock(|| {
+        let length = call_for_status(|| call(std::ptr::null_mut(), 0))?;
+        let mut bytes = zeroed_buffer(0_u8, length.saturating_add(1), MAX_NAME_BYTES as u64)?;
+        call_for_status(|| call(bytes.as_mut_ptr().cast(), bytes.len()))?;
+        let text = CStr::from_bytes_until_nul(&bytes).map_err(|_| LibraryError::new("a name without an end"))?;
         Ok(text.to_bytes().to_vec())
     })
 }

@@ -13,15 +13,18 @@ use hdf5_sys::h5o::H5Oopen;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
 use super::links::link_access;
-use super::{Flaw, Handle, LONGEST_NAME, buffer, c_string, handle, locked, raw, status, text_of};
+use super::{
+    Hdf5Id, LibraryError, MAX_NAME_BYTES, c_string, call_for_id, call_for_status, raw, read_string, with_library_lock,
+    zeroed_buffer,
+};
 
 /// An open file, group or dataset. A file stands for its root group.
 #[derive(Debug)]
-pub(crate) struct Object(pub(super) Handle);
+pub(crate) struct Hdf5Object(pub(super) Hdf5Id);
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ObjectType {
     Group,
     Dataset,
     Other,
@@ -29,14 +32,14 @@ pub(crate) enum Kind {
 
 /// A name in a group, and where it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct Hdf5Link {
     pub name: String,
-    pub target: Target,
+    pub target: LinkTarget,
 }
 
 /// Where a link leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum LinkTarget {
     /// An object of this file.
     Hard,
     /// A path in this file.
@@ -47,36 +50,36 @@ pub(crate) enum Target {
     Other,
 }
 
-const HARD: i32 = 0;
-const SOFT: i32 = 1;
-const EXTERNAL: i32 = 64;
+const LINK_HARD: i32 = 0;
+const LINK_SOFT: i32 = 1;
+const LINK_EXTERNAL: i32 = 64;
 
-impl Object {
+impl Hdf5Object {
     /// Opens what is at a path below this object, through whatever links lie on the way.
-    pub(crate) fn open(&self, path: &str) -> Result<Self, Flaw> {
+    pub(crate) fn open(&self, path: &str) -> Result<Self, LibraryError> {
         let path = c_string(path)?;
         let access = link_access()?;
         // SAFETY: the identifier is open for as long as this object's handle lives, and the list for as long as the program. The
         // path is a `CString`, which ends in NUL and outlives the call; the library copies what it keeps of it.
-        handle(|| unsafe { H5Oopen(self.0.0, path.as_ptr(), access) }).map(Self)
+        call_for_id(|| unsafe { H5Oopen(self.0.0, path.as_ptr(), access) }).map(Self)
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn object_type(&self) -> ObjectType {
         // SAFETY: the call takes a number alone, and says of one that is no identifier that it is bad.
-        match locked(|| unsafe { raw::H5Iget_type(self.0.0) }) {
-            raw::IS_FILE | raw::IS_GROUP => Kind::Group,
-            raw::IS_DATASET => Kind::Dataset,
-            _ => Kind::Other,
+        match with_library_lock(|| unsafe { raw::H5Iget_type(self.0.0) }) {
+            raw::IS_FILE | raw::IS_GROUP => ObjectType::Group,
+            raw::IS_DATASET => ObjectType::Dataset,
+            _ => ObjectType::Other,
         }
     }
 
     /// The file that holds this object, which is another than the one that was opened where an
     /// external link lay on the way.
-    pub(crate) fn file_name(&self) -> Result<PathBuf, Flaw> {
-        // SAFETY: the identifier is open for as long as this object's handle lives. `text_of` passes NULL with length 0, of which
+    pub(crate) fn file_name(&self) -> Result<PathBuf, LibraryError> {
+        // SAFETY: the identifier is open for as long as this object's handle lives. `read_string` passes NULL with length 0, of which
         // nothing is written, and then a buffer of the length that it says: the library writes so many bytes at the most, a NUL
         // among them.
-        let name = text_of(|buffer, length| unsafe { H5Fget_name(self.0.0, buffer, length) as i64 })?;
+        let name = read_string(|buffer, length| unsafe { H5Fget_name(self.0.0, buffer, length) as i64 })?;
         Ok(OsString::from_vec(name).into())
     }
 
@@ -84,17 +87,17 @@ impl Object {
     ///
     /// # Errors
     /// The group can't be looked through, which is not the same as the link not being there.
-    pub(crate) fn link(&self, name: &str) -> Result<Option<Target>, Flaw> {
+    pub(crate) fn read_link(&self, name: &str) -> Result<Option<LinkTarget>, LibraryError> {
         let name = c_string(name)?;
-        locked(|| {
+        with_library_lock(|| {
             let mut info = H5L_info2_t::default();
             // SAFETY: the group is open for as long as this object's handle lives, and the name is a `CString`, which ends in NUL.
             // The library fills in one structure of version 2, which is what the bindings declare; `info` lives for longer.
-            match status(|| unsafe { H5Lget_info2(self.0.0, name.as_ptr(), &raw mut info, H5P_DEFAULT) }) {
+            match call_for_status(|| unsafe { H5Lget_info2(self.0.0, name.as_ptr(), &raw mut info, H5P_DEFAULT) }) {
                 // SAFETY: the structure was filled in by the call above, which did not fail, and is borrowed for the read alone.
-                Ok(_) => target(self.0.0, &name, unsafe { link_type(&raw const info) }).map(Some),
+                Ok(_) => link_target(self.0.0, &name, unsafe { link_type(&raw const info) }).map(Some),
                 // SAFETY: as for the call above: an open group, and a name that ends in NUL. Nothing is filled in.
-                Err(flaw) => match status(|| unsafe { H5Lexists(self.0.0, name.as_ptr(), H5P_DEFAULT) })? {
+                Err(flaw) => match call_for_status(|| unsafe { H5Lexists(self.0.0, name.as_ptr(), H5P_DEFAULT) })? {
                     0 => Ok(None),
                     _ => Err(flaw),
                 },
@@ -104,20 +107,22 @@ impl Object {
 
     /// The links of this group, by name. One whose name is not UTF-8 can't stand in a record, and is
     /// passed over.
-    pub(crate) fn links(&self) -> Result<Vec<Link>, Flaw> {
+    pub(crate) fn read_links(&self) -> Result<Vec<Hdf5Link>, LibraryError> {
         let (index, order) = (H5_index_t::H5_INDEX_NAME, H5_iter_order_t::H5_ITER_INC);
-        locked(|| {
+        with_library_lock(|| {
             let mut found: Vec<(Vec<u8>, i32)> = Vec::new();
             let data: *mut c_void = (&raw mut found).cast();
-            // SAFETY: the group is open for as long as this object's handle lives. `data` is the vector that `collect` takes it for;
+            // SAFETY: the group is open for as long as this object's handle lives. `data` is the vector that `collect_link` takes it for;
             // it outlives the call, and is not touched here before the call returns. Without a place to go on from, the library
             // writes to nothing else; its lock, which is held, keeps others from changing the group meanwhile.
-            status(|| unsafe { H5Literate2(self.0.0, index, order, std::ptr::null_mut(), Some(collect), data) })?;
+            call_for_status(|| unsafe {
+                H5Literate2(self.0.0, index, order, std::ptr::null_mut(), Some(collect_link), data)
+            })?;
             let named = found.into_iter().filter_map(|(name, kind)| Some((String::from_utf8(name).ok()?, kind)));
             named
                 .map(|(name, kind)| {
-                    let target = target(self.0.0, &c_string(&name)?, kind)?;
-                    Ok(Link { name, target })
+                    let target = link_target(self.0.0, &c_string(&name)?, kind)?;
+                    Ok(Hdf5Link { name, target })
                 })
                 .collect()
         })
@@ -125,9 +130,14 @@ impl Object {
 }
 
 /// Adds the name and the type of a link to the vector at `data`.
-unsafe extern "C" fn collect(_group: hid_t, name: *const c_char, info: *const H5L_info2_t, data: *mut c_void) -> i32 {
+unsafe extern "C" fn collect_link(
+    _group: hid_t,
+    name: *const c_char,
+    info: *const H5L_info2_t,
+    data: *mut c_void,
+) -> i32 {
     // SAFETY: H5Literate2 promises a text that ends in NUL and a filled-in structure, both valid during this call; they are copied.
-    // `data` is the vector that `links` gave it, to which nobody else has access until the library is done. A panic, for lack
+    // `data` is the vector that `read_links` gave it, to which nobody else has access until the library is done. A panic, for lack
     // of memory, does not unwind into C: at the end of an `extern "C"` function it aborts.
     unsafe {
         let found = &mut *data.cast::<Vec<(Vec<u8>, i32)>>();
@@ -148,25 +158,25 @@ unsafe fn link_type(info: *const H5L_info2_t) -> i32 {
 }
 
 /// Where a link of this type leads.
-fn target(group: hid_t, name: &CStr, kind: i32) -> Result<Target, Flaw> {
-    if kind != SOFT && kind != EXTERNAL {
-        return Ok(if kind == HARD { Target::Hard } else { Target::Other });
+fn link_target(group: hid_t, name: &CStr, kind: i32) -> Result<LinkTarget, LibraryError> {
+    if kind != LINK_SOFT && kind != LINK_EXTERNAL {
+        return Ok(if kind == LINK_HARD { LinkTarget::Hard } else { LinkTarget::Other });
     }
     let mut info = H5L_info2_t::default();
     // SAFETY: the caller has the group open, and the name ends in NUL. The library fills in one structure, which outlives the call.
-    status(|| unsafe { H5Lget_info2(group, name.as_ptr(), &raw mut info, H5P_DEFAULT) })?;
-    // SAFETY: `kind` was read from this link under the library's lock, and is soft or external: for these the library sets the
+    call_for_status(|| unsafe { H5Lget_info2(group, name.as_ptr(), &raw mut info, H5P_DEFAULT) })?;
+    // SAFETY: `object_type` was read from this link under the library's lock, and is soft or external: for these the library sets the
     // length of the union. It was zeroed before, and any bytes are a number: were the link another one by now, the length
     // would be wrong, and no more than `length` bytes are written whatever it is.
     let length = unsafe { *info.u.val_size() };
     // A NUL behind the value, whatever the file holds.
-    let mut value = buffer(0_u8, (length as u64).saturating_add(1), LONGEST_NAME as u64)?;
+    let mut value = zeroed_buffer(0_u8, (length as u64).saturating_add(1), MAX_NAME_BYTES as u64)?;
     // SAFETY: an open group, and a name that ends in NUL, as above. The library writes `length` bytes at the most, and the buffer
     // has one more.
-    status(|| unsafe { H5Lget_val(group, name.as_ptr(), value.as_mut_ptr().cast(), length, H5P_DEFAULT) })?;
-    if kind == SOFT {
+    call_for_status(|| unsafe { H5Lget_val(group, name.as_ptr(), value.as_mut_ptr().cast(), length, H5P_DEFAULT) })?;
+    if kind == LINK_SOFT {
         value.truncate(value.iter().position(|&byte| byte == 0).unwrap_or(length));
-        return Ok(String::from_utf8(value).map_or(Target::Other, Target::Soft));
+        return Ok(String::from_utf8(value).map_or(LinkTarget::Other, LinkTarget::Soft));
     }
     let (mut file, mut path) = (null(), null());
     // SAFETY: the value has `length` bytes of this link. H5Lunpack_elink_val refuses a value that does not end in NUL or has no
@@ -176,8 +186,9 @@ fn target(group: hid_t, name: &CStr, kind: i32) -> Result<Target, Flaw> {
         let unpack = || {
             H5Lunpack_elink_val(value.as_ptr().cast(), length, null::<u32>().cast_mut(), &raw mut file, &raw mut path)
         };
-        status(unpack)?;
+        call_for_status(unpack)?;
         (CStr::from_ptr(file).to_bytes().to_vec(), CStr::from_ptr(path).to_bytes().to_vec())
     };
-    Ok(String::from_utf8(path).map_or(Target::Other, |path| Target::External(OsString::from_vec(file).into(), path)))
+    Ok(String::from_utf8(path)
+        .map_or(LinkTarget::Other, |path| LinkTarget::External(OsString::from_vec(file).into(), path)))
 }

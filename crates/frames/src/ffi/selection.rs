@@ -12,38 +12,38 @@ use hdf5_sys::h5s::{
     H5S_UNLIMITED, H5Sget_regular_hyperslab, H5Sget_select_hyper_blocklist, H5Sget_select_hyper_nblocks,
 };
 
-use super::dataset::extents;
-use super::{Flaw, Handle, buffer, handle, locked, raw, status, text_of};
+use super::dataset::dataspace_shape;
+use super::{Hdf5Id, LibraryError, call_for_id, call_for_status, raw, read_string, with_library_lock, zeroed_buffer};
 
 /// The most numbers in the corners of the boxes of a selection.
-const MOST_CORNERS: u64 = 1 << 26;
+const MAX_BOX_CORNERS: u64 = 1 << 26;
 
 /// One mapping: the k-th element of `here`, in row-major order, is the k-th of `there`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct VirtualMapping {
     /// The file's name as the mapping says it; `.` is the file of the virtual dataset.
     pub file: PathBuf,
     pub dataset: String,
     /// Of the virtual dataset.
-    pub here: Selected,
+    pub virtual_selection: ElementSelection,
     /// Of the source.
-    pub there: Selected,
+    pub source_selection: ElementSelection,
 }
 
 /// The elements of a dataset that a mapping is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Selected {
+pub(crate) enum ElementSelection {
     /// All there are.
     All,
-    /// In each dimension, `count` blocks of `block` elements, `stride` from one to the next.
-    Regular(Vec<Comb>),
+    /// In each dimension, `count` blocks of `read_header_block` elements, `stride` from one to the next.
+    Regular(Vec<Hyperslab>),
     /// A union of boxes: first and last element.
     Boxes(Vec<(Vec<u64>, Vec<u64>)>),
     /// Single elements, or none.
     Other,
 }
 
-impl Selected {
+impl ElementSelection {
     /// Returns whether it goes on to the end of the dataset, wherever that is.
     pub(crate) fn is_unlimited(&self) -> bool {
         matches!(self, Self::Regular(combs) if combs.iter().any(|comb| comb.count.is_none() || comb.block.is_none()))
@@ -52,7 +52,7 @@ impl Selected {
 
 /// The selected elements of one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Comb {
+pub(crate) struct Hyperslab {
     pub start: u64,
     pub stride: u64,
     /// `None` where it goes on to the end.
@@ -62,42 +62,42 @@ pub(crate) struct Comb {
 }
 
 /// The mappings of a virtual dataset, from its creation properties.
-pub(super) fn mappings(creation: &Handle) -> Result<Vec<Mapping>, Flaw> {
+pub(super) fn read_mappings(creation: &Hdf5Id) -> Result<Vec<VirtualMapping>, LibraryError> {
     let mut count = 0;
     // SAFETY: the list is open for as long as its handle lives; the library writes one `size_t`, which `count` is.
-    status(|| unsafe { H5Pget_virtual_count(creation.0, &raw mut count) })?;
-    (0..count).map(|index| mapping(creation, index)).collect()
+    call_for_status(|| unsafe { H5Pget_virtual_count(creation.0, &raw mut count) })?;
+    (0..count).map(|index| read_mapping(creation, index)).collect()
 }
 
-fn mapping(creation: &Handle, index: usize) -> Result<Mapping, Flaw> {
-    // SAFETY: the list is open for as long as its handle lives, and says of a mapping that it does not have that it is bad. `text_of`
+fn read_mapping(creation: &Hdf5Id, index: usize) -> Result<VirtualMapping, LibraryError> {
+    // SAFETY: the list is open for as long as its handle lives, and says of a mapping that it does not have that it is bad. `read_string`
     // passes NULL with length 0, of which nothing is written, and then buffers of the length that it says. The dataspaces are
     // new ones, which belong to their handles.
     unsafe {
-        let file = text_of(|buffer, length| H5Pget_virtual_filename(creation.0, index, buffer, length) as i64)?;
-        let dataset = text_of(|buffer, length| H5Pget_virtual_dsetname(creation.0, index, buffer, length) as i64)?;
-        let here = handle(|| H5Pget_virtual_vspace(creation.0, index))?;
-        let there = handle(|| H5Pget_virtual_srcspace(creation.0, index))?;
-        Ok(Mapping {
+        let file = read_string(|buffer, length| H5Pget_virtual_filename(creation.0, index, buffer, length) as i64)?;
+        let dataset = read_string(|buffer, length| H5Pget_virtual_dsetname(creation.0, index, buffer, length) as i64)?;
+        let here = call_for_id(|| H5Pget_virtual_vspace(creation.0, index))?;
+        let there = call_for_id(|| H5Pget_virtual_srcspace(creation.0, index))?;
+        Ok(VirtualMapping {
             file: OsString::from_vec(file).into(),
-            dataset: String::from_utf8(dataset).map_err(|_| Flaw::new("a name is not UTF-8"))?,
-            here: selected(&here)?,
-            there: selected(&there)?,
+            dataset: String::from_utf8(dataset).map_err(|_| LibraryError::new("a name is not UTF-8"))?,
+            virtual_selection: read_selection(&here)?,
+            source_selection: read_selection(&there)?,
         })
     }
 }
 
-fn selected(space: &Handle) -> Result<Selected, Flaw> {
+fn read_selection(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
     // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives. What is returned is an integer here.
-    match locked(|| unsafe { raw::H5Sget_select_type(space.0) }) {
-        raw::SELECTED_ALL => Ok(Selected::All),
-        raw::SELECTED_HYPERSLABS => hyperslab(space),
-        _ => Ok(Selected::Other),
+    match with_library_lock(|| unsafe { raw::H5Sget_select_type(space.0) }) {
+        raw::SELECTED_ALL => Ok(ElementSelection::All),
+        raw::SELECTED_HYPERSLABS => read_hyperslab(space),
+        _ => Ok(ElementSelection::Other),
     }
 }
 
-fn hyperslab(space: &Handle) -> Result<Selected, Flaw> {
-    let rank = extents(space)?.len();
+fn read_hyperslab(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
+    let rank = dataspace_shape(space)?.len();
     let [mut start, mut stride, mut count, mut block] = [const { Vec::new() }; 4].map(|mut empty: Vec<u64>| {
         empty.resize(rank, 0);
         empty
@@ -105,32 +105,36 @@ fn hyperslab(space: &Handle) -> Result<Selected, Flaw> {
     // SAFETY: the library writes a number a dimension into each buffer, and each has as many: `rank` was read from this dataspace,
     // which is a copy that only its handle has. A selection that is not regular is an error of the call, which writes nothing
     // then.
-    let regular = status(|| unsafe {
+    let regular = call_for_status(|| unsafe {
         let (start, stride, count, block) =
             (start.as_mut_ptr(), stride.as_mut_ptr(), count.as_mut_ptr(), block.as_mut_ptr());
         H5Sget_regular_hyperslab(space.0, start, stride, count, block)
     });
     if regular.is_err() {
-        return boxes(space, rank);
+        return read_boxes(space, rank);
     }
     let limit = |value: u64| (value != H5S_UNLIMITED).then_some(value);
-    let comb =
-        |at: usize| Comb { start: start[at], stride: stride[at], count: limit(count[at]), block: limit(block[at]) };
-    Ok(Selected::Regular((0..rank).map(comb).collect()))
+    let comb = |at: usize| Hyperslab {
+        start: start[at],
+        stride: stride[at],
+        count: limit(count[at]),
+        block: limit(block[at]),
+    };
+    Ok(ElementSelection::Regular((0..rank).map(comb).collect()))
 }
 
-fn boxes(space: &Handle, rank: usize) -> Result<Selected, Flaw> {
+fn read_boxes(space: &Hdf5Id, rank: usize) -> Result<ElementSelection, LibraryError> {
     // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives.
-    let count = status(|| unsafe { H5Sget_select_hyper_nblocks(space.0) })?;
+    let count = call_for_status(|| unsafe { H5Sget_select_hyper_nblocks(space.0) })?;
     let numbers = (rank as u64).saturating_mul(2);
     if numbers == 0 {
-        return Ok(Selected::Other);
+        return Ok(ElementSelection::Other);
     }
-    let mut corners = buffer(0_u64, count.saturating_mul(numbers), MOST_CORNERS)?;
+    let mut corners = zeroed_buffer(0_u64, count.saturating_mul(numbers), MAX_BOX_CORNERS)?;
     // SAFETY: the library writes `count` boxes at the most, of two numbers a dimension each. The buffer has the product of both,
-    // which did not wrap: `buffer` refuses what saturated. The dataspace is a copy that only its handle has, so that its rank
+    // which did not wrap: `zeroed_buffer` refuses what saturated. The dataspace is a copy that only its handle has, so that its rank
     // is the one of before.
-    status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
+    call_for_status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
     let corner_pair = |pair: &[u64]| (pair[..rank].to_vec(), pair[rank..].to_vec());
-    Ok(Selected::Boxes(corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect()))
+    Ok(ElementSelection::Boxes(corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect()))
 }

@@ -9,79 +9,84 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 
-use super::file::{Content, Flaw};
-use super::{Image, PixelKind, Pixels};
+use super::file_bytes::{FileBytes, FormatError};
+use super::{Dtype, Image, PixelData};
 
 /// Stands before the MIME header.
-const SECTION: &[u8] = b"--CIF-BINARY-FORMAT-SECTION--";
+const SECTION_START: &[u8] = b"--CIF-BINARY-FORMAT-SECTION--";
 /// Stands between the MIME header and the compressed bytes.
-const BINARY: &[u8] = b"\x0c\x1a\x04\xd5";
+const BINARY_START: &[u8] = b"\x0c\x1a\x04\xd5";
 /// Text before the first image is shorter than this in any file met.
-const LONGEST_TEXT: usize = 1 << 20;
+const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// The MIME header of an image, checked.
-struct Section {
+struct CbfHeader {
     shape: [usize; 2],
-    kind: PixelKind,
+    kind: Dtype,
     /// Where the compressed bytes are in the file.
     offset: u64,
     size: u64,
     md5: Option<String>,
 }
 
-pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
-    let section = section(content)?;
+pub(super) fn read_header<R: Read + Seek>(
+    content: &mut FileBytes<R>,
+) -> Result<([usize; 2], Dtype, usize), FormatError> {
+    let section = read_section(content)?;
     Ok((section.shape, section.kind, 1))
 }
 
-/// Whether the image has a `Content-MD5`.
-pub(super) fn has_checksum<R: Read + Seek>(content: &mut Content<R>) -> Result<bool, Flaw> {
-    Ok(section(content)?.md5.is_some())
+/// Whether the image has a `FileBytes-MD5`.
+pub(super) fn has_checksum<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<bool, FormatError> {
+    Ok(read_section(content)?.md5.is_some())
 }
 
-pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
+pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
     if frame > 0 {
-        return Err(Flaw::NoFrame { frame, frames: 1 });
+        return Err(FormatError::NoFrame { frame, frames: 1 });
     }
-    let section = section(content)?;
-    let stored = content.exactly(section.offset, section.size, "compressed image")?;
+    let section = read_section(content)?;
+    let stored = content.read_exact(section.offset, section.size, "compressed image")?;
     if let Some(expected) = &section.md5 {
         let found = STANDARD.encode(Md5::digest(&stored));
         if found != *expected {
-            return Err(Flaw::Broken(format!(
+            return Err(FormatError::Broken(format!(
                 "compressed image: MD5 {found}, the header says {expected}: the file is damaged"
             )));
         }
     }
-    // No more than the file has bytes, as `section` has seen to.
+    // No more than the file has bytes, as `read_section` has seen to.
     let count = section.shape[0].saturating_mul(section.shape[1]);
     let pixels = match section.kind {
-        PixelKind::U8 => decode::<u8>(&stored, count)?.into(),
-        PixelKind::I8 => decode::<i8>(&stored, count)?.into(),
-        PixelKind::U16 => decode::<u16>(&stored, count)?.into(),
-        PixelKind::I16 => decode::<i16>(&stored, count)?.into(),
-        PixelKind::U32 => decode::<u32>(&stored, count)?.into(),
-        _ => Pixels::from(decode::<i32>(&stored, count)?),
+        Dtype::U8 => decode_byte_offset::<u8>(&stored, count)?.into(),
+        Dtype::I8 => decode_byte_offset::<i8>(&stored, count)?.into(),
+        Dtype::U16 => decode_byte_offset::<u16>(&stored, count)?.into(),
+        Dtype::I16 => decode_byte_offset::<i16>(&stored, count)?.into(),
+        Dtype::U32 => decode_byte_offset::<u32>(&stored, count)?.into(),
+        _ => PixelData::from(decode_byte_offset::<i32>(&stored, count)?),
     };
     Ok(Image { shape: section.shape, pixels })
 }
 
-fn section<R: Read + Seek>(content: &mut Content<R>) -> Result<Section, Flaw> {
-    let text = content.at_most(0, LONGEST_TEXT)?;
-    let binary = find(&text, BINARY).ok_or_else(|| {
-        Flaw::Broken(format!("no binary section: expected bytes 0C 1A 04 D5 in the first {} bytes", text.len()))
+fn read_section<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<CbfHeader, FormatError> {
+    let text = content.read_at_most(0, MAX_HEADER_BYTES)?;
+    let binary = find_bytes(&text, BINARY_START).ok_or_else(|| {
+        FormatError::Broken(format!("no binary section: expected bytes 0C 1A 04 D5 in the first {} bytes", text.len()))
     })?;
-    let start = find(&text[..binary], SECTION)
-        .ok_or_else(|| Flaw::broken("no MIME header: expected --CIF-BINARY-FORMAT-SECTION-- before the image"))?;
-    let mime = Mime::parse(&text[start..binary][SECTION.len()..]);
+    let start = find_bytes(&text[..binary], SECTION_START).ok_or_else(|| {
+        FormatError::invalid("no MIME header: expected --CIF-BINARY-FORMAT-SECTION-- before the image")
+    })?;
+    let mime = MimeHeader::parse(&text[start..binary][SECTION_START.len()..]);
 
     let coding = mime.text("Content-Type").unwrap_or_default();
     if !coding.contains("x-CBF_BYTE_OFFSET") {
-        return Err(Flaw::Broken(format!("Content-Type {coding:?}: expected conversions=\"x-CBF_BYTE_OFFSET\"")));
+        return Err(FormatError::Broken(format!(
+            "Content-Type {coding:?}: expected conversions=\"x-CBF_BYTE_OFFSET\""
+        )));
     }
     let transfer = mime.text("Content-Transfer-Encoding").unwrap_or("BINARY");
     if !transfer.eq_ignore_ascii_case("binary") {
-        return Err(Flaw::Broken(format!("Content-Transfer-Encoding {transfer:?}: expected BINARY")));
+        return Err(FormatError::Broken(format!("Content-Transfer-Encoding {transfer:?}: expected BINARY")));
     }
     let (columns, rows) =
         (mime.number("X-Binary-Size-Fastest-Dimension")?, mime.number("X-Binary-Size-Second-Dimension")?);
@@ -89,38 +94,40 @@ fn section<R: Read + Seek>(content: &mut Content<R>) -> Result<Section, Flaw> {
     // A compressed pixel takes a byte at least.
     let count = columns.checked_mul(rows).filter(|&count| 0 < count && count <= size && size <= content.len());
     if count.is_none() {
-        return Err(Flaw::Broken(format!(
+        return Err(FormatError::Broken(format!(
             "{rows} x {columns} pixels in {size} bytes of a file of {}: expected at least a pixel, and a byte for each",
             content.len()
         )));
     }
-    Ok(Section {
+    Ok(CbfHeader {
         shape: [rows as usize, columns as usize],
-        kind: element(mime.text("X-Binary-Element-Type").unwrap_or("signed 32-bit integer"))?,
-        offset: binary.saturating_add(BINARY.len()) as u64,
+        kind: parse_element_type(mime.text("X-Binary-Element-Type").unwrap_or("signed 32-bit integer"))?,
+        offset: binary.saturating_add(BINARY_START.len()) as u64,
         size,
         md5: mime.text("Content-MD5").map(str::to_owned),
     })
 }
 
-fn element(name: &str) -> Result<PixelKind, Flaw> {
+fn parse_element_type(name: &str) -> Result<Dtype, FormatError> {
     Ok(match name.trim_matches('"').to_ascii_lowercase().as_str() {
-        "unsigned 8-bit integer" => PixelKind::U8,
-        "signed 8-bit integer" => PixelKind::I8,
-        "unsigned 16-bit integer" => PixelKind::U16,
-        "signed 16-bit integer" => PixelKind::I16,
-        "unsigned 32-bit integer" => PixelKind::U32,
-        "signed 32-bit integer" => PixelKind::I32,
+        "unsigned 8-bit integer" => Dtype::U8,
+        "signed 8-bit integer" => Dtype::I8,
+        "unsigned 16-bit integer" => Dtype::U16,
+        "signed 16-bit integer" => Dtype::I16,
+        "unsigned 32-bit integer" => Dtype::U32,
+        "signed 32-bit integer" => Dtype::I32,
         _ => {
-            return Err(Flaw::Broken(format!("X-Binary-Element-Type {name}: expected an integer of 8, 16 or 32 bits")));
+            return Err(FormatError::Broken(format!(
+                "X-Binary-Element-Type {name}: expected an integer of 8, 16 or 32 bits"
+            )));
         }
     })
 }
 
 /// The fields of a MIME header, continued lines joined.
-struct Mime(Vec<(String, String)>);
+struct MimeHeader(Vec<(String, String)>);
 
-impl Mime {
+impl MimeHeader {
     fn parse(bytes: &[u8]) -> Self {
         let mut fields: Vec<(String, String)> = Vec::new();
         for line in String::from_utf8_lossy(bytes).lines() {
@@ -140,51 +147,52 @@ impl Mime {
         self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    fn number(&self, name: &str) -> Result<u64, Flaw> {
-        let text = self.text(name).ok_or_else(|| Flaw::Broken(format!("MIME header: no {name}")))?;
-        text.parse().map_err(|_| Flaw::Broken(format!("MIME header: {name} is {text:?}, expected a number")))
+    fn number(&self, name: &str) -> Result<u64, FormatError> {
+        let text = self.text(name).ok_or_else(|| FormatError::Broken(format!("MIME header: no {name}")))?;
+        text.parse().map_err(|_| FormatError::Broken(format!("MIME header: {name} is {text:?}, expected a number")))
     }
 }
 
 /// Byte offsets to pixels: each is the difference to the pixel before, in one byte, or, after that
 /// byte's lowest value as an escape, in two, four or eight, little-endian.
-fn decode<T: TryFrom<i64>>(stored: &[u8], count: usize) -> Result<Vec<T>, Flaw> {
+fn decode_byte_offset<T: TryFrom<i64>>(stored: &[u8], count: usize) -> Result<Vec<T>, FormatError> {
     let mut pixels = Vec::with_capacity(count);
     let (mut rest, mut value) = (stored, 0_i64);
     while pixels.len() < count {
-        let delta = delta(&mut rest)
-            .ok_or_else(|| Flaw::Broken(format!("compressed image: ends after {} of {count} pixels", pixels.len())))?;
+        let delta = read_delta(&mut rest).ok_or_else(|| {
+            FormatError::Broken(format!("compressed image: ends after {} of {count} pixels", pixels.len()))
+        })?;
         value = value.wrapping_add(delta);
         let pixel = T::try_from(value).map_err(|_| {
-            Flaw::Broken(format!("compressed image: pixel {} is {value}, beyond its type", pixels.len()))
+            FormatError::Broken(format!("compressed image: pixel {} is {value}, beyond its type", pixels.len()))
         })?;
         pixels.push(pixel);
     }
     Ok(pixels)
 }
 
-fn delta(rest: &mut &[u8]) -> Option<i64> {
-    let byte = i8::from_le_bytes(take(rest)?);
+fn read_delta(rest: &mut &[u8]) -> Option<i64> {
+    let byte = i8::from_le_bytes(take_bytes(rest)?);
     if byte != i8::MIN {
         return Some(byte.into());
     }
-    let word = i16::from_le_bytes(take(rest)?);
+    let word = i16::from_le_bytes(take_bytes(rest)?);
     if word != i16::MIN {
         return Some(word.into());
     }
-    let long = i32::from_le_bytes(take(rest)?);
+    let long = i32::from_le_bytes(take_bytes(rest)?);
     if long != i32::MIN {
         return Some(long.into());
     }
-    Some(i64::from_le_bytes(take(rest)?))
+    Some(i64::from_le_bytes(take_bytes(rest)?))
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+fn take_bytes<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(*first)
 }
 
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+fn find_bytes(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }

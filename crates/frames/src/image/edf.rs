@@ -3,18 +3,18 @@
 
 use std::io::{Read, Seek};
 
-use super::file::{Content, Flaw};
-use super::{Image, PixelKind, Pixels};
+use super::file_bytes::{FileBytes, FormatError};
+use super::{Dtype, Image, PixelData};
 
 /// Headers are read in steps of this many bytes.
-const STEP: usize = 4096;
+const HEADER_READ_BYTES: usize = 4096;
 /// A header without an end by here is none.
-const LONGEST_HEADER: usize = 1 << 20;
+const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// One image's header, checked, and where its pixels are.
-struct Block {
+struct EdfHeader {
     shape: [usize; 2],
-    kind: PixelKind,
+    kind: Dtype,
     big_endian: bool,
     /// Where the pixels begin in the file.
     offset: u64,
@@ -22,50 +22,58 @@ struct Block {
     next: u64,
 }
 
-pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
-    let first = block(content, 0)?.ok_or_else(no_image)?;
+pub(super) fn read_header<R: Read + Seek>(
+    content: &mut FileBytes<R>,
+) -> Result<([usize; 2], Dtype, usize), FormatError> {
+    let first = read_header_block(content, 0)?.ok_or_else(no_image_error)?;
     let (mut next, mut frames) = (first.next, 1_usize);
-    while let Some(block) = block(content, next)? {
+    while let Some(block) = read_header_block(content, next)? {
         (next, frames) = (block.next, frames.saturating_add(1));
     }
     Ok((first.shape, first.kind, frames))
 }
 
-pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
+pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
     let (mut next, mut frames) = (0, 0_usize);
-    while let Some(block) = block(content, next)? {
+    while let Some(block) = read_header_block(content, next)? {
         if frames == frame {
             let shape = block.shape.map(|extent| extent as u64);
-            let bytes = content.exactly(block.offset, block.kind.frame_bytes(shape), "pixels")?;
-            return Ok(Image { shape: block.shape, pixels: Pixels::from_bytes(block.kind, &bytes, block.big_endian) });
+            let bytes = content.read_exact(block.offset, block.kind.frame_bytes(shape), "pixels")?;
+            return Ok(Image {
+                shape: block.shape,
+                pixels: PixelData::from_bytes(block.kind, &bytes, block.big_endian),
+            });
         }
         (next, frames) = (block.next, frames.saturating_add(1));
     }
-    Err(if frames == 0 { no_image() } else { Flaw::NoFrame { frame, frames } })
+    Err(if frames == 0 { no_image_error() } else { FormatError::NoFrame { frame, frames } })
 }
 
-fn no_image() -> Flaw {
-    Flaw::broken("no image: expected a header in braces with Dim_1 and Dim_2")
+fn no_image_error() -> FormatError {
+    FormatError::invalid("no image: expected a header in braces with Dim_1 and Dim_2")
 }
 
 /// The image whose header begins at `offset`, or after the general header there; none at the end
 /// of the file.
-fn block<R: Read + Seek>(content: &mut Content<R>, offset: u64) -> Result<Option<Block>, Flaw> {
-    let Some((keys, end)) = keys(content, offset)? else { return Ok(None) };
+fn read_header_block<R: Read + Seek>(
+    content: &mut FileBytes<R>,
+    offset: u64,
+) -> Result<Option<EdfHeader>, FormatError> {
+    let Some((keys, end)) = read_keys(content, offset)? else { return Ok(None) };
     if keys.text("EDF_DataFormatVersion").is_some() && keys.text("Dim_1").is_none() {
         // The general header of a file, which has at most some bytes of its own.
         let own = keys.number("EDF_BinarySize")?.unwrap_or(0);
-        let Some((keys, end)) = self::keys(content, end.saturating_add(own))? else { return Ok(None) };
-        return keys.image(end, content.len()).map(Some);
+        let Some((keys, end)) = self::read_keys(content, end.saturating_add(own))? else { return Ok(None) };
+        return keys.parse_header(end, content.len()).map(Some);
     }
-    keys.image(end, content.len()).map(Some)
+    keys.parse_header(end, content.len()).map(Some)
 }
 
 /// The keys of the header that begins at `offset`, and where it ends.
-fn keys<R: Read + Seek>(content: &mut Content<R>, offset: u64) -> Result<Option<(Keys, u64)>, Flaw> {
+fn read_keys<R: Read + Seek>(content: &mut FileBytes<R>, offset: u64) -> Result<Option<(EdfKeys, u64)>, FormatError> {
     let mut text = Vec::new();
     loop {
-        let more = content.at_most(offset.saturating_add(text.len() as u64), STEP)?;
+        let more = content.read_at_most(offset.saturating_add(text.len() as u64), HEADER_READ_BYTES)?;
         let at_end = more.is_empty();
         // The brace may be the last byte of one step and the line's end the first of the next.
         let from = text.len().saturating_sub(2);
@@ -75,13 +83,18 @@ fn keys<R: Read + Seek>(content: &mut Content<R>, offset: u64) -> Result<Option<
         }
         if !text.trim_ascii_start().starts_with(b"{") {
             let found = text[..text.len().min(8)].escape_ascii();
-            return Err(Flaw::Broken(format!("offset {offset}: expected a header in braces, found \"{found}\"")));
+            return Err(FormatError::Broken(format!(
+                "offset {offset}: expected a header in braces, found \"{found}\""
+            )));
         }
         if let Some(end) = end_of_header(&text, from) {
-            return Ok(Some((Keys::parse(&text[..end]), offset.saturating_add(end as u64))));
+            return Ok(Some((EdfKeys::parse(&text[..end]), offset.saturating_add(end as u64))));
         }
-        if at_end || text.len() > LONGEST_HEADER {
-            return Err(Flaw::Broken(format!("header at offset {offset}: no closing brace in {} bytes", text.len())));
+        if at_end || text.len() > MAX_HEADER_BYTES {
+            return Err(FormatError::Broken(format!(
+                "header at offset {offset}: no closing brace in {} bytes",
+                text.len()
+            )));
         }
     }
 }
@@ -96,9 +109,9 @@ fn end_of_header(text: &[u8], from: usize) -> Option<usize> {
 }
 
 /// The `key = value ;` pairs of a header; keys in any case.
-struct Keys(Vec<(String, String)>);
+struct EdfKeys(Vec<(String, String)>);
 
-impl Keys {
+impl EdfKeys {
     fn parse(header: &[u8]) -> Self {
         let blank = |c: char| c.is_whitespace() || c == '\0' || c == '{' || c == '}';
         let pair = |part: &str| {
@@ -112,32 +125,32 @@ impl Keys {
         self.0.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, Flaw> {
+    fn number(&self, name: &str) -> Result<Option<u64>, FormatError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let wrong = |_| Flaw::Broken(format!("header: {name} is {text:?}, expected a number"));
+        let wrong = |_| FormatError::Broken(format!("header: {name} is {text:?}, expected a number"));
         text.parse().map(Some).map_err(wrong)
     }
 
-    fn required(&self, name: &str) -> Result<u64, Flaw> {
-        self.number(name)?.ok_or_else(|| Flaw::Broken(format!("header: no {name}")))
+    fn required(&self, name: &str) -> Result<u64, FormatError> {
+        self.number(name)?.ok_or_else(|| FormatError::Broken(format!("header: no {name}")))
     }
 
-    fn image(&self, offset: u64, len: u64) -> Result<Block, Flaw> {
+    fn parse_header(&self, offset: u64, len: u64) -> Result<EdfHeader, FormatError> {
         if let Some(method) = self.text("Compression").filter(|method| !method.eq_ignore_ascii_case("none")) {
-            return Err(Flaw::Broken(format!("Compression = {method}: expected none")));
+            return Err(FormatError::Broken(format!("Compression = {method}: expected none")));
         }
         let (columns, rows) = (self.required("Dim_1")?, self.required("Dim_2")?);
-        let kind = kind(self.text("DataType").unwrap_or("UnsignedShort"))?;
+        let kind = parse_dtype(self.text("DataType").unwrap_or("UnsignedShort"))?;
         let size = columns.checked_mul(rows).and_then(|count| count.checked_mul(kind.size() as u64));
         let there = len.saturating_sub(offset);
         let Some(size) = size.filter(|&size| 0 < size && size <= there) else {
-            return Err(Flaw::Broken(format!(
+            return Err(FormatError::Broken(format!(
                 "{rows} x {columns} pixels of {kind} at offset {offset}: the file has {there} bytes there"
             )));
         };
         let stored = self.number("EDF_BinarySize")?.or(self.number("Size")?).unwrap_or(size);
         if stored < size {
-            return Err(Flaw::Broken(format!(
+            return Err(FormatError::Broken(format!(
                 "{rows} x {columns} pixels of {kind} need {size} bytes, Size is {stored}"
             )));
         }
@@ -145,30 +158,32 @@ impl Keys {
             order if order.eq_ignore_ascii_case("LowByteFirst") => false,
             order if order.eq_ignore_ascii_case("HighByteFirst") => true,
             order => {
-                return Err(Flaw::Broken(format!("ByteOrder = {order}: expected LowByteFirst or HighByteFirst")));
+                return Err(FormatError::Broken(format!(
+                    "ByteOrder = {order}: expected LowByteFirst or HighByteFirst"
+                )));
             }
         };
         let shape = [rows as usize, columns as usize];
-        Ok(Block { shape, kind, big_endian, offset, next: offset.saturating_add(stored) })
+        Ok(EdfHeader { shape, kind, big_endian, offset, next: offset.saturating_add(stored) })
     }
 }
 
 /// The names of `DataType`: those of the format, of its first implementations (where a long has 32
 /// bits), and of Fit2D.
-fn kind(name: &str) -> Result<PixelKind, Flaw> {
+fn parse_dtype(name: &str) -> Result<Dtype, FormatError> {
     Ok(match name.to_ascii_lowercase().as_str() {
-        "unsignedbyte" | "unsigned8" => PixelKind::U8,
-        "signedbyte" | "signed8" => PixelKind::I8,
-        "unsignedshort" | "unsigned16" | "unsignedshortinteger" => PixelKind::U16,
-        "signedshort" | "signed16" => PixelKind::I16,
-        "unsignedinteger" | "unsignedlong" | "unsigned32" => PixelKind::U32,
-        "signedinteger" | "signedlong" | "signed32" => PixelKind::I32,
-        "unsigned64" => PixelKind::U64,
-        "signed64" => PixelKind::I64,
-        "floatvalue" | "float" | "float32" | "floatieee32" => PixelKind::F32,
-        "doublevalue" | "double" | "floatieee64" | "doubleieee64" => PixelKind::F64,
+        "unsignedbyte" | "unsigned8" => Dtype::U8,
+        "signedbyte" | "signed8" => Dtype::I8,
+        "unsignedshort" | "unsigned16" | "unsignedshortinteger" => Dtype::U16,
+        "signedshort" | "signed16" => Dtype::I16,
+        "unsignedinteger" | "unsignedlong" | "unsigned32" => Dtype::U32,
+        "signedinteger" | "signedlong" | "signed32" => Dtype::I32,
+        "unsigned64" => Dtype::U64,
+        "signed64" => Dtype::I64,
+        "floatvalue" | "float" | "float32" | "floatieee32" => Dtype::F32,
+        "doublevalue" | "double" | "floatieee64" | "doubleieee64" => Dtype::F64,
         _ => {
-            return Err(Flaw::Broken(format!(
+            return Err(FormatError::Broken(format!(
                 "DataType = {name}: expected an integer of 8 to 64 bits, float or double"
             )));
         }

@@ -5,36 +5,40 @@
 
 use std::io::{Read, Seek};
 
-use super::file::{Content, Flaw};
-use super::{Image, PixelKind, Pixels};
+use super::file_bytes::{FileBytes, FormatError};
+use super::{Dtype, Image, PixelData};
 
-const HEADER: u64 = 1024;
+const HEADER_BYTES: u64 = 1024;
 
 /// Whether a file that begins like this is a Fit2D mask.
 pub(super) fn is_mask(start: &[u8]) -> bool {
     start.len() > 12 && start.iter().step_by(4).zip(b"MASK").all(|(found, expected)| found == expected)
 }
 
-pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
-    let header = content.exactly(0, HEADER, "header")?;
+pub(super) fn read_header<R: Read + Seek>(
+    content: &mut FileBytes<R>,
+) -> Result<([usize; 2], Dtype, usize), FormatError> {
+    let header = content.read_exact(0, HEADER_BYTES, "header")?;
     // Columns and rows are the fifth and the sixth of the header's numbers.
     let (numbers, _) = header.as_chunks::<4>();
     let side = |nth: usize| u32::from_le_bytes(numbers[nth]) as usize;
     match [side(5), side(4)] {
-        [rows, columns] if rows > 0 && columns > 0 => Ok(([rows, columns], PixelKind::U8, 1)),
-        [rows, columns] => Err(Flaw::broken(format!("{rows} rows of {columns} pixels: expected one at the least"))),
+        [rows, columns] if rows > 0 && columns > 0 => Ok(([rows, columns], Dtype::U8, 1)),
+        [rows, columns] => {
+            Err(FormatError::invalid(format!("{rows} rows of {columns} pixels: expected one at the least")))
+        }
     }
 }
 
-pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
-    let (shape @ [rows, columns], _, frames) = header(content)?;
+pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
+    let (shape @ [rows, columns], _, frames) = read_header(content)?;
     if frame >= frames {
-        return Err(Flaw::NoFrame { frame, frames });
+        return Err(FormatError::NoFrame { frame, frames });
     }
     // Of rows and columns of 32 bits each: neither product needs more than 64.
     let width = columns.div_ceil(32).saturating_mul(4);
-    let bits = content.exactly(HEADER, (rows as u64).saturating_mul(width as u64), "bits")?;
+    let bits = content.read_exact(HEADER_BYTES, (rows as u64).saturating_mul(width as u64), "bits")?;
     let pixel = |row: &[u8], column: usize| row[column / 8] >> (column % 8) & 1;
     let pixels = bits.chunks_exact(width).flat_map(|row| (0..columns).map(move |column| pixel(row, column)));
-    Ok(Image { shape, pixels: Pixels::U8(pixels.collect()) })
+    Ok(Image { shape, pixels: PixelData::U8(pixels.collect()) })
 }

@@ -6,59 +6,62 @@
 
 use std::io::{Read, Seek};
 
-use super::file::{Content, Flaw};
-use super::{Image, PixelKind, Pixels};
+use super::file_bytes::{FileBytes, FormatError};
+use super::{Dtype, Image, PixelData};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The description of an array, checked.
-struct Array {
+struct NpyHeader {
     frames: usize,
     shape: [usize; 2],
-    kind: PixelKind,
+    kind: Dtype,
     big_endian: bool,
     fortran_order: bool,
     /// Where the elements begin in the file.
     offset: u64,
 }
 
-pub(super) fn header<R: Read + Seek>(content: &mut Content<R>) -> Result<([usize; 2], PixelKind, usize), Flaw> {
-    let array = array(content)?;
+pub(super) fn read_header<R: Read + Seek>(
+    content: &mut FileBytes<R>,
+) -> Result<([usize; 2], Dtype, usize), FormatError> {
+    let array = read_npy_header(content)?;
     Ok((array.shape, array.kind, array.frames))
 }
 
-pub(super) fn read<R: Read + Seek>(content: &mut Content<R>, frame: usize) -> Result<Image, Flaw> {
-    let array = array(content)?;
+pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usize) -> Result<Image, FormatError> {
+    let array = read_npy_header(content)?;
     if frame >= array.frames {
-        return Err(Flaw::NoFrame { frame, frames: array.frames });
+        return Err(FormatError::NoFrame { frame, frames: array.frames });
     }
     let [rows, columns] = array.shape;
-    // `array` has seen to it that all frames are in the file.
+    // `read_npy_header` has seen to it that all frames are in the file.
     let size = array.kind.frame_bytes(array.shape.map(|extent| extent as u64));
     let offset = size.saturating_mul(frame as u64).saturating_add(array.offset);
-    let bytes = content.exactly(offset, size, "elements")?;
-    let stored = Pixels::from_bytes(array.kind, &bytes, array.big_endian);
-    let pixels = if array.fortran_order { stored.transposed(columns, rows) } else { stored };
+    let bytes = content.read_exact(offset, size, "elements")?;
+    let stored = PixelData::from_bytes(array.kind, &bytes, array.big_endian);
+    let pixels = if array.fortran_order { stored.transpose(columns, rows) } else { stored };
     Ok(Image { shape: array.shape, pixels })
 }
 
-fn array<R: Read + Seek>(content: &mut Content<R>) -> Result<Array, Flaw> {
-    let preamble = content.exactly(0, 12, "preamble")?;
+fn read_npy_header<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<NpyHeader, FormatError> {
+    let preamble = content.read_exact(0, 12, "preamble")?;
     // Version 1 has a 16-bit length of the description, versions 2 and 3 a 32-bit one.
     let (start, length) = match preamble[6] {
         1 => (10_u64, u64::from(u16::from_le_bytes([preamble[8], preamble[9]]))),
         2 | 3 => (12, u64::from(u32::from_le_bytes([preamble[8], preamble[9], preamble[10], preamble[11]]))),
-        version => return Err(Flaw::Broken(format!("version {version}: expected 1, 2 or 3"))),
+        version => return Err(FormatError::Broken(format!("version {version}: expected 1, 2 or 3"))),
     };
-    let text = content.exactly(start, length, "description")?;
+    let text = content.read_exact(start, length, "description")?;
     let text = String::from_utf8_lossy(&text);
 
-    let wrong = |what: &str| Flaw::Broken(format!("description {:?}: {what}", text.trim()));
-    let descr = value(&text, "descr").ok_or_else(|| wrong("no 'descr'"))?;
-    let (kind, big_endian) =
-        element(descr).ok_or_else(|| wrong("expected booleans, integers of 8 to 64 bits, or floats of 32 or 64"))?;
-    let fortran_order = value(&text, "fortran_order").ok_or_else(|| wrong("no 'fortran_order'"))?.starts_with("True");
-    let extents = value(&text, "shape").and_then(extents).ok_or_else(|| wrong("no 'shape'"))?;
+    let wrong = |what: &str| FormatError::Broken(format!("description {:?}: {what}", text.trim()));
+    let descr = dict_value(&text, "descr").ok_or_else(|| wrong("no 'descr'"))?;
+    let (kind, big_endian) = parse_descr(descr)
+        .ok_or_else(|| wrong("expected booleans, integers of 8 to 64 bits, or floats of 32 or 64"))?;
+    let fortran_order =
+        dict_value(&text, "fortran_order").ok_or_else(|| wrong("no 'fortran_order'"))?.starts_with("True");
+    let extents = dict_value(&text, "shape").and_then(parse_shape).ok_or_else(|| wrong("no 'shape'"))?;
     let (frames, shape) = match extents[..] {
         [rows, columns] => (1, [rows, columns]),
         [frames, rows, columns] if !fortran_order => (frames, [rows, columns]),
@@ -71,17 +74,17 @@ fn array<R: Read + Seek>(content: &mut Content<R>) -> Result<Array, Flaw> {
     if size.is_none_or(|size| size == 0 || size > there) {
         return Err(wrong(&format!("expected at least one element and no more than the {there} bytes that follow")));
     }
-    Ok(Array { frames, shape, kind, big_endian, fortran_order, offset })
+    Ok(NpyHeader { frames, shape, kind, big_endian, fortran_order, offset })
 }
 
 /// What stands behind `'key':`.
-fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+fn dict_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(&format!("'{key}'"))?;
     Some(after.trim_start().strip_prefix(':')?.trim_start())
 }
 
 /// The element type of a `descr` such as `'<u4'`, and whether it is big-endian.
-fn element(descr: &str) -> Option<(PixelKind, bool)> {
+fn parse_descr(descr: &str) -> Option<(Dtype, bool)> {
     let mut letters = descr.strip_prefix('\'')?.split('\'').next()?.chars();
     let big_endian = match letters.next()? {
         '<' | '|' => false,
@@ -89,23 +92,23 @@ fn element(descr: &str) -> Option<(PixelKind, bool)> {
         _ => return None,
     };
     let kind = match letters.as_str() {
-        "b1" | "u1" => PixelKind::U8,
-        "i1" => PixelKind::I8,
-        "u2" => PixelKind::U16,
-        "i2" => PixelKind::I16,
-        "u4" => PixelKind::U32,
-        "i4" => PixelKind::I32,
-        "u8" => PixelKind::U64,
-        "i8" => PixelKind::I64,
-        "f4" => PixelKind::F32,
-        "f8" => PixelKind::F64,
+        "b1" | "u1" => Dtype::U8,
+        "i1" => Dtype::I8,
+        "u2" => Dtype::U16,
+        "i2" => Dtype::I16,
+        "u4" => Dtype::U32,
+        "i4" => Dtype::I32,
+        "u8" => Dtype::U64,
+        "i8" => Dtype::I64,
+        "f4" => Dtype::F32,
+        "f8" => Dtype::F64,
         _ => return None,
     };
     Some((kind, big_endian))
 }
 
-/// The extents of a `shape` such as `(1043, 981)`.
-fn extents(shape: &str) -> Option<Vec<usize>> {
+/// The extents of a `image_shape` such as `(1043, 981)`.
+fn parse_shape(shape: &str) -> Option<Vec<usize>> {
     let (inside, _) = shape.strip_prefix('(')?.split_once(')')?;
     inside.split(',').map(str::trim).filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect()
 }

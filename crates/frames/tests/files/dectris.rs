@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::build::{Place, acquisition, all_pixels, assert_whole, group, json, plain_from, text};
-use crate::masters::{SHAPE, bliss, detector, ended};
+use crate::bliss::{SHAPE, bliss, detector, ended};
+use crate::support::{TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, text};
 
 /// A Dectris master with three data files of two frames, the last of one.
-fn dectris(place: &Place) -> PathBuf {
+fn dectris(place: &TestDir) -> PathBuf {
     let master = place.create("lab6_master.h5");
     let entry = group(&master, "entry", "NXentry");
     let data = group(&entry, "data", "NXdata");
@@ -28,7 +28,7 @@ fn dectris(place: &Place) -> PathBuf {
 
 #[test]
 fn a_dectris_master_and_its_data_files() {
-    let place = Place::new();
+    let place = TestDir::new();
     let master = dectris(&place);
     let scan = acquisition(&master);
     assert_eq!(
@@ -45,7 +45,7 @@ fn a_dectris_master_and_its_data_files() {
 #[test]
 fn dectris_files_that_are_missing_leave_their_place() {
     for (gone, range) in [("lab6_data_000002.h5", "[[2,4]]"), ("lab6_data_000003.h5", "[[4,5]]")] {
-        let place = Place::new();
+        let place = TestDir::new();
         let master = dectris(&place);
         std::fs::remove_file(place.path(gone)).unwrap();
         let scan = acquisition(&master);
@@ -55,14 +55,14 @@ fn dectris_files_that_are_missing_leave_their_place() {
             (range.to_owned(), &*format!("file missing: {gone}"))
         );
         for (number, pixels) in all_pixels(&scan).iter().enumerate().filter(|(_, pixels)| pixels.is_some()) {
-            assert_eq!(pixels.as_deref(), Some(&crate::build::frame(number, [6, 7])[..]));
+            assert_eq!(pixels.as_deref(), Some(&crate::support::frame(number, [6, 7])[..]));
         }
     }
 }
 
 #[test]
 fn dectris_files_that_a_bliss_master_shows() {
-    let place = Place::new();
+    let place = TestDir::new();
     dectris(&place);
     let file = place.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");

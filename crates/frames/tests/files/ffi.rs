@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 
-use frames::store::PixelKind;
+use frames::source::Dtype;
 use hdf5::globals::*;
 use hdf5::{Dataset, File, Group};
 use hdf5_sys::h5d::{H5Dclose, H5Dcreate2};
@@ -13,33 +13,26 @@ use hdf5_sys::h5p::{H5P_CLS_DATASET_CREATE, H5P_DEFAULT, H5Pclose, H5Pcreate, H5
 use hdf5_sys::h5s::{H5S_UNLIMITED, H5S_seloper_t, H5Sclose, H5Screate_simple, H5Sselect_hyperslab};
 
 /// Creates a chunked dataset of this type and byte order.
-pub fn create_chunked(
-    file: &File,
-    name: &str,
-    kind: PixelKind,
-    big: bool,
-    shape: [u64; 3],
-    chunk: [u64; 3],
-) -> Dataset {
+pub fn create_chunked(file: &File, name: &str, kind: Dtype, big: bool, shape: [u64; 3], chunk: [u64; 3]) -> Dataset {
     let stored = match (kind, big) {
-        (PixelKind::U8, _) => *H5T_STD_U8LE,
-        (PixelKind::I8, _) => *H5T_STD_I8LE,
-        (PixelKind::U16, false) => *H5T_STD_U16LE,
-        (PixelKind::I16, false) => *H5T_STD_I16LE,
-        (PixelKind::U32, false) => *H5T_STD_U32LE,
-        (PixelKind::I32, false) => *H5T_STD_I32LE,
-        (PixelKind::U64, false) => *H5T_STD_U64LE,
-        (PixelKind::I64, false) => *H5T_STD_I64LE,
-        (PixelKind::F32, false) => *H5T_IEEE_F32LE,
-        (PixelKind::F64, false) => *H5T_IEEE_F64LE,
-        (PixelKind::U16, true) => *H5T_STD_U16BE,
-        (PixelKind::I16, true) => *H5T_STD_I16BE,
-        (PixelKind::U32, true) => *H5T_STD_U32BE,
-        (PixelKind::I32, true) => *H5T_STD_I32BE,
-        (PixelKind::U64, true) => *H5T_STD_U64BE,
-        (PixelKind::I64, true) => *H5T_STD_I64BE,
-        (PixelKind::F32, true) => *H5T_IEEE_F32BE,
-        (PixelKind::F64, true) => *H5T_IEEE_F64BE,
+        (Dtype::U8, _) => *H5T_STD_U8LE,
+        (Dtype::I8, _) => *H5T_STD_I8LE,
+        (Dtype::U16, false) => *H5T_STD_U16LE,
+        (Dtype::I16, false) => *H5T_STD_I16LE,
+        (Dtype::U32, false) => *H5T_STD_U32LE,
+        (Dtype::I32, false) => *H5T_STD_I32LE,
+        (Dtype::U64, false) => *H5T_STD_U64LE,
+        (Dtype::I64, false) => *H5T_STD_I64LE,
+        (Dtype::F32, false) => *H5T_IEEE_F32LE,
+        (Dtype::F64, false) => *H5T_IEEE_F64LE,
+        (Dtype::U16, true) => *H5T_STD_U16BE,
+        (Dtype::I16, true) => *H5T_STD_I16BE,
+        (Dtype::U32, true) => *H5T_STD_U32BE,
+        (Dtype::I32, true) => *H5T_STD_I32BE,
+        (Dtype::U64, true) => *H5T_STD_U64BE,
+        (Dtype::I64, true) => *H5T_STD_I64BE,
+        (Dtype::F32, true) => *H5T_IEEE_F32BE,
+        (Dtype::F64, true) => *H5T_IEEE_F64BE,
     };
     // SAFETY: identifiers are valid, and buffers have the length that is told with them.
     hdf5::sync::sync(|| unsafe {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use frames::find::{All, What, image_series, series};
-use frames::store::{PixelKind, Row, Store};
+use frames::discover::{AllScans, DiscoveryKind, discover_series, group_series};
+use frames::source::{Dtype, FrameChunks, SourceReader};
 
-use crate::build::{Place, acquisition, frame, json, numbers, refusal, value};
+use crate::support::{TestDir, acquisition, frame, json, numbers, refusal, value};
 
 /// Writes an array of `count` frames, or an image where there is one, as NumPy does.
 fn npy(path: &Path, first: usize, count: usize) {
@@ -20,46 +20,46 @@ fn npy(path: &Path, first: usize, count: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-fn written(place: &Place, names: &[&str]) -> Vec<PathBuf> {
+fn written(place: &TestDir, names: &[&str]) -> Vec<PathBuf> {
     names.iter().enumerate().for_each(|(number, name)| npy(&place.path(name), number, 1));
     names.iter().map(|name| place.path(name)).collect()
 }
 
 #[test]
 fn a_single_image_is_a_scan_of_one_frame() {
-    let place = Place::new();
+    let place = TestDir::new();
     npy(&place.path("lab6_0012.npy"), 0, 1);
     let scan = acquisition(&place.path("lab6_0012.npy"));
     assert_eq!((scan.entry.as_str(), scan.detector.as_str(), scan.codec.as_str()), ("1.1", "lab6_0012", "npy"));
     assert_eq!((scan.frames, scan.shape, scan.dtype.as_str(), scan.complete), (1, [6, 7], "u16", true));
-    let store = Store::open(&scan.sources[0], scan.shape).unwrap();
-    let Row::Whole(chunk) = store.chunks_of(0) else { panic!() };
+    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
+    let FrameChunks::Whole(chunk) = store.frame_chunks(0) else { panic!() };
     let mut bytes = Vec::new();
-    store.read(&chunk, &mut bytes).unwrap();
-    assert_eq!(numbers(&bytes, PixelKind::U16, store.coding().big_endian), frame(0, [6, 7]));
+    store.read_chunk(&chunk, &mut bytes).unwrap();
+    assert_eq!(numbers(&bytes, Dtype::U16, store.coding().big_endian), frame(0, [6, 7]));
     assert!(store.coding().filters.is_empty());
-    assert!(matches!(store.chunks_of(1), Row::Absent(_)));
+    assert!(matches!(store.frame_chunks(1), FrameChunks::Absent(_)));
 }
 
 #[test]
 fn every_image_of_a_stack_is_a_frame() {
-    let place = Place::new();
+    let place = TestDir::new();
     npy(&place.path("stack.npy"), 0, 3);
     let scan = acquisition(&place.path("stack.npy"));
     assert_eq!(scan.frames, 3);
-    let store = Store::open(&scan.sources[0], scan.shape).unwrap();
-    let Row::Whole(chunk) = store.chunks_of(2) else { panic!() };
+    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
+    let FrameChunks::Whole(chunk) = store.frame_chunks(2) else { panic!() };
     let mut bytes = Vec::new();
-    store.read(&chunk, &mut bytes).unwrap();
-    assert_eq!(numbers(&bytes, PixelKind::U16, false), frame(2, [6, 7]));
+    store.read_chunk(&chunk, &mut bytes).unwrap();
+    assert_eq!(numbers(&bytes, Dtype::U16, false), frame(2, [6, 7]));
 }
 
 #[test]
 fn files_that_differ_in_their_last_number_are_a_series() {
-    let place = Place::new();
+    let place = TestDir::new();
     let names = ["b_9.npy", "a/x_0002.npy", "b_10.npy", "a/x_0001.npy", "mask.npy", "a/y_0001.npy", "a/x_0001.tif"];
     let files = names.map(|name| place.path(name));
-    let groups: Vec<Vec<String>> = series(files)
+    let groups: Vec<Vec<String>> = group_series(files)
         .iter()
         .map(|group| group.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect())
         .collect();
@@ -70,10 +70,10 @@ fn files_that_differ_in_their_last_number_are_a_series() {
 
 #[test]
 fn a_series_is_one_scan_in_the_order_of_its_numbers() {
-    let place = Place::new();
+    let place = TestDir::new();
     let files = written(&place, &["fe_0008.npy", "fe_0009.npy", "fe_0010.npy"]);
-    let found = image_series(&files, &All);
-    let What::Scan(scan) = &found.what else { panic!("{found:?}") };
+    let found = discover_series(&files, &AllScans);
+    let DiscoveryKind::Scan(scan) = &found.kind else { panic!("{found:?}") };
     assert_eq!((scan.detector.as_str(), scan.frames, scan.sources.len(), scan.complete), ("fe", 3, 3, true));
     assert_eq!(scan.below.to_str(), Some("fe_0008.npy"));
     assert_eq!(json(&scan.sources[2].frames), "[[2,3]]");
@@ -83,25 +83,25 @@ fn a_series_is_one_scan_in_the_order_of_its_numbers() {
 
 #[test]
 fn a_number_that_is_left_out_is_a_missing_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     let files = written(&place, &["fe_10.npy", "fe_20.npy", "fe_40.npy"]);
-    let What::Scan(scan) = image_series(&files, &All).what else { panic!() };
+    let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
     assert_eq!(json(&scan.absent), r#"[{"range":[[2,3]],"kind":"missing","reason":"file missing: fe_30.npy"}]"#);
     assert_eq!((scan.frames, scan.complete), (4, false));
     // Dates and the like are no count of frames.
     let files = written(&place, &["fe_1.npy", "fe_2.npy", "fe_20260304.npy"]);
-    let What::Scan(scan) = image_series(&files, &All).what else { panic!() };
+    let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
     assert_eq!((scan.frames, scan.absent.len()), (3, 0));
 }
 
 #[test]
 fn an_image_of_another_shape_or_none_at_all_is_absent() {
-    let place = Place::new();
+    let place = TestDir::new();
     let files = written(&place, &["fe_1.npy", "fe_2.npy", "fe_3.npy"]);
     std::fs::write(&files[1], "not an image").unwrap();
     let bytes = std::fs::read(&files[2]).unwrap();
     std::fs::write(&files[2], String::from_utf8_lossy(&bytes[..80]).replace("(6, 7)", "(7, 6)").into_bytes()).unwrap();
-    let What::Scan(scan) = image_series(&files, &All).what else { panic!() };
+    let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
     let reasons: Vec<_> = scan.absent.iter().map(|absent| absent.reason.as_str()).collect();
     assert!(reasons[0].starts_with("file unreadable: fe_2.npy: "), "{reasons:?}");
     assert!(reasons[1].starts_with("file unreadable: fe_3.npy: "), "{reasons:?}");
@@ -110,25 +110,25 @@ fn an_image_of_another_shape_or_none_at_all_is_absent() {
 
 #[test]
 fn an_image_that_changed_under_us_is_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     npy(&place.path("fe.npy"), 0, 1);
     let scan = acquisition(&place.path("fe.npy"));
-    let store = Store::open(&scan.sources[0], scan.shape).unwrap();
+    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
     std::fs::write(place.path("fe.npy"), "gone").unwrap();
-    let Row::Whole(chunk) = store.chunks_of(0) else { panic!() };
-    assert!(store.read(&chunk, &mut Vec::new()).is_err());
-    assert!(Store::open(&scan.sources[0], scan.shape).is_err());
+    let FrameChunks::Whole(chunk) = store.frame_chunks(0) else { panic!() };
+    assert!(store.read_chunk(&chunk, &mut Vec::new()).is_err());
+    assert!(SourceReader::open(&scan.sources[0], scan.shape).is_err());
     assert!(refusal(&place.path("fe.npy")).contains("neither HDF5 nor an image"));
 }
 
 #[test]
 fn an_image_that_the_system_does_not_give_is_an_error_of_the_system() {
-    let place = Place::new();
+    let place = TestDir::new();
     npy(&place.path("fe.npy"), 0, 1);
     let scan = acquisition(&place.path("fe.npy"));
-    let store = Store::open(&scan.sources[0], scan.shape).unwrap();
-    let Row::Whole(chunk) = store.chunks_of(0) else { panic!() };
+    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
+    let FrameChunks::Whole(chunk) = store.frame_chunks(0) else { panic!() };
     std::fs::remove_file(place.path("fe.npy")).unwrap();
-    let why = store.read(&chunk, &mut Vec::new()).unwrap_err();
+    let why = store.read_chunk(&chunk, &mut Vec::new()).unwrap_err();
     assert_eq!((why.kind(), why.raw_os_error()), (std::io::ErrorKind::NotFound, Some(2)));
 }

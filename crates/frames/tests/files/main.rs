@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
-mod build;
+mod bliss;
+mod damaged;
 mod dectris;
 mod ffi;
-mod hostile;
 mod images;
-mod layouts;
-mod masters;
-mod untouched;
-mod virtuals;
+mod no_side_effects;
+mod storage_layouts;
+mod support;
+mod virtual_datasets;

@@ -15,12 +15,12 @@ fn detector_of_shape(shape: &str) -> Detector {
     Detector::from_poni(&Poni::parse(&text).unwrap()).unwrap()
 }
 
-fn saved_as(binning: [u64; 2], flip: [bool; 2], rotation: u64, region: [u64; 4]) -> Framing {
-    let operation = Operation { full: Some([5, 4]), binning, flip, rotation, region };
-    Framing { shape: [region[2], region[3]], operation: Some(operation) }
+fn saved_as(binning: [u64; 2], flip: [bool; 2], rotation: u64, region: [u64; 4]) -> FrameLayout {
+    let operation = ImageOperation { full: Some([5, 4]), binning, flip, rotation, region };
+    FrameLayout { shape: [region[2], region[3]], operation: Some(operation) }
 }
 
-fn pixels(framing: &Framing) -> Vec<usize> {
+fn pixels(framing: &FrameLayout) -> Vec<usize> {
     PixelMapping::new(&detector(), framing).unwrap().pixels().collect()
 }
 
@@ -52,7 +52,7 @@ fn a_region_of_a_detector_that_can_be_binned_is_no_binning() {
     let rayonix = Detector::by_name("RayonixSx165").unwrap();
     let [rows, columns] = rayonix.shape.unwrap();
     let [half_rows, half_columns] = [rows as u64 / 2, columns as u64 / 2];
-    let framing = Framing::region([half_rows, half_columns], [half_rows, half_columns]);
+    let framing = FrameLayout::region([half_rows, half_columns], [half_rows, half_columns]);
     let mapping = PixelMapping::new(&rayonix, &framing).unwrap();
     assert_eq!((mapping.detector.pixel1, mapping.full()), (rayonix.pixel1, [rows, columns]));
     assert_eq!(mapping.pixels().next(), Some(rows / 2 * columns + columns / 2));
@@ -60,7 +60,7 @@ fn a_region_of_a_detector_that_can_be_binned_is_no_binning() {
 
 #[test]
 fn contradictory_operations_are_refused() {
-    let refused = |shape: &str, framing: &Framing| match PixelMapping::new(&detector_of_shape(shape), framing) {
+    let refused = |shape: &str, framing: &FrameLayout| match PixelMapping::new(&detector_of_shape(shape), framing) {
         Err(why) => why.to_string(),
         Ok(_) => panic!("{framing:?}"),
     };
@@ -70,7 +70,7 @@ fn contradictory_operations_are_refused() {
     assert!(beyond.contains("5 x 4 pixels reach beyond the detector's 5 x 4"), "{beyond}");
     let skew = refused("[5, 4]", &saved_as([1, 1], [false; 2], 45, [0, 0, 5, 4]));
     assert!(skew.contains("expected a rotation by 0, 90, 180 or 270"), "{skew}");
-    let shape = Framing { shape: [3, 3], ..saved_as([1, 1], [true, false], 0, [0, 0, 5, 4]) };
+    let shape = FrameLayout { shape: [3, 3], ..saved_as([1, 1], [true, false], 0, [0, 0, 5, 4]) };
     assert!(refused("[5, 4]", &shape).contains("expected frames of 5 x 4 pixels, found 3 x 3"));
     let none = refused("[5, 4]", &saved_as([9, 1], [false; 2], 0, [0, 0, 0, 4]));
     assert!(none.contains("binned 9 x 1") && none.contains("expected a binning of 1 x 1 to 5 x 4"), "{none}");

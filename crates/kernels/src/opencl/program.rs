@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use filter::atomic;
-use filter::owned::{self, Claim};
+use filter::ownership::{self, OwnedFiles};
 use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -168,9 +168,9 @@ fn verified_body(content: &[u8]) -> Option<&[u8]> {
 fn write_cached(file: &Path, key: &str, binary: &[u8]) -> std::io::Result<()> {
     let body = [key.as_bytes(), b"\0", binary].concat();
     let content = [&xxh3_64(&body).to_le_bytes()[..], &body].concat();
-    owned::create_directories(file.parent().unwrap_or(Path::new("")))?;
-    let is_own = |file: &Path| Ok(owned::lies_in_own_directory(file) || verified_body(&fs::read(file)?).is_some());
-    atomic::write(file, content, &Claim::new("a compiled kernel", is_own))
+    ownership::create_directories(file.parent().unwrap_or(Path::new("")))?;
+    let is_own = |file: &Path| Ok(ownership::is_in_azpipe_dir(file) || verified_body(&fs::read(file)?).is_some());
+    atomic::write(file, content, &OwnedFiles::new("a compiled kernel", is_own))
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use filter::owned::ReplacePolicy;
-use filter::{atomic, foreign};
+use filter::ownership::ReplacePolicy;
+use filter::{atomic, untrusted_file};
 
 use crate::finals::{Final, Pattern};
 
@@ -127,7 +127,7 @@ fn name(of: &Final, format: Format, is_of_many: bool, range: &Range<u64>) -> Pat
 
 /// Whether a file has this content already.
 fn holds(path: &Path, text: &str) -> io::Result<bool> {
-    match foreign::open(path) {
+    match untrusted_file::open(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
         file => {
             if file?.metadata()?.len() != text.len() as u64 {
@@ -135,7 +135,7 @@ fn holds(path: &Path, text: &str) -> io::Result<bool> {
             }
         }
     }
-    Ok(foreign::read(path, text.len() as u64)? == text.as_bytes())
+    Ok(untrusted_file::read(path, text.len() as u64)? == text.as_bytes())
 }
 
 fn text(of: &Final, pattern: &Pattern, format: Format) -> Result<String, Error> {

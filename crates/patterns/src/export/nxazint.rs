@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use filter::atomic::AtomicFile;
-use filter::owned::{Claim, ReplacePolicy};
+use filter::ownership::{OwnedFiles, ReplacePolicy};
 use geometry::{Poni, Unit};
 
 use super::Error;
@@ -60,7 +60,7 @@ pub(super) fn write(of: &Final, policy: &ReplacePolicy) -> Result<PathBuf, Error
     let known = poni.map_err(|why| why.to_string()).and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
     let wavelength = known.map_err(|why| Error::Wavelength { path: of.path.clone(), format: NAME, why })?;
     let io = |why| Error::Io { path: path.clone(), why };
-    let claim = Claim::new("an NXazint export", is_own).with_policy(policy);
+    let claim = OwnedFiles::new("an NXazint export", is_own).with_policy(policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
     let hdf5 = |why| match why {
         h5::Error::Io(why) => Error::Io { path: path.clone(), why },

@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filter::owned::{Claim, OWN_DIRECTORY, ReplacePolicy, create_directories, has_mark};
-use filter::{atomic, foreign};
+use filter::ownership::{AZPIPE_DIR, OwnedFiles, ReplacePolicy, create_directories, has_mark};
+use filter::{atomic, untrusted_file};
 use records::RawPath;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -33,10 +33,10 @@ impl Register {
         let root = of.path.ancestors().nth(of.task.final_file.components().count());
         let is_in_place = of.path.ends_with(of.task.final_file.as_path());
         let Some(root) = root.filter(|_| is_in_place) else { return Ok(Self { path: None, files: Arc::default() }) };
-        let mut path = root.join(OWN_DIRECTORY).join("exports").join(of.task.final_file.as_path()).into_os_string();
+        let mut path = root.join(AZPIPE_DIR).join("exports").join(of.task.final_file.as_path()).into_os_string();
         path.push(".json");
         let path = PathBuf::from(path);
-        let files: Vec<(RawPath, Vec<String>)> = match foreign::read(&path, foreign::LONGEST_TEXT) {
+        let files: Vec<(RawPath, Vec<String>)> = match untrusted_file::read(&path, untrusted_file::MAX_TEXT_BYTES) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
             Err(why) => return Err(Error::Io { path, why }),
@@ -46,7 +46,7 @@ impl Register {
     }
 
     /// Claims the exports that are as azpipe wrote them.
-    pub fn claim(&self, policy: &ReplacePolicy) -> Claim {
+    pub fn claim(&self, policy: &ReplacePolicy) -> OwnedFiles {
         let files = Arc::clone(&self.files);
         let is_own = move |path: &Path| {
             if has_mark(path, b"# == ", b", azpipe ")? {
@@ -57,7 +57,7 @@ impl Register {
                 None => Ok(false),
             }
         };
-        Claim::new("an export, or it was changed since", is_own).with_policy(policy)
+        OwnedFiles::new("an export, or it was changed since", is_own).with_policy(policy)
     }
 
     /// Notes what is about to be written to these files.
@@ -75,14 +75,14 @@ impl Register {
             files.iter().map(|(name, digests)| (RawPath::from(PathBuf::from(name)), digests)).collect();
         let write = || {
             create_directories(path.parent().unwrap_or(Path::new("")))?;
-            atomic::write(path, serde_json::to_vec(&files)?, &Claim::by_place())
+            atomic::write(path, serde_json::to_vec(&files)?, &OwnedFiles::in_azpipe_dir())
         };
         write().map_err(|why: io::Error| Error::Io { path: path.clone(), why })
     }
 }
 
 fn digest_of(path: &Path) -> io::Result<String> {
-    Ok(digest(&foreign::read(path, foreign::LONGEST_TEXT)?))
+    Ok(digest(&untrusted_file::read(path, untrusted_file::MAX_TEXT_BYTES)?))
 }
 
 fn digest(content: &[u8]) -> String {

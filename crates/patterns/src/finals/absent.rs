@@ -71,11 +71,11 @@ impl AbsentFrames {
         self.records.push(Speaker { authority, files: FileStates::new(&task.acquisition) });
         let Acquisition { absent, sources, .. } = &task.acquisition;
         // Of a final that lacks results, the range has frames of which nothing was said.
-        sources.iter().for_each(|source| self.add_frames(&source.frames.and(&task.range), record, true, None));
+        sources.iter().for_each(|source| self.add_frames(&source.frames.intersection(&task.range), record, true, None));
         for entry in absent {
             let reason = Some(self.place(entry));
-            self.add_frames(&entry.range.and(&task.range), record, true, reason);
-            self.add_frames(&entry.range.minus(&task.range), record, false, reason);
+            self.add_frames(&entry.range.intersection(&task.range), record, true, reason);
+            self.add_frames(&entry.range.difference(&task.range), record, false, reason);
         }
     }
 
@@ -98,7 +98,7 @@ impl AbsentFrames {
     fn add_frames(&mut self, frames: &Spans, record: usize, is_own: bool, reason: Option<usize>) {
         for span in frames.as_slice() {
             if span.step() == 1 {
-                self.lay(span.first(), Range { end: span.end(), record, is_own, reason });
+                self.lay(span.start(), Range { end: span.stop(), record, is_own, reason });
             } else {
                 span.iter()
                     .for_each(|frame| self.lay(frame, Range { end: frame.saturating_add(1), record, is_own, reason }));
@@ -184,7 +184,7 @@ impl AbsentFrames {
             }
             match span.count() {
                 // Ranges with a step are kept frame by frame, and are ranges again in a list.
-                1 => list[place].range.push(span.first()),
+                1 => list[place].range.push(span.start()),
                 _ => list[place].range.push_span(span),
             }
         }
@@ -194,16 +194,16 @@ impl AbsentFrames {
     /// Returns whether all these frames are absent.
     pub fn contain(&self, frames: &Spans, is_over: bool) -> bool {
         let is_absent = |span: &Span| {
-            let before = self.ranges.range(..=span.first()).next_back().map_or(span.first(), |(first, _)| *first);
-            let mut from = span.first();
-            for (first, range) in self.ranges.range(before..span.end()) {
+            let before = self.ranges.range(..=span.start()).next_back().map_or(span.start(), |(first, _)| *first);
+            let mut from = span.start();
+            for (first, range) in self.ranges.range(before..span.stop()) {
                 let is_to_be_told = is_over && !self.records[range.record].authority.knowledge.2;
                 if *first > from || range.reason.is_none() || (is_to_be_told && self.is_to_come(range)) {
                     return false;
                 }
                 from = range.end;
             }
-            from >= span.end()
+            from >= span.stop()
         };
         frames.as_slice().iter().all(is_absent)
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use filter::atomic::{self, AtomicFile};
-use filter::owned::{self, Claim, ProtectedFiles};
-use owners::Relation;
+use filter::ownership::{self, OwnedFiles, ProtectedFiles};
+use owners::FileRelation;
 use records::{ScanState, Task};
 
 use super::merge::{Frames, Merge};
@@ -33,11 +33,11 @@ pub fn build(target: &Target, options: &Options, watch: &dyn Watch) -> Result<Bu
     let task = target.task();
     let directory =
         directory(target.out_root(), &task.scan, &task.recipe_digest).expect("a target stays below its root");
-    owned::create_directories(&directory).map_err(Error::io(&directory))?;
+    ownership::create_directories(&directory).map_err(Error::io(&directory))?;
     let _lock = register::lock(&directory, watch)?;
     // Another cut of the work gives parts other names, and would not come upon what dead writers left here.
-    atomic::clear_up(&directory).map_err(Error::io(&directory))?;
-    target.path().parent().into_iter().for_each(atomic::clear_up_once);
+    atomic::remove_stale_files(&directory).map_err(Error::io(&directory))?;
+    target.path().parent().into_iter().for_each(atomic::remove_stale_files_once);
     if options.want == Want::Complete && !may_be_complete(target)? {
         return Ok(Built::default());
     }
@@ -246,7 +246,7 @@ impl<'a> Attempt<'a> {
     fn check_sums(&self, supply: &Supply, finish: &Finish) -> Result<(), Error> {
         let frames = supply.kept_by_final();
         if let Some(existing) = &self.existing {
-            let damaged = frames.and(&existing.damaged_sums.iter().copied().collect());
+            let damaged = frames.intersection(&existing.damaged_sums.iter().copied().collect());
             if !damaged.is_empty() {
                 return Err(Error::SumsDamaged { path: existing.path.clone(), frames: damaged });
             }
@@ -309,7 +309,7 @@ impl<'a> Attempt<'a> {
     fn remove_parts(&self) -> Result<(), Error> {
         for (path, was) in &self.files {
             if identity(path) == Some(*was) {
-                owned::remove(path, &Claim::by_place()).map_err(Error::io(path))?;
+                ownership::remove(path, &OwnedFiles::in_azpipe_dir()).map_err(Error::io(path))?;
             }
         }
         Ok(())
@@ -328,7 +328,7 @@ pub(super) fn store(
 ) -> Result<String, Error> {
     let path = content.target.path();
     let io = Error::io(&path);
-    owned::create_directories(path.parent().unwrap_or(content.target.out_root())).map_err(&io)?;
+    ownership::create_directories(path.parent().unwrap_or(content.target.out_root())).map_err(&io)?;
     let claim = claim(content.target);
     let temporary = AtomicFile::create(&path, &claim).map_err(&io)?;
     let file = NewFile::create(&temporary, 0).map_err(Error::hdf5(&path))?;
@@ -336,18 +336,18 @@ pub(super) fn store(
     more(&file)?;
     let sealed = file.finish().map_err(Error::hdf5(&path))?;
     sealed.append_checksums().and_then(|()| sealed.sync()).map_err(Error::hdf5(&path))?;
-    let mut written = Final::open(temporary.path())?;
+    let mut written = Final::open(temporary.temporary_path())?;
     written.verify(0..content.supply.status.len())?;
     let intact = content.layout == Layout::Virtual || written.is_intact();
     if !intact || written.data_digest != digest {
-        return Err(Error::Unverified { path: temporary.path().to_path_buf() });
+        return Err(Error::Unverified { path: temporary.temporary_path().to_path_buf() });
     }
     drop(written);
     if identity_of_final(&path)? != was {
         return Err(Error::Overtaken { path });
     }
     if content.sets_aside {
-        let aside = owned::set_aside(&path, &claim).map_err(&io)?;
+        let aside = ownership::rename_damaged(&path, &claim).map_err(&io)?;
         content.warnings.borrow_mut().push(format!("{}: the damaged file, kept", aside.display()));
     }
     temporary.commit().map_err(&io)?;
@@ -365,18 +365,18 @@ pub(super) fn open_verified(path: &Path, needs_sums: bool) -> Result<Final, Erro
 }
 
 /// Claims finals, but for one that is a source of this very scan.
-fn claim(target: &Target) -> Claim {
+fn claim(target: &Target) -> OwnedFiles {
     let sources = ProtectedFiles::default();
     let scan = &target.task().acquisition;
     [&scan.file].into_iter().chain(scan.sources.iter().map(|source| &source.file)).for_each(|path| sources.add(path));
-    Claim::new("a final", Final::is_at).with_protected(&sources)
+    OwnedFiles::new("a final", Final::is_at).with_protected(&sources)
 }
 
 /// Checks that a part or final, by its task, was made of the file that the target is of.
 fn of_same_file(path: &Path, now: &Task, there: &Task) -> Result<(), Error> {
-    match owners::relate(&there.acquisition.file, &now.acquisition.file).map_err(Error::io(path))? {
-        Relation::Same | Relation::Moved => Ok(()),
-        Relation::Other => Err(Error::content(
+    match owners::compare_files(&there.acquisition.file, &now.acquisition.file).map_err(Error::io(path))? {
+        FileRelation::SameFile | FileRelation::Moved => Ok(()),
+        FileRelation::DifferentFiles => Err(Error::content(
             path,
             format!(
                 "the result of {}, which is another file than {}: give their results different --out",

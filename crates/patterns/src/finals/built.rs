@@ -38,7 +38,7 @@ impl Built {
     pub(super) fn of(target: &Target, supply: &Supply) -> Self {
         let unsettled = Status::ALL.into_iter().filter(|status| !status.is_settled());
         let unsettled: Spans = unsettled.flat_map(|status| supply.frames_of(status).as_slice().to_vec()).collect();
-        let unsettled = unsettled.sorted();
+        let unsettled = unsettled.to_sorted();
         let integrated = supply.frames_of(Status::Ok);
         let (frames, scan_state) = (target.frames(), target.task().acquisition.scan_state());
         Self {
@@ -63,7 +63,7 @@ impl Built {
     pub fn failures(&self, range: &Spans, allows_missing: bool) -> Spans {
         let failures = self.missing.iter().filter(|absent| absent.kind.is_failure(allows_missing));
         let lost = failures.map(|absent| &absent.range).chain([&self.unsettled]);
-        lost.flat_map(|lost| lost.as_slice().iter().copied()).collect::<Spans>().and(range)
+        lost.flat_map(|lost| lost.as_slice().iter().copied()).collect::<Spans>().intersection(range)
     }
 }
 
@@ -79,8 +79,8 @@ fn missing(target: &Target, supply: &Supply) -> Vec<Absent> {
     for Absent { range, kind, reason } in target.absent() {
         let status = Status::from_absent_kind(kind);
         for (_, frames) in unexplained.iter_mut().filter(|(of, _)| *of == status) {
-            missing.push(Absent { range: range.and(frames), kind, reason: reason.clone() });
-            *frames = frames.minus(&range);
+            missing.push(Absent { range: range.intersection(frames), kind, reason: reason.clone() });
+            *frames = frames.difference(&range);
         }
     }
     missing.extend(unexplained.into_iter().map(|(status, frames)| status.absent(frames)));

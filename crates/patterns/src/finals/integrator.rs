@@ -86,7 +86,7 @@ fn write_info(root: &Group, target: &Target, recipe: &Recipe) -> Result<()> {
     };
     number("exposure time", scan.exposure_time, "s")?;
     let poni = Poni::parse(&recipe.poni).ok();
-    let framing = recipe.framing(&scan.framing());
+    let framing = recipe.framing(&scan.frame_layout());
     let view = poni.as_ref().and_then(|poni| PixelMapping::new(&Detector::from_poni(poni).ok()?, &framing).ok());
     number("S-D distance (mm)", poni.as_ref().map(|poni| poni.dist * 1e3), "mm")?;
     number("pixel size (mm)", view.map(|view| view.detector.pixel2 * 1e3), "mm")?;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use filter::atomic;
-use filter::owned::{self, Claim};
-use owners::{Owner, Relation};
+use filter::ownership::{self, OwnedFiles};
+use owners::{FileRelation, OutputOwner};
 use records::{RawPath, Task};
 
 use super::options::go_on;
@@ -72,7 +72,7 @@ fn target(out_root: &Path, directory: &Path) -> Result<Option<Target>, Error> {
         Err(why) if why.kind() == ErrorKind::NotFound => None,
         name => Some(RawPath::from(OsString::from_vec(name.map_err(Error::io(&register))?))),
     };
-    match name.filter(RawPath::stays_below).map(|name| Final::open(&out_root.join(name.as_path()))) {
+    match name.filter(RawPath::is_contained).map(|name| Final::open(&out_root.join(name.as_path()))) {
         // The final of other settings has taken its place.
         Some(Ok(there)) if !is_directory_of(directory, &there.task) => Ok(None),
         Some(Ok(there)) => unless_replaced(Target::unheard(out_root, &there.task)?),
@@ -85,15 +85,17 @@ fn target(out_root: &Path, directory: &Path) -> Result<Option<Target>, Error> {
 
 /// The target, unless another scan or recipe has taken the place of its final.
 fn unless_replaced(target: Target) -> Result<Option<Target>, Error> {
-    Ok(noted(&target)?.is_none_or(|owner| owner.is(&Owner::from_task(target.task()))).then_some(target))
+    Ok(noted(&target)?
+        .is_none_or(|owner| owner.is_same_result(&OutputOwner::from_task(target.task())))
+        .then_some(target))
 }
 
 fn is_directory_of(parts: &Path, task: &Task) -> bool {
     directory(Path::new(""), &task.scan, &task.recipe_digest).is_some_and(|of_task| parts.ends_with(of_task))
 }
 
-fn noted(target: &Target) -> Result<Option<Owner>, Error> {
-    Owner::read(target.out_root(), &target.task().final_file).map_err(Error::io(&target.path()))
+fn noted(target: &Target) -> Result<Option<OutputOwner>, Error> {
+    OutputOwner::read(target.out_root(), &target.task().final_file).map_err(Error::io(&target.path()))
 }
 
 /// Checks that no other scan or recipe has taken the place of the target's final, and returns whether a note says that it
@@ -104,7 +106,7 @@ fn noted(target: &Target) -> Result<Option<Owner>, Error> {
 pub(super) fn is_noted(target: &Target) -> Result<bool, Error> {
     match noted(target)? {
         None => Ok(false),
-        Some(owner) if owner.is(&Owner::from_task(target.task())) => Ok(true),
+        Some(owner) if owner.is_same_result(&OutputOwner::from_task(target.task())) => Ok(true),
         Some(owner) => {
             let why = format!(
                 "kept for another result by plan-split, of scan {} and recipe {}: run plan-split again, with --replace to \
@@ -122,13 +124,13 @@ pub(super) fn is_noted(target: &Target) -> Result<bool, Error> {
 /// # Errors
 /// Nobody said so, and it is not of an earlier content of the same file.
 pub(super) fn may_replace(target: &Target, there: &Task, is_noted: bool) -> Result<(), Error> {
-    let (now, before, path) = (Owner::from_task(target.task()), Owner::from_task(there), target.path());
+    let (now, before, path) = (OutputOwner::from_task(target.task()), OutputOwner::from_task(there), target.path());
     if is_noted {
         return Ok(());
     }
-    let relation = owners::relate(&before.file, &now.file).map_err(Error::io(&path))?;
+    let relation = owners::compare_files(&before.file, &now.file).map_err(Error::io(&path))?;
     let same_settings = now.recipe_digest == before.recipe_digest;
-    if relation == Relation::Same && now.is_beside(&before) && same_settings {
+    if relation == FileRelation::SameFile && now.is_same_dataset(&before) && same_settings {
         return Ok(());
     }
     let why = match same_settings {
@@ -149,12 +151,12 @@ fn short(digest: &str) -> &str {
 /// parts are gone.
 pub(super) fn note(target: &Target) -> Result<(), Error> {
     let task = target.task();
-    Owner::from_task(task).write(target.out_root()).map_err(Error::io(&target.path()))?;
+    OutputOwner::from_task(task).write(target.out_root()).map_err(Error::io(&target.path()))?;
     let Some(directory) = directory(target.out_root(), &task.scan, &task.recipe_digest) else { return Ok(()) };
     let (path, name) = (directory.join(REGISTER), task.final_file.as_os_str().as_bytes());
     match fs::read(&path).is_ok_and(|there| there == name) {
         true => Ok(()),
-        false => atomic::write(&path, name, &Claim::by_place()).map_err(Error::io(&path)),
+        false => atomic::write(&path, name, &OwnedFiles::in_azpipe_dir()).map_err(Error::io(&path)),
     }
 }
 
@@ -165,7 +167,7 @@ pub(super) fn note(target: &Target) -> Result<(), Error> {
 /// The lock can't be made; somebody asks to stop.
 pub(super) fn lock(directory: &Path, watch: &dyn Watch) -> Result<Option<File>, Error> {
     let path = directory.join(LOCK);
-    let file = owned::open_lock(&path).map_err(Error::io(&path))?;
+    let file = ownership::open_lock(&path).map_err(Error::io(&path))?;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use records::{Absent, Digest, ScanState, Spans, Task};
+use records::{Absent, IdHasher, ScanState, Spans, Task};
 
 use super::absent::AbsentFrames;
 use super::{Error, Final};
@@ -43,7 +43,7 @@ impl Target {
     pub fn unheard(out_root: &Path, task: &Task) -> Result<Self, Error> {
         let parts = Task::part_path(&task.scan, &task.recipe_digest, &Spans::default());
         let name = |id: &str| !id.is_empty() && !id.contains('/');
-        if !task.final_file.stays_below() || !parts.stays_below() || !name(&task.scan) || !name(&task.recipe_digest) {
+        if !task.final_file.is_contained() || !parts.is_contained() || !name(&task.scan) || !name(&task.recipe_digest) {
             return Err(Error::Outside { path: task.final_file.to_path_buf() });
         }
         let out_root = std::path::absolute(out_root).map_err(Error::io(out_root))?;
@@ -117,7 +117,7 @@ impl Target {
 
     /// The digest of scan and recipe: the id of the summary.
     pub fn id(&self) -> String {
-        Digest::new("summary").text(&self.task.scan).text(&self.task.recipe_digest).short()
+        IdHasher::new("summary").add_text(&self.task.scan).add_text(&self.task.recipe_digest).to_short_hex()
     }
 
     /// The newest task that was heard of, for all that it says of the scan as a whole.
@@ -132,9 +132,9 @@ impl Target {
 
     /// The frames that are known to be absent, each once, and why.
     pub fn absent(&self) -> Vec<Absent> {
-        let all = Spans::all(self.frames());
+        let all = Spans::first_n(self.frames());
         let list = self.absent.list(self.is_over()).into_iter();
-        let clipped = list.map(|entry| Absent { range: entry.range.and(&all), ..entry });
+        let clipped = list.map(|entry| Absent { range: entry.range.intersection(&all), ..entry });
         clipped.filter(|entry| !entry.range.is_empty()).collect()
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn task(range: Span, there: u64) -> Task {
         let absent =
             Absent { range: Span::new(there, 30).into(), kind: AbsentKind::NeverTaken, reason: "not yet".to_owned() };
-        let held = Span::new(range.first(), range.end().min(there));
+        let held = Span::new(range.start(), range.stop().min(there));
         let source = Source { frames: held.into(), rows: held.into(), ..Source::default() };
         let acquisition = Acquisition {
             frames: 30,
@@ -193,12 +193,12 @@ mod tests {
 
     /// The task, with the absent frames of its range alone.
     fn cut(task: Task) -> Task {
-        let absent = task.acquisition.absent_in(&task.range);
+        let absent = task.acquisition.absent_within(&task.range);
         Task { acquisition: Acquisition { absent, ..task.acquisition }, ..task }
     }
 
     fn absent(target: &Target) -> Spans {
-        target.absent().iter().flat_map(|entry| entry.range.as_slice()).copied().collect::<Spans>().sorted()
+        target.absent().iter().flat_map(|entry| entry.range.as_slice()).copied().collect::<Spans>().to_sorted()
     }
 
     fn heard(tasks: &[&Task]) -> Target {
@@ -233,7 +233,7 @@ mod tests {
         let missing = |range: Span, lost: Span, reason: &str| {
             let mut task = cut(task(range, 30));
             let entry = Absent { range: lost.into(), kind: AbsentKind::Missing, reason: reason.to_owned() };
-            task.acquisition.sources[0].frames = task.range.minus(&entry.range);
+            task.acquisition.sources[0].frames = task.range.difference(&entry.range);
             task.acquisition.absent = vec![entry];
             task
         };
@@ -264,7 +264,7 @@ mod tests {
             let lost: Spans = lost.iter().copied().collect();
             let entry = Absent { range: lost.clone(), kind: AbsentKind::Corrupt, reason: "damaged".to_owned() };
             let source = &mut task.acquisition.sources[0];
-            (source.file, source.mtime, source.frames) = (name.into(), mtime, task.range.minus(&lost));
+            (source.file, source.mtime, source.frames) = (name.into(), mtime, task.range.difference(&lost));
             task.acquisition.absent = vec![entry];
             task
         };

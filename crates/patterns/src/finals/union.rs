@@ -17,10 +17,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filter::owned;
+use filter::ownership;
 use geometry::{Detector, PixelMapping, Poni};
 use recipe::Recipe;
-use records::{Acquisition, Digest, MonitorReadings, ScanState, Spans, Task};
+use records::{Acquisition, IdHasher, MonitorReadings, ScanState, Spans, Task};
 
 use super::build::{Attempt, identity_of_final, open_verified, store};
 use super::merge::{Frames, Merge, Merged};
@@ -63,7 +63,7 @@ pub fn unite(
         let task = target.task();
         let directory = directory(target.out_root(), &task.scan, &task.recipe_digest);
         let directory = directory.expect("a target stays below its root");
-        owned::create_directories(&directory).map_err(Error::io(&directory))?;
+        ownership::create_directories(&directory).map_err(Error::io(&directory))?;
         register::lock(&directory, watch)
     });
     let _locks: Vec<_> = locks.collect::<Result<_, Error>>()?;
@@ -218,7 +218,7 @@ impl<'a> Member<'a> {
             (Some(pixel1), Some(pixel2), Some(_)) => pixel1 * pixel2,
             (_, _, Some(_)) => 1.0,
             (_, _, None) => {
-                let framing = self.recipe.framing(&self.scan().framing());
+                let framing = self.recipe.framing(&self.scan().frame_layout());
                 let view = Detector::from_poni(&poni).and_then(|detector| PixelMapping::new(&detector, &framing));
                 let detector = view.map_err(|why| wrong(why.to_string()))?.detector;
                 detector.pixel1 * detector.pixel2
@@ -230,7 +230,7 @@ impl<'a> Member<'a> {
     fn check_sums(&self) -> Result<(), Error> {
         let frames = self.supply.kept_by_final();
         if let Some(existing) = &self.attempt.existing {
-            let damaged = frames.and(&existing.damaged_sums.iter().copied().collect());
+            let damaged = frames.intersection(&existing.damaged_sums.iter().copied().collect());
             if !damaged.is_empty() {
                 return Err(Error::SumsDamaged { path: self.path(), frames: damaged });
             }
@@ -258,7 +258,7 @@ fn share_mean(members: &mut [Member]) {
             *readings = member.supply.readings;
         }
     }
-    let mean = scans.into_values().fold(MonitorReadings::default(), MonitorReadings::and).mean();
+    let mean = scans.into_values().fold(MonitorReadings::default(), MonitorReadings::combined_with).mean();
     members.iter_mut().for_each(|member| member.supply.reference = mean);
 }
 
@@ -310,9 +310,9 @@ impl<'a> Union<'a> {
         let first = &self.members[0];
         let task = first.attempt.target.task();
         let identity = |what: &str, of: &dyn Fn(&Task) -> String| {
-            self.members
-                .iter()
-                .fold(Digest::new(what).text(name), |digest, member| digest.text(&of(member.attempt.target.task())))
+            self.members.iter().fold(IdHasher::new(what).add_text(name), |digest, member| {
+                digest.add_text(&of(member.attempt.target.task()))
+            })
         };
         let final_file = match scope {
             Scope::Scans => PathBuf::from(format!("{name}.h5")),
@@ -327,8 +327,8 @@ impl<'a> Union<'a> {
         {
             return Err(Error::content(&member.path(), "a pattern of its own: expected another name to merge into"));
         }
-        let scan = identity("union", &|task| task.scan.clone()).short();
-        let recipe_digest = identity("union", &|task| task.recipe_digest.clone()).full();
+        let scan = identity("union", &|task| task.scan.clone()).to_short_hex();
+        let recipe_digest = identity("union", &|task| task.recipe_digest.clone()).to_hex();
         let complete = self.members.iter().all(|member| member.scan().complete);
         // It got as far as the member that got least far, and lacks what any of them lacks.
         let least = self.members.iter().map(Member::scan).min_by_key(|scan| progress(scan.scan_state()));
@@ -350,7 +350,7 @@ impl<'a> Union<'a> {
             acquisition.counters.clear();
         }
         let final_file = final_file.into();
-        let range = Spans::all(acquisition.frames);
+        let range = Spans::first_n(acquisition.frames);
         let task = Task { scan, recipe_digest, final_file, range, acquisition, monitor_readings: None, ..task.clone() };
         Target::new(first.attempt.target.out_root(), &task)
     }

@@ -230,13 +230,13 @@ fn write_coverage(group: &Group, content: &Content, row_digests: &[u64]) -> h5::
 
 /// The task whose range is the whole scan.
 fn whole_scan(target: &Target, supply: &Supply) -> Task {
-    let (task, range) = (target.task(), Spans::all(target.frames()));
+    let (task, range) = (target.task(), Spans::first_n(target.frames()));
     let sources = supply.stamps.sources(target.frames());
     let absent = target.absent();
     // As long as tasks that nothing was heard of have some, the scan is not one without.
     let absent_elsewhere = if absent.is_empty() { task.acquisition.absent_elsewhere } else { 0 };
     Task {
-        id: Task::identity(&task.scan, [task.recipe_digest.as_str()], &range),
+        id: Task::compute_id(&task.scan, [task.recipe_digest.as_str()], &range),
         part: Task::part_path(&task.scan, &task.recipe_digest, &range),
         bytes: sources.iter().map(|source| source.bytes).sum(),
         range,

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filter::atomic::AtomicFile;
-use filter::foreign;
+use filter::untrusted_file;
 use hdf5::file::LibraryVersion;
 use hdf5::plist::{FileAccess, FileCreate};
 
@@ -53,7 +53,7 @@ pub(crate) struct NewFile {
 impl NewFile {
     /// Creates a file at a temporary name, with `user_block` bytes before what is HDF5.
     pub fn create(temporary: &AtomicFile, user_block: u64) -> Result<Self> {
-        Self::create_in(temporary.open().map_err(Error::Io)?, temporary.path(), user_block)
+        Self::create_in(temporary.create_temporary().map_err(Error::Io)?, temporary.temporary_path(), user_block)
     }
 
     /// Makes an HDF5 file of a new one.
@@ -65,7 +65,7 @@ impl NewFile {
             .file_locking(false)
             .finish()?;
         let create = FileCreate::build().userblock(user_block).finish()?;
-        let file = health.check(frames::create_in(storage.clone(), path, &access, &create))?;
+        let file = health.check(frames::create_with_storage(storage.clone(), path, &access, &create))?;
         let root = Group::of(file.group("/")?, &health);
         Ok(Self { root, file, storage, user_block })
     }
@@ -100,7 +100,7 @@ pub(crate) struct File {
 impl File {
     /// Opens a file to read, without a lock.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::read(path, foreign::open(path).map_err(Error::Io)?)
+        Self::read(path, untrusted_file::open(path).map_err(Error::Io)?)
     }
 
     /// Reads an open file, which lies at `path`.
@@ -111,7 +111,7 @@ impl File {
         // Virtual datasets look for their sources from where the file itself is.
         let real = if path.is_symlink() { path.canonicalize().map_err(Error::Io)? } else { path.to_path_buf() };
         let access = FileAccess::build().file_locking(false).finish()?;
-        let file = health.call(|| frames::open_in(Arc::new(Mutex::new(storage)), &real, &access))?;
+        let file = health.call(|| frames::open_with_storage(Arc::new(Mutex::new(storage)), &real, &access))?;
         let root = Group::of(health.call(|| file.group("/"))?, &health);
         Ok(Self { root, has_checksums })
     }

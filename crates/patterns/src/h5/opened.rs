@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use filter::foreign;
-use frames::{Bytes, SharedStorage, Storage};
+use filter::untrusted_file;
+use frames::{ByteKind, SharedStorage, Storage};
 
 use super::failure::{Error, Health, Result};
 use super::segments::Segments;
@@ -37,7 +37,7 @@ impl OpenedFile {
         self.segments.is_some()
     }
 
-    fn verify(&mut self, bytes: Bytes, at: u64, length: usize) -> Result<()> {
+    fn verify(&mut self, bytes: ByteKind, at: u64, length: usize) -> Result<()> {
         self.segments.as_mut().map_or(Ok(()), |segments| segments.verify(&self.file, bytes, at, length))
     }
 }
@@ -48,10 +48,10 @@ impl Storage for OpenedFile {
     }
 
     /// Damaged values are noted and given, for rows have checksums of their own; damaged structure is not.
-    fn read(&mut self, bytes: Bytes, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()> {
         let there = self.size.saturating_sub(at).min(buffer.len() as u64) as usize;
         let verified = match self.verify(bytes, at, there) {
-            Err(why @ Error::Damaged(_)) if bytes == Bytes::Values => {
+            Err(why @ Error::Damaged(_)) if bytes == ByteKind::RawData => {
                 self.health.note(why);
                 Ok(())
             }
@@ -64,7 +64,7 @@ impl Storage for OpenedFile {
         })
     }
 
-    fn write(&mut self, _: Bytes, _: u64, _: &[u8]) -> io::Result<()> {
+    fn write(&mut self, _: ByteKind, _: u64, _: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
@@ -74,7 +74,8 @@ impl Storage for OpenedFile {
 
     /// A source that is not there is none; one that can't be looked at is an error, which the library would take for the same.
     fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage> {
-        let opened = foreign::open(path).map_err(Error::Io).and_then(|file| Self::new(file, self.health.clone()));
+        let opened =
+            untrusted_file::open(path).map_err(Error::Io).and_then(|file| Self::new(file, self.health.clone()));
         match opened {
             Ok(other) => Ok(Arc::new(Mutex::new(other))),
             Err(Error::Io(why)) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -16,7 +16,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use frames::Bytes;
+use frames::ByteKind;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::failure::{Error, Result};
@@ -39,7 +39,7 @@ pub(super) struct Segments {
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     end: u64,
-    bytes: Bytes,
+    bytes: ByteKind,
     digest: u64,
     /// Whether it was found to be as it was written.
     is_verified: bool,
@@ -51,12 +51,12 @@ impl Segments {
     }
 
     /// Adds the segment that ends at `end` and has these bytes.
-    pub fn add(&mut self, end: u64, bytes: Bytes, content: &[u8]) {
+    pub fn add(&mut self, end: u64, bytes: ByteKind, content: &[u8]) {
         self.all.push(Segment { end, bytes, digest: xxh3_64(content), is_verified: true });
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mark = |bytes| if bytes == Bytes::Values { OF_VALUES } else { 0 };
+        let mark = |bytes| if bytes == ByteKind::RawData { OF_VALUES } else { 0 };
         let numbers = self.all.iter().flat_map(|segment| [segment.end | mark(segment.bytes), segment.digest]);
         let mut bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
         let digest = digest_of(&bytes, self.size);
@@ -89,7 +89,7 @@ impl Segments {
         let (numbers, _) = table.as_chunks::<8>();
         let all = numbers.chunks(2).map(|pair| {
             let [end, digest] = [pair[0], pair[1]].map(u64::from_le_bytes);
-            let bytes = if end & OF_VALUES != 0 { Bytes::Values } else { Bytes::Structure };
+            let bytes = if end & OF_VALUES != 0 { ByteKind::RawData } else { ByteKind::Metadata };
             Segment { end: end & !OF_VALUES, bytes, digest, is_verified: false }
         });
         let all: Vec<Segment> = all.collect();
@@ -103,7 +103,7 @@ impl Segments {
 
     /// Verifies the segments that a read touches, where that has not been done. Values that are read along with structure,
     /// as the library does where it does not know how long something is, don't count.
-    pub fn verify(&mut self, file: &File, wanted: Bytes, at: u64, length: usize) -> Result<()> {
+    pub fn verify(&mut self, file: &File, wanted: ByteKind, at: u64, length: usize) -> Result<()> {
         let end = self.size.min(at.saturating_add(length as u64));
         let mut buffer = Vec::new();
         let first = self.all.partition_point(|segment| segment.end <= at);
@@ -112,7 +112,7 @@ impl Segments {
             if start >= end {
                 break;
             }
-            let counts = wanted == Bytes::Values || segment.bytes == Bytes::Structure;
+            let counts = wanted == ByteKind::RawData || segment.bytes == ByteKind::Metadata;
             if counts && !segment.is_verified {
                 buffer.resize(segment.end.saturating_sub(start) as usize, 0);
                 file.read_exact_at(&mut buffer, start).map_err(Error::Io)?;

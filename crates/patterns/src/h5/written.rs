@@ -10,13 +10,13 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use frames::{Bytes, SharedStorage, Storage};
+use frames::{ByteKind, SharedStorage, Storage};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::failure::{Error, Health};
 use super::segments::{self, Segments};
 
-/// Bytes of a page of [`Image`].
+/// ByteKind of a page of [`Image`].
 const PAGE: u64 = 4096;
 
 /// An open file, and what it should hold.
@@ -119,11 +119,11 @@ impl WrittenFile {
 }
 
 /// Where segments end: each is of values that were written at once, or of what is between values.
-fn ends_of_segments(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, Bytes)> {
-    let runs = values.iter().flat_map(|(&start, &(end, _))| [(start, Bytes::Structure), (end, Bytes::Values)]);
+fn ends_of_segments(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, ByteKind)> {
+    let runs = values.iter().flat_map(|(&start, &(end, _))| [(start, ByteKind::Metadata), (end, ByteKind::RawData)]);
     let mut ends = Vec::new();
     let mut at: u64 = 0;
-    for (end, kind) in runs.chain([(size, Bytes::Structure)]) {
+    for (end, kind) in runs.chain([(size, ByteKind::Metadata)]) {
         while at < end.min(size) {
             at = end.min(size).min(at.saturating_add(segments::LONGEST));
             ends.push((at, kind));
@@ -141,26 +141,26 @@ impl Storage for WrittenFile {
         self.size
     }
 
-    fn read(&mut self, bytes: Bytes, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-        if bytes == Bytes::Structure && self.structure.read(at, buffer) {
+    fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if bytes == ByteKind::Metadata && self.structure.read(at, buffer) {
             return Ok(());
         }
         let there = self.size.saturating_sub(at).min(buffer.len() as u64) as usize;
         self.attempt(|file| file.read_exact_at(&mut buffer[..there], at));
-        if bytes == Bytes::Structure {
+        if bytes == ByteKind::Metadata {
             self.structure.read(at, buffer);
         }
         Ok(())
     }
 
-    fn write(&mut self, bytes: Bytes, at: u64, buffer: &[u8]) -> io::Result<()> {
+    fn write(&mut self, bytes: ByteKind, at: u64, buffer: &[u8]) -> io::Result<()> {
         // The driver's largest address is that of signed numbers.
         let end = at.saturating_add(buffer.len() as u64);
         self.forget(at, end);
         self.size = self.size.max(end);
         match bytes {
-            Bytes::Structure => self.structure.write(at, buffer),
-            Bytes::Values => {
+            ByteKind::Metadata => self.structure.write(at, buffer),
+            ByteKind::RawData => {
                 self.structure.forget(at, end);
                 self.values.insert(at, (end, xxh3_64(buffer)));
             }
@@ -210,7 +210,7 @@ impl Sealed {
     }
 }
 
-/// Bytes that are known, page by page.
+/// ByteKind that are known, page by page.
 #[derive(Default)]
 struct Image {
     pages: BTreeMap<u64, Page>,

@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 
 use filter::atomic::AtomicFile;
-use filter::owned::{self, Claim, has_mark, lies_in_own_directory};
+use filter::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
 use records::{MonitorReadings, RawPath, Record};
 
 use super::{Error, Head, PartHead, block, name, row_dataset};
@@ -60,7 +60,7 @@ impl PartWriter {
     /// A path that leads out of `out_root`; another file than a part at the path; shared weights that do not fit the axes; a directory or
     /// file that can't be written.
     pub fn create(out_root: &Path, path: &RawPath, head: &PartHead, shared: &Shared) -> Result<Self, Error> {
-        if !path.stays_below() {
+        if !path.is_contained() {
             return Err(Error::Outside { path: path.to_path_buf() });
         }
         let target = out_root.join(path.as_path());
@@ -71,14 +71,14 @@ impl PartWriter {
             return Err(Error::content(&target, why));
         }
         let io = Error::io(&target);
-        owned::create_directories(target.parent().unwrap_or(out_root)).map_err(&io)?;
-        let claim = Claim::new("a part", |path| Ok(lies_in_own_directory(path) || has_mark(path, b"{", MARK)?));
+        ownership::create_directories(target.parent().unwrap_or(out_root)).map_err(&io)?;
+        let claim = OwnedFiles::new("a part", |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", MARK)?));
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
         let finish = Finish::of(&head.recipe);
         let hdf5 = Error::hdf5(&target);
         let file = NewFile::create(&temporary, block::SIZE as u64).map_err(&hdf5)?;
         write_head(&file, head, shared).map_err(&hdf5)?;
-        let range: Vec<u64> = head.task.range.sorted().iter().collect();
+        let range: Vec<u64> = head.task.range.to_sorted().iter().collect();
         let rows = Rows::create(&file, &finish, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
         let exceptions = ExceptionsWriter::create(&file).map_err(&hdf5)?;
         Ok(Self {
@@ -127,7 +127,7 @@ impl PartWriter {
     /// Of the file system; the part is then as it was.
     pub fn rename(&mut self, name: &OsStr) -> Result<(), Error> {
         let target = self.target.with_file_name(name);
-        self.temporary.retarget(name).map_err(Error::io(&target))?;
+        self.temporary.rename_target(name).map_err(Error::io(&target))?;
         self.target = target;
         Ok(())
     }

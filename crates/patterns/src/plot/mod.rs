@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use filter::atomic;
-use filter::owned::{Claim, ReplacePolicy, has_mark};
+use filter::ownership::{OwnedFiles, ReplacePolicy, has_mark};
 
 use crate::finals::{self, Final};
 
@@ -96,10 +96,10 @@ pub fn png(of: &Final) -> Result<Vec<u8>, Error> {
 }
 
 /// Claims the pictures of a kind that azpipe drew.
-fn claim(kind: Kind, policy: &ReplacePolicy) -> Claim {
+fn claim(kind: Kind, policy: &ReplacePolicy) -> OwnedFiles {
     let claim = match kind {
-        Kind::Png => Claim::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
-        Kind::Svg => Claim::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
+        Kind::Png => OwnedFiles::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
+        Kind::Svg => OwnedFiles::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
     };
     claim.with_policy(policy)
 }

@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use filter::owned::Claim;
+use filter::ownership::OwnedFiles;
 use patterns::finals::{self, Built, Final, Options, Target};
 use patterns::part::{PartHead, PartWriter};
 use patterns::{Axes, Axis, Row, Shared, Status, Weights};
 use recipe::{MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings};
-use records::{Acquisition, Digest, RawPath, Source, Spans, Task};
+use records::{Acquisition, IdHasher, RawPath, Source, Spans, Task};
 
 /// Bins of the made-up patterns.
 pub const BINS: usize = 6;
@@ -17,8 +17,8 @@ pub const BINS: usize = 6;
 /// What a process that is no more would have called its temporary files.
 pub fn dead_writer() -> String {
     let directory = tempfile::tempdir().unwrap();
-    let file = filter::atomic::AtomicFile::create(directory.path().join("x"), &Claim::by_place()).unwrap();
-    let name = file.path().file_stem().unwrap().to_str().unwrap();
+    let file = filter::atomic::AtomicFile::create(directory.path().join("x"), &OwnedFiles::in_azpipe_dir()).unwrap();
+    let name = file.temporary_path().file_stem().unwrap().to_str().unwrap();
     let writer = name.rsplit('.').next().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -48,13 +48,13 @@ fn resolved(settings: Settings) -> Recipe {
 /// A scan of `frames` frames, ten in a file, whose file k was last changed at `mtime(k)`.
 pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
     let source = |file: u64| {
-        let held = Spans::all(frames).slice(file * 10, 10);
+        let held = Spans::first_n(frames).slice(file * 10, 10);
         Source {
             file: format!("/raw/scan0001/p3_{file:04}.h5").into(),
             dataset: "/entry_0000/measurement/data".to_owned(),
             size: 1000,
             mtime: mtime(file),
-            rows: Spans::all(held.count()),
+            rows: Spans::first_n(held.count()),
             bytes: 100 * held.count(),
             frames: held,
             ..Source::default()
@@ -80,11 +80,11 @@ pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
 
 /// The task of a range of a scan.
 pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
-    let (scan, digest) = (acquisition.identity(), recipe.digest());
-    let sources = acquisition.sources.iter().filter_map(|source| source.within(range)).collect();
-    let absent = acquisition.absent_in(range);
+    let (scan, digest) = (acquisition.compute_id(), recipe.digest());
+    let sources = acquisition.sources.iter().filter_map(|source| source.restricted_to(range)).collect();
+    let absent = acquisition.absent_within(range);
     Task {
-        id: Task::identity(&scan, [digest.as_str()], range),
+        id: Task::compute_id(&scan, [digest.as_str()], range),
         part: Task::part_path(&scan, &digest, range),
         range: range.clone(),
         recipe: "/out/.azpipe/recipe.toml".into(),
@@ -157,7 +157,7 @@ pub fn flip(path: &Path, byte: usize) {
 
 /// An id for a test that wants one.
 pub fn id(text: &str) -> String {
-    Digest::new("test").text(text).short()
+    IdHasher::new("test").add_text(text).to_short_hex()
 }
 
 /// A path that leads out of any root.
@@ -180,7 +180,7 @@ pub fn write_cake(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: 
 
 /// What a final of the whole scan is of.
 pub fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> Target {
-    Target::new(out, &task(acquisition, recipe, &Spans::all(acquisition.frames))).unwrap()
+    Target::new(out, &task(acquisition, recipe, &Spans::first_n(acquisition.frames))).unwrap()
 }
 
 /// Makes that final.

@@ -25,7 +25,7 @@ const NAME: &str = "dask-worker";
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
+pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::QuoteError> {
     let directives = directive::lines(&header::of_driver(job)?, &[])?;
     let settings = concat(&[&job.setup_lines(), &assign("python", &job.python)]);
     let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
@@ -53,7 +53,7 @@ fn driver_script(cluster: &str) -> Script {
 }
 
 /// The function that starts jobs of SLURM.
-fn jobqueue(job: &Job) -> Result<String, quote::Error> {
+fn jobqueue(job: &Job) -> Result<String, quote::QuoteError> {
     let (site, size) = (&job.site, &job.size);
     let worker = header::of_worker(job)?;
     let extra = worker.iter().map(directive::Directive::text).chain(asks_otherwise(job).map(OsString::from));
@@ -163,7 +163,7 @@ fn dask_limit(bytes: u64) -> String {
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn rows(job: &Job) -> Result<Vec<Row>, quote::Error> {
+pub fn rows(job: &Job) -> Result<Vec<Row>, quote::QuoteError> {
     let (site, size) = (&job.site, &job.size);
     let (cpus, engines, threads) = (size.cpus(), size.engines, size.threads);
     let memory = worker_memory(job);

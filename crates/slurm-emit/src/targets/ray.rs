@@ -14,7 +14,7 @@ use crate::targets::local::with_commands;
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::Error> {
+pub fn scripts(job: &Job) -> Result<Vec<Script>, quote::QuoteError> {
     let directives = directive::lines(&header::of_ray(job)?, &job.site.directive)?;
     let settings = concat(&[
         &job.setup_lines(),
@@ -60,7 +60,7 @@ fn gpu_share(job: &Job) -> f64 {
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn rows(job: &Job) -> Result<Vec<Row>, quote::Error> {
+pub fn rows(job: &Job) -> Result<Vec<Row>, quote::QuoteError> {
     let size = &job.size;
     let mut rows: Vec<Row> = header::of_ray(job)?.iter().map(Row::of_directive).collect();
     rows.extend([

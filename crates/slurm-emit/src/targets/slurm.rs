@@ -17,7 +17,7 @@ use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_p
 ///
 /// # Errors
 /// A value that no directive can hold.
-pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::Error> {
+pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::QuoteError> {
     let extra = &job.site.directive;
     let array = directive::lines(&header::of_array(job, batches)?, extra)?;
     let gather = directive::lines(&header::of_gather(job)?, extra)?;

@@ -1,0 +1,77 @@
+//! Files mapped into memory: read once, and shared by all processes of a machine.
+//!
+//! Only files that appear whole and are never written to in place may be mapped: those of [`crate::atomic`]. The
+//! `unsafe` of this module is that promise, which the system can't hold anybody to: bytes that change under a reader,
+//! or a file that is cut short, would be undefined, or end the process by SIGBUS.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use memmap2::{Mmap, MmapOptions};
+
+use crate::untrusted_file;
+
+/// A file in memory, read-only, from a page border on. As long as it is there, [`is_mapped_elsewhere`] says so.
+pub struct MappedFile {
+    map: Mmap,
+    /// Locked, shared, for as long as it is open.
+    file: File,
+}
+
+impl MappedFile {
+    /// Maps a file that was put in its place by [`crate::atomic`], all of it at once.
+    ///
+    /// # Errors
+    /// It can't be opened, or mapped.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = untrusted_file::open(path)?;
+        // Where the file system knows no locks, it is in use by nobody that can be told.
+        let _ = file.try_lock_shared();
+        // SAFETY: the file was renamed into place when it was whole, and whoever makes it anew renames another one
+        // over it, which leaves this one as it is for as long as it is mapped.
+        let map = unsafe { MmapOptions::new().populate().map(&file)? };
+        Ok(Self { map, file })
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+/// Whether some process has the file mapped.
+///
+/// # Errors
+/// It can't be opened.
+pub fn is_mapped_elsewhere(path: &Path) -> io::Result<bool> {
+    Ok(untrusted_file::open(path)?.try_lock().is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mapped_stays_as_it_was_when_it_is_made_anew() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.matrix");
+        let any = crate::ownership::OwnedFiles::new("a file", |_| Ok(true));
+        crate::atomic::write(&path, "old", &any).expect("a file");
+        let mapped = MappedFile::open(&path).expect("a map");
+        assert!(is_mapped_elsewhere(&path).expect("a file"));
+        crate::atomic::write(&path, "newer", &any).expect("a file");
+        assert_eq!(mapped.as_ref(), b"old");
+        assert!(!is_mapped_elsewhere(&path).expect("a file"));
+        std::fs::remove_file(&path).expect("there");
+        assert_eq!(mapped.as_ref(), b"old");
+        assert!(MappedFile::open(&path).is_err());
+    }
+}

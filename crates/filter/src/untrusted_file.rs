@@ -1,0 +1,137 @@
+//! Opens files that others wrote: the one door for everything but streams of records.
+//!
+//! A name may lead to a FIFO or a device, whose opening waits for ever, takes endless bytes, or does harm; and a file may be
+//! of any size. So a file is opened here or nowhere: only a regular file is opened, and only so much of it is read.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The longest text (recipes, PONI files, configurations, profiles) that is read.
+pub const MAX_TEXT_BYTES: u64 = 64 << 20;
+
+/// The longest file that is read into memory as it is.
+pub const MAX_FILE_BYTES: u64 = 8 << 30;
+
+/// Opens a regular file to read. The system is not asked to open anything else, and does not wait if the name comes to lead
+/// to something else in the meantime.
+///
+/// # Errors
+/// Those of the system; a FIFO, device, socket or directory.
+pub fn open(path: &Path) -> io::Result<File> {
+    check_regular(&path.metadata()?)?;
+    let open = |flags| OpenOptions::new().read(true).custom_flags(flags | libc::O_NOCTTY).open(path);
+    let file = match open(libc::O_NONBLOCK) {
+        // Of a regular file: another holds a lease (Samba, NFS), which the system takes back while we wait, 45 s at the most.
+        Err(why) if why.kind() == io::ErrorKind::WouldBlock => open(0)?,
+        opened => opened?,
+    };
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Checks that a library that opens files by name can be given this one, and returns what the system says of it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for_check(path: &Path) -> io::Result<Metadata> {
+    open(path)?.metadata()
+}
+
+/// Checks that a name does not lead to something that is no regular file. A name that leads nowhere passes: what opens it
+/// says why better.
+///
+/// # Errors
+/// A FIFO, device, socket or directory.
+pub fn check_not_special(path: &Path) -> io::Result<()> {
+    path.metadata().map_or(Ok(()), |metadata| check_regular(&metadata))
+}
+
+/// Reads a file of `longest` bytes at the most.
+///
+/// # Errors
+/// As [`open`]; a longer file.
+pub fn read(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let len = file.metadata()?.len();
+    if len > longest {
+        return Err(too_long_error(longest));
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(usize::try_from(len).map_err(|_| too_long_error(longest))?)?;
+    // It may grow meanwhile.
+    file.take(longest.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > longest { Err(too_long_error(longest)) } else { Ok(bytes) }
+}
+
+/// Reads a text of [`MAX_TEXT_BYTES`] bytes at the most.
+///
+/// # Errors
+/// As [`fill_buffer`]; bytes that are not UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = read(path, MAX_TEXT_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not a text: expected UTF-8"))
+}
+
+fn too_long_error(longest: u64) -> io::Error {
+    let why = format!("longer than {} MiB, the most that is read of such a file", longest >> 20);
+    io::Error::new(io::ErrorKind::FileTooLarge, why)
+}
+
+fn check_regular(metadata: &Metadata) -> io::Result<()> {
+    let kind = metadata.file_type();
+    let found = match kind {
+        _ if kind.is_file() => return Ok(()),
+        _ if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        _ if kind.is_fifo() => "a FIFO",
+        _ if kind.is_socket() => "a socket",
+        _ if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ => "something else",
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("is {found}: expected a regular file")))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_is_opened_and_nothing_waits() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| place.path().join(name);
+        mkfifo(&path("fifo"), Mode::S_IRWXU).expect("a FIFO");
+        std::os::unix::fs::symlink(path("fifo"), path("link")).expect("a link");
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket")).expect("a socket");
+        std::fs::write(path("file"), "text").expect("a file");
+        for (name, found) in [("fifo", "a FIFO"), ("link", "a FIFO"), ("socket", "a socket")] {
+            let refused = [
+                open(&path(name)).map(drop),
+                open_for_check(&path(name)).map(drop),
+                check_not_special(&path(name)),
+                read(&path(name), 10).map(drop),
+                read_text(&path(name)).map(drop),
+            ];
+            for why in refused {
+                let why = why.expect_err(name).to_string();
+                assert_eq!(why, format!("is {found}: expected a regular file"));
+            }
+        }
+        let device = open(Path::new("/dev/zero")).expect_err("a device").to_string();
+        assert_eq!(device, "is a device: expected a regular file");
+        assert_eq!(open(place.path()).expect_err("a directory").kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(open(&path("none")).expect_err("not there").raw_os_error(), Some(libc::ENOENT));
+        assert!(check_not_special(&path("none")).is_ok() && check_not_special(&path("file")).is_ok());
+        assert_eq!(open_for_check(&path("file")).expect("a file").len(), 4);
+        assert_eq!(read(&path("file"), 4).expect("a file"), b"text");
+        assert_eq!(read(&path("file"), 3).expect_err("longer").kind(), io::ErrorKind::FileTooLarge);
+        let text = File::create(path("text")).expect("a file");
+        text.set_len(MAX_TEXT_BYTES).expect("a hole");
+        assert_eq!(read_text(&path("text")).expect("the longest").len(), 64 << 20);
+        text.set_len(MAX_TEXT_BYTES + 1).expect("a hole");
+        assert_eq!(read_text(&path("text")).expect_err("longer").kind(), io::ErrorKind::FileTooLarge);
+    }
+}

@@ -1,0 +1,298 @@
+//! The scans of a file: which detectors they have, and where each frame is.
+//!
+//! | file | entry | detector |
+//! |---|---|---|
+//! | Bliss master | `1.1`, `2.1`, … | each detector of `instrument` that has images |
+//! | collection of Bliss masters | those of the masters that it links to | |
+//! | Lima 1 or 2 file, NeXus file with NXdetector | its NXentry | its NXdetector |
+//! | Dectris master or data file | `includes_entry` | the NXdetector, or `data` |
+//! | a dataset, `file.h5::/path` | `1.1` | the dataset's name |
+//! | TIFF, CBF, EDF, NPY image, or a numbered series of them | `1.1` | the file's name |
+
+mod dataset_cache;
+mod dectris;
+mod detector;
+mod entry;
+mod error;
+mod frame_map;
+mod image_operation;
+mod images;
+mod lima;
+mod linked_file;
+mod links;
+mod never_taken;
+mod plain_dataset;
+mod stored_dataset;
+mod unchanged;
+mod virtual_dataset;
+mod walk;
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use filter::untrusted_file;
+use records::Acquisition;
+use serde::{Deserialize, Serialize};
+
+pub use images::{NumberedFileName, group_series};
+
+use crate::dataset_path::DatasetPath;
+use crate::ffi::Hdf5Object;
+use crate::hdf5_worker::{self, WorkerAnswer, WorkerRequest};
+use crate::image;
+use crate::open_ahead;
+use error::DiscoverError;
+use walk::FileWalk;
+
+/// Which scans are wanted. What is not wanted costs little: its files are not opened.
+pub trait ScanFilter {
+    /// By the entry's name; in a collection also by that of the link.
+    fn includes_entry(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
+
+    /// By the detector's name.
+    fn includes_detector(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
+
+    /// By title and start time, each as the file says it.
+    fn includes_scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
+        let _ = (title, start_time);
+        true
+    }
+
+    /// By the file of entries that another links to, as collections do: a walk that comes by that
+    /// file anyway does not want them twice.
+    fn includes_linked_file(&self, file: &Path) -> bool {
+        let _ = file;
+        true
+    }
+
+    /// Whether the same files will be looked at again. What unchanged files hold is then remembered.
+    fn looks_again(&self) -> bool {
+        false
+    }
+}
+
+/// Every scan is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllScans;
+
+impl ScanFilter for AllScans {}
+
+/// Something that a file holds.
+#[derive(Clone, Debug)]
+pub struct Discovery {
+    /// The file that it was found in.
+    pub file: PathBuf,
+    /// The dataset of that file that it is about; empty where it is about the file.
+    pub dataset: String,
+    /// The files that belong to it, and so are no scans of their own.
+    pub files: Vec<PathBuf>,
+    /// What it is.
+    pub kind: DiscoveryKind,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum DiscoveryKind {
+    /// One detector of one scan. Its `below` is the master's name alone: only who walks directories
+    /// knows where it was found.
+    Scan(Box<Acquisition>),
+    /// A detector that is not wanted.
+    Excluded {
+        /// Its entry.
+        entry: String,
+        /// Its name.
+        detector: String,
+    },
+    /// A detector without frames, since its scan is being written or was aborted: which of both.
+    NoFrames(String),
+    /// A file that has no detectors, and what it has.
+    NoDetectors {
+        /// How many NXentry groups.
+        entries: usize,
+    },
+    /// What can't be read, and why.
+    Failed {
+        /// Why, in one line.
+        why: String,
+        /// Whether it may be readable later: the file is being written, or the system failed.
+        retryable: bool,
+        /// Whether the system failed, so that nothing is known of what is there.
+        unreadable: bool,
+    },
+}
+
+impl Discovery {
+    fn new(file: &Path, dataset: &str, what: DiscoveryKind) -> Self {
+        Self { file: file.to_owned(), dataset: dataset.to_owned(), files: Vec::new(), kind: what }
+    }
+
+    fn unusable(file: &Path, dataset: &str, why: String, retryable: bool) -> Self {
+        Self::new(file, dataset, DiscoveryKind::Failed { why, retryable, unreadable: false })
+    }
+
+    /// Something that can't be had. `has_ended` says whether its scan is over, if that is known: what is wrong with a file
+    /// that is being written may be mended the next time it is looked at.
+    fn failed(file: &Path, dataset: &str, error: &DiscoverError, has_ended: Option<bool>) -> Self {
+        let unreadable = error.is_unreadable();
+        let retryable = match has_ended {
+            None => unreadable || matches!(error, DiscoverError::Damaged(..)),
+            Some(has_ended) => unreadable || !has_ended,
+        };
+        Self::new(file, dataset, DiscoveryKind::Failed { why: error.message(file), retryable, unreadable })
+    }
+
+    /// What it is about, as a user would name it: `/data/x.h5::/1.1/instrument/p3/data`.
+    pub fn display_path(&self) -> String {
+        let separator = if self.dataset.is_empty() { "" } else { "::" };
+        format!("{}{separator}{}", self.file.display(), self.dataset)
+    }
+}
+
+/// The scans of a file, or of a dataset `file.h5::/path`.
+pub fn discover(path: &Path, select: &dyn ScanFilter) -> Vec<Discovery> {
+    let mut all = Vec::new();
+    let each = &mut |found| {
+        all.push(found);
+        Ok::<(), std::convert::Infallible>(())
+    };
+    let Ok(()) = walk(path, select, each);
+    all
+}
+
+/// Calls `each` with every scan of a file, as soon as it is found.
+///
+/// # Errors
+/// Those of `each`, which end the visit.
+pub fn walk<E>(
+    path: &Path,
+    select: &dyn ScanFilter,
+    each: &mut dyn FnMut(Discovery) -> Result<(), E>,
+) -> Result<(), E> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let Some(client) = hdf5_worker::client() else { return walk_in_process(&path, select, each) };
+    match client.visit(&path, select, each) {
+        Ok(visited) => visited,
+        Err(why) => {
+            let what = DiscoveryKind::Failed {
+                why: why.to_string(),
+                retryable: why.is_retryable(),
+                unreadable: why.is_retryable(),
+            };
+            each(Discovery::new(&path, "", what))
+        }
+    }
+}
+
+/// As [`walk`], in this process.
+pub(crate) fn walk_in_process<E>(
+    path: &Path,
+    select: &dyn ScanFilter,
+    each: &mut dyn FnMut(Discovery) -> Result<(), E>,
+) -> Result<(), E> {
+    if select.looks_again() {
+        unchanged::begin();
+    }
+    match DatasetPath::try_parse(path) {
+        Err(why) => each(Discovery::failed(path, "", &DiscoverError::from_io(path, &why), None)),
+        Ok(DatasetPath { file, dataset: Some(dataset) }) => {
+            each(plain_dataset::discover_dataset(&file, &dataset, select))
+        }
+        Ok(DatasetPath { file, dataset: None }) => match detect_file_kind_in_process(&file) {
+            Ok(FileKind::Image) => each(images::discover_images(&[file], select)),
+            Ok(FileKind::Hdf5) => FileWalk::new(&file, select, each).walk_file(),
+            Err(FileKindError { why, retryable, unreadable }) => {
+                each(Discovery::new(&file, "", DiscoveryKind::Failed { why, retryable, unreadable }))
+            }
+        },
+    }
+}
+
+/// The scan that a series of image files is, in the order of the files.
+pub fn discover_series(files: &[PathBuf], select: &dyn ScanFilter) -> Discovery {
+    if select.looks_again() {
+        unchanged::begin();
+    }
+    images::discover_images(files, select)
+}
+
+/// What a file is, by its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileKind {
+    /// HDF5, a user block before it or not.
+    Hdf5,
+    /// TIFF, CBF, EDF or NPY.
+    Image,
+}
+
+/// Why it can't be said what a file is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{why}")]
+pub struct FileKindError {
+    /// Why, in one line.
+    pub why: String,
+    /// Whether it may be readable later: the file is being written, or the system failed.
+    pub retryable: bool,
+    /// Whether the system failed, so that nothing is known of what is there.
+    pub unreadable: bool,
+}
+
+/// Says what a file is by its first bytes.
+///
+/// # Errors
+/// It is neither, or can't be looked at.
+pub fn detect_file_kind(file: &Path) -> Result<FileKind, FileKindError> {
+    let Some(client) = hdf5_worker::client() else { return detect_file_kind_in_process(file) };
+    let no_answer = |why: String, again| FileKindError { why, retryable: again, unreadable: again };
+    match client.request(&WorkerRequest::Kind { file: file.into() }) {
+        Ok(Ok((WorkerAnswer::Kind(kind), _))) => kind,
+        Ok(_) => Err(no_answer("an answer to another question".to_owned(), false)),
+        Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
+    }
+}
+
+/// As [`detect_file_kind`], in this process.
+pub(crate) fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileKindError> {
+    let opened = open_ahead::open(file).map_err(|why| {
+        let why = image::ImageError::Io { path: file.to_owned(), why };
+        file_kind_error(file, &DiscoverError::from_image(file, &why), false)
+    })?;
+    let probed = image::probe_opened(file, &opened);
+    open_ahead::keep_open(file, opened);
+    let found = match probed {
+        Ok(_) => return Ok(FileKind::Image),
+        Err(image::ImageError::Unknown { found, .. }) if found.starts_with("HDF5") => return Ok(FileKind::Hdf5),
+        Err(why @ image::ImageError::Unknown { .. }) => why,
+        Err(why) => return Err(file_kind_error(file, &DiscoverError::from_image(file, &why), false)),
+    };
+    // Behind a user block, HDF5 is not told by the first bytes.
+    match Hdf5Object::open_file(file) {
+        Ok(_) => Ok(FileKind::Hdf5),
+        Err(flaw) if flaw.errno.is_some() => {
+            Err(file_kind_error(file, &DiscoverError::from_library(file, &flaw), false))
+        }
+        Err(_) => {
+            let is_begun = is_still_empty(file)
+                .map_err(|why| file_kind_error(file, &DiscoverError::from_io(file, &why), false))?;
+            Err(file_kind_error(file, &DiscoverError::from_image(file, &found), is_begun))
+        }
+    }
+}
+
+fn file_kind_error(file: &Path, error: &DiscoverError, is_begun: bool) -> FileKindError {
+    let unreadable = error.is_unreadable();
+    FileKindError { why: error.message(file), retryable: unreadable || is_begun, unreadable }
+}
+
+/// Whether a file is one that a writer has made and not got far with: until its first block is written, an HDF5 file is empty
+/// or begins with zeros.
+fn is_still_empty(file: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    untrusted_file::open(file)?.take(8).read_to_end(&mut start)?;
+    Ok(start.iter().all(|&byte| byte == 0))
+}

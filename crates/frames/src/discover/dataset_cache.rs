@@ -1,0 +1,273 @@
+//! Datasets of frames, traced through links and mappings to the files that hold the bytes. Each
+//! dataset is opened once, however many mappings name it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use records::{AbsentKind, Spans};
+
+use super::error::DiscoverError;
+use super::frame_map::FrameMap;
+use super::linked_file::find_linked_file;
+use super::links::ResolvedObject;
+use super::stored_dataset;
+use super::unchanged;
+use super::virtual_dataset::selected_frames;
+use crate::coding::PixelCoding;
+use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout, VirtualMapping};
+use crate::open_ahead;
+use crate::source::NOT_WRITTEN;
+
+/// How deep virtual datasets may be made of virtual datasets: Bliss over Lima 2's master over its
+/// receivers is two.
+const MAX_VIRTUAL_DEPTH: usize = 64;
+
+type SharedFrameMap = Rc<Result<FrameMap, DiscoverError>>;
+
+/// What has been traced so far.
+#[derive(Default)]
+pub(crate) struct DatasetCache {
+    frame_maps: HashMap<(PathBuf, String), SharedFrameMap>,
+    /// What is being traced, from the dataset that was asked for to the one that it is made of.
+    in_progress: Vec<(PathBuf, String)>,
+    /// The file that was opened last: often the next dataset is in it.
+    last_opened: Option<(PathBuf, Rc<Hdf5Object>)>,
+    /// The first of the files that were opened ahead: it is looked at once more when all have been.
+    first_prefetched: Option<(PathBuf, Rc<Hdf5Object>)>,
+}
+
+impl DatasetCache {
+    /// Opens a file, unless it is the one that was opened last.
+    ///
+    /// # Errors
+    /// It is not there, can't be opened, or is no HDF5 file.
+    pub(crate) fn open(&mut self, path: &Path) -> Result<Rc<Hdf5Object>, DiscoverError> {
+        let known = [&self.last_opened, &self.first_prefetched].into_iter().flatten().find(|(known, _)| known == path);
+        if let Some((_, object)) = known {
+            return Ok(Rc::clone(object));
+        }
+        let object = Rc::new(Hdf5Object::open_file(path).map_err(|flaw| DiscoverError::from_library(path, &flaw))?);
+        self.last_opened = Some((path.to_owned(), Rc::clone(&object)));
+        Ok(object)
+    }
+
+    /// Has files opened ahead that will be traced in this order.
+    pub(super) fn prefetch_files(&mut self, files: impl Iterator<Item = PathBuf>) {
+        self.first_prefetched = None;
+        open_ahead::open_ahead_in_process(files.filter(|file| !unchanged::holds(file)));
+    }
+
+    /// Keeps the file that was opened last open, if it is the first since [`DatasetCache::open_ahead`].
+    fn remember_first(&mut self) {
+        if self.first_prefetched.is_none() {
+            self.first_prefetched.clone_from(&self.last_opened);
+        }
+    }
+
+    /// Opens the root group of a file.
+    ///
+    /// # Errors
+    /// As [`DatasetCache::open`].
+    pub(super) fn root(&mut self, path: &Path) -> Result<ResolvedObject, DiscoverError> {
+        Ok(ResolvedObject::root(path.to_owned(), self.open(path)?))
+    }
+
+    /// Traces a dataset of a file; or says why it can't be read as frames.
+    pub(crate) fn frame_map(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
+        let key = (file.to_owned(), dataset.to_owned());
+        if let Some(traced) = self.frame_maps.get(&key) {
+            return Rc::clone(traced);
+        }
+        if self.in_progress.contains(&key) || self.in_progress.len() > MAX_VIRTUAL_DEPTH {
+            let why = "virtual datasets that are made of each other";
+            return Rc::new(Err(DiscoverError::Unusable(why.to_owned())));
+        }
+        self.in_progress.push(key);
+        let traced = Rc::new(self.build_frame_map(file, dataset));
+        if let Some(key) = self.in_progress.pop() {
+            self.frame_maps.insert(key, Rc::clone(&traced));
+        }
+        traced
+    }
+
+    /// As [`DatasetCache::trace`], of one of the many files of a scan: one that has not changed since it was looked at is not opened.
+    pub(super) fn trace_source(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
+        if let Some(known) = unchanged::dataset(file, dataset) {
+            return known;
+        }
+        let is_open = [&self.last_opened, &self.first_prefetched].into_iter().flatten().any(|(open, _)| open == file);
+        let is_traced = self.frame_maps.contains_key(&(file.to_owned(), dataset.to_owned()));
+        let before = file.metadata();
+        let traced = self.frame_map(file, dataset);
+        // What was read earlier may not be what the file was when the system was asked.
+        if let (Ok(before), false) = (before, is_open || is_traced) {
+            unchanged::put_dataset(file, &before, dataset, &traced);
+        }
+        traced
+    }
+
+    /// The files that a dataset names, and those on the way to it, without a look at their frames.
+    ///
+    /// # Errors
+    /// It could not be looked at. One that is not there names nothing.
+    pub(crate) fn referenced_files(&mut self, file: &Path, dataset: &str) -> Result<Vec<PathBuf>, DiscoverError> {
+        let root = self.root(file)?;
+        let Some(found) = self.try_resolve(&root, dataset)? else { return Ok(Vec::new()) };
+        if found.object.object_type() != ObjectType::Dataset {
+            return Ok(Vec::new());
+        }
+        let names: Vec<PathBuf> =
+            match found.object.storage_layout().map_err(|flaw| DiscoverError::from_library(&found.file, &flaw))? {
+                StorageLayout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
+                StorageLayout::External(segments) => segments.into_iter().map(|segment| segment.file).collect(),
+                _ => Vec::new(),
+            };
+        let distinct: BTreeSet<PathBuf> = names.into_iter().collect();
+        let mut files = found.files_passed;
+        for name in distinct {
+            match find_linked_file(&found.file, &name) {
+                Ok(file) => files.push(file),
+                Err(why) if why.is_missing() => (),
+                Err(why) => return Err(why),
+            }
+        }
+        files.push(found.file);
+        Ok(files)
+    }
+
+    fn build_frame_map(&mut self, file: &Path, dataset: &str) -> Result<FrameMap, DiscoverError> {
+        let metadata = file.metadata().map_err(|why| DiscoverError::from_io(file, &why))?;
+        let root = self.root(file)?;
+        let found = self.resolve(&root, dataset)?;
+        drop(root);
+        let path = found.path();
+        if found.file != file || path != dataset {
+            // A link lay on the way.
+            let ResolvedObject { file, files_passed: via, .. } = found;
+            let mut traced = (*self.frame_map(&file, &path)).clone()?;
+            traced.files.extend(via);
+            return Ok(traced);
+        }
+        let object = &found.object;
+        self.check_is_dataset(&found)?;
+        let said = |flaw: LibraryError| DiscoverError::from_library(file, &flaw);
+        let coding =
+            PixelCoding::new(object.element_type().map_err(said)?, Vec::new()).map_err(DiscoverError::Unusable)?;
+        let mut traced = FrameMap::new(file, object.shape().map_err(said)?, coding)?;
+        match object.storage_layout().map_err(said)? {
+            StorageLayout::Virtual(mappings) => self.add_mapped_frames(&mut traced, file, mappings)?,
+            StorageLayout::External(segments) => stored_dataset::add_external_segments(&mut traced, file, &segments)?,
+            layout => {
+                self.remember_first();
+                stored_dataset::add_dataset(&mut traced, object, layout, dataset, &metadata)?;
+            }
+        }
+        Ok(traced.complete())
+    }
+
+    /// Adds what the mappings of a virtual dataset in `holder` lead to.
+    fn add_mapped_frames(
+        &mut self,
+        traced: &mut FrameMap,
+        holder: &Path,
+        mappings: Vec<VirtualMapping>,
+    ) -> Result<(), DiscoverError> {
+        let groups = group_by_source(mappings);
+        let beside = holder.parent().unwrap_or(Path::new("/"));
+        self.prefetch_files(groups.iter().map(|group| beside.join(&group[0].file)));
+        for group in groups {
+            let here = |mapping: &VirtualMapping| selected_frames(&mapping.virtual_selection, &traced.extents);
+            let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>().map_err(DiscoverError::Unusable)?;
+            let VirtualMapping { file: name, dataset, .. } = &group[0];
+            let found = find_linked_file(holder, name)
+                .map(|file| (self.trace_source(&file, &absolute_dataset_path(dataset)), file));
+            let (other, file) = match &found {
+                Ok((traced, file)) => (traced.as_ref().as_ref(), file.as_path()),
+                Err(why) => (Err(why), name.as_path()),
+            };
+            match other {
+                Ok(other) => {
+                    let there = |mapping: &VirtualMapping| selected_frames(&mapping.source_selection, &other.extents);
+                    match group.iter().map(there).collect::<Result<Vec<Spans>, _>>() {
+                        Ok(there) => {
+                            let (here, there, short) = pair_selections(here, there);
+                            traced.add_mapped_frames(&here, other, &there)?;
+                            traced.add_absent(&short, AbsentKind::NotWritten, NOT_WRITTEN)?;
+                        }
+                        Err(why) => {
+                            let why = DiscoverError::Unusable(traced.describe_mismatch(other).unwrap_or(why));
+                            traced.add_absent_for_error(&concat_spans(here), &why, file, name)?;
+                        }
+                    }
+                    traced.files.extend(other.files.iter().cloned());
+                }
+                // The library makes such a dataset as long as what it can read.
+                Err(why)
+                    if why.is_unreadable() && group.iter().any(|mapping| mapping.virtual_selection.is_unlimited()) =>
+                {
+                    return Err(why.clone());
+                }
+                Err(why) => traced.add_absent_for_error(&concat_spans(here), why, file, name)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn check_is_dataset(&mut self, found: &ResolvedObject) -> Result<(), DiscoverError> {
+        match found.object.object_type() {
+            ObjectType::Dataset => Ok(()),
+            ObjectType::Group if self.try_resolve(found, "frame_ptr")?.is_some() => {
+                Err(DiscoverError::Unusable(SPARSE.to_owned()))
+            }
+            _ => Err(DiscoverError::Unusable("not a dataset".to_owned())),
+        }
+    }
+}
+
+/// What is said of frames that are lists of photons.
+pub(super) const SPARSE: &str = "sparse frames (index, intensity, frame_ptr): expected images";
+
+/// A path as mappings hold it, which may begin with no slash, or with two.
+pub(super) fn absolute_dataset_path(path: &str) -> String {
+    format!("/{}", path.trim_start_matches('/'))
+}
+
+/// The mappings of each source together, sources in the order in which they come.
+fn group_by_source(mappings: Vec<VirtualMapping>) -> Vec<Vec<VirtualMapping>> {
+    let mut groups: Vec<Vec<VirtualMapping>> = Vec::new();
+    let mut known: HashMap<(PathBuf, String), usize> = HashMap::new();
+    for mapping in mappings {
+        let next = groups.len();
+        match *known.entry((mapping.file.clone(), mapping.dataset.clone())).or_insert(next) {
+            group if group == next => groups.push(vec![mapping]),
+            group => groups[group].push(mapping),
+        }
+    }
+    groups
+}
+
+/// The selections of all mappings of a source, frame for frame; and the frames of those that select
+/// more here than there is there.
+fn pair_selections(here: Vec<Spans>, there: Vec<Spans>) -> (Spans, Spans, Spans) {
+    let counts: Vec<_> = here.iter().zip(&there).map(|(here, there)| (here.count(), there.count())).collect();
+    if counts.iter().all(|(here, there)| here == there) {
+        return (concat_spans(here), concat_spans(there), Spans::default());
+    }
+    let (mut ours, mut theirs, mut short) = (Vec::new(), Vec::new(), Vec::new());
+    for ((here, there), (mine, their)) in here.iter().zip(&there).zip(counts) {
+        let both = mine.min(their);
+        ours.push(here.slice(0, both));
+        theirs.push(there.slice(0, both));
+        short.push(here.slice(both, mine.abs_diff(both)));
+    }
+    (concat_spans(ours), concat_spans(theirs), concat_spans(short))
+}
+
+/// Frame by frame where there are several lists, so that single frames grow into ranges.
+fn concat_spans(mut lists: Vec<Spans>) -> Spans {
+    match lists.len() {
+        1 => lists.swap_remove(0),
+        _ => lists.iter().flat_map(Spans::iter).collect(),
+    }
+}

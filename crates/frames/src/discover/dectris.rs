@@ -1,0 +1,105 @@
+//! Dectris masters, whose frames are in `data_000001`, `data_000002`, …, and other entries that hold
+//! frames in their `data` group.
+
+use std::path::Path;
+
+use records::Spans;
+
+use super::dataset_cache::DatasetCache;
+use super::detector::{ImageLocation, ScanDetector, is_class};
+use super::entry::{NexusEntry, read_links};
+use super::error::DiscoverError;
+use super::frame_map::FrameMap;
+use crate::ffi::{LinkTarget, ObjectType};
+
+/// Finds the detector whose frames are in the entry's `data` group, if there is one.
+pub(super) fn find_detector(
+    catalog: &mut DatasetCache,
+    entry: &NexusEntry,
+) -> Result<Vec<ScanDetector>, DiscoverError> {
+    let Some(data) = entry.own_group(catalog, "data")? else { return Ok(Vec::new()) };
+    let whole = catalog.try_resolve(&data, "data")?.filter(|whole| whole.object.object_type() == ObjectType::Dataset);
+    let rank = match &whole {
+        Some(whole) => whole.object.shape().map_err(|flaw| DiscoverError::from_library(&whole.file, &flaw))?.len(),
+        None => 0,
+    };
+    let images = match rank {
+        3.. => ImageLocation::Dataset(format!("/{}/data/data", entry.name)),
+        _ => {
+            let links = read_links(&data)?;
+            let mut numbered: Vec<(u64, &str)> =
+                links.iter().filter_map(|link| Some((data_file_number(&link.name)?, link.name.as_str()))).collect();
+            numbered.sort_by_key(|(number, _)| *number);
+            ImageLocation::Stack(numbered.iter().map(|(_, name)| format!("/{}/data/{name}", entry.name)).collect())
+        }
+    };
+    if matches!(&images, ImageLocation::Stack(paths) if paths.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let named = detector_name(catalog, entry)?;
+    let group = named.as_ref().map_or("data".to_owned(), |name| format!("instrument/{name}"));
+    Ok(vec![ScanDetector::new(entry, group, named.as_deref().unwrap_or("data"), images)])
+}
+
+/// The one NXdetector of the entry's instrument.
+fn detector_name(catalog: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<String>, DiscoverError> {
+    let Some(instrument) = entry.own_group(catalog, "instrument")? else { return Ok(None) };
+    for link in read_links(&instrument)?.into_iter().filter(|link| link.target == LinkTarget::Hard) {
+        if is_class(&instrument.file, &instrument.member(&link.name)?, "NXdetector")? {
+            return Ok(Some(link.name));
+        }
+    }
+    Ok(None)
+}
+
+fn data_file_number(name: &str) -> Option<u64> {
+    name.strip_prefix("data_")?.parse().ok()
+}
+
+/// Puts the frames of the datasets one behind the other. All but the last hold equally many; so does
+/// one whose file is missing, up to the number of images that the detector was told to take.
+pub(super) fn build_frame_map(
+    catalog: &mut DatasetCache,
+    entry: &NexusEntry,
+    paths: &[String],
+) -> Result<FrameMap, DiscoverError> {
+    let each: Vec<_> = paths.iter().map(|path| catalog.frame_map(&entry.file, path)).collect();
+    let Some(first) = each.iter().find_map(|traced| traced.as_ref().as_ref().ok()) else {
+        let none = || DiscoverError::Unusable("no datasets data_000001, data_000002, …".to_owned());
+        return Err(each.first().and_then(|traced| traced.as_ref().as_ref().err()).cloned().unwrap_or_else(none));
+    };
+    let planned = planned_images(catalog, entry)?;
+    let mut counts = Vec::new();
+    let mut total: u64 = 0;
+    for traced in &each {
+        let count = match &**traced {
+            Ok(traced) => traced.frames,
+            Err(_) => planned.map_or(first.frames, |planned| first.frames.min(planned.saturating_sub(total))),
+        };
+        counts.push(count);
+        total = total.saturating_add(count);
+    }
+    let extents = vec![total, first.shape[0], first.shape[1]];
+    let mut all = FrameMap::new(&entry.file, extents, first.coding.clone())?;
+    let mut start: u64 = 0;
+    for ((traced, count), path) in each.iter().zip(counts).zip(paths) {
+        let end = start.saturating_add(count);
+        let here: Spans = (start..end).collect();
+        start = end;
+        match &**traced {
+            Ok(traced) => {
+                all.add_mapped_frames(&here, traced, &Spans::first_n(count))?;
+                all.files.extend(traced.files.iter().cloned());
+            }
+            Err(why) => all.add_absent_for_error(&here, why, &entry.file, Path::new(path))?,
+        }
+    }
+    Ok(all.complete())
+}
+
+/// How many images the detector was told to take.
+fn planned_images(catalog: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<u64>, DiscoverError> {
+    let mut number = |name: &str| entry.read_number(catalog, &format!("instrument/detector/detectorSpecific/{name}"));
+    let (images, triggers) = (number("nimages")?, number("ntrigger")?.unwrap_or(1.0));
+    Ok(images.map(|images| (images * triggers) as u64).filter(|&planned| planned > 0))
+}

@@ -1,0 +1,212 @@
+//! One NXentry: what it says of the scan, and what records say of that.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use records::{Absent, AbsentKind, Acquisition, Span};
+
+use super::dataset_cache::DatasetCache;
+use super::detector::ScanDetector;
+use super::error::DiscoverError;
+use super::frame_map::FrameMap;
+use super::links::ResolvedObject;
+use super::never_taken;
+use super::walk::is_bliss_name;
+use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
+
+/// An open NXentry.
+pub(super) struct NexusEntry {
+    /// The file that it is told as an entry of.
+    pub file: PathBuf,
+    /// Its name in that file.
+    pub name: String,
+    /// The group.
+    pub group: ResolvedObject,
+    pub title: Option<String>,
+    pub start_time: Option<String>,
+    end_time: Option<String>,
+    end_reason: Option<String>,
+    /// Whether files of this writer tell the end of a scan by `end_time`.
+    reports_end: bool,
+}
+
+impl NexusEntry {
+    /// Reads what an entry says of the scan.
+    ///
+    /// # Errors
+    /// Something of it could not be looked at: then nothing is known of the scan.
+    pub(super) fn read(
+        catalog: &mut DatasetCache,
+        file: &Path,
+        name: &str,
+        group: ResolvedObject,
+    ) -> Result<Self, DiscoverError> {
+        let mut text = |path: &str| Ok(catalog.read_text(&group, path)?.filter(|text| !text.is_empty()));
+        let start_time = match text("start_time")? {
+            None => text("instrument/detector/detectorSpecific/data_collection_date")?,
+            start_time => start_time,
+        };
+        let (title, end_time, end_reason) = (text("title")?, text("end_time")?, text("end_reason")?);
+        let mut by_lima = || {
+            let root = catalog.root(&group.file)?;
+            let creator = root.object.read_text_attribute("creator");
+            let creator = creator.map_err(|flaw| DiscoverError::from_library(&group.file, &flaw))?;
+            Ok(creator.is_some_and(|creator| creator.starts_with("LIMA-")))
+        };
+        let tells_end = is_bliss_name(name) || by_lima()?;
+        let (file, name) = (file.to_owned(), name.to_owned());
+        Ok(Self { file, name, group, title, start_time, end_time, end_reason, reports_end: tells_end })
+    }
+
+    /// Reads the first number of a dataset of this entry.
+    pub(super) fn read_number(&self, catalog: &mut DatasetCache, path: &str) -> Result<Option<f64>, DiscoverError> {
+        catalog.read_number(&self.group, path)
+    }
+
+    /// The number of a Bliss scan: 12 of `12.1`.
+    pub(super) fn scan_number(&self) -> Option<u64> {
+        is_bliss_name(&self.name).then(|| self.name.split_once('.')?.0.parse().ok()).flatten()
+    }
+
+    /// Why a detector of this entry may be without frames.
+    pub(super) fn no_frames_reason(&self) -> String {
+        match &self.end_reason {
+            _ if !self.has_ended() => "no frames yet: the scan is being written".to_owned(),
+            Some(reason) => format!("no frames: the scan ended by {reason}"),
+            None => "no frames".to_owned(),
+        }
+    }
+
+    /// Whether the scan is over; its writer may have died, and then it never is.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.reports_end || self.end_time.is_some() || self.end_reason.is_some()
+    }
+
+    /// Whether the scan took all that it was to take.
+    fn is_successful(&self) -> bool {
+        self.has_ended() && self.end_reason.as_deref().is_none_or(|reason| reason.eq_ignore_ascii_case("SUCCESS"))
+    }
+
+    /// The scan as records tell of it.
+    ///
+    /// # Errors
+    /// Something of it could not be looked at.
+    pub(super) fn to_acquisition(
+        &self,
+        catalog: &mut DatasetCache,
+        detector: &ScanDetector,
+        traced: &FrameMap,
+    ) -> Result<Acquisition, DiscoverError> {
+        let mut scan = Acquisition {
+            file: self.file.clone().into(),
+            below: self.file.file_name().unwrap_or_default().into(),
+            entry: self.name.clone(),
+            detector: detector.name.clone(),
+            dataset: detector.dataset_path(),
+            title: self.title.clone(),
+            start_time: self.start_time.clone(),
+            end_time: self.end_time.clone(),
+            end_reason: self.end_reason.clone(),
+            complete: self.is_successful() && traced.absent.is_empty(),
+            exposure_time: self.read_exposure_time(catalog, &detector.group)?,
+            counters: self.read_counters(catalog)?,
+            ..traced.to_acquisition()
+        };
+        if !self.has_ended() {
+            never_taken::mark_never_taken(&mut scan.absent, last_known_frame(traced), "the scan has not got there yet");
+        } else if let (false, Some(reason)) = (self.is_successful(), &self.end_reason) {
+            let taken = last_known_frame(traced).max(self.frames_by_counters(catalog, &scan.counters)?);
+            never_taken::mark_never_taken(&mut scan.absent, taken, &format!("the scan ended by {reason}"));
+        }
+        Ok(scan)
+    }
+
+    /// How many frames were taken for certain, by the counters: Bliss begins a point before it takes its frame.
+    fn frames_by_counters(
+        &self,
+        catalog: &mut DatasetCache,
+        counters: &BTreeMap<String, String>,
+    ) -> Result<u64, DiscoverError> {
+        let mut fewest = None;
+        for name in counters.keys() {
+            let Some(counter) = catalog.try_resolve(&self.group, &format!("measurement/{name}"))? else { continue };
+            let extents = counter.object.shape().map_err(|flaw| DiscoverError::from_library(&counter.file, &flaw))?;
+            let points = extents.first().copied().unwrap_or(0);
+            fewest = Some(fewest.map_or(points, |fewest: u64| fewest.min(points)));
+        }
+        Ok(fewest.unwrap_or(0).saturating_sub(1))
+    }
+
+    /// Seconds a frame, wherever the writer puts them: Bliss with Lima 1 or Lima 2, Lima 1, Dectris.
+    fn read_exposure_time(&self, catalog: &mut DatasetCache, detector: &str) -> Result<Option<f64>, DiscoverError> {
+        let of_detector =
+            ["acq_parameters/acq_expo_time", "acq_params/acq/expo_time", "acquisition/exposure_time", "count_time"];
+        let places = of_detector.map(|place| format!("{detector}/{place}"));
+        for place in places.iter().map(String::as_str).chain(["scan_parameters/count_time"]) {
+            if let Some(seconds) = self.read_number(catalog, place)? {
+                return Ok(Some(seconds).filter(|seconds| seconds.is_finite() && *seconds > 0.0));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The counters and moved motors: datasets of `measurement` with one number a frame, by name.
+    fn read_counters(&self, catalog: &mut DatasetCache) -> Result<BTreeMap<String, String>, DiscoverError> {
+        // A processed file links to another's measurement: those counters are that file's.
+        let Some(measurement) = self.own_group(catalog, "measurement")? else { return Ok(BTreeMap::new()) };
+        let mut counters = BTreeMap::new();
+        for link in read_links(&measurement)? {
+            if is_counter(catalog, &measurement, &link)? {
+                let path = format!("/{}/measurement/{}", self.name, link.name);
+                counters.insert(link.name, path);
+            }
+        }
+        Ok(counters)
+    }
+
+    /// Finds a group of this entry that is in the entry's own file.
+    pub(super) fn own_group(
+        &self,
+        catalog: &mut DatasetCache,
+        name: &str,
+    ) -> Result<Option<ResolvedObject>, DiscoverError> {
+        let said = |flaw| DiscoverError::from_library(&self.group.file, &flaw);
+        match self.group.object.read_link(name).map_err(said)? {
+            Some(LinkTarget::Hard | LinkTarget::Soft(_)) => {
+                let found = catalog.try_resolve(&self.group, name)?;
+                Ok(found
+                    .filter(|found| found.file == self.group.file && found.object.object_type() == ObjectType::Group))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The number of frames up to the last one of which there is a trace: a source that holds it, or a file that can't be read.
+fn last_known_frame(traced: &FrameMap) -> u64 {
+    let is_trace = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
+    let unreadable = traced.absent.iter().filter(is_trace).map(|absent| &absent.range);
+    let held = traced.sources.iter().map(|source| &source.frames).chain(unreadable);
+    held.flat_map(|frames| frames.as_slice()).map(Span::stop).max().unwrap_or(0)
+}
+
+/// The links of a group.
+pub(super) fn read_links(group: &ResolvedObject) -> Result<Vec<Hdf5Link>, DiscoverError> {
+    group.object.read_links().map_err(|flaw| DiscoverError::from_library(&group.file, &flaw))
+}
+
+/// Whether a member of `measurement` is a dataset with one number a frame: a list, or a column of a table.
+fn is_counter(
+    catalog: &mut DatasetCache,
+    measurement: &ResolvedObject,
+    link: &Hdf5Link,
+) -> Result<bool, DiscoverError> {
+    let Some(found) = catalog.try_resolve(measurement, &link.name)? else { return Ok(false) };
+    if found.object.object_type() != ObjectType::Dataset {
+        return Ok(false);
+    }
+    let said = |flaw| DiscoverError::from_library(&found.file, &flaw);
+    let extents = found.object.shape().map_err(said)?;
+    let is_list = extents.split_first().is_some_and(|(_, rest)| rest.iter().all(|&extent| extent == 1));
+    Ok(is_list && found.object.element_type().map_err(said)?.is_number())
+}

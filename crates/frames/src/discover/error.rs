@@ -1,0 +1,148 @@
+//! Why something that a file names can't be had.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use records::AbsentKind;
+
+use crate::ffi::LibraryError;
+use crate::image::ImageError;
+
+/// Why a file, an object in it, or its frames can't be had. What is not there, what could not be looked at, and what is not
+/// as it should be are three things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DiscoverError {
+    /// A file that a link, a mapping or a series names is not there. Its name is as it was written.
+    FileMissing(PathBuf),
+    /// The file has no object of this path.
+    NoObject(PathBuf, String),
+    /// The system failed, which says nothing of what the file holds: trying again may help.
+    Unreadable(PathBuf, String),
+    /// The file breaks its format's rules: it is truncated, damaged, or in the middle of being written.
+    Damaged(PathBuf, String),
+    /// There is something, and it can't be read as frames. In words, with what was expected.
+    Unusable(String),
+}
+
+impl DiscoverError {
+    /// Makes the error of a system call about a file.
+    pub(crate) fn from_io(file: &Path, why: &io::Error) -> Self {
+        match why.kind() {
+            io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
+            _ => Self::Unreadable(file.to_owned(), why.to_string()),
+        }
+    }
+
+    /// Makes the error of a call of the HDF5 library about an object of a file.
+    pub(crate) fn from_library(file: &Path, flaw: &LibraryError) -> Self {
+        match flaw.errno.map(io::Error::from_raw_os_error) {
+            Some(why) if why.kind() == io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
+            Some(_) => Self::Unreadable(file.to_owned(), flaw.why.clone()),
+            None => Self::Damaged(file.to_owned(), format!("not readable as HDF5: {}", flaw.why)),
+        }
+    }
+
+    /// Makes the error of an image file.
+    pub(crate) fn from_image(file: &Path, error: &ImageError) -> Self {
+        match error {
+            ImageError::Io { why, .. } if why.raw_os_error().is_some() => Self::from_io(file, why),
+            ImageError::Io { why, .. } => Self::Damaged(file.to_owned(), why.to_string()),
+            ImageError::Invalid { format, why, .. } => Self::Damaged(file.to_owned(), format!("{format}: {why}")),
+            ImageError::Unknown { found, .. } => {
+                let why = format!("neither HDF5 nor an image (TIFF, CBF, EDF, NPY): found {found}");
+                Self::Damaged(file.to_owned(), why)
+            }
+            ImageError::NoFrame { .. } => Self::Damaged(file.to_owned(), error.to_string()),
+        }
+    }
+
+    /// Returns the file that is there, and wrong.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::NoObject(file, _) | Self::Unreadable(file, _) | Self::Damaged(file, _) => Some(file),
+            Self::FileMissing(_) | Self::Unusable(_) => None,
+        }
+    }
+
+    /// Returns whether the error says that something is not there, and not that it could not be looked at.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::FileMissing(_) | Self::NoObject(..))
+    }
+
+    /// Returns whether the system failed.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(..))
+    }
+
+    /// Returns the kind of reason that this is for frames to be absent.
+    pub(crate) fn absent_kind(&self) -> AbsentKind {
+        match self {
+            Self::FileMissing(_) => AbsentKind::Missing,
+            Self::NoObject(..) => AbsentKind::NotWritten,
+            Self::Unreadable(..) => AbsentKind::Unreadable,
+            Self::Damaged(..) | Self::Unusable(_) => AbsentKind::Corrupt,
+        }
+    }
+
+    /// Says what is wrong to one who knows already that it is about `file_bytes`, whose path is then left out.
+    pub(crate) fn message(&self, file: &Path) -> String {
+        let at = |other: &Path, why: &str| match other == file {
+            true => why.to_owned(),
+            false => format!("{}: {why}", other.display()),
+        };
+        match self {
+            Self::FileMissing(name) if name == file => "no such file or directory".to_owned(),
+            Self::FileMissing(name) => format!("file missing: {}", name.display()),
+            Self::NoObject(other, path) => at(other, &format!("no dataset {path}")),
+            Self::Unreadable(other, why) | Self::Damaged(other, why) => at(other, why),
+            Self::Unusable(why) => why.clone(),
+        }
+    }
+
+    /// Says why frames are absent whose `file_bytes` is called `name` by the one that names it.
+    pub(crate) fn reason(&self, file: &Path, name: &Path) -> String {
+        match self {
+            Self::FileMissing(missing) if missing == file => format!("file missing: {}", name.display()),
+            Self::FileMissing(_) => self.message(file),
+            _ => {
+                let named = self.file().filter(|own| own.ends_with(name)).unwrap_or(file);
+                format!("file unreadable: {}: {}", name.display(), self.message(named))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_of_the_system_but_one_is_unreadable() {
+        let file = Path::new("/data/p3_0000.h5");
+        for number in 1..133 {
+            let error = DiscoverError::from_io(file, &io::Error::from_raw_os_error(number));
+            let by_library = LibraryError::from(io::Error::from_raw_os_error(number));
+            assert_eq!(error, DiscoverError::from_library(file, &by_library));
+            let missing = number == 2;
+            assert_eq!(
+                error.absent_kind(),
+                if missing { AbsentKind::Missing } else { AbsentKind::Unreadable },
+                "{number}"
+            );
+            assert_eq!((error.is_missing(), error.is_unreadable()), (missing, !missing));
+        }
+        let truncated = DiscoverError::from_library(file, &LibraryError::new("truncated file"));
+        assert_eq!((truncated.absent_kind(), truncated.is_unreadable()), (AbsentKind::Corrupt, false));
+    }
+
+    #[test]
+    fn a_path_stands_once_in_a_message() {
+        let file = Path::new("/data/p3_0000.h5");
+        let unreadable = DiscoverError::Unreadable(file.to_owned(), "Stale file handle (os error 116)".to_owned());
+        assert_eq!(unreadable.message(file), "Stale file handle (os error 116)");
+        assert_eq!(unreadable.message(Path::new("/m.h5")), "/data/p3_0000.h5: Stale file handle (os error 116)");
+        let name = Path::new("p3_0000.h5");
+        assert_eq!(unreadable.reason(file, name), "file unreadable: p3_0000.h5: Stale file handle (os error 116)");
+        assert_eq!(DiscoverError::FileMissing(file.to_owned()).reason(file, name), "file missing: p3_0000.h5");
+    }
+}

@@ -1,0 +1,211 @@
+//! Image files: single ones, and numbered series of them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use records::{AbsentKind, Acquisition, Source, Span, Spans};
+
+use super::error::DiscoverError;
+use super::frame_map::FrameMap;
+use super::stored_dataset::{probe_image, source_of_file};
+use super::{Discovery, DiscoveryKind, ScanFilter, unchanged};
+use crate::coding::PixelCoding;
+use crate::image::ImageHeader;
+use crate::open_ahead::open_ahead_in_process;
+
+/// A file name that ends in a number: `lab6_0012.tif`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NumberedFileName {
+    /// Directory and name up to the number: `/data/lab6_`.
+    pub prefix: OsString,
+    /// What follows it: `.tif`.
+    pub suffix: OsString,
+    /// The number: 12.
+    pub number: u64,
+    /// With how many digits it is written: 4. A number that has outgrown its digits counts as one
+    /// with fewer, and belongs to the same series.
+    digits: usize,
+}
+
+impl NumberedFileName {
+    /// Reads a file name; `None` where its stem does not end in a number.
+    pub fn parse(path: &Path) -> Option<Self> {
+        let (stem, whole) = (path.file_stem()?.as_bytes(), path.as_os_str().as_bytes());
+        let digits = stem.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let (_, number) = stem.split_at(stem.len().checked_sub(digits)?);
+        let of_suffix = path.file_name()?.len().checked_sub(stem.len())?;
+        let (before, suffix) = whole.split_at(whole.len().checked_sub(of_suffix)?);
+        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let number = std::str::from_utf8(number).ok()?.parse().ok()?;
+        Some(Self { prefix: text(&before[..before.len().checked_sub(digits)?]), suffix: text(suffix), number, digits })
+    }
+
+    /// Whether two files are of one series.
+    pub fn is_same_series(&self, other: &Self) -> bool {
+        (&self.prefix, &self.suffix) == (&other.prefix, &other.suffix)
+    }
+
+    fn file_name_for(&self, number: u64) -> PathBuf {
+        let mut name = self.prefix.clone();
+        name.push(format!("{number:0digits$}", digits = self.digits));
+        name.push(&self.suffix);
+        name.into()
+    }
+}
+
+/// Sorts image files into series: files of one directory whose names differ in their last number alone,
+/// by that number. A file that has no such neighbours is a series of one. Series are in the order of
+/// their first file's name.
+pub fn group_series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
+    let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for file in files {
+        let numbered = NumberedFileName::parse(&file);
+        let number = numbered.as_ref().map(|numbered| numbered.number);
+        let name = || (file.clone().into_os_string(), OsString::new());
+        let key = numbered.map_or_else(name, |numbered| (numbered.prefix, numbered.suffix));
+        groups.entry(key).or_default().push((number, file));
+    }
+    let in_order = |mut group: Vec<(Option<u64>, PathBuf)>| {
+        group.sort_unstable();
+        group.dedup();
+        group.into_iter().map(|(_, file)| file).collect()
+    };
+    let mut all: Vec<Vec<PathBuf>> = groups.into_values().map(in_order).collect();
+    all.sort_unstable();
+    all
+}
+
+/// The scan that these files are, in their order.
+pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Discovery {
+    let Some(first) = files.first() else {
+        return Discovery::unusable(Path::new(""), "", "no images".to_owned(), false);
+    };
+    let detector = detector_name(files);
+    if !(select.includes_entry("1.1") && select.includes_detector(&detector) && select.includes_scan(None, None)) {
+        let what = DiscoveryKind::Excluded { entry: "1.1".to_owned(), detector };
+        return Discovery { files: files.to_vec(), ..Discovery::new(first, "", what) };
+    }
+    match build_frame_map(files) {
+        Err(why) => Discovery::failed(first, "", &why, None),
+        Ok(traced) => {
+            let acquisition = Acquisition {
+                file: first.into(),
+                below: first.file_name().unwrap_or_default().into(),
+                entry: "1.1".to_owned(),
+                detector,
+                complete: traced.absent.is_empty(),
+                ..traced.to_acquisition()
+            };
+            Discovery { files: files.to_vec(), ..Discovery::new(first, "", DiscoveryKind::Scan(Box::new(acquisition))) }
+        }
+    }
+}
+
+/// The name that the files share, without the number and what separates it; that of a single file.
+fn detector_name(files: &[PathBuf]) -> String {
+    let stem = files[0].file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if files.len() == 1 {
+        return stem;
+    }
+    let name = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '.']);
+    if name.is_empty() { stem } else { name.to_owned() }
+}
+
+/// Frames of each file one behind the other. A number that is left out is a file that is missing.
+fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
+    open_ahead_in_process(files.iter().filter(|file| !unchanged::holds(file)).cloned());
+    let headers: Vec<_> = files.iter().map(|file| probe_image(file)).collect();
+    let Some(Ok((first, _))) = headers.iter().find(|header| header.is_ok()) else {
+        let none = || DiscoverError::Unusable("no images".to_owned());
+        return Err(headers.into_iter().find_map(Result::err).unwrap_or_else(none));
+    };
+    let coding = PixelCoding::native_dtype(first.kind).map_err(DiscoverError::Unusable)?;
+    let steps = number_step(files);
+    let slots = files_by_position(files, steps.as_ref());
+    let depth = first.frames as u64;
+    let count = |slot: &Option<usize>| match slot.map(|index| &headers[index]) {
+        Some(Ok((header, _))) => header.frames as u64,
+        _ => depth,
+    };
+    let total = slots.iter().map(count).fold(0, u64::saturating_add);
+    let shape = first.shape.map(|extent| extent as u64);
+    let mut traced = FrameMap::new(&files[0], vec![total, shape[0], shape[1]], coding)?;
+    traced.codec = first.format.to_string();
+    let mut start: u64 = 0;
+    for (nth, slot) in slots.iter().enumerate() {
+        let end = start.saturating_add(count(slot));
+        let frames = Spans::from(Span::new(start, end));
+        start = end;
+        match slot.map(|index| (&files[index], &headers[index])) {
+            None => {
+                let reason = format!("file missing: {}", missing_file_name(steps.as_ref(), nth));
+                traced.add_absent(&frames, AbsentKind::Missing, &reason)?;
+            }
+            Some((file, Err(why))) => traced.add_absent_for_error(&frames, why, file, &file_name(file))?,
+            Some((file, Ok((header, metadata)))) => match describe_mismatch(header, first) {
+                Some(why) => {
+                    traced.add_absent_for_error(&frames, &DiscoverError::Unusable(why), file, &file_name(file))?
+                }
+                None => traced.add_source(image_source(file, metadata, frames))?,
+            },
+        }
+    }
+    Ok(traced.complete())
+}
+
+fn image_source(file: &Path, metadata: &Metadata, frames: Spans) -> Source {
+    let (rows, bytes) = (Spans::first_n(frames.count()), metadata.len());
+    Source { frames, rows, bytes, ..source_of_file(file, metadata) }
+}
+
+fn describe_mismatch(header: &ImageHeader, first: &ImageHeader) -> Option<String> {
+    let same = (header.shape, header.kind) == (first.shape, first.kind);
+    let shown = |header: &ImageHeader| format!("{} x {} {}", header.shape[0], header.shape[1], header.kind);
+    (!same).then(|| format!("an image of {} among images of {}", shown(header), shown(first)))
+}
+
+fn file_name(file: &Path) -> PathBuf {
+    file.file_name().unwrap_or_default().into()
+}
+
+/// The step of a series' numbers, and its first: numbers 10, 20, 40 go by tens.
+fn number_step(files: &[PathBuf]) -> Option<(NumberedFileName, u64)> {
+    let first = NumberedFileName::parse(&files[0])?;
+    let mut ahead = files[1..].iter().map(|file| Some(NumberedFileName::parse(file)?.number.abs_diff(first.number)));
+    let step = ahead.try_fold(0, |step, ahead| Some(greatest_common_divisor(step, ahead?)))?;
+    (step > 0).then_some((first, step))
+}
+
+fn greatest_common_divisor(one: u64, two: u64) -> u64 {
+    match one.checked_rem(two) {
+        Some(rest) => greatest_common_divisor(two, rest),
+        None => one,
+    }
+}
+
+/// The files by place in the series; `None` where a number is left out. Where most numbers are, they
+/// were no count of frames, and the files stand one behind the other.
+fn files_by_position(files: &[PathBuf], steps: Option<&(NumberedFileName, u64)>) -> Vec<Option<usize>> {
+    let in_a_row = || (0..files.len()).map(Some).collect();
+    let Some((first, step)) = steps else { return in_a_row() };
+    // The files rise by their numbers, and the step is none of zero.
+    let place = |file: &PathBuf| NumberedFileName::parse(file)?.number.checked_sub(first.number)?.checked_div(*step);
+    let places: Vec<u64> = files.iter().map(|file| place(file).unwrap_or_default()).collect();
+    let last = places.last().map_or(0, |&last| last);
+    if last >= (files.len() as u64).saturating_mul(2) {
+        return in_a_row();
+    }
+    let mut slots: Vec<_> = (0..=last).map(|_| None).collect();
+    places.iter().enumerate().for_each(|(index, &place)| slots[place as usize] = Some(index));
+    slots
+}
+
+fn missing_file_name(steps: Option<&(NumberedFileName, u64)>, nth: usize) -> String {
+    // No number is above that of the last file, which is one.
+    let number = |first: &NumberedFileName, step: u64| first.number.saturating_add(step.saturating_mul(nth as u64));
+    let name = |(first, step): &(NumberedFileName, u64)| file_name(&first.file_name_for(number(first, *step)));
+    steps.map_or_else(String::new, |steps| name(steps).display().to_string())
+}

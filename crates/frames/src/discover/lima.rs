@@ -1,0 +1,215 @@
+//! Frames that no dataset of the Bliss master shows: those of a scan that is being written, since the
+//! virtual dataset is made at its end, or that was killed. They are in Lima files beside the master.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use records::{AbsentKind, Span, Spans};
+
+use super::dataset_cache::DatasetCache;
+use super::detector::ScanDetector;
+use super::entry::NexusEntry;
+use super::error::DiscoverError;
+use super::frame_map::FrameMap;
+use super::unchanged;
+
+/// The reason of a frame whose file has not been closed: its size and date will still change, and so the
+/// record would not hold.
+const FILE_OPEN_REASON: &str = "being written";
+
+/// Where Lima keeps the frames of a file; often a link.
+const LIMA_DATASET: &str = "/entry_0000/measurement/data";
+
+/// A Lima file of a detector: `p3_0003.h5` is the fourth.
+struct LimaFile {
+    number: u64,
+    file: PathBuf,
+}
+
+/// What the Lima files of a detector hold.
+pub(super) struct LimaFrames {
+    pub traced: Result<FrameMap, DiscoverError>,
+    /// Files whose number no scan gets to, and what is wrong with each.
+    pub stray_files: Vec<(PathBuf, DiscoverError)>,
+}
+
+/// The Lima files of a detector, by number: `scan0012/p3_0003.h5`, or wherever the master says that the
+/// images go.
+fn find_files(
+    catalog: &mut DatasetCache,
+    entry: &NexusEntry,
+    detector: &ScanDetector,
+) -> Result<Vec<LimaFile>, DiscoverError> {
+    let Some(directory) = entry.file.parent() else { return Ok(Vec::new()) };
+    let mut parameter =
+        |name: &str| catalog.read_text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group));
+    let saved = parameter("saving_directory")?.map(PathBuf::from);
+    let beside = saved.as_ref().and_then(|saved| Some(directory.join(saved.file_name()?)));
+    let by_number = entry.scan_number().map(|number| directory.join(format!("scan{number:04}")));
+    let prefix = parameter("saving_prefix")?.unwrap_or_else(|| format!("{}_", detector.name));
+    let mut failure = None;
+    for place in saved.into_iter().chain(beside).chain(by_number) {
+        match list_files(&place, &prefix) {
+            Ok(files) if files.is_empty() => (),
+            Ok(files) => return Ok(files),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => (),
+            Err(why) => {
+                failure.get_or_insert(DiscoverError::from_io(&place, &why));
+            }
+        }
+    }
+    failure.map_or(Ok(Vec::new()), Err)
+}
+
+fn list_files(directory: &Path, prefix: &str) -> io::Result<Vec<LimaFile>> {
+    let number = |name: OsString| {
+        let digits = name.to_str()?.strip_prefix(prefix)?.strip_suffix(".h5")?.to_owned();
+        // One that is too long for a number is one that no scan gets to.
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| digits.parse().unwrap_or(u64::MAX))
+    };
+    let mut found = Vec::new();
+    for file in directory.read_dir()? {
+        let file = file?;
+        found.extend(number(file.file_name()).map(|number| LimaFile { number, file: file.path() }));
+    }
+    found.sort_unstable_by(|one, two| (one.number, &one.file).cmp(&(two.number, &two.file)));
+    Ok(found)
+}
+
+/// Finds the Lima files of a detector.
+///
+/// # Errors
+/// A place where they may be could not be looked at.
+pub(super) fn file_paths(
+    catalog: &mut DatasetCache,
+    entry: &NexusEntry,
+    detector: &ScanDetector,
+) -> Result<Vec<PathBuf>, DiscoverError> {
+    Ok(find_files(catalog, entry, detector)?.into_iter().map(|numbered| numbered.file).collect())
+}
+
+/// Traces the frames of the detector's Lima files; `None` where there is no such file.
+///
+/// Each file holds as many frames as the first. The scan has as many as were asked for, or, where
+/// that is not known, as the files have room for.
+///
+/// # Errors
+/// What the master says of them could not be read, or is no number of frames.
+pub(super) fn build_frame_map(
+    catalog: &mut DatasetCache,
+    entry: &NexusEntry,
+    detector: &ScanDetector,
+) -> Result<Option<LimaFrames>, DiscoverError> {
+    let mut files = find_files(catalog, entry, detector)?;
+    catalog.prefetch_files(files.iter().map(|numbered| numbered.file.clone()));
+    let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
+    let asked = requested_frames(catalog, entry, detector)?;
+    let mut look = |numbered: &LimaFile| {
+        let traced = catalog.trace_source(&numbered.file, LIMA_DATASET);
+        let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(catalog, &numbered.file) };
+        (traced, is_closed)
+    };
+    let each: Vec<_> = files.iter().map(&mut look).collect();
+    let Some(first) = each.iter().find_map(|(traced, _)| traced.as_ref().as_ref().ok()).cloned() else {
+        let why = each.first().and_then(|(traced, _)| traced.as_ref().as_ref().err()).cloned();
+        let why = why.unwrap_or_else(|| DiscoverError::Unusable("no Lima files".to_owned()));
+        return Ok(Some(LimaFrames { traced: Err(why), stray_files: Vec::new() }));
+    };
+    // No scan gets beyond the number of frames that a record may speak of.
+    let most = Spans::MAX_FRAMES.checked_div(first.frames).unwrap_or(Spans::MAX_FRAMES).max(1).saturating_add(from);
+    // Where a file's frames begin: below `most`, its product is of no more frames than `MAX_RUN_CHUNKS`, or of one file.
+    let start = |number: u64| number.saturating_sub(from).saturating_mul(first.frames);
+    let stray = |numbered: &LimaFile| {
+        let (file, number) = (numbered.file.display(), number_in_name(numbered));
+        let why = format!("{file}: number {number} in its name: expected one below {most}, as scans have");
+        (numbered.file.clone(), DiscoverError::Unusable(why))
+    };
+    let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();
+    files.retain(|numbered| numbered.number < most);
+    let start_of_last = files.last().map_or(0, |last| start(last.number));
+    let total = asked.filter(|&asked| asked > start_of_last).unwrap_or(start_of_last.saturating_add(first.frames));
+    let fill = || {
+        let mut all = FrameMap::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
+        let start = |number: u64| start(number).min(total);
+        let mut expected = from;
+        for (numbered, (traced, is_closed)) in files.iter().zip(&each) {
+            let missing = Spans::from(Span::new(start(expected), start(numbered.number)));
+            all.add_absent(&missing, AbsentKind::Missing, &describe_missing(&files, expected, numbered.number))?;
+            expected = numbered.number.saturating_add(1);
+            let here = Spans::from(Span::new(start(numbered.number), start(expected)));
+            all.files.push(numbered.file.clone());
+            match (is_closed, &**traced) {
+                (Ok(false), _) => all.add_absent(&here, AbsentKind::NeverTaken, FILE_OPEN_REASON)?,
+                (Ok(true), Ok(traced)) => all.add_mapped_frames(&here, traced, &Spans::first_n(here.count()))?,
+                (Ok(true), Err(why)) => all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?,
+                (Err(why), _) => all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?,
+            }
+        }
+        if entry.has_ended() {
+            let behind = Spans::from(Span::new(start(expected), total));
+            let last = expected.saturating_add(behind.count().div_ceil(first.frames.max(1)));
+            all.add_absent(&behind, AbsentKind::Missing, &describe_missing(&files, expected, last))?;
+        }
+        Ok(all.complete())
+    };
+    Ok(Some(LimaFrames { traced: fill(), stray_files: strays }))
+}
+
+/// How many frames Lima was asked for; `None` where the master does not say, or Lima was to go on until it is stopped.
+fn requested_frames(
+    catalog: &mut DatasetCache,
+    entry: &NexusEntry,
+    detector: &ScanDetector,
+) -> Result<Option<u64>, DiscoverError> {
+    let place = format!("{}/acq_parameters/acq_nb_frames", detector.group);
+    match entry.read_number(catalog, &place)? {
+        Some(count) if count > Spans::MAX_FRAMES as f64 => Err(DiscoverError::Unusable(format!(
+            "acq_nb_frames is {count}: expected {} at the most",
+            Spans::MAX_FRAMES
+        ))),
+        Some(count) if count >= 1.0 => Ok(Some(count as u64)),
+        _ => Ok(None),
+    }
+}
+
+/// The number of a file, as its name has it.
+fn number_in_name(numbered: &LimaFile) -> String {
+    let stem = numbered.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let before = stem.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    stem[before.len()..].to_owned()
+}
+
+/// Says which files are missing, by the names of those that are there.
+fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
+    let Some(model) = files.first() else { return "file missing".to_owned() };
+    let (digits, shown) = (number_in_name(model), model.file.display().to_string());
+    let prefix = shown.strip_suffix(&format!("{digits}.h5")).unwrap_or(&shown).to_owned();
+    let file = |number: u64| format!("{prefix}{number:0width$}.h5", width = digits.len());
+    match to.saturating_sub(from) {
+        0 | 1 => format!("file missing: {}", file(from)),
+        count => format!("{count} files missing: {} to {}", file(from), file(to.saturating_sub(1))),
+    }
+}
+
+/// Looks whether a Lima file is complete: `end_time` is written when it is closed. One that the library can't make sense of is
+/// not.
+///
+/// # Errors
+/// It could not be looked at.
+fn is_closed(catalog: &mut DatasetCache, file: &Path) -> Result<bool, DiscoverError> {
+    if unchanged::is_closed(file) {
+        return Ok(true);
+    }
+    match catalog.root(file).and_then(|root| catalog.try_resolve(&root, "/entry_0000/end_time")) {
+        Ok(Some(_)) => {
+            unchanged::set_closed(file);
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
+        Err(DiscoverError::Damaged(..)) => Ok(false),
+        Err(why) if why.is_missing() => Ok(false),
+        Err(why) => Err(why),
+    }
+}

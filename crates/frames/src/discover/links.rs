@@ -1,0 +1,173 @@
+//! Paths followed through hard, soft and external links to the objects that they lead to.
+//!
+//! The library follows links by itself, but does not say what failed on the way, and after a soft link that leads to an
+//! external one it names the object by the path that was asked for, in a file that has no such path.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::dataset_cache::DatasetCache;
+use super::error::DiscoverError;
+use super::linked_file::find_linked_file;
+use crate::ffi::{Hdf5Object, LinkTarget, ObjectType};
+
+/// How many soft and external links a path may lead through. The library gives up after 16.
+const MAX_LINKS: usize = 32;
+
+/// The longest text that can stand in a record.
+const MAX_RECORD_TEXT_BYTES: usize = 64 << 10;
+
+/// An object, and where it is when all links have been followed.
+#[derive(Clone, Debug)]
+pub(super) struct ResolvedObject {
+    /// The file that holds it.
+    pub file: PathBuf,
+    root: Rc<Hdf5Object>,
+    pub object: Rc<Hdf5Object>,
+    /// The names on the way from the file's root to it.
+    names: Vec<String>,
+    /// Other files that the way led through.
+    pub files_passed: Vec<PathBuf>,
+}
+
+impl ResolvedObject {
+    /// Makes the root group of an open file.
+    pub(super) fn root(file: PathBuf, root: Rc<Hdf5Object>) -> Self {
+        Self { file, object: Rc::clone(&root), root, names: Vec::new(), files_passed: Vec::new() }
+    }
+
+    /// Returns the path in the file.
+    pub(super) fn path(&self) -> String {
+        format!("/{}", self.names.join("/"))
+    }
+
+    /// Returns the object's name in the root group, if that is where it is.
+    pub(super) fn name_in_root(&self) -> Option<&str> {
+        match &self.names[..] {
+            [name] => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Opens a member that a hard link leads to.
+    pub(super) fn member(&self, name: &str) -> Result<Hdf5Object, DiscoverError> {
+        self.object.open(name).map_err(|flaw| DiscoverError::from_library(&self.file, &flaw))
+    }
+
+    fn go_to_root(&mut self) {
+        self.object = Rc::clone(&self.root);
+        self.names.clear();
+    }
+}
+
+impl DatasetCache {
+    /// Follows a path, from a group on.
+    ///
+    /// # Errors
+    /// It leads nowhere; or something on the way could not be looked at.
+    pub(super) fn resolve(&mut self, from: &ResolvedObject, path: &str) -> Result<ResolvedObject, DiscoverError> {
+        let mut at = from.clone();
+        let mut ahead = reversed_names(path);
+        let mut links = 0_usize;
+        if path.starts_with('/') {
+            at.go_to_root();
+        }
+        while let Some(name) = ahead.pop() {
+            let no_object = |at: &ResolvedObject| {
+                let names: Vec<&str> =
+                    at.names.iter().chain([&name]).chain(ahead.iter().rev()).map(String::as_str).collect();
+                DiscoverError::NoObject(at.file.clone(), format!("/{}", names.join("/")))
+            };
+            if at.object.object_type() != ObjectType::Group {
+                return Err(no_object(&at));
+            }
+            let target = at.object.read_link(&name).map_err(|flaw| DiscoverError::from_library(&at.file, &flaw))?;
+            links = links.saturating_add(usize::from(!matches!(target, Some(LinkTarget::Hard))));
+            if links > MAX_LINKS {
+                let why = format!("{path}: more than {MAX_LINKS} links one behind the other, or links in a ring");
+                return Err(DiscoverError::Unusable(why));
+            }
+            match target {
+                None | Some(LinkTarget::Other) => return Err(no_object(&at)),
+                Some(LinkTarget::Hard) => {
+                    at.object = Rc::new(at.member(&name)?);
+                    at.names.push(name);
+                }
+                Some(LinkTarget::Soft(path)) => {
+                    if path.starts_with('/') {
+                        at.go_to_root();
+                    }
+                    ahead.extend(reversed_names(&path));
+                }
+                Some(LinkTarget::External(file, path)) => {
+                    let file = find_linked_file(&at.file, &file)?;
+                    let mut via = std::mem::take(&mut at.files_passed);
+                    via.push(std::mem::take(&mut at.file));
+                    at = ResolvedObject { files_passed: via, ..ResolvedObject::root(file.clone(), self.open(&file)?) };
+                    ahead.extend(reversed_names(&path));
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    /// As [`DatasetCache::follow`]; `None` where the path leads nowhere.
+    ///
+    /// # Errors
+    /// Something on the way could not be looked at.
+    pub(super) fn try_resolve(
+        &mut self,
+        from: &ResolvedObject,
+        path: &str,
+    ) -> Result<Option<ResolvedObject>, DiscoverError> {
+        match self.resolve(from, path) {
+            Ok(found) => Ok(Some(found)),
+            Err(why) if why.is_missing() => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Reads the first element of a dataset as a text; `None` where there is none.
+    ///
+    /// # Errors
+    /// It could not be read.
+    pub(super) fn read_text(&mut self, from: &ResolvedObject, path: &str) -> Result<Option<String>, DiscoverError> {
+        let text = self.read_value(from, path, Hdf5Object::read_text)?;
+        match text.as_ref().map_or(0, String::len) {
+            0..=MAX_RECORD_TEXT_BYTES => Ok(text),
+            len => Err(DiscoverError::Unusable(format!(
+                "{path}: a text of {len} bytes: expected {MAX_RECORD_TEXT_BYTES} at the most"
+            ))),
+        }
+    }
+
+    /// Reads the first element of a dataset as a number; `None` where there is none.
+    ///
+    /// # Errors
+    /// It could not be read.
+    pub(super) fn read_number(&mut self, from: &ResolvedObject, path: &str) -> Result<Option<f64>, DiscoverError> {
+        self.read_value(from, path, Hdf5Object::read_first_number)
+    }
+
+    fn read_value<T>(
+        &mut self,
+        from: &ResolvedObject,
+        path: &str,
+        read: impl FnOnce(&Hdf5Object) -> Result<Option<T>, crate::ffi::LibraryError>,
+    ) -> Result<Option<T>, DiscoverError> {
+        let Some(found) =
+            self.try_resolve(from, path)?.filter(|found| found.object.object_type() == ObjectType::Dataset)
+        else {
+            return Ok(None);
+        };
+        read(&found.object).map_err(|flaw| match DiscoverError::from_library(&found.file, &flaw) {
+            DiscoverError::Damaged(file, why) => DiscoverError::Damaged(file, format!("{}: {why}", found.path())),
+            other => other,
+        })
+    }
+}
+
+/// The names of a path, the first one last.
+fn reversed_names(path: &str) -> Vec<String> {
+    path.split('/').filter(|name| !name.is_empty() && *name != ".").rev().map(str::to_owned).collect()
+}

@@ -1,0 +1,21 @@
+//! Frames that nobody took: those behind the last one that there is, of a scan that was ended early or still runs.
+
+use records::{Absent, AbsentKind, Span, Spans};
+
+/// Marks the absent frames from `taken` on as never taken, for this reason. Frames whose file could not be looked at
+/// keep their kind.
+pub(super) fn mark_never_taken(absent: &mut Vec<Absent>, taken: u64, why: &str) {
+    let behind = Spans::from(Span::new(taken, Spans::MAX_FRAMES));
+    let mut never_taken = Spans::default();
+    for entry in absent.iter_mut() {
+        if matches!(entry.kind, AbsentKind::Missing | AbsentKind::NotWritten) {
+            let range = entry.range.intersection(&behind);
+            entry.range = entry.range.difference(&range);
+            never_taken = never_taken.as_slice().iter().chain(range.as_slice()).copied().collect::<Spans>().to_sorted();
+        }
+    }
+    absent.retain(|entry| !entry.range.is_empty());
+    if !never_taken.is_empty() {
+        absent.push(Absent { range: never_taken, kind: AbsentKind::NeverTaken, reason: format!("never taken: {why}") });
+    }
+}

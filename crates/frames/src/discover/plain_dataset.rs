@@ -1,0 +1,39 @@
+//! A dataset that the user names: `file.h5::/path`.
+
+use std::path::Path;
+
+use records::Acquisition;
+
+use super::dataset_cache::DatasetCache;
+use super::{Discovery, DiscoveryKind, ScanFilter};
+
+/// Finds the scan that a dataset of frames is.
+pub(super) fn discover_dataset(file: &Path, dataset: &str, select: &dyn ScanFilter) -> Discovery {
+    let mut catalog = DatasetCache::default();
+    if let Err(why) = catalog.open(file) {
+        return Discovery::failed(file, "", &why, None);
+    }
+    let detector = dataset.rsplit('/').find(|part| !part.is_empty()).unwrap_or("data");
+    if !(select.includes_entry("1.1") && select.includes_detector(detector) && select.includes_scan(None, None)) {
+        let what = DiscoveryKind::Excluded { entry: "1.1".to_owned(), detector: detector.to_owned() };
+        return Discovery { files: vec![file.to_owned()], ..Discovery::new(file, dataset, what) };
+    }
+    match &*catalog.frame_map(file, dataset) {
+        Err(why) => Discovery::failed(file, dataset, why, None),
+        Ok(traced) => {
+            let acquisition = Acquisition {
+                file: file.into(),
+                below: file.file_name().unwrap_or_default().into(),
+                entry: "1.1".to_owned(),
+                detector: detector.to_owned(),
+                dataset: dataset.to_owned(),
+                complete: traced.absent.is_empty(),
+                ..traced.to_acquisition()
+            };
+            Discovery {
+                files: traced.files.clone(),
+                ..Discovery::new(file, dataset, DiscoveryKind::Scan(Box::new(acquisition)))
+            }
+        }
+    }
+}

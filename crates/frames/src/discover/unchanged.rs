@@ -1,0 +1,224 @@
+//! Remembers what files hold, for a search that looks at them again and again: a file is opened anew only if it has changed.
+//!
+//! A file counts as unchanged while its device, inode, size and time of last change are the same. A file that was looked at within
+//! [`SETTLING`] of its last change is not remembered: it may change again without another time.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use records::AbsentKind;
+
+use super::error::DiscoverError;
+use super::frame_map::FrameMap;
+use crate::image::ImageHeader;
+
+/// The most files that are remembered, of some 2 KiB each.
+const MOST: usize = 1 << 15;
+
+/// The clocks of file systems tick a few hundred times a second, and some once.
+const SETTLING: Duration = Duration::from_secs(2);
+
+thread_local! {
+    static FILES: RefCell<Option<Files>> = const { RefCell::new(None) };
+}
+
+/// The files that this thread remembers.
+#[derive(Default)]
+struct Files {
+    known: HashMap<PathBuf, Known>,
+    /// Rises with each use of a file.
+    uses: u64,
+}
+
+/// A file as it was.
+struct Known {
+    stamp: Stamp,
+    last_use: u64,
+    content: Content,
+}
+
+/// By what a file is known to be unchanged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    mtime: (i64, i64),
+}
+
+enum Content {
+    Image(ImageHeader),
+    /// A dataset, and whether its writer has said that the file is closed.
+    Dataset {
+        name: String,
+        traced: Rc<Result<FrameMap, DiscoverError>>,
+        is_closed: bool,
+    },
+}
+
+impl Stamp {
+    fn new(metadata: &Metadata) -> Self {
+        let mtime = (metadata.mtime(), metadata.mtime_nsec());
+        Self { device: metadata.dev(), inode: metadata.ino(), size: metadata.len(), mtime }
+    }
+}
+
+impl Files {
+    /// Returns what an unchanged file holds.
+    fn get(&mut self, file: &Path, stamp: Stamp) -> Option<&mut Content> {
+        self.uses = self.uses.saturating_add(1);
+        let known = self.known.get_mut(file).filter(|known| known.stamp == stamp)?;
+        known.last_use = self.uses;
+        Some(&mut known.content)
+    }
+
+    /// Remembers a file. Where there are too many, the half goes that was not used for the longest time.
+    fn put(&mut self, file: &Path, stamp: Stamp, content: Content) {
+        if self.known.len() >= MOST {
+            let mut uses: Vec<u64> = self.known.values().map(|known| known.last_use).collect();
+            let (_, &mut median, _) = uses.select_nth_unstable(MOST / 2);
+            self.known.retain(|_, known| known.last_use > median);
+        }
+        self.uses = self.uses.saturating_add(1);
+        self.known.insert(file.to_owned(), Known { stamp, last_use: self.uses, content });
+    }
+}
+
+/// Remembers files from now on, in this thread.
+pub(super) fn begin() {
+    FILES.with_borrow_mut(|files| _ = files.get_or_insert_default());
+}
+
+/// Returns whether a file is remembered and unchanged.
+pub(super) fn holds(file: &Path) -> bool {
+    with_content(file, |_| Some(())).is_some()
+}
+
+/// Returns what the header of an image file said, if the file is unchanged.
+pub(super) fn header(file: &Path) -> Option<(ImageHeader, Metadata)> {
+    with_content(file, |content| match content {
+        Content::Image(header) => Some(*header),
+        Content::Dataset { .. } => None,
+    })
+}
+
+/// Returns a dataset as it was traced, if the file is unchanged.
+pub(super) fn dataset(file: &Path, dataset: &str) -> Option<Rc<Result<FrameMap, DiscoverError>>> {
+    let traced = with_content(file, |content| match content {
+        Content::Dataset { name, traced, .. } if name == dataset => Some(Rc::clone(traced)),
+        _ => None,
+    });
+    traced.map(|(traced, _)| traced)
+}
+
+/// Returns whether an unchanged file is known to be closed.
+pub(super) fn is_closed(file: &Path) -> bool {
+    with_content(file, |content| matches!(content, Content::Dataset { is_closed: true, .. }).then_some(())).is_some()
+}
+
+/// Remembers that the file is closed, if its dataset is remembered.
+pub(super) fn set_closed(file: &Path) {
+    with_content(file, |content| {
+        if let Content::Dataset { is_closed, .. } = content {
+            *is_closed = true;
+        }
+        Some(())
+    });
+}
+
+/// Remembers an image file. `before` is what the system said of it before it was opened.
+pub(super) fn put_header(file: &Path, before: &Metadata, header: ImageHeader) {
+    put(file, before, || Content::Image(header));
+}
+
+/// Remembers a dataset, unless other files than its own have a part in it. `before` is what the system said of the file before
+/// it was opened.
+pub(super) fn put_dataset(file: &Path, before: &Metadata, dataset: &str, shared: &Rc<Result<FrameMap, DiscoverError>>) {
+    let Ok(traced) = &**shared else { return };
+    let needs_others = |kind| matches!(kind, AbsentKind::Missing | AbsentKind::Unreadable);
+    let is_alone =
+        traced.files.iter().all(|other| other == file) && !traced.absent.iter().any(|absent| needs_others(absent.kind));
+    if is_alone {
+        put(file, before, || Content::Dataset {
+            name: dataset.to_owned(),
+            traced: Rc::clone(shared),
+            is_closed: false,
+        });
+    }
+}
+
+fn put(file: &Path, before: &Metadata, content: impl FnOnce() -> Content) {
+    let is_settled = || {
+        before
+            .modified()
+            .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= SETTLING))
+    };
+    FILES.with_borrow_mut(|files| {
+        if let Some(files) = files.as_mut().filter(|_| is_settled()) {
+            files.put(file, Stamp::new(before), content());
+        }
+    });
+}
+
+fn with_content<T>(file: &Path, take: impl FnOnce(&mut Content) -> Option<T>) -> Option<(T, Metadata)> {
+    FILES.with_borrow_mut(|files| {
+        let files = files.as_mut().filter(|files| files.known.contains_key(file))?;
+        let metadata = file.metadata().ok()?;
+        Some((take(files.get(file, Stamp::new(&metadata))?)?, metadata))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+    use crate::coding::Dtype;
+    use crate::image::ImageFormat;
+
+    const ANY: ImageHeader =
+        ImageHeader { format: ImageFormat::Npy, shape: [3, 4], kind: Dtype::U16, frames: 1, is_unverified: false };
+
+    #[test]
+    fn as_many_files_are_remembered_as_there_is_room_for() {
+        let (place, mut files) = (tempfile::tempdir().unwrap(), Files::default());
+        let stamp = Stamp::new(&place.path().metadata().unwrap());
+        let (path, header) = (|number: usize| PathBuf::from(number.to_string()), ANY);
+        for number in 0..MOST + 1 {
+            assert!(number == 0 || files.get(Path::new("0"), stamp).is_some(), "it is in use");
+            files.put(&path(number), stamp, Content::Image(header));
+        }
+        assert!(files.known.len() <= MOST / 2 + 1 && files.get(&path(0), stamp).is_some());
+        assert!(files.get(&path(MOST), stamp).is_some() && files.get(&path(1), stamp).is_none());
+    }
+
+    #[test]
+    fn a_file_is_remembered_until_it_changes() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, header) = (place.path().join("a"), ANY);
+        let write = |age: u64| {
+            fs::write(&path, "a").unwrap();
+            let changed = SystemTime::now() - Duration::from_secs(age);
+            File::options().write(true).open(&path).unwrap().set_modified(changed).unwrap();
+            path.metadata().unwrap()
+        };
+        let before = write(60);
+        put_header(&path, &before, header);
+        assert!(!holds(&path), "nobody has asked for it");
+        begin();
+        put_header(&path, &before, header);
+        assert!(holds(&path) && super::header(&path).is_some() && dataset(&path, "/a").is_none());
+        let before = write(50);
+        assert!(!holds(&path), "another time");
+        put_header(&path, &before, header);
+        fs::remove_file(&path).unwrap();
+        assert!(!holds(&path));
+        put_header(&path, &write(0), header);
+        assert!(!holds(&path), "it may change again without another time");
+    }
+}

@@ -1,0 +1,270 @@
+//! A walk through the entries of one HDF5 file, and of the files that it links to.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::dataset_cache::DatasetCache;
+use super::entry::{NexusEntry, read_links};
+use super::error::DiscoverError;
+use super::links::ResolvedObject;
+use super::{Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_operation, lima};
+use crate::discover::detector::{ImageLocation, ScanDetector, is_class};
+use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
+
+/// How far collections may link to collections.
+const MAX_COLLECTION_DEPTH: usize = 4;
+
+/// A walk under way.
+pub(super) struct FileWalk<'a, E> {
+    file: PathBuf,
+    select: &'a dyn ScanFilter,
+    each: &'a mut dyn FnMut(Discovery) -> Result<(), E>,
+    catalog: DatasetCache,
+    seen: WalkState,
+}
+
+/// What the walk has come by.
+#[derive(Default)]
+struct WalkState {
+    entries: usize,
+    found: usize,
+    /// Files whose entries have been walked through.
+    files: HashSet<PathBuf>,
+}
+
+impl<'a, E> FileWalk<'a, E> {
+    pub(super) fn new(
+        file: &Path,
+        select: &'a dyn ScanFilter,
+        each: &'a mut dyn FnMut(Discovery) -> Result<(), E>,
+    ) -> Self {
+        Self { file: file.to_owned(), select, each, catalog: DatasetCache::default(), seen: WalkState::default() }
+    }
+
+    /// All entries of the file. A file in which there is nothing to find says so.
+    pub(super) fn walk_file(mut self) -> Result<(), E> {
+        let file = self.file.clone();
+        let root = match self.catalog.root(&file) {
+            Ok(root) => root,
+            Err(why) => return (self.each)(Discovery::failed(&file, "", &why, None)),
+        };
+        self.walk_links(&root, MAX_COLLECTION_DEPTH)?;
+        if self.seen.found > 0 {
+            return Ok(());
+        }
+        (self.each)(Discovery::new(&file, "", DiscoveryKind::NoDetectors { entries: self.seen.entries }))
+    }
+
+    /// The entries of a file: its own, in their natural order, and those that it links to.
+    fn walk_links(&mut self, root: &ResolvedObject, depth: usize) -> Result<(), E> {
+        if !self.seen.files.insert(root.file.clone()) {
+            return Ok(());
+        }
+        let mut links = match read_links(root) {
+            Ok(links) => links,
+            Err(why) => return self.report_failure(&root.file, "", &why),
+        };
+        links.sort_by_cached_key(|link| natural_sort_key(&link.name));
+        for Hdf5Link { name, target } in links {
+            match target {
+                LinkTarget::Hard => match is_entry(root, &name) {
+                    Ok(true) => self.walk_entry(&root.file, &name, &name, root)?,
+                    Ok(false) => (),
+                    Err(why) => self.report_failure(&root.file, &name, &why)?,
+                },
+                LinkTarget::Soft(_) | LinkTarget::External(..) => self.walk_linked(root, &name, depth)?,
+                LinkTarget::Other => (),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a collection links to: an entry of another file, or all that it has.
+    fn walk_linked(&mut self, holder: &ResolvedObject, label: &str, depth: usize) -> Result<(), E> {
+        let found = match self.catalog.resolve(holder, label) {
+            Ok(found) => found,
+            Err(DiscoverError::NoObject(..)) => return Ok(()),
+            Err(why) => return self.report_failure(&holder.file, label, &why),
+        };
+        if found.file == holder.file && found.name_in_root().is_some() {
+            // It is met under its own name.
+            return Ok(());
+        }
+        if found.file != holder.file && !self.select.includes_linked_file(&found.file) {
+            self.seen.found = self.seen.found.saturating_add(1);
+            return Ok(());
+        }
+        let root = match self.catalog.root(&found.file) {
+            Ok(root) => root,
+            Err(why) => return self.report_failure(&found.file, "", &why),
+        };
+        match found.name_in_root() {
+            _ if found.path() == "/" => match depth.checked_sub(1) {
+                None => Ok(()),
+                Some(depth) => self.walk_links(&root, depth),
+            },
+            Some(name) => match is_entry(&root, name) {
+                Ok(true) => self.walk_entry(&found.file, name, label, &root),
+                Ok(false) => Ok(()),
+                Err(why) => self.report_failure(&found.file, name, &why),
+            },
+            // Deeper in its file, where a walk does not come by: it is an entry of the file that links to it.
+            None => match is_class(&found.file, &found.object, "NXentry") {
+                Ok(true) => self.walk_entry(&holder.file, label, label, holder),
+                Ok(false) => Ok(()),
+                Err(why) => self.report_failure(&holder.file, label, &why),
+            },
+        }
+    }
+
+    /// Says that an entry, or all of a file, could not be looked at.
+    fn report_failure(&mut self, file: &Path, entry: &str, why: &DiscoverError) -> Result<(), E> {
+        self.seen.found = self.seen.found.saturating_add(1);
+        let dataset = if entry.is_empty() { String::new() } else { format!("/{entry}") };
+        (self.each)(Discovery::failed(file, &dataset, why, None))
+    }
+
+    /// The detectors of an entry. `label` is the name that a collection has for it.
+    fn walk_entry(&mut self, file: &Path, name: &str, label: &str, root: &ResolvedObject) -> Result<(), E> {
+        self.seen.entries = self.seen.entries.saturating_add(1);
+        let (entry, detectors) = match self.read_entry_and_detectors(file, name, root) {
+            Ok(found) => found,
+            Err(why) => return self.report_failure(file, name, &why),
+        };
+        let wanted = self.select.includes_entry(name) || (label != name && self.select.includes_entry(label));
+        let wanted = wanted && self.select.includes_scan(entry.title.as_deref(), entry.start_time.as_deref());
+        for detector in detectors {
+            self.seen.found = self.seen.found.saturating_add(1);
+            let found = match wanted && self.select.includes_detector(&detector.name) {
+                true => self.discover_detector(&entry, &detector)?,
+                false => self.excluded(&entry, &detector),
+            };
+            let failed = |why| Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(entry.has_ended()));
+            (self.each)(found.unwrap_or_else(failed))?;
+        }
+        Ok(())
+    }
+
+    fn read_entry_and_detectors(
+        &mut self,
+        file: &Path,
+        name: &str,
+        root: &ResolvedObject,
+    ) -> Result<(NexusEntry, Vec<ScanDetector>), DiscoverError> {
+        let group = self.catalog.resolve(root, name)?;
+        if group.object.object_type() != ObjectType::Group {
+            return Err(DiscoverError::Unusable("not a group: expected an NXentry".to_owned()));
+        }
+        let entry = NexusEntry::read(&mut self.catalog, file, name, group)?;
+        let detectors = detector::find_detectors(&mut self.catalog, &entry)?;
+        let detectors =
+            if detectors.is_empty() { dectris::find_detector(&mut self.catalog, &entry)? } else { detectors };
+        Ok((entry, detectors))
+    }
+
+    /// Traces a wanted detector. Files beside its own that no scan can have are told on the way.
+    fn discover_detector(
+        &mut self,
+        entry: &NexusEntry,
+        detector: &ScanDetector,
+    ) -> Result<Result<Discovery, DiscoverError>, E> {
+        let traced = match &detector.images {
+            ImageLocation::Dataset(path) => self.catalog.frame_map(&entry.file, path),
+            ImageLocation::Stack(paths) => Rc::new(dectris::build_frame_map(&mut self.catalog, entry, paths)),
+            ImageLocation::LimaFiles => match lima::build_frame_map(&mut self.catalog, entry, detector) {
+                Ok(Some(lima)) => {
+                    for (file, why) in lima.stray_files {
+                        let stray = Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(true));
+                        (self.each)(Discovery { files: vec![file], ..stray })?;
+                    }
+                    Rc::new(lima.traced)
+                }
+                Ok(None) => {
+                    let why = DiscoveryKind::NoFrames(entry.no_frames_reason());
+                    return Ok(Ok(Discovery::new(&entry.file, &detector.dataset_path(), why)));
+                }
+                Err(why) => return Ok(Err(why)),
+            },
+            ImageLocation::Unsupported(why) => Rc::new(Err(DiscoverError::Unusable(why.clone()))),
+            ImageLocation::Failed(why) => Rc::new(Err(why.clone())),
+        };
+        let traced = match &*traced {
+            Ok(traced) => traced,
+            Err(why) => return Ok(Err(why.clone())),
+        };
+        let files = traced.files.iter().cloned().chain([entry.file.clone()]).collect();
+        let scan = entry.to_acquisition(&mut self.catalog, detector, traced).and_then(|mut scan| {
+            scan.image_operation = image_operation::read_image_operation(&mut self.catalog, &scan)?;
+            Ok(scan)
+        });
+        Ok(Ok(match scan {
+            Ok(scan) => {
+                let what = DiscoveryKind::Scan(Box::new(scan));
+                Discovery { files, ..Discovery::new(&entry.file, &detector.dataset_path(), what) }
+            }
+            Err(why) => {
+                let failed = Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(entry.has_ended()));
+                Discovery { files, ..failed }
+            }
+        }))
+    }
+
+    fn excluded(&mut self, entry: &NexusEntry, detector: &ScanDetector) -> Result<Discovery, DiscoverError> {
+        let mut files = vec![entry.file.clone()];
+        match &detector.images {
+            ImageLocation::Dataset(path) => files.extend(self.catalog.referenced_files(&entry.file, path)?),
+            ImageLocation::Stack(paths) => {
+                for path in paths {
+                    files.extend(self.catalog.referenced_files(&entry.file, path)?);
+                }
+            }
+            ImageLocation::LimaFiles => files.extend(lima::file_paths(&mut self.catalog, entry, detector)?),
+            ImageLocation::Failed(why) => return Err(why.clone()),
+            ImageLocation::Unsupported(_) => (),
+        }
+        let what = DiscoveryKind::Excluded { entry: entry.name.clone(), detector: detector.name.clone() };
+        Ok(Discovery { files, ..Discovery::new(&entry.file, &detector.dataset_path(), what) })
+    }
+}
+
+/// Whether a member of the root is an NXentry. Bliss' entries are known by their names, which spares
+/// a look at each.
+fn is_entry(root: &ResolvedObject, name: &str) -> Result<bool, DiscoverError> {
+    if is_bliss_name(name) { Ok(true) } else { is_class(&root.file, &root.member(name)?, "NXentry") }
+}
+
+/// Whether a name is `N.M`, as Bliss names scans and sub-scans.
+pub(super) fn is_bliss_name(name: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.split_once('.').is_some_and(|(scan, part)| number(scan) && number(part))
+}
+
+/// A key that sorts `2.1` before `10.1`.
+fn natural_sort_key(name: &str) -> Vec<(String, u64)> {
+    let mut key = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, behind) = rest.split_at(digits);
+        let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+        key.push((text.to_owned(), behind[..end].parse().unwrap_or(u64::MAX)));
+        rest = &behind[end..];
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_go_by_their_numbers() {
+        let mut names = vec!["10.1", "2.1", "1.2", "1.1", "2.10"];
+        names.sort_by_key(|name| natural_sort_key(name));
+        assert_eq!(names, ["1.1", "1.2", "2.1", "2.10", "10.1"]);
+        assert!(
+            is_bliss_name("12.1") && !is_bliss_name("entry_0000") && !is_bliss_name("1.") && !is_bliss_name("1.1.1")
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Pixels of any type that detectors and masks come in.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! pixel_types {
+    ($($kind:ident $type:ident $doc:literal,)*) => {
+        /// The type of an image's pixels.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Dtype { $(#[doc = $doc] $kind,)* }
+
+        impl Dtype {
+            /// The type's name in records: `u8`, `i32`, `f32`, ….
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => stringify!($type),)* }
+            }
+
+            /// Bytes a pixel.
+            pub fn size(self) -> usize {
+                match self { $(Self::$kind => size_of::<$type>(),)* }
+            }
+
+            /// Returns the bytes of a frame of these rows and columns, or the largest number there is: no file has that many.
+            pub fn frame_bytes(self, [rows, columns]: [u64; 2]) -> u64 {
+                rows.saturating_mul(columns).saturating_mul(self.size() as u64)
+            }
+        }
+
+        /// The pixels of one image, row-major.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum PixelData { $(#[doc = $doc] $kind(Vec<$type>),)* }
+
+        impl PixelData {
+            /// How many.
+            pub fn len(&self) -> usize {
+                match self { $(Self::$kind(values) => values.len(),)* }
+            }
+
+            /// Their type.
+            pub fn dtype(&self) -> Dtype {
+                match self { $(Self::$kind(_) => Dtype::$kind,)* }
+            }
+
+            /// As f64: exact but for 64-bit integers beyond 2^53.
+            pub fn to_f64(&self) -> Vec<f64> {
+                match self { $(Self::$kind(values) => values.iter().map(|&value| value as f64).collect(),)* }
+            }
+
+            /// As bytes in this machine's byte order.
+            pub fn to_ne_bytes(&self) -> Vec<u8> {
+                match self { $(Self::$kind(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),)* }
+            }
+
+            /// Values from bytes in the given order; what is left over at the end is dropped.
+            pub(super) fn from_bytes(kind: Dtype, bytes: &[u8], big_endian: bool) -> Self {
+                match kind {
+                    $(Dtype::$kind => {
+                        let (pixels, _) = bytes.as_chunks();
+                        let parse = if big_endian { $type::from_be_bytes } else { $type::from_le_bytes };
+                        Self::$kind(pixels.iter().copied().map(parse).collect())
+                    })*
+                }
+            }
+
+            /// The transpose of a `rows` x `columns` image.
+            pub(super) fn transpose(&self, rows: usize, columns: usize) -> Self {
+                match self {
+                    $(Self::$kind(values) => {
+                        let column = |x| values.iter().skip(x).step_by(columns.max(1)).take(rows).copied();
+                        Self::$kind((0..columns).flat_map(column).collect())
+                    })*
+                }
+            }
+        }
+
+        $(impl From<Vec<$type>> for PixelData {
+            fn from(values: Vec<$type>) -> Self {
+                Self::$kind(values)
+            }
+        })*
+    };
+}
+
+pixel_types! {
+    U8 u8 "8 bits, unsigned",
+    I8 i8 "8 bits, signed",
+    U16 u16 "16 bits, unsigned",
+    I16 i16 "16 bits, signed",
+    U32 u32 "32 bits, unsigned",
+    I32 i32 "32 bits, signed",
+    U64 u64 "64 bits, unsigned",
+    I64 i64 "64 bits, signed",
+    F32 f32 "IEEE single precision",
+    F64 f64 "IEEE double precision",
+}
+
+impl PixelData {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}

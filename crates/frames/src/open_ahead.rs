@@ -1,0 +1,409 @@
+//! Files that are to be looked at soon are opened side by side beforehand.
+//!
+//! The HDF5 library opens one file after the other, and on a parallel file system each opening and first read waits for a
+//! server. So a pool of threads opens the files that are asked for ahead of whoever looks at them, reads what they begin with into the
+//! page cache, and keeps the descriptors: [`open`] hands them out, and the library reads through them.
+//!
+//! A file that can't be opened beforehand is passed over: whoever needs it opens it again, and is told why.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Builder;
+
+use filter::untrusted_file;
+use rustix::io::{Errno, pread};
+use rustix::process::{Resource, getrlimit};
+
+use crate::hdf5_worker::{self, WorkerRequest};
+
+/// Files that are opened at a time.
+const OPENER_THREADS: usize = 32;
+
+/// With fewer files to come, waiting for them side by side gains nothing.
+const MIN_FILES: usize = 4;
+
+/// The most files that are held open for whoever will look at them.
+const MAX_HELD_FILES: usize = 128;
+
+/// The most batches of files that are kept: files of the oldest are not asked for any more.
+const MOST_BATCHES: usize = 8;
+
+/// The share of the descriptors that this process may have which may be held open.
+const MAX_DESCRIPTOR_SHARE: u64 = 4;
+
+/// Bytes that are read at the start of a file, where the library looks first.
+const PRELOAD_BYTES: usize = 64 << 10;
+
+static POOL: OnceLock<OpenerPool> = OnceLock::new();
+
+thread_local! {
+    /// A file that this thread has opened, and will look at next.
+    static LAST_OPENED: RefCell<Option<(PathBuf, Arc<File>)>> = const { RefCell::new(None) };
+}
+
+/// Has these files opened in the background, in their order and before those that were asked for earlier, by the process that will
+/// look at them.
+pub fn open_ahead(paths: impl Iterator<Item = PathBuf>) {
+    let Some(client) = hdf5_worker::client() else { return open_ahead_in_process(paths) };
+    let files: Vec<_> = paths.map(Into::into).collect();
+    if files.len() >= MIN_FILES {
+        // A worker that gives no answer gives one to whoever looks at the files.
+        let _ = client.request(&WorkerRequest::OpenAhead { files });
+    }
+}
+
+/// Has files opened in the background by all processes that will look at them: this one will read bytes of each, in this order,
+/// once the worker has said where they are.
+pub fn prefetch_to_read(paths: &[PathBuf]) {
+    if hdf5_worker::client().is_some() {
+        open_ahead(paths.iter().cloned());
+    }
+    open_ahead_in_process(paths.iter().cloned());
+}
+
+/// As [`open_ahead`], for this process.
+pub(crate) fn open_ahead_in_process(paths: impl Iterator<Item = PathBuf>) {
+    let paths: Vec<PathBuf> = paths.collect();
+    if paths.len() < MIN_FILES {
+        return;
+    }
+    let pool = POOL.get_or_init(|| {
+        for _ in 0..OPENER_THREADS {
+            // With fewer threads, or none, files are merely not opened beforehand.
+            let _ = Builder::new().name("prefetch".to_owned()).stack_size(256 << 10).spawn(|| open_files(POOL.wait()));
+        }
+        OpenerPool::new()
+    });
+    pool.add(paths);
+}
+
+/// Opens a file to read, or hands out the descriptor that the pool has opened, as long as the name leads to that file.
+///
+/// # Errors
+/// As [`foreign::open`].
+pub fn open(path: &Path) -> io::Result<Arc<File>> {
+    let kept = LAST_OPENED.take().filter(|(kept, _)| kept == path).map(|(_, file)| file);
+    if let Some(file) = kept.or_else(|| POOL.get()?.take(path))
+        && is_same_file(&file, path)
+    {
+        return Ok(file);
+    }
+    let opened = match untrusted_file::open(path) {
+        Err(why) if matches!(Errno::from_io_error(&why), Some(Errno::MFILE | Errno::NFILE)) => match POOL.get() {
+            Some(pool) => {
+                pool.disable();
+                untrusted_file::open(path)
+            }
+            None => Err(why),
+        },
+        opened => opened,
+    };
+    opened.map(Arc::new)
+}
+
+/// Keeps a file that was opened at this path until this thread opens the next file, lest it be opened twice.
+pub(crate) fn keep_open(path: &Path, file: Arc<File>) {
+    LAST_OPENED.set(Some((path.to_owned(), file)));
+}
+
+/// Whether the name leads to this open file: another one may have been put in its place.
+fn is_same_file(file: &File, path: &Path) -> bool {
+    match (file.metadata(), path.metadata()) {
+        (Ok(one), Ok(two)) => (one.dev(), one.ino()) == (two.dev(), two.ino()),
+        _ => false,
+    }
+}
+
+/// The files that are to be opened, and those that are open and not yet asked for.
+struct OpenerPool {
+    batches: Mutex<OpenQueue>,
+    /// Waited for by the pool's threads.
+    has_more: Condvar,
+    /// Waited for by whoever asks for a file that a thread is about to open.
+    is_opened: Condvar,
+}
+
+#[derive(Default)]
+struct OpenQueue {
+    /// Those that were asked for last come first, from the end of this list on.
+    stack: Vec<FileBatch>,
+    most_held: usize,
+    count: u64,
+}
+
+/// Files that were asked for at once.
+#[derive(Default)]
+struct FileBatch {
+    number: u64,
+    paths: Vec<PathBuf>,
+    index_by_path: HashMap<PathBuf, usize>,
+    /// The first of the paths that no thread has begun to open.
+    next: usize,
+    /// The first of the paths behind all that have been asked for.
+    next_wanted: usize,
+    held: BTreeMap<usize, OpenSlot>,
+}
+
+enum OpenSlot {
+    Opening,
+    Open(Arc<File>),
+}
+
+/// A file that a thread is to open.
+struct OpenJob {
+    batch: u64,
+    place: usize,
+    path: PathBuf,
+}
+
+impl OpenerPool {
+    fn new() -> Self {
+        let most =
+            getrlimit(Resource::Nofile).current.map_or(MAX_HELD_FILES as u64, |limit| limit / MAX_DESCRIPTOR_SHARE);
+        let most_held = usize::try_from(most).map_or(MAX_HELD_FILES, |most| most.min(MAX_HELD_FILES));
+        Self::with_capacity(most_held)
+    }
+
+    fn with_capacity(most_held: usize) -> Self {
+        let batches = Mutex::new(OpenQueue { most_held, ..OpenQueue::default() });
+        Self { batches, has_more: Condvar::new(), is_opened: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OpenQueue> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, paths: Vec<PathBuf>) {
+        let places = paths.iter().enumerate().rev().map(|(place, path)| (path.clone(), place)).collect();
+        let mut batches = self.lock();
+        batches.count = batches.count.wrapping_add(1);
+        let number = batches.count;
+        if batches.stack.len() == MOST_BATCHES {
+            batches.stack.remove(0);
+        }
+        batches.stack.push(FileBatch { number, paths, index_by_path: places, ..FileBatch::default() });
+        drop(batches);
+        self.has_more.notify_all();
+    }
+
+    /// Closes all that is held, and holds nothing from now on: this process has no descriptors left.
+    fn disable(&self) {
+        let mut batches = self.lock();
+        (batches.most_held, batches.stack) = (0, Vec::new());
+    }
+
+    /// Takes a file that is open; one that a thread is about to open is waited for.
+    fn take(&self, path: &Path) -> Option<Arc<File>> {
+        let mut batches = self.lock();
+        let (number, place) = batches.find_batch(path)?;
+        let file = loop {
+            let batch = batches.stack.iter_mut().find(|batch| batch.number == number)?;
+            match batch.held.remove(&place) {
+                Some(OpenSlot::Open(file)) => break Some(file),
+                None => break None,
+                Some(OpenSlot::Opening) => {
+                    batch.held.insert(place, OpenSlot::Opening);
+                    batches = self.is_opened.wait(batches).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        };
+        drop(batches);
+        // There is room for another.
+        self.has_more.notify_one();
+        file
+    }
+
+    fn next(&self) -> OpenJob {
+        let mut batches = self.lock();
+        loop {
+            match batches.next() {
+                Some(order) => return order,
+                None => batches = self.has_more.wait(batches).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn store(&self, order: &OpenJob, file: Option<File>) {
+        let mut batches = self.lock();
+        if let Some(batch) = batches.stack.iter_mut().find(|batch| batch.number == order.batch) {
+            match file {
+                Some(file) => batch.held.insert(order.place, OpenSlot::Open(Arc::new(file))),
+                None => batch.held.remove(&order.place),
+            };
+        }
+        drop(batches);
+        self.is_opened.notify_all();
+        // One that could not be opened leaves room, and so does one that nobody wants any more.
+        self.has_more.notify_one();
+    }
+}
+
+impl OpenQueue {
+    /// Finds the batch and place of a file, and notes that it is asked for. Who goes on with an older batch has done with those
+    /// that came later.
+    fn find_batch(&mut self, path: &Path) -> Option<(u64, usize)> {
+        let known = |batch: &FileBatch| batch.index_by_path.get(path).copied();
+        let (at, place) = self.stack.iter().enumerate().rev().find_map(|(at, batch)| Some((at, known(batch)?)))?;
+        if place >= self.stack[at].next_wanted {
+            self.stack.truncate(at.saturating_add(1));
+            let batch = &mut self.stack[at];
+            batch.next_wanted = place.saturating_add(1);
+            // What comes before it is not waited for, and it itself is opened at once by whoever asks.
+            batch.next = batch.next.max(batch.next_wanted);
+        }
+        Some((self.stack[at].number, place))
+    }
+
+    /// The next file to open, if there is room to hold it.
+    fn next(&mut self) -> Option<OpenJob> {
+        while let Some(last) = self.stack.last()
+            && last.next_wanted == last.paths.len()
+            && last.held.is_empty()
+        {
+            self.stack.pop();
+        }
+        let at = self.stack.iter().rposition(|batch| batch.next < batch.paths.len())?;
+        if !self.free_slot(at) {
+            return None;
+        }
+        let batch = &mut self.stack[at];
+        let place = batch.next;
+        batch.next = place.saturating_add(1);
+        batch.held.insert(place, OpenSlot::Opening);
+        Some(OpenJob { batch: batch.number, place, path: batch.paths[place].clone() })
+    }
+
+    /// Makes room for another file of a batch: those go that were passed by, and then those of older batches that are farthest from
+    /// being asked for, which are opened again later.
+    fn free_slot(&mut self, at: usize) -> bool {
+        let count = |batches: &Self| batches.stack.iter().map(|batch| batch.held.len()).sum::<usize>();
+        if count(self) < self.most_held {
+            return true;
+        }
+        for batch in &mut self.stack {
+            // Whoever asked last may still be waiting for that file.
+            let last = batch.next_wanted.saturating_sub(1);
+            batch.held.retain(|&place, held| place >= last || matches!(held, OpenSlot::Opening));
+        }
+        for batch in &mut self.stack[..at] {
+            if let Some((&place, OpenSlot::Open(_))) = batch.held.last_key_value() {
+                batch.held.remove(&place);
+                batch.next = place;
+                break;
+            }
+        }
+        count(self) < self.most_held
+    }
+}
+
+fn open_files(pool: &OpenerPool) {
+    let mut buffer = vec![0; PRELOAD_BYTES];
+    loop {
+        let order = pool.next();
+        let file = untrusted_file::open(&order.path).ok();
+        if let Some(file) = &file {
+            while pread(file, &mut buffer[..], 0) == Err(Errno::INTR) {}
+        }
+        pool.store(&order, file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(count: usize) -> Vec<PathBuf> {
+        (0..count).map(|number| format!("/{number}").into()).collect()
+    }
+
+    fn pool(most_held: usize) -> OpenerPool {
+        OpenerPool::with_capacity(most_held)
+    }
+
+    /// Opens what is next, as a thread of the pool does; the path.
+    fn open_next(pool: &OpenerPool) -> Option<String> {
+        let order = pool.lock().next()?;
+        pool.store(&order, Some(File::open("/dev/null").unwrap()));
+        Some(order.path.display().to_string())
+    }
+
+    #[test]
+    fn files_are_opened_ahead_as_far_as_there_is_room_and_handed_out_once() {
+        let pool = pool(3);
+        pool.add(names(6));
+        let opened: Vec<String> = std::iter::from_fn(|| open_next(&pool)).collect();
+        assert_eq!(opened, ["/0", "/1", "/2"]);
+        assert!(pool.take(Path::new("/0")).is_some());
+        assert!(pool.take(Path::new("/0")).is_none(), "it was handed out");
+        assert_eq!((open_next(&pool).as_deref(), open_next(&pool)), (Some("/3"), None));
+        // One is passed by, and makes room.
+        assert!(pool.take(Path::new("/2")).is_some());
+        assert_eq!((open_next(&pool).as_deref(), open_next(&pool).as_deref()), (Some("/4"), Some("/5")));
+        assert!(pool.take(Path::new("/1")).is_none() && pool.take(Path::new("/none")).is_none());
+        for name in ["/3", "/4", "/5"] {
+            assert!(pool.take(Path::new(name)).is_some(), "{name}");
+        }
+        assert_eq!((open_next(&pool), pool.lock().stack.len()), (None, 0), "nothing is kept of it");
+    }
+
+    #[test]
+    fn what_is_asked_for_last_comes_first_and_the_rest_is_gone_on_with() {
+        let pool = pool(4);
+        pool.add(names(5));
+        (0..4).for_each(|_| assert!(open_next(&pool).is_some()));
+        assert!(pool.take(Path::new("/0")).is_some());
+        let below: Vec<PathBuf> =
+            names(3).iter().map(|name| Path::new("/below").join(&name.as_os_str().to_str().unwrap()[1..])).collect();
+        pool.add(below.clone());
+        let opened: Vec<String> = std::iter::from_fn(|| open_next(&pool)).take(3).collect();
+        assert_eq!(opened, ["/below/0", "/below/1", "/below/2"], "others make room");
+        assert!(pool.take(&below[0]).is_some());
+        // Two of them are never asked for.
+        assert!(pool.take(Path::new("/1")).is_some());
+        assert_eq!(pool.lock().stack.len(), 1);
+        let opened: Vec<String> = std::iter::from_fn(|| open_next(&pool)).collect();
+        assert_eq!(opened, ["/2", "/3", "/4"]);
+    }
+
+    #[test]
+    fn a_file_that_is_asked_for_before_its_turn_is_left_to_who_asks() {
+        let pool = pool(4);
+        pool.add(names(5));
+        assert!(pool.take(Path::new("/3")).is_none());
+        assert_eq!((open_next(&pool).as_deref(), open_next(&pool)), (Some("/4"), None));
+        pool.disable();
+        assert!(pool.take(Path::new("/4")).is_none());
+        pool.add(names(5));
+        assert_eq!(open_next(&pool), None, "there are no descriptors left");
+    }
+
+    #[test]
+    fn all_files_are_had_whatever_some_of_them_are() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |number: usize| place.path().join(number.to_string());
+        (0..300).for_each(|number| std::fs::write(path(number), number.to_string()).unwrap());
+        (1..300).step_by(7).for_each(|number| std::fs::remove_file(path(number)).unwrap());
+        std::fs::create_dir(path(300)).unwrap();
+        open_ahead_in_process((0..310).map(path));
+        open_ahead_in_process(std::iter::empty());
+        for number in 0..310 {
+            // One that is replaced meanwhile is the one that has its name.
+            let is_new = number % 10 == 3;
+            if is_new && path(number).is_file() {
+                std::fs::write(path(999), "new").unwrap();
+                std::fs::rename(path(999), path(number)).unwrap();
+            }
+            let read = open(&path(number)).and_then(|file| io::read_to_string(&*file));
+            match read {
+                Ok(text) if is_new => assert_eq!(text, "new"),
+                Ok(text) => assert_eq!(text, number.to_string()),
+                Err(why) => assert!(number >= 300 || number % 7 == 1, "{number}: {why}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Damaged files and absurd ones: what still reads is what h5py reads, and the rest is refused in words.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use frames::discover::{AllScans, discover};
+use frames::hdf5_array::{read_array, read_numbers, read_text, read_text_attribute};
+use frames::source::{Chunk, FrameChunks, SourceReader};
+use serde_json::Value;
+
+use crate::support::{TestDir, frame, numbers, source};
+
+/// Runs a Python program of the peers (`AZPIPE_PEERS`, or `.venv` in the root), and returns what it prints.
+fn python(program: &str, args: &[&Path]) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
+    let ran = Command::new(peers.join("bin/python")).arg("-c").arg(program).args(args).output().expect("python");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn texts_and_arrays_are_read_up_to_their_limits() {
+    let place = TestDir::new();
+    let path = place.path("x.h5");
+    let program = r#"
+import h5py, numpy, sys
+with h5py.File(sys.argv[1], "w") as file:
+    for name, length in (("longest", 2**24), ("longer", 2**24 + 1)):
+        file.create_dataset("fixed " + name, data=numpy.bytes_(b"x" * length))
+        file.create_dataset(name, data="x" * length)
+    file.create_dataset("most texts", (2**16,), h5py.string_dtype(), chunks=(2**16,))[0] = "first"
+    # Numbers are read; what is written of them is zero.
+    file.create_dataset("numbers", (2**28 + 1,), "f8", chunks=(2**20,))
+"#;
+    python(program, &[&path]);
+    for kind in ["/", "/fixed "] {
+        assert_eq!(read_text(&path, &format!("{kind}longest")).unwrap().len(), 1 << 24);
+        let why = read_text(&path, &format!("{kind}longer")).unwrap_err().to_string();
+        assert!(why.contains("16777216 at the most"), "{why}");
+    }
+    assert_eq!(read_text(&path, "/most texts").unwrap(), "first");
+    let why = read_numbers(&path, "/numbers").unwrap_err().to_string();
+    assert!(why.contains("268435456 at the most"), "{why}");
+}
+
+#[test]
+fn texts_and_arrays_beyond_all_bounds_are_refused_and_of_many_texts_one_is_read() {
+    let place = TestDir::new();
+    let path = place.path("x.h5");
+    let program = r#"
+import h5py, numpy, sys
+with h5py.File(sys.argv[1], "w") as file:
+    file.create_dataset("long", (2**33,), "S2147483647", chunks=(1,))
+    file.create_dataset("one long", (), "S2147483647", chunks=None)
+    many = file.create_dataset("many", (2**40,), "S8", chunks=(4,))
+    many[0] = b"first"
+    texts = file.create_dataset("texts", (2**40, 2**20), h5py.string_dtype(), chunks=(1, 2))
+    texts[0, 0] = "erster \u00fc"
+    file.create_dataset("none", (0,), h5py.string_dtype())
+    file.create_dataset("empty", data=h5py.Empty("S8"))
+    file.create_dataset("numbers", (2**40,), "f8", chunks=(4,))
+    file.create_dataset("product", (2**40, 2**40), "f8", chunks=(4, 4))
+    file.create_dataset("vlen", (3,), h5py.vlen_dtype("i4"))
+    file.create_dataset("frames", (2**40, 2**31, 2**31), "u2", chunks=(1, 2, 2))
+    file.attrs.create("many", numpy.array([b"a" * 8] * 1000))
+"#;
+    python(program, &[&path]);
+    let refused = |name: &str| read_text(&path, name).unwrap_err().to_string();
+    assert!(refused("/long").contains("16777216 at the most"), "{}", refused("/long"));
+    assert!(refused("/one long").contains("16777216 at the most"), "{}", refused("/one long"));
+    assert_eq!(read_text(&path, "/many").unwrap(), "first");
+    assert_eq!(read_text(&path, "/texts").unwrap(), "erster ü");
+    for name in ["/none", "/empty", "/numbers", "/vlen"] {
+        assert!(refused(name).contains("not a text"), "{}", refused(name));
+    }
+    for name in ["/numbers", "/product", "/long", "/texts", "/vlen"] {
+        assert!(read_numbers(&path, name).is_err() && read_array(&path, name).is_err(), "{name}");
+    }
+    assert_eq!(read_text_attribute(&path, "/", "many").unwrap().as_deref(), Some("aaaaaaaa"));
+    let store = SourceReader::open(&source(&path, "/frames"), [1 << 31, 1 << 31]);
+    assert!(store.is_err_and(|why| why.to_string().contains("chunks")));
+    discover(&path, &AllScans);
+}
+
+const SHAPE: [usize; 2] = [6, 8];
+const FRAMES: usize = 4;
+
+/// Writes two datasets of those frames whose chunk index is a B-tree: four pieces a frame, and two frames a chunk.
+const WRITE: &str = r#"
+import h5py, numpy, sys
+frames = numpy.fromfunction(lambda f, r, c: (f * 37 + r * 11 + c * 3) % 113, (4, 6, 8)).astype("u2")
+with h5py.File(sys.argv[1], "w") as file:
+    file.create_dataset("d", data=frames, chunks=(1, 3, 4))
+"#;
+
+/// Prints the frames of each file in a directory as h5py reads them, null where it does not.
+const READ: &str = r#"
+import h5py, json, pathlib, sys
+out = {}
+for path in pathlib.Path(sys.argv[1]).iterdir():
+    out[path.name] = [None] * 4
+    for number in range(4):
+        try:
+            with h5py.File(path) as file:
+                out[path.name][number] = file["d"][number].ravel().tolist()
+        except Exception:
+            pass
+print(json.dumps(out))
+"#;
+
+/// The pixels of a frame; `None` where it is refused.
+fn read(store: &SourceReader, row: u64) -> Option<Vec<f64>> {
+    let chunks = match store.frame_chunks(row) {
+        FrameChunks::Whole(chunk) => vec![chunk],
+        FrameChunks::Pieces(chunks) => chunks,
+        FrameChunks::Absent(_) | FrameChunks::Damaged(_) => return None,
+    };
+    // As the assembler begins: what no chunk brings is zero.
+    let mut pixels = vec![0.0; SHAPE[0] * SHAPE[1]];
+    for Chunk { origin, shape, .. } in &chunks {
+        assert!(origin[1] < SHAPE[0] as u64 && origin[2] < SHAPE[1] as u64, "{origin:?}");
+        assert!(shape.iter().all(|extent| *extent > 0));
+    }
+    for chunk in chunks {
+        let mut bytes = Vec::new();
+        store.read_chunk(&chunk, &mut bytes).ok()?;
+        let values = numbers(&bytes, store.coding().dtype, store.coding().big_endian);
+        let [depth, rows, columns] = chunk.shape.map(|extent| extent as usize);
+        let layer = (row - chunk.origin[0]) as usize * rows * columns;
+        if values.len() != depth * rows * columns {
+            return None;
+        }
+        for (at, value) in values[layer..][..rows * columns].iter().enumerate() {
+            let (y, x) = (chunk.origin[1] as usize + at / columns, chunk.origin[2] as usize + at % columns);
+            if y < SHAPE[0] && x < SHAPE[1] {
+                pixels[y * SHAPE[1] + x] = *value;
+            }
+        }
+    }
+    Some(pixels)
+}
+
+/// Every one-bit flip of the nodes of the chunk index (`AZPIPE_FUZZ=1`), or every eleventh.
+#[test]
+fn a_flipped_bit_of_a_chunk_index_is_told_or_harmless() {
+    let place = TestDir::new();
+    let sound = place.path("sound.h5");
+    python(WRITE, &[&sound]);
+    let bytes = std::fs::read(&sound).unwrap();
+    let nodes: Vec<usize> = (0..bytes.len() - 5).filter(|&at| bytes[at..].starts_with(b"TREE\x01")).collect();
+    assert_eq!(nodes.len(), 1, "one leaf");
+    // Type, level, entries; neighbours; then keys (size, filter mask, four offsets) and addresses in turn.
+    let end = nodes[0] + 24 + 16 * (8 + 4 * 8 + 8) + 8 + 4 * 8;
+    let step = if std::env::var_os("AZPIPE_FUZZ").is_some() { 1 } else { 11 };
+    place.path("flipped/x");
+    let directory = sound.with_file_name("flipped");
+    let flips: Vec<usize> = ((nodes[0] + 4) * 8..end * 8).step_by(step).collect();
+    for &bit in &flips {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(directory.join(format!("{bit}")), bytes).unwrap();
+    }
+    let peer: Value = serde_json::from_str(&python(READ, &[&directory])).unwrap();
+    let expected: Vec<Vec<f64>> = (0..FRAMES).map(|number| frame(number, SHAPE)).collect();
+    let (mut refused, mut right, mut as_peer, mut silent) = (0, 0, 0, Vec::new());
+    for &bit in &flips {
+        let path = directory.join(format!("{bit}"));
+        let store = SourceReader::open(&source(&path, "/d"), SHAPE.map(|extent| extent as u64));
+        for (number, expected) in expected.iter().enumerate() {
+            let theirs: Option<Vec<f64>> = serde_json::from_value(peer[bit.to_string()][number].clone()).unwrap();
+            match store.as_ref().ok().and_then(|store| read(store, number as u64)) {
+                None => refused += 1,
+                Some(pixels) if pixels == *expected => right += 1,
+                Some(pixels) if Some(&pixels) == theirs.as_ref() => as_peer += 1,
+                Some(_) => silent.push((bit - nodes[0] * 8, number)),
+            }
+        }
+        // scan-find reads the same index.
+        let mut name = path.into_os_string();
+        name.push("::/d");
+        discover(Path::new(&name), &AllScans);
+    }
+    eprintln!(
+        "{} flips of {FRAMES} frames: refused {refused}, right {right}, not told and as h5py reads them {as_peer}, else {}",
+        flips.len(),
+        silent.len()
+    );
+    assert!(silent.is_empty(), "bits of the node and frames: {silent:?}");
+}

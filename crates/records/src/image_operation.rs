@@ -1,0 +1,112 @@
+//! What was done to an image between the detector and the file.
+
+use serde::{Deserialize, Serialize};
+
+/// What Lima did to each image before it saved it: pixels were binned, then rows and columns flipped, then the
+/// image turned, then a region of it cut out (Lima, `SoftOpInternalMgr`). As HDF5 files of Lima say it in
+/// `image_operation`, but rows before columns.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ImageOperation {
+    /// Rows and columns of the detector's image before all this; absent where nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full: Option<[u64; 2]>,
+    /// How many rows and columns were added up to one.
+    pub binning: [u64; 2],
+    /// Whether the order of the rows, and that of the columns, was reversed.
+    pub flip: [bool; 2],
+    /// Degrees clockwise: 0, 90, 180 or 270.
+    pub rotation: u64,
+    /// Row and column that the region begins at, then its rows and columns.
+    pub region: [u64; 4],
+}
+
+/// Rows and columns of frames, and which part of the detector they show, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FrameLayout {
+    /// Rows and columns.
+    pub shape: [u64; 2],
+    /// What was done to them; `None` where they show the detector as it is.
+    pub operation: Option<ImageOperation>,
+}
+
+impl FrameLayout {
+    /// Frames that show the detector as it is.
+    pub fn full_frame(shape: [u64; 2]) -> Self {
+        Self { shape, operation: None }
+    }
+
+    /// Frames that show the region of the detector that begins at this row and column.
+    pub fn region([row, column]: [u64; 2], shape: [u64; 2]) -> Self {
+        let region = [row, column, shape[0], shape[1]];
+        let operation = ImageOperation { full: None, binning: [1, 1], flip: [false, false], rotation: 0, region };
+        Self { shape, operation: Some(operation) }
+    }
+}
+
+impl ImageOperation {
+    /// Whether nothing was done to frames of this shape.
+    pub fn is_identity(&self, shape: [u64; 2]) -> bool {
+        let is_whole = self.full.is_none_or(|full| full == shape);
+        is_whole && self.region == [0, 0, shape[0], shape[1]] && self.preserves_pixels()
+    }
+
+    /// Whether pixels are those of the detector and in its order: at the most a region was cut out.
+    pub fn preserves_pixels(&self) -> bool {
+        (self.binning, self.flip, self.rotation) == ([1, 1], [false, false], 0)
+    }
+
+    /// In words: `binned 2 x 2, rows flipped, turned by 90 degrees, cut to 100 x 80 pixels at row 10, column 20`.
+    pub fn describe(&self) -> String {
+        let [row, column, rows, columns] = self.region;
+        let flipped = match self.flip {
+            [false, false] => None,
+            [true, false] => Some("rows flipped"),
+            [false, true] => Some("columns flipped"),
+            [true, true] => Some("rows and columns flipped"),
+        };
+        let cut = self.uncropped_shape().is_none_or(|shape| [0, 0, shape[0], shape[1]] != self.region);
+        let words = [
+            (self.binning != [1, 1]).then(|| format!("binned {} x {}", self.binning[0], self.binning[1])),
+            flipped.map(str::to_owned),
+            (self.rotation != 0).then(|| format!("turned by {} degrees", self.rotation)),
+            cut.then(|| format!("cut to {rows} x {columns} pixels at row {row}, column {column}")),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Rows and columns of the image that the region is cut from, where that is known.
+    fn uncropped_shape(&self) -> Option<[u64; 2]> {
+        let [rows, columns] = [0, 1].map(|axis| self.full?[axis].checked_div(self.binning[axis].max(1)));
+        let shape = [rows?, columns?];
+        Some(if self.rotation % 180 == 90 { [shape[1], shape[0]] } else { shape })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DONE: ImageOperation = ImageOperation {
+        full: Some([1043, 981]),
+        binning: [2, 2],
+        flip: [true, false],
+        rotation: 90,
+        region: [10, 20, 100, 80],
+    };
+
+    #[test]
+    fn what_was_done_is_said_in_its_order() {
+        let said = "binned 2 x 2, rows flipped, turned by 90 degrees, cut to 100 x 80 pixels at row 10, column 20";
+        assert_eq!(DONE.describe(), said);
+        let uncut = ImageOperation { region: [0, 0, 490, 521], ..DONE };
+        assert_eq!(uncut.describe(), "binned 2 x 2, rows flipped, turned by 90 degrees");
+    }
+
+    #[test]
+    fn nothing_is_done_to_frames_that_are_the_whole_image() {
+        let whole = ImageOperation { binning: [1, 1], flip: [false, false], rotation: 0, ..DONE };
+        assert!(ImageOperation { region: [0, 0, 1043, 981], ..whole.clone() }.is_identity([1043, 981]));
+        assert!(!ImageOperation { region: [0, 0, 1000, 981], ..whole.clone() }.is_identity([1000, 981]));
+        assert!(!ImageOperation { rotation: 180, region: [0, 0, 1043, 981], ..whole }.is_identity([1043, 981]));
+    }
+}

@@ -1,0 +1,93 @@
+//! What tells scans apart that say nothing else of themselves: the bytes of their first frame.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Seek as _};
+use std::path::PathBuf;
+
+use frames::source::{FrameChunks, SourceError, SourceReader};
+use records::{Acquisition, IdHasher, Source};
+
+/// How much of an image file is looked at.
+const MAX_DIGEST_BYTES: u64 = 1 << 20;
+
+/// The digests of first frames.
+#[derive(Default)]
+pub struct FirstFrameDigests(HashMap<Key, String>);
+
+/// File, dataset, size and time of last change.
+type Key = (PathBuf, String, u64, i64);
+
+/// Why a first frame can't be read.
+#[derive(Debug)]
+pub struct FirstFrameError {
+    /// In one line.
+    pub why: String,
+}
+
+impl FirstFrameDigests {
+    /// Has the files of first frames opened side by side that [`FirstFrameDigests::digest`] will be asked for next, in this order.
+    pub fn prefetch<'s>(&self, scans: impl Iterator<Item = &'s Acquisition>) {
+        let nameless = scans.filter(|scan| scan.start_time.is_none());
+        let unknown = nameless.filter_map(first_source).filter(|source| !self.0.contains_key(&key(source)));
+        let files: Vec<PathBuf> = unknown.map(|source| source.file.to_path_buf()).collect();
+        frames::prefetch_to_read(&files);
+    }
+
+    /// Returns a digest of the first frame's stored bytes, and of what it is: its dataset, shape and type. As frames are
+    /// added, or the file is moved, it stays the same.
+    ///
+    /// # Errors
+    /// The frame can't be read, which is not that there is none.
+    pub fn digest(&mut self, scan: &Acquisition) -> Result<String, FirstFrameError> {
+        let Some(source) = first_source(scan) else { return Ok(digest_of(scan, &[])) };
+        let key = key(source);
+        if let Some(known) = self.0.get(&key) {
+            return Ok(known.clone());
+        }
+        let bytes = match source.dataset.is_empty() {
+            true => read_first_bytes(source),
+            false => read_first_frame(source, scan.shape),
+        };
+        let digest = digest_of(scan, &bytes.map_err(|why| FirstFrameError { why })?);
+        self.0.insert(key, digest.clone());
+        Ok(digest)
+    }
+}
+
+fn first_source(scan: &Acquisition) -> Option<&Source> {
+    scan.sources.iter().min_by_key(|source| source.frames.iter().next())
+}
+
+fn key(source: &Source) -> Key {
+    (source.file.to_path_buf(), source.dataset.clone(), source.size, source.mtime)
+}
+
+fn digest_of(scan: &Acquisition, bytes: &[u8]) -> String {
+    let shape = format!("{:?} {}", scan.shape, scan.dtype);
+    IdHasher::new("content").add_text(&scan.dataset).add_text(&shape).add_bytes(bytes).to_short_hex()
+}
+
+fn read_first_bytes(source: &Source) -> Result<Vec<u8>, String> {
+    let wrong = |why: std::io::Error| format!("{}: {why}", source.file.display());
+    let mut bytes = Vec::new();
+    let mut file = frames::open(&source.file).map_err(wrong)?;
+    file.rewind().and_then(|()| file.take(MAX_DIGEST_BYTES).read_to_end(&mut bytes)).map_err(wrong)?;
+    Ok(bytes)
+}
+
+/// The stored bytes of the first frame that has been written, one behind the other.
+fn read_first_frame(source: &Source, shape: [u64; 2]) -> Result<Vec<u8>, String> {
+    let store = SourceReader::open(source, shape).map_err(|why: SourceError| why.to_string())?;
+    let chunks = source.rows.iter().find_map(|row| match store.frame_chunks(row) {
+        FrameChunks::Whole(chunk) => Some(vec![chunk]),
+        FrameChunks::Pieces(chunks) => Some(chunks),
+        _ => None,
+    });
+    let mut all = Vec::new();
+    for chunk in chunks.unwrap_or_default() {
+        let mut bytes = Vec::new();
+        store.read_chunk(&chunk, &mut bytes).map_err(|why| format!("{}: {why}", source.file.display()))?;
+        all.extend(bytes);
+    }
+    Ok(all)
+}

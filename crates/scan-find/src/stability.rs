@@ -1,0 +1,108 @@
+//! Files that are left alone long enough to be told of.
+//!
+//! Lima says in a file that it is closed, and then closes it: another time of last change. Whoever is given the file in
+//! between finds another one than was told of. So a search that goes on waits until a file has looked the same for a moment, and
+//! while the kernel says that its writer has not closed it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use records::{Absent, AbsentKind, Acquisition, Source, Spans};
+
+use crate::claimed_files::ClaimedFiles;
+use crate::watcher::DirectoryWatcher;
+
+/// How long a file that was changed a moment ago is to look the same.
+pub const STABILITY_PERIOD: Duration = Duration::from_millis(200);
+
+/// After this time a file may be told of in any case. It also may change again until then without another time of last change:
+/// clocks of file systems tick a few hundred times a second, and some once.
+const RECENT_CHANGE: Duration = Duration::from_secs(2);
+
+/// The reason of a frame whose file is waited for.
+const BEING_WRITTEN_REASON: &str = "being written";
+
+/// What files looked like when they were seen first: size and time of last change.
+#[derive(Default)]
+pub struct StabilityTracker(HashMap<PathBuf, ((u64, i64), Instant)>);
+
+impl StabilityTracker {
+    /// Makes the frames absent whose files have changed a moment ago, and returns whether there are any. They are as frames of
+    /// a file that is being written: to come.
+    pub fn withhold_unstable(
+        &mut self,
+        scan: &mut Acquisition,
+        claims: &mut ClaimedFiles,
+        watch: &DirectoryWatcher,
+    ) -> bool {
+        let (held, quiet): (Vec<Source>, Vec<Source>) =
+            std::mem::take(&mut scan.sources).into_iter().partition(|source| !self.is_stable(source, claims, watch));
+        scan.sources = quiet;
+        if held.is_empty() {
+            return false;
+        }
+        let frames = held.iter().flat_map(|source| source.frames.as_slice().iter().copied());
+        let known = scan.absent.iter_mut().find(|absent| absent.reason == BEING_WRITTEN_REASON);
+        match known {
+            Some(absent) => {
+                absent.range = absent.range.as_slice().iter().copied().chain(frames).collect::<Spans>().to_sorted();
+            }
+            None => {
+                let (range, kind) = (frames.collect::<Spans>().to_sorted(), AbsentKind::NeverTaken);
+                scan.absent.push(Absent { range, kind, reason: BEING_WRITTEN_REASON.to_owned() });
+            }
+        }
+        scan.complete = false;
+        true
+    }
+
+    fn is_stable(&mut self, source: &Source, claims: &mut ClaimedFiles, watch: &DirectoryWatcher) -> bool {
+        if !is_recent(source.mtime) {
+            self.0.remove(source.file.as_path());
+            return true;
+        }
+        let (stamp, now) = ((source.size, source.mtime), Instant::now());
+        let seen = self.0.entry(source.file.to_path_buf()).or_insert((stamp, now));
+        if seen.0 != stamp {
+            *seen = (stamp, now);
+        }
+        seen.1.elapsed() >= STABILITY_PERIOD && !watch.is_open_for_writing(&claims.real_path(&source.file))
+    }
+}
+
+/// Whether a file was changed a moment ago, or, by the clock of its file system, is yet to be.
+pub fn is_recent(mtime: i64) -> bool {
+    let changed = Duration::from_nanos(u64::try_from(mtime).unwrap_or(0));
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since < changed + RECENT_CHANGE
+}
+
+#[cfg(test)]
+mod tests {
+    use records::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_just_changed_is_waited_for() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as i64;
+        let source = |file: &str, mtime: i64, frames| Source { file: file.into(), mtime, frames, ..Source::default() };
+        let far = now + 3_600_000_000_000;
+        let scan = || Acquisition {
+            sources: vec![source("/a", 5, Spans::first_n(3)), source("/b", far, Span::new(3, 6).into())],
+            complete: true,
+            ..Acquisition::default()
+        };
+        let (mut quiet, mut claims, watch) =
+            (StabilityTracker::default(), ClaimedFiles::default(), DirectoryWatcher::default());
+        let mut first = scan();
+        assert!(quiet.withhold_unstable(&mut first, &mut claims, &watch));
+        assert_eq!((first.sources.len(), first.complete), (1, false));
+        assert_eq!(first.absent[0].range, Span::new(3, 6).into());
+        quiet.0.values_mut().for_each(|seen| seen.1 -= STABILITY_PERIOD);
+        let mut second = scan();
+        assert!(!quiet.withhold_unstable(&mut second, &mut claims, &watch));
+        assert_eq!(second, scan());
+    }
+}
