@@ -1,4 +1,7 @@
-//! Stored frames in, sums out, many frames a pass: the entry point of an integrator.
+//! Integrates batches of stored frames on the CPU; the entry point of crate `integrator`.
+//!
+//! Frames that are native pixels or bitshuffled blocks are decoded and summed tile by tile, 8 or 16 frames at once
+//! ([`crate::fused`]). Frames of other codecs are decoded whole before.
 
 use crate::codec::{DecodeError, Pipeline};
 use crate::decode_paths::DecodePathCounts;
@@ -17,16 +20,16 @@ use crate::simd::{Avx2, Avx512, Avx512Gfni};
 /// The stored bytes of exactly one whole frame, as read from the file.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredFrame<'a> {
-    /// The bytes of the chunk.
+    /// The chunk's bytes as they are in the file.
     pub bytes: &'a [u8],
-    /// Bit `i` set: the pipeline's filter `i` was skipped for this chunk.
+    /// HDF5's filter mask: bit `i` is set if filter `i` of the pipeline was skipped for this chunk.
     pub filter_mask: u32,
 }
 
-/// Memory that is kept from call to call, and the instruction set to use; one a thread.
+/// One thread's working memory, which is kept from call to call, and the instruction set that the thread uses.
 pub struct Scratch {
     isa: Isa,
-    /// Decoded frames, of codecs that can't be summed as they come.
+    /// Decoded frames of codecs that are not decoded tile by tile.
     frames: Vec<Vec<u8>>,
     workspace_1: Option<Box<Workspace<1>>>,
     workspace_8: Option<Box<Workspace<8>>>,
@@ -35,8 +38,8 @@ pub struct Scratch {
     pub(crate) decode_paths: DecodePathCounts,
 }
 
-/// Frames that are decoded whole before they are summed, at a time: a compromise between memory and speed, which with
-/// such codecs is that of the codec.
+/// How many frames are decoded whole and then summed together. More would take more memory and gain little, because
+/// these codecs take most of the time.
 const DECODED_FRAMES_PER_BATCH: usize = 4;
 
 impl Default for Scratch {
@@ -46,7 +49,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// For one instruction set; the portable one where the processor lacks it.
+    /// Returns empty working memory for `isa`, or for [`Isa::Portable`] if the processor lacks `isa`.
     pub fn new(isa: Isa) -> Scratch {
         let isa = if Isa::available().contains(&isa) { isa } else { Isa::Portable };
         Scratch {
@@ -65,20 +68,22 @@ impl Scratch {
         self.isa
     }
 
-    /// Which ways frames took since this was asked last.
+    /// Returns how many frames took which decode path since the last call, and starts counting anew.
     pub fn take_decode_paths(&mut self) -> DecodePathCounts {
         std::mem::take(&mut self.decode_paths)
     }
 
-    /// How many frames a call takes best, or a multiple of it.
+    /// Returns how many frames are summed side by side. Batches of a multiple of it are the fastest.
     pub fn frames_per_batch(&self) -> usize {
         if matches!(self.isa, Isa::Avx512 | Isa::Avx512Gfni) { 16 } else { 8 }
     }
 }
 
-/// Decodes and integrates frames, each with the plan's number of pixels of the pipeline's type. The sums are those of
-/// [`crate::accumulate`], to the bit, however many frames come together; a frame that does not decode is an error of
-/// its own and takes nothing from the others.
+/// Decodes frames and sums their pixels by one plan. Returns one result per frame, in order.
+///
+/// Each frame must decode to the plan's number of pixels, of the pipeline's type. The sums are equal to those of
+/// [`crate::accumulate_frame`] to the bit, whatever the number of frames. A frame that can't be decoded is an error of
+/// its own; the other frames are integrated.
 pub fn integrate_batch(
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
@@ -90,8 +95,10 @@ pub fn integrate_batch(
     by_frame.into_iter().map(|sums| sums.map(|sums| sums.into_iter().next().expect("sums of one plan"))).collect()
 }
 
-/// As [`integrate_batch`] by several plans for frames of one size, each with its rule for invalid pixels: a frame is
-/// decoded once for all plans that share a rule. For each frame, the sums by each plan, in order.
+/// Decodes frames and sums their pixels by several plans, each with its own rule for invalid pixels. Returns for each
+/// frame the sums by each plan, in order; otherwise like [`integrate_batch`].
+///
+/// Plans that share a rule share the decoding of each tile.
 ///
 /// # Panics
 /// If the plans are for frames of different sizes.
@@ -105,7 +112,7 @@ pub fn integrate_batch_multi(
     with_pixel!(pipeline.dtype(), integrate(pipeline, plans, frames, scratch))
 }
 
-/// Plans that share a rule, and their places among all.
+/// The plans that share a rule for invalid pixels, and their indices among all plans of the call.
 struct SameMaskGroup<'a, T> {
     rules: InvalidRules<T>,
     plans: Vec<&'a IntegrationPlan>,
@@ -115,7 +122,7 @@ struct SameMaskGroup<'a, T> {
 impl<'a, T: Pixel> SameMaskGroup<'a, T> {
     fn group_plans(plans: &[(&'a IntegrationPlan, &InvalidValues)]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
-        for (place, (plan, invalid)) in plans.iter().enumerate() {
+        for (plan_index, (plan, invalid)) in plans.iter().enumerate() {
             let native = invalid.for_type::<T>();
             let index = groups.iter().position(|group| group.rules.native == native).unwrap_or_else(|| {
                 let planes = if T::INTEGER { PlaneInvalidRule::new(&native) } else { None };
@@ -127,13 +134,13 @@ impl<'a, T: Pixel> SameMaskGroup<'a, T> {
                 groups.len() - 1
             });
             groups[index].plans.push(plan);
-            groups[index].plan_indices.push(place);
+            groups[index].plan_indices.push(plan_index);
         }
         groups
     }
 }
 
-/// The sums of one frame by each plan, as far as they are there.
+/// The sums of one frame by each plan, or why it can't be decoded.
 type FrameResult = Result<Vec<Sums>, DecodeError>;
 
 fn integrate<T: Pixel>(
@@ -150,13 +157,13 @@ fn integrate<T: Pixel>(
         (0..frames.len()).partition(|&i| needs_no_decoding(pipeline, &frames[i]));
 
     for batch in direct.chunks(scratch.frames_per_batch()) {
-        for (group, alike) in groups.iter().enumerate() {
+        for (group_index, group) in groups.iter().enumerate() {
             let open = |&i: &usize| open_undecoded(pipeline, &frames[i], frame_bytes);
             let sources: Vec<_> = batch.iter().map(open).collect();
-            if group == 0 {
-                sources.iter().flatten().for_each(|source| scratch.decode_paths += source.decode_path(&alike.rules));
+            if group_index == 0 {
+                sources.iter().flatten().for_each(|source| scratch.decode_paths += source.decode_path(&group.rules));
             }
-            scratch.integrate_into(&mut rows, batch, alike, sources);
+            scratch.integrate_into(&mut rows, batch, group, sources);
         }
     }
     scratch.decode_paths.decoded += decoded.len() as u64;
@@ -167,26 +174,26 @@ fn integrate<T: Pixel>(
             frame.resize(frame_bytes + SLACK, 0);
             pipeline.decode_with_slack(frames[i].filter_mask, frames[i].bytes, frame, frame_bytes)
         };
-        let sound: Vec<Result<(), DecodeError>> = batch.iter().zip(&mut memory).map(decode).collect();
-        for alike in &groups {
-            let source = |(frame, sound): (_, &Result<(), DecodeError>)| {
+        let results: Vec<Result<(), DecodeError>> = batch.iter().zip(&mut memory).map(decode).collect();
+        for group in &groups {
+            let source = |(frame, result): (_, &Result<(), DecodeError>)| {
                 let frame: &Vec<u8> = frame;
-                sound.clone().map(|()| PixelSource::Native(&frame[..frame_bytes]))
+                result.clone().map(|()| PixelSource::Native(&frame[..frame_bytes]))
             };
-            scratch.integrate_into(&mut rows, batch, alike, memory.iter().zip(&sound).map(source).collect());
+            scratch.integrate_into(&mut rows, batch, group, memory.iter().zip(&results).map(source).collect());
         }
         scratch.frames = memory;
     }
     rows
 }
 
-/// Whether a frame can be summed as it comes.
+/// Returns whether a frame can be read tile by tile: it is stored as native pixels or in bitshuffled blocks.
 pub(crate) fn needs_no_decoding(pipeline: &Pipeline, stored: &StoredFrame<'_>) -> bool {
     pipeline.is_native(stored.filter_mask)
         || pipeline.only_bitshuffle(stored.filter_mask).is_some() && cfg!(target_endian = "little")
 }
 
-/// A frame that is summed as it comes.
+/// Opens a frame for which [`needs_no_decoding`] holds, and checks the header and the length.
 pub(crate) fn open_undecoded<'a>(
     pipeline: &Pipeline,
     stored: &StoredFrame<'a>,
@@ -200,25 +207,26 @@ pub(crate) fn open_undecoded<'a>(
 }
 
 impl Scratch {
-    /// Integrates the frames of a batch, which are so many as there are lanes at the most, by plans that share a rule.
+    /// Integrates the frames at the indices `batch`, at most one per lane, by the plans of `group`, and puts the sums
+    /// into `rows`.
     fn integrate_into<T: Pixel>(
         &mut self,
         rows: &mut [FrameResult],
         batch: &[usize],
-        alike: &SameMaskGroup<'_, T>,
+        group: &SameMaskGroup<'_, T>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
     ) {
-        let sums = self.integrate(&alike.plans, &alike.rules, sources);
+        let sums = self.integrate(&group.plans, &group.rules, sources);
         for (&i, sums) in batch.iter().zip(sums) {
             match (sums, &mut rows[i]) {
-                (Ok(sums), Ok(row)) => alike.plan_indices.iter().zip(sums).for_each(|(&place, sums)| row[place] = sums),
-                (Err(why), row) => *row = Err(why),
+                (Ok(sums), Ok(row)) => group.plan_indices.iter().zip(sums).for_each(|(&plan, sums)| row[plan] = sums),
+                (Err(error), row) => *row = Err(error),
                 (Ok(_), Err(_)) => {}
             }
         }
     }
 
-    /// Integrates as many frames as there are lanes.
+    /// Integrates at most one frame per lane, with the instruction set of this memory.
     fn integrate<T: Pixel>(
         &mut self,
         plans: &[&IntegrationPlan],

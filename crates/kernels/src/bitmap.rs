@@ -1,11 +1,12 @@
-//! One bit a pixel of a tile.
+//! [`Bitmap`], a set of pixels of one tile.
 
 use crate::summation_order::{STREAM_PIXELS, STREAMS, TILE};
 
-/// Words of a bitmap.
+/// How many 64-bit words a bitmap has.
 const WORDS_PER_TILE: usize = TILE / 64;
 
-/// One bit a pixel of a tile; bit `p % 64` of word `p / 64` is pixel `p`, as in a bitshuffled plane.
+/// A set of pixels of one tile, one bit per pixel. Bit `p % 64` of word `p / 64` is pixel `p`, as in a bit plane of the
+/// bitshuffle filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct Bitmap(pub(crate) [u64; WORDS_PER_TILE]);
@@ -14,7 +15,7 @@ impl Bitmap {
     pub(crate) const EMPTY: Bitmap = Bitmap([0; WORDS_PER_TILE]);
     pub(crate) const FULL: Bitmap = Bitmap([u64::MAX; WORDS_PER_TILE]);
 
-    /// The pixels for which `is_set` holds.
+    /// Returns the set of the pixels for which `is_set` holds.
     #[inline(always)]
     pub(crate) fn from_fn(is_set: impl Fn(usize) -> bool) -> Bitmap {
         let mut bits = Bitmap::EMPTY;
@@ -35,13 +36,13 @@ impl Bitmap {
         both
     }
 
-    /// The pixels of this one that are not in the other.
+    /// Returns the pixels of `self` that are not in `other`.
     #[inline(always)]
     pub(crate) fn without(&self, other: &Bitmap) -> Bitmap {
         self.zip(other, |mine, others| mine & !others)
     }
 
-    /// One byte a pixel, 0 or 1.
+    /// Returns one byte per pixel: 1 for those in the set, 0 for the others.
     pub(crate) fn bytes(&self) -> [u8; TILE] {
         let mut bytes = [0; TILE];
         for (bytes, word) in bytes.as_chunks_mut::<64>().0.iter_mut().zip(self.0) {
@@ -60,12 +61,12 @@ impl Bitmap {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The set pixels, rising.
+    /// Iterates over the pixels in the set, in rising order.
     pub(crate) fn iter_ones(&self) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().flat_map(|(i, &word)| iter_bits(word).map(move |bit| i * 64 + bit))
     }
 
-    /// Calls `add_selected_pixels` for the set pixels in the order of summation: stream by stream in turn.
+    /// Calls `visit` with the pixels in the set in the order of summation: one of each stream in turn.
     #[inline(always)]
     pub(crate) fn for_each_in_order(&self, mut visit: impl FnMut(usize)) {
         for i in (0..STREAM_PIXELS).step_by(16) {
@@ -93,7 +94,7 @@ fn spread_bits(bits: u16) -> u64 {
     (bits | bits << 3) & 0x1111_1111_1111_1111
 }
 
-/// The places of the bits that are set, rising.
+/// Iterates over the indices of the bits that are set, in rising order.
 pub(crate) fn iter_bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
@@ -108,13 +109,13 @@ mod tests {
     use crate::summation_order;
 
     #[test]
-    fn pixels_come_in_either_order() {
-        let lit = |p: usize| p * p % 7 == 2;
-        let bits = Bitmap::from_fn(lit);
+    fn pixels_are_visited_in_either_order() {
+        let is_set = |p: usize| p * p % 7 == 2;
+        let bits = Bitmap::from_fn(is_set);
         let mut summed = Vec::new();
         bits.for_each_in_order(|p| summed.push(p));
-        assert_eq!(summed, summation_order::pixels_of_tile(TILE).filter(|&p| lit(p)).collect::<Vec<_>>());
-        assert_eq!(bits.iter_ones().collect::<Vec<_>>(), (0..TILE).filter(|&p| lit(p)).collect::<Vec<_>>());
+        assert_eq!(summed, summation_order::pixels_of_tile(TILE).filter(|&p| is_set(p)).collect::<Vec<_>>());
+        assert_eq!(bits.iter_ones().collect::<Vec<_>>(), (0..TILE).filter(|&p| is_set(p)).collect::<Vec<_>>());
         assert_eq!(bits.count() as usize, summed.len());
         assert!(bits.without(&Bitmap::FULL).is_empty() && !bits.is_empty());
     }

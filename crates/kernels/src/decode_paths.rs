@@ -1,21 +1,23 @@
-//! Which way frames took through the kernels, so that nobody has to guess why a codec is slow.
+//! Counts how many frames took which decode path; result records report it as `decode_path`.
+//!
+//! The path explains the speed: a codec that must be decoded whole is slower than bitshuffled blocks.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many frames took each way.
+/// How many frames took each decode path. `Display` gives a sentence with the paths that were taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodePathCounts {
-    /// Summed block by block from their bit planes, as they were decompressed: the fastest.
+    /// Frames that were decompressed block by block and read from the bit planes: the fastest path.
     pub planes: u64,
-    /// Block by block too, but unshuffled first: the invalid values share no bit that is set, or no block holds whole
-    /// tiles.
+    /// Frames that were decompressed and unshuffled block by block, because the invalid values have no set bit in
+    /// common or because tiles cross the borders of blocks.
     pub unshuffled: u64,
-    /// Summed as they are stored.
+    /// Frames that are stored as uncompressed native pixels.
     pub native: u64,
-    /// Decoded whole, and then summed.
+    /// Frames that were decoded whole and then summed.
     pub decoded: u64,
-    /// Decoded whole, and put in the order of the bins.
+    /// Frames that were decoded whole for a method that needs all pixels of a bin at once.
     pub csr: u64,
 }
 
@@ -35,14 +37,15 @@ impl fmt::Display for DecodePathCounts {
             (self.planes, "from bit planes"),
             (
                 self.unshuffled,
-                "from unshuffled blocks (slower: no bit is common to the invalid values, or no block holds whole tiles)",
+                "from unshuffled blocks (slower: the invalid values have no set bit in common, or tiles cross blocks)",
             ),
             (self.native, "as stored"),
-            (self.decoded, "decoded whole (slower: the codec does not come block by block)"),
-            (self.csr, "by bin (the method looks at all pixels of a bin)"),
+            (self.decoded, "decoded whole (slower: the codec can't be decoded block by block)"),
+            (self.csr, "decoded for sums by bin (slower: the method needs all pixels of a bin at once)"),
         ];
         let taken = all.iter().filter(|(frames, _)| *frames > 0);
-        let taken: Vec<String> = taken.map(|(frames, way)| format!("{frames} frames {way}")).collect();
+        let noun = |frames: u64| if frames == 1 { "frame" } else { "frames" };
+        let taken: Vec<String> = taken.map(|&(frames, path)| format!("{frames} {} {path}", noun(frames))).collect();
         f.write_str(if taken.is_empty() { "no frames" } else { "" })?;
         f.write_str(&taken.join(", "))
     }
@@ -53,11 +56,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_ways_that_were_taken_are_told() {
-        let mut ways = DecodePathCounts { planes: 30, ..DecodePathCounts::default() };
-        ways += DecodePathCounts { planes: 2, decoded: 1, ..DecodePathCounts::default() };
-        let told = ways.to_string();
-        assert!(told.starts_with("32 frames from bit planes, 1 frames decoded whole (slower: "), "{told}");
+    fn only_paths_that_were_taken_are_shown() {
+        let mut counts = DecodePathCounts { planes: 30, ..DecodePathCounts::default() };
+        counts += DecodePathCounts { planes: 2, decoded: 1, ..DecodePathCounts::default() };
+        let shown = counts.to_string();
+        assert!(shown.starts_with("32 frames from bit planes, 1 frame decoded whole (slower: "), "{shown}");
         assert_eq!(DecodePathCounts::default().to_string(), "no frames");
     }
 }

@@ -1,12 +1,12 @@
-//! Sums kept as two doubles, so that taking terms out again leaves no trace of them.
+//! [`DoubleDouble`], a number of twice the precision of f64, for sums from which terms are subtracted again.
 
 use std::ops::{AddAssign, Mul, SubAssign};
 
-/// An unevaluated sum `high + low` of two doubles, some 106 bits.
+/// An unevaluated sum `high + low` of two doubles, with some 106 bits of mantissa.
 ///
-/// The sums of a plan over all its pixels are kept so: a frame that invalidates pixels has their terms subtracted, and
-/// the remainder is as exact as a sum over the remaining pixels, even where nearly all of a bin is gone.
-/// Error-free transformations after Dekker (1971) and Knuth (The Art of Computer Programming 2, 4.2.2).
+/// The sums of a plan over all its pixels have this type. If a frame has invalid pixels, their terms are subtracted,
+/// and the result is as exact as a sum over the other pixels, even in a bin that loses nearly all of its pixels. Uses
+/// the error-free transformations of Dekker (1971) and Knuth (The Art of Computer Programming 2, 4.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct DoubleDouble {
@@ -15,18 +15,19 @@ pub(crate) struct DoubleDouble {
 }
 
 impl DoubleDouble {
-    /// The product of two doubles, exactly.
+    /// Returns the exact product of two doubles.
     #[inline(always)]
     pub(crate) fn two_product(a: f64, b: f64) -> DoubleDouble {
         let high = a * b;
         DoubleDouble { high, low: a.mul_add(b, -high) }
     }
 
-    /// The nearest double.
+    /// Rounds to the nearest double.
     pub(crate) fn to_f64(self) -> f64 {
         self.high
     }
 
+    /// Returns the exact sum of two doubles. Requires `|high| >= |low|`.
     #[inline(always)]
     fn fast_two_sum(high: f64, low: f64) -> DoubleDouble {
         let sum = high + low;
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_can_be_taken_out_without_a_trace() {
+    fn terms_that_are_subtracted_again_leave_no_error() {
         let small = DoubleDouble::two_product(1e-7, 0.3);
         let mut sum = DoubleDouble::default();
         let large: Vec<DoubleDouble> =
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_of_products_keeps_what_a_double_would_lose() {
+    fn a_product_of_products_keeps_the_bits_that_a_double_loses() {
         let third = DoubleDouble::two_product(1.0 / 3.0, 1.0);
         let mut square = third * third;
         square -= DoubleDouble::two_product(1.0 / 3.0, 1.0 / 3.0);

@@ -1,43 +1,45 @@
-//! What frames are integrated by, whatever the method.
+//! [`integrate_frames`], which integrates frames by any mix of methods.
 
 use crate::batch::integrate_batch_multi;
 use crate::{CsrMatrix, DecodeError, IntegrationPlan, InvalidValues, Pipeline, Scratch, StoredFrame, Sums};
 
-/// A plan, and its method.
+/// The inputs of one integration: plan, rule for invalid pixels and method.
 #[derive(Clone, Copy)]
 pub struct IntegrationSpec<'a> {
-    /// The matrix, and what does not depend on the photons.
+    /// The matrix and all sums that do not depend on the frame.
     pub plan: &'a IntegrationPlan,
-    /// Which values are no measurement.
+    /// The pixel values that mean "no measurement".
     pub invalid: &'a InvalidValues,
-    /// Made of the plan, for methods that look at all pixels of a bin.
+    /// The matrix by bin, made from `plan`, for methods that need all pixels of a bin; `None` for plain sums.
     pub csr: Option<&'a CsrMatrix>,
 }
 
-/// As [`integrate_batch_multi`], and by [`ByBin::integrate`] where the method is of such: these decode frames by themselves. For each
-/// frame, the sums by each target, in order.
+/// Decodes and integrates frames by each spec. Returns for each frame the sums by each spec, in order.
+///
+/// Plain sums go through [`integrate_batch_multi`], which decodes each frame once. Each spec with a [`CsrMatrix`] goes
+/// through [`CsrMatrix::integrate`], which decodes the frames again.
 ///
 /// # Panics
 /// If the plans are for frames of different sizes.
 pub fn integrate_frames(
     pipeline: &Pipeline,
-    targets: &[IntegrationSpec<'_>],
+    specs: &[IntegrationSpec<'_>],
     frames: &[StoredFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-    let summing = targets.iter().filter(|target| target.csr.is_none());
-    let plans: Vec<_> = summing.map(|target| (target.plan, target.invalid)).collect();
+    let without_csr = specs.iter().filter(|spec| spec.csr.is_none());
+    let plans: Vec<_> = without_csr.map(|spec| (spec.plan, spec.invalid)).collect();
     let rows = integrate_batch_multi(pipeline, &plans, frames, scratch);
-    let by_bin = |&IntegrationSpec { plan, invalid, csr: by_bin }: &IntegrationSpec<'_>| {
-        by_bin.map(|by_bin| by_bin.integrate(pipeline, plan, invalid, frames, scratch).into_iter())
+    let integrate_by_csr = |&IntegrationSpec { plan, invalid, csr }: &IntegrationSpec<'_>| {
+        csr.map(|csr| csr.integrate(pipeline, plan, invalid, frames, scratch).into_iter())
     };
-    let mut by_bin: Vec<_> = targets.iter().map(by_bin).collect();
-    let all = |row: Result<Vec<Sums>, DecodeError>| {
-        // A frame's sums are taken from each list, also where it did not decode.
-        let own: Vec<_> = by_bin.iter_mut().map(|list| list.as_mut().and_then(Iterator::next)).collect();
-        let mut summed = row?.into_iter();
-        let sums = |own: Option<_>| own.unwrap_or_else(|| Ok(summed.next().expect("sums by each plan")));
-        own.into_iter().map(sums).collect()
+    let mut csr_results: Vec<_> = specs.iter().map(integrate_by_csr).collect();
+    let merge_frame = |row: Result<Vec<Sums>, DecodeError>| {
+        // Each list advances by one frame, also if this frame can't be decoded.
+        let from_csr: Vec<_> = csr_results.iter_mut().map(|list| list.as_mut().and_then(Iterator::next)).collect();
+        let mut plain = row?.into_iter();
+        let sums = |from_csr: Option<_>| from_csr.unwrap_or_else(|| Ok(plain.next().expect("sums by each plan")));
+        from_csr.into_iter().map(sums).collect()
     };
-    rows.into_iter().map(all).collect()
+    rows.into_iter().map(merge_frame).collect()
 }

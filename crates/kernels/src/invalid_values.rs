@@ -1,4 +1,4 @@
-//! Which pixel values mean "no measurement here".
+//! [`InvalidValues`], the pixel values that mean "no measurement".
 
 use std::ops::RangeInclusive;
 
@@ -6,10 +6,10 @@ use crate::pixel::Pixel;
 
 /// The values that make a pixel invalid in a frame.
 ///
-/// Integers are compared as integers (2^32 - 2 has no f32 of its own); ranges that the pixel type can't hold are
-/// ignored, so that one rule serves detectors of several types. A floating-point pixel that is NaN or infinite is
-/// always invalid, as in pyFAI 2026.9 (its preprocessing and its histogram and CSR engines; only its CSC engine lets
-/// infinities through).
+/// Integers are compared as integers, because not every u32 has an f32 of its own (2^32 - 2 has none). Ranges outside
+/// the pixel type are ignored, so that one rule serves detectors of several types. A floating-point pixel that is NaN
+/// or infinite is always invalid, as in pyFAI 2026.9 (its preprocessing and its histogram and CSR engines; its CSC
+/// engine accepts infinities).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InvalidValues {
     integers: Vec<RangeInclusive<i128>>,
@@ -17,22 +17,23 @@ pub struct InvalidValues {
 }
 
 impl InvalidValues {
-    /// Every integer is valid, and every finite real.
+    /// Returns the rule by which every integer and every finite real is valid.
     pub fn none() -> InvalidValues {
         InvalidValues::default()
     }
 
-    /// Invalid integers, as inclusive ranges: `4294967294..=4294967295`, `i128::MIN..=-1`.
+    /// Returns the rule for integer pixels that values in these ranges are invalid: `4294967294..=4294967295`,
+    /// `i128::MIN..=-1`.
     pub fn from_integers(ranges: impl IntoIterator<Item = RangeInclusive<i128>>) -> InvalidValues {
         InvalidValues { integers: ranges.into_iter().collect(), reals: Vec::new() }
     }
 
-    /// Invalid reals, as inclusive ranges, for floating-point pixels.
+    /// Returns the rule for floating-point pixels that values in these ranges are invalid.
     pub fn from_reals(ranges: impl IntoIterator<Item = RangeInclusive<f64>>) -> InvalidValues {
         InvalidValues { integers: Vec::new(), reals: ranges.into_iter().collect() }
     }
 
-    /// Both rules in one.
+    /// Returns the rule by which a value is invalid if it is so by `self` or by `other`.
     pub fn or(mut self, other: InvalidValues) -> InvalidValues {
         self.integers.extend(other.integers);
         self.reals.extend(other.reals);
@@ -67,7 +68,7 @@ impl InvalidValues {
         first_left > *all.end()
     }
 
-    /// The rule for one pixel type.
+    /// Returns the invalid ranges that pixels of type `T` can hold.
     pub(crate) fn for_type<T: Pixel>(&self) -> InvalidRanges<T> {
         let nothing = (1, 0);
         let integers = self.integers.iter().filter_map(|r| T::clip_range((*r.start(), *r.end()), (1., 0.)));
@@ -76,20 +77,20 @@ impl InvalidValues {
     }
 }
 
-/// [`InvalidValues`] for one pixel type.
+/// The [`InvalidValues`] that one pixel type can hold.
 #[derive(Default, PartialEq)]
 pub(crate) struct InvalidRanges<T> {
-    /// Inclusive; seldom more than one.
+    /// Inclusive ranges; seldom more than one.
     ranges: Vec<(T, T)>,
 }
 
 impl<T: Pixel> InvalidRanges<T> {
-    /// The invalid ranges, inclusive; for floating-point pixels NaN and infinities are invalid besides.
+    /// Returns the invalid ranges, inclusive. Floating-point pixels that are NaN or infinite are invalid, too.
     pub(crate) fn ranges(&self) -> &[(T, T)] {
         &self.ranges
     }
 
-    /// Whether any of these pixels is invalid.
+    /// Returns whether any of the pixels is invalid.
     #[inline(always)]
     pub(crate) fn any_invalid(&self, pixels: &[T]) -> bool {
         let within = |&(low, high): &(T, T)| pixels.iter().fold(false, |any, &p| any | ((low <= p) & (p <= high)));
@@ -97,7 +98,7 @@ impl<T: Pixel> InvalidRanges<T> {
         infinite || self.ranges.iter().any(within)
     }
 
-    /// Whether a pixel of this value counts as not measured.
+    /// Returns whether a pixel of this value is invalid.
     #[inline(always)]
     pub(crate) fn contains(&self, pixel: T) -> bool {
         !pixel.is_finite() || self.ranges.iter().any(|&(low, high)| low <= pixel && pixel <= high)

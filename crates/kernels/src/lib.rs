@@ -1,9 +1,42 @@
-//! The hot loops: stored frames are decoded, unshuffled and summed into bins.
+//! The inner loops of azimuthal integration: decodes stored frames and sums their pixels into bins, on the CPU or an
+//! OpenCL device. Crate `integrator` builds the inputs from a recipe and calls these functions.
 //!
-//! A [`Pipeline`] says how a chunk is stored, a [`IntegrationPlan`] what becomes of its pixels, and [`integrate_batch`] turns
-//! the one into [`Sums`] by the other. [`accumulate`] does the same for a decoded frame; it is portable, plain, and
-//! the oracle: every faster way gives its bytes, bit for bit, because all keep one [`summation_order`] of summation. [`ByBin`]
-//! looks at all pixels of a bin before it sums those that count.
+//! 1. A [`Pipeline`] describes how a chunk is stored: HDF5 filters (bitshuffle, LZ4, Zstd, ...), pixel type, byte
+//!    order.
+//! 2. A [`TiledCsc`] is the sparse matrix from pixels to bins. An [`IntegrationPlan`] adds the normalization, dark and
+//!    variance of each pixel, and all sums over the matrix that do not depend on the frame.
+//! 3. [`InvalidValues`] are the pixel values that mean "no measurement".
+//! 4. [`integrate_batch`] decodes a batch of [`StoredFrame`]s and returns [`Sums`] per frame, on one thread, with
+//!    memory from a [`Scratch`]. [`integrate_frames`] applies several plans at once and includes the methods of
+//!    [`CsrMatrix`]: sigma clipping, means between quantiles, azimuthal variance. [`opencl`] does it on a device.
+//!
+//! Intensities are left to the caller: `signal / norm`; see [`Sums`].
+//!
+//! [`accumulate_frame`] integrates one decoded frame in plain scalar code. It is the reference: every faster path gives
+//! the same bytes, because all keep the one order of summation that [`summation_order`] defines.
+//!
+//! # Example
+//! Two frames of four pixels, stored as they are, and a matrix that puts two pixels into each of two bins:
+//! ```
+//! use kernels::{
+//!     IntegrationPlan, InvalidValues, PixelType, Pipeline, Scratch, StoredFrame, TiledCsc, VarianceModel, integrate_batch,
+//! };
+//! let matrix = TiledCsc::new(&[0, 1, 2, 3, 4], &[0, 0, 1, 1], &[1.0; 4], 2)?;
+//! let plan = IntegrationPlan::new(matrix, &[1.0; 4], VarianceModel::Poisson, None)?;
+//! let pipeline = Pipeline::native(PixelType::U8);
+//! let invalid = InvalidValues::from_integers([255..=255]);
+//! let frames = [[1, 2, 3, 4], [10, 20, 255, 40]];
+//! let stored = frames.each_ref().map(|pixels| StoredFrame { bytes: pixels, filter_mask: 0 });
+//!
+//! let sums = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut Scratch::default());
+//! let sums: Vec<_> = sums.into_iter().collect::<Result<_, _>>()?;
+//! assert_eq!(sums[0].signal, [3.0, 7.0]);
+//! assert_eq!(plan.norm(), [2.0, 2.0]);
+//! // The second frame has one pixel less in bin 1, so it comes with its own norms.
+//! assert_eq!(sums[1].signal, [30.0, 40.0]);
+//! assert_eq!(sums[1].weight_override.as_ref().unwrap().norm, [2.0, 1.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod batch;
 mod bitmap;

@@ -1,4 +1,4 @@
-//! The pixel types that detectors write, and how one pixel becomes a number.
+//! The pixel types that detectors write, and the conversion of a pixel to the number that is summed.
 
 use std::fmt;
 use std::ops::BitOrAssign;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::fused::lane::PixelWidth;
 
-/// The type of a frame's pixels; written and parsed as in the records (`u8`, `i32`, `f64`, …).
+/// The type of a frame's pixels. `Display` and `FromStr` use the names of the records: `u8`, `i32`, `f64`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum PixelType {
@@ -22,19 +22,19 @@ pub enum PixelType {
     F64,
 }
 
-/// A name that is no pixel type.
+/// The error for a name that is no pixel type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pixel type `{0}`: expected one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64")]
+#[error("pixel type `{0}` is not supported; expected one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64")]
 pub struct UnknownPixelType(String);
 
 impl PixelType {
-    /// All of them.
+    /// All pixel types.
     pub const ALL: [PixelType; 10] = {
         use PixelType::*;
         [U8, I8, U16, I16, U32, I32, U64, I64, F32, F64]
     };
 
-    /// Bytes of a pixel.
+    /// Returns the bytes per pixel.
     pub fn size(self) -> usize {
         match self {
             PixelType::U8 | PixelType::I8 => 1,
@@ -44,7 +44,7 @@ impl PixelType {
         }
     }
 
-    /// The name, as in the records.
+    /// Returns the name that records use.
     pub fn name(self) -> &'static str {
         match self {
             PixelType::U8 => "u8",
@@ -75,30 +75,30 @@ impl FromStr for PixelType {
     }
 }
 
-/// A pixel of a known type, as the kernels see it.
+/// The Rust type of a [`PixelType`], for kernels that are generic over it.
 pub(crate) trait Pixel: Copy + PartialOrd + Send + 'static {
-    /// Bytes of a pixel.
+    /// Bytes per pixel.
     const SIZE: usize;
 
-    /// Whether pixels are whole numbers.
+    /// Whether pixels are integers.
     const INTEGER: bool;
 
-    /// Whether there are pixels below zero.
+    /// Whether pixels can be negative.
     const SIGNED: bool;
 
-    /// An unsigned integer of the same size.
+    /// The unsigned integer of the same size.
     type Bits: Copy + Default + BitOrAssign + Into<u64>;
 
-    /// The pixel in the first [`Pixel::SIZE`] bytes, native-endian.
+    /// Reads a native-endian pixel from the first [`Pixel::SIZE`] bytes.
     fn read(bytes: &[u8]) -> Self;
 
-    /// The bits.
+    /// Returns the pixel's bit pattern.
     fn bits(self) -> Self::Bits;
 
-    /// The two bytes of least significance.
+    /// Returns the two least significant bytes, the lowest first.
     fn low_bytes(bits: Self::Bits) -> [u8; 2];
 
-    /// How wide pixels are whose bits have this OR.
+    /// Returns the narrowest width that holds all pixels of a tile, given the OR of their bits.
     fn min_width(any: Self::Bits) -> PixelWidth {
         let (any, sign) = (any.into(), 1u64 << (8 * Self::SIZE - 1));
         match any {
@@ -110,13 +110,14 @@ pub(crate) trait Pixel: Copy + PartialOrd + Send + 'static {
         }
     }
 
-    /// The number that is summed. Rounded to nearest where 64 bits do not fit in a double.
+    /// Converts the pixel to the number that is summed. 64-bit integers are rounded to nearest.
     fn to_f64(self) -> f64;
 
-    /// Neither NaN nor infinite.
+    /// Returns whether the pixel is neither NaN nor infinite.
     fn is_finite(self) -> bool;
 
-    /// The part of an inclusive range of integers, or of reals, that this type can hold.
+    /// Returns the part of an inclusive range that this type can hold; `None` if it is empty. Integer types use
+    /// `integers`, floating-point types `reals`.
     fn clip_range(integers: (i128, i128), reals: (f64, f64)) -> Option<(Self, Self)>;
 }
 
@@ -204,7 +205,7 @@ impl Pixel for f32 {
     }
 
     fn clip_range(_: (i128, i128), (low, high): (f64, f64)) -> Option<(f32, f32)> {
-        // Rounding inward: a bound that f32 can't hold must not take in a neighbour that lies outside.
+        // Limits are rounded inward: rounding to nearest could include an f32 that lies outside the range.
         let (mut lowest, mut highest) = (low as f32, high as f32);
         if (lowest as f64) < low {
             lowest = lowest.next_up();
@@ -255,7 +256,7 @@ impl Pixel for f64 {
     }
 }
 
-/// Calls a function that is generic over the pixel with the type that a [`PixelType`] names.
+/// Calls a function that is generic over [`Pixel`] with the Rust type of a [`PixelType`].
 macro_rules! with_pixel {
     ($dtype:expr, $function:ident($($argument:expr),* $(,)?)) => {
         match $dtype {

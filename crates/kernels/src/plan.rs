@@ -1,4 +1,4 @@
-//! What one recipe needs of every frame: the matrix, and all sums that do not depend on the photons.
+//! [`IntegrationPlan`], the matrix of a recipe and all sums over it that do not depend on the frame.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,50 +8,52 @@ use crate::double_double::DoubleDouble;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::tiled_csc::{TiledCsc, TiledCscRef};
 
-/// Where the errors come from.
+/// The variance of pixels, from which the errors of bins follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VarianceModel {
-    /// No errors: [`crate::Sums::variance`] is absent.
+    /// No errors; [`crate::Sums::variance`] is `None`.
     None,
     /// The variance of a pixel is `max(counts, 1)`, as in pyFAI, with or without a dark.
     Poisson,
-    /// The spread of the pixels within a bin; only [`crate::ByBin`] finds it.
+    /// The variance is the spread of the pixels within a bin; only [`crate::CsrMatrix`] computes it.
     Azimuthal,
-    /// Azimuthal where outliers are looked for, Poisson in the result.
+    /// Sigma clipping uses the azimuthal variance, and the result has the Poisson variance.
     Hybrid,
-    /// The variance of a pixel is given, the same in all frames; see [`IntegrationPlan::with_variance`].
+    /// The variance of each pixel is given and equal in all frames; see [`IntegrationPlan::with_variance`].
     Given,
 }
 
-/// What is wrong with a plan.
+/// The error for an array that has not one value per pixel of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} of {found} pixels: expected {expected}, as the matrix has")]
+#[error("{what} has {found} pixels; expected {expected}, as many as the matrix")]
 pub struct IntegrationPlanError {
     what: &'static str,
     found: usize,
     expected: usize,
 }
 
-/// A matrix and the sums over its pixels, with weight w, normalization n and dark current d of a pixel:
-/// norm = Σ w n, norm_sq = Σ w² n², count = Σ w, and, taken from the signal, Σ w d.
+/// A matrix, and the sums over its pixels that do not depend on the frame. With the weight w, the normalization n and
+/// the dark d of a pixel they are norm = Σ w n, norm_sq = Σ w² n², count = Σ w, and Σ w d, which is subtracted from the
+/// signal.
 ///
-/// They are kept in twice the precision of a double, so that a frame's invalid pixels can be taken out exactly.
+/// The sums have twice the precision of a double, so that the invalid pixels of a frame can be subtracted exactly.
 #[derive(Clone, Debug)]
 pub struct IntegrationPlan {
     pub(crate) matrix: TiledCsc,
     variance_model: VarianceModel,
     id: u64,
-    /// By tile, the pixels without entries.
+    /// For each tile, the pixels without entries.
     pub(crate) unused: SharedArray<Bitmap>,
     normalization: SharedArray<f64>,
     dark: Option<SharedArray<f64>>,
     variance: Option<SharedArray<f64>>,
-    /// Over all pixels, by bin.
+    /// For each bin, the sums over all pixels.
     bin_sums: SharedArray<BinStaticSums>,
+    /// `bin_sums` rounded to doubles.
     static_sums: StaticSums,
 }
 
-/// The sums that the photons have no part in, each by bin, rounded to doubles.
+/// The sums by bin that do not depend on the photons of a frame, rounded to doubles. See [`BinStaticSums`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StaticSums {
     pub(crate) norm: Vec<f64>,
@@ -62,8 +64,8 @@ pub(crate) struct StaticSums {
 }
 
 impl StaticSums {
-    fn from_bins(statics: &[BinStaticSums]) -> StaticSums {
-        let by_bin = |value: fn(&BinStaticSums) -> f64| statics.iter().map(value).collect();
+    fn from_bins(bin_sums: &[BinStaticSums]) -> StaticSums {
+        let by_bin = |value: fn(&BinStaticSums) -> f64| bin_sums.iter().map(value).collect();
         StaticSums {
             norm: by_bin(|s| s.norm.to_f64()),
             norm_sq: by_bin(|s| s.norm_sq.to_f64()),
@@ -74,40 +76,46 @@ impl StaticSums {
     }
 }
 
-/// The sums of one bin that the photons have no part in.
+/// The sums of one bin that do not depend on the photons of a frame.
 #[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(crate) struct BinStaticSums {
     pub(crate) norm: DoubleDouble,
     pub(crate) norm_sq: DoubleDouble,
     pub(crate) count: DoubleDouble,
-    /// Σ w², the least Poisson variance; Σ w² v where variances are given.
+    /// Σ w², the Poisson variance if no pixel exceeds 1; Σ w² v if variances v are given.
     pub(crate) base_variance: DoubleDouble,
     /// Σ w d.
     pub(crate) dark: DoubleDouble,
-    /// How many pixels reach into the bin.
+    /// How many pixels have an entry in the bin.
     pub(crate) entries: u64,
 }
 
 static NEXT_PLAN_ID: AtomicU64 = AtomicU64::new(1);
 
 impl IntegrationPlan {
-    /// A plan for frames of the matrix's pixels. `normalization` is that of each pixel (flat · solid angle ·
-    /// polarization · …, without the monitor) and `dark` its dark current in counts.
+    /// Makes a plan for frames with as many pixels as the matrix. `normalization` has the product of the corrections of
+    /// each pixel (flat · solid angle · polarization · ..., without the monitor) and `dark` its dark in counts.
     ///
-    /// A pixel whose normalization is zero or not finite, or whose dark is not finite, is taken out of the matrix: as
-    /// in pyFAI, it is not measured.
+    /// A pixel whose normalization is zero or not finite, or whose dark is not finite, is removed from the matrix: as
+    /// in pyFAI, it counts as not measured.
+    ///
+    /// # Errors
+    /// An array whose length is not the number of pixels.
     pub fn new(
         matrix: TiledCsc,
         normalization: &[f64],
-        errors: VarianceModel,
+        variance_model: VarianceModel,
         dark: Option<&[f64]>,
     ) -> Result<IntegrationPlan, IntegrationPlanError> {
-        IntegrationPlan::build(matrix, normalization, errors, dark, None)
+        IntegrationPlan::build(matrix, normalization, variance_model, dark, None)
     }
 
-    /// A plan whose pixels have these variances in every frame. A pixel whose variance is negative or not finite is
-    /// taken out of the matrix, too.
+    /// Makes a plan with the variance of each pixel given, equal in all frames; otherwise like
+    /// [`IntegrationPlan::new`]. A pixel whose variance is negative or not finite is removed from the matrix, too.
+    ///
+    /// # Errors
+    /// An array whose length is not the number of pixels.
     pub fn with_variance(
         matrix: TiledCsc,
         normalization: &[f64],
@@ -120,7 +128,7 @@ impl IntegrationPlan {
     fn build(
         mut matrix: TiledCsc,
         normalization: &[f64],
-        errors: VarianceModel,
+        variance_model: VarianceModel,
         dark: Option<&[f64]>,
         variance: Option<&[f64]>,
     ) -> Result<IntegrationPlan, IntegrationPlanError> {
@@ -135,48 +143,45 @@ impl IntegrationPlan {
             let v = variance.map_or(0., |v| v[p]);
             n == 0. || !n.is_finite() || dark.is_some_and(|d| !d[p].is_finite()) || !v.is_finite() || v < 0.
         });
-        let mut statics = vec![BinStaticSums::default(); matrix.nbins()];
+        let mut bin_sums = vec![BinStaticSums::default(); matrix.nbins()];
         let terms = StaticTerms { matrix: matrix.as_slices(), normalization, dark, variance };
         for pixel in 0..expected {
-            terms.for_each_bin(pixel, |bin, term| statics[bin].add(term));
+            terms.for_each_bin(pixel, |bin, term| bin_sums[bin].add(term));
         }
         let unused: Vec<Bitmap> = (0..matrix.tile_count())
             .map(|tile| matrix.tile(tile))
             .map(|tile| Bitmap::from_fn(|p| tile.pair_weights[p][0] == 0.))
             .collect();
-        let own = |values: &[f64]| SharedArray::from(values.to_vec());
-        let (normalization, dark, variance) = (own(normalization), dark.map(own), variance.map(own));
-        Ok(IntegrationPlan::from_parts(matrix, errors, unused.into(), normalization, dark, variance, statics.into()))
+        let copy = |values: &[f64]| SharedArray::from(values.to_vec());
+        Ok(IntegrationPlan::from_parts(
+            matrix,
+            variance_model,
+            unused.into(),
+            copy(normalization),
+            dark.map(copy),
+            variance.map(copy),
+            bin_sums.into(),
+        ))
     }
 
     fn from_parts(
         matrix: TiledCsc,
-        errors: VarianceModel,
+        variance_model: VarianceModel,
         unused: SharedArray<Bitmap>,
         normalization: SharedArray<f64>,
         dark: Option<SharedArray<f64>>,
         variance: Option<SharedArray<f64>>,
-        statics: SharedArray<BinStaticSums>,
+        bin_sums: SharedArray<BinStaticSums>,
     ) -> IntegrationPlan {
         let id = NEXT_PLAN_ID.fetch_add(1, Ordering::Relaxed);
-        let totals = StaticSums::from_bins(&statics);
-        IntegrationPlan {
-            matrix,
-            variance_model: errors,
-            id,
-            unused,
-            normalization,
-            dark,
-            variance,
-            bin_sums: statics,
-            static_sums: totals,
-        }
+        let static_sums = StaticSums::from_bins(&bin_sums);
+        IntegrationPlan { matrix, variance_model, id, unused, normalization, dark, variance, bin_sums, static_sums }
     }
 
-    /// Writes the plan as sections, which [`IntegrationPlan::from_sections`] takes; the error model is not among them.
+    /// Writes the plan as sections, which [`IntegrationPlan::from_sections`] reads. The variance model is not written.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// An error of `out`.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         self.matrix.write_to(out)?;
         sections::write_section(out, &self.unused)?;
@@ -189,8 +194,11 @@ impl IntegrationPlan {
     /// A plan that stays where it lies. Where it has variances of its own, it is of [`VarianceModel::Given`].
     ///
     /// # Errors
-    /// Sections that are not of a plan: none of its places leads out of it. What is in it is not judged.
-    pub fn from_sections(reader: &mut SectionReader, errors: VarianceModel) -> Result<IntegrationPlan, SectionError> {
+    /// Sections that are not a plan's, or have indices out of range. Values of weights and sums are not checked.
+    pub fn from_sections(
+        reader: &mut SectionReader,
+        variance_model: VarianceModel,
+    ) -> Result<IntegrationPlan, SectionError> {
         let matrix = TiledCsc::from_sections(reader)?;
         let unused = reader.read_section_of_len(matrix.tile_count())?;
         let normalization = reader.read_section_of_len(matrix.pixels())?;
@@ -200,87 +208,87 @@ impl IntegrationPlan {
             match values.len() {
                 0 => Ok(None),
                 pixels if pixels == matrix.pixels() => Ok(Some(values)),
-                _ => Err(SectionError::new(at, "a section of another length")),
+                _ => Err(SectionError::new(at, "a section has another length")),
             }
         };
         let (dark, variance) = (optional()?, optional()?);
-        let statics = reader.read_section_of_len(matrix.nbins())?;
-        let errors = if variance.is_some() { VarianceModel::Given } else { errors };
-        Ok(IntegrationPlan::from_parts(matrix, errors, unused, normalization, dark, variance, statics))
+        let bin_sums = reader.read_section_of_len(matrix.nbins())?;
+        let variance_model = if variance.is_some() { VarianceModel::Given } else { variance_model };
+        Ok(IntegrationPlan::from_parts(matrix, variance_model, unused, normalization, dark, variance, bin_sums))
     }
 
-    /// Bytes of its arrays.
+    /// Returns the bytes of all arrays, owned or shared.
     pub fn memory_bytes(&self) -> usize {
         let optional = |values: Option<&[f64]>| values.map_or(0, size_of_val);
-        let of_pixels = size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
-        let of_bins = size_of_val(&*self.bin_sums) + 5 * size_of_val(self.norm());
-        self.matrix.memory_bytes() + size_of_val(&*self.unused) + of_pixels + of_bins
+        let by_pixel = size_of_val(&*self.normalization) + optional(self.dark()) + optional(self.variance());
+        let by_bin = size_of_val(&*self.bin_sums) + 5 * size_of_val(self.norm());
+        self.matrix.memory_bytes() + size_of_val(&*self.unused) + by_pixel + by_bin
     }
 
-    /// How many bins.
+    /// Returns the number of bins.
     pub fn nbins(&self) -> usize {
         self.matrix.nbins()
     }
 
-    /// How many pixels a frame has.
+    /// Returns the number of pixels of a frame.
     pub fn pixels(&self) -> usize {
         self.matrix.pixels()
     }
 
-    /// The error model.
+    /// Returns the variance model; [`VarianceModel::Given`] if the plan has variances.
     pub fn variance_model(&self) -> VarianceModel {
         self.variance_model
     }
 
-    /// Whether variances depend on the photons of single pixels.
+    /// Returns whether the variance of a pixel depends on its counts (Poisson or hybrid).
     pub(crate) fn has_count_variance(&self) -> bool {
         matches!(self.variance_model, VarianceModel::Poisson | VarianceModel::Hybrid)
     }
 
-    /// The normalization of each pixel.
+    /// Returns the normalization of each pixel.
     pub(crate) fn normalization(&self) -> &[f64] {
         &self.normalization
     }
 
-    /// The dark current of each pixel.
+    /// Returns the dark of each pixel, in counts.
     pub(crate) fn dark(&self) -> Option<&[f64]> {
         self.dark.as_deref()
     }
 
-    /// The variance of each pixel, where it is given.
+    /// Returns the variance of each pixel, if it is given.
     pub(crate) fn variance(&self) -> Option<&[f64]> {
         self.variance.as_deref()
     }
 
-    /// Σ w n by bin, over all pixels.
+    /// Returns Σ w n by bin, over all pixels.
     pub fn norm(&self) -> &[f64] {
         &self.static_sums.norm
     }
 
-    /// Σ w² n² by bin, over all pixels.
+    /// Returns Σ w² n² by bin, over all pixels.
     pub fn norm_sq(&self) -> &[f64] {
         &self.static_sums.norm_sq
     }
 
-    /// Σ w by bin, over all pixels: the bins' areas in pixels.
+    /// Returns Σ w by bin, over all pixels: the area of each bin in pixels.
     pub fn count(&self) -> &[f64] {
         &self.static_sums.count
     }
 
-    /// How many pixels reach into a bin.
+    /// Returns for each bin how many pixels have an entry in it.
     pub fn entry_counts(&self) -> impl Iterator<Item = u32> {
         self.bin_sums.iter().map(|s| s.entries as u32)
     }
 
-    /// Whether the pixel has entries.
+    /// Returns whether the pixel has entries in the matrix.
     pub(crate) fn uses_pixel(&self, pixel: usize) -> bool {
         self.matrix.has_entries(pixel)
     }
 
-    /// The sums over all pixels but these (a frame's invalid ones that have entries), which rise.
+    /// Returns the sums over all pixels except `invalid`: a frame's invalid pixels that have entries, in rising order.
     #[inline(always)]
     pub(crate) fn static_sums_without(&self, invalid: &[u32]) -> StaticSums {
-        let mut statics = self.bin_sums.to_vec();
+        let mut bin_sums = self.bin_sums.to_vec();
         let terms = StaticTerms {
             matrix: self.matrix.as_slices(),
             normalization: &self.normalization,
@@ -288,23 +296,23 @@ impl IntegrationPlan {
             variance: self.variance(),
         };
         for &pixel in invalid {
-            terms.for_each_bin(pixel as usize, |bin, term| statics[bin].subtract(term));
+            terms.for_each_bin(pixel as usize, |bin, term| bin_sums[bin].subtract(term));
         }
-        StaticSums::from_bins(&statics)
+        StaticSums::from_bins(&bin_sums)
     }
 
-    /// A number that no other plan has, but for clones; not 0.
+    /// Returns the plan's unique number, never 0. Clones share it.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// The sums over all pixels.
+    /// Returns the sums over all pixels.
     pub(crate) fn static_sums(&self) -> &StaticSums {
         &self.static_sums
     }
 }
 
-/// What the terms of a plan's sums are made of.
+/// The arrays from which the terms of [`BinStaticSums`] are computed.
 #[derive(Clone, Copy)]
 struct StaticTerms<'a> {
     matrix: TiledCscRef<'a>,
@@ -314,7 +322,7 @@ struct StaticTerms<'a> {
 }
 
 impl StaticTerms<'_> {
-    /// The terms of a pixel, by bin.
+    /// Calls `act` with each bin of a pixel and the pixel's term in that bin.
     #[inline(always)]
     fn for_each_bin(self, pixel: usize, mut act: impl FnMut(usize, BinStaticSums)) {
         let n = self.normalization[pixel];
@@ -346,7 +354,7 @@ impl BinStaticSums {
         self.entries += term.entries;
     }
 
-    /// Takes a pixel out. A bin that has none left is empty for certain, and not by luck of rounding.
+    /// Subtracts the term of one pixel. A bin without entries is set to exactly zero, whatever the rounding.
     #[inline(always)]
     fn subtract(&mut self, term: BinStaticSums) {
         self.norm -= term.norm;

@@ -1,4 +1,4 @@
-//! The portable kernel, one frame and one pixel at a time: the oracle of all others.
+//! [`accumulate_frame`], the scalar kernel: one frame and one pixel at a time. It is the reference of all others.
 
 use crate::invalid_values::{InvalidRanges, InvalidValues};
 use crate::pixel::{Pixel, PixelType, with_pixel};
@@ -6,10 +6,10 @@ use crate::plan::IntegrationPlan;
 use crate::summation_order::{self, TILE};
 use crate::sums::Sums;
 
-/// Integrates a frame of native-endian pixels, row-major, into `sums`, which are overwritten.
+/// Integrates a decoded frame of native-endian pixels, row-major, and overwrites `sums`.
 ///
 /// # Panics
-/// If the frame is not exactly as long as the plan's pixels of this type.
+/// If the frame's length is not that of the plan's pixels of type `dtype`.
 pub fn accumulate_frame(
     frame: &[u8],
     dtype: PixelType,
@@ -33,15 +33,15 @@ fn integrate<T: Pixel>(frame: &[u8], plan: &IntegrationPlan, invalid: &InvalidVa
         accumulate_tile(tile, &TilePixels { bytes, rule: &rule }, plan, &mut photons, &mut invalid_pixels);
     }
     invalid_pixels.sort_unstable();
-    let without = (!invalid_pixels.is_empty()).then(|| plan.static_sums_without(&invalid_pixels));
-    Sums::from_photon_sums(plan, photons.signal, photons.poisson_excess, without.as_ref())
+    let without_masked = (!invalid_pixels.is_empty()).then(|| plan.static_sums_without(&invalid_pixels));
+    Sums::from_photon_sums(plan, photons.signal, photons.poisson_excess, without_masked.as_ref())
 }
 
-/// Sums over photons, by bin.
+/// The sums by bin that depend on the photons of a frame.
 struct PhotonSums {
     /// Σ w raw.
     signal: Vec<f64>,
-    /// Σ w² (max(raw, 1) - 1): what the variance has beyond its floor. Empty without an error model.
+    /// Σ w² (max(raw, 1) - 1): the variance in excess of the plan's base variance. Empty without Poisson variance.
     poisson_excess: Vec<f64>,
 }
 
@@ -56,14 +56,14 @@ impl PhotonSums {
     }
 }
 
-/// The pixels of one tile.
+/// The native-endian pixels of one tile, and the rule for invalid ones.
 struct TilePixels<'a, T> {
     bytes: &'a [u8],
     rule: &'a InvalidRanges<T>,
 }
 
 impl<T: Pixel> TilePixels<'_, T> {
-    /// The pixel's value, unless it is invalid.
+    /// Returns the pixel's value; `None` if it is invalid.
     #[inline(always)]
     fn get(&self, pixel: usize) -> Option<f64> {
         let pixel = T::read(&self.bytes[pixel * T::SIZE..]);
@@ -75,21 +75,21 @@ impl<T: Pixel> TilePixels<'_, T> {
     }
 }
 
-/// The two rounds of a tile; see [`crate::summation_order`].
+/// Adds a tile in two rounds, as [`crate::summation_order`] defines them, and records its invalid pixels.
 fn accumulate_tile<T: Pixel>(
-    tile: usize,
+    tile_index: usize,
     pixels: &TilePixels<'_, T>,
     plan: &IntegrationPlan,
     photons: &mut PhotonSums,
     invalid: &mut Vec<u32>,
 ) {
-    let columns = plan.matrix.tile(tile);
+    let columns = plan.matrix.tile(tile_index);
     for pixel in summation_order::pixels_of_tile(pixels.len()) {
         let [here, next] = columns.pair_weights[pixel];
         match pixels.get(pixel) {
-            // Without an entry in its first bin a pixel has none at all.
+            // A pixel without weight in its first bin has no entries.
             _ if here == 0. => {}
-            None => invalid.push((tile * TILE + pixel) as u32),
+            None => invalid.push((tile_index * TILE + pixel) as u32),
             Some(0.) => {}
             Some(x) => {
                 let bin = columns.first_bin[pixel] as usize;

@@ -1,7 +1,8 @@
-//! Arrays in a row of bytes, each where it can be used as it lies: in memory that others have, such as a mapped file.
+//! Writes arrays to a file so that they can be used in place when the file is memory-mapped: the format of cached
+//! matrices.
 //!
-//! A section is [`SECTION_ALIGN`] bytes that begin with the payload's length in bytes, then the payload, filled up to a multiple
-//! of [`SECTION_ALIGN`]. Numbers are those of this machine.
+//! A section is a header of 64 bytes that begins with the payload's length in bytes, then the payload, padded to a
+//! multiple of 64. Numbers are in the native format of the machine.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,13 +11,13 @@ use std::sync::Arc;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
-/// What all sections begin on.
+/// The alignment of sections, and the length of their headers, in bytes.
 const SECTION_ALIGN: usize = 64;
 
-/// Memory of others, shared.
+/// Shared read-only memory, such as a mapped file.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// What is wrong with sections.
+/// The error for sections that are damaged or of another kind, with the byte offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {at}: {what}")]
 pub struct SectionError {
@@ -25,21 +26,21 @@ pub struct SectionError {
 }
 
 impl SectionError {
-    /// That is wrong at this byte.
+    /// Makes the error `what` at byte `at`.
     pub fn new(at: usize, what: &'static str) -> SectionError {
         SectionError { at, what }
     }
 }
 
-/// An array of its own, or one that lies in a section.
+/// An array that is owned, or that is used in place in a section.
 pub enum SharedArray<T> {
-    /// Its own.
+    /// An owned array.
     Owned(Vec<T>),
-    /// In a section.
+    /// An array in a section.
     Shared(SharedSection<T>),
 }
 
-/// Where an array lies in memory of others.
+/// The location of an array in shared memory, which it keeps alive.
 pub struct SharedSection<T> {
     memory: SharedBytes,
     bytes: Range<usize>,
@@ -58,14 +59,14 @@ impl<T: AnyBitPattern> Deref for SharedArray<T> {
 }
 
 impl<T: AnyBitPattern> SharedArray<T> {
-    /// The array as one of its own, to be changed.
+    /// Returns the array for changes; copies it first if it is shared.
     pub fn to_mut(&mut self) -> &mut Vec<T> {
         if let SharedArray::Shared(_) = self {
             *self = SharedArray::Owned(self.to_vec());
         }
         match self {
             SharedArray::Owned(items) => items,
-            SharedArray::Shared(_) => unreachable!("it has just been made its own"),
+            SharedArray::Shared(_) => unreachable!("it was made owned above"),
         }
     }
 }
@@ -98,42 +99,43 @@ impl<T: AnyBitPattern + fmt::Debug> fmt::Debug for SharedArray<T> {
 /// Writes an array as a section.
 ///
 /// # Errors
-/// Those of the writer.
+/// An error of `out`.
 pub fn write_section<T: NoUninit>(out: &mut impl Write, items: &[T]) -> io::Result<()> {
     let bytes: &[u8] = bytemuck::cast_slice(items);
-    let mut head = [0; SECTION_ALIGN];
-    head[..8].copy_from_slice(&(bytes.len() as u64).to_ne_bytes());
-    out.write_all(&head)?;
+    let mut header = [0; SECTION_ALIGN];
+    header[..8].copy_from_slice(&(bytes.len() as u64).to_ne_bytes());
+    out.write_all(&header)?;
     out.write_all(bytes)?;
     out.write_all(&[0; SECTION_ALIGN][..bytes.len().next_multiple_of(SECTION_ALIGN) - bytes.len()])
 }
 
-/// Takes sections from memory, one after the other.
+/// Reads sections from shared memory one after another, without copying them.
 pub struct SectionReader {
     memory: SharedBytes,
     at: usize,
 }
 
 impl SectionReader {
-    /// The sections from byte `at` of the memory on. The memory has to begin on a multiple of 64, as a mapped file does.
+    /// Starts at byte `at` of the memory, which has to begin on a multiple of 64, as a mapped file does.
     pub fn new(memory: SharedBytes, at: usize) -> SectionReader {
         SectionReader { memory, at }
     }
 
-    /// The next section.
+    /// Returns the next section as an array of `T`.
     ///
     /// # Errors
-    /// It reaches beyond the memory, is not one of such items, or does not lie where they may.
+    /// A section that reaches beyond the memory, whose length is not a multiple of the size of `T`, or that is not
+    /// aligned for `T`.
     pub fn read_section<T: AnyBitPattern>(&mut self) -> Result<SharedArray<T>, SectionError> {
         let (at, all) = (self.at, (*self.memory).as_ref());
-        let wrong = |what| SectionError { at, what };
-        let head = all.get(at..).and_then(|rest| rest.first_chunk()).ok_or(wrong("a section beyond the end"))?;
+        let beyond_end = SectionError { at, what: "a section reaches beyond the end of the file" };
+        let header = all.get(at..).and_then(|rest| rest.first_chunk()).ok_or(beyond_end)?;
         let start = at + SECTION_ALIGN;
-        let len = usize::try_from(u64::from_ne_bytes(*head)).ok().filter(|&len| len <= all.len());
+        let len = usize::try_from(u64::from_ne_bytes(*header)).ok().filter(|&len| len <= all.len());
         let bytes = len.map(|len| start..start + len).filter(|bytes| bytes.end <= all.len());
-        let bytes = bytes.ok_or(wrong("a section beyond the end"))?;
+        let bytes = bytes.ok_or(beyond_end)?;
         if bytemuck::try_cast_slice::<u8, T>(&all[bytes.clone()]).is_err() {
-            return Err(wrong("a section of other items, or at another place"));
+            return Err(SectionError { at, what: "a section has items of another size, or is not aligned" });
         }
         self.at = bytes.end.next_multiple_of(SECTION_ALIGN);
         Ok(SharedArray::Shared(SharedSection {
@@ -143,17 +145,17 @@ impl SectionReader {
         }))
     }
 
-    /// The next section, which has to have so many items.
+    /// Returns the next section, which must have `items` items.
     ///
     /// # Errors
-    /// As [`SectionReader::read_section`]; another number of items.
+    /// As [`SectionReader::read_section`], and another number of items.
     pub fn read_section_of_len<T: AnyBitPattern>(&mut self, items: usize) -> Result<SharedArray<T>, SectionError> {
         let at = self.at;
         let array = self.read_section()?;
-        if array.len() == items { Ok(array) } else { Err(SectionError { at, what: "a section of another length" }) }
+        if array.len() == items { Ok(array) } else { Err(SectionError { at, what: "a section has another length" }) }
     }
 
-    /// Where the next section begins.
+    /// Returns the byte at which the next section begins.
     pub fn offset(&self) -> usize {
         self.at
     }
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_come_back_from_where_they_lie() {
+    fn arrays_are_read_in_place() {
         let mut bytes = Vec::new();
         write_section(&mut bytes, &[1.5f64, -0.0]).unwrap();
         write_section::<u32>(&mut bytes, &[]).unwrap();
@@ -194,15 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_section_is_refused() {
+    fn damaged_sections_are_errors() {
         let mut bytes = Vec::new();
         write_section(&mut bytes, &[1u8; 9]).unwrap();
-        let refuse =
+        let error_at =
             |bytes: &[u8], at| SectionReader::new(memory(bytes), at).read_section::<u32>().unwrap_err().to_string();
-        assert_eq!(refuse(&bytes, 0), "byte 0: a section of other items, or at another place");
-        assert_eq!(refuse(&bytes, 1024), "byte 1024: a section beyond the end");
+        assert_eq!(error_at(&bytes, 0), "byte 0: a section has items of another size, or is not aligned");
+        assert_eq!(error_at(&bytes, 1024), "byte 1024: a section reaches beyond the end of the file");
         bytes[..8].fill(0xff);
-        assert_eq!(refuse(&bytes, 0), "byte 0: a section beyond the end");
+        assert_eq!(error_at(&bytes, 0), "byte 0: a section reaches beyond the end of the file");
         assert!(SectionReader::new(memory(&bytes), 64).read_section_of_len::<u8>(3).is_err());
     }
 }

@@ -1,43 +1,48 @@
-//! The one order of summation, which every kernel keeps.
+//! Defines the one order in which pixels are summed; every kernel keeps it.
 //!
-//! Floating-point sums depend on their order, and azpipe promises equal bytes whatever the instruction set, the codec,
-//! the number of threads or the cut of the work. So the order is part of the result's definition:
+//! Floating-point sums depend on their order, and azpipe promises equal bytes for any instruction set, codec, number of
+//! threads and division into tasks. Therefore the order is part of the definition of a result:
 //!
-//! 1. One f64 accumulator a bin and quantity, starting at +0.
-//! 2. Pixels go **tile by tile**: a tile is [`TILE`] consecutive pixels of the row-major frame; the last may be short.
-//! 3. A tile has two rounds. In the first each pixel adds its *pair*: its entry in its first bin, then that in the bin
-//!    after it. In the second each pixel adds the rest of its entries, bins rising.
+//! 1. Each bin has one f64 accumulator per quantity, which starts at +0.
+//! 2. Pixels are added **tile by tile**. A tile is [`TILE`] consecutive pixels of the row-major frame; the last may be
+//!    short.
+//! 3. Each tile has two rounds. In the first each pixel adds its *pair*: its entry in its first bin, then its entry in
+//!    the next bin. In the second each pixel adds its other entries, in rising order of bins.
 //! 4. In both rounds pixels are taken from [`STREAMS`] **streams** in turn: for `i` in `0..512` the pixels `i`,
-//!    `i + 512`, `i + 1024`, `i + 1536` of the tile, those that exist.
-//! 5. A term is `weight · x`, both as f64, rounded, and then added: never fused into one rounding.
-//!    For the signal `x` is the pixel; for the Poisson variance the weight is squared (exact: 48 bits) and `x` is
+//!    `i + 512`, `i + 1024`, `i + 1536` of the tile, if they exist.
+//! 5. A term is `weight · x`, both in f64. The product is rounded and then added, not fused into one rounding.
+//!    For the signal `x` is the pixel. For the Poisson variance the weight is squared (exact: 48 bits) and `x` is
 //!    `max(pixel, 1) - 1`.
 //!
-//! Why tiles: a bitshuffled block of 8 KiB holds 2048 pixels of 32 bits; it is decoded into the first-level cache and
-//! its share of the matrix is applied to many frames before either is dropped. Why streams: neighbours in a row tend to
-//! fall into the same bin, and adding to an accumulator that has just been stored waits for that store; four distant
-//! streams hide the wait. Why pairs: with bins about as wide as a pixel nearly all pixels touch two neighbouring
-//! bins, so that a bin number and two weights describe them, and the few others need not slow them down. None of it
-//! depends on how frames are stored, and lanes of SIMD kernels are frames, so each lane sees just this order.
+//! Reasons:
+//! - Tiles: a bitshuffled block of 8 KiB holds 2048 pixels of 32 bits. It is decoded into the first-level cache, and
+//!   its part of the matrix is applied to many frames while both are in the cache.
+//! - Streams: neighbouring pixels mostly fall into one bin, and adding to an accumulator that has just been stored
+//!   waits for the store. Four distant streams hide the latency.
+//! - Pairs: if bins are about as wide as pixels, nearly all pixels touch two neighbouring bins. A bin number and two
+//!   weights describe such a pixel, and the few others do not slow it down.
 //!
-//! A term of zero may be left out: accumulators are never -0, so adding ±0 changes no bit. Where a product is exact
-//! (24 bits of weight times a pixel below 2^29) a fused multiply-add is allowed too, for the same reason.
+//! The order does not depend on how frames are stored. The lanes of SIMD kernels are frames, so each lane has this
+//! order.
+//!
+//! A term of zero may be left out: accumulators are never -0, so adding ±0 changes no bit. A fused multiply-add is
+//! allowed if the product is exact (24 bits of weight times a pixel below 2^29), because the result has the same bits.
 
-/// Pixels in a tile.
+/// How many pixels a tile has.
 pub const TILE: usize = 2048;
 
-/// Streams that a tile is read in.
+/// How many streams a tile is read in.
 pub const STREAMS: usize = 4;
 
-/// Pixels in a stream of a tile.
+/// How many pixels of a tile a stream has.
 pub(crate) const STREAM_PIXELS: usize = TILE / STREAMS;
 
-/// The pixels `0..len` of a tile in the order of summation.
+/// Iterates over the pixels `0..len` of a tile in the order of summation.
 pub(crate) fn pixels_of_tile(len: usize) -> impl Iterator<Item = usize> {
     (0..STREAM_PIXELS.min(len)).flat_map(move |i| (i..len).step_by(STREAM_PIXELS))
 }
 
-/// The place of a pixel of a tile in that order; not dense in a short tile.
+/// Returns the position of a pixel of a tile in the order of summation. In a short tile some positions are unused.
 pub(crate) fn position_in_order(pixel: usize) -> usize {
     pixel % STREAM_PIXELS * STREAMS + pixel / STREAM_PIXELS
 }

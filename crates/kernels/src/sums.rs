@@ -1,20 +1,20 @@
-//! What the kernels give for a frame: sums by bin, still to be divided.
+//! [`Sums`], the result of the kernels for a frame: sums by bin, before the division.
 
 use crate::plan::{IntegrationPlan, StaticSums, VarianceModel};
 
-/// A frame's sums by bin. With the plan's norm W, norm² W₂ (or the exception's): intensity = signal / W,
-/// sem = √variance / W, std = √(variance / W₂).
+/// A frame's sums by bin. With W = norm and W₂ = norm_sq of the plan, or of `weight_override` if it is set:
+/// intensity = signal / W, sem = √variance / W, std = √(variance / W₂).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Σ w (raw - dark) over the valid pixels, counts.
     pub signal: Vec<f64>,
-    /// Σ w² v over the valid pixels, where v is max(raw, 1) or given; absent without an error model.
+    /// Σ w² v over the valid pixels, where v is max(raw, 1) or given; `None` without a variance model.
     pub variance: Option<Vec<f64>>,
-    /// The norms of this frame, where it invalidates pixels that the plan counts.
+    /// The frame's own norms, if pixels that the plan uses are invalid in this frame.
     pub weight_override: Option<WeightOverride>,
 }
 
-/// The plan's sums, without the pixels that a frame invalidates. Exactly zero in a bin that has no pixel left.
+/// The plan's norms without the pixels that are invalid in one frame. Exactly zero in a bin without valid pixels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WeightOverride {
     /// Σ w n.
@@ -26,33 +26,34 @@ pub struct WeightOverride {
 }
 
 impl Sums {
-    /// Completes the sums over photons (Σ w raw and Σ w² (max(raw, 1) - 1)) with the plan's: every kernel ends here.
-    /// `without_masked` are the plan's sums without the pixels that the frame invalidates, if there are such.
+    /// Completes the sums over photons, `signal` = Σ w raw and `excess` = Σ w² (max(raw, 1) - 1), with those of the
+    /// plan. All kernels end with this function. `without_masked` are the plan's sums without the frame's invalid
+    /// pixels, if it has any.
     pub(crate) fn from_photon_sums(
         plan: &IntegrationPlan,
         mut signal: Vec<f64>,
         mut excess: Vec<f64>,
-        without: Option<&StaticSums>,
+        without_masked: Option<&StaticSums>,
     ) -> Sums {
-        let totals = without.unwrap_or(plan.static_sums());
+        let static_sums = without_masked.unwrap_or(plan.static_sums());
         if plan.dark().is_some() {
-            for (signal, dark) in signal.iter_mut().zip(&totals.dark) {
+            for (signal, dark) in signal.iter_mut().zip(&static_sums.dark) {
                 *signal -= dark;
             }
         }
-        for (excess, floor) in excess.iter_mut().zip(&totals.base_variance) {
-            *excess += floor;
+        for (excess, base_variance) in excess.iter_mut().zip(&static_sums.base_variance) {
+            *excess += base_variance;
         }
         let variance = match plan.variance_model() {
             VarianceModel::None | VarianceModel::Azimuthal => None,
             VarianceModel::Poisson | VarianceModel::Hybrid => Some(excess),
-            VarianceModel::Given => Some(totals.base_variance.clone()),
+            VarianceModel::Given => Some(static_sums.base_variance.clone()),
         };
-        let exception = without.map(|totals| WeightOverride {
-            norm: totals.norm.clone(),
-            norm_sq: totals.norm_sq.clone(),
-            count: totals.count.clone(),
+        let weight_override = without_masked.map(|sums| WeightOverride {
+            norm: sums.norm.clone(),
+            norm_sq: sums.norm_sq.clone(),
+            count: sums.count.clone(),
         });
-        Sums { signal, variance, weight_override: exception }
+        Sums { signal, variance, weight_override }
     }
 }

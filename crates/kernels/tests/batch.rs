@@ -263,5 +263,5 @@ fn a_frame_of_another_size_is_an_error() {
     let stored = [StoredFrame { bytes: &stored, filter_mask: 0 }];
     let found = integrate_batch(&pipeline, &plan, &InvalidValues::none(), &stored, &mut Scratch::default());
     let error = found[0].as_ref().expect_err("99 pixels for 100").to_string();
-    assert_eq!(error, "bitshuffle: header at byte 0: 198 bytes announced, expected 200");
+    assert_eq!(error, "bitshuffle: header at byte 0: 198 bytes announced; expected 200");
 }

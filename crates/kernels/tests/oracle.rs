@@ -128,13 +128,15 @@ fn a_wrong_matrix_is_refused_with_its_place() {
     let refused = |starts: &[u64], bins: &[u32], weights: &[f32]| {
         kernels::TiledCsc::new(starts, bins, weights, 4).expect_err("refused").to_string()
     };
-    assert_eq!(refused(&[0, 2], &[1, 1], &[1., 1.]), "matrix: pixel 0: bin 1: expected rising bins below 4");
-    assert_eq!(refused(&[0, 0, 1], &[4], &[1.]), "matrix: pixel 1: bin 4: expected rising bins below 4");
-    assert!(refused(&[0, 1], &[0], &[f32::NAN]).contains("pixel 0: weight NaN"));
-    assert!(refused(&[0, 2, 1], &[0], &[1.]).contains("3 starts for 1 bins"));
-    assert!(refused(&[], &[], &[]).contains("0 starts"));
+    let repeated = "matrix: pixel 0 has an entry in bin 1; expected rising bins below 4";
+    assert_eq!(refused(&[0, 2], &[1, 1], &[1., 1.]), repeated);
+    let beyond = "matrix: pixel 1 has an entry in bin 4; expected rising bins below 4";
+    assert_eq!(refused(&[0, 0, 1], &[4], &[1.]), beyond);
+    assert!(refused(&[0, 1], &[0], &[f32::NAN]).contains("pixel 0 has the weight NaN"));
+    assert!(refused(&[0, 2, 1], &[0], &[1.]).contains("3 column starts, 1 bin indices"));
+    assert!(refused(&[], &[], &[]).contains("0 column starts"));
     let matrix = kernels::TiledCsc::new(&[0, 1], &[0], &[1.], 1).expect("one pixel");
     let error =
         IntegrationPlan::new(matrix, &[1., 1.], VarianceModel::None, None).expect_err("two norms for one pixel");
-    assert_eq!(error.to_string(), "normalization of 2 pixels: expected 1, as the matrix has");
+    assert_eq!(error.to_string(), "normalization has 2 pixels; expected 1, as many as the matrix");
 }

@@ -1,9 +1,10 @@
-//! HDF5 filter 32008: bits of equal significance side by side, block by block, each block compressed.
+//! HDF5 filter 32008, bitshuffle: transposes the bits of each block of elements to bit planes, then compresses the
+//! block.
 //!
 //! Layout with a codec, big-endian: u64 decoded bytes, u32 block size in bytes; then for each block u32 stored bytes
-//! and the compressed block. Without a codec the blocks follow one another, with no header. All blocks have the block
-//! size but for the last, which holds the remaining elements rounded down to a multiple of 8; the elements after it
-//! (fewer than 8) stand as they are. Inside a block of `k` elements each byte of the element has 8 planes of `k / 8`
+//! and the compressed block. Without a codec there is no header, and the blocks follow one another. All blocks have the
+//! block size except the last, which holds the remaining elements rounded down to a multiple of 8; the elements after
+//! it (fewer than 8) are stored unchanged. In a block of `k` elements each byte of the element has 8 planes of `k / 8`
 //! bytes, least significant bit first; bit `i` of byte `j` of a plane belongs to element `8 j + i`.
 
 use super::error::{ByteCursor, DecodeError, StreamFault};
@@ -13,10 +14,11 @@ use crate::simd;
 
 const FILTER_NAME: &str = "bitshuffle";
 
-/// Blocks differ in length: so many bytes more than the last one had are brought near.
+/// How many bytes beyond the last block's stored length are prefetched for the next block, because blocks differ in
+/// length.
 const PREFETCH_MARGIN: usize = 256;
 
-/// What follows the transposition.
+/// The compression of a block after its bits are transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
     None,
@@ -25,53 +27,55 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// Decompresses a block of `len` bytes; as [`Room::fill`].
-    pub(crate) fn decompress(self, block: &[u8], room: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
-        let mut fill = |fill: &dyn Fn(&mut [u8]) -> bool| {
-            room.decode_with(len, |out, dirty| {
+    /// Decompresses a block of `len` bytes into the buffer; returns `None` if the block is invalid. See
+    /// [`BlockBuffer::decode_with`].
+    pub(crate) fn decompress(self, block: &[u8], buffer: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
+        let mut fill_whole = |fill: &dyn Fn(&mut [u8]) -> bool| {
+            buffer.decode_with(len, |out, dirty| {
                 fill(&mut out[..len]).then_some(DecodedBlock::fully_written(dirty.max(len)))
             })
         };
         match self {
-            Codec::Lz4 => simd::decompress(block, room, len),
-            Codec::None => fill(&|out| {
+            Codec::Lz4 => simd::decompress(block, buffer, len),
+            Codec::None => fill_whole(&|out| {
                 out.copy_from_slice(block);
                 true
             }),
-            Codec::Zstd => fill(&|out| zstd::decompress(block, out).is_ok_and(|written| written == len)),
+            Codec::Zstd => fill_whole(&|out| zstd::decompress(block, out).is_ok_and(|written| written == len)),
         }
     }
 }
 
-/// The filter's parameters.
+/// The parameters of the bitshuffle filter of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bitshuffle {
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) element_size: usize,
-    /// Elements in a block, as the client values say; a codec's header has its own say.
+    /// Elements per block by the client values. With a codec, each stream's header has the block size instead.
     block_elements: usize,
     pub(crate) codec: Codec,
 }
 
 impl Bitshuffle {
-    /// From HDF5's client values: (major, minor, element size, block size in elements, codec, …), what is missing
-    /// being 0; or just (block size, codec) as the program asked for it. An element size of 0 is that of the pixels.
+    /// Reads HDF5's client values: (major, minor, element size, block size in elements, codec, ...), or just (block
+    /// size, codec) as the writing program passed them. Missing values are 0. `pixel` is the size of a pixel in bytes,
+    /// and the element size where the client values have 0.
     pub(super) fn new(id: u32, values: &[u32], pixel: usize) -> Result<Bitshuffle, DecodeError> {
         let at = |i: usize| values.get(i).copied().unwrap_or(0) as usize;
         let (element, block, codec) = if values.len() <= 2 { (0, at(0), at(1)) } else { (at(2), at(3), at(4)) };
-        let refuse = |expected| DecodeError::ClientValues { id, values: values.to_vec(), expected };
+        let error = |expected| DecodeError::ClientValues { id, values: values.to_vec(), expected };
         let codec = match codec {
             0 => Codec::None,
             2 => Codec::Lz4,
             3 => Codec::Zstd,
-            _ => return Err(refuse("codec 0 (none), 2 (LZ4) or 3 (Zstd)")),
+            _ => return Err(error("codec 0 (none), 2 (LZ4) or 3 (Zstd)")),
         };
         let element = if element == 0 { pixel } else { element };
         if element > 1 << 16 {
-            return Err(refuse("an element of at most 65536 bytes"));
+            return Err(error("an element of at most 65536 bytes"));
         }
         if block % 8 != 0 {
-            return Err(refuse("a block of a multiple of 8 elements"));
+            return Err(error("a block of a multiple of 8 elements"));
         }
         let block = if block == 0 { default_block_elements(element) } else { block };
         Ok(Bitshuffle { element_size: element, block_elements: block, codec })
@@ -81,15 +85,16 @@ impl Bitshuffle {
     pub(super) fn decode(&self, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
         let mut blocks = BlockReader::open(*self, stored, out.len())?;
         let (shuffled, tail) = out.split_at_mut(blocks.shuffled_bytes);
-        let mut room = BlockBuffer::default();
+        let mut buffer = BlockBuffer::default();
         for out in shuffled.chunks_mut(blocks.block_bytes) {
-            blocks.decompress_next(out.len(), |block| self.codec.decompress(block, &mut room, out.len()).is_some())?;
-            simd::bitunshuffle(&room.bytes()[..out.len()], out.len() / (8 * self.element_size), 0, out);
+            blocks
+                .decompress_next(out.len(), |block| self.codec.decompress(block, &mut buffer, out.len()).is_some())?;
+            simd::bitunshuffle(&buffer.bytes()[..out.len()], out.len() / (8 * self.element_size), 0, out);
         }
         blocks.read_tail(tail)
     }
 
-    /// How many bytes a stream claims to decode to.
+    /// Returns how many bytes a stream decodes to by its header, which is not checked.
     pub(super) fn decoded_length(&self, stored: &[u8]) -> usize {
         match self.codec {
             Codec::None => stored.len(),
@@ -97,7 +102,7 @@ impl Bitshuffle {
         }
     }
 
-    /// Reads the header: bytes of a block.
+    /// Reads and checks the header; returns the decoded bytes per block.
     fn read_header(&self, cursor: &mut ByteCursor<'_>, expected: usize) -> Result<usize, StreamFault> {
         if self.codec == Codec::None {
             return Ok(self.block_elements * self.element_size);
@@ -114,14 +119,15 @@ impl Bitshuffle {
     }
 }
 
-/// The blocks of one stream, read one after another.
+/// Reads the blocks of one stream one after another.
 pub(crate) struct BlockReader<'a> {
     cursor: ByteCursor<'a>,
     bitshuffle: Bitshuffle,
-    /// Decoded bytes of every block but the last.
+    /// Decoded bytes of every block except the last.
     pub(crate) block_bytes: usize,
-    /// Decoded bytes of all blocks, without the elements that stand behind them as they are.
+    /// Decoded bytes of all blocks, without the unshuffled elements after the last block.
     pub(crate) shuffled_bytes: usize,
+    /// The index of the next block.
     next: usize,
 }
 
@@ -142,7 +148,7 @@ impl<'a> BlockReader<'a> {
         Ok(BlockReader { cursor, bitshuffle, block_bytes, shuffled_bytes: shuffled, next: 0 })
     }
 
-    /// Hands the next block's stored bytes to `decompress`, which says whether they hold `len` bytes.
+    /// Calls `decompress` with the next block's stored bytes; it returns whether they decode to `len` bytes.
     pub(crate) fn decompress_next(
         &mut self,
         len: usize,
@@ -152,7 +158,7 @@ impl<'a> BlockReader<'a> {
         self.next += 1;
         let read = self.read_block(len).and_then(|(stored, codec)| match decompress(stored) {
             true => {
-                // The next block is likely to be as long.
+                // The next block is probably about as long as this one.
                 simd::prefetch_bytes(self.cursor.peek(stored.len() + PREFETCH_MARGIN));
                 Ok(())
             }
@@ -161,7 +167,7 @@ impl<'a> BlockReader<'a> {
         read.map_err(|fault| DecodeError::Block { filter: FILTER_NAME, block, offset, fault })
     }
 
-    /// The elements behind the last block, as they are.
+    /// Copies the unshuffled elements after the last block.
     pub(crate) fn read_tail(&mut self, tail: &mut [u8]) -> Result<(), DecodeError> {
         let (block, offset) = (self.next, self.cursor.offset());
         let raw = self.cursor.take(tail.len());
@@ -169,7 +175,7 @@ impl<'a> BlockReader<'a> {
         Ok(())
     }
 
-    /// The stored bytes of the next block, and the name of their codec.
+    /// Takes the stored bytes of the next block, and returns them with the name of their codec.
     fn read_block(&mut self, len: usize) -> Result<(&'a [u8], &'static str), StreamFault> {
         let codec = match self.bitshuffle.codec {
             Codec::None => return Ok((self.cursor.take(len)?, "raw")),
@@ -181,30 +187,31 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// Where the compressed blocks of a stream are, and the elements behind the last.
+/// The offsets of the compressed blocks of a stream and of the elements after the last block. An OpenCL device gets
+/// them with the stream, so that it can decode all blocks in parallel.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockOffsets {
-    /// Decoded bytes of every block but the last.
+    /// Decoded bytes of every block except the last.
     pub(crate) block_bytes: usize,
-    /// Where each block's bytes start, behind their length, and where the elements behind the last block do.
+    /// The offset of each block's bytes, after their length, and last the offset of the elements after the blocks.
     pub(crate) starts: Vec<u32>,
 }
 
 impl BlockOffsets {
-    /// Reads the framing of a stream that must decode to `expected` bytes, and nothing else of it. Between the starts of two
-    /// blocks lie the first one's bytes and four of the second one's length.
+    /// Reads the header and the block lengths of a stream that must decode to `expected` bytes; the blocks are not
+    /// decoded. Between the starts of two blocks lie the bytes of the first and the four-byte length of the second.
     pub(crate) fn scan(bitshuffle: Bitshuffle, stored: &[u8], expected: usize) -> Result<BlockOffsets, DecodeError> {
         let mut blocks = BlockReader::open(bitshuffle, stored, expected)?;
         let block_bytes = blocks.block_bytes;
         let mut starts = Vec::with_capacity(blocks.shuffled_bytes.div_ceil(block_bytes) + 1);
         for start in (0..blocks.shuffled_bytes).step_by(block_bytes) {
             let len = block_bytes.min(blocks.shuffled_bytes - start);
-            let behind_length = blocks.cursor.offset() + 4;
+            let after_length = blocks.cursor.offset() + 4;
             blocks.decompress_next(len, |_| true)?;
-            starts.push(behind_length as u32);
+            starts.push(after_length as u32);
         }
         if starts.is_empty() {
-            // A frame of less than eight pixels has one block of none.
+            // A frame of fewer than eight pixels has one empty block.
             starts.push(blocks.cursor.offset() as u32);
         }
         starts.push(blocks.cursor.offset() as u32);
@@ -214,7 +221,8 @@ impl BlockOffsets {
     }
 }
 
-/// Bitshuffle's own choice of elements in a block: 8 KiB of them, in eights, but at least 128.
+/// Returns the bitshuffle library's default number of elements per block: a multiple of 8 that fills 8 KiB, at least
+/// 128.
 pub(crate) fn default_block_elements(element: usize) -> usize {
     (8192 / element / 8 * 8).max(128)
 }

@@ -12,25 +12,25 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     let (found, ended) = inflate(stored, out)?;
     let expected = out.len();
     if !ended && found == expected {
-        let message = format!("the stream goes on beyond the expected {expected} bytes, or is truncated");
+        let message = format!("the stream has more than the expected {expected} bytes, or is truncated");
         return Err(DecodeError::Library { filter: FILTER_NAME, message });
     }
     if found != expected { Err(DecodeError::Length { filter: FILTER_NAME, found, expected }) } else { Ok(()) }
 }
 
-/// Inflates as much as `outlier_limit` bytes; for streams whose length is not known beforehand.
+/// Inflates a stream of unknown length, up to `limit` bytes.
 pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut out = zeroed(limit)?;
     let (found, ended) = inflate(stored, &mut out)?;
     if !ended {
-        let message = format!("the stream is truncated, or longer than {limit} bytes");
+        let message = format!("the stream is truncated, or decodes to more than {limit} bytes");
         return Err(DecodeError::Library { filter: FILTER_NAME, message });
     }
     out.truncate(found);
     Ok(out)
 }
 
-/// Bytes written, and whether the stream's end was reached.
+/// Inflates into `out`; returns how many bytes it wrote, and whether it reached the end of the stream.
 fn inflate(stored: &[u8], out: &mut [u8]) -> Result<(usize, bool), DecodeError> {
     let mut inflate = Decompress::new(true);
     let mut ended = false;

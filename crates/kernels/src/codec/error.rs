@@ -1,12 +1,15 @@
-//! Why a chunk could not be decoded, and where in it.
+//! [`DecodeError`], why a chunk can't be decoded, and [`ByteCursor`], which reads the lengths in a stream.
 
-/// A stream that can't be decoded. Offsets are in bytes from the start of what the named filter was given.
+/// Why a chunk can't be decoded. Offsets are in bytes from the start of the named filter's input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum DecodeError {
-    #[error("HDF5 filter {id} ({name}): not supported")]
+    #[error(
+        "HDF5 filter {id} ({name}) is not supported; \
+         expected deflate, shuffle, fletcher32, LZ4, bitshuffle or zstd: rewrite the file, e.g. with h5repack"
+    )]
     Unsupported { id: u32, name: &'static str },
-    #[error("HDF5 filter {id}: client values {values:?}: expected {expected}")]
+    #[error("HDF5 filter {id}: client values {values:?}; expected {expected}")]
     ClientValues { id: u32, values: Vec<u32>, expected: &'static str },
     #[error("{filter}: header at byte {offset}: {fault}")]
     Header { filter: &'static str, offset: usize, fault: StreamFault },
@@ -14,35 +17,36 @@ pub enum DecodeError {
     Block { filter: &'static str, block: usize, offset: usize, fault: StreamFault },
     #[error("{filter}: {message}")]
     Library { filter: &'static str, message: String },
-    #[error("fletcher32: checksum {stored:08x} stored, {computed:08x} computed")]
+    #[error("fletcher32: the chunk is corrupt: checksum {computed:08x}; expected {stored:08x} as stored")]
     Checksum { stored: u32, computed: u32 },
-    /// Of the machine, and not of the stream.
+    /// Memory ran out; the stream itself may be valid.
     #[error("{0}")]
     Memory(String),
-    #[error("{filter}: {found} bytes: expected {expected}")]
+    #[error("{filter}: {found} bytes; expected {expected}")]
     Length { filter: &'static str, found: usize, expected: usize },
 }
 
-/// As many bytes, for what a filter leaves to another one: a chunk may have gigabytes.
+/// Allocates `len` zero bytes, for data between two filters. Fails with [`DecodeError::Memory`] instead of aborting,
+/// because a chunk may have gigabytes.
 pub(super) fn zeroed(len: usize) -> Result<Vec<u8>, DecodeError> {
-    filter::memory::zeroed(len).map_err(|why| DecodeError::Memory(why.to_string()))
+    filter::memory::zeroed(len).map_err(|error| DecodeError::Memory(error.to_string()))
 }
 
-/// What is wrong at a place of a stream.
+/// Why a header or a block of a stream is invalid; [`DecodeError`] adds the filter and the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum StreamFault {
-    #[error("{needed} bytes needed, {left} left")]
+    #[error("truncated: {needed} bytes needed, {left} left")]
     Truncated { needed: usize, left: usize },
-    #[error("{found} bytes announced, expected {expected}")]
+    #[error("{found} bytes announced; expected {expected}")]
     Announced { found: u64, expected: usize },
-    #[error("block size {0}: expected a multiple of 8 elements, not 0")]
+    #[error("block size of {0} bytes; expected a multiple of 8 elements, not 0")]
     BlockSize(u64),
-    #[error("not {expected} bytes of valid {codec} data")]
+    #[error("corrupt {codec} data; expected {expected} decoded bytes")]
     Corrupt { codec: &'static str, expected: usize },
 }
 
-/// A reader of a stream's framing, which never reads past its end.
+/// Reads bytes and big-endian lengths from a stream, never past its end.
 pub(crate) struct ByteCursor<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -53,17 +57,18 @@ impl<'a> ByteCursor<'a> {
         ByteCursor { bytes, offset: 0 }
     }
 
-    /// Bytes read so far.
+    /// Returns how many bytes were taken so far.
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The next bytes, fewer than asked for at the end.
+    /// Returns the next `len` bytes without taking them; fewer near the end.
     pub(crate) fn peek(&self, len: usize) -> &'a [u8] {
         let rest = &self.bytes[self.offset..];
         &rest[..len.min(rest.len())]
     }
 
+    /// Takes the next `needed` bytes.
     pub(crate) fn take(&mut self, needed: usize) -> Result<&'a [u8], StreamFault> {
         let rest = &self.bytes[self.offset..];
         let taken = rest.get(..needed).ok_or(StreamFault::Truncated { needed, left: rest.len() })?;
@@ -77,12 +82,12 @@ impl<'a> ByteCursor<'a> {
         Ok(array)
     }
 
-    /// A big-endian 32-bit length.
+    /// Takes a big-endian 32-bit length.
     pub(crate) fn take_u32(&mut self) -> Result<u32, StreamFault> {
         self.take_array().map(u32::from_be_bytes)
     }
 
-    /// A big-endian 64-bit length.
+    /// Takes a big-endian 64-bit length.
     pub(crate) fn take_u64(&mut self) -> Result<u64, StreamFault> {
         self.take_array().map(u64::from_be_bytes)
     }

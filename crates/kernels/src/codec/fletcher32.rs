@@ -1,8 +1,8 @@
-//! HDF5 filter 3: a Fletcher checksum behind the data.
+//! HDF5 filter 3: a Fletcher checksum after the data.
 
 use super::DecodeError;
 
-/// The data without the checksum, which must agree.
+/// Verifies the checksum and returns the data before it.
 pub(super) fn verify(stored: &[u8]) -> Result<&[u8], DecodeError> {
     let Some((data, checksum)) = stored.split_last_chunk::<4>() else {
         return Err(DecodeError::Length { filter: "fletcher32", found: stored.len(), expected: 4 });
@@ -13,11 +13,12 @@ pub(super) fn verify(stored: &[u8]) -> Result<&[u8], DecodeError> {
     if stored == computed || stored == swapped { Ok(data) } else { Err(DecodeError::Checksum { stored, computed }) }
 }
 
-/// Two 16-bit sums in ones' complement over big-endian 16-bit words, an odd last byte being the high one.
+/// Computes the checksum: two 16-bit sums in ones' complement over big-endian 16-bit words. An odd last byte is the
+/// high byte of a word.
 fn fletcher32(data: &[u8]) -> u32 {
     let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
     let (mut low, mut high) = (0u32, 0u32);
-    // 360 words are the most that 32 bits take without overflow.
+    // After at most 360 words the sums are folded to 16 bits; more words could overflow 32 bits.
     for run in data.chunks(720) {
         for word in run.chunks(2) {
             low += u32::from(word[0]) << 8 | word.get(1).map_or(0, |&b| u32::from(b));

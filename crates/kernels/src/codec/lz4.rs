@@ -1,7 +1,7 @@
-//! HDF5 filter 32004: LZ4 blocks behind a header of 12 bytes.
+//! HDF5 filter 32004: LZ4 blocks after a header of 12 bytes.
 //!
 //! Layout, big-endian: u64 decoded bytes, u32 block size in bytes; then for each block u32 stored bytes and the block.
-//! A block that is stored in as many bytes as it decodes to is stored as it is. The last block may be short.
+//! A block whose stored length equals its decoded length is not compressed. The last block may be short.
 
 use super::error::{ByteCursor, DecodeError, StreamFault, zeroed};
 use crate::lz4_block::SLACK;
@@ -9,8 +9,8 @@ use crate::simd;
 
 const FILTER_NAME: &str = "lz4";
 
-/// Decodes into the first `len` bytes of `out`, which the stream must fill exactly. What is behind them may be
-/// overwritten; with [`SLACK`] bytes there, the last block needs no copy.
+/// Decodes into the first `len` bytes of `out`, which the stream must fill exactly. The bytes after them may be
+/// overwritten; if there are [`SLACK`] of them, the last block needs no copy.
 pub(super) fn decode(stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
     let mut cursor = ByteCursor::new(stored);
     let header = read_header(&mut cursor).and_then(|(total, block_size)| match total == len as u64 {
@@ -30,7 +30,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], len: usize) -> Result<(), De
     Ok(())
 }
 
-/// Decodes a stream whose length only its header knows, as much as `outlier_limit` bytes.
+/// Decodes a stream whose length only its header tells, up to `limit` bytes.
 pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let (total, _) = read_header(&mut ByteCursor::new(stored)).map_err(|fault| DecodeError::Header {
         filter: FILTER_NAME,
@@ -46,13 +46,13 @@ pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, Decod
     Ok(out)
 }
 
-/// Decoded bytes, and the block size.
+/// Reads the header: decoded bytes and block size.
 fn read_header(cursor: &mut ByteCursor<'_>) -> Result<(u64, usize), StreamFault> {
     let (total, block_size) = (cursor.take_u64()?, cursor.take_u32()?);
     if block_size == 0 && total != 0 { Err(StreamFault::BlockSize(0)) } else { Ok((total, block_size.max(1) as usize)) }
 }
 
-/// Decodes the next block into the first `len` bytes of `out`, and maybe over what is behind them.
+/// Decodes the next block into the first `len` bytes of `out`; up to [`SLACK`] bytes after them may be overwritten.
 fn decode_block(cursor: &mut ByteCursor<'_>, out: &mut [u8], len: usize) -> Result<(), StreamFault> {
     let stored = cursor.take_u32()? as usize;
     let block = cursor.take(stored)?;
@@ -60,14 +60,14 @@ fn decode_block(cursor: &mut ByteCursor<'_>, out: &mut [u8], len: usize) -> Resu
         out[..len].copy_from_slice(block);
         return Ok(());
     }
-    let sound = match out.get_mut(..len + SLACK) {
-        Some(roomy) => simd::decompress_with_slack(block, roomy, len),
+    let is_valid = match out.get_mut(..len + SLACK) {
+        Some(padded) => simd::decompress_with_slack(block, padded, len),
         None => {
-            let mut roomy = vec![0; len + SLACK];
-            let sound = simd::decompress_with_slack(block, &mut roomy, len);
-            out[..len].copy_from_slice(&roomy[..len]);
-            sound
+            let mut padded = vec![0; len + SLACK];
+            let is_valid = simd::decompress_with_slack(block, &mut padded, len);
+            out[..len].copy_from_slice(&padded[..len]);
+            is_valid
         }
     };
-    if sound { Ok(()) } else { Err(StreamFault::Corrupt { codec: "LZ4", expected: len }) }
+    if is_valid { Ok(()) } else { Err(StreamFault::Corrupt { codec: "LZ4", expected: len }) }
 }

@@ -1,8 +1,8 @@
-//! From a stored chunk to pixels: HDF5's filters, undone in memory.
+//! Decodes stored chunks to pixels: undoes HDF5's filters in memory, without the HDF5 library.
 //!
-//! Streams come from disks, networks and dying writers, so every length in them is a claim: none is believed before it
-//! is compared with what the chunk must decode to, and nothing is allocated that the frame itself would not need. Bytes
-//! behind a stream's end are not looked at, nor do the libraries that write such streams.
+//! Chunks may be truncated or corrupt. Therefore every length in a stream is compared with what the chunk must decode
+//! to before it is used, and no length from a stream makes azpipe allocate more than a frame needs. Bytes after the end
+//! of a stream are ignored, as by the HDF5 plugins that write these streams.
 
 pub(crate) mod bitshuffle;
 mod deflate;

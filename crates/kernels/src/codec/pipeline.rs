@@ -1,4 +1,4 @@
-//! The filters of a dataset, in order, and how to undo them.
+//! [`Pipeline`], the HDF5 filters of a dataset, which it undoes in reverse order.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,23 @@ use super::error::zeroed;
 use super::{DecodeError, deflate, fletcher32, lz4, shuffle, zstd};
 use crate::PixelType;
 
-/// How the chunks of a dataset are stored: HDF5's filter pipeline, the pixels' type and byte order.
+/// Describes how the chunks of a dataset are stored: HDF5's filter pipeline, the pixels' type and byte order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// As HDF5 lists them, in the order of writing.
+    /// The filters in the order in which HDF5 lists them, which is the order of writing.
     steps: Vec<FilterStep>,
     dtype: PixelType,
     big_endian: bool,
 }
 
+/// One filter with the parameters that decoding needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FilterStep {
     Deflate,
-    Shuffle { size: usize },
+    /// `size` is in bytes per element.
+    Shuffle {
+        size: usize,
+    },
     Fletcher32,
     Lz4,
     Bitshuffle(Bitshuffle),
@@ -27,24 +31,27 @@ enum FilterStep {
 }
 
 impl Pipeline {
-    /// A pipeline from HDF5's filter numbers and client values, in the order in which HDF5 lists them.
+    /// Makes a pipeline from HDF5's filter numbers and client values, in the order in which HDF5 lists them.
+    ///
+    /// # Errors
+    /// A filter that is not supported, or client values that the filter does not have.
     pub fn from_hdf5(filters: &[(u32, &[u32])], dtype: PixelType, big_endian: bool) -> Result<Pipeline, DecodeError> {
         let steps = filters.iter().map(|&(id, values)| FilterStep::new(id, values, dtype)).collect::<Result<_, _>>()?;
         Ok(Pipeline { steps, dtype, big_endian })
     }
 
-    /// A pipeline without filters, of pixels as they are in memory.
+    /// Returns the pipeline of uncompressed pixels in native byte order.
     pub fn native(dtype: PixelType) -> Pipeline {
         Pipeline { steps: Vec::new(), dtype, big_endian: cfg!(target_endian = "big") }
     }
 
-    /// The pixels' type.
+    /// Returns the type of the decoded pixels.
     pub fn dtype(&self) -> PixelType {
         self.dtype
     }
 
-    /// The bitshuffle filter, where it is all that was done to a chunk and its elements are little-endian pixels: then
-    /// the bit planes can be summed as they come.
+    /// Returns the bitshuffle filter if no other filter was applied to the chunk and its elements are little-endian
+    /// pixels. Pixels can then be read from the bit planes block by block.
     pub(crate) fn only_bitshuffle(&self, filter_mask: u32) -> Option<Bitshuffle> {
         let mut steps = self.applied_filters(filter_mask);
         match (steps.next(), steps.next()) {
@@ -55,7 +62,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether a chunk stands in the file as native pixels.
+    /// Returns whether a chunk is stored as uncompressed pixels in native byte order.
     pub(crate) fn is_native(&self, filter_mask: u32) -> bool {
         self.applied_filters(filter_mask).next().is_none() && self.is_native_endian()
     }
@@ -64,20 +71,23 @@ impl Pipeline {
         self.dtype.size() == 1 || self.big_endian == cfg!(target_endian = "big")
     }
 
-    /// The filters that a chunk went through.
+    /// Iterates over the filters that were applied to a chunk: all but those that its filter mask skips.
     fn applied_filters(&self, filter_mask: u32) -> impl Iterator<Item = FilterStep> {
         let skipped = move |i: usize| i < 32 && filter_mask >> i & 1 == 1;
         self.steps.iter().enumerate().filter(move |(i, _)| !skipped(*i)).map(|(_, step)| *step)
     }
 
-    /// Decodes a chunk into native-endian pixels, which fill `out` exactly. Bit `i` of the filter mask says that
+    /// Decodes a chunk into native-endian pixels, which must fill `out` exactly. Bit `i` of `filter_mask` is set if
     /// filter `i` was skipped when the chunk was written.
+    ///
+    /// # Errors
+    /// A chunk that is truncated, corrupt, or of another length.
     pub fn decode(&self, filter_mask: u32, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
         self.decode_with_slack(filter_mask, stored, out, out.len())
     }
 
-    /// The same into the first `len` bytes of `out`; what is behind them may be overwritten, which spares some codecs
-    /// a copy.
+    /// Decodes a chunk into the first `len` bytes of `out`, as [`Pipeline::decode`] does. The bytes after them may be
+    /// overwritten, which saves some codecs a copy.
     pub(crate) fn decode_with_slack(
         &self,
         filter_mask: u32,
@@ -88,7 +98,7 @@ impl Pipeline {
         let steps: Vec<FilterStep> = self.applied_filters(filter_mask).collect();
         let mut data = Cow::Borrowed(stored);
         for (i, step) in steps.iter().enumerate().skip(1).rev() {
-            // What another filter still has to undo may be larger than the pixels: compressors add a little.
+            // The input of the filters still to undo may be longer than the pixels: compressors can add a little.
             let limit = len + len / 8 + 4096;
             data = step.decode(data, steps[..i].iter().all(FilterStep::preserves_length).then_some(len), limit)?;
         }
@@ -128,12 +138,12 @@ impl FilterStep {
         Err(DecodeError::Unsupported { id, name })
     }
 
-    /// Whether as many bytes come out as go in.
+    /// Returns whether the filter's output is always as long as its input.
     fn preserves_length(&self) -> bool {
         matches!(self, FilterStep::Shuffle { .. })
     }
 
-    /// The name in messages.
+    /// Returns the name that error messages use.
     fn name(&self) -> &'static str {
         match self {
             FilterStep::Deflate => "deflate",
@@ -145,7 +155,7 @@ impl FilterStep {
         }
     }
 
-    /// Undoes the filter where its result is to be the first `len` bytes of `out`.
+    /// Undoes the filter. Its output must be `len` bytes, the first of `out`.
     fn decode_into(&self, data: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
         if let FilterStep::Lz4 = self {
             return lz4::decode(data, out, len);
@@ -168,8 +178,8 @@ impl FilterStep {
         Ok(())
     }
 
-    /// Undoes the filter where others, which were applied before it, are still to be undone. `length` is that of the
-    /// result where it is known; otherwise it may have as much as `outlier_limit` bytes.
+    /// Undoes the filter and returns its output, the input of the next filter to undo. `length` is the output's length
+    /// if it is known; otherwise the output may have up to `limit` bytes.
     fn decode<'a>(
         &self,
         data: Cow<'a, [u8]>,
@@ -188,7 +198,7 @@ impl FilterStep {
         }
         let length = match self {
             FilterStep::Shuffle { .. } => Some(data.len()),
-            // Without a codec bitshuffle keeps the length; with one it is announced, and checked, by the header.
+            // Without a codec bitshuffle keeps the length; with one the header has the length, and decoding checks it.
             FilterStep::Bitshuffle(bitshuffle) => {
                 Some(length.unwrap_or_else(|| bitshuffle.decoded_length(&data).min(limit)))
             }

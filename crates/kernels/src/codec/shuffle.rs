@@ -1,6 +1,6 @@
-//! HDF5 filter 2: bytes of equal significance side by side.
+//! HDF5 filter 2: stores the first bytes of all elements, then the second bytes, and so on.
 
-/// Undoes the shuffle of elements of `size` bytes; bytes after the last whole element stand as they are.
+/// Undoes the shuffle of elements of `size` bytes. Bytes after the last whole element are stored unshuffled.
 pub(super) fn decode(stored: &[u8], size: usize, out: &mut [u8]) {
     let elements = stored.len() / size;
     let (shuffled, tail) = stored.split_at(elements * size);
@@ -21,7 +21,7 @@ pub(super) fn decode(stored: &[u8], size: usize, out: &mut [u8]) {
     out_tail.copy_from_slice(tail);
 }
 
-/// Element by element: a size that the compiler knows becomes vector instructions.
+/// Undoes the shuffle of elements whose size is known at compile time, so that the loop becomes vector instructions.
 fn unshuffle_elements<const SIZE: usize>(shuffled: &[u8], out: &mut [u8]) {
     let elements = out.len() / SIZE;
     let planes: [&[u8]; SIZE] = std::array::from_fn(|byte| &shuffled[byte * elements..(byte + 1) * elements]);

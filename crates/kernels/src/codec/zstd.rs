@@ -16,7 +16,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     if found == expected { Ok(()) } else { Err(DecodeError::Length { filter: FILTER_NAME, found, expected }) }
 }
 
-/// Decodes a stream whose length is not known beforehand, as much as `outlier_limit` bytes.
+/// Decodes a stream of unknown length, up to `limit` bytes.
 pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut out = zeroed(limit)?;
     let found =
@@ -25,10 +25,10 @@ pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, Decod
     Ok(out)
 }
 
-/// Bytes written to `out`.
+/// Decompresses a stream into `out`; returns how many bytes it wrote, or zstd's error message.
 pub(super) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<usize, String> {
     thread_local! {
-        /// To make one takes longer than to decode a block of 8 KiB.
+        /// A decompressor per thread, because creating one takes longer than decoding a block of 8 KiB.
         static CONTEXT: RefCell<Decompressor<'static>> = RefCell::new(Decompressor::default());
     }
     CONTEXT.with_borrow_mut(|context| context.decompress_to_buffer(stored, out)).map_err(|e| e.to_string())

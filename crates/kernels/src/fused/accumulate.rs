@@ -1,8 +1,8 @@
-//! The innermost loop: a tile of the matrix applied to many frames at once.
+//! The innermost loop: applies a tile of the matrix to many frames at once.
 //!
-//! Lanes are frames, so each frame sees the one order of summation. Written without intrinsics: compiled for an
-//! instruction set (see [`crate::simd`]) the loops over lanes become vector instructions, as good as by hand. On a
-//! Zen 5 with 16 frames a pixel takes some 12 cycles, bounded by loading and storing its eight rows of 64 bytes.
+//! SIMD lanes are frames, so every frame has the one order of summation. The loops have no intrinsics: compiled for an
+//! instruction set (see [`crate::simd`]) they become vector instructions as good as hand-written ones. On a Zen 5 with
+//! 16 frames a pixel takes some 12 cycles, limited by loading and storing its eight rows of 64 bytes.
 
 use super::accumulators::Accumulators;
 use super::interleaved_tile::InterleavedTile;
@@ -10,48 +10,48 @@ use crate::bitmap::Bitmap;
 use crate::summation_order::{STREAM_PIXELS, STREAMS};
 use crate::tiled_csc::CscTile;
 
-/// Which pixels of a tile to add; the others would add zero.
+/// The pixels of a tile to add. Pixels outside the selection would add zero.
 #[derive(Clone, Copy)]
 pub(crate) enum PixelSelection<'a> {
-    /// All to everything.
+    /// All pixels are added to the signal and to the Poisson excess.
     All,
-    /// Only these.
+    /// Only the pixels in the bitmap are added.
     NonZero(&'a Bitmap),
-    /// All to the signals, only these to the excesses.
+    /// All pixels are added to the signal, and those in the bitmap to the Poisson excess.
     AboveOne(&'a Bitmap),
 }
 
-/// Adds a tile's pixels to the signals, and to the excesses where there is an error model.
+/// Adds a tile's pixels to the signals and, if the plan has a Poisson variance, to the Poisson excesses.
 ///
-/// `FUSE` allows a fused multiply-add where it can't be told from two roundings.
+/// `FUSE` allows a fused multiply-add where the product is exact, so that the result has the same bits.
 #[inline(always)]
 pub(crate) fn accumulate_tile<const L: usize, const FUSE: bool, C: InterleavedTile<L>>(
-    table: &mut Accumulators<L>,
+    accumulators: &mut Accumulators<L>,
     tile: CscTile<'_>,
-    column: &C,
+    pixels: &C,
     selection: PixelSelection<'_>,
 ) {
-    match (selection, table.has_variance()) {
-        (PixelSelection::All, true) => add_all_pixels::<L, SignalAndExcess, FUSE, C>(table.rows(), tile, column),
-        (PixelSelection::NonZero(pixels), true) => {
-            add_selected_pixels::<L, SignalAndExcess, FUSE, C>(table.rows(), tile, column, pixels)
+    match (selection, accumulators.has_variance()) {
+        (PixelSelection::All, true) => add_all_pixels::<L, SignalAndExcess, FUSE, C>(accumulators.rows(), tile, pixels),
+        (PixelSelection::NonZero(selected), true) => {
+            add_selected_pixels::<L, SignalAndExcess, FUSE, C>(accumulators.rows(), tile, pixels, selected)
         }
-        (PixelSelection::AboveOne(pixels), true) => {
-            add_all_pixels::<L, SignalRow, FUSE, C>(table.rows(), tile, column);
-            add_selected_pixels::<L, ExcessRow, FUSE, C>(table.rows(), tile, column, pixels);
+        (PixelSelection::AboveOne(selected), true) => {
+            add_all_pixels::<L, SignalRow, FUSE, C>(accumulators.rows(), tile, pixels);
+            add_selected_pixels::<L, ExcessRow, FUSE, C>(accumulators.rows(), tile, pixels, selected);
         }
         (PixelSelection::All | PixelSelection::AboveOne(_), false) => {
-            add_all_pixels::<L, SignalAlone, FUSE, C>(table.rows(), tile, column)
+            add_all_pixels::<L, SignalAlone, FUSE, C>(accumulators.rows(), tile, pixels)
         }
-        (PixelSelection::NonZero(pixels), false) => {
-            add_selected_pixels::<L, SignalAlone, FUSE, C>(table.rows(), tile, column, pixels)
+        (PixelSelection::NonZero(selected), false) => {
+            add_selected_pixels::<L, SignalAlone, FUSE, C>(accumulators.rows(), tile, pixels, selected)
         }
     }
 }
 
-/// Which of a bin's rows are added to.
+/// The layout of a bin's accumulator rows, and which of them a pass over the pixels adds to.
 trait AccumulatedRows {
-    /// Rows of a bin.
+    /// How many rows a bin has.
     const ROWS: usize;
     const SIGNAL: bool;
     const EXCESS: bool;
@@ -76,31 +76,31 @@ accumulated_rows! {
     SignalAlone: 1, true, false;
 }
 
-/// Adds all pixels of a tile.
+/// Adds all pixels of a tile in the order of summation.
 #[inline(always)]
 fn add_all_pixels<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
     tile: CscTile<'_>,
-    column: &C,
+    pixels: &C,
 ) {
     for i in 0..STREAM_PIXELS {
         for stream in 0..STREAMS {
-            add_pair::<L, Q, FUSE, C>(rows, tile, column, stream * STREAM_PIXELS + i);
+            add_pair::<L, Q, FUSE, C>(rows, tile, pixels, stream * STREAM_PIXELS + i);
         }
     }
-    add_extra_entries::<L, Q, C>(rows, tile, column);
+    add_extra_entries::<L, Q, C>(rows, tile, pixels);
 }
 
-/// Adds some pixels of a tile.
+/// Adds the selected pixels of a tile in the order of summation.
 #[inline(always)]
 fn add_selected_pixels<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
     tile: CscTile<'_>,
-    column: &C,
-    pixels: &Bitmap,
+    pixels: &C,
+    selected: &Bitmap,
 ) {
-    pixels.for_each_in_order(|pixel| add_pair::<L, Q, FUSE, C>(rows, tile, column, pixel));
-    add_extra_entries::<L, Q, C>(rows, tile, column);
+    selected.for_each_in_order(|pixel| add_pair::<L, Q, FUSE, C>(rows, tile, pixels, pixel));
+    add_extra_entries::<L, Q, C>(rows, tile, pixels);
 }
 
 /// Adds a pixel to its first bin and the next.
@@ -108,10 +108,10 @@ fn add_selected_pixels<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: 
 fn add_pair<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
     tile: CscTile<'_>,
-    column: &C,
+    pixels: &C,
     pixel: usize,
 ) {
-    let x = column.lanes(pixel);
+    let x = pixels.lanes(pixel);
     let first = tile.first_bin[pixel] as usize * Q::ROWS;
     let pair = &mut rows[first..first + 2 * Q::ROWS];
     let [here, next] = tile.pair_weights[pixel].map(f64::from);
@@ -126,15 +126,15 @@ fn add_pair<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: Interleaved
     }
 }
 
-/// Adds a tile's entries beyond the pairs.
+/// Adds a tile's extra entries: those beyond a pixel's first bin and the next.
 #[inline(always)]
 fn add_extra_entries<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
     tile: CscTile<'_>,
-    column: &C,
+    pixels: &C,
 ) {
     for entry in tile.extra {
-        let x = column.lanes(entry.pixel as usize);
+        let x = pixels.lanes(entry.pixel as usize);
         let (first, weight) = (entry.bin as usize * Q::ROWS, f64::from(entry.weight));
         if Q::SIGNAL {
             add_weighted(&mut rows[first], weight, &x, false);
@@ -145,7 +145,7 @@ fn add_extra_entries<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     }
 }
 
-/// `max(x, 1) - 1`.
+/// Returns `max(x, 1) - 1`: how much the Poisson variance of a pixel exceeds 1.
 #[inline(always)]
 fn poisson_excess<const L: usize>(x: &[f64; L]) -> [f64; L] {
     x.map(|x| x.max(1.) - 1.)

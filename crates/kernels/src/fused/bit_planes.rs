@@ -1,4 +1,7 @@
-//! The bit planes of one block, and what they tell of a tile before any pixel is known.
+//! [`BitPlanes`], a decompressed bitshuffle block, from which tiles are read.
+//!
+//! Planes tell much about a tile before any pixel is unshuffled: which pixels are zero, whether all fit in 8 or 16
+//! bits, and which are invalid ([`PlaneInvalidRule`]).
 
 use std::ops::Range;
 
@@ -10,10 +13,10 @@ use crate::lz4_block::{BlockBuffer, DecodedBlock};
 use crate::simd::SimdBackend;
 use crate::summation_order::TILE;
 
-/// Bytes of a plane that hold a tile.
+/// How many bytes of a plane hold a tile.
 const TILE_BYTES: usize = TILE / 8;
 
-/// A decompressed block: planes of equal length, least significant bits first.
+/// A decompressed block: bit planes of equal length, least significant bits first.
 #[derive(Default)]
 pub(crate) struct BitPlanes {
     buffer: BlockBuffer,
@@ -21,15 +24,18 @@ pub(crate) struct BitPlanes {
     len: usize,
     /// Bytes of a plane.
     stride: usize,
-    /// How many planes may have a bit set.
+    /// How many planes, from the lowest on, can have a bit set; the others are zero.
     occupied_planes: usize,
-    /// How many planes are written, all or some; the others are like the last of these.
+    /// How many planes, from the lowest on, are written; the others are identical to the last of them.
     written_planes: usize,
 }
 
 impl BitPlanes {
-    /// Has `decompress` decompress a block of `len` bytes in `bit_planes` planes into the room, from where planes on that are
-    /// all alike it may leave out all but the first; it returns `None` where the block is not sound. Whether it is.
+    /// Calls `expand` to decompress a block of `len` bytes, which are `planes` planes, into the buffer. Returns whether
+    /// the block is valid.
+    ///
+    /// If the upper planes are identical, `expand` may write only the first of them. It returns `None` for an invalid
+    /// block.
     pub(crate) fn load(
         &mut self,
         len: usize,
@@ -46,7 +52,7 @@ impl BitPlanes {
         decoded.is_some()
     }
 
-    /// Writes as many planes, the lowest ones, that were left out.
+    /// Writes those of the lowest `planes` planes that were left out.
     fn materialize(&mut self, planes: usize) {
         if self.written_planes < planes {
             self.buffer.repeat_period((self.written_planes - 1) * self.stride, self.stride, planes * self.stride);
@@ -54,53 +60,54 @@ impl BitPlanes {
         }
     }
 
-    /// The block.
+    /// Returns all bytes of the block.
     pub(crate) fn block(&mut self) -> &[u8] {
         self.materialize(self.len / self.stride);
         &self.buffer.bytes()[..self.len]
     }
 
-    /// Pixels of the block.
+    /// Returns how many pixels the block holds.
     pub(crate) fn pixel_count(&self) -> usize {
         self.stride * 8
     }
 
-    /// These planes, of such as are alike maybe fewer.
+    /// Returns the planes in the range. Of trailing planes that are identical, only the first may be there.
     fn plane_range(&self, planes: Range<usize>) -> &[u8] {
         let (start, end) = (planes.start.min(self.written_planes - 1), planes.end.min(self.written_planes));
         &self.buffer.bytes()[start * self.stride..end * self.stride]
     }
 
-    /// Eight planes.
+    /// Returns the eight planes from `first` on.
     fn eight_planes(&mut self, first: usize) -> &[u8] {
         self.materialize(first + 8);
         self.plane_range(first..first + 8)
     }
 
-    /// Reads a whole tile, which starts at pixel `start` of the block, into a lane: finds the invalid pixels and takes them out, and unshuffles as many bits as the others need. Gaps
-    /// fill pixels without entries with ones; they must not force the slow width.
+    /// Reads a whole tile, which starts at pixel `start` of the block, into a lane: records the invalid pixels and sets
+    /// them to zero, and unshuffles as many bits as the other pixels need. Pixels without entries are ignored, because
+    /// gaps, whose bits are all ones, must not widen the tile.
     ///
-    /// False where pixels are negative or do not fit in 16 bits; then the lane is still to be filled, without the invalid ones,
-    /// which are zero now.
+    /// Returns false if pixels are negative or do not fit in 16 bits. Then only the invalid pixels are recorded and
+    /// zeroed; the caller fills the lane from unshuffled pixels.
     pub(crate) fn read_tile<B: SimdBackend>(
         &mut self,
         backend: B,
         start: usize,
-        place: TileContext<'_>,
+        context: TileContext<'_>,
         rule: &PlaneInvalidRule,
         lane: &mut Lane,
     ) -> bool {
-        let TileContext { tile_index: number, unused, is_dense: dense, .. } = place;
+        let TileContext { tile_index, unused, is_dense, .. } = context;
         let (from, total, occupied) = (start / 8, self.len / self.stride, self.occupied_planes);
         let has_any = |planes: &BitPlanes, range: Range<usize>| {
             backend.any_bit_set(planes.plane_range(range), planes.stride, from, unused)
         };
-        // Mostly one look is enough.
+        // In most tiles no pixel exceeds 8 bits, and this is the only check of the upper planes.
         let wide = occupied > 8 && has_any(self, 8..occupied);
         for range in rule.ranges.iter().filter(|range| range.planes.end <= occupied) {
             let top = range.planes.end - 1;
             if (wide || top < 8) && has_any(self, top..top + 1) {
-                self.extract_invalid(backend, from, number, unused, range, lane);
+                self.extract_invalid(backend, from, tile_index, unused, range, lane);
             }
         }
         if rule.signed && occupied == total && (wide || total == 8) && has_any(self, total - 1..total) {
@@ -114,7 +121,7 @@ impl BitPlanes {
         if middle {
             let stride = self.stride;
             backend.bitunshuffle_tile(self.eight_planes(8), stride, from, &mut lane.high_bytes);
-        } else if dense {
+        } else if is_dense {
             (lane.nonzero, lane.above_one) = (Bitmap::FULL, Bitmap::FULL);
         } else {
             let union = |planes: &BitPlanes, range: Range<usize>| {
@@ -132,18 +139,18 @@ impl BitPlanes {
         true
     }
 
-    /// Native pixels, as many as `out` holds, from pixel `start` of the block on; eights of pixels.
+    /// Unshuffles native pixels into `out`, from pixel `start` of the block on; a multiple of 8 pixels.
     pub(crate) fn bitunshuffle<B: SimdBackend>(&mut self, backend: B, start: usize, out: &mut [u8]) {
         let stride = self.stride;
         backend.bitunshuffle(self.block(), stride, start / 8, out);
     }
 
-    /// Records the invalid pixels of a tile, and clears their bits.
+    /// Records the pixels of a tile that are in an invalid range, and clears their bits.
     fn extract_invalid<B: SimdBackend>(
         &mut self,
         backend: B,
         from: usize,
-        number: usize,
+        tile_index: usize,
         unused: &Bitmap,
         range: &InvalidPlaneRange,
         lane: &mut Lane,
@@ -161,7 +168,7 @@ impl BitPlanes {
         if invalid.is_empty() {
             return;
         }
-        lane.invalid.extend(invalid.iter_ones().map(|pixel| (number * TILE + pixel) as u32));
+        lane.invalid.extend(invalid.iter_ones().map(|pixel| (tile_index * TILE + pixel) as u32));
         for plane in self.buffer.bytes_mut(self.written_planes * self.stride).chunks_exact_mut(self.stride) {
             let tile = &mut plane[from..from + TILE_BYTES];
             for (byte, word) in tile.chunks_exact_mut(8).zip(invalid.0) {
@@ -172,7 +179,7 @@ impl BitPlanes {
         }
     }
 
-    /// The bits of one pixel.
+    /// Returns the bits of one pixel.
     fn pixel_bits(&self, pixel: usize) -> u64 {
         let bit = |plane: usize| u64::from(self.plane_range(plane..plane + 1)[pixel / 8] >> (pixel % 8) & 1);
         (0..self.len / self.stride).map(|plane| bit(plane) << plane).sum()

@@ -1,17 +1,18 @@
-//! The pixels of one tile of many frames, by pixel.
+//! The pixels of one tile of many frames, interleaved: all frames' values of a pixel are adjacent.
 
 use crate::summation_order::TILE;
 
-/// Pixels of a tile, `L` frames side by side.
+/// The pixels of one tile of `L` frames, interleaved.
 pub(crate) trait InterleavedTile<const L: usize> {
-    /// Whether a weight times a pixel has no rounding (24 bits times 29), so that it may be fused with the addition.
+    /// Whether weight times pixel is exact in f64 (24 bits times at most 29), so that a fused multiply-add rounds like
+    /// a multiplication and an addition.
     const EXACT: bool;
 
-    /// A pixel of all frames.
+    /// Returns the values of one pixel in all frames.
     fn lanes(&self, pixel: usize) -> [f64; L];
 }
 
-/// All pixels fit in 8 bits.
+/// Pixels that all fit in 8 bits.
 pub(crate) struct InterleavedU8<'a, const L: usize>(pub(crate) &'a [[u8; L]; TILE]);
 
 impl<const L: usize> InterleavedTile<L> for InterleavedU8<'_, L> {
@@ -23,7 +24,7 @@ impl<const L: usize> InterleavedTile<L> for InterleavedU8<'_, L> {
     }
 }
 
-/// All pixels fit in 16 bits.
+/// Pixels that all fit in 16 bits, as two bytes.
 pub(crate) struct InterleavedU16<'a, const L: usize> {
     pub(crate) low_bytes: &'a [[u8; L]; TILE],
     pub(crate) high_bytes: &'a [[u8; L]; TILE],
@@ -39,7 +40,7 @@ impl<const L: usize> InterleavedTile<L> for InterleavedU16<'_, L> {
     }
 }
 
-/// Any pixels at all.
+/// Pixels of any value.
 pub(crate) struct InterleavedF64<'a, const L: usize>(pub(crate) &'a [[f64; L]; TILE]);
 
 impl<const L: usize> InterleavedTile<L> for InterleavedF64<'_, L> {

@@ -1,31 +1,32 @@
-//! One frame's pixels of one tile, as narrow as their values allow.
+//! [`Lane`], one frame's pixels of one tile, as narrow as their values allow.
 
 use crate::bitmap::Bitmap;
 use crate::summation_order::TILE;
 
-/// How wide the pixels of a tile are; each can be read as any wider one.
+/// The width of the pixels of a tile. [`Lane::widen_to`] converts to any larger one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PixelWidth {
-    /// All are zero: nothing is stored.
+    /// All pixels are zero; nothing is stored.
     #[default]
     Zero,
-    /// 8 bits, in `low`.
+    /// Pixels have 8 bits, in [`Lane::low_bytes`].
     U8,
-    /// 16 bits, in `low` and `high`.
+    /// Pixels have 16 bits, in [`Lane::low_bytes`] and [`Lane::high_bytes`].
     U16,
-    /// In `real`.
+    /// Pixels are in [`Lane::f64_pixels`].
     F64,
 }
 
-/// One frame's pixels of the tile at hand. Pixels without entries may hold anything finite; invalid ones are zero.
+/// One frame's pixels of the current tile. Invalid pixels are zero; pixels without matrix entries can have any finite
+/// value.
 pub(crate) struct Lane {
     pub(crate) width: PixelWidth,
     pub(crate) low_bytes: [u8; TILE],
     pub(crate) high_bytes: [u8; TILE],
     pub(crate) f64_pixels: [f64; TILE],
-    /// Where narrow pixels are not zero, among those with entries.
+    /// A set that includes all pixels with entries that are not zero, for widths up to 16 bits.
     pub(crate) nonzero: Bitmap,
-    /// Where narrow pixels are 2 or more, among those with entries.
+    /// A set that includes all pixels with entries that are 2 or more, for widths up to 16 bits.
     pub(crate) above_one: Bitmap,
     /// The frame's invalid pixels with entries so far, tile by tile.
     pub(crate) invalid: Vec<u32>,
@@ -46,7 +47,7 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// Makes narrower pixels readable at this width.
+    /// Converts the pixels to `width` if they are narrower.
     pub(crate) fn widen_to(&mut self, width: PixelWidth) {
         if self.width == PixelWidth::Zero && width > PixelWidth::Zero {
             self.low_bytes.fill(0);

@@ -1,4 +1,9 @@
-//! Decoding and summing in one pass: a tile is decoded into the first-level cache, and summed before it leaves it.
+//! Decodes and sums in one pass: a tile is decoded into the first-level cache, and summed before it leaves the cache.
+//!
+//! [`Workspace::integrate`] takes up to `L` frames. Tile by tile, a [`PixelSource`] per frame reads the frame's pixels
+//! into a [`lane::Lane`], as narrow as the values allow. The lanes are interleaved ([`interleaved_tile`]), so that a
+//! SIMD register holds one pixel of many frames, and [`accumulate`] applies the tile of the matrix to all frames at
+//! once. The sums collect in [`accumulators`].
 
 pub(crate) mod accumulate;
 pub(crate) mod accumulators;

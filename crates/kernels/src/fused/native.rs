@@ -1,4 +1,4 @@
-//! Pixels as they are, read into a lane.
+//! Reads uncompressed or decoded pixels into a lane.
 
 use super::lane::{Lane, PixelWidth};
 use super::pixel_source::TileContext;
@@ -7,23 +7,28 @@ use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::summation_order::TILE;
 
-/// Reads native pixels, those of the tile at `place`; what is missing to a whole tile is zero. Written to be compiled
-/// for wide vectors.
+/// Reads the native pixels of one tile into a lane, and records the invalid ones. A short tile is filled up with zeros.
+/// The loops are written so that the compiler vectorizes them.
 #[inline(always)]
-pub(crate) fn read_tile<T: Pixel>(lane: &mut Lane, pixels: &[u8], place: TileContext<'_>, rule: &InvalidRanges<T>) {
+pub(crate) fn read_tile<T: Pixel>(lane: &mut Lane, pixels: &[u8], context: TileContext<'_>, rule: &InvalidRanges<T>) {
     match *rule.ranges() {
-        [] => read_valid_pixels(lane, pixels, place, |pixel: T| !pixel.is_finite()),
+        [] => read_valid_pixels(lane, pixels, context, |pixel: T| !pixel.is_finite()),
         [(low, high)] => {
-            read_valid_pixels(lane, pixels, place, |pixel: T| !pixel.is_finite() | ((low <= pixel) & (pixel <= high)))
+            read_valid_pixels(lane, pixels, context, |pixel: T| !pixel.is_finite() | ((low <= pixel) & (pixel <= high)))
         }
-        _ => read_valid_pixels(lane, pixels, place, |pixel| rule.contains(pixel)),
+        _ => read_valid_pixels(lane, pixels, context, |pixel| rule.contains(pixel)),
     }
 }
 
-/// Takes the valid pixels that have entries, and zero for the others.
+/// Reads the valid pixels that have entries, and zero for the others.
 #[inline(always)]
-fn read_valid_pixels<T: Pixel>(lane: &mut Lane, pixels: &[u8], place: TileContext<'_>, is_invalid: impl Fn(T) -> bool) {
-    let used = place.used();
+fn read_valid_pixels<T: Pixel>(
+    lane: &mut Lane,
+    pixels: &[u8],
+    context: TileContext<'_>,
+    is_invalid: impl Fn(T) -> bool,
+) {
+    let used = context.used();
     let pixels = || pixels.chunks_exact(T::SIZE).map(T::read).zip(used.iter().map(|&used| used != 0));
     let (mut bits, mut any_invalid) = (T::Bits::default(), false);
     for ((pixel, used), (low, high)) in pixels().zip(lane.low_bytes.iter_mut().zip(&mut lane.high_bytes)) {
@@ -35,7 +40,7 @@ fn read_valid_pixels<T: Pixel>(lane: &mut Lane, pixels: &[u8], place: TileContex
     }
     if any_invalid {
         let invalid = pixels().enumerate().filter(|(_, (pixel, used))| *used && is_invalid(*pixel));
-        lane.invalid.extend(invalid.map(|(i, _)| (place.tile_index * TILE + i) as u32));
+        lane.invalid.extend(invalid.map(|(i, _)| (context.tile_index * TILE + i) as u32));
     }
     let len = pixels().len();
     lane.width = T::min_width(bits);
@@ -44,7 +49,7 @@ fn read_valid_pixels<T: Pixel>(lane: &mut Lane, pixels: &[u8], place: TileContex
         PixelWidth::U8 | PixelWidth::U16 => {
             lane.low_bytes[len..].fill(0);
             lane.high_bytes[len..].fill(0);
-            // Looking for dark pixels would cost more than it could save.
+            // Finding the zero pixels would cost more than skipping them saves.
             (lane.nonzero, lane.above_one) = (Bitmap::FULL, Bitmap::FULL);
         }
         PixelWidth::F64 => {

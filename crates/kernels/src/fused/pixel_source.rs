@@ -1,4 +1,4 @@
-//! Where one frame's pixels come from, tile by tile.
+//! [`PixelSource`], which reads one frame's pixels tile by tile from native pixels or from bitshuffled blocks.
 
 use std::cell::OnceCell;
 
@@ -14,35 +14,36 @@ use crate::pixel::Pixel;
 use crate::simd::SimdBackend;
 use crate::summation_order::TILE;
 
-/// What a source needs to know of the tile that it reads.
+/// The tile to read, and facts about it that all frames share.
 #[derive(Clone, Copy)]
 pub(crate) struct TileContext<'a> {
-    /// The tile's number in the frame.
+    /// The tile's index in the frame.
     pub(crate) tile_index: usize,
-    /// Pixels of the frame.
+    /// How many pixels the frame has.
     pub(crate) pixels: usize,
-    /// The pixels without entries.
+    /// The pixels without matrix entries.
     pub(crate) unused: &'a Bitmap,
-    /// Whether so many pixels of the first frame are bright that all are summed: which are in the others needs not be found.
+    /// Whether all pixels are summed anyway, because the first frame has many that are above 1. For the other frames
+    /// the zero pixels need not be found.
     pub(crate) is_dense: bool,
-    /// 0 for pixels without entries; made where pixels come as they are.
+    /// The cache of [`TileContext::used`], which only native pixels need.
     pub(crate) used_mask: &'a OnceCell<[u8; TILE]>,
 }
 
 impl TileContext<'_> {
-    /// 0 for pixels without entries, 1 for the others.
+    /// Returns one byte per pixel of the tile: 0 for pixels without entries, 1 for the others.
     pub(crate) fn used(&self) -> &[u8; TILE] {
         self.used_mask.get_or_init(|| Bitmap::FULL.without(self.unused).bytes())
     }
 }
 
-/// The rules that a source may need, of one pixel type.
+/// The rule for invalid pixels of one pixel type, for native pixels and, if possible, for bit planes.
 pub(crate) struct InvalidRules<T> {
     pub(crate) native: InvalidRanges<T>,
     pub(crate) planes: Option<PlaneInvalidRule>,
 }
 
-/// One frame's pixels.
+/// The source of one frame's pixels.
 pub(crate) enum PixelSource<'a> {
     /// Bitshuffled blocks.
     Blocks(BlockSource<'a>),
@@ -54,28 +55,29 @@ pub(crate) enum PixelSource<'a> {
 pub(crate) struct BlockSource<'a> {
     blocks: BlockReader<'a>,
     codec: Codec,
-    /// Decoded bytes so far.
+    /// How many bytes are decoded so far.
     decoded: usize,
-    /// Whether tiles are read from bit planes as they are: no tile lies in two blocks.
+    /// Whether every tile lies in one block, so that tiles can be read from bit planes.
     reads_planes: bool,
 }
 
-/// Memory of a source that outlives the frame.
+/// The memory of a source, reused from frame to frame.
 #[derive(Default)]
 pub(crate) struct SourceBuffers {
     planes: BitPlanes,
-    /// Native pixels, where blocks and tiles do not match, and for the last tile.
+    /// Unshuffled pixels: of the last tile, and of all blocks if tiles cross their borders.
     native_pixels: Vec<u8>,
-    /// Bytes of `staged` that were read.
+    /// How many bytes of `native_pixels` are read already.
     consumed: usize,
 }
 
 impl<'a> BlockSource<'a> {
+    /// Reads and checks the header of a stream that must decode to `frame_bytes`.
     pub(crate) fn open(bitshuffle: Bitshuffle, stored: &'a [u8], frame_bytes: usize) -> Result<Self, DecodeError> {
         let blocks = BlockReader::open(bitshuffle, stored, frame_bytes)?;
-        let by_planes =
+        let reads_planes =
             blocks.block_bytes % (TILE * bitshuffle.element_size) == 0 || blocks.block_bytes >= blocks.shuffled_bytes;
-        Ok(BlockSource { blocks, codec: bitshuffle.codec, decoded: 0, reads_planes: by_planes })
+        Ok(BlockSource { blocks, codec: bitshuffle.codec, decoded: 0, reads_planes })
     }
 
     /// Decompresses the next block into the planes.
@@ -89,16 +91,16 @@ impl<'a> BlockSource<'a> {
         self.decoded += len;
         let codec = self.codec;
         self.blocks.decompress_next(len, |block| {
-            planes.load(len, 8 * element, |room| match codec {
-                Codec::Lz4 => backend.decompress(block, room, len, len / (8 * element)),
-                Codec::None | Codec::Zstd => codec.decompress(block, room, len),
+            planes.load(len, 8 * element, |buffer| match codec {
+                Codec::Lz4 => backend.decompress(block, buffer, len, len / (8 * element)),
+                Codec::None | Codec::Zstd => codec.decompress(block, buffer, len),
             })
         })
     }
 }
 
 impl PixelSource<'_> {
-    /// The way that one frame takes from here.
+    /// Returns the counts of one frame that takes the decode path of this source.
     pub(crate) fn decode_path<T>(&self, rules: &InvalidRules<T>) -> DecodePathCounts {
         match self {
             PixelSource::Blocks(source) if source.reads_planes && rules.planes.is_some() => {
@@ -113,22 +115,24 @@ impl PixelSource<'_> {
     pub(crate) fn read<T: Pixel, B: SimdBackend>(
         &mut self,
         backend: B,
-        place: TileContext<'_>,
+        context: TileContext<'_>,
         rules: &InvalidRules<T>,
         buffers: &mut SourceBuffers,
         lane: &mut Lane,
     ) -> Result<(), DecodeError> {
         lane.width = PixelWidth::Zero;
-        let start = place.tile_index * TILE;
-        let len = TILE.min(place.pixels - start);
+        let start = context.tile_index * TILE;
+        let len = TILE.min(context.pixels - start);
         match self {
             PixelSource::Native(frame) => {
                 let pixels = &frame[start * T::SIZE..(start + len) * T::SIZE];
-                backend.read_native_tile(lane, pixels, place, &rules.native);
+                backend.read_native_tile(lane, pixels, context, &rules.native);
             }
             PixelSource::Blocks(source) => match &rules.planes {
-                Some(rule) if source.reads_planes => source.read_planes(backend, place, rule, rules, buffers, lane)?,
-                _ => source.read_via_native(backend, place, rules, buffers, lane)?,
+                Some(rule) if source.reads_planes => {
+                    source.read_planes(backend, context, rule, rules, buffers, lane)?
+                }
+                _ => source.read_via_native(backend, context, rules, buffers, lane)?,
             },
         }
         Ok(())
@@ -136,73 +140,74 @@ impl PixelSource<'_> {
 }
 
 impl BlockSource<'_> {
-    /// Reads a tile from the planes of the block that it lies in.
+    /// Reads a tile from the bit planes of its block. Falls back to unshuffled pixels if the values are too large, and
+    /// for a short last tile.
     fn read_planes<T: Pixel, B: SimdBackend>(
         &mut self,
         backend: B,
-        place: TileContext<'_>,
+        context: TileContext<'_>,
         rule: &PlaneInvalidRule,
         rules: &InvalidRules<T>,
         buffers: &mut SourceBuffers,
         lane: &mut Lane,
     ) -> Result<(), DecodeError> {
-        let tile_start = place.tile_index * TILE;
+        let tile_start = context.tile_index * TILE;
         let in_block = tile_start % (self.blocks.block_bytes / T::SIZE);
         if in_block == 0 && self.decoded < self.blocks.shuffled_bytes {
             self.decompress_next(backend, &mut buffers.planes, T::SIZE)?;
         }
         let in_planes = in_block + TILE <= buffers.planes.pixel_count() && tile_start + TILE <= self.decoded / T::SIZE;
-        if in_planes && buffers.planes.read_tile(backend, in_block, place, rule, lane) {
+        if in_planes && buffers.planes.read_tile(backend, in_block, context, rule, lane) {
             return Ok(());
         }
-        let staged = &mut buffers.native_pixels;
+        let pixels = &mut buffers.native_pixels;
         if in_planes {
-            staged.resize(TILE * T::SIZE, 0);
-            buffers.planes.bitunshuffle(backend, in_block, staged);
+            pixels.resize(TILE * T::SIZE, 0);
+            buffers.planes.bitunshuffle(backend, in_block, pixels);
         } else {
-            // The last tile: what is left of the last block, and the elements behind it.
+            // The last tile: the rest of the last block, and the unshuffled elements after it.
             let left = self.decoded - tile_start * T::SIZE;
-            staged.resize((place.pixels - tile_start) * T::SIZE, 0);
-            let (shuffled, behind) = staged.split_at_mut(left);
+            pixels.resize((context.pixels - tile_start) * T::SIZE, 0);
+            let (shuffled, tail) = pixels.split_at_mut(left);
             if left > 0 {
                 buffers.planes.bitunshuffle(backend, in_block, shuffled);
             }
-            self.blocks.read_tail(behind)?;
+            self.blocks.read_tail(tail)?;
         }
-        backend.read_native_tile(lane, staged, place, &rules.native);
+        backend.read_native_tile(lane, pixels, context, &rules.native);
         Ok(())
     }
 
-    /// Reads a tile from native pixels, into which blocks are unshuffled until there are enough.
+    /// Reads a tile from unshuffled pixels; unshuffles further blocks until there are enough.
     fn read_via_native<T: Pixel, B: SimdBackend>(
         &mut self,
         backend: B,
-        place: TileContext<'_>,
+        context: TileContext<'_>,
         rules: &InvalidRules<T>,
         buffers: &mut SourceBuffers,
         lane: &mut Lane,
     ) -> Result<(), DecodeError> {
-        let SourceBuffers { planes, native_pixels: staged, consumed: taken } = buffers;
-        if place.tile_index == 0 {
-            staged.clear();
-            *taken = 0;
+        let SourceBuffers { planes, native_pixels: pixels, consumed } = buffers;
+        if context.tile_index == 0 {
+            pixels.clear();
+            *consumed = 0;
         }
-        let wanted = TILE.min(place.pixels - place.tile_index * TILE) * T::SIZE;
-        while staged.len() < *taken + wanted {
-            staged.drain(..*taken);
-            *taken = 0;
-            let behind = staged.len();
+        let tile_bytes = TILE.min(context.pixels - context.tile_index * TILE) * T::SIZE;
+        while pixels.len() < *consumed + tile_bytes {
+            pixels.drain(..*consumed);
+            *consumed = 0;
+            let end = pixels.len();
             if self.decoded < self.blocks.shuffled_bytes {
                 self.decompress_next(backend, planes, T::SIZE)?;
-                staged.resize(behind + planes.block().len(), 0);
-                planes.bitunshuffle(backend, 0, &mut staged[behind..]);
+                pixels.resize(end + planes.block().len(), 0);
+                planes.bitunshuffle(backend, 0, &mut pixels[end..]);
             } else {
-                staged.resize(wanted, 0);
-                self.blocks.read_tail(&mut staged[behind..])?;
+                pixels.resize(tile_bytes, 0);
+                self.blocks.read_tail(&mut pixels[end..])?;
             }
         }
-        backend.read_native_tile(lane, &staged[*taken..*taken + wanted], place, &rules.native);
-        *taken += wanted;
+        backend.read_native_tile(lane, &pixels[*consumed..*consumed + tile_bytes], context, &rules.native);
+        *consumed += tile_bytes;
         Ok(())
     }
 }

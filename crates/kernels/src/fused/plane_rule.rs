@@ -1,12 +1,12 @@
-//! Invalid values, as they show in bit planes.
+//! [`PlaneInvalidRule`], which finds invalid pixels in bit planes without unshuffling them.
 
 use std::ops::Range;
 
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 
-/// A rule on integers whose invalid values come in ranges that share set bits, as those of gaps and dead pixels do: an
-/// AND over the planes of these bits leaves few pixels to look at, mostly none.
+/// The rule for invalid integers, if the values of each invalid range have set bits in common, as those of gaps and
+/// dead pixels do. An AND over the planes of these bits leaves few pixels to compare, mostly none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlaneInvalidRule {
     pub(crate) ranges: Vec<InvalidPlaneRange>,
@@ -14,21 +14,20 @@ pub(crate) struct PlaneInvalidRule {
     pub(crate) signed: bool,
 }
 
-/// A range of invalid values.
+/// A range of invalid values, and the bit planes in which it shows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InvalidPlaneRange {
-    /// Planes that have their bit set in all values of the range.
+    /// Consecutive planes whose bit is set in all values of the range.
     pub(crate) planes: Range<usize>,
-    /// Whether no other value has all of them set.
+    /// Whether only values of the range have all these bits set.
     pub(crate) exact: bool,
-    /// The range, inclusive, as bit patterns.
+    /// The lowest value of the range, as a bit pattern; `high` is the highest.
     low: u64,
     high: u64,
 }
 
 impl PlaneInvalidRule {
-    /// The rule for an integer type; `None` where the values of a range have no set bit in common, as those around
-    /// zero.
+    /// Makes the rule for an integer type; `None` if the values of a range have no set bit in common, as around zero.
     pub(crate) fn new<T: Pixel>(rule: &InvalidRanges<T>) -> Option<PlaneInvalidRule> {
         let range = |&(low, high): &(T, T)| InvalidPlaneRange::new(low.bits().into(), high.bits().into(), 8 * T::SIZE);
         rule.ranges()
@@ -41,11 +40,11 @@ impl PlaneInvalidRule {
 
 impl InvalidPlaneRange {
     fn new(low: u64, high: u64, bits: usize) -> Option<InvalidPlaneRange> {
-        // A signed range across zero has patterns that do not rise.
+        // The patterns of a signed range across zero do not rise.
         if low > high {
             return None;
         }
-        // The values differ in their `free` lowest bits only, and share those above.
+        // The values differ only in their `free` lowest bits, and share those above.
         let free = 64 - (low ^ high).leading_zeros() as usize;
         let shared = low.checked_shr(free as u32).filter(|&shared| shared != 0)?;
         let end = 64 - shared.leading_zeros() as usize;
@@ -55,13 +54,13 @@ impl InvalidPlaneRange {
         Some(InvalidPlaneRange { planes: start + free..end + free, exact, low, high })
     }
 
-    /// Whether a pixel of this bit pattern is invalid.
+    /// Returns whether a pixel with this bit pattern is in the range.
     pub(crate) fn contains(&self, pattern: u64) -> bool {
         self.low <= pattern && pattern <= self.high
     }
 }
 
-/// The lowest bits set.
+/// Returns a mask of the lowest `bits` bits.
 fn low_bits_mask(bits: usize) -> u64 {
     1u64.checked_shl(bits as u32).unwrap_or(0).wrapping_sub(1)
 }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
     use crate::InvalidValues;
 
-    /// Planes, and whether they are exact, of one range.
+    /// Returns the planes of one range, and whether they are exact.
     fn planes_of<T: Pixel>(range: std::ops::RangeInclusive<i128>) -> Option<(Range<usize>, bool)> {
         let rule = PlaneInvalidRule::new(&InvalidValues::from_integers([range]).for_type::<T>())?;
         let [range] = rule.ranges.try_into().expect("one range");
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn planes_of_the_rules_of_detectors() {
+    fn invalid_values_of_detectors_have_common_planes() {
         assert_eq!(planes_of::<u32>(4294967294..=4294967295), Some((1..32, true)));
         assert_eq!(planes_of::<u32>(65534..=65535), Some((1..16, false)));
         assert_eq!(planes_of::<i32>(-2..=-1), Some((1..32, true)));
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_without_a_common_bit_are_beyond_planes() {
+    fn ranges_without_a_common_bit_have_no_planes() {
         assert_eq!(planes_of::<u16>(0..=0), None);
         assert_eq!(planes_of::<i32>(-1..=0), None);
         assert_eq!(planes_of::<u64>(0..=u64::MAX as i128), None);
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_means_exact() {
+    fn exact_planes_select_the_range_alone() {
         for low in 0..=255u8 {
             for high in low..=255 {
                 let Some(range) = InvalidPlaneRange::new(low.into(), high.into(), 8) else { continue };

@@ -1,5 +1,5 @@
-//! Many frames in one pass over the matrix: tile by tile, each frame's pixels are read into a lane, and all lanes are
-//! summed at once.
+//! [`Workspace`], which integrates up to `L` frames in one pass over the matrix: for each tile it decodes the frames'
+//! pixels into lanes, then applies the tile of the matrix to all lanes at once.
 
 use std::cell::OnceCell;
 
@@ -16,16 +16,17 @@ use crate::simd::LaneBackend;
 use crate::summation_order::TILE;
 use crate::sums::Sums;
 
-/// Of a tile's 2048 pixels, so many that are lit in any frame are visited one by one; a visit takes twice as long as a
-/// step of the dense kernel.
+/// Tiles with fewer pixels than this (of 2048) that are not zero in any frame are summed pixel by pixel from a bitmap,
+/// which takes about twice as long per pixel as the loop over all pixels.
 const MAX_SPARSE_NONZERO: u32 = 800;
 
-/// The same for pixels of 2 counts or more, where all are added to the signals.
+/// Tiles with fewer pixels than this that are above 1 in any frame add only these to the Poisson excess, and all pixels
+/// to the signal.
 const MAX_SPARSE_ABOVE_ONE: u32 = 400;
 
-/// Memory of a group of `L` frames.
+/// The working memory for `L` frames, reused from call to call.
 pub(crate) struct Workspace<const L: usize> {
-    /// One a plan.
+    /// The accumulators of each plan.
     accumulators: Vec<PlanAccumulators<L>>,
     lanes: Vec<Lane>,
     buffers: Vec<SourceBuffers>,
@@ -34,19 +35,19 @@ pub(crate) struct Workspace<const L: usize> {
     f64_pixels: Box<[[f64; L]; TILE]>,
 }
 
-/// What a group has of one plan.
+/// The accumulators of one plan, and what is derived from them.
 #[derive(Default)]
 struct PlanAccumulators<const L: usize> {
     rows: Accumulators<L>,
-    /// Of frames whose sums are not yet completed: signals and excesses.
+    /// `[signal, poisson_excess]` by bin, of each frame whose [`Sums`] are not yet made.
     columns: Vec<[Vec<f64>; 2]>,
     masked_sums: MaskedSumsCache,
 }
 
-/// The sums of a plan without the invalid pixels of the last frame that had some.
+/// The static sums of a plan without the invalid pixels of the last frame that had some.
 #[derive(Default)]
 struct MaskedSumsCache {
-    /// [`IntegrationPlan::id`]; 0 is none's.
+    /// The plan's [`IntegrationPlan::id`]; 0 is no plan's.
     plan: u64,
     invalid: Vec<u32>,
     totals: StaticSums,
@@ -65,15 +66,17 @@ impl<const L: usize> Default for Workspace<L> {
     }
 }
 
-/// An array that is made where it stays: on the heap.
+/// Allocates a tile on the heap, without a temporary on the stack.
 fn boxed_tile<T: Copy, const L: usize>(value: T) -> Box<[[T; L]; TILE]> {
     vec![[value; L]; TILE].into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("the length is TILE"))
 }
 
 impl<const L: usize> Workspace<L> {
-    /// Integrates as many as `L` frames by plans that share the rules: each tile is read once, and summed by all of
-    /// them while it is in the cache. Sums come by frame, then by plan. A source that fails leaves its error, and no
-    /// trace in the others' sums.
+    /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Returns for each frame the sums by
+    /// each plan.
+    ///
+    /// Each tile is read once, and summed by all plans while it is in the cache. A frame that can't be decoded is an
+    /// error of its own, and does not affect the sums of the others.
     pub(crate) fn integrate<T: Pixel, B: LaneBackend<L>>(
         &mut self,
         backend: B,
@@ -84,17 +87,17 @@ impl<const L: usize> Workspace<L> {
         assert!(sources.len() <= L, "{} frames for {L} lanes", sources.len());
         let (first, others) = plans.split_first().expect("frames are summed by one plan at the least");
         self.accumulators.resize_with(plans.len(), PlanAccumulators::default);
-        for (share, plan) in self.accumulators.iter_mut().zip(plans) {
-            share.rows.reset(plan.nbins(), plan.has_count_variance());
+        for (accumulators, plan) in self.accumulators.iter_mut().zip(plans) {
+            accumulators.rows.reset(plan.nbins(), plan.has_count_variance());
         }
         let mut sources = sources;
         for lane in &mut self.lanes {
             (lane.width, lane.invalid) = (PixelWidth::Zero, Vec::new());
         }
-        for (number, unused) in first.unused.iter().enumerate() {
-            let unused = others.iter().fold(*unused, |all, plan| all.zip(&plan.unused[number], |a, b| a & b));
-            let mut place = TileContext {
-                tile_index: number,
+        for (tile_index, unused) in first.unused.iter().enumerate() {
+            let unused = others.iter().fold(*unused, |all, plan| all.zip(&plan.unused[tile_index], |a, b| a & b));
+            let mut context = TileContext {
+                tile_index,
                 pixels: first.pixels(),
                 unused: &unused,
                 is_dense: false,
@@ -103,18 +106,18 @@ impl<const L: usize> Workspace<L> {
             let lanes = self.lanes.iter_mut().zip(&mut self.buffers).enumerate();
             for (source, (index, (lane, buffers))) in sources.iter_mut().zip(lanes) {
                 let Ok(opened) = source else { continue };
-                if let Err(error) = opened.read(backend, place, rules, buffers, lane) {
+                if let Err(error) = opened.read(backend, context, rules, buffers, lane) {
                     lane.width = PixelWidth::Zero;
                     *source = Err(error);
                 }
                 if index == 0 {
-                    place.is_dense = is_dense_tile(lane);
+                    context.is_dense = is_dense_tile(lane);
                 }
             }
-            self.accumulate(backend, plans, number);
+            self.accumulate(backend, plans, tile_index);
         }
-        for share in &mut self.accumulators {
-            share.columns = share.rows.to_frame_sums(sources.len());
+        for accumulators in &mut self.accumulators {
+            accumulators.columns = accumulators.rows.to_frame_sums(sources.len());
         }
         let sums = |(lane, source): (usize, Result<PixelSource<'_>, DecodeError>)| {
             source.map(|_| self.finish_lane(backend, lane, plans))
@@ -122,24 +125,24 @@ impl<const L: usize> Workspace<L> {
         sources.into_iter().enumerate().map(sums).collect()
     }
 
-    /// The sums of the frame in a lane, by each plan.
+    /// Returns the sums of the frame in a lane, by each plan.
     fn finish_lane<B: LaneBackend<L>>(&mut self, backend: B, lane: usize, plans: &[&IntegrationPlan]) -> Vec<Sums> {
         let invalid = &mut self.lanes[lane].invalid;
-        // Several ranges of invalid values are looked for one after another.
+        // A tile with several ranges of invalid values records its pixels range by range.
         invalid.sort_unstable();
         let invalid = std::mem::take(invalid);
-        if let ([plan], [share]) = (plans, &mut self.accumulators[..]) {
-            return vec![share.finish_lane(backend, lane, plan, invalid)];
+        if let ([plan], [accumulators]) = (plans, &mut self.accumulators[..]) {
+            return vec![accumulators.finish_lane(backend, lane, plan, invalid)];
         }
-        // A pixel that one plan has may be masked in another.
-        let of_plan =
+        // A pixel that one plan uses can be masked in another.
+        let used_by =
             |plan: &IntegrationPlan| invalid.iter().copied().filter(|&pixel| plan.uses_pixel(pixel as usize)).collect();
-        let shares = self.accumulators.iter_mut().zip(plans);
-        shares.map(|(share, plan)| share.finish_lane(backend, lane, plan, of_plan(plan))).collect()
+        let by_plan = self.accumulators.iter_mut().zip(plans);
+        by_plan.map(|(accumulators, plan)| accumulators.finish_lane(backend, lane, plan, used_by(plan))).collect()
     }
 
-    /// Adds the tile that the lanes hold.
-    fn accumulate<B: LaneBackend<L>>(&mut self, backend: B, plans: &[&IntegrationPlan], number: usize) {
+    /// Adds the tile in the lanes to the accumulators of all plans.
+    fn accumulate<B: LaneBackend<L>>(&mut self, backend: B, plans: &[&IntegrationPlan], tile_index: usize) {
         let width = self.lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
         if width == PixelWidth::Zero {
             return;
@@ -147,7 +150,7 @@ impl<const L: usize> Workspace<L> {
         for lane in &mut self.lanes {
             lane.widen_to(width);
         }
-        let [lit, bright] = match width {
+        let [nonzero, above_one] = match width {
             PixelWidth::U8 => {
                 [lane_refs(&self.lanes, |lane| &lane.nonzero), lane_refs(&self.lanes, |lane| &lane.above_one)]
             }
@@ -163,34 +166,31 @@ impl<const L: usize> Workspace<L> {
             }
             PixelWidth::Zero | PixelWidth::U8 => {}
         }
-        for (PlanAccumulators { rows: table, .. }, plan) in self.accumulators.iter_mut().zip(plans) {
-            let (columns, unused) = (plan.matrix.tile(number), &plan.unused[number]);
-            let (lit, bright) = (backend.or_bitmaps(lit, unused), backend.or_bitmaps(bright, unused));
-            let selection = match (lit.1, bright.1) {
+        for (PlanAccumulators { rows, .. }, plan) in self.accumulators.iter_mut().zip(plans) {
+            let (tile, unused) = (plan.matrix.tile(tile_index), &plan.unused[tile_index]);
+            let (nonzero, nonzero_count) = backend.or_bitmaps(nonzero, unused);
+            let (above_one, above_one_count) = backend.or_bitmaps(above_one, unused);
+            let selection = match (nonzero_count, above_one_count) {
                 (0, _) => continue,
-                (..MAX_SPARSE_NONZERO, _) => PixelSelection::NonZero(&lit.0),
-                (_, ..MAX_SPARSE_ABOVE_ONE) => PixelSelection::AboveOne(&bright.0),
+                (..MAX_SPARSE_NONZERO, _) => PixelSelection::NonZero(&nonzero),
+                (_, ..MAX_SPARSE_ABOVE_ONE) => PixelSelection::AboveOne(&above_one),
                 _ => PixelSelection::All,
             };
             match width {
                 PixelWidth::Zero => {}
-                PixelWidth::U8 => backend.accumulate(table, columns, &InterleavedU8(&self.low), selection),
+                PixelWidth::U8 => backend.accumulate(rows, tile, &InterleavedU8(&self.low), selection),
                 PixelWidth::U16 => {
-                    backend.accumulate(
-                        table,
-                        columns,
-                        &InterleavedU16 { low_bytes: &self.low, high_bytes: &self.high },
-                        selection,
-                    );
+                    let pixels = InterleavedU16 { low_bytes: &self.low, high_bytes: &self.high };
+                    backend.accumulate(rows, tile, &pixels, selection);
                 }
-                PixelWidth::F64 => backend.accumulate(table, columns, &InterleavedF64(&self.f64_pixels), selection),
+                PixelWidth::F64 => backend.accumulate(rows, tile, &InterleavedF64(&self.f64_pixels), selection),
             }
         }
     }
 }
 
 impl<const L: usize> PlanAccumulators<L> {
-    /// The sums of the frame in a lane, whose invalid pixels these are.
+    /// Returns the sums of the frame in a lane; `invalid` are its invalid pixels, in rising order.
     fn finish_lane<B: LaneBackend<L>>(
         &mut self,
         backend: B,
@@ -202,7 +202,7 @@ impl<const L: usize> PlanAccumulators<L> {
         if invalid.is_empty() {
             return Sums::from_photon_sums(plan, signal, excess, None);
         }
-        // Frame after frame it is mostly the same pixels.
+        // Consecutive frames mostly have the same invalid pixels.
         if self.masked_sums.plan != plan.id() || self.masked_sums.invalid != invalid {
             let totals = backend.static_sums_without(plan, &invalid);
             self.masked_sums = MaskedSumsCache { plan: plan.id(), invalid, totals };
@@ -211,13 +211,14 @@ impl<const L: usize> PlanAccumulators<L> {
     }
 }
 
-/// Whether this one's pixels alone are enough for all to be summed.
+/// Returns whether the lane alone has so many pixels above 1 that all pixels of the tile will be summed.
 fn is_dense_tile(lane: &Lane) -> bool {
     lane.width == PixelWidth::U8
         && lane.nonzero.count() >= MAX_SPARSE_NONZERO
         && lane.above_one.count() >= MAX_SPARSE_ABOVE_ONE
 }
 
+/// Returns references to one field of each lane.
 fn lane_refs<'a, F, const L: usize>(lanes: &'a [Lane], field: impl Fn(&'a Lane) -> &'a F) -> [&'a F; L] {
     std::array::from_fn(|lane| field(&lanes[lane]))
 }

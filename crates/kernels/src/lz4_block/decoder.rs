@@ -1,21 +1,24 @@
-//! An LZ4 decoder for blocks of bit planes.
+//! An LZ4 decoder that is optimized for blocks of bit planes:
 //!
-//! What makes it fast on them: a literal run or a match of up to a register's width is one load, one store and no
-//! branch, also where a length takes an extra byte and where a match overlaps itself (a byte permutation repeats the
-//! period); long periods are one register stored again and again; and long runs of zeros are not written at all where
-//! the room is zero already, so that the many empty planes of a block cost nothing. Nor are the upper planes of a block
-//! that are all alike, as those of gaps and of negative pixels.
+//! - A literal run or a match of up to a register's width is one load and one store without a branch, also if the
+//!   length has an extra byte, and if the match overlaps itself (a byte permutation repeats the period).
+//! - A long match with a short period stores one register repeatedly.
+//! - Long runs of zeros are not written where the buffer is zero already, so that the many empty planes of a block cost
+//!   nothing.
+//! - If the upper planes of a block are identical, as with gaps and negative pixels, only the first of them is written.
 #![allow(unsafe_code)]
 
 use super::register::ByteRegister;
 use super::{DecodedBlock, SLACK};
 
-/// Decodes a block that must be `len` bytes long to the front of `out`, of which all from `dirty` on is zero; `None` for
-/// a block that is not sound, with anything in `out`. Where the block ends in a match of distance `period`, which `len`
-/// is a multiple of, only one period of it is written; 0 is no such distance.
+/// Decodes a block of `len` bytes to the front of `out`, which is zero from `dirty` on. Returns `None` for an invalid
+/// block, and then the contents of `out` are arbitrary.
+///
+/// `len` is a multiple of `period`. If the block ends in a match of distance `period`, only one period of the match is
+/// written; with 0, every block is written whole.
 ///
 /// # Safety
-/// The processor must have what `V` stands for, and the function be inlined into code compiled for it.
+/// The processor must have the instructions of `V`, and this function must be inlined into code compiled for them.
 ///
 /// # Panics
 /// If `out` is not [`SLACK`] longer than `len`, or not a register longer than `dirty`.
@@ -38,9 +41,9 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         tail: unsafe { V::zero() },
     };
     let ending = padded_block_end(block);
-    // SAFETY of the unsafe blocks below: `i` bytes of the block are read, and `i <= end` where a sequence starts. Behind
-    // `i` the source is good for `MAX_UNCHECKED_READ` bytes, for so many are left, or it is `ending`. The writer checks what is
-    // written.
+    // SAFETY of the unsafe blocks below: `i` bytes of the block are read, and `i <= end` where a sequence starts. From
+    // `i` on, `MAX_UNCHECKED_READ` bytes of the source may be read: that many are left, or the source is `ending`. The
+    // writer checks what is written.
     let (mut block, mut source) = (block, block.as_ptr());
     let (mut i, mut end) = (0, block.len());
     let mut is_ending = false;
@@ -112,13 +115,15 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
     }
 }
 
-/// So many bytes are read of a sequence without a look at the end: a token, one more of a length, and a register.
+/// How many bytes of a sequence are read without comparing with the block's end: a token, one extra length byte, and a
+/// register.
 const MAX_UNCHECKED_READ: usize = 2 + 64;
 
-/// Bytes of a block's ending, which is copied to where more may be read.
+/// How many bytes of a block's end are copied to an array that may be read beyond them.
 const BLOCK_END_BYTES: usize = 128;
 
-/// The last [`BLOCK_END_BYTES`] bytes of a block, or all that it has behind some zeros; and [`MAX_UNCHECKED_READ`] zeros.
+/// Returns the last [`BLOCK_END_BYTES`] bytes of a block (a shorter block is preceded by zeros), followed by
+/// [`MAX_UNCHECKED_READ`] zeros.
 #[inline(always)]
 fn padded_block_end(block: &[u8]) -> [u8; BLOCK_END_BYTES + MAX_UNCHECKED_READ] {
     let mut ending = [0; BLOCK_END_BYTES + MAX_UNCHECKED_READ];
@@ -129,14 +134,14 @@ fn padded_block_end(block: &[u8]) -> [u8; BLOCK_END_BYTES + MAX_UNCHECKED_READ] 
     ending
 }
 
-/// The bytes of a length after one of 255.
+/// Adds up the bytes of a length that follow a byte of 255; returns `None` if the block ends before a byte below 255.
 #[inline(never)]
 fn read_length_extension(block: &[u8], i: &mut usize) -> Option<usize> {
     let mut length = 0;
     loop {
         let byte = *block.get(*i)?;
         *i += 1;
-        // No overflow: a length has 255 times the bytes of the block at most.
+        // No overflow: the length is at most 255 times the bytes of the block.
         length += usize::from(byte);
         if byte != 255 {
             return Some(length);
@@ -144,27 +149,27 @@ fn read_length_extension(block: &[u8], i: &mut usize) -> Option<usize> {
     }
 }
 
-/// Where the decoded bytes go.
+/// Writes the decoded bytes.
 ///
-/// Invariants: `out` is good for `len + SLACK` bytes, and for a register's width behind `zero_from`; `at <= len` before
-/// each write, and no register is stored from behind `len`; what was decoded is right in `..at`; all bytes from
-/// `zero_from` on are zero, but, where one was stored, for a register's width from `at`.
+/// Invariants: `out` may be written for `len + SLACK` bytes, and for a register's width after `zero_from`; `at <= len`
+/// before each write, and no register is stored to a place after `len`; the bytes in `..at` are decoded; all bytes from
+/// `zero_from` on are zero, except those of the last stored register, which may reach a register's width beyond `at`.
 struct BlockWriter<V> {
     out: *mut u8,
     len: usize,
     at: usize,
     zero_from: usize,
-    /// Whether a register was stored since the last zeros were skipped.
+    /// Whether a register was stored since zeros were last skipped.
     dirty_since_skip: bool,
-    /// The last bytes before `at`, where the register can tell them.
+    /// The last bytes before `at`, for registers that can track them; see [`ByteRegister::append`].
     tail: V,
 }
 
 impl<V: ByteRegister> BlockWriter<V> {
-    /// Writes a register's width of literals, and moves on by as many as there are.
+    /// Writes a register's width of literals, and advances by `literals`.
     ///
     /// # Safety
-    /// `from` is good for a register's width; and as for [`codec`].
+    /// `from` may be read for a register's width; and as for [`decode`].
     #[inline(always)]
     unsafe fn write_short_literals(&mut self, from: *const u8, literals: usize) {
         self.dirty_since_skip = true;
@@ -177,8 +182,8 @@ impl<V: ByteRegister> BlockWriter<V> {
         self.at += literals;
     }
 
-    /// Writes a run of more literals than a register holds, behind the first of which `readable` bytes of the block are left, or of
-    /// fewer where the block ends soon; and moves on.
+    /// Writes a run of literals of any length, and advances. `readable` bytes of the block may be read from the run's
+    /// start on; near the block's end they can be fewer than the run and a register.
     #[inline(always)]
     fn write_long_literals(&mut self, run: &[u8], readable: usize) -> Option<()> {
         if run.len() > self.len - self.at {
@@ -188,7 +193,7 @@ impl<V: ByteRegister> BlockWriter<V> {
         let (from, to) = (run.as_ptr(), self.out.wrapping_add(self.at));
         if readable >= run.len() + V::REGISTER_BYTES {
             for k in (0..run.len()).step_by(V::REGISTER_BYTES) {
-                // SAFETY: the last register starts within the run, behind which the block goes on for a register's
+                // SAFETY: the last register starts within the run, after which the block goes on for a register's
                 // width; and it starts before `len`.
                 unsafe { V::load(from.add(k)).store(to.add(k)) };
             }
@@ -201,7 +206,7 @@ impl<V: ByteRegister> BlockWriter<V> {
         Some(())
     }
 
-    /// The end of the block: where the room is zero from, if the block is whole.
+    /// Writes the literals that end the block; returns `None` if the block is shorter or longer than `len`.
     #[inline(always)]
     fn write_last_literals(mut self, run: &[u8]) -> Option<DecodedBlock> {
         if run.len() != self.len - self.at {
@@ -217,11 +222,11 @@ impl<V: ByteRegister> BlockWriter<V> {
         Some(DecodedBlock::fully_written(self.zero_from.max(self.at + V::REGISTER_BYTES.max(run.len()))))
     }
 
-    /// Writes a match up to the end of the first whole period, counted from the block's start, where nothing but the
-    /// last literals follows and they go on with it. `None` where it is not so, and all is still to be done.
+    /// Writes the first whole period of a match (whole periods are counted from the block's start), if only the last
+    /// literals follow and they continue the period. Otherwise returns `None`, and the match is still to be written.
     ///
     /// # Safety
-    /// `V::REGISTER_BYTES <= period <= at`, `2 * period <= length <= len - at`; and as for [`codec`].
+    /// `V::REGISTER_BYTES <= period <= at`, `2 * period <= length <= len - at`; and as for [`decode`].
     #[inline(always)]
     unsafe fn copy_one_period(&mut self, period: usize, length: usize, rest: &[u8]) -> Option<DecodedBlock> {
         let (&token, run) = rest.split_first()?;
@@ -234,22 +239,22 @@ impl<V: ByteRegister> BlockWriter<V> {
             // SAFETY: a register is stored from before `end`, which lies in the match, and read from what was decoded.
             unsafe { V::load(self.out.add(k - period)).store(self.out.add(k)) };
         }
-        // SAFETY: all up to `end` is decoded, and a run is shorter than a period.
+        // SAFETY: all bytes up to `end` are decoded, and the run is shorter than a period.
         let last = unsafe { std::slice::from_raw_parts(self.out.add(end - run.len()), run.len()) };
         self.dirty_since_skip = true;
         let zero_from = self.zero_from.max(end + V::REGISTER_BYTES);
         (last == run).then_some(DecodedBlock { zero_from, repeats_from: Some(start) })
     }
 
-    /// Writes a register's width of a match, and moves on by its length.
+    /// Writes a register's width of a match, and advances by its length.
     ///
     /// # Safety
-    /// `1 <= distance <= at`; and as for [`codec`].
+    /// `1 <= distance <= at`; and as for [`decode`].
     #[inline(always)]
     unsafe fn copy_short_match(&mut self, distance: usize, length: usize) {
         self.dirty_since_skip = true;
-        // SAFETY: the read starts at or behind the start and before `at <= len`, the write at `at`; the slack is at
-        // least a register's width.
+        // SAFETY: the read starts in `out` and before `at <= len`, the write at `at`; the slack is at least a
+        // register's width.
         unsafe {
             let to = self.out.add(self.at);
             let bytes = self.tail.load_match(to, distance);
@@ -259,10 +264,10 @@ impl<V: ByteRegister> BlockWriter<V> {
         self.at += length;
     }
 
-    /// Writes a match of any length, and moves on.
+    /// Writes a match of any length, and advances.
     ///
     /// # Safety
-    /// `1 <= distance <= at` and `length <= len - at`; and as for [`codec`].
+    /// `1 <= distance <= at` and `length <= len - at`; and as for [`decode`].
     #[inline(always)]
     unsafe fn copy_long_match(&mut self, distance: usize, length: usize) {
         let (from, to) = (self.out.wrapping_add(self.at - distance), self.out.wrapping_add(self.at));
@@ -295,10 +300,10 @@ impl<V: ByteRegister> BlockWriter<V> {
         self.reload_tail();
     }
 
-    /// Takes the last bytes from where they were written.
+    /// Reads the last bytes before `at` back from `out`.
     #[inline(always)]
     fn reload_tail(&mut self) {
-        // SAFETY: the bytes before `at` are part of `out`, which is good for a register's width at its start.
+        // SAFETY: the bytes before `at` are part of `out`, which is at least a register's width long.
         self.tail = unsafe {
             match self.at.checked_sub(V::REGISTER_BYTES) {
                 Some(from) => V::load(self.out.add(from)),
@@ -307,8 +312,8 @@ impl<V: ByteRegister> BlockWriter<V> {
         };
     }
 
-    /// Moves on by zeros, of which there is a register. They are written where the room is not zero yet; and as much
-    /// again behind them, if after that all from there on is zero.
+    /// Advances by `length` zeros. They are written only where the buffer is not zero yet. Up to as many more are
+    /// written after them if then all the rest of the buffer is zero.
     #[inline(always)]
     fn skip_zeros(&mut self, length: usize, zeros: V) {
         let until =
@@ -317,7 +322,7 @@ impl<V: ByteRegister> BlockWriter<V> {
         if self.at < until {
             let (mut k, until) = (self.at, if clears { until } else { self.at + length });
             while k < until {
-                // SAFETY: `out` is good for a register's width behind `zero_from`, and for two behind `len`.
+                // SAFETY: `out` may be written for a register's width after `zero_from`, and for two after `len`.
                 unsafe { zeros.store(self.out.add(k)) };
                 k += V::REGISTER_BYTES;
             }

@@ -1,12 +1,13 @@
 //! Raw LZ4 blocks.
 //!
-//! A block is a row of sequences: a token, whose high half is a number of literals and whose low half is the length of
-//! a match less 4 (15 of either goes on in bytes, up to one below 255), the literals, and the match's distance back
-//! (16 bits, little-endian). The last sequence ends with its literals. A distance below the length makes a period.
+//! A block is a list of sequences: a token, whose high half is a number of literals and whose low half is the length of
+//! a match less 4 (15 in either half is continued by extra bytes, the last of which is below 255), the literals, and
+//! the match's distance back (16 bits, little-endian). The last sequence ends after its literals. A match whose
+//! distance is below its length repeats a period.
 //!
-//! The planes of detector frames make blocks of their own kind: kilobytes of zeros as one match with distance 1, and a
-//! few hundred short sequences from the lowest planes. [`decompress`] is `lz4_flex`, sound on anything and the oracle;
-//! [`decoder`] is made for such blocks.
+//! The bit planes of detector frames compress to blocks with kilobytes of zeros as one match of distance 1, and a few
+//! hundred short sequences from the lowest planes. [`decoder`] is optimized for such blocks. [`decompress`] calls
+//! `lz4_flex`, which is portable and the reference in tests.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod decoder;
@@ -16,42 +17,43 @@ pub(crate) mod register;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
-/// Bytes behind a block's place that decoders may overwrite.
+/// How many bytes after a block's end decoders may overwrite.
 pub(crate) const SLACK: usize = 128;
 
-/// Decodes a block that must fill `out`; whether it is sound and does.
+/// Decodes a block into `out`; returns whether it is valid and fills `out` exactly.
 pub(crate) fn decompress(block: &[u8], out: &mut [u8]) -> bool {
     lz4_flex::block::decompress_into(block, out).is_ok_and(|written| written == out.len())
 }
 
-/// What a decoder says of a block that it decoded.
+/// What a decoder knows about the contents of the buffer after a block is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DecodedBlock {
-    /// All bytes of the room from here on are zero.
+    /// All bytes of the buffer from this index on are zero.
     pub(crate) zero_from: usize,
-    /// From here on the block is one period again and again, of which only the first is written.
+    /// If set, the block repeats one period from this index to its end, and only the first period is written.
     pub(crate) repeats_from: Option<usize>,
 }
 
 impl DecodedBlock {
-    /// A block that is written whole, in a room that is zero from there on.
+    /// Describes a block that is written whole, in a buffer that is zero from `zero_from` on.
     pub(crate) fn fully_written(zero_from: usize) -> DecodedBlock {
         DecodedBlock { zero_from, repeats_from: None }
     }
 }
 
-/// A place for decoded blocks, with slack behind it, that knows where it is zero.
+/// A reusable buffer for decoded blocks with [`SLACK`] at its end. It knows from where on it is zero, so that decoders
+/// need not write zeros again.
 #[derive(Default)]
 pub(crate) struct BlockBuffer {
     bytes: Vec<u8>,
-    /// All bytes from here on are zero.
+    /// All bytes from this index on are zero.
     zero_from: usize,
 }
 
 impl BlockBuffer {
-    /// Decodes a block of `len` bytes to the front of the room by `codec`, which gets the room, at least
-    /// [`SLACK`] longer, and from where on it is zero, and says what is so afterwards, or `None` for a block that is
-    /// not sound.
+    /// Calls `decode` to decode a block of `len` bytes to the front of the buffer; returns its result, `None` for an
+    /// invalid block. `decode` gets the buffer, which is at least `len` + [`SLACK`] long, and the index from which on
+    /// the buffer is zero.
     pub(crate) fn decode_with(
         &mut self,
         len: usize,
@@ -68,7 +70,7 @@ impl BlockBuffer {
         decoded
     }
 
-    /// Writes the `period` bytes at `from` again and again behind themselves, up to `until`.
+    /// Repeats the `period` bytes at `from` up to `until`.
     pub(crate) fn repeat_period(&mut self, from: usize, period: usize, until: usize) {
         for start in (from + period..until).step_by(period) {
             self.bytes.copy_within(from..from + period, start);
@@ -76,20 +78,20 @@ impl BlockBuffer {
         self.zero_from = self.zero_from.max(until);
     }
 
-    /// The bytes, slack and all.
+    /// Returns all bytes, including the slack.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The first `len` bytes, to clear bits in; none may be set beyond those that may be set already.
+    /// Returns the first `len` bytes, for clearing bits in them. Setting bits would break the promise of `zero_from`.
     pub(crate) fn bytes_mut(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[..len]
     }
 }
 
-/// Decodes a block to the front of a room, portably. As [`BlockBuffer::decode_with`].
-pub(crate) fn decompress_into_buffer(block: &[u8], room: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
-    room.decode_with(len, |out, dirty| {
+/// Decodes a block of `len` bytes to the front of the buffer with [`decompress`]; returns `None` for an invalid block.
+pub(crate) fn decompress_into_buffer(block: &[u8], buffer: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
+    buffer.decode_with(len, |out, dirty| {
         decompress(block, &mut out[..len]).then_some(DecodedBlock::fully_written(dirty.max(len)))
     })
 }

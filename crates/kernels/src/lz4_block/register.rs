@@ -1,4 +1,4 @@
-//! Wide registers, as the LZ4 decoder needs them.
+//! [`ByteRegister`], a wide register of bytes for the LZ4 decoder, with AVX2 and AVX-512.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -6,10 +6,10 @@ use std::arch::x86_64::*;
 /// A register of bytes.
 ///
 /// # Safety
-/// All functions need the instructions that the type stands for, and are to be inlined into code compiled for them.
-/// Pointers must be good for [`ByteRegister::REGISTER_BYTES`] bytes.
+/// The processor must have the instructions of the type, and the functions must be inlined into code compiled for them.
+/// Pointers must be valid for [`ByteRegister::REGISTER_BYTES`] bytes.
 pub(crate) trait ByteRegister: Copy {
-    /// Bytes of the register.
+    /// The register's width in bytes.
     const REGISTER_BYTES: usize;
 
     unsafe fn load(from: *const u8) -> Self;
@@ -20,14 +20,17 @@ pub(crate) trait ByteRegister: Copy {
 
     unsafe fn is_zero(self) -> bool;
 
-    /// The last bytes of both: of this register, followed by the first `count` bytes of `next`, `count <= REGISTER_BYTES`. So a decoder knows
-    /// its last output without reading it back, which would wait until the store is done; a register that can't do this stays as it is.
+    /// Appends the first `count <= REGISTER_BYTES` bytes of `next` and returns the last `REGISTER_BYTES` bytes. A
+    /// decoder so has its last output in a register; reading it back from memory would wait for the store. A type that
+    /// can't do this returns `self`.
     unsafe fn append(self, next: Self, count: usize) -> Self;
 
-    /// The bytes of a match that starts `1 <= distance <= at` bytes before `at`; this register holds the last bytes before `at`.
+    /// Returns the bytes of a match that starts `distance` bytes before `at`, at least 1 and inside the output. `self`
+    /// holds the last bytes before `at`.
     unsafe fn load_match(self, at: *const u8, distance: usize) -> Self;
 
-    /// By distance, its greatest multiple that the register holds: period and register come together again there.
+    /// For each distance below the register's width, its greatest multiple that fits in the register: a register of
+    /// whole periods is stored again after so many bytes.
     const PERIOD_STEPS: [u8; 64] = period_steps(Self::REGISTER_BYTES);
 }
 
@@ -41,15 +44,15 @@ const fn period_steps(width: usize) -> [u8; 64] {
     steps
 }
 
-/// AVX2.
+/// A register of AVX2.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2Register(__m256i);
 
-/// AVX-512 with VBMI, whose byte permutation crosses the whole register.
+/// A register of AVX-512 with VBMI, which has a byte permutation across the whole register.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512Register(__m512i);
 
-/// In row `d`, byte `k` is `k % d` from the register's last `d` bytes: where the bytes of a match come from.
+/// Byte indices that repeat the register's last `d` bytes, in row `d`: byte `k` is `64 - d + k % d`.
 const TAIL_PERIOD_INDICES: [[u8; 64]; 65] = {
     let mut rows = [[0; 64]; 65];
     let mut row = 1;
@@ -64,7 +67,7 @@ const TAIL_PERIOD_INDICES: [[u8; 64]; 65] = {
     rows
 };
 
-/// The bytes' numbers.
+/// The indices 0 to 63 as bytes.
 const BYTE_INDICES: [u8; 64] = {
     let mut bytes = [0; 64];
     let mut k = 0;
@@ -75,7 +78,7 @@ const BYTE_INDICES: [u8; 64] = {
     bytes
 };
 
-/// In row `d`, byte `k` is `k % d`: where the bytes of a period come from.
+/// Byte indices that repeat the first `d` bytes, in row `d`: byte `k` is `k % d`.
 const PERIOD_INDICES: [[u8; 16]; 33] = {
     let mut rows = [[0; 16]; 33];
     let mut row = 1;
@@ -90,8 +93,8 @@ const PERIOD_INDICES: [[u8; 16]; 33] = {
     rows
 };
 
-/// The same for bytes 16 to 31, which AVX2 has to take from two halves: what comes from the bytes 0 to 15 of memory,
-/// and what from 16 to 31. 0x80 gives a zero.
+/// The indices of [`PERIOD_INDICES`] continued for bytes 16 to 31, split by source: AVX2 permutes bytes within 16 bytes
+/// only, so the first array takes from bytes 0 to 15 of the period and the second from bytes 16 to 31. 0x80 gives 0.
 const UPPER_PERIOD_INDICES: [[[u8; 16]; 2]; 33] = {
     let mut rows = [[[0x80; 16]; 2]; 33];
     let mut row = 1;
@@ -107,8 +110,9 @@ const UPPER_PERIOD_INDICES: [[[u8; 16]; 2]; 33] = {
     rows
 };
 
-// The functions of both types do what their one or two intrinsics do, under the trait's conditions: hence no SAFETY
-// note a line.
+// The functions of both types wrap one or two intrinsics under the conditions of the trait, so that not every line has
+// a
+// SAFETY note.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl ByteRegister for Avx2Register {
     const REGISTER_BYTES: usize = 32;
@@ -138,8 +142,8 @@ impl ByteRegister for Avx2Register {
         self
     }
 
-    /// The register's worth of the period that starts at `from` and is `deviation` bytes long; with a distance of
-    /// [`ByteRegister::REGISTER_BYTES`] or more, the bytes as they are.
+    /// Repeats the period of `distance` bytes before `at`; from a distance of [`ByteRegister::REGISTER_BYTES`] on, this
+    /// is a plain load.
     #[inline(always)]
     unsafe fn load_match(self, at: *const u8, distance: usize) -> Avx2Register {
         let row = distance.min(32);
@@ -193,7 +197,8 @@ impl ByteRegister for Avx512Register {
         unsafe {
             let index = _mm512_loadu_si512(TAIL_PERIOD_INDICES[distance.min(64)].as_ptr().cast());
             let last = _mm512_permutexvar_epi8(index, self.0);
-            // From memory, but only what was stored a while ago; without a branch, for none could be foretold.
+            // Beyond the register the bytes are in memory and were stored a while ago. Without a branch, which could
+            // not be predicted.
             let is_far = distance > 64;
             let far = if is_far { at.wrapping_sub(distance) } else { BYTE_INDICES.as_ptr() };
             let mask = u64::from(is_far).wrapping_neg();

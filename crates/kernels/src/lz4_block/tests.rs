@@ -1,4 +1,4 @@
-//! The fast decoders against `lz4_flex`, on sound and on damaged blocks, between guard pages.
+//! Compares the fast decoders with `lz4_flex` on valid and damaged blocks, between guard pages.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::register::{Avx2Register, Avx512Register, ByteRegister};
 use super::{DecodedBlock, SLACK, decoder};
 
-/// A run of pages between two that can't be touched.
+/// Pages between two inaccessible guard pages.
 struct GuardedPages {
     pages: *mut libc::c_void,
     len: usize,
@@ -28,7 +28,7 @@ impl GuardedPages {
         GuardedPages { pages, len }
     }
 
-    /// The last `len` bytes before the guard page.
+    /// Returns the last `len` bytes before the guard page.
     fn last(&mut self, len: usize) -> &mut [u8] {
         assert!(len <= self.len);
         // SAFETY: within the accessible pages, and borrowed from `self`.
@@ -53,7 +53,7 @@ impl Random {
         (self.0 % end as u64) as usize
     }
 
-    /// Bytes such as planes have, and others.
+    /// Returns random bytes, some of them like those of bit planes.
     fn bytes(&mut self) -> Vec<u8> {
         let longest = [80, 700, 8192][self.below(3)];
         if self.below(6) == 0 {
@@ -78,7 +78,7 @@ impl Random {
         bytes
     }
 
-    /// Planes of which the last are alike, but for a byte sometimes.
+    /// Returns bit planes of which the last are identical, except sometimes for one byte.
     fn planes(&mut self) -> Vec<u8> {
         let (stride, planes) = ([16, 64, 128, 256][self.below(4)], [8, 16, 32][self.below(3)]);
         let (differ, density) = (1 + self.below(planes), 1 + self.below(64));
@@ -97,7 +97,7 @@ impl Random {
         bytes
     }
 
-    /// Something that may be the distance between planes.
+    /// Returns a possible distance between planes, or 0.
     fn period(&mut self, len: usize) -> usize {
         let period = [0, len / 8, len / 16, len / 32][self.below(4)];
         if period > 0 && len.is_multiple_of(period) { period } else { 0 }
@@ -114,22 +114,22 @@ impl Random {
     }
 }
 
-/// How often blocks were sound, and how often not.
+/// How many blocks were valid, invalid, and valid with repeated planes.
 #[derive(Debug, Default)]
 struct SeenCases {
-    sound: usize,
-    refused: usize,
+    valid: usize,
+    invalid: usize,
     repeating: usize,
 }
 
 impl SeenCases {
     fn check(&self, cases: u64) {
         let cases = cases as usize;
-        assert!(self.sound > cases / 3 && self.refused > cases / 10 && self.repeating > cases / 200, "{self:?}");
+        assert!(self.valid > cases / 3 && self.invalid > cases / 10 && self.repeating > cases / 200, "{self:?}");
     }
 }
 
-/// A block, and how it is decoded.
+/// A block and the arguments of its decoding.
 struct Case<'a> {
     block: &'a [u8],
     len: usize,
@@ -137,51 +137,54 @@ struct Case<'a> {
     period: usize,
 }
 
-/// Decodes one block with `V`, and compares it with what the oracle gives. Whether it was said to repeat.
+/// Decodes one block with `V` and compares the bytes with the expected ones. Returns whether the decoder left out
+/// repetitions.
 ///
 /// # Safety
-/// The processor must have what `V` stands for.
-unsafe fn compare<V: ByteRegister>(case: &Case<'_>, room: &mut [u8], expected: Option<&[u8]>) -> bool {
+/// The processor must have the instructions of `V`.
+unsafe fn compare<V: ByteRegister>(case: &Case<'_>, buffer: &mut [u8], expected: Option<&[u8]>) -> bool {
     // SAFETY: as above.
-    let found = unsafe { decode_compiled::<V>(case, room) };
+    let found = unsafe { decode_compiled::<V>(case, buffer) };
     match (found, expected) {
         (None, None) => false,
         (Some(DecodedBlock { zero_from, repeats_from }), Some(expected)) => {
-            assert!(room[zero_from..].iter().all(|&b| b == 0), "not zero where it is said to be");
-            assert!(zero_from + V::REGISTER_BYTES <= room.len());
+            assert!(buffer[zero_from..].iter().all(|&b| b == 0), "not zero from `zero_from` on");
+            assert!(zero_from + V::REGISTER_BYTES <= buffer.len());
             let written = repeats_from.map_or(case.len, |start| start + case.period);
-            assert!(room[..written] == expected[..written], "other bytes than the oracle's");
+            assert!(buffer[..written] == expected[..written], "other bytes than the oracle's");
             if let Some(start) = repeats_from {
                 assert!(start.is_multiple_of(case.period));
                 let mut periods = expected[start..].chunks_exact(case.period);
-                assert!(periods.all(|period| *period == room[start..written]), "no period of the oracle's bytes");
+                assert!(periods.all(|period| *period == buffer[start..written]), "no period of the oracle's bytes");
             }
             repeats_from.is_some()
         }
-        (found, expected) => panic!("sound: {}, for the oracle: {}", found.is_some(), expected.is_some()),
+        (found, expected) => panic!("valid: {}, for the oracle: {}", found.is_some(), expected.is_some()),
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn decode_512(case: &Case<'_>, room: &mut [u8]) -> Option<DecodedBlock> {
+fn decode_512(case: &Case<'_>, buffer: &mut [u8]) -> Option<DecodedBlock> {
     // SAFETY: compiled for the register.
-    unsafe { decoder::decode::<Avx512Register>(case.block, room, case.len, case.dirty, case.period) }
+    unsafe { decoder::decode::<Avx512Register>(case.block, buffer, case.len, case.dirty, case.period) }
 }
 
 #[target_feature(enable = "avx2")]
-fn decode_256(case: &Case<'_>, room: &mut [u8]) -> Option<DecodedBlock> {
+fn decode_256(case: &Case<'_>, buffer: &mut [u8]) -> Option<DecodedBlock> {
     // SAFETY: compiled for the register.
-    unsafe { decoder::decode::<Avx2Register>(case.block, room, case.len, case.dirty, case.period) }
+    unsafe { decoder::decode::<Avx2Register>(case.block, buffer, case.len, case.dirty, case.period) }
 }
 
-unsafe fn decode_compiled<V: ByteRegister>(case: &Case<'_>, room: &mut [u8]) -> Option<DecodedBlock> {
+unsafe fn decode_compiled<V: ByteRegister>(case: &Case<'_>, buffer: &mut [u8]) -> Option<DecodedBlock> {
     // SAFETY: the caller's promise.
-    unsafe { if V::REGISTER_BYTES == 64 { decode_512(case, room) } else { decode_256(case, room) } }
+    unsafe { if V::REGISTER_BYTES == 64 { decode_512(case, buffer) } else { decode_256(case, buffer) } }
 }
 
+/// Compares the decoder of `V` with `lz4_flex` on one random block per seed.
+///
 /// # Safety
-/// The processor must have what `V` stands for.
-unsafe fn differ<V: ByteRegister>(seeds: Range<u64>) -> SeenCases {
+/// The processor must have the instructions of `V`.
+unsafe fn compare_cases<V: ByteRegister>(seeds: Range<u64>) -> SeenCases {
     let mut seen = SeenCases::default();
     let (mut source, mut target) = (GuardedPages::new(4), GuardedPages::new(4));
     for seed in seeds {
@@ -194,47 +197,47 @@ unsafe fn differ<V: ByteRegister>(seeds: Range<u64>) -> SeenCases {
         // Sometimes the block is not as long as it should be.
         let len = if random.below(10) == 0 { 1 + random.below(8192) } else { bytes.len() };
         let mut expected = vec![0; len];
-        let sound = lz4_flex::block::decompress_into(&block, &mut expected).is_ok_and(|written| written == len);
+        let is_valid = lz4_flex::block::decompress_into(&block, &mut expected).is_ok_and(|written| written == len);
         let stored = source.last(block.len());
         stored.copy_from_slice(&block);
-        // A room that is larger than it must be keeps what earlier blocks left there.
-        let room = if random.below(4) == 0 { 8192 + SLACK } else { len + SLACK };
-        let room = target.last(room);
-        let mut clean = room.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1) + random.below(40);
-        if clean + V::REGISTER_BYTES > room.len() {
-            room.fill(0);
-            clean = 0;
+        // A buffer that is larger than necessary keeps the bytes of earlier blocks.
+        let buffer_len = if random.below(4) == 0 { 8192 + SLACK } else { len + SLACK };
+        let buffer = target.last(buffer_len);
+        let mut dirty = buffer.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1) + random.below(40);
+        if dirty + V::REGISTER_BYTES > buffer.len() {
+            buffer.fill(0);
+            dirty = 0;
         }
-        let case = Case { block: stored, len, dirty: clean, period: random.period(len) };
+        let case = Case { block: stored, len, dirty, period: random.period(len) };
         // SAFETY: the caller's promise.
-        let repeats = unsafe { compare::<V>(&case, room, sound.then_some(&expected[..])) };
+        let repeats = unsafe { compare::<V>(&case, buffer, is_valid.then_some(&expected[..])) };
         seen.repeating += usize::from(repeats);
-        if sound { seen.sound += 1 } else { seen.refused += 1 }
+        if is_valid { seen.valid += 1 } else { seen.invalid += 1 }
     }
     seen
 }
 
-fn differ_all(cases: u64) {
+fn compare_all_registers(cases: u64) {
     if is_x86_feature_detected!("avx2") {
         // SAFETY: detected.
-        let seen = unsafe { differ::<Avx2Register>(0..cases) };
+        let seen = unsafe { compare_cases::<Avx2Register>(0..cases) };
         seen.check(cases);
     }
     if is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512vl") {
         // SAFETY: detected.
-        let seen = unsafe { differ::<Avx512Register>(0..cases) };
+        let seen = unsafe { compare_cases::<Avx512Register>(0..cases) };
         seen.check(cases);
     }
 }
 
 #[test]
 fn fast_decoders_agree_with_the_oracle() {
-    differ_all(400_000);
+    compare_all_registers(400_000);
 }
 
 /// `cargo test --release -p azpipe-kernels millions -- --ignored`
 #[test]
-#[ignore = "minutes; for a change of the decoder"]
+#[ignore = "takes minutes; to be run after a change of the decoder"]
 fn fast_decoders_agree_with_the_oracle_in_millions_of_cases() {
-    differ_all(5_000_000);
+    compare_all_registers(5_000_000);
 }
