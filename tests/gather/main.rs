@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
 mod answers;
+mod clean;
 mod company;
 mod crowd;
 mod errors;

@@ -1,7 +1,7 @@
 //! Matrices kept in files: made once, and mapped by every later run and by all processes of a machine.
 //!
 //! ```text
-//! {"azpipe":"matrix","v":1,"key":"…","bytes":92274688,"xxh3":"…"}
+//! {"azpipe":"matrix","v":1,"key":"…","recipe":"…","bytes":92274688,"xxh3":"…"}
 //! ```
 //!
 //! then spaces up to byte 511, which is a line break; then what [`Integrator::put`] writes. A file that is not to the
@@ -65,6 +65,9 @@ struct MatrixFileHeader {
     azpipe: String,
     v: u64,
     key: String,
+    /// The digest of the recipe that it was made for first; others may have the same matrix.
+    #[serde(default)]
+    recipe: String,
     bytes: u64,
     xxh3: String,
 }
@@ -134,7 +137,7 @@ impl<'a> MatrixCache<'a> {
             return Ok(mapped(integrator, warnings));
         }
         let mut found = make(warnings)?;
-        let kept = making.and_then(|_making| write_matrix(&found.integrator, &path, key.clone()));
+        let kept = making.and_then(|_making| write_matrix(&found.integrator, &path, key.clone(), recipe.digest()));
         match kept {
             // Its own memory goes: that of the file is shared.
             Ok(()) => {
@@ -174,7 +177,7 @@ fn checksum(body: &[u8]) -> String {
 }
 
 /// Writes the file.
-fn write_matrix(integrator: &Integrator, path: &Path, key: String) -> io::Result<()> {
+fn write_matrix(integrator: &Integrator, path: &Path, key: String, recipe: String) -> io::Result<()> {
     let file = AtomicFile::create(path, &claim_matrix_of_key())?;
     let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
     out.write_all(&[b' '; MATRIX_HEADER_BYTES])?;
@@ -185,7 +188,7 @@ fn write_matrix(integrator: &Integrator, path: &Path, key: String) -> io::Result
         let body = &written.as_ref()[MATRIX_HEADER_BYTES..];
         (body.len() as u64, checksum(body))
     };
-    let head = MatrixFileHeader { azpipe: "matrix".to_owned(), v: 1, key, bytes, xxh3 };
+    let head = MatrixFileHeader { azpipe: "matrix".to_owned(), v: 1, key, recipe, bytes, xxh3 };
     let mut line = serde_json::to_vec(&head)?;
     line.push(b'\n');
     line.resize(MATRIX_HEADER_BYTES - 1, b' ');

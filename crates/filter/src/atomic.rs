@@ -151,32 +151,63 @@ pub fn remove_stale_files_once(directory: &Path) {
 /// # Errors
 /// The directory can't be read or written to; one that does not exist holds no leftovers.
 pub fn remove_stale_files(directory: &Path) -> io::Result<usize> {
+    let mut removed = 0;
+    for path in temporary_files(directory)?.dead {
+        removed += usize::from(remove_if_present(&path)?);
+    }
+    Ok(removed)
+}
+
+/// The temporary files in a directory.
+#[derive(Debug, Default)]
+pub struct TemporaryFiles {
+    /// Those of processes that may be at work.
+    pub live: Vec<PathBuf>,
+    /// Those of processes that have ended, in the order in which they may be removed.
+    pub dead: Vec<PathBuf>,
+}
+
+/// Tells whether a file has the name of a temporary file, or of the lock beside one.
+pub fn is_temporary(name: &OsStr) -> bool {
+    stem(name.as_bytes()).is_some_and(|stem| parse_writer(stem).is_some())
+}
+
+/// The name of a temporary file, or of its lock, without what tells the two apart.
+fn stem(name: &[u8]) -> Option<&[u8]> {
+    let stem = name.strip_suffix(b".tmp").or_else(|| name.strip_suffix(b".lock"));
+    stem.filter(|stem| stem.starts_with(b"."))
+}
+
+/// Who writes the file of a stem `.NAME.WRITER`, where no writer has a dot in it.
+fn parse_writer(stem: &[u8]) -> Option<WriterProcess> {
+    stem.rsplit(|&byte| byte == b'.').next().map(OsStr::from_bytes).and_then(WriterProcess::parse)
+}
+
+/// Lists the temporary files in a directory, whatever they are to become.
+///
+/// # Errors
+/// The directory can't be read, or a writer's files can't be looked at; one that does not exist holds none.
+pub fn temporary_files(directory: &Path) -> io::Result<TemporaryFiles> {
+    let mut found = TemporaryFiles::default();
     let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
         entries => entries?,
     };
     let mut stems = BTreeSet::new();
     for entry in entries {
-        let name = entry?.file_name();
-        let name = name.as_bytes();
-        let stem = name.strip_suffix(b".tmp").or_else(|| name.strip_suffix(b".lock"));
-        stems.extend(stem.filter(|stem| stem.starts_with(b".")).map(<[u8]>::to_vec));
+        stems.extend(stem(entry?.file_name().as_bytes()).map(<[u8]>::to_vec));
     }
     let now = LazyLock::new(|| query_file_system_time(directory));
-    let mut removed = 0;
     for stem in stems {
-        // `.NAME.WRITER`, where no writer has a dot in it.
-        let writer = stem.rsplit(|&byte| byte == b'.').next().map(OsStr::from_bytes).and_then(WriterProcess::parse);
-        let Some(writer) = writer else { continue };
+        let Some(writer) = parse_writer(&stem) else { continue };
         let path = |extension| directory.join(with_extension(OsStr::from_bytes(&stem), extension));
         let [file, lock] = ["tmp", "lock"].map(path);
         let now = || now.as_ref().map(|now| *now).map_err(|why| io::Error::from(why.kind()));
-        if writer.has_ended(&lock, &file, now)? {
-            // The lock goes last: it vouches for the rest.
-            removed += usize::from(remove_if_present(&file)?) + usize::from(remove_if_present(&lock)?);
-        }
+        let files = if writer.has_ended(&lock, &file, now)? { &mut found.dead } else { &mut found.live };
+        // The lock goes last: it vouches for the rest.
+        files.extend([file, lock]);
     }
-    Ok(removed)
+    Ok(found)
 }
 
 /// Asks the file system for its time, which may be another than this machine's.

@@ -40,6 +40,20 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
     pub task_bytes: Option<u64>,
 
+    /// Gather nothing: remove what results that were replaced have left below --from, and say what and how many bytes
+    ///
+    /// With `plan-split --replace`, or where raw data was written anew, a final becomes another result's. The parts, recipe and
+    /// matrix of the earlier one stay below DIR/.azpipe, and so does the note of a final that was removed by hand. They go
+    /// where the final that took their place has each frame that it can have. Parts whose final is
+    /// not there, or not whole, always stay: they may be all that there is of their frames. So do files that are not azpipe's. Nothing
+    /// is removed while another run is at work there (status 2).
+    #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
+    pub clean: bool,
+
+    /// With --clean, say what would be removed, and remove nothing
+    #[arg(long, requires = "clean")]
+    pub dry_run: bool,
+
     /// Leave a scan alone, without a summary and without status 1, until it is over and all of its frames that are there
     /// are integrated
     #[arg(long)]

@@ -2,6 +2,7 @@
 //! is what the parts hold; records only say where to look.
 
 mod args;
+mod clean;
 mod group;
 mod plan;
 mod schedule;
@@ -38,6 +39,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let policy = ReplacePolicy { overwrite: args.form.overwrite, ..ReplacePolicy::default() };
     args.check(&policy)?;
     let root = args.from.as_deref().map(root).transpose()?;
+    if let (Some(root), true) = (&root, args.clean) {
+        return clean::clean(root, args.dry_run, filter);
+    }
     let plan = args.plan.as_deref().map(|path| Plan::read(path, root.as_deref(), filter)).transpose()?;
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(args.task_bytes, filter);

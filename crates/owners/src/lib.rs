@@ -78,6 +78,11 @@ impl OutputOwner {
         }
     }
 
+    /// Returns where the note lies.
+    pub fn path(&self, out: &Path) -> PathBuf {
+        note_path(out, &self.final_file)
+    }
+
     /// Writes the note, unless it says so already.
     ///
     /// # Errors
@@ -87,7 +92,7 @@ impl OutputOwner {
             atomic::remove_stale_files_once(&out.join(NOTES_DIR));
             return Ok(());
         }
-        let path = note_path(out, &self.final_file);
+        let path = self.path(out);
         ownership::create_directories(&out.join(NOTES_DIR)).map_err(|why| with_path(&out.join(NOTES_DIR), &why))?;
         let text = serde_json::to_string(self).expect("texts and paths always serialize");
         atomic::write(&path, format!("{text}\n"), &OwnedFiles::in_azpipe_dir()).map_err(|why| with_path(&path, &why))

@@ -107,6 +107,12 @@ pub enum Error {
         /// Whose.
         frames: Spans,
     },
+    /// Another run is at work where leftovers are to be removed.
+    #[error("{}: another run is at work there: remove leftovers once it has ended", path.display())]
+    Busy {
+        /// A file of that run.
+        path: PathBuf,
+    },
     /// Somebody asked to stop.
     #[error("stopped")]
     Stopped,

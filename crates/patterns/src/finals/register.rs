@@ -18,9 +18,9 @@ use crate::coverage::directory;
 use crate::part;
 
 /// The file that names the final, below the output root.
-const REGISTER: &str = "final";
+pub(super) const REGISTER: &str = "final";
 /// The file that one gather at a time holds locked.
-const LOCK: &str = ".gather.lock";
+pub(super) const LOCK: &str = ".gather.lock";
 /// How long to wait before looking at the lock again.
 const PATIENCE: Duration = Duration::from_millis(50);
 

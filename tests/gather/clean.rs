@@ -1,0 +1,177 @@
+//! `gather --clean`: what replaced results left goes, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::site::{NOTHING, Ran, Site, binary, run, small};
+
+/// Every file and directory below a directory, with the bytes of each file.
+fn tree(directory: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()) {
+        let metadata = path.symlink_metadata().unwrap();
+        found.push((path.clone(), if metadata.is_file() { metadata.len() } else { 0 }));
+        if metadata.is_dir() {
+            found.extend(tree(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn clean(site: &Site, more: &[&str]) -> Ran {
+    let out = site.path("out");
+    run("gather", &[&["--from", out.to_str().unwrap(), "--clean"], more].concat(), "")
+}
+
+/// Bytes that a run says it has removed, or would remove.
+fn bytes(ran: &Ran) -> u64 {
+    let last = ran.stderr.lines().last().unwrap();
+    last.rsplit(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn process(site: &Site, plan: &[&str], gather: &[&str]) -> Ran {
+    let results = run("ai-integrate", NOTHING, &site.plan("out", plan));
+    run("gather", gather, &results.stdout)
+}
+
+/// A site with a result of older settings, whose parts were kept, and one that took its place.
+fn replaced() -> Site {
+    let site = Site::new(&small());
+    process(&site, &["--polarization", "0.95"], &["--keep-parts"]).good();
+    process(&site, &["--replace"], &["--keep-parts"]).good();
+    site
+}
+
+#[test]
+fn what_a_replaced_result_left_goes_and_todays_stays() {
+    let site = replaced();
+    let own = site.path("out/.azpipe");
+    let today = site.plan("out", &[]);
+    let before = tree(&site.path("out"));
+    let dry = clean(&site, &["--dry-run"]).good();
+    assert_eq!(tree(&site.path("out")), before, "nothing is removed");
+    let done = clean(&site, &[]).good();
+    let after = tree(&site.path("out"));
+    let sum = |tree: &[(PathBuf, u64)]| tree.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    assert_eq!(bytes(&done), sum(&before) - sum(&after), "{}", done.stderr);
+    assert_eq!(bytes(&dry), bytes(&done), "{}", dry.stderr);
+    assert!(bytes(&done) > 10_000 && done.stderr.contains("is of recipe"), "{}", done.stderr);
+    let count = |name: &str| after.iter().filter(|(path, _)| path.to_string_lossy().contains(name)).count();
+    assert_eq!([count(".matrix"), count("recipe-"), count("/final")], [1, 1, 2 + 1], "{after:?}");
+    assert_eq!(fs::read_dir(own.join("parts")).unwrap().count(), 1);
+    // What is left serves today's plan.
+    let again = run("ai-integrate", NOTHING, &today).good();
+    assert!(again.records("result").iter().all(|result| result["skipped"] == true));
+    run("gather", NOTHING, &again.stdout).good();
+    let nothing = clean(&site, &[]).good();
+    assert_eq!(bytes(&nothing), 0, "{}", nothing.stderr);
+}
+
+#[test]
+fn parts_that_no_whole_final_has_replaced_stay() {
+    // Parts without a final, of which no plan is known.
+    let site = Site::new(&small());
+    run("ai-integrate", NOTHING, &site.plan("out", &["--by", "frames=6"])).good();
+    // A replacement that is under way: the earlier final, which shows its parts, stays until then.
+    let other = Site::new(&small());
+    process(&other, &["--polarization", "0.95"], &["--layout", "virtual"]).good();
+    let plan = other.plan("out", &["--replace", "--by", "frames=6"]);
+    let (one, _) = plan.split_once('\n').unwrap();
+    let some = run("ai-integrate", NOTHING, one).good();
+    run("gather", NOTHING, &some.stdout);
+    for site in [&site, &other] {
+        let before = tree(&site.path("out"));
+        let nothing = clean(site, &[]).good();
+        assert_eq!((bytes(&nothing), tree(&site.path("out"))), (0, before), "{}", nothing.stderr);
+    }
+    let rest = run("ai-integrate", NOTHING, &plan).good();
+    run("gather", NOTHING, &rest.stdout).good();
+    assert!(bytes(&clean(&other, &[]).good()) > 10_000);
+    run("gather", &["--from", other.path("out").to_str().unwrap()], "").good();
+}
+
+#[test]
+fn the_note_of_a_final_that_was_removed_by_hand_goes() {
+    let site = Site::new(&small());
+    let summary = process(&site, &[], &[]).good().records("summary").remove(0);
+    fs::remove_file(summary["final"].as_str().unwrap()).unwrap();
+    clean(&site, &[]).good();
+    let left = tree(&site.path("out/.azpipe"));
+    assert!(left.iter().all(|(_, bytes)| *bytes == 0), "{left:?}");
+}
+
+#[test]
+fn files_of_others_stay_and_their_directories() {
+    let site = replaced();
+    let parts = site.parts("out");
+    let old = parts.iter().map(|part| part.parent().unwrap()).find(|directory| {
+        fs::read(directory.join("final")).is_ok()
+            && clean(&site, &["--dry-run"]).stderr.contains(directory.to_str().unwrap())
+    });
+    let old = old.unwrap().to_owned();
+    let theirs = [old.join("notes.txt"), old.join("copy.h5"), old.join("deeper"), old.join("link.h5")];
+    fs::write(&theirs[0], "the only copy").unwrap();
+    fs::write(&theirs[1], "the only copy").unwrap();
+    fs::create_dir(&theirs[2]).unwrap();
+    symlink(&parts[0], &theirs[3]).unwrap();
+    fs::write(site.path("out/.azpipe/parts/README"), "the only copy").unwrap();
+    fs::write(site.path("out/.azpipe/matrix/mine.matrix"), "the only copy").unwrap();
+    let done = clean(&site, &[]).good();
+    assert!(theirs.iter().all(|path| path.symlink_metadata().is_ok()), "{}", done.stderr);
+    assert!(theirs.iter().all(|path| done.stderr.contains(path.to_str().unwrap())), "{}", done.stderr);
+    assert_eq!(fs::read(site.path("out/.azpipe/matrix/mine.matrix")).unwrap(), b"the only copy");
+    assert_eq!(site.parts("out").iter().filter(|path| path.starts_with(&old)).count(), 2, "theirs alone");
+}
+
+#[test]
+fn nothing_goes_while_a_run_is_at_work_or_what_is_there_cannot_be_looked_at() {
+    let site = replaced();
+    let before = tree(&site.path("out"));
+    let old = site.parts("out")[0].parent().unwrap().to_owned();
+    // A gather that holds the lock of one of the directories.
+    let lock = fs::File::open(old.join(".gather.lock")).unwrap();
+    lock.lock().unwrap();
+    let busy = clean(&site, &[]);
+    assert!(busy.status == 2 && busy.stderr.contains("another run is at work"), "{}", busy.stderr);
+    drop(lock);
+    // An ai-integrate of anything, stopped while it writes a part.
+    let plan = site.plan_without_bins("out", &["--recipe-name", "other", "--npt", "200"]);
+    let mut child = Command::new(binary("ai-integrate"));
+    let child = child.args(["--threads", "1"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut child = child.unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), plan.as_bytes()).unwrap();
+    let is_temporary = |(path, _): &(PathBuf, u64)| path.extension().is_some_and(|end| end == "tmp");
+    while !tree(&site.path("out/.azpipe")).iter().any(is_temporary) {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended before it was seen");
+    }
+    let stop = |signal: &str| {
+        assert!(Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap().success())
+    };
+    stop("-STOP");
+    let writes = tree(&site.path("out/.azpipe")).iter().any(is_temporary);
+    let busy = clean(&site, &[]);
+    stop("-CONT");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    assert!(!writes || (busy.status == 2 && busy.stderr.contains("another run is at work")), "{}", busy.stderr);
+    let now = tree(&site.path("out"));
+    assert!(before.iter().filter(|(path, _)| path.is_file()).all(|file| now.contains(file)));
+    // What can't be looked at stays, and is a failure.
+    let note = old.join("final");
+    let name = fs::read(&note).unwrap();
+    fs::remove_file(old.join(".gather.lock")).unwrap();
+    symlink(".gather.lock", old.join(".gather.lock")).unwrap();
+    let failed = clean(&site, &["--dry-run"]);
+    assert!(failed.status == 1 && failed.stderr.contains("os error"), "{}", failed.stderr);
+    clean(&site, &[]);
+    assert_eq!(fs::read(&note).unwrap(), name);
+    // Without the notes nothing is known.
+    let finals = site.path("out/.azpipe/finals");
+    fs::rename(&finals, site.path("away")).unwrap();
+    symlink(&finals, &finals).unwrap();
+    let refused = clean(&site, &[]);
+    assert!(refused.status == 2 && refused.stderr.contains("os error"), "{}", refused.stderr);
+}
