@@ -1,9 +1,11 @@
 //! Exit status, `complete` and `up_to_date`, for every state of a scan and every kind of loss.
 
+use std::fs;
+
 use sample::{Defect, Options};
 use serde_json::{Value, json};
 
-use crate::site::{Ran, Site, run, small};
+use crate::site::{NOTHING, Ran, Site, run, small};
 
 /// What ai-integrate and gather are to answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -129,4 +131,35 @@ fn every_loss_in_every_state_of_a_scan_has_its_status_and_words() {
             assert_eq!(again[word], summary[word], "{case}, from disk: {word}");
         }
     }
+}
+
+#[test]
+fn frames_of_a_part_that_cannot_be_read_say_so() {
+    let site = Site::new(&small());
+    run("ai-integrate", NOTHING, &site.plan("out", &["--by", "frames=6"])).good();
+    let part = site.parts("out").remove(1);
+    let mut bytes = fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    let gathered = run("gather", &["--from", site.path("out").to_str().unwrap()], "");
+    assert_eq!(gathered.status, 1, "{}", gathered.stderr);
+    let missing = &gathered.records("summary")[0]["missing"];
+    assert_eq!(missing[0]["range"], json!([[6, 12]]), "{missing}");
+    let reason = missing[0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("part unreadable") && reason.contains(part.to_str().unwrap()), "{reason}");
+    assert_eq!(missing.as_array().unwrap().len(), 1, "{missing}");
+}
+
+#[test]
+fn a_failure_names_its_file_once() {
+    let site = Site::new(&small());
+    let results = run("ai-integrate", NOTHING, &site.plan("out", &[])).good().stdout;
+    let summary = run("gather", NOTHING, &results).good().records("summary").remove(0);
+    let refused = run("gather", &["--average", "mean"], &results);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    let path = summary["final"].as_str().unwrap();
+    let line = refused.stderr.lines().find(|line| line.contains("--average needs")).unwrap();
+    assert_eq!(line.matches(path).count(), 1, "{line}");
+    assert!(!refused.records("fail")[0]["error"].as_str().unwrap().contains(path));
 }

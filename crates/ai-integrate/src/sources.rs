@@ -46,7 +46,7 @@ impl FrameLoss {
         let status = match (reason.raw_os_error(), reason.kind()) {
             (_, io::ErrorKind::OutOfMemory) => Status::Unreadable,
             (None, _) => return Self::corrupt(why),
-            (_, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Status::FileMissing,
+            (_, io::ErrorKind::NotFound) => Status::FileMissing,
             _ => Status::Unreadable,
         };
         Self { status, why: why.to_string(), retryable: true }
@@ -217,4 +217,20 @@ fn open(source: &Source, shape: [u64; 2], together: &MultiIntegrator<'_>) -> Res
 /// Nanoseconds since 1970.
 fn mtime_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_is_not_there_is_missing() {
+        for number in 1..133 {
+            let why = io::Error::from_raw_os_error(number);
+            let loss = FrameLoss::from_io_error(&why, &why);
+            let expected = if number == 2 { Status::FileMissing } else { Status::Unreadable };
+            assert_eq!((loss.status, loss.retryable), (expected, true), "{why}");
+        }
+        assert_eq!(FrameLoss::from_io_error(&io::Error::other("a codec"), &"a codec").status, Status::Corrupt);
+    }
 }

@@ -16,6 +16,7 @@ use records::{AbsentKind, Fail, Record};
 use crate::console::Console;
 use crate::output::Output;
 use crate::progress::ProgressCounts;
+use crate::stop::without_subject;
 use crate::{CommonArgs, Progress, Stop, When, signal};
 
 /// A running filter. All threads share it.
@@ -88,6 +89,7 @@ impl Filter {
     /// [`Stop::FailFast`] with `--fail-fast`; else as [`Filter::emit`].
     pub fn fail(&self, mut fail: Fail) -> Result<(), Stop> {
         self.mark_failed();
+        fail.error = without_subject(&fail.about, fail.error);
         self.report_error(&fail.about, &fail.error);
         self.name.clone_into(&mut fail.stage);
         self.emit(&fail.into())?;

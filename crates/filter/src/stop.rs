@@ -35,9 +35,10 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// [`Stop::Fatal`] of anything that can be printed.
+    /// [`Stop::Fatal`] of anything that can be printed. Where `why` begins with `what`, as errors about a file do, it is named once.
     pub fn fatal(what: impl Display, why: impl Display) -> Self {
-        Self::Fatal { what: what.to_string(), why: why.to_string() }
+        let (what, why) = (what.to_string(), why.to_string());
+        Self::Fatal { why: without_subject(&what, why), what }
     }
 
     /// What an error on stdout means.
@@ -46,5 +47,26 @@ impl Stop {
             io::ErrorKind::BrokenPipe => Self::BrokenPipe,
             _ => Self::fatal("stdout", error),
         }
+    }
+}
+
+/// Removes `what` and a colon from the beginning of an error about it.
+pub(crate) fn without_subject(what: &str, why: String) -> String {
+    let rest = why.strip_prefix(what).and_then(|rest| rest.strip_prefix(": "));
+    rest.map(str::to_owned).unwrap_or(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_error_is_about_is_named_once() {
+        let why = |what: &str, why: &str| match Stop::fatal(what, why) {
+            Stop::Fatal { what, why } => format!("{what}: {why}"),
+            _ => unreachable!("it is fatal"),
+        };
+        assert_eq!(why("/a.h5", "/a.h5: no space"), "/a.h5: no space");
+        assert_eq!(why("/a.h5", "/a.h5.tmp: no space"), "/a.h5: /a.h5.tmp: no space");
     }
 }

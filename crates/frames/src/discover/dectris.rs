@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use records::Spans;
+use records::{AbsentKind, Spans};
 
 use super::dataset_cache::DatasetCache;
 use super::detector::{ImageLocation, ScanDetector, is_class};
@@ -30,7 +30,9 @@ pub(super) fn find_detector(
             let mut numbered: Vec<(u64, &str)> =
                 links.iter().filter_map(|link| Some((data_file_number(&link.name)?, link.name.as_str()))).collect();
             numbered.sort_by_key(|(number, _)| *number);
-            ImageLocation::Stack(numbered.iter().map(|(_, name)| format!("/{}/data/{name}", entry.name)).collect())
+            ImageLocation::Stack(
+                with_gaps(&numbered)?.iter().map(|name| format!("/{}/data/{name}", entry.name)).collect(),
+            )
         }
     };
     if matches!(&images, ImageLocation::Stack(paths) if paths.is_empty()) {
@@ -39,6 +41,26 @@ pub(super) fn find_detector(
     let named = detector_name(catalog, entry)?;
     let group = named.as_ref().map_or("data".to_owned(), |name| format!("instrument/{name}"));
     Ok(vec![ScanDetector::new(entry, group, named.as_deref().unwrap_or("data"), images)])
+}
+
+/// Returns the names of all datasets from the first on, also of those that the master does not link to: each stands for as many
+/// frames as the others, so that these keep their places.
+///
+/// # Errors
+/// A number that no detector gets to.
+fn with_gaps(numbered: &[(u64, &str)]) -> Result<Vec<String>, DiscoverError> {
+    const MAX_DATA_FILES: u64 = 1 << 20;
+    let mut names: Vec<String> = Vec::new();
+    let mut next = numbered.first().map_or(1, |(number, _)| *number.min(&1));
+    for (number, name) in numbered {
+        if *number > MAX_DATA_FILES {
+            return Err(DiscoverError::Unusable(format!("data/{name}: expected a number up to {MAX_DATA_FILES}")));
+        }
+        names.extend((next..*number).map(|missing| format!("data_{missing:06}")));
+        names.push((*name).to_owned());
+        next = number.saturating_add(1);
+    }
+    Ok(names)
 }
 
 /// The one NXdetector of the entry's instrument.
@@ -90,6 +112,10 @@ pub(super) fn build_frame_map(
             Ok(traced) => {
                 all.add_mapped_frames(&here, traced, &Spans::first_n(count))?;
                 all.files.extend(traced.files.iter().cloned());
+            }
+            Err(DiscoverError::NoObject(file, _)) if *file == entry.file => {
+                let why = format!("file missing: no link {path} in the master");
+                all.add_absent(&here, AbsentKind::Missing, &why)?;
             }
             Err(why) => all.add_absent_for_error(&here, why, &entry.file, Path::new(path))?,
         }

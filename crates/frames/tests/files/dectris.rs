@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::bliss::{SHAPE, bliss, detector, ended};
 use crate::support::{TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, text};
+use records::AbsentKind;
 
 /// A Dectris master with three data files of two frames, the last of one.
 fn dectris(place: &TestDir) -> PathBuf {
@@ -74,4 +75,26 @@ fn dectris_files_that_a_bliss_master_shows() {
     ended(&entry);
     drop((entry, instrument, file));
     assert_whole(&acquisition(&place.path("s_0001.h5")));
+}
+
+#[test]
+fn a_link_that_the_master_lacks_shifts_no_frames() {
+    for (gone, range) in [(2, "[[2,4]]"), (1, "[[0,2]]")] {
+        let place = TestDir::new();
+        let master = dectris(&place);
+        let file = hdf5::File::open_rw(&master).unwrap();
+        file.group("entry/data").unwrap().unlink(&format!("data_{gone:06}")).unwrap();
+        drop(file);
+        let scan = acquisition(&master);
+        assert_eq!((scan.frames, scan.absent.len()), (5, 1));
+        let absent = &scan.absent[0];
+        let reason = format!("file missing: no link /entry/data/data_{gone:06} in the master");
+        assert_eq!(
+            (json(&absent.range), absent.kind, &absent.reason),
+            (range.to_owned(), AbsentKind::Missing, &reason)
+        );
+        for (number, pixels) in all_pixels(&scan).iter().enumerate().filter(|(_, pixels)| pixels.is_some()) {
+            assert_eq!(pixels.as_deref(), Some(&crate::support::frame(number, [6, 7])[..]));
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::part;
+use crate::part::{self, range_in_name};
 
 /// The parts of one directory, by the first and the last of their frames.
 ///
@@ -69,18 +69,6 @@ impl Listing {
         names.sort_unstable();
         names.into_iter().map(|name| self.directory.join(name)).collect()
     }
-}
-
-/// Reads the first and the last frame from a name such as `00000500-00000999.h5`, which only a part without gaps has.
-fn range_in_name(name: &[u8]) -> Option<(u64, u64)> {
-    /// Digests are as long, and may happen to have no letter.
-    const SHORTEST_DIGEST: usize = 16;
-    let (first, last) = std::str::from_utf8(name).ok()?.strip_suffix(".h5")?.split_once('-')?;
-    let number = |text: &str| {
-        let is_number = text.len() < SHORTEST_DIGEST && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse::<u64>().ok().filter(|_| is_number)
-    };
-    number(first).zip(number(last)).filter(|(first, last)| first <= last)
 }
 
 #[cfg(test)]

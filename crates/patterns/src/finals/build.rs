@@ -9,7 +9,7 @@ use std::sync::Arc;
 use filter::atomic::{self, AtomicFile};
 use filter::ownership::{self, OwnedFiles, ProtectedFiles};
 use owners::FileRelation;
-use records::{ScanState, Task};
+use records::{Absent, ScanState, Task};
 
 use super::merge::{Frames, Merge};
 use super::options::go_on;
@@ -104,6 +104,8 @@ pub(super) struct Attempt<'a> {
     pub existing: Option<Final>,
     /// Whether there is a final that can't be used.
     is_damaged: bool,
+    /// Frames of parts that can't be read, and why.
+    unread: Vec<Absent>,
     /// What the final was before it was opened.
     existing_was: Option<Identity>,
     /// Whether the final that there is was made of an earlier content of the scan's file, or by another recipe that this
@@ -124,7 +126,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Self, Error> {
         let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
         let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
-        let (mut files, mut replaces) = (Vec::new(), false);
+        let (mut files, mut unread, mut replaces) = (Vec::new(), Vec::new(), false);
         let path = target.path();
         let is_noted = register::is_noted(&target)?;
         let paths = parts_of(target.out_root(), &scan, &recipe);
@@ -138,7 +140,10 @@ impl<'a> Attempt<'a> {
                 }
                 Ok(_) => warnings.push(format!("{}: of another scan or recipe than its directory", path.display())),
                 Err(error) if error.has_gone() => return Err(error.into()),
-                Err(error) => warnings.push(error.to_string()),
+                Err(error) => {
+                    unread.extend(part::frames_of_unread(&path, &error));
+                    warnings.push(error.to_string());
+                }
             }
         }
         let existing_was = identity_of_final(&path)?;
@@ -169,17 +174,33 @@ impl<'a> Attempt<'a> {
         }
         target.learn(&parts, existing.as_ref());
         let notes = RefCell::default();
-        Ok(Self { target, options, watch, files, parts, existing, existing_was, is_damaged, replaces, warnings, notes })
+        Ok(Self {
+            target,
+            options,
+            watch,
+            files,
+            parts,
+            existing,
+            existing_was,
+            is_damaged,
+            unread,
+            replaces,
+            warnings,
+            notes,
+        })
     }
 
     fn run(mut self) -> Result<Built, Error> {
         let Some((recipe, shared)) = self.bins()? else {
             let nothing = Supply::new(&self.target, &[], None, &Finish::default());
-            return Ok(Built { warnings: self.warnings, ..Built::of(&self.target, &nothing) });
+            let mut built = Built { warnings: self.warnings, ..Built::of(&self.target, &nothing) };
+            built.explain(&self.unread);
+            return Ok(built);
         };
         let finish = Finish::of(&recipe);
         let supply = Supply::new(&self.target, &self.parts, self.existing.as_ref(), &finish);
         let mut built = Built::of(&self.target, &supply);
+        built.explain(&self.unread);
         if let Some(existing) = self.existing.as_ref()
             && self.is_current(existing, &supply)?
         {

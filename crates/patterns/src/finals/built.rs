@@ -1,6 +1,6 @@
 //! What became of a final.
 
-use records::{Absent, ScanState, Spans};
+use records::{Absent, AbsentKind, ScanState, Spans};
 
 use super::supply::Supply;
 use super::{Layout, Target};
@@ -51,6 +51,20 @@ impl Built {
             missing: missing(target, supply),
             ..Self::default()
         }
+    }
+
+    /// Says why frames are not integrated that parts hold which can't be read.
+    pub(super) fn explain(&mut self, unread: &[Absent]) {
+        for Absent { range, kind, reason } in unread {
+            let mut explained = Spans::default();
+            for entry in self.missing.iter_mut().filter(|entry| entry.kind == AbsentKind::NotIntegrated) {
+                let frames = entry.range.intersection(range);
+                entry.range = entry.range.difference(&frames);
+                frames.as_slice().iter().for_each(|span| explained.push_span(*span));
+            }
+            self.missing.push(Absent { range: explained, kind: *kind, reason: reason.clone() });
+        }
+        self.missing.retain(|absent| !absent.range.is_empty());
     }
 
     /// Returns whether there is nothing to wait for: all that there is has been integrated, and no frame is to come.

@@ -28,7 +28,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
-use records::Task;
+use records::{Absent, AbsentKind, Span, Task};
 
 pub use block::Head;
 pub use error::Error;
@@ -95,10 +95,36 @@ pub(crate) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// Returns the frames that a part holds which can't be read, and why, as far as its first line or its name says which they are.
+pub(crate) fn frames_of_unread(path: &Path, why: &Error) -> Option<Absent> {
+    let of_name = path.file_name().and_then(|name| range_in_name(name.as_encoded_bytes()));
+    // Frames of a part with gaps lie between the first and the last.
+    let of_head = || peek(path).ok().filter(|head| head.count > 0).map(|head| (head.first, head.last));
+    let (first, last) = of_name.or_else(of_head)?;
+    let kind = if why.is_of_system() { AbsentKind::Unreadable } else { AbsentKind::NotIntegrated };
+    Some(Absent {
+        range: Span::new(first, last.saturating_add(1)).into(),
+        kind,
+        reason: format!("part unreadable: {why}"),
+    })
+}
+
 /// Whether a path leads to something that is no file, such as a directory. What has gone meanwhile leads nowhere else.
 fn leads_elsewhere(path: &Path) -> io::Result<bool> {
     match path.metadata() {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
         metadata => metadata.map(|metadata| !metadata.is_file()),
     }
+}
+
+/// Reads the first and the last frame from a name such as `00000500-00000999.h5`, which only a part without gaps has.
+pub(crate) fn range_in_name(name: &[u8]) -> Option<(u64, u64)> {
+    /// Digests are as long, and may happen to have no letter.
+    const SHORTEST_DIGEST: usize = 16;
+    let (first, last) = std::str::from_utf8(name).ok()?.strip_suffix(".h5")?.split_once('-')?;
+    let number = |text: &str| {
+        let is_number = text.len() < SHORTEST_DIGEST && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u64>().ok().filter(|_| is_number)
+    };
+    number(first).zip(number(last)).filter(|(first, last)| first <= last)
 }

@@ -1,4 +1,7 @@
-"$bin/gather" ${allow_missing:+"$allow_missing"} --plan plan.jsonl < /dev/null > .summary.jsonl
+# Its own name: another run may judge at the same time.
+find . -maxdepth 1 -name '.summary.*.jsonl' -mtime +1 -delete
+summary=.summary.${HOSTNAME:-host}.$$.jsonl
+"$bin/gather" ${allow_missing:+"$allow_missing"} --plan plan.jsonl < /dev/null > "$summary"
 status=$?
-mv .summary.jsonl summary.jsonl
+mv "$summary" summary.jsonl
 exit "$status"

@@ -5,6 +5,7 @@ Written by slurm-emit.
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -61,8 +62,10 @@ class Results:
 
 def judge():
     """Puts together what is integrated, and judges the whole: the status of the driver."""
-    with open(".summary.jsonl", "wb") as out:
+    # Its own name: another run may judge at the same time.
+    summary = f".summary.{socket.gethostname()}.{os.getpid()}.jsonl"
+    with open(summary, "wb") as out:
         command = [BIN + "/gather", *GATHER_ARGUMENTS, "--plan", "plan.jsonl"]
         judged = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out)
-    os.replace(".summary.jsonl", "summary.jsonl")
+    os.replace(summary, "summary.jsonl")
     return judged.returncode
