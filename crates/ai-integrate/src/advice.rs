@@ -1,12 +1,13 @@
-//! Advice on a recipe that does not suit its frames, by the sums of the first of them.
+//! Warnings about a recipe that does not suit its frames, derived from the sums of the first frame.
 
 use patterns::{Finish, Row, Weights};
 use recipe::{ErrorFloor, Recipe};
 
-/// More of a frame's variance than this being floor is worth a warning.
+/// The share of a frame's variance above which the error floor is worth a warning.
 const MAX_FLOOR_SHARE: f64 = 0.5;
 
-/// Returns warnings about a frame's errors and outliers, none for most; `shared_bins` are the weights of all unmasked pixels.
+/// Returns warnings about a frame's errors and outliers; most frames give none. `shared` holds the weights of all
+/// unmasked pixels.
 pub fn check_frame(recipe: &Recipe, row: &Row, shared: &Weights) -> Vec<String> {
     if !row.has_sums() {
         return Vec::new();
@@ -54,7 +55,7 @@ mod tests {
         Recipe::resolve(&Settings { geometry, sigma_clip, ..Settings::default() }).unwrap()
     }
 
-    /// Four bins of 100 pixels with these counts in all.
+    /// Returns a row of four bins of 100 pixels each, whose total counts are `counts`.
     fn frame(counts: [f64; 4]) -> (Row, Weights) {
         let variance = counts.iter().map(|counts| counts.max(100.0)).collect();
         let row = Row { frame: 3, signal: counts.to_vec(), variance: Some(variance), ..Row::default() };

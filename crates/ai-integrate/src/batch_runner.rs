@@ -1,4 +1,4 @@
-//! The threads of a task: windows of frames in, their rows out in the order of the frames.
+//! Runs a task's batches on its worker threads and hands on the rows in the order of the frames.
 
 use filter::{Filter, Stop};
 
@@ -10,64 +10,71 @@ use crate::recipe_group::RecipeGroup;
 use crate::sources::SourcePool;
 use crate::worker::{BatchOutput, IntegrationWorker};
 
-/// Bytes of rows that may wait for an earlier window, beyond one window a thread.
+/// Bytes of finished rows that may wait for an earlier batch, beyond one batch per thread.
 const MAX_WAITING_BYTES: usize = 512 << 20;
 
-/// What the threads of a task share.
+/// The state that the worker threads of a task share.
 pub struct BatchRunner<'a> {
     /// The running filter.
     pub filter: &'a Filter,
-    /// How many threads.
+    /// The number of worker threads.
     pub threads: usize,
-    /// Frames that are integrated side by side.
+    /// The number of frames that a thread integrates at once.
     pub batch_frames: usize,
-    /// The recipes that frames go through together, for each set of the windows.
+    /// The recipes that integrate the same frames together, one group for each recipe set of the batches.
     pub recipe_groups: &'a [RecipeGroup<'a>],
-    /// The device that integrates, if any.
+    /// The device that integrates, if there is one.
     pub shared_device: Option<&'a SharedDevice>,
-    /// Where the frames are.
+    /// The open files that hold the frames.
     pub sources: &'a SourcePool<'a>,
-    /// The frames.
+    /// The frames, divided into batches.
     pub batches: &'a Batches,
 }
 
 impl BatchRunner<'_> {
-    /// Integrates the windows on all threads, and hands each to `take`, in their order. Once the filter
-    /// drains, those that have not begun are left out.
+    /// Integrates the batches on all threads and passes each output to `take`, in the order of the frames. Once the
+    /// filter
+    /// drains, batches that no thread has begun are skipped.
     ///
     /// # Errors
-    /// A signal; what `take` says; threads that can't be had.
+    /// Fails on a signal, when a thread can't be started, and with the error of `take`.
     pub fn run(&self, mut take: impl FnMut(BatchOutput) -> Result<(), Stop>) -> Result<(), Stop> {
-        let line = OrderedPipeline {
+        let pipeline = OrderedPipeline {
             item_count: self.batches.len(),
             prefetch_threads: prefetch_threads(self.threads),
             threads: self.threads,
             max_in_flight: self.max_in_flight(),
         };
-        let ahead = &Prefetcher::new(self.filter, self.sources);
+        let prefetcher = &Prefetcher::new(self.filter, self.sources);
         let worker = || {
-            let mut worker =
-                IntegrationWorker::new(self.recipe_groups, self.sources, ahead, self.batch_frames, self.shared_device);
+            let mut worker = IntegrationWorker::new(
+                self.recipe_groups,
+                self.sources,
+                prefetcher,
+                self.batch_frames,
+                self.shared_device,
+            );
             move |(index, load)| {
-                let places = self.batches.locations_of(index);
-                // What has been made ready is not begun.
-                (!self.filter.is_draining()).then(|| worker.process_batch(places, load))
+                let locations = self.batches.locations_of(index);
+                // A batch that is prefetched counts as not begun.
+                (!self.filter.is_draining()).then(|| worker.process_batch(locations, load))
             }
         };
-        let load = |index| (index, ahead.prefetch(self.batches.locations_of(index)));
-        line.run(load, worker, || self.filter.check_stopped(), |window| window.map_or(Ok(()), &mut take))
+        let load = |index| (index, prefetcher.prefetch(self.batches.locations_of(index)));
+        pipeline.run(load, worker, || self.filter.check_stopped(), |batch| batch.map_or(Ok(()), &mut take))
     }
 
-    /// How many windows may be at work, or done and waiting for an earlier one: a slow file must not
-    /// make the rows of all others pile up.
+    /// Returns how many batches may be in progress, or finished and waiting for an earlier one. The limit keeps the
+    /// rows of
+    /// fast files from piling up behind a slow file.
     pub fn max_in_flight(&self) -> usize {
-        // Signal and variance, and the three weights of a frame with invalid pixels.
+        // A row has signal and variance, and three weights if the frame has invalid pixels.
         let row = 5 * size_of::<f64>() * self.total_bins();
         let windows = MAX_WAITING_BYTES / (row * self.batches.max_frames()).max(1);
         windows.clamp(self.threads + 1, 4 * self.threads + 4)
     }
 
-    /// Bins of all patterns of a frame.
+    /// Returns the number of bins per frame, summed over all recipes.
     pub fn total_bins(&self) -> usize {
         self.recipe_groups.iter().map(|pass| pass.integrators.total_bins()).max().unwrap_or(0)
     }

@@ -1,132 +1,134 @@
-//! The frames of a task in windows: what one thread takes at a time.
+//! Divides the frames of a task into batches: the unit of work of one thread.
 
 use std::cmp::Reverse;
 
 use records::{Acquisition, Spans};
 
-/// Windows span no more than this many sources that interleave, so that their rows fit in memory.
+/// The largest number of interleaved sources that one batch spans, so that its rows fit in memory.
 const MAX_INTERLEAVED_SOURCES: u64 = 16;
 
-/// Windows grow to this many times their size in order to end where a chunk of several frames does.
+/// How many times its nominal size a batch may reach in order to end at the end of a chunk that holds several frames.
 const MAX_BATCH_STRETCH: usize = 8;
 
-/// A frame, and where it is.
+/// A frame, and the source and row that hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLocation {
-    /// Its number in the scan.
+    /// The frame's number in the scan.
     pub frame: u64,
-    /// Which of the task's sources holds it.
+    /// The index of the source among the task's sources.
     pub source: usize,
-    /// Its row in that source's dataset.
+    /// The row of the frame in the source's dataset.
     pub row: u64,
-    /// Which recipes it is to be integrated by: one of [`Batches::recipe_sets`].
+    /// The index of the frame's recipe set in [`Batches::recipe_sets`].
     pub recipe_set: usize,
 }
 
-/// The places of the frames to do, in rising order of the frames, and how to take them.
+/// The locations of the frames to integrate, in ascending order of the frames, divided into batches.
 pub struct Batches {
     locations: Vec<FrameLocation>,
-    /// The sets of recipes that frames are to be integrated by, each rising.
+    /// The sets of recipes that integrate the same frames; each set lists recipes in ascending order.
     recipe_sets: Vec<Vec<usize>>,
-    /// Behind the last place of each window.
+    /// The end of each batch, as an index into `locations`.
     ends: Vec<usize>,
 }
 
 impl Batches {
-    /// Windows over the frames that each recipe has `todo`, each of about `batch` frames of any one source: where sources
-    /// interleave, as Lima 2's receivers do, a window spans as many frames more; where a chunk holds
-    /// several frames, it ends with a chunk, for a thread decodes the whole of it.
+    /// Divides the frames that any recipe has `todo` into batches of about `batch` frames of any one source. Where
+    /// sources
+    /// interleave, as those of Lima 2's receivers do, a batch holds as many times more frames. Where a chunk holds
+    /// several
+    /// frames, a batch ends at the end of a chunk, because a thread decodes the whole chunk.
     pub fn new(scan: &Acquisition, todo: &[Spans], batch: usize) -> Self {
-        let mut places = locate_frames(scan, &union_of(todo));
-        let sets = assign_recipe_sets(&mut places, todo);
+        let mut locations = locate_frames(scan, &union_of(todo));
+        let sets = assign_recipe_sets(&mut locations, todo);
         let steps = scan.sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
-        let lanes = steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MAX_INTERLEAVED_SOURCES);
-        let size = batch * lanes as usize;
+        let interleaved = steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MAX_INTERLEAVED_SOURCES);
+        let size = batch * interleaved as usize;
         let frames_a_chunk = scan.chunk.first().copied().unwrap_or(1).max(1);
-        let chunk = |place: &FrameLocation| (place.source, place.row / frames_a_chunk);
+        let chunk = |location: &FrameLocation| (location.source, location.row / frames_a_chunk);
         let (mut ends, mut start) = (Vec::new(), 0);
-        for (end, pair) in (1..).zip(places.windows(2)) {
+        for (end, pair) in (1..).zip(locations.windows(2)) {
             let length = end - start;
             if length >= size && (chunk(&pair[0]) != chunk(&pair[1]) || length >= MAX_BATCH_STRETCH * size) {
                 ends.push(end);
                 start = end;
             }
         }
-        ends.extend((start < places.len()).then_some(places.len()));
-        Self { locations: places, recipe_sets: sets, ends }
+        ends.extend((start < locations.len()).then_some(locations.len()));
+        Self { locations, recipe_sets: sets, ends }
     }
 
-    /// The sets of recipes that frames are to be integrated by.
+    /// Returns the sets of recipes that integrate the same frames.
     pub fn recipe_sets(&self) -> &[Vec<usize>] {
         &self.recipe_sets
     }
 
-    /// The frames of a recipe, rising.
+    /// Returns the frames of a recipe in ascending order.
     pub fn frames_of_recipe(&self, recipe: usize) -> impl Iterator<Item = u64> {
         self.locations
             .iter()
-            .filter(move |place| self.recipe_sets[place.recipe_set].contains(&recipe))
-            .map(|place| place.frame)
+            .filter(move |location| self.recipe_sets[location.recipe_set].contains(&recipe))
+            .map(|location| location.frame)
     }
 
-    /// How many windows.
+    /// Returns the number of batches.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// How many frames in all.
+    /// Returns the number of frames in all batches.
     pub fn frames(&self) -> usize {
         self.locations.len()
     }
 
-    /// How many frames the longest window has.
+    /// Returns the number of frames in the longest batch.
     pub fn max_frames(&self) -> usize {
         (0..self.len()).map(|index| self.locations_of(index).len()).max().unwrap_or(0)
     }
 
-    /// All places.
+    /// Returns the locations of all frames.
     pub fn locations(&self) -> &[FrameLocation] {
         &self.locations
     }
 
-    /// The places of a window.
+    /// Returns the locations of the frames of batch `index`.
     pub fn locations_of(&self, index: usize) -> &[FrameLocation] {
         let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.locations[from..self.ends[index]]
     }
 
-    /// The frames that any recipe has `todo` and no source holds.
+    /// Returns the frames that a recipe has `todo` and that no source holds.
     pub fn frames_without_source(&self, todo: &[Spans]) -> Spans {
-        union_of(todo).difference(&self.locations.iter().map(|place| place.frame).collect())
+        union_of(todo).difference(&self.locations.iter().map(|location| location.frame).collect())
     }
 }
 
-/// Each frame once. Of two sources that hold it, the file changed last counts, and of two changed at once
-/// the one that stands first, as in the stamps that coverage goes by.
+/// Locates each frame once. Where two sources hold a frame, the source modified last is used; if both have the same
+/// modification time, the first of them. The coverage stamps follow the same rule.
 fn locate_frames(scan: &Acquisition, todo: &Spans) -> Vec<FrameLocation> {
-    let mut places = Vec::with_capacity(todo.count() as usize);
+    let mut locations = Vec::with_capacity(todo.count() as usize);
     for (index, source) in scan.sources.iter().enumerate() {
         let Some(source) = source.restricted_to(todo) else { continue };
         let pairs = source.frames.iter().zip(source.rows.iter());
-        places.extend(pairs.map(|(frame, row)| FrameLocation { frame, source: index, row, recipe_set: 0 }));
+        locations.extend(pairs.map(|(frame, row)| FrameLocation { frame, source: index, row, recipe_set: 0 }));
     }
-    places.sort_by_key(|place: &FrameLocation| (place.frame, Reverse(scan.sources[place.source].mtime)));
-    places.dedup_by_key(|place| place.frame);
-    places
+    locations.sort_by_key(|location: &FrameLocation| (location.frame, Reverse(scan.sources[location.source].mtime)));
+    locations.dedup_by_key(|location| location.frame);
+    locations
 }
 
 fn union_of(todo: &[Spans]) -> Spans {
     todo.iter().flat_map(|todo| todo.as_slice()).copied().collect::<Spans>().to_sorted()
 }
 
-/// Says of each place which recipes have its frame to do.
-fn assign_recipe_sets(places: &mut [FrameLocation], todo: &[Spans]) -> Vec<Vec<usize>> {
+/// Assigns to each location the set of recipes that have its frame to integrate, and returns the sets.
+fn assign_recipe_sets(locations: &mut [FrameLocation], todo: &[Spans]) -> Vec<Vec<usize>> {
     let frames: Vec<Vec<u64>> = todo.iter().map(|todo| todo.to_sorted().iter().collect()).collect();
     let mut sets: Vec<Vec<usize>> = Vec::new();
-    for place in places {
-        let wants = |recipe: &usize| frames[*recipe].binary_search(&place.frame).is_ok();
+    for location in locations {
+        let wants = |recipe: &usize| frames[*recipe].binary_search(&location.frame).is_ok();
         let set: Vec<usize> = (0..todo.len()).filter(wants).collect();
-        place.recipe_set = sets.iter().position(|known| *known == set).unwrap_or_else(|| {
+        location.recipe_set = sets.iter().position(|known| *known == set).unwrap_or_else(|| {
             sets.push(set);
             sets.len() - 1
         });
@@ -170,7 +172,7 @@ mod tests {
         let scan = scan([source(Span::new(0, 6))]);
         let windows = Batches::new(&scan, &[Spans::first_n(4), Span::new(2, 6).into(), Span::new(3, 3).into()], 9);
         let wanted: Vec<_> =
-            windows.locations().iter().map(|place| windows.recipe_sets()[place.recipe_set].as_slice()).collect();
+            windows.locations().iter().map(|location| windows.recipe_sets()[location.recipe_set].as_slice()).collect();
         assert_eq!(wanted, [&[0][..], &[0], &[0, 1], &[0, 1], &[1], &[1]]);
         assert_eq!(windows.frames_of_recipe(1).collect::<Vec<_>>(), [2, 3, 4, 5]);
         assert_eq!(windows.frames_of_recipe(2).count(), 0);
@@ -181,7 +183,7 @@ mod tests {
         let scan = scan([source(Span::strided(0, 4, 2)), source(Span::strided(1, 4, 2))]);
         let windows = Batches::new(&scan, &[Spans::first_n(8)], 2);
         assert_eq!(
-            windows.locations_of(0).iter().map(|place| (place.frame, place.source)).collect::<Vec<_>>(),
+            windows.locations_of(0).iter().map(|location| (location.frame, location.source)).collect::<Vec<_>>(),
             [(0, 0), (1, 1), (2, 0), (3, 1)]
         );
     }
@@ -203,7 +205,7 @@ mod tests {
         let newer = Source { mtime: 5, ..source(Span::new(2, 5)) };
         let scan = scan([source(Span::new(0, 4)), newer, source(Span::new(3, 6))]);
         let windows = Batches::new(&scan, &[Spans::first_n(6)], 9);
-        let sources: Vec<usize> = windows.locations().iter().map(|place| place.source).collect();
+        let sources: Vec<usize> = windows.locations().iter().map(|location| location.source).collect();
         assert_eq!(sources, [0, 0, 1, 1, 1, 2]);
     }
 }

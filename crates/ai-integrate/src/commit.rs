@@ -1,5 +1,6 @@
-//! What follows once a task's frames are integrated: its parts take their places, and its results are told. To make a file
-//! durable is to wait, and the next task's frames need not wait with it.
+//! Commits a task whose frames are integrated: renames its parts into place and emits its results. Making a file
+//! durable
+//! means waiting for the disk, so a separate thread commits a task while the next one is integrated.
 
 use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -14,42 +15,43 @@ use crate::batches::Batches;
 use crate::job::Job;
 use crate::stats::{TaskStats, format_ranges};
 
-/// A task whose frames are integrated, and whose parts are not in their places yet.
+/// A task whose frames are integrated and whose parts are not committed yet.
 pub struct IntegratedTask {
-    /// When it was begun.
+    /// The time at which the task was begun.
     pub began: Instant,
-    /// Its recipes.
+    /// The task's recipes.
     pub jobs: Vec<Job>,
-    /// The frames that there were to do.
+    /// The frames that were to be integrated.
     pub batches: Batches,
-    /// What they came to.
+    /// The counts, losses and times of the task's batches.
     pub stats: TaskStats,
-    /// By recipe, the part that holds its rows; none where there was nothing to do.
+    /// The part that holds the rows of each recipe; `None` for a recipe that had no frames to integrate.
     pub parts: Vec<Option<PartWriter>>,
-    /// What the results call the device, if there was one.
+    /// The device's name in the results; empty without a device.
     pub device: String,
 }
 
-/// How far a task got.
+/// The progress that a task made before it was committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskProgress {
-    /// Whether frames were integrated.
+    /// True if frames were integrated.
     pub any_integrated: bool,
-    /// Whether the filter was asked to drain before the end.
+    /// True if the filter was asked to drain before the task's end.
     pub cut_short: bool,
 }
 
 impl IntegratedTask {
-    /// Whether a part waits to be made durable, which takes time.
+    /// Returns whether a part waits to be made durable, which takes time.
     pub fn has_parts(&self) -> bool {
         self.parts.iter().any(Option::is_some)
     }
 
-    /// Finishes the parts, tells `index` of them, and emits what was lost and the results, one a recipe. Frames that should
-    /// have a pattern and have none are a failure, whoever noticed it first.
+    /// Commits the parts, adds them to `index`, and emits the losses and one result per recipe. Frames that should
+    /// have a
+    /// pattern and have none make the status 1, whether this run or scan-find noticed it.
     ///
     /// # Errors
-    /// A part can't be written; what [`Filter::emit`] says.
+    /// Fails if a part can't be written, and as [`Filter::emit`].
     pub fn commit(mut self, filter: &Filter, index: &Index) -> Result<TaskProgress, Stop> {
         let digests = self.commit_parts(index)?;
         let first = &self.jobs[0];
@@ -58,7 +60,8 @@ impl IntegratedTask {
         warn_of_absent(filter, first);
         filter.mark_failed_if_lossy(first.absent.iter().map(|absent| absent.kind).chain(without_monitor));
         let todo: Vec<Spans> = self.jobs.iter().map(|job| job.todo.clone()).collect();
-        let orphans = report_frames_without_source(filter, &first.task, self.batches.frames_without_source(&todo))?;
+        let frames_without_source =
+            report_frames_without_source(filter, &first.task, self.batches.frames_without_source(&todo))?;
         let progress = TaskProgress {
             any_integrated: self.stats.has_done(),
             cut_short: self.stats.frames() < self.batches.frames(),
@@ -74,8 +77,11 @@ impl IntegratedTask {
             let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().to_sorted();
             let (engine, sent_bytes) = tally.engine(recipe);
             let skipped = !has_work(recipe);
-            let missing =
-                job.absent.into_iter().chain(tally.missing(&job.todo)).chain(absent_within(&orphans, &job.todo));
+            let missing = job
+                .absent
+                .into_iter()
+                .chain(tally.missing(&job.todo))
+                .chain(absent_within(&frames_without_source, &job.todo));
             let result = TaskResult {
                 task: job.task,
                 done,
@@ -95,7 +101,8 @@ impl IntegratedTask {
         Ok(progress)
     }
 
-    /// Makes the parts durable and puts them in their places, by the names of the frames that they hold. Their digests, by recipe.
+    /// Makes the parts durable, renames them to the names of the frames that they hold, and returns their digests by
+    /// recipe.
     fn commit_parts(&mut self, index: &Index) -> Result<Vec<Option<String>>, Stop> {
         let began = Instant::now();
         let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.jobs).enumerate();
@@ -114,7 +121,7 @@ impl IntegratedTask {
     }
 }
 
-/// A task that a thread of its own settles.
+/// A task that a thread of its own commits.
 pub struct PendingCommit<'a> {
     scan: String,
     range: Spans,
@@ -122,10 +129,10 @@ pub struct PendingCommit<'a> {
 }
 
 impl<'a> PendingCommit<'a> {
-    /// Has a new thread settle the task by `commit`.
+    /// Starts a thread that commits the task by `commit`.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// Fails if the thread can't be started.
     pub fn spawn<'e>(
         scope: &'a Scope<'a, 'e>,
         task: IntegratedTask,
@@ -137,24 +144,25 @@ impl<'a> PendingCommit<'a> {
         thread.map(|thread| Self { scan, range, thread }).map_err(|why| Stop::fatal("threads", why))
     }
 
-    /// Whether the other task has frames of this one: what is done of them is known once this is settled.
+    /// Returns whether the other task shares frames with this one. Which of them are done is known only after this
+    /// commit.
     pub fn overlaps(&self, other: &Task) -> bool {
         self.scan == other.scan && !self.range.intersection(&other.range).is_empty()
     }
 
-    /// Waits until it is settled.
+    /// Waits until the task is committed.
     ///
     /// # Errors
-    /// Those of settling.
+    /// Returns the error of the commit.
     ///
     /// # Panics
-    /// Where settling did.
+    /// Resumes a panic of the commit's thread.
     pub fn wait(self) -> Result<(), Stop> {
         self.thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
-/// Warns of the frames of a task that should be there and that scan-find did not find: they are why the status is 1.
+/// Warns of the frames of a task that scan-find expected and did not find; they make the status 1.
 fn warn_of_absent(filter: &Filter, job: &Job) {
     let lost: Vec<&Absent> = job.absent.iter().filter(|absent| absent.kind.is_loss()).collect();
     let Some(first) = lost.first() else { return };
@@ -164,15 +172,19 @@ fn warn_of_absent(filter: &Filter, job: &Job) {
     filter.warn(&format!("{file}: entry {entry}: {count} frames without data: {}{more}", first.reason));
 }
 
-/// Frames that no source of the task holds, though none of them is known to be absent.
-fn report_frames_without_source(filter: &Filter, task: &Task, orphans: Spans) -> Result<Option<Absent>, Stop> {
-    if orphans.is_empty() {
+/// Reports the frames that no source of the task holds although scan-find did not list them as absent.
+fn report_frames_without_source(
+    filter: &Filter,
+    task: &Task,
+    frames_without_source: Spans,
+) -> Result<Option<Absent>, Stop> {
+    if frames_without_source.is_empty() {
         return Ok(None);
     }
-    let error = format!("frames {}: no source of the task holds them", format_ranges(&orphans));
+    let error = format!("frames {}: no source of the task holds them", format_ranges(&frames_without_source));
     let about = task.acquisition.file.display().to_string();
     filter.fail(Fail { id: task.id.clone(), about, error, ..Fail::default() })?;
-    Ok(Some(Absent { range: orphans, kind: AbsentKind::Missing, reason: "no source".to_owned() }))
+    Ok(Some(Absent { range: frames_without_source, kind: AbsentKind::Missing, reason: "no source".to_owned() }))
 }
 
 fn absent_within(absent: &Option<Absent>, todo: &Spans) -> Option<Absent> {

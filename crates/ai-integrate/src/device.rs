@@ -1,4 +1,4 @@
-//! OpenCL devices: which of them integrate, and the queues through which worker threads share them.
+//! OpenCL devices: their selection, and the queues through which worker threads share them.
 
 pub mod pool;
 pub mod select;

@@ -1,4 +1,4 @@
-//! One recipe of a task: what of it is done already, and what the rest is integrated with.
+//! One recipe of a task: the frames that are done, the frames to do, and the resources to integrate them.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::monitor::MonitorValues;
 use crate::recipes::{LoadedRecipe, RecipeCache};
 use crate::task_runner::TaskError;
 
-/// A task of one recipe.
+/// A task that is reduced to one recipe.
 pub struct Job {
-    /// The task, with this recipe alone.
+    /// The task, with this recipe as its only one.
     pub task: Task,
     /// Frames that are known to be absent.
     pub absent: Vec<Absent>,
     /// Frames that earlier runs have integrated.
     pub covered: Spans,
-    /// The others, rising.
+    /// The remaining frames, in ascending order.
     pub todo: Spans,
-    /// What they are integrated with; none is needed where there is nothing to do.
+    /// The resources to integrate the remaining frames; `None` if no frame remains.
     pub resources: Option<Resources>,
     loaded_recipe: Arc<LoadedRecipe>,
 }
 
-/// What a recipe's frames are integrated with.
+/// The integrator and the monitor of a recipe.
 pub struct Resources {
     /// The recipe's integrator.
     pub integrator: Arc<Integrator>,
@@ -42,12 +42,13 @@ pub struct Resources {
 }
 
 impl Job {
-    /// What there is to do of a task of one recipe, made ready. What is done is looked up in `index`; with `--force`, nothing
-    /// counts as done.
+    /// Prepares a task of one recipe. Looks up in `index` which frames are done; with `--force`, no frame counts as
+    /// done.
     ///
     /// # Errors
-    /// The recipe or a file of it can't be read, or has changed; it can't be applied to the frames; a monitor
-    /// that the scan does not have.
+    /// Fails if the recipe or a file that it names can't be read or has changed, if the recipe can't be applied to
+    /// the frames,
+    /// and if the scan lacks a monitor.
     pub fn new(
         task: &Task,
         methods: &RecipeCache,
@@ -56,7 +57,7 @@ impl Job {
         filter: &Filter,
     ) -> Result<Self, TaskError> {
         let mut task = task.clone();
-        let method = methods.get_or_load(&task)?;
+        let loaded_recipe = methods.get_or_load(&task)?;
         let absent = task.acquisition.absent_within(&task.range);
         let there = absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
         let covered = match args.force {
@@ -66,48 +67,50 @@ impl Job {
         let todo = there.difference(&covered);
         let directory = args.matrix_cache_dir(&task.out);
         let cache = MatrixCache::new(directory.as_deref());
-        let means = match todo.is_empty() {
+        let resources = match todo.is_empty() {
             true => {
                 cache.remove_leftovers();
                 None
             }
             false => {
-                let monitor = MonitorValues::read(&task, &method.recipe.monitor)?;
-                if !Finish::of(&method.recipe).is_framewise() {
+                let monitor = MonitorValues::read(&task, &loaded_recipe.recipe.monitor)?;
+                if !Finish::of(&loaded_recipe.recipe).is_framewise() {
                     task.monitor_readings = monitor.readings(task.acquisition.frames);
                 }
-                let integrator = method.integrator(&cache, filter)?;
+                let integrator = loaded_recipe.integrator(&cache, filter)?;
                 Some(Resources { integrator, monitor })
             }
         };
-        Ok(Self { task, absent, covered, todo, resources: means, loaded_recipe: method })
+        Ok(Self { task, absent, covered, todo, resources, loaded_recipe })
     }
 
-    /// Warns of a recipe that does not suit the frame, the first that is integrated by it in this run.
+    /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the recipe integrates in
+    /// this run.
     pub fn check_first_frame(&self, row: &Row, filter: &Filter) {
-        let Some(means) =
+        let Some(resources) =
             self.resources.as_ref().filter(|_| row.has_sums() && !self.loaded_recipe.has_been_checked.load(Relaxed))
         else {
             return;
         };
         if !self.loaded_recipe.has_been_checked.swap(true, Relaxed) {
-            let shared = shared_bins(&means.integrator).weights;
+            let shared = shared_bins(&resources.integrator).weights;
             advice::check_frame(&self.loaded_recipe.recipe, row, &shared).iter().for_each(|why| filter.warn(why));
         }
     }
 
-    /// A part for the frames that are to be integrated now.
+    /// Creates a part for the frames that are to be integrated in this run.
     ///
     /// # Errors
-    /// It can't be created.
+    /// Fails if the file can't be created.
     pub fn create_part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::Error> {
         let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
         let head = PartHead { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
         PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator))
     }
 
-    /// The name of a part that lacks frames that were to be in it: that of the frames that are `done`, lest it
-    /// replaces a better one of another run; where there is none, of those that were `lost`.
+    /// Returns the name of a part that lacks some of its intended frames. It is the name for the frames that are
+    /// `done`, so
+    /// that it does not replace a more complete part of another run; if none is done, a name for the `lost` frames.
     pub fn partial_part_name(&self, done: &Spans, lost: &Spans) -> OsString {
         let name = |frames: &Spans| {
             let path: RawPath = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
@@ -122,7 +125,7 @@ impl Job {
     }
 }
 
-/// The frames of the task that earlier runs have integrated.
+/// Returns the frames of the task that earlier runs have integrated.
 fn covered_frames(task: &Task, index: &Index, filter: &Filter) -> Spans {
     let found = index.find(&task.out, task);
     found.unusable.iter().for_each(|why| filter.warn(why));

@@ -1,8 +1,14 @@
-//! ai-integrate: task records in, result records out, and parts below the output root.
+//! ai-integrate reads task records, integrates the frames of each task, writes parts below the output root, and emits
+//! result records.
 //!
-//! An engine takes a task at a time. Its readers make windows of frames ready, its threads decode and
-//! integrate them; rows go into the part in the order of the frames. A thread of its own makes the part durable while the
-//! next task's frames are integrated.
+//! [`main`] is the whole program, and [`command`] describes its command line for the manual page. Tasks flow like
+//! this:
+//!
+//! 1. An engine takes one task record at a time; `--engines` sets how many work in parallel.
+//! 2. Prefetch threads open files and read batches of frames that are not cached.
+//! 3. Worker threads decode and integrate the batches, on the processor or on an OpenCL device.
+//! 4. The rows go into the part in the order of the frames.
+//! 5. A separate thread makes the part durable and emits the result, while the engine integrates the next task.
 
 mod advice;
 mod args;
@@ -38,15 +44,16 @@ use commit::{IntegratedTask, PendingCommit, TaskProgress};
 use device::pool::DevicePool;
 use task_runner::TaskRunner;
 
-/// No machine has as many cores; beyond lies what brings one down.
+/// The largest number of threads in all engines. No machine has as many cores, and more threads can exhaust the
+/// system.
 const MAX_THREADS: usize = 1024;
 
-/// The command line, for the manual page.
+/// Returns the command line, for the manual page.
 pub fn command() -> clap::Command {
     filter::command::<Args>("ai-integrate")
 }
 
-/// Runs the filter.
+/// Runs ai-integrate and returns its exit status.
 pub fn main() -> ExitCode {
     frames::hdf5_worker::run_with_worker(|| {
         frames::watchdog::start("ai-integrate");
@@ -61,24 +68,24 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     filter.enable_drain_signals();
     filter.flush_every_record();
     let input = Mutex::new(Input::open(&args.inputs)?.with_expected_type("task"));
-    // One beyond the end of the clock never comes.
+    // A deadline beyond the range of the clock never comes.
     if let Some(deadline) = args.deadline.and_then(|time| Instant::now().checked_add(time)) {
         filter.drain_at(deadline);
     }
-    let offload = DevicePool::new(&args, &env_var_lossy)?;
+    let device_pool = DevicePool::new(&args, &env_var_lossy)?;
     filter.reinstall_signal_handlers();
-    let engines = usize::from(args.engines) * offload.device_count().max(1);
+    let engines = usize::from(args.engines) * device_pool.device_count().max(1);
     let threads = args.threads.map_or_else(|| (cpu::available_cpus() / engines).max(1), usize::from);
     if engines * threads > MAX_THREADS {
         let why = format!("{engines} engines x {threads}: expected {MAX_THREADS} threads at the most");
         return Err(Stop::fatal("threads", why));
     }
-    // The matrix is built on these, by whichever engine needs it first.
+    // The engine that first needs a matrix builds it on these threads.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
     pool.map_err(|why| Stop::fatal("threads", why))?;
-    let runner = TaskRunner::new(filter, &args, &offload, threads);
+    let runner = TaskRunner::new(filter, &args, &device_pool, threads);
     let drain = DrainState::default();
-    let settle = |task: IntegratedTask| {
+    let commit = |task: IntegratedTask| {
         let _bug = HaltOnPanic(filter);
         let progress = task.commit(filter, runner.index()).inspect_err(|stop| filter.stop_all_threads(stop))?;
         drain.record(progress);
@@ -86,7 +93,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     };
     thread::scope(|scope| {
         let engine = |number| {
-            run_engine(&runner, number, &input, filter, &settle).inspect_err(|stop| filter.stop_all_threads(stop))
+            run_engine(&runner, number, &input, filter, &commit).inspect_err(|stop| filter.stop_all_threads(stop))
         };
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
         let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
@@ -99,7 +106,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     drain.result(filter, input.into_inner().unwrap_or_else(PoisonError::into_inner).is_exhausted())
 }
 
-/// Text in place of records is what was asked for.
+/// Writes the device table to stdout in place of records.
 fn list_devices(filter: &Filter) -> Result<(), Stop> {
     let visible = device::select::visible_devices(&env_var_lossy).map_err(|why| Stop::fatal("OpenCL", why))?;
     device::select::device_table(&visible).into_iter().try_for_each(|line| filter.emit(&Record::Other(line)))
@@ -109,14 +116,15 @@ fn env_var_lossy(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// Tasks, one after the other, until there is none left, or another engine has stopped. While a task is integrated, a thread
-/// settles the one before it.
+/// Integrates tasks one after the other until the input ends or another engine stops. While a task is integrated, a
+/// thread
+/// commits the previous one.
 fn run_engine(
     runner: &TaskRunner<'_>,
     number: usize,
     input: &Mutex<Input>,
     filter: &Filter,
-    settle: &(impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
+    commit: &(impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
 ) -> Result<(), Stop> {
     let _bug = HaltOnPanic(filter);
     thread::scope(|scope| {
@@ -131,13 +139,13 @@ fn run_engine(
                     let integrated = runner.integrate(*task, number)?;
                     before.take().map_or(Ok(()), PendingCommit::wait)?;
                     before = match integrated {
-                        // All was done before: there is nothing to wait for.
-                        Some(task) if !task.has_parts() => settle(task).map(|()| None)?,
-                        Some(task) => Some(PendingCommit::spawn(scope, task, settle)?),
+                        // All frames were done before: there is nothing to wait for.
+                        Some(task) if !task.has_parts() => commit(task).map(|()| None)?,
+                        Some(task) => Some(PendingCommit::spawn(scope, task, commit)?),
                         None => None,
                     };
                 }
-                // Records keep their order.
+                // Other records keep their place in the order.
                 Some(other) => {
                     before.take().map_or(Ok(()), PendingCommit::wait)?;
                     filter.emit(&other)?;
@@ -148,7 +156,7 @@ fn run_engine(
     })
 }
 
-/// Held by an engine: should it panic, the others must not go on for hours before anybody hears of it.
+/// Stops all engines when the engine that holds it panics, so that the run does not go on for hours unnoticed.
 struct HaltOnPanic<'a>(&'a Filter);
 
 impl Drop for HaltOnPanic<'_> {
@@ -159,7 +167,7 @@ impl Drop for HaltOnPanic<'_> {
     }
 }
 
-/// How far the run got, should it be asked to drain.
+/// The progress of a run, which decides the exit status when the filter drains.
 #[derive(Default)]
 struct DrainState {
     any_integrated: AtomicBool,

@@ -1,11 +1,12 @@
-//! Matrices kept in files: made once, and mapped by every later run and by all processes of a machine.
+//! Matrices kept in files: built once, and mapped by later runs and by all processes of a machine.
 //!
 //! ```text
 //! {"azpipe":"matrix","v":1,"key":"…","recipe":"…","bytes":92274688,"xxh3":"…"}
 //! ```
 //!
-//! then spaces up to byte 511, which is a line break; then what [`Integrator::put`] writes. A file that is not to the
-//! byte what was written is made anew. One process makes it, the others wait for it.
+//! The header is padded with spaces up to byte 511, which is a line break. The output of [`Integrator::write_to`]
+//! follows.
+//! A file that fails its checksum is built again. One process builds a matrix while the others wait for it.
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
@@ -24,39 +25,39 @@ use records::FrameLayout;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-/// Bytes before the sections.
+/// Length of the header in bytes.
 const MATRIX_HEADER_BYTES: usize = 512;
 
-/// Bytes that are hashed by one thread.
+/// Length in bytes of the slices that threads hash in parallel.
 const HASH_SLICE_BYTES: usize = 4 << 20;
 
-/// All files of a directory together; the longest unused go first.
+/// The largest total size of a cache directory; the least recently used files are evicted.
 const MAX_CACHE_BYTES: u64 = 8 << 30;
 
-/// How long to wait for another process that makes the matrix.
+/// How long to wait for another process that builds the matrix.
 const BUILD_LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The matrices of a directory.
+/// The matrices kept in a directory.
 pub struct MatrixCache<'a> {
     directory: Option<&'a Path>,
 }
 
-/// An integrator, and what is worth a word about it.
+/// An integrator, with the origin of its matrix and the cache's warnings.
 pub struct CachedIntegrator {
     /// The integrator.
     pub integrator: Integrator,
-    /// How it was come by.
+    /// The origin of the matrix.
     pub origin: MatrixOrigin,
-    /// What is wrong with the directory or a file of it.
+    /// Problems with the directory or with a file in it.
     pub warnings: Vec<String>,
 }
 
-/// How an integrator was come by.
+/// How an integrator got its matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatrixOrigin {
-    /// Mapped from this file.
+    /// The matrix is mapped from this file.
     Mapped(PathBuf),
-    /// Made now.
+    /// The matrix was built in this run.
     Built,
 }
 
@@ -65,7 +66,7 @@ struct MatrixFileHeader {
     azpipe: String,
     v: u64,
     key: String,
-    /// The digest of the recipe that it was made for first; others may have the same matrix.
+    /// The digest of the recipe that the matrix was first built for; other recipes may share the matrix.
     #[serde(default)]
     recipe: String,
     bytes: u64,
@@ -73,13 +74,14 @@ struct MatrixFileHeader {
 }
 
 impl<'a> MatrixCache<'a> {
-    /// The cache in a directory, which need not be there yet; `None` for no cache.
+    /// Creates the cache of a directory, which need not exist yet; `None` disables the cache.
     pub fn new(directory: Option<&'a Path>) -> Self {
         Self { directory }
     }
 
-    /// Removes what processes left that were killed while they made a matrix, once a process: also where all frames are done, and
-    /// none is needed.
+    /// Removes the leftovers of processes that were killed while they built a matrix, once per process. Runs that
+    /// have no
+    /// frame to integrate and so need no matrix call it, too.
     pub fn remove_leftovers(&self) {
         static CLEANED_DIRECTORIES: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
         let Some(directory) = self.directory else { return };
@@ -89,10 +91,12 @@ impl<'a> MatrixCache<'a> {
         }
     }
 
-    /// The integrator of a recipe for frames of this framing and type: mapped where it is there, else made, and kept.
+    /// Returns the integrator of a recipe for frames of this layout and type. Its matrix is mapped from the cache, or
+    /// built and
+    /// stored there.
     ///
     /// # Errors
-    /// As [`Integrator::new`]. What is wrong with the cache is a warning.
+    /// Fails as [`Integrator::new`] does. Problems with the cache are warnings.
     pub fn integrator(
         &self,
         recipe: &Recipe,
@@ -139,7 +143,7 @@ impl<'a> MatrixCache<'a> {
         let mut found = make(warnings)?;
         let kept = making.and_then(|_making| write_matrix(&found.integrator, &path, key.clone(), recipe.digest()));
         match kept {
-            // Its own memory goes: that of the file is shared.
+            // Mapping the new file frees the private copy: processes share the file's memory.
             Ok(()) => {
                 if let Some(integrator) = open(&mut found.warnings) {
                     found.integrator = integrator;
@@ -152,7 +156,7 @@ impl<'a> MatrixCache<'a> {
     }
 }
 
-/// Maps a file of this key, whole and undamaged.
+/// Maps the matrix file of a key after it has verified the header and the checksum.
 fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mapped = MappedFile::open(path)?;
@@ -165,18 +169,18 @@ fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
     if found.bytes != body.len() as u64 || found.xxh3 != checksum(body) {
         return Err(wrong("damaged"));
     }
-    // The files that were not used for the longest time go first.
+    // The modification time serves as the time of last use, by which files are evicted.
     let _ = mapped.file().set_modified(SystemTime::now());
     Ok(Arc::new(mapped))
 }
 
-/// XXH3-128 over the XXH3-64 of each slice, so that all threads can work on it.
+/// Computes the XXH3-128 of the XXH3-64 of each slice, so that all threads share the work.
 fn checksum(body: &[u8]) -> String {
     let slices: Vec<[u8; 8]> = body.par_chunks(HASH_SLICE_BYTES).map(|slice| xxh3_64(slice).to_le_bytes()).collect();
     format!("{:032x}", xxh3_128(slices.as_flattened()))
 }
 
-/// Writes the file.
+/// Writes the matrix and its header to a file that appears whole.
 fn write_matrix(integrator: &Integrator, path: &Path, key: String, recipe: String) -> io::Result<()> {
     let file = AtomicFile::create(path, &claim_matrix_of_key())?;
     let mut out = BufWriter::with_capacity(1 << 20, file.create_temporary()?);
@@ -199,16 +203,16 @@ fn write_matrix(integrator: &Integrator, path: &Path, key: String, recipe: Strin
     file.commit()
 }
 
-/// The right to make a matrix, which one process has at a time.
+/// The lock that allows one process at a time to build a matrix.
 struct BuildLock {
     path: PathBuf,
-    /// Locked.
+    /// The file that holds the lock while it is open.
     _lock: File,
 }
 
 impl BuildLock {
-    /// Waits until no other process makes it. `None` where locks are not known, or the wait is too long: then
-    /// everybody makes it.
+    /// Waits until no other process builds the matrix. Returns `None` where the file system has no locks, or after
+    /// [`BUILD_LOCK_TIMEOUT`]; each process then builds the matrix itself.
     fn acquire(matrix: &Path) -> io::Result<Option<Self>> {
         ownership::create_directories(matrix.parent().unwrap_or(Path::new("")))?;
         let path = matrix.with_extension("making");
@@ -228,13 +232,14 @@ impl BuildLock {
 
 impl Drop for BuildLock {
     fn drop(&mut self) {
-        // Whoever waits has the file open, and finds the matrix made.
+        // A waiting process has the lock file open, and finds the matrix built.
         let _ = ownership::remove_lock(&self.path);
     }
 }
 
-/// Removes what processes left that were killed while they made a matrix. Whoever waits for one of these locks finds
-/// nobody at work, and makes the matrix: as well as another that could not see the lock.
+/// Removes the leftovers of processes that were killed while they built a matrix. A process that waits for a removed
+/// lock
+/// finds no builder and builds the matrix itself, as a process that can't see the lock does.
 fn remove_leftovers(directory: &Path) {
     atomic::remove_stale_files_once(directory);
     for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -246,7 +251,8 @@ fn remove_leftovers(directory: &Path) {
     }
 }
 
-/// Claims matrices of any key: whatever lies in a cache of azpipe's own directory, and in any other what says that it is one.
+/// Claims matrices of any key: every file in azpipe's own cache directory, and elsewhere every file with a matrix
+/// header.
 fn claim_any_matrix() -> OwnedFiles {
     OwnedFiles::new(
         "a matrix",
@@ -254,13 +260,14 @@ fn claim_any_matrix() -> OwnedFiles {
     )
 }
 
-/// Claims the file of one key: its name is a digest of all that it is made of, which nobody else's file bears. So a damaged one
-/// is made anew.
+/// Claims the file of one key. Its name is a digest of everything that the matrix depends on, which no other file
+/// bears, so
+/// even a damaged file may be replaced.
 fn claim_matrix_of_key() -> OwnedFiles {
     OwnedFiles::new("a matrix", |path| Ok(has_matrix_name(path)))
 }
 
-/// Whether a file has the name of a matrix, 32 hexadecimal digits.
+/// Returns whether a file has the name of a matrix: 32 hexadecimal digits and `.matrix`.
 fn has_matrix_name(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     path.extension().is_some_and(|end| end == "matrix")
@@ -268,8 +275,9 @@ fn has_matrix_name(path: &Path) -> bool {
         && stem.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Removes the files that were not used for the longest time, until all others take no more than `most` bytes; never
-/// one that is in use, nor `new`.
+/// Removes the least recently used files until all files together take at most `most` bytes. It never removes `new`
+/// or a
+/// file that is in use.
 fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, u64, PathBuf)> = entries

@@ -1,33 +1,35 @@
-//! Memory: what a task is expected to take, and what the process took.
+//! Memory of a task: an estimate beforehand, and the peak of the process.
 
 use crate::batch_runner::BatchRunner;
 use crate::job::Job;
 use crate::prefetch::{MAX_PREFETCH_BYTES, prefetch_threads};
 
-/// The program, HDF5 and its caches.
+/// Memory of the program, of HDF5 and of its caches.
 const BASE_BYTES: u64 = 64 << 20;
 
-/// A thread's lanes, blocks and stack.
+/// Memory of a thread's kernels, block buffers and stack.
 const BYTES_PER_THREAD: u64 = 4 << 20;
 
-/// Bytes that the process has at the most while a task of these recipes is worked on, with frames of so many `stored` bytes:
-/// the matrices; for each reader and each thread the stored bytes of a window; for each thread the accumulators and the
-/// sums of a batch, what it has of `decoded` frames or of frames side by side, and what rows wait to be written.
-pub fn estimate_bytes(jobs: &[Job], crew: &BatchRunner<'_>, stored: u64, decoded: u64) -> u64 {
-    let integrators = || jobs.iter().filter_map(|job| job.resources.as_ref()).map(|means| &means.integrator);
+/// Estimates the peak memory of the process in bytes while it works on a task, whose frames have `stored` bytes each.
+/// The
+/// sum has the matrices; for each prefetch thread and each worker thread the stored bytes of a batch; for each worker
+/// thread
+/// the accumulators, the sums of a batch and its `decoded` frames; and the rows that wait to be written.
+pub fn estimate_bytes(jobs: &[Job], runner: &BatchRunner<'_>, stored: u64, decoded: u64) -> u64 {
+    let integrators = || jobs.iter().filter_map(|job| job.resources.as_ref()).map(|resources| &resources.integrator);
     let matrices = integrators().map(|integrator| integrator.memory_bytes() as u64);
     let beside = integrators().map(|integrator| integrator.thread_bytes() as u64).max().unwrap_or(0);
-    let sums = 2 * size_of::<f64>() as u64 * crew.total_bins() as u64;
-    let batch = crew.batch_frames as u64;
+    let sums = 2 * size_of::<f64>() as u64 * runner.total_bins() as u64;
+    let batch = runner.batch_frames as u64;
     let window =
-        (crew.batches.max_frames() as u64 * stored).clamp(batch * stored, MAX_PREFETCH_BYTES.max(batch * stored));
+        (runner.batches.max_frames() as u64 * stored).clamp(batch * stored, MAX_PREFETCH_BYTES.max(batch * stored));
     let thread = BYTES_PER_THREAD + window + 2 * batch.clamp(8, 16) * sums + decoded + beside;
-    let waiting = crew.max_in_flight() as u64 * crew.batches.max_frames() as u64 * sums;
-    let ahead = prefetch_threads(crew.threads) as u64 * window.min(MAX_PREFETCH_BYTES);
-    BASE_BYTES + ahead + matrices.sum::<u64>() + crew.threads as u64 * thread + waiting
+    let waiting = runner.max_in_flight() as u64 * runner.batches.max_frames() as u64 * sums;
+    let ahead = prefetch_threads(runner.threads) as u64 * window.min(MAX_PREFETCH_BYTES);
+    BASE_BYTES + ahead + matrices.sum::<u64>() + runner.threads as u64 * thread + waiting
 }
 
-/// The most that the process had at any time, bytes; `None` where the kernel does not tell.
+/// Returns the peak memory of the process in bytes; `None` where the kernel does not report it.
 pub fn peak_bytes() -> Option<u64> {
     parse_peak(&std::fs::read_to_string("/proc/self/status").ok()?)
 }

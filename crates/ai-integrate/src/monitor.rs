@@ -1,4 +1,4 @@
-//! What each frame is normalized by.
+//! The monitor value by which each frame is normalized.
 
 use frames::hdf5_array::{Hdf5ArrayError, list_group, read_written_numbers};
 use patterns::Status;
@@ -10,28 +10,29 @@ use crate::task_runner::TaskError;
 /// The product of the recipe's monitors, for each frame of the scan.
 #[derive(Default)]
 pub struct MonitorValues {
-    /// Quantities that multiply it.
+    /// Quantities that multiply the monitor.
     numerator: Vec<QuantityValues>,
-    /// Quantities that divide it.
+    /// Quantities that divide the monitor.
     denominator: Vec<QuantityValues>,
-    /// Whether the scan goes on, so that its counters may.
+    /// True while the scan is being recorded, so that its counters may still grow.
     scan_is_running: bool,
 }
 
 /// The values of a quantity.
 enum QuantityValues {
-    /// The same for every frame.
+    /// One value for all frames.
     Constant(f64),
-    /// One a frame; there may be fewer than the scan has frames.
+    /// One value per frame; there may be fewer values than frames.
     PerFrame(Vec<f64>),
 }
 
 impl MonitorValues {
-    /// Reads the quantities for the task's scan. References that are numbers, or a mean over the scan, are left
-    /// to whoever has the whole scan.
+    /// Reads the quantities for the task's scan. References that are numbers, or a mean over the scan, are left to
+    /// gather,
+    /// which has the whole scan.
     ///
     /// # Errors
-    /// The scan has no such counter, or no exposure time; a dataset that can't be read.
+    /// Fails if the scan has no such counter or no exposure time, and if a dataset can't be read.
     pub fn read(task: &Task, monitors: &[Ratio]) -> Result<Self, TaskError> {
         let scan = &task.acquisition;
         let mut read = Self { scan_is_running: !scan.complete && scan.end_time.is_none(), ..Self::default() };
@@ -45,7 +46,7 @@ impl MonitorValues {
         Ok(read)
     }
 
-    /// The monitor of a frame: 1 where there is none, NaN where a quantity has no value.
+    /// Returns the monitor of a frame: 1 without monitors, NaN where a quantity has no value.
     pub fn value(&self, frame: u64) -> f64 {
         let product = |list: &[QuantityValues]| list.iter().map(|values| values.value(frame)).product::<f64>();
         match self.denominator.is_empty() {
@@ -54,14 +55,15 @@ impl MonitorValues {
         }
     }
 
-    /// Returns what it read over the scan's frames; `None` where that is nothing to take a mean of.
+    /// Returns the readings over the scan's frames; `None` if there is nothing to take a mean of.
     pub fn readings(&self, frames: u64) -> Option<MonitorReadings> {
         let readings: MonitorReadings = (0..frames).map(|frame| self.value(frame)).collect();
         (readings.count > 0 && readings.sum.is_finite()).then_some(readings)
     }
 
-    /// What becomes of a frame with this monitor. While the scan goes on, a counter may still be short or hold what it was
-    /// filled with before.
+    /// Returns the status of a frame with this monitor value. While the scan is being recorded, a counter may be
+    /// short or still
+    /// hold its fill value.
     pub fn status(&self, value: f64) -> Status {
         match value.is_finite() && value != 0.0 {
             true => Status::Ok,
@@ -96,7 +98,7 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskE
             }
             None => {
                 let group = format!("/{}/measurement", scan.entry);
-                // Why it is none is for people: where that can't be read, it is left out.
+                // The listing only makes the error clearer: where the group can't be listed, the reason is left out.
                 let is_there = list_group(&scan.file, &group).is_ok_and(|names| names.contains(name));
                 let expected =
                     if is_there { ": what is in `measurement` by that name is not one number a frame" } else { "" };

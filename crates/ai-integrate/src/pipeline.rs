@@ -1,7 +1,9 @@
-//! An assembly line: things are made ready, worked on, and taken off in their order, by threads for each.
+//! An ordered pipeline: prefetch threads load items, worker threads process them, and the caller takes the results in
+//! order.
 //!
-//! Tickets go to the readers in order. What is ready goes to whichever thread is free, so a thing that is slow to come holds
-//! up nothing but itself; what the threads make of it is put into order again.
+//! Prefetch threads take tickets in order. A loaded item goes to whichever worker is free, so an item that is slow to
+//! load
+//! delays nothing but itself. The results are put back into order at the end.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,31 +13,33 @@ use std::thread::{Builder, Result as Outcome, scope};
 
 use filter::Stop;
 
-/// How a line is manned.
+/// Sizes of the pipeline: its items, its threads, and how many items may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderedPipeline {
-    /// How many things.
+    /// The number of items.
     pub item_count: usize,
-    /// Threads that make ready. Each holds what it has made ready until somebody takes it: no more than this wait.
+    /// The number of prefetch threads. Each holds its loaded item until a worker takes it, so at most this many items
+    /// wait.
     pub prefetch_threads: usize,
-    /// Threads that work.
+    /// The number of worker threads.
     pub threads: usize,
-    /// How many things may be begun before the first of them is taken off.
+    /// How many items may be begun before the caller has taken the first of them.
     pub max_in_flight: usize,
 }
 
-/// What came of a thing, by its number.
+/// The number of an item, and its result or panic.
 type StageResult<D> = (usize, Outcome<D>);
 
 impl OrderedPipeline {
-    /// Makes all things ready by `load`, works on each by one of the thread's `worker`s, and has `take` take them, in order.
-    /// `check` is asked after each whether to go on.
+    /// Loads all items by `load`, processes each by one of the threads' `worker`s, and passes the results to `take`
+    /// in order.
+    /// After each result, `check` decides whether to go on.
     ///
     /// # Errors
-    /// What `check` and `take` say; threads that can't be had.
+    /// Returns the errors of `check` and `take`, and fails if a thread can't be started.
     ///
     /// # Panics
-    /// Where `load` or a worker does, after all threads have ended.
+    /// Resumes a panic of `load` or of a worker after all threads have ended.
     pub fn run<L: Send, D: Send, W: FnMut(L) -> D>(
         self,
         load: impl Fn(usize) -> L + Sync,
@@ -46,8 +50,9 @@ impl OrderedPipeline {
         let (tickets, queue) = sync_channel(self.max_in_flight);
         let (queue, load, worker) = (&Mutex::new(queue), &load, &worker);
         let no_thread = |why| Stop::fatal("threads", why);
-        // Tickets and results are dropped where this returns, for whatever reason. The readers then end, and with the last
-        // of them and what it holds, the threads; a reader that nobody takes from any more is let go by the last thread.
+        // Returning for any reason drops the tickets and the results. The prefetch threads then end, and the workers
+        // end when
+        // the last of them is gone. The last worker that ends releases a prefetch thread whose item nobody takes.
         scope(|scope| {
             let (send, results) = sync_channel(self.max_in_flight);
             let (hand_over, ready) = sync_channel(0);
@@ -94,7 +99,7 @@ impl OrderedPipeline {
     }
 }
 
-/// A reader: something made ready for each ticket.
+/// Loads one item for each ticket.
 fn prefetch_loop<L, D>(
     load: &impl Fn(usize) -> L,
     queue: &Mutex<Receiver<usize>>,
@@ -114,7 +119,7 @@ fn prefetch_loop<L, D>(
     }
 }
 
-/// A thread: works on what is ready.
+/// Processes loaded items until there are no more.
 fn worker_loop<L, D>(
     mut worker: impl FnMut(L) -> D,
     ready: &Mutex<Receiver<(usize, L)>>,
@@ -129,8 +134,9 @@ fn worker_loop<L, D>(
     }
 }
 
-/// Sends what came of a thing to the thread that waits for it: a panic, too, or it would wait for ever. Whether there may
-/// be a next one.
+/// Sends the result of an item to the thread that waits for it, or its panic, without which that thread would wait
+/// forever.
+/// Returns whether the worker may go on to the next item.
 fn send_result<D>(index: usize, done: Outcome<D>, send: &SyncSender<StageResult<D>>) -> bool {
     let has_panicked = done.is_err();
     send.send((index, done)).is_ok() && !has_panicked
@@ -145,7 +151,7 @@ mod tests {
 
     const LINE: OrderedPipeline = OrderedPipeline { item_count: 20, prefetch_threads: 3, threads: 1, max_in_flight: 6 };
 
-    /// What happened, for others to wait for.
+    /// A log of events that tests wait for.
     #[derive(Default)]
     struct EventLog(Mutex<Vec<(&'static str, usize)>>, Condvar);
 
@@ -155,7 +161,7 @@ mod tests {
             self.1.notify_all();
         }
 
-        /// Waits until it happened as often as that; panics if it never does.
+        /// Waits until the event has happened often enough, and panics if it never does.
         fn wait(&self, what: &'static str, enough: impl Fn(usize) -> bool) {
             let lacks = |log: &mut Vec<_>| !enough(count(log, what));
             let log = self.0.lock().unwrap();
@@ -172,7 +178,7 @@ mod tests {
         log.iter().filter(|(noted, _)| *noted == what).count()
     }
 
-    /// Runs a line whose readers and threads do this, and returns what was taken off.
+    /// Runs a pipeline with these stages, and returns the results that were taken.
     fn run(
         line: OrderedPipeline,
         load: impl Fn(usize) + Sync,
@@ -212,7 +218,7 @@ mod tests {
     #[test]
     fn the_next_are_made_ready_while_threads_work_and_no_more_than_readers_wait() {
         let (log, line) = (EventLog::default(), OrderedPipeline { max_in_flight: 12, ..LINE });
-        // The one that is worked on, and one in the hands of each reader.
+        // The item in progress, and one item held by each prefetch thread.
         let most = |worked: usize| (worked + 1 + line.prefetch_threads).min(line.item_count);
         let load = |index| log.note("ready", index);
         let work = |index: usize| {

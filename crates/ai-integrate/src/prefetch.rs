@@ -1,9 +1,12 @@
-//! Reading ahead: threads that open files and wait for the disk, so that those that integrate do not.
+//! Prefetching: threads that open files and wait for the disk, so that worker threads do not.
 //!
-//! A reader takes a window at a time, in the order of the frames, opens its sources, and reads what the system does not have
-//! in its cache. What it has is left where it is: a thread that integrates copies that in no time, and has it in its own
-//! cache then. A window that is ready waits in its reader's hands for a thread, so there are never more than readers, and no
-//! more bytes than [`MAX_PREFETCH_BYTES`] for each.
+//! A prefetch thread takes one batch at a time in the order of the frames, opens its sources, and reads the chunks
+//! that are
+//! not in the page cache. Cached chunks are left to the worker thread, which copies them quickly and then has them in
+//! its
+//! own CPU cache. A prefetch thread holds its batch until a worker takes it, so there are never more batches waiting
+//! than
+//! prefetch threads, and at most [`MAX_PREFETCH_BYTES`] for each.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,41 +19,42 @@ use frames::source::{Chunk, FrameChunks as Where};
 use crate::batches::FrameLocation;
 use crate::sources::SourcePool;
 
-/// Bytes of a window that are read ahead; the rest is read when it is needed.
+/// Bytes of a batch that are prefetched at most; a worker thread reads the rest on demand.
 pub const MAX_PREFETCH_BYTES: u64 = 64 << 20;
 
-/// How many readers a task has: as many files or places of a file can be waited for at once.
+/// Returns the number of prefetch threads of a task, which is how many files or offsets can be waited for at once.
 pub fn prefetch_threads(threads: usize) -> usize {
     threads.clamp(4, 32)
 }
 
-/// What the readers of a task share.
+/// The state that the prefetch threads of a task share.
 pub struct Prefetcher<'a> {
     filter: &'a Filter,
     sources: &'a SourcePool<'a>,
-    /// Buffers that are to be filled again.
+    /// Buffers to reuse.
     free_buffers: Mutex<Vec<Vec<u8>>>,
 }
 
-/// A window that is ready for a thread.
+/// A prefetched batch.
 #[derive(Default)]
 pub struct Prefetched {
-    /// What was read of it, by source and offset.
+    /// The chunks read, by source and offset.
     chunks: HashMap<(usize, u64), io::Result<Vec<u8>>>,
-    /// Bytes that were read.
+    /// The number of bytes read.
     pub bytes: u64,
-    /// Seconds that it took to make it ready.
+    /// The time that prefetching took, in seconds.
     pub seconds: f64,
 }
 
 impl<'a> Prefetcher<'a> {
-    /// For the sources of a task.
+    /// Creates a prefetcher for the sources of a task.
     pub fn new(filter: &'a Filter, sources: &'a SourcePool<'a>) -> Self {
         Self { filter, sources, free_buffers: Mutex::default() }
     }
 
-    /// Makes the places of a window ready. What can't be opened or read is found again, and told, by the thread that needs it. A filter
-    /// that drains reads no more.
+    /// Prefetches the frames of a batch. A file that can't be opened or read is not an error here: the worker thread
+    /// that needs
+    /// it fails again and reports it. When the filter drains, nothing more is read.
     pub fn prefetch(&self, places: &[FrameLocation]) -> Prefetched {
         let began = Instant::now();
         let mut load = Prefetched::default();
@@ -64,7 +68,7 @@ impl<'a> Prefetcher<'a> {
         load
     }
 
-    /// Reads what is not at hand of a source.
+    /// Reads the chunks of one source that are not in the page cache.
     fn read_source(&self, run: &[FrameLocation], load: &mut Prefetched) {
         let source = run[0].source;
         let Some(open) = self.sources.open_ahead(source) else { return };
@@ -93,7 +97,7 @@ impl<'a> Prefetcher<'a> {
         self.free_buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Takes what was read of a chunk, if it was, and puts it in the place of a buffer of no more use.
+    /// Swaps a prefetched chunk, if there is one, with a buffer that is free for reuse.
     pub fn take(
         &self,
         load: &mut Prefetched,
@@ -111,7 +115,7 @@ impl<'a> Prefetcher<'a> {
     }
 }
 
-/// The places of a window in the order in which they are worked on: one source after the other.
+/// Returns the locations of a batch in the order in which they are processed: one source after the other.
 pub fn sorted_by_source(places: &[FrameLocation]) -> Vec<FrameLocation> {
     let mut by_source = places.to_vec();
     by_source.sort_by_key(|place| (place.source, place.recipe_set));

@@ -1,4 +1,4 @@
-//! What the tasks of a run share: the recipes, and the integrators that they make of frames.
+//! The recipes of a run and their integrators, which all tasks share.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use records::{FrameLayout, Task};
 use crate::matrix_cache::{MatrixCache, MatrixOrigin};
 use crate::task_runner::TaskError;
 
-/// A recipe, checked against the task's digest, and its integrator for frames of one kind.
+/// A recipe, checked against the task's digest, and its integrator for frames of one format.
 pub struct LoadedRecipe {
     /// The recipe.
     pub recipe: Recipe,
     format: FrameFormat,
     integrator: OnceLock<Result<Arc<Integrator>, TaskError>>,
-    /// Whether advice on its first frame was given.
+    /// True once the first frame has been checked for warnings.
     pub has_been_checked: AtomicBool,
 }
 
-/// Rows, columns and type of frames, and what was done to them.
+/// The layout and pixel type of frames.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct FrameFormat {
     framing: FrameLayout,
@@ -33,15 +33,15 @@ struct FrameFormat {
 
 type RecipeSlot = Arc<OnceLock<Result<Arc<LoadedRecipe>, TaskError>>>;
 
-/// The methods of a run. Each is made once, whichever thread asks first; the others wait.
+/// The loaded recipes of a run. The first thread that needs a recipe loads it, while other threads that need it wait.
 #[derive(Default)]
 pub struct RecipeCache(Mutex<HashMap<(PathBuf, String, FrameFormat), RecipeSlot>>);
 
 impl RecipeCache {
-    /// The method of a task.
+    /// Returns the recipe of a task, loaded on first use.
     ///
     /// # Errors
-    /// The recipe or a file of it can't be read, or has changed.
+    /// Fails if the recipe or a file that it names can't be read or has changed.
     pub fn get_or_load(&self, task: &Task) -> Result<Arc<LoadedRecipe>, TaskError> {
         let kind = FrameFormat { framing: task.acquisition.frame_layout(), dtype: task.acquisition.dtype.clone() };
         let key = (task.recipe.to_path_buf(), task.recipe_digest.clone(), kind.clone());
@@ -64,10 +64,10 @@ impl RecipeCache {
 }
 
 impl LoadedRecipe {
-    /// The integrator. Made when first asked for, or found in the cache: a run that finds all done needs none.
+    /// Returns the integrator, built or mapped on first use: a run that finds all frames done needs none.
     ///
     /// # Errors
-    /// The recipe can't be applied to such frames.
+    /// Fails if the recipe can't be applied to frames of this format.
     pub fn integrator(&self, cache: &MatrixCache<'_>, filter: &Filter) -> Result<Arc<Integrator>, TaskError> {
         let refused = |why| TaskError { why, retryable: false };
         self.integrator.get_or_init(|| self.build_integrator(cache, filter).map(Arc::new).map_err(refused)).clone()

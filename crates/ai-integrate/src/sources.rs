@@ -1,5 +1,6 @@
-//! The open files of a task: each opened by the first thread that needs it, and closed after its last
-//! frame, so that a task of thousands of files holds a few open.
+//! The open files of a task: the first thread that needs a file opens it, and its last frame closes it, so that a
+//! task of
+//! thousands of files holds few of them open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -18,30 +19,31 @@ use records::{Acquisition, Source};
 
 use crate::batches::Batches;
 
-/// Why a frame has no pattern.
+/// The reason why a frame has no pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameLoss {
-    /// What the final says of the frame.
+    /// The frame's status in the output.
     pub status: Status,
-    /// What stderr says of it.
+    /// The reason in words, for messages.
     pub why: String,
-    /// Whether trying again can help.
+    /// True if another attempt may succeed.
     pub retryable: bool,
 }
 
 impl FrameLoss {
-    /// A chunk that is nowhere.
+    /// Creates the loss of a frame whose chunk does not exist.
     pub fn absent(why: String) -> Self {
         Self { status: Status::Absent, why, retryable: true }
     }
 
-    /// Bytes that are not what they should be.
+    /// Creates the loss of a frame whose bytes are invalid.
     pub fn corrupt(why: &impl Display) -> Self {
         Self { status: Status::Corrupt, why: why.to_string(), retryable: false }
     }
 
-    /// Bytes that can't be had. Where it was the system that did not give them, it may do so later: the file is not there
-    /// any more, or could not be looked at. The rest is of the file.
+    /// Creates the loss of a frame that can't be read. An error of the system (a missing file, a failed read) may go
+    /// away, so
+    /// it is retryable. An error without a system code lies in the file's content.
     pub fn from_io_error(reason: &io::Error, why: &impl Display) -> Self {
         let status = match (reason.raw_os_error(), reason.kind()) {
             (_, io::ErrorKind::OutOfMemory) => Status::Unreadable,
@@ -53,19 +55,19 @@ impl FrameLoss {
     }
 }
 
-/// An open source.
+/// An open file, and the decoder of its chunks.
 pub struct OpenSource {
-    /// Where the chunks are.
+    /// The reader of the stored chunks.
     pub store: SourceReader,
-    /// How they are decoded.
+    /// The decoder for the file's coding.
     pub decoder: Decoder,
 }
 
 struct SourceSlot {
     remaining_frames: u64,
     source: Option<Result<Arc<OpenSource>, FrameLoss>>,
-    /// Why nobody knows which of its frames are whole: it was another file behind its last frame than before its first, or could
-    /// not be looked at there.
+    /// Set if the file was replaced while it was read, or can't be checked for that, so that none of its frames can
+    /// be trusted.
     change_errors: Option<FrameLoss>,
 }
 
@@ -74,34 +76,36 @@ pub struct SourcePool<'a> {
     scan: &'a Acquisition,
     integrators: &'a MultiIntegrator<'a>,
     slots: Vec<Mutex<SourceSlot>>,
-    /// How many are open.
+    /// The number of open sources.
     open_count: AtomicUsize,
-    /// How many images had no checksum where their format has one.
+    /// The number of images without a checksum whose format has one.
     without_checksum: AtomicUsize,
-    /// No more are opened ahead of need where so many are open.
+    /// The number of open sources from which on none is opened ahead.
     most_open: usize,
-    /// Sources of which nobody knows whether they changed while they were read, or that did, and why they are read no more.
+    /// Sources that changed while they were read, or could not be checked, in an earlier attempt; they are not read
+    /// again.
     change_errors: &'a BTreeMap<usize, FrameLoss>,
 }
 
 impl<'a> SourcePool<'a> {
-    /// The sources, none of them open yet, and what each is needed for; about `most_open` of them are opened ahead. Those that
-    /// turned out to be `unsure` in an earlier attempt are refused.
+    /// Creates the pool with all sources closed, and counts the frames that the batches need of each. About
+    /// `most_open` sources
+    /// are opened ahead. Sources listed in `unsure` by an earlier attempt are refused.
     pub fn new(
         scan: &'a Acquisition,
-        together: &'a MultiIntegrator<'a>,
-        windows: &Batches,
+        integrators: &'a MultiIntegrator<'a>,
+        batches: &Batches,
         most_open: usize,
         unsure: &'a BTreeMap<usize, FrameLoss>,
     ) -> Self {
         let mut left = vec![0; scan.sources.len()];
-        windows.locations().iter().for_each(|place| left[place.source] += 1);
+        batches.locations().iter().for_each(|place| left[place.source] += 1);
         let slots = left
             .into_iter()
             .map(|left| Mutex::new(SourceSlot { remaining_frames: left, source: None, change_errors: None }));
         Self {
             scan,
-            integrators: together,
+            integrators,
             slots: slots.collect(),
             open_count: AtomicUsize::default(),
             without_checksum: AtomicUsize::default(),
@@ -110,14 +114,14 @@ impl<'a> SourcePool<'a> {
         }
     }
 
-    /// The source, opened before anybody needs it; `None` where it can't be opened, or too many are open.
+    /// Opens a source ahead of need; `None` if it can't be opened, or if too many are open.
     pub fn open_ahead(&self, index: usize) -> Option<Arc<OpenSource>> {
         let may_open = self.open_count.load(Relaxed) < self.most_open;
         let is_open = || self.slot(index).source.is_some();
         if may_open || is_open() { self.open(index).ok() } else { None }
     }
 
-    /// The source, opened; or why it can't be.
+    /// Opens a source, or returns the reason why it can't be opened; later calls return the same answer.
     pub fn open(&self, index: usize) -> Result<Arc<OpenSource>, FrameLoss> {
         let scan = self.scan;
         let open = || {
@@ -132,13 +136,12 @@ impl<'a> SourcePool<'a> {
         self.slot(index).source.get_or_insert_with(open).clone()
     }
 
-    /// How many of the images that were opened had no checksum where their format has one.
+    /// Returns how many of the opened images had no checksum although their format has one.
     pub fn without_checksum(&self) -> usize {
         self.without_checksum.load(Relaxed)
     }
 
-    /// So many frames of the source are dealt with. Behind the last one, a look at the file says whether all of them were of
-    /// one file.
+    /// Counts `frames` of the source as processed. After the last one the file is closed and checked for changes.
     pub fn release(&self, index: usize, frames: u64) {
         let mut slot = self.slot(index);
         slot.remaining_frames = slot.remaining_frames.saturating_sub(frames);
@@ -147,8 +150,9 @@ impl<'a> SourcePool<'a> {
         }
     }
 
-    /// Closes all sources, and returns those that changed while they were read, or can't be looked at any more, so that nobody
-    /// knows which of their frames are whole.
+    /// Closes all sources, and returns those that changed while they were read or could not be checked, so that none
+    /// of their
+    /// frames can be trusted.
     pub fn close_all(&self) -> BTreeMap<usize, FrameLoss> {
         let unsure = |index: usize| {
             let mut slot = self.slot(index);
@@ -158,7 +162,7 @@ impl<'a> SourcePool<'a> {
         (0..self.slots.len()).filter_map(unsure).collect()
     }
 
-    /// Whether it was open, or could not be opened.
+    /// Closes a source and checks that it is unchanged; returns whether an attempt to open it had been made.
     fn close(&self, index: usize, slot: &mut SourceSlot) -> bool {
         let opened = slot.source.take();
         if matches!(opened, Some(Ok(_)))
@@ -180,8 +184,9 @@ fn source_changed(why: &str) -> FrameLoss {
     FrameLoss { status: Status::SourceChanged, why: why.to_owned(), retryable: true }
 }
 
-/// Checks that the file still is what scan-find saw. It is opened, for a network file system may tell old news of one that is
-/// not.
+/// Checks that the file still has the size and time that scan-find recorded. The file is opened for the check,
+/// because a
+/// network file system may report stale attributes of a file that is not open.
 fn check_unchanged(source: &Source) -> Result<(), FrameLoss> {
     match untrusted_file::open_for_check(&source.file) {
         Ok(found) if is_as_recorded(source, &found) => Ok(()),
@@ -196,7 +201,7 @@ fn is_as_recorded(source: &Source, found: &Metadata) -> bool {
     (found.len(), mtime_ns(found)) == (source.size, source.mtime)
 }
 
-fn open(source: &Source, shape: [u64; 2], together: &MultiIntegrator<'_>) -> Result<OpenSource, FrameLoss> {
+fn open(source: &Source, shape: [u64; 2], integrators: &MultiIntegrator<'_>) -> Result<OpenSource, FrameLoss> {
     let found = std::fs::metadata(&source.file).map_err(|why| FrameLoss::from_io_error(&why, &why))?;
     if !is_as_recorded(source, &found) {
         return Err(source_changed("changed since scan-find saw it (another size or time); run scan-find again"));
@@ -210,11 +215,11 @@ fn open(source: &Source, shape: [u64; 2], together: &MultiIntegrator<'_>) -> Res
         }
         _ => FrameLoss::corrupt(&error),
     })?;
-    let decoder = together.decoder(store.coding()).map_err(|why| FrameLoss::corrupt(&why))?;
+    let decoder = integrators.decoder(store.coding()).map_err(|why| FrameLoss::corrupt(&why))?;
     Ok(OpenSource { store, decoder })
 }
 
-/// Nanoseconds since 1970.
+/// Returns the modification time in nanoseconds since 1970.
 fn mtime_ns(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }

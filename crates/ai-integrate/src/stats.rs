@@ -1,4 +1,4 @@
-//! What the windows of a task came to: frames done, frames lost, and where the time went.
+//! Statistics of a task: frames done, frames lost, and times.
 
 use std::collections::BTreeMap;
 
@@ -11,86 +11,86 @@ use records::{Absent, Fail, Seconds, Source, Spans, Task};
 use crate::sources::FrameLoss;
 use crate::worker::BatchOutput;
 
-/// A message names no more ranges than this.
+/// The largest number of frame ranges that a message lists.
 const MAX_RANGES_IN_MESSAGE: usize = 8;
 
-/// The sum of a task's windows, over its recipes.
+/// The statistics of a task, summed over its batches.
 #[derive(Default)]
 pub struct TaskStats {
-    /// Frames with sums, rising, by recipe.
+    /// Frames with sums by recipe, in ascending order.
     done: Vec<Vec<u64>>,
-    /// Frames that were dealt with.
+    /// The number of frames processed, integrated or lost.
     frames: usize,
-    /// Which ways the frames took through the kernels.
+    /// How often the kernels took each decode path.
     pub decode_paths: DecodePathCounts,
-    /// Frames that were put together from chunks.
+    /// The number of frames assembled from several chunks.
     pub assembled_frames: u64,
-    /// Stored bytes that were read.
+    /// The number of stored bytes read.
     pub read_bytes: u64,
-    /// Those of them that were read ahead.
+    /// The number of stored bytes that were prefetched.
     pub prefetched_bytes: u64,
-    /// By recipe, frames that a device integrated, and bytes that were sent to it.
+    /// By recipe, the number of frames that a device integrated, and of bytes sent to it.
     by_device: Vec<(usize, u64)>,
-    /// Whether a frame has sums, and a monitor that gives it no pattern.
+    /// True if a frame has sums but no pattern, because its monitor is invalid.
     has_frames_without_monitor: bool,
-    /// Why the device was left.
+    /// The error that made the run stop using the device.
     pub device_error: Option<DeviceError>,
-    /// Where the time went.
+    /// The time spent in each stage.
     pub seconds: Seconds,
     losses: BTreeMap<(usize, Status), LostFrames>,
 }
 
-/// The frames of one source that were lost in one way.
+/// The frames of one source that were lost with the same status.
 struct LostFrames {
     frames: Vec<u64>,
-    /// Why the first of them was.
+    /// The reason for the first of them.
     why: String,
     retryable: bool,
 }
 
 impl TaskStats {
-    /// That of a task of so many recipes.
+    /// Creates the statistics of a task with this number of recipes.
     pub fn new(recipes: usize) -> Self {
         Self { done: vec![Vec::new(); recipes], by_device: vec![(0, 0); recipes], ..Self::default() }
     }
 
-    /// Adds a window.
-    pub fn add_batch(&mut self, window: BatchOutput) {
-        self.read_bytes += window.read_bytes;
-        self.prefetched_bytes += window.prefetched_bytes;
-        self.seconds.read += window.read_seconds;
-        self.seconds.integrate += window.integrate_seconds;
-        self.frames += window.frames;
-        self.decode_paths += window.decode_paths;
-        self.assembled_frames += window.assembled_frames;
-        for (recipe, frames, sent_bytes) in window.by_device {
+    /// Adds the output of a batch.
+    pub fn add_batch(&mut self, batch: BatchOutput) {
+        self.read_bytes += batch.read_bytes;
+        self.prefetched_bytes += batch.prefetched_bytes;
+        self.seconds.read += batch.read_seconds;
+        self.seconds.integrate += batch.integrate_seconds;
+        self.frames += batch.frames;
+        self.decode_paths += batch.decode_paths;
+        self.assembled_frames += batch.assembled_frames;
+        for (recipe, frames, sent_bytes) in batch.by_device {
             let (all, bytes) = &mut self.by_device[recipe];
             *all += frames;
             *bytes += sent_bytes;
         }
-        self.device_error = self.device_error.take().or(window.device_error);
-        for (recipe, row) in window.rows.iter().filter(|(_, row)| row.has_sums()) {
+        self.device_error = self.device_error.take().or(batch.device_error);
+        for (recipe, row) in batch.rows.iter().filter(|(_, row)| row.has_sums()) {
             self.done[*recipe].push(row.frame);
             self.has_frames_without_monitor |= row.status != Status::Ok;
         }
-        for (frame, source, FrameLoss { status, why, retryable }) in window.losses {
+        for (frame, source, FrameLoss { status, why, retryable }) in batch.losses {
             let lost = self.losses.entry((source, status)).or_insert(LostFrames { frames: Vec::new(), why, retryable });
             lost.frames.push(frame);
             lost.retryable |= retryable;
         }
     }
 
-    /// How many frames were dealt with, integrated or lost.
+    /// Returns how many frames were processed, integrated or lost.
     pub fn frames(&self) -> usize {
         self.frames
     }
 
-    /// The frames that have sums by a recipe, rising.
+    /// Returns the frames that have sums by a recipe, in ascending order.
     pub fn done(&self, recipe: usize) -> &[u64] {
         &self.done[recipe]
     }
 
-    /// What integrated a recipe's frames, and the bytes that were sent to the device.
+    /// Returns the name of the engine that integrated a recipe's frames, and the number of bytes sent to the device.
     pub fn engine(&self, recipe: usize) -> (&'static str, u64) {
         match self.by_device[recipe] {
             (0, bytes) => ("cpu", bytes),
@@ -99,7 +99,7 @@ impl TaskStats {
         }
     }
 
-    /// Which way the frames took through the processor's kernels, as a result record has it; empty where it had none.
+    /// Describes the decode paths of the processor's kernels for a result record; empty if no frame took one.
     pub fn decode_path(&self) -> String {
         if self.decode_paths == DecodePathCounts::default() {
             return String::new();
@@ -112,18 +112,19 @@ impl TaskStats {
         format!("{isa}: {}{pieces}", self.decode_paths)
     }
 
-    /// Returns whether a frame has sums, and a monitor that gives it no pattern.
+    /// Returns whether a frame has sums but no pattern, because its monitor is invalid.
     pub fn has_frames_without_monitor(&self) -> bool {
         self.has_frames_without_monitor
     }
 
-    /// Whether any frame has sums.
+    /// Returns whether any frame has sums.
     pub fn has_done(&self) -> bool {
         self.done.iter().any(|done| !done.is_empty())
     }
 
-    /// What each recipe has of the bytes and the seconds: an even share for those that were `at_work`, and for all
-    /// where none was, so that the shares add up.
+    /// Divides the bytes and seconds of the task among its recipes: evenly among those that were `at_work`, or among
+    /// all if
+    /// none was. The shares add up to the totals.
     pub fn recipe_shares(&self, at_work: impl Fn(usize) -> bool) -> Vec<(u64, Seconds)> {
         let works: Vec<bool> = (0..self.done.len()).map(at_work).collect();
         let none_works = !works.contains(&true);
@@ -141,15 +142,15 @@ impl TaskStats {
         works.into_iter().map(share).collect()
     }
 
-    /// The frames that were lost.
+    /// Returns the frames that were lost.
     pub fn lost(&self) -> Spans {
         self.losses.values().flat_map(|lost| lost.frames.iter().copied()).collect::<Spans>().to_sorted()
     }
 
-    /// One `fail` record for each kind of loss in each source.
+    /// Emits one `fail` record for each status of lost frames in each source.
     ///
     /// # Errors
-    /// What [`Filter::fail`] says.
+    /// Fails as [`Filter::fail`] does.
     pub fn report_losses(&self, filter: &Filter, task: &Task) -> Result<(), Stop> {
         for ((source, _), lost) in &self.losses {
             let about = source_name(&task.acquisition.sources[*source]);
@@ -159,7 +160,7 @@ impl TaskStats {
         Ok(())
     }
 
-    /// The frames of `todo` that were lost, by status.
+    /// Returns the frames of `todo` that were lost, by status.
     pub fn missing(&self, todo: &Spans) -> Vec<Absent> {
         let mut by_status: BTreeMap<Status, Vec<u64>> = BTreeMap::new();
         for ((_, status), lost) in &self.losses {
@@ -173,7 +174,7 @@ impl TaskStats {
     }
 }
 
-/// Frames in a message: as a record has them, but no more ranges than anybody reads.
+/// Formats frames for a message in the notation of records, with at most [`MAX_RANGES_IN_MESSAGE`] ranges.
 pub fn format_ranges(frames: &Spans) -> String {
     let frames = frames.to_sorted();
     let shown: Spans = frames.as_slice().iter().take(MAX_RANGES_IN_MESSAGE).copied().collect();
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
     use patterns::Row;
 
-    fn window(losses: &[(u64, usize, Status, &str)]) -> BatchOutput {
+    fn batch(losses: &[(u64, usize, Status, &str)]) -> BatchOutput {
         let lost = |&(frame, source, status, why): &(u64, usize, Status, &str)| {
             (frame, source, FrameLoss { status, why: why.to_owned(), retryable: false })
         };
@@ -206,12 +207,12 @@ mod tests {
 
     #[test]
     fn losses_of_a_kind_are_one() {
-        let mut tally = TaskStats::new(1);
-        tally.add_batch(window(&[(0, 0, Status::Corrupt, "block 3"), (1, 0, Status::Corrupt, "block 9")]));
-        tally.add_batch(window(&[(2, 1, Status::Corrupt, "block 1"), (3, 1, Status::FileMissing, "gone")]));
-        assert_eq!((tally.frames(), tally.losses.len()), (4, 3));
-        assert_eq!(tally.losses[&(0, Status::Corrupt)].why, "block 3");
-        let missing: Vec<(String, String)> = tally
+        let mut stats = TaskStats::new(1);
+        stats.add_batch(batch(&[(0, 0, Status::Corrupt, "block 3"), (1, 0, Status::Corrupt, "block 9")]));
+        stats.add_batch(batch(&[(2, 1, Status::Corrupt, "block 1"), (3, 1, Status::FileMissing, "gone")]));
+        assert_eq!((stats.frames(), stats.losses.len()), (4, 3));
+        assert_eq!(stats.losses[&(0, Status::Corrupt)].why, "block 3");
+        let missing: Vec<(String, String)> = stats
             .missing(&Spans::first_n(9))
             .into_iter()
             .map(|absent| (format_ranges(&absent.range), absent.reason))
@@ -222,11 +223,11 @@ mod tests {
 
     #[test]
     fn what_recipes_have_in_common_is_shared_out() {
-        let mut tally = TaskStats::new(3);
-        tally.read_bytes = 7;
-        tally.seconds.wall = 6.0;
+        let mut stats = TaskStats::new(3);
+        stats.read_bytes = 7;
+        stats.seconds.wall = 6.0;
         let shares = |works: [bool; 3]| {
-            tally
+            stats
                 .recipe_shares(|recipe| works[recipe])
                 .into_iter()
                 .map(|(bytes, seconds)| (bytes, seconds.wall))

@@ -1,4 +1,4 @@
-//! One task, from what is done already to the sums of its frames.
+//! Integrates one task: finds the frames that are done, and integrates the rest.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -24,43 +24,43 @@ use crate::sources::{FrameLoss, SourcePool};
 use crate::stats::TaskStats;
 use crate::worker::frames_assembled_at_once;
 
-/// Files that are open ahead of need, in all engines: a process may have 1024.
+/// The number of files that all engines together keep open ahead of need; the usual limit of a process is 1024.
 const MAX_OPEN_FILES: usize = 256;
 
-/// What the tasks of a run share.
+/// The state that the tasks of a run share.
 pub struct TaskRunner<'a> {
     filter: &'a Filter,
     args: &'a Args,
     device_pool: &'a DevicePool,
     threads: usize,
     recipes: RecipeCache,
-    /// Which frames are done.
+    /// The index of the frames that are done.
     index: Index,
 }
 
-/// Why a task can't be done.
+/// The reason why a task can't be integrated.
 #[derive(Clone, Debug)]
 pub struct TaskError {
-    /// In one line.
+    /// The reason in one line.
     pub why: String,
-    /// Whether trying again can help.
+    /// True if another attempt may succeed.
     pub retryable: bool,
 }
 
-/// What became of a task's windows.
+/// The outcome of an attempt to integrate a task.
 enum TaskOutcome {
-    /// What they came to, and the part of each recipe, with all rows in it.
+    /// The statistics, and the part of each recipe with all its rows.
     Done(Box<TaskStats>, Vec<Option<PartWriter>>),
-    /// The device has turned out to be wrong; nothing is kept.
+    /// The device returned wrong sums; no row is kept.
     WrongDevice,
-    /// These sources changed while they were read, or can't be looked at any more; nothing is kept.
+    /// These sources changed while they were read, or could not be checked; no row is kept.
     SourcesChanged(BTreeMap<usize, FrameLoss>),
 }
 
 impl<'a> TaskRunner<'a> {
-    /// A runner whose tasks take `threads` threads each.
-    pub fn new(filter: &'a Filter, args: &'a Args, offload: &'a DevicePool, threads: usize) -> Self {
-        Self { filter, args, device_pool: offload, threads, recipes: RecipeCache::default(), index: Index::default() }
+    /// Creates a runner whose tasks use `threads` threads each.
+    pub fn new(filter: &'a Filter, args: &'a Args, device_pool: &'a DevicePool, threads: usize) -> Self {
+        Self { filter, args, device_pool, threads, recipes: RecipeCache::default(), index: Index::default() }
     }
 
     /// Returns the index of the frames that are done.
@@ -68,15 +68,17 @@ impl<'a> TaskRunner<'a> {
         &self.index
     }
 
-    /// Whether nothing counts as done.
+    /// Returns whether `--force` is set, so that no frame counts as done.
     pub fn is_forced(&self) -> bool {
         self.args.force
     }
 
-    /// Integrates a task's frames, by the engine of this number. `None` where it can't be done, which is told.
+    /// Integrates a task's frames on the engine with this number. Returns `None` if the task can't be integrated,
+    /// after it has
+    /// reported why.
     ///
     /// # Errors
-    /// A part can't be written; a signal; what [`Filter::emit`] says.
+    /// Fails if a part can't be written, on a signal, and as [`Filter::emit`].
     pub fn integrate(&self, mut task: Task, engine: usize) -> Result<Option<IntegratedTask>, Stop> {
         let began = Instant::now();
         if let Some(out) = &self.args.out {
@@ -100,29 +102,30 @@ impl<'a> TaskRunner<'a> {
         }
         let Some(first) = jobs.first() else { return Ok(None) };
         let todo: Vec<Spans> = jobs.iter().map(|job| job.todo.clone()).collect();
-        let windows = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
-        self.filter.progress().add_total(windows.frames() as u64, "frames");
-        let berth = self.open_device(engine, &first.task, &windows);
+        let batches = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
+        self.filter.progress().add_total(batches.frames() as u64, "frames");
+        let berth = self.open_device(engine, &first.task, &batches);
         let (mut device, mut unsure) = (berth.as_ref(), BTreeMap::new());
         let (tally, parts) = loop {
-            if windows.len() == 0 {
+            if batches.len() == 0 {
                 break (TaskStats::new(jobs.len()), jobs.iter().map(|_| None).collect());
             }
-            match self.integrate_batches(&jobs, &windows, device, &unsure)? {
+            match self.integrate_batches(&jobs, &batches, device, &unsure)? {
                 TaskOutcome::Done(tally, parts) => break (*tally, parts),
                 TaskOutcome::WrongDevice => device = None,
-                // Rows of frames that nobody can vouch for are in the parts: these are made again without their sources.
+                // The parts hold rows of frames that can't be trusted, so they are written again without those
+                // sources.
                 TaskOutcome::SourcesChanged(sources) => {
                     unsure.extend(sources);
-                    self.filter.progress().add_total(windows.frames() as u64, "frames");
+                    self.filter.progress().add_total(batches.frames() as u64, "frames");
                 }
             }
         };
         let device = berth.map_or_else(String::new, |berth| berth.label);
-        Ok(Some(IntegratedTask { began, jobs, batches: windows, stats: tally, parts, device }))
+        Ok(Some(IntegratedTask { began, jobs, batches, stats: tally, parts, device }))
     }
 
-    /// The task can't be done, or not by one of its recipes.
+    /// Reports that a task, or one of its recipes, can't be integrated.
     fn report_task_error(
         &self,
         task: &Task,
@@ -134,13 +137,13 @@ impl<'a> TaskRunner<'a> {
         self.filter.fail(Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() })
     }
 
-    /// The engine's device, if it has one and there is something to do.
-    fn open_device(&self, engine: usize, task: &Task, windows: &Batches) -> Option<SharedDevice> {
+    /// Returns the engine's device, if it has one and there are frames to integrate.
+    fn open_device(&self, engine: usize, task: &Task, batches: &Batches) -> Option<SharedDevice> {
         let cache = self.args.kernel_cache_dir(&task.out);
-        let (device, label) = self.device_pool.device(engine, cache, self.filter).filter(|_| windows.len() > 0)?;
-        let frames = windows.locations().iter().map(|place| place.frame);
+        let (device, label) = self.device_pool.device(engine, cache, self.filter).filter(|_| batches.len() > 0)?;
+        let frames = batches.locations().iter().map(|place| place.frame);
         let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
-        // With one thread, two launches overlap; with more, those of the threads do.
+        // A single thread overlaps two launches; with more threads, the launches of different threads overlap.
         Some(SharedDevice {
             device,
             label,
@@ -149,12 +152,13 @@ impl<'a> TaskRunner<'a> {
         })
     }
 
-    /// Integrates the windows on all threads, and writes their rows into a part a recipe as they come. Sources that have
-    /// `unsure` are not read.
+    /// Integrates the batches on all threads, and writes their rows into one part per recipe. Sources listed in
+    /// `unsure` are
+    /// not read.
     fn integrate_batches(
         &self,
         jobs: &[Job],
-        windows: &Batches,
+        batches: &Batches,
         berth: Option<&SharedDevice>,
         unsure: &BTreeMap<usize, FrameLoss>,
     ) -> Result<TaskOutcome, Stop> {
@@ -162,16 +166,16 @@ impl<'a> TaskRunner<'a> {
         let cannot_write = |why: part::Error| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(jobs.len());
         for (recipe, job) in jobs.iter().enumerate() {
-            let frames: Spans = windows.frames_of_recipe(recipe).collect();
+            let frames: Spans = batches.frames_of_recipe(recipe).collect();
             let means = job.resources.as_ref().filter(|_| !frames.is_empty());
             let part =
                 means.map(|means| job.create_part(&means.integrator, &frames)).transpose().map_err(cannot_write)?;
             parts.push(part);
         }
         let scan = &jobs[0].task.acquisition;
-        let passes = RecipeGroup::for_batches(jobs, windows);
+        let passes = RecipeGroup::for_batches(jobs, batches);
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
-        let sources = SourcePool::new(scan, &passes[0].integrators, windows, most_open, unsure);
+        let sources = SourcePool::new(scan, &passes[0].integrators, batches, most_open, unsure);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
         let left_out = |device| passes.iter().flat_map(move |pass| pass.integrators.unsupported_on_device(device));
         for (_, why) in berth.iter().flat_map(|berth| left_out(&berth.device)) {
@@ -184,7 +188,7 @@ impl<'a> TaskRunner<'a> {
             recipe_groups: &passes,
             shared_device: berth,
             sources: &sources,
-            batches: windows,
+            batches,
         };
         self.filter.note(1, || {
             let stored = jobs[0].task.bytes / jobs[0].task.range.count().max(1);
@@ -235,9 +239,11 @@ impl<'a> TaskRunner<'a> {
     }
 }
 
-/// Bytes of what a thread has decoded whole: a frame; or some side by side where they are put together from chunks, the
-/// chunks of one of them, which may hold many more frames, as they are decoded and in the step of the filters before, and their
-/// `stored` bytes a frame.
+/// Returns the bytes of decoded data that a thread holds: one frame, or, where frames are assembled from chunks, a
+/// group of
+/// frames and the chunks of one frame. The chunks may span many more frames. They count twice decoded, as the output
+/// of the
+/// last filter and of the one before it, and once with the `stored` bytes of each frame.
 fn decoded_bytes_per_thread(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
     let [rows, columns] = scan.shape;
     let size = scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);

@@ -1,4 +1,4 @@
-//! One window of frames, on one thread: read, decode, integrate.
+//! Processes one batch of frames on one thread: reads, decodes and integrates it.
 
 use std::io;
 use std::time::Instant;
@@ -16,37 +16,38 @@ use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::{FrameLoss, OpenSource, SourcePool};
 
-/// What a window gave.
+/// The output of a batch.
 #[derive(Default)]
 pub struct BatchOutput {
-    /// How many frames it had.
+    /// The number of frames in the batch.
     pub frames: usize,
-    /// The rows, each with its recipe's place in the task, frames rising.
+    /// The rows in ascending order of frames, each with its recipe's index in the task.
     pub rows: Vec<(usize, Row)>,
     /// The frames that were lost, each with its source and reason.
     pub losses: Vec<(u64, usize, FrameLoss)>,
-    /// What is suspicious about the frames.
+    /// Warnings about suspicious frames.
     pub warnings: Vec<String>,
-    /// Which ways the frames took through the kernels.
+    /// How often the kernels took each decode path.
     pub decode_paths: DecodePathCounts,
-    /// Frames that were put together from chunks.
+    /// The number of frames assembled from several chunks.
     pub assembled_frames: u64,
-    /// Stored bytes read.
+    /// The number of stored bytes read.
     pub read_bytes: u64,
-    /// Those of them that were read before a thread asked for them, for they were not in the system's cache.
+    /// The number of stored bytes that were prefetched, because they were not in the page cache.
     pub prefetched_bytes: u64,
-    /// By recipe's place in the task, frames that a device integrated, and its share of the bytes sent to it.
+    /// The recipe's index in the task, the number of frames that the device integrated, and its share of the bytes
+    /// sent.
     pub by_device: Vec<(usize, usize, u64)>,
-    /// Why the device was left.
+    /// The error that made this thread stop using the device.
     pub device_error: Option<DeviceError>,
-    /// Seconds of reading.
+    /// The time spent reading, in seconds.
     pub read_seconds: f64,
-    /// Seconds of decoding and integrating.
+    /// The time spent decoding and integrating, in seconds.
     pub integrate_seconds: f64,
 }
 
 impl BatchOutput {
-    /// A frame's row for each recipe of its pass.
+    /// Adds a frame's row for each recipe of its group.
     fn push(&mut self, pass: &RecipeGroup<'_>, frame: u64, stored_digest: u64, sums: Vec<Sums>) {
         for ((&recipe, monitor), sums) in pass.recipes.iter().zip(&pass.monitors).zip(sums) {
             self.rows.push((recipe, frame_row(frame, monitor, stored_digest, sums)));
@@ -54,7 +55,7 @@ impl BatchOutput {
     }
 }
 
-/// A thread at work: its memory is kept from window to window.
+/// A worker thread's state, whose buffers are reused from batch to batch.
 pub struct IntegrationWorker<'a> {
     recipe_groups: &'a [RecipeGroup<'a>],
     sources: &'a SourcePool<'a>,
@@ -64,20 +65,20 @@ pub struct IntegrationWorker<'a> {
     scratch: Scratch,
     device: DeviceWorker<'a>,
     assembler: Assembler,
-    /// The source that `assembler` keeps chunks of.
+    /// The source whose chunks `assembler` keeps.
     assembled: Option<usize>,
 }
 
-/// A frame of the batch being read.
+/// A frame of the current batch whose stored bytes have been read.
 struct FrameRead {
     place: FrameLocation,
     filter_mask: u32,
-    /// XXH3-64 of its stored bytes.
+    /// The XXH3-64 of its stored bytes.
     digest: u64,
 }
 
 impl<'a> IntegrationWorker<'a> {
-    /// A thread's worth of memory; `batch` frames are integrated side by side, on the device where there is one.
+    /// Creates a worker that integrates `batch` frames at once, on the device if there is one.
     pub fn new(
         passes: &'a [RecipeGroup<'a>],
         sources: &'a SourcePool<'a>,
@@ -98,7 +99,7 @@ impl<'a> IntegrationWorker<'a> {
         }
     }
 
-    /// Integrates the frames of a window, which has been made ready.
+    /// Integrates the frames of a batch that has been prefetched.
     pub fn process_batch(&mut self, places: &[FrameLocation], mut load: Prefetched) -> BatchOutput {
         let (ahead_bytes, read) = (load.bytes, load.seconds);
         let mut out = BatchOutput {
@@ -139,7 +140,7 @@ impl<'a> IntegrationWorker<'a> {
                 Where::Whole(chunk) => {
                     let stored = &mut self.buffers[batch.len()];
                     match read_chunk(self.prefetcher, load, open, place.source, &chunk, stored) {
-                        // Now, while the bytes are near.
+                        // The digest is computed while the bytes are in the CPU's cache.
                         Ok(()) => {
                             let digest = xxh3_64(stored);
                             batch.push(FrameRead { place, filter_mask: chunk.filter_mask, digest });
@@ -197,7 +198,7 @@ impl<'a> IntegrationWorker<'a> {
         }
     }
 
-    /// Puts frames together from their chunks, and integrates them as they are then: pixels.
+    /// Assembles frames from their chunks, and integrates the assembled pixels.
     fn assemble_and_integrate(
         &mut self,
         pass: &RecipeGroup<'_>,
@@ -240,13 +241,13 @@ impl<'a> IntegrationWorker<'a> {
     }
 }
 
-/// How many frames are put together before they are integrated side by side: as many as a thread has memory for.
+/// Returns how many frames are assembled before they are integrated together; memory per thread limits it.
 pub fn frames_assembled_at_once(frame_bytes: usize, batch: usize) -> usize {
     const MAX_ASSEMBLED_BYTES: usize = 64 << 20;
     (MAX_ASSEMBLED_BYTES / frame_bytes.max(1)).clamp(1, batch)
 }
 
-/// Has the stored bytes of a chunk in `stored`: those that were read ahead, or else now.
+/// Fills `stored` with the stored bytes of a chunk, which are taken from the prefetched ones or read now.
 fn read_chunk(
     ahead: &Prefetcher<'_>,
     load: &mut Prefetched,

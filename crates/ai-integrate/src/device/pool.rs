@@ -1,4 +1,4 @@
-//! The OpenCL devices of a run: which engine has which, and what is said where one is of no use.
+//! The OpenCL devices of a run: assigns one to each engine, and warns when one can't be used.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,25 +17,25 @@ pub struct DevicePool {
     warned: Mutex<BTreeSet<String>>,
 }
 
-/// A device, opened when it is first needed.
+/// A device that is opened when an engine first needs it.
 struct DeviceSlot {
     description: DeviceDescription,
-    /// What results and warnings call it.
+    /// The device's name in results and warnings.
     label: String,
     device: OnceLock<Option<Arc<Device>>>,
 }
 
 impl DevicePool {
-    /// What the arguments ask for: no devices where the processor is to integrate.
+    /// Selects the devices that the arguments ask for: none with `--engine cpu`.
     ///
     /// # Errors
-    /// Devices are asked for, and there are none.
+    /// Fails if the arguments ask for devices and there are none.
     pub fn new(args: &Args, environment: select::EnvLookup<'_>) -> Result<Self, Stop> {
         let no_device = |why: select::DeviceSelectionError| Stop::fatal("OpenCL", why);
         let found = match (args.engine, &args.device[..]) {
             (EngineKind::Cpu, []) => Vec::new(),
             (EngineKind::Cpu, _) => return Err(Stop::fatal("--device", "--engine cpu uses none")),
-            // A processor's OpenCL driver is slower than we are.
+            // An OpenCL driver for the processor is slower than the kernels written for it.
             (EngineKind::Auto, []) => {
                 let found =
                     select::visible_devices(environment).and_then(|all| select::select_devices(&all, &[], environment));
@@ -51,13 +51,14 @@ impl DevicePool {
         Ok(Self { slots: make_slots(found), warned: Mutex::default() })
     }
 
-    /// How many devices.
+    /// Returns the number of devices.
     pub fn device_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// The device of an engine, and what to call it: engines have the devices in turn. `matrix_cache` is where compiled kernels are kept.
-    /// `None` without devices, and for one that is of no use any more, which is said once.
+    /// Returns the device of an engine and its name; engines are assigned to devices in turn. Compiled kernels are
+    /// kept in
+    /// `cache`. Returns `None` without devices, and for a device that can't be used any more, with a single warning.
     pub fn device(&self, engine: usize, cache: Option<PathBuf>, filter: &Filter) -> Option<(Arc<Device>, String)> {
         let seat = self.slots.get(engine % self.slots.len().max(1))?;
         let open = || {
@@ -71,7 +72,7 @@ impl DevicePool {
         device.failure().is_none().then(|| (device, seat.label.clone()))
     }
 
-    /// A warning that the processor does a device's work, once a reason.
+    /// Warns that the processor takes over a device's work, once per reason.
     pub fn warn_once(&self, filter: &Filter, what: &str, why: impl std::fmt::Display) {
         let warning = format!("{what}: {why}: the processor integrates instead");
         if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
@@ -80,7 +81,8 @@ impl DevicePool {
     }
 }
 
-/// A seat for each device. Devices that PCI addresses don't tell apart are told apart by their numbers.
+/// Creates a slot for each device. The label holds the PCI address, or the device's number where addresses are not
+/// unique.
 fn make_slots(devices: Vec<select::NumberedDevice>) -> Vec<DeviceSlot> {
     let labels: Vec<String> = devices.iter().map(|(_, device)| device.label()).collect();
     let of_name = |label: &String| labels.iter().filter(|other| *other == label).count();

@@ -2,59 +2,62 @@
 
 use integrator::opencl::{self, DeviceDescription, DeviceKind, OpenClUnavailable};
 
-/// A device, by its number in the order in which OpenCL lists them.
+/// A device, with its number in the order in which OpenCL lists the devices.
 pub type NumberedDevice = (usize, DeviceDescription);
 
-/// Variables that limit a job to some GPUs, and whose.
+/// Environment variables that restrict a job to some GPUs, each with the vendor whose driver reads it.
 const VISIBILITY_VARIABLES: [(&str, &str); 3] =
     [("CUDA_VISIBLE_DEVICES", "nvidia"), ("ROCR_VISIBLE_DEVICES", "amd"), ("GPU_DEVICE_ORDINAL", "amd")];
 
-/// Variables that number the jobs which share a machine, and their first number: of GNU parallel, of `xargs
-/// --process-slot-var=SLOT`, of srun.
+/// Environment variables that number the jobs which share a machine, each with its first number: those of GNU
+/// parallel,
+/// `xargs --process-slot-var=SLOT` and srun.
 const JOB_SLOT_VARIABLES: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
 
-/// Why there is no device to use.
+/// The reasons why no device can be selected.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceSelectionError {
-    /// OpenCL has none.
+    /// OpenCL is missing or lists no device.
     #[error("{0}")]
     Unavailable(#[from] OpenClUnavailable),
-    /// The environment hides all GPUs.
+    /// An environment variable hides all GPUs.
     #[error("{0} leaves no GPU visible: expected the job to ask for one, or --engine cpu")]
     Hidden(&'static str),
     /// There are devices, but none of them can be used.
     #[error("no device is usable; --list-devices says why")]
     NoneUsable,
-    /// A word that names no device.
+    /// A word of `--device` matches no device.
     #[error("--device {word}: {why}; expected an index, a name, a PCI address or `slot`, of: {known}")]
     Unknown {
-        /// The word.
+        /// The word that was given.
         word: String,
-        /// What is wrong with it.
+        /// The reason why the word was refused.
         why: &'static str,
-        /// The devices.
+        /// The devices that could be chosen.
         known: String,
     },
 }
 
-/// The environment, as far as it matters here.
+/// Looks up an environment variable; tests pass a table in place of the process environment.
 pub type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The visible devices of this machine.
+/// Lists the visible devices of this machine.
 ///
 /// # Errors
-/// No OpenCL, or none that is visible.
+/// Fails without OpenCL, and if no device is visible.
 pub fn visible_devices(environment: EnvLookup<'_>) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
     let mut all = opencl::all_devices()?;
     all.retain(|device| device.kind != DeviceKind::Gpu || !is_hidden_by_environment(device, environment));
     Ok(all.into_iter().enumerate().collect())
 }
 
-/// The devices that `words` name, each once; without words all GPUs and accelerators, or, where there are none, all
-/// processors that have an OpenCL driver: these are good for tests, and slower than `--engine cpu`.
+/// Selects the devices that `words` name, each once. Without words it selects all GPUs and accelerators, or, where
+/// there
+/// are none, all processors that have an OpenCL driver; processors are good for tests, and slower than `--engine
+/// cpu`.
 ///
 /// # Errors
-/// A word that names none; nothing usable.
+/// Fails if a word matches no device, and if no device is usable.
 pub fn select_devices(
     visible: &[NumberedDevice],
     words: &[String],
@@ -97,7 +100,7 @@ pub fn select_devices(
     Ok(chosen)
 }
 
-/// The devices that a word names: by index, by PCI address, or by what their names contain.
+/// Finds the devices that a word names by index, by PCI address, or by a part of their names.
 fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'a NumberedDevice>, &'static str> {
     let is_meant: Box<dyn Fn(&NumberedDevice) -> bool> = if let Ok(index) = word.parse::<usize>() {
         Box::new(move |(number, _)| *number == index)
@@ -115,14 +118,16 @@ fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'
     }
 }
 
-/// This job's number among those on the machine, from 0.
+/// Returns this job's number among the jobs on the machine, counted from 0.
 fn job_slot(environment: EnvLookup<'_>) -> Result<usize, &'static str> {
     let number = |&(name, first): &(&str, usize)| environment(name)?.trim().parse::<usize>().ok()?.checked_sub(first);
     JOB_SLOT_VARIABLES.iter().find_map(number).ok_or("neither PARALLEL_JOBSLOT nor SLOT nor SLURM_LOCALID is set")
 }
 
-/// Whether the environment hides a vendor's GPUs. Their drivers do so by themselves where it lists some, and number those
-/// from 0; that an empty list means none, not all, is not left to them.
+/// Returns whether the environment hides all GPUs of the device's vendor. A driver that is given a list of GPUs hides
+/// the
+/// others itself and numbers the listed ones from 0. Drivers disagree on an empty list, so an empty list is handled
+/// here.
 fn is_hidden_by_environment(device: &DeviceDescription, environment: EnvLookup<'_>) -> bool {
     let vendor = if device.platform.to_lowercase().contains("nvidia") { "nvidia" } else { "amd" };
     VISIBILITY_VARIABLES
@@ -130,7 +135,7 @@ fn is_hidden_by_environment(device: &DeviceDescription, environment: EnvLookup<'
         .any(|(name, whose)| *whose == vendor && environment(name).is_some_and(|list| is_empty_device_list(&list)))
 }
 
-/// A variable that leaves no GPU visible.
+/// Returns the name of a variable that leaves no GPU visible.
 fn variable_hiding_all(environment: EnvLookup<'_>) -> Option<&'static str> {
     VISIBILITY_VARIABLES
         .iter()
@@ -138,13 +143,13 @@ fn variable_hiding_all(environment: EnvLookup<'_>) -> Option<&'static str> {
         .find(|name| environment(name).is_some_and(|list| is_empty_device_list(&list)))
 }
 
-/// As CUDA reads it: a list ends before the first entry that is no device.
+/// Returns whether a list names no device. As in CUDA, the list ends before the first entry that is not a device.
 fn is_empty_device_list(list: &str) -> bool {
     let first = list.split(',').next().unwrap_or("").trim();
     first.is_empty() || first == "NoDevFiles" || first.starts_with('-')
 }
 
-/// The devices as a table.
+/// Formats the devices as the lines of a table.
 pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
     let gigabytes = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     let rows = visible.iter().map(|(number, device)| {
@@ -177,7 +182,7 @@ pub fn device_table(visible: &[NumberedDevice]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Devices as a driver lists them: two GPUs, which PCI addresses and names tell apart, and the processor.
+    /// Returns devices as a driver lists them: two GPUs that differ in PCI address and name, and the processor.
     fn listed() -> Vec<NumberedDevice> {
         let device = |name: &str, kind, pci: Option<&str>| {
             let pci = pci.map(|place| place.parse().expect("a place"));

@@ -1,4 +1,4 @@
-//! A thread's work on an OpenCL device, and the proof that the device can be trusted.
+//! Integrates batches on an OpenCL device, and verifies the device's sums against the processor's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use integrator::opencl::{Device, DeviceError, DeviceQueues};
 use integrator::{DecodeError, Decoder, MultiIntegrator, Scratch, StoredFrame, Sums};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Sums by a device differ from the processor's by no more than this, relatively.
+/// The largest relative difference between a device's sums and the processor's.
 const VERIFY_TOLERANCE: f64 = 1e-6;
 
-/// What the threads of a task have of a device.
+/// The OpenCL device that a task's worker threads share, and how each of them uses it.
 pub struct SharedDevice {
     /// The device.
     pub device: Arc<Device>,
-    /// What results and warnings call it.
+    /// The device's name in results and warnings.
     pub label: String,
-    /// Queues a thread.
+    /// The number of command queues that each thread opens.
     pub queues_per_thread: usize,
-    /// The frames that the processor integrates, too.
+    /// The frames that the processor integrates as well, to verify the device's sums.
     pub verified_frames: BTreeSet<u64>,
 }
 
 impl SharedDevice {
-    /// Of `frames`, some that look random, and are the same each time.
+    /// Selects `count` of the `frames` by their hashes: spread over the scan, and the same on every run.
     pub fn sample_frames(frames: impl Iterator<Item = u64>, count: usize) -> BTreeSet<u64> {
         let mut frames: Vec<u64> = frames.collect();
         frames.sort_unstable_by_key(|frame| xxh3_64(&frame.to_le_bytes()));
@@ -32,53 +32,56 @@ impl SharedDevice {
     }
 }
 
-/// A thread's queues on a device, as long as it works.
+/// A worker thread's command queues on a device.
 pub struct DeviceWorker<'a> {
     shared_device: Option<&'a SharedDevice>,
     queues: Option<DeviceQueues>,
 }
 
-/// A batch by a device: the sums of each frame, and what it took.
+/// The output of a device for one batch.
 pub struct DeviceBatch {
-    /// By frame, the sums by each recipe.
+    /// For each frame, its sums by each recipe.
     pub sums: Vec<Result<Vec<Sums>, DecodeError>>,
-    /// The recipes that were for the device, and bytes sent to it: an even share for each, so that the shares add up.
+    /// The recipes that the device integrated, each with its share of the bytes sent; the shares are even and add up.
     pub sent_bytes: Vec<(usize, u64)>,
 }
 
 impl<'a> DeviceWorker<'a> {
-    /// None yet: they are made when they are needed.
-    pub fn new(berth: Option<&'a SharedDevice>) -> Self {
-        Self { shared_device: berth, queues: None }
+    /// Creates a worker without queues; they are opened on first use.
+    pub fn new(shared_device: Option<&'a SharedDevice>) -> Self {
+        Self { shared_device, queues: None }
     }
 
-    /// The sums of frames, which have these numbers; those by recipes that are not for devices are made here. Some are compared
-    /// with the processor's, and a device that is wrong is given up. `None` without a device, where no recipe is for devices, and
-    /// once the device has failed.
+    /// Integrates frames, whose frame numbers are `numbers`, on the device; the processor integrates recipes that the
+    /// device
+    /// does not support. The sums of some frames are compared with the processor's, and a device whose sums differ is
+    /// disabled.
+    /// Returns `None` without a device, if it supports none of the recipes, and after it has failed.
     ///
     /// # Errors
-    /// The device fails, is wrong, or lacks something; nothing is done.
+    /// The device fails, returns wrong sums, or lacks something; no frame is integrated then.
     pub fn integrate(
         &mut self,
-        together: &MultiIntegrator<'_>,
+        integrators: &MultiIntegrator<'_>,
         decoder: &Decoder,
         frames: &[StoredFrame<'_>],
         numbers: &[u64],
         scratch: &mut Scratch,
     ) -> Option<Result<DeviceBatch, DeviceError>> {
-        let berth = self.shared_device.filter(|_| !frames.is_empty())?;
-        let left_out: Vec<usize> = together.unsupported_on_device(&berth.device).map(|(recipe, _)| recipe).collect();
-        let recipes: Vec<usize> = (0..together.integrators().len()).filter(|at| !left_out.contains(at)).collect();
+        let shared_device = self.shared_device.filter(|_| !frames.is_empty())?;
+        let left_out: Vec<usize> =
+            integrators.unsupported_on_device(&shared_device.device).map(|(recipe, _)| recipe).collect();
+        let recipes: Vec<usize> = (0..integrators.integrators().len()).filter(|at| !left_out.contains(at)).collect();
         if recipes.is_empty() {
             return None;
         }
         let queues = match self.queues.take() {
             Some(queues) => Ok(queues),
-            None => DeviceQueues::new(berth.device.clone(), berth.queues_per_thread),
+            None => DeviceQueues::new(shared_device.device.clone(), shared_device.queues_per_thread),
         };
         let done = queues.and_then(|mut queues| {
             let before = queues.sent_bytes();
-            let sums = together.integrate_on_device(&mut queues, decoder, frames, scratch)?;
+            let sums = integrators.integrate_on_device(&mut queues, decoder, frames, scratch)?;
             let sent = queues.sent_bytes() - before;
             let up_to = |at: usize| sent * at as u64 / recipes.len() as u64;
             let shares = recipes.iter().enumerate().map(|(at, recipe)| (*recipe, up_to(at + 1) - up_to(at)));
@@ -86,9 +89,9 @@ impl<'a> DeviceWorker<'a> {
             Ok(DeviceBatch { sums, sent_bytes: shares.collect() })
         });
         let done = done.and_then(|batch| {
-            let wrong = berth.first_mismatch(together, decoder, frames, numbers, &batch.sums, scratch);
+            let wrong = shared_device.first_mismatch(integrators, decoder, frames, numbers, &batch.sums, scratch);
             wrong.map_or(Ok(batch), |frame| {
-                berth.device.disable(DeviceError::WrongSums(frame));
+                shared_device.device.disable(DeviceError::WrongSums(frame));
                 Err(DeviceError::WrongSums(frame))
             })
         });
@@ -100,10 +103,10 @@ impl<'a> DeviceWorker<'a> {
 }
 
 impl SharedDevice {
-    /// The first of the frames whose sums are not the processor's, of those that are to be compared.
+    /// Returns the first frame to be verified whose sums differ from the processor's.
     fn first_mismatch(
         &self,
-        together: &MultiIntegrator<'_>,
+        integrators: &MultiIntegrator<'_>,
         decoder: &Decoder,
         frames: &[StoredFrame<'_>],
         numbers: &[u64],
@@ -112,7 +115,7 @@ impl SharedDevice {
     ) -> Option<u64> {
         let compared = sums.iter().zip(frames).zip(numbers).filter(|(_, number)| self.verified_frames.contains(number));
         let mut wrong = compared.filter(|((found, frame), _)| {
-            let expected = together.integrate(decoder, std::slice::from_ref(*frame), scratch).remove(0);
+            let expected = integrators.integrate(decoder, std::slice::from_ref(*frame), scratch).remove(0);
             match (found, &expected) {
                 (Ok(found), Ok(expected)) => !found.iter().zip(expected).all(|(one, other)| sums_agree(one, other)),
                 (found, expected) => found.is_ok() || expected.is_ok(),
@@ -122,10 +125,10 @@ impl SharedDevice {
     }
 }
 
-/// Whether sums are the same but for rounding.
+/// Returns whether two sums agree within rounding.
 fn sums_agree(one: &Sums, other: &Sums) -> bool {
     let all = |one: &[f64], other: &[f64]| {
-        // What a dark leaves of large counts has the rounding of these.
+        // Subtracting a dark from large counts leaves the rounding error of the large counts.
         let floor = other.iter().map(|value| value.abs()).fold(0.0, f64::max) * 1e-9;
         let close = |(a, b): (&f64, &f64)| (a - b).abs() <= VERIFY_TOLERANCE * b.abs() + floor;
         one.len() == other.len() && one.iter().zip(other).all(close)
