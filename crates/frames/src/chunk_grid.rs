@@ -1,4 +1,4 @@
-//! The chunks of a stack of frames, by their place in it.
+//! The chunk index of a dataset: where the stored bytes of each chunk are, and which index entries are damaged.
 
 use std::collections::BTreeSet;
 
@@ -7,32 +7,34 @@ use serde::{Deserialize, Serialize};
 use crate::ffi::{Hdf5Object, LibraryError, StoredChunk};
 use crate::frame_shape::to_three_dimensions;
 
-/// The reason of a frame whose chunks the index does not tell for sure.
+/// Reason of a frame whose chunks can't be located reliably because its index entries are damaged.
 pub(crate) const DAMAGED_INDEX: &str = "damaged chunk index";
 
-/// The chunks of a dataset that have been written.
+/// The written chunks of a dataset, by their position in the stack of frames.
 ///
-/// An index without a checksum, such as HDF5's older B-trees, may be damaged and still be read: an entry that became another
-/// chunk's makes one frame of two. So an entry is not taken for granted: what stands twice, out of order, or in the same bytes
-/// as another is damaged, and so are the frames that it may be of.
+/// Not every index entry can be trusted. HDF5's older B-trees have no checksum, so a damaged index may still be
+/// readable; an entry that points to another frame's chunk would show one frame twice. An entry that repeats a
+/// position, is out of order, or shares bytes with another entry counts as damaged, and so do all frames that
+/// the entry may belong to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ChunkGrid {
     /// Frames, rows and columns of a chunk.
     chunk: [u64; 3],
-    /// How many chunks beside and below each other make up a frame.
+    /// Number of chunks that make up one frame, vertically and horizontally.
     chunks_per_frame: [u64; 2],
-    /// Their product.
+    /// Chunks per layer: the product of `chunks_per_frame`.
     per_layer: u64,
-    /// By their number: frames first, then rows, then columns. Of each chunk of the dataset one at the most.
+    /// Locations by chunk number, which counts along columns first, then rows, then frames. At most one per
+    /// chunk.
     #[serde(skip)]
     written: Vec<(u64, ChunkLocation)>,
-    /// The layers of chunks of which an entry is damaged, rising.
+    /// Layers of chunks with a damaged index entry, in ascending order.
     damaged: Vec<u64>,
-    /// Stored bytes of all chunks.
+    /// Total stored size of all chunks, in bytes.
     bytes: u64,
 }
 
-/// Where a chunk's bytes are.
+/// Location of a chunk's stored bytes in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkLocation {
     pub offset: u64,
@@ -41,16 +43,17 @@ pub(crate) struct ChunkLocation {
 }
 
 impl ChunkGrid {
-    /// Reads the chunk index of a dataset with these extents.
+    /// Reads the chunk index of a dataset with the given extents.
     ///
     /// # Errors
-    /// What the library says; extents and a chunk shape that do not go together.
+    /// The HDF5 library fails, or extents and chunk shape don't match.
     pub(crate) fn read(dataset: &Hdf5Object, extents: &[u64], chunk_shape: &[u64]) -> Result<Self, LibraryError> {
         let chunks = dataset.chunk_index(chunk_shape.len())?;
         Self::new(extents, chunk_shape, &chunks, dataset.has_btree_index()?)
     }
 
-    /// The chunks of a dataset with these extents, as its index lists them: rising, where the index is a sorted one.
+    /// Builds the grid from the chunks in the order of the index. `is_sorted` says that the index lists chunks
+    /// in ascending order, so that a chunk out of order is damage.
     fn new(
         extents: &[u64],
         chunk_shape: &[u64],
@@ -65,14 +68,14 @@ impl ChunkGrid {
         let chunk = to_three_dimensions(chunk_shape, rank, 1).map(|extent| extent.max(1));
         let across = [extents[1].div_ceil(chunk[1]), extents[2].div_ceil(chunk[2])];
         let layers = extents[0].div_ceil(chunk[0]);
-        // Where all chunks can be counted, so can those before one of them.
+        // The total number of chunks fits in u64, so the numbers of single chunks do, too.
         let per_layer = across[0].checked_mul(across[1]).filter(|layer| layer.checked_mul(layers).is_some());
         let per_layer = per_layer.ok_or_else(|| LibraryError::new("more chunks than there are numbers"))?;
         let mut damaged = BTreeSet::new();
         let mut written: Vec<(u64, ChunkLocation)> = Vec::with_capacity(chunks.len());
         for StoredChunk { origin, filter_mask, offset, bytes } in chunks.iter().copied() {
             let origin = to_three_dimensions(&origin, rank, 0);
-            // Behind the dataset's end is nothing of it: its frames are not written.
+            // Chunks beyond the extents are not part of the dataset; their frames count as not written.
             if origin.iter().zip(extents).any(|(origin, extent)| *origin >= extent) {
                 continue;
             }
@@ -100,32 +103,32 @@ impl ChunkGrid {
         self.chunk
     }
 
-    /// How many frames lie in one chunk.
+    /// Returns the number of frames that share one chunk.
     pub(crate) fn frames_per_chunk(&self) -> u64 {
         self.chunk[0]
     }
 
-    /// Stored bytes of all chunks.
+    /// Returns the total stored size of all chunks, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether each of a frame's pixels is in a chunk that has been written, as far as the index can be believed.
+    /// Returns whether all chunks of a frame have been written, according to the undamaged part of the index.
     pub(crate) fn is_written(&self, frame: u64) -> bool {
         self.chunks_in_layer(frame).len() as u64 == self.per_layer && !self.is_damaged(frame)
     }
 
-    /// Whether an entry of the index that may be of this frame is damaged.
+    /// Returns whether a damaged index entry may belong to this frame.
     pub(crate) fn is_damaged(&self, frame: u64) -> bool {
         self.damaged.binary_search(&divide(frame, self.frames_per_chunk())).is_ok()
     }
 
-    /// The chunks that hold a frame: where each begins, and where its bytes are. Rows first.
+    /// Returns the chunks that hold a frame, top row first: the first element of each, and its location.
     pub(crate) fn frame_chunks(&self, frame: u64) -> impl Iterator<Item = ([u64; 3], ChunkLocation)> + '_ {
         self.chunks_in_layer(frame).iter().map(|&(number, place)| (self.origin(number), place))
     }
 
-    /// Takes the chunks out as bytes, for there may be millions of them.
+    /// Removes the chunk list and returns it as bytes, because JSON would be slow for millions of chunks.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         let words = |(number, place): &(u64, ChunkLocation)| {
             [*number, place.offset, place.bytes, u64::from(place.filter_mask)].map(u64::to_le_bytes)
@@ -133,7 +136,7 @@ impl ChunkGrid {
         std::mem::take(&mut self.written).iter().flat_map(words).flatten().collect()
     }
 
-    /// Puts back what [`take_bytes`](Self::take_bulk) took.
+    /// Restores the chunk list from the bytes that [`take_bytes`](Self::take_bytes) returned.
     pub(crate) fn restore_bytes(&mut self, bulk: &[u8]) {
         let words = |words: &[[u8; 8]; 4]| {
             let [number, offset, bytes, mask] = words.map(u64::from_le_bytes);
@@ -156,17 +159,17 @@ impl ChunkGrid {
     }
 }
 
-/// Divides by the size of something that has a size: what a damaged worker sends may say 0, which gives 0.
+/// Divides, and returns 0 for a divisor of 0, which a damaged worker may send as the size of something.
 fn divide(number: u64, size: u64) -> u64 {
     number.checked_div(size).unwrap_or_default()
 }
 
-/// Returns what [`divide`] leaves.
+/// Returns the remainder of the division, and 0 for a divisor of 0.
 fn remainder(number: u64, size: u64) -> u64 {
     number.checked_rem(size).unwrap_or_default()
 }
 
-/// The numbers of the chunks that share a byte with another.
+/// Returns the numbers of the chunks whose bytes overlap with those of another chunk.
 fn overlapping(written: &[(u64, ChunkLocation)]) -> Vec<u64> {
     let mut by_offset: Vec<&(u64, ChunkLocation)> = written.iter().collect();
     by_offset.sort_by_key(|(_, place)| place.offset);
@@ -174,7 +177,7 @@ fn overlapping(written: &[(u64, ChunkLocation)]) -> Vec<u64> {
     let mut furthest: Option<(u64, u64)> = None;
     for (number, place) in by_offset {
         match furthest {
-            // Two empty chunks of one offset are as doubtful as any two.
+            // Two empty chunks at the same offset count as damaged, too.
             Some((end, other)) if place.offset < end => found.extend([*number, other]),
             _ => (),
         }
@@ -221,7 +224,7 @@ mod tests {
         assert!(!grid.is_written(3) && grid.is_written(4) && grid.is_written(7));
     }
 
-    /// What is said of each of five frames of two chunks each: written, damaged or not written.
+    /// Describes each of five frames of two chunks each: written, damaged or not written.
     fn said(chunks: &[StoredChunk]) -> String {
         let grid = grid(&[5, 2, 4], &[1, 1, 4], chunks);
         let letter = |frame| match (grid.is_written(frame), grid.is_damaged(frame)) {

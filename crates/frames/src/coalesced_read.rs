@@ -1,4 +1,5 @@
-//! Chunks that lie beside each other in a file, read in one go: storage is faster at few long reads than at many short ones.
+//! Coalesces reads of neighbouring chunks into one `preadv`, because storage is faster at few long reads than at
+//! many short ones.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -7,17 +8,19 @@ use rustix::io::{Errno, preadv};
 
 use crate::source::Chunk;
 
-/// Bytes between two chunks that are read rather than left out, such as nodes of HDF5's index.
+/// Largest gap in bytes between two chunks that are still read together. The bytes of the gap, such as nodes of
+/// HDF5's index, are read and dropped.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
-/// Bytes of a run, unless a single chunk has more: what the block of a parallel file system has, and enough that the start
-/// of a read does not count beside its length.
+/// Maximum size of a coalesced read in bytes, except for a single larger chunk. 16 MiB is the usual block size
+/// of parallel file systems, and long enough that latency is small compared with the transfer.
 const MAX_RUN_BYTES: u64 = 16 << 20;
 
-/// Chunks a run: the kernel takes 1024 buffers, and there may be a gap before each.
+/// Maximum number of chunks in a coalesced read: the kernel accepts 1024 buffers, and each chunk may need a
+/// second one for the gap before it.
 const MAX_RUN_CHUNKS: usize = 512;
 
-/// Cuts chunks, which rise by their offset, into runs.
+/// Groups chunks, which are in ascending order of offset, into coalesced reads.
 pub(crate) fn group_adjacent(chunks: &[Chunk]) -> Vec<&[Chunk]> {
     let (mut runs, mut start) = (Vec::new(), 0_usize);
     for (end, pair) in (1_usize..).zip(chunks.windows(2)) {
@@ -35,10 +38,11 @@ pub(crate) fn group_adjacent(chunks: &[Chunk]) -> Vec<&[Chunk]> {
     runs
 }
 
-/// Fills a buffer for each chunk of a run, of the chunk's length already.
+/// Reads a group of chunks, each into its own buffer, which already has the chunk's length.
 ///
 /// # Errors
-/// Of the system; `UnexpectedEof` where the file ends within the run. Nothing is then known of the buffers.
+/// The system's error, or `UnexpectedEof` if the file ends within the group. The contents of the buffers are
+/// then undefined.
 pub(crate) fn read_adjacent(file: &File, chunks: &[Chunk], buffers: &mut [Vec<u8>]) -> io::Result<()> {
     let Some(first) = chunks.first() else { return Ok(()) };
     let behind = |chunk: &Chunk| chunk.offset.saturating_add(chunk.len);

@@ -1,28 +1,28 @@
-//! How the pixels of a dataset are coded: their type, and the filters they went through.
+//! The coding of a dataset's pixels: their type, and the filters that were applied to them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ffi::{ElementClass, ElementType, PipelineFilter};
 pub use crate::image::Dtype;
 
-/// How a chunk's bytes become pixels.
+/// Describes how stored bytes of a chunk decode to pixels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PixelCoding {
-    /// The pixels' type, any but `i64`.
+    /// Type of the pixels: any but `i64`.
     pub dtype: Dtype,
-    /// The byte order of pixels that went through no filter or through all.
+    /// Byte order of the decoded pixels: `true` for big-endian.
     pub big_endian: bool,
-    /// The filters in the order of writing, as HDF5 lists them. Bit k of a chunk's filter mask says
-    /// that filter k was left out.
+    /// Filters in the order in which they were applied when writing, as HDF5 lists them. Bit k of a chunk's
+    /// filter mask means that filter k was skipped for this chunk.
     pub filters: Vec<Hdf5Filter>,
 }
 
-/// A filter by its number in the HDF Group's register, with the values that the dataset gives it.
+/// An HDF5 filter: its number in the HDF Group's registry, and the dataset's parameters for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hdf5Filter {
-    /// Such as 1 (deflate), 2 (shuffle), 32004 (LZ4), 32008 (bitshuffle).
+    /// Registered filter number, for example 1 (deflate), 2 (shuffle), 32004 (LZ4), 32008 (bitshuffle).
     pub id: u32,
-    /// The client data.
+    /// Parameters of the filter, which HDF5 calls client data.
     pub values: Vec<u32>,
 }
 
@@ -34,7 +34,7 @@ impl PixelCoding {
         Ok(Self { dtype, big_endian, filters })
     }
 
-    /// Pixels of this machine, unfiltered.
+    /// Returns the coding of unfiltered pixels in native byte order.
     pub(crate) fn native_dtype(dtype: Dtype) -> Result<Self, String> {
         if dtype == Dtype::I64 {
             return Err(unsupported_dtype("i64"));
@@ -42,8 +42,8 @@ impl PixelCoding {
         Ok(Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() })
     }
 
-    /// The coding's name in records: `none`, `deflate`, `bslz4`, …; filters that have no short name by
-    /// their number.
+    /// Returns the name of the coding in records: `none`, `deflate`, `bslz4`, …. Filters without a short name
+    /// are given by number.
     pub fn name(&self) -> String {
         let names: Vec<String> = self.filters.iter().map(Hdf5Filter::name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join("+") }
@@ -59,7 +59,7 @@ impl Hdf5Filter {
             (32004, _) => "lz4",
             (32008, Some(2)) => "bslz4",
             (32008, Some(3)) => "bszstd",
-            // Lima 1 gives the filter no element size of its own: block size and codec alone.
+            // Lima 1 sets no element size for bitshuffle, only block size and codec.
             (32008, None) if self.values.get(1) == Some(&2) => "bslz4",
             (32008, _) => "bitshuffle",
             (32015, _) => "zstd",

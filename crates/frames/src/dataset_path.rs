@@ -1,37 +1,37 @@
-//! How a dataset is named on a command line: `file.h5::/path`.
+//! Parses the names of files and datasets on the command line: `file.h5`, `file.h5::/path`.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A file, or a dataset in one.
+/// A path to a file, or to a dataset in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatasetPath {
-    /// The file.
+    /// The file, without the dataset.
     pub file: PathBuf,
-    /// The dataset's path, from `/` on.
+    /// The dataset's path, which begins with `/`; `None` for the file itself.
     pub dataset: Option<String>,
 }
 
 impl DatasetPath {
-    /// Reads `file_bytes` or `file_bytes::/path`. A file that exists under the whole name is that file.
+    /// Parses `FILE` or `FILE::/path`. If a file with the whole name exists, the name means that file.
     ///
     /// ```
-    /// use frames::address::Address;
-    /// let address = Address::of("scan.h5::/entry/data/data".as_ref());
-    /// assert_eq!(address.file.to_str(), Some("scan.h5"));
-    /// assert_eq!(address.dataset.as_deref(), Some("/entry/data/data"));
-    /// assert_eq!(Address::of("a::b.tif".as_ref()).dataset, None);
+    /// use frames::dataset_path::DatasetPath;
+    /// let parsed = DatasetPath::parse("scan.h5::/entry/data/data".as_ref());
+    /// assert_eq!(parsed.file.to_str(), Some("scan.h5"));
+    /// assert_eq!(parsed.dataset.as_deref(), Some("/entry/data/data"));
+    /// assert_eq!(DatasetPath::parse("a::b.tif".as_ref()).dataset, None);
     /// ```
     pub fn parse(operand: &Path) -> Self {
         Self::try_parse(operand).unwrap_or_else(|_| Self { file: operand.to_owned(), dataset: None })
     }
 
-    /// As [`DatasetPath::of`], where it matters whether a file of the whole name could be looked for.
+    /// Parses like [`DatasetPath::parse`], but reports when it can't test whether a file with the whole name exists.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The system's error of that test.
     pub fn try_parse(operand: &Path) -> io::Result<Self> {
         let bytes = operand.as_os_str().as_bytes();
         let cut = bytes.windows(3).rposition(|window| window == b"::/").filter(|&cut| cut > 0);

@@ -44,85 +44,88 @@ use crate::open_ahead;
 use error::DiscoverError;
 use walk::FileWalk;
 
-/// Which scans are wanted. What is not wanted costs little: its files are not opened.
+/// Selects the scans to discover. Files of scans that are not selected are not opened, so that skipping a scan
+/// costs little.
 pub trait ScanFilter {
-    /// By the entry's name; in a collection also by that of the link.
+    /// Returns whether an entry of this name is selected. In a collection, the name of the link is asked for,
+    /// too.
     fn includes_entry(&self, name: &str) -> bool {
         let _ = name;
         true
     }
 
-    /// By the detector's name.
+    /// Returns whether a detector of this name is selected.
     fn includes_detector(&self, name: &str) -> bool {
         let _ = name;
         true
     }
 
-    /// By title and start time, each as the file says it.
+    /// Returns whether a scan with this title and start time, each as written in the file, is selected.
     fn includes_scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
         let _ = (title, start_time);
         true
     }
 
-    /// By the file of entries that another links to, as collections do: a walk that comes by that
-    /// file anyway does not want them twice.
+    /// Returns whether entries that are external links into `file` are selected. A walk that visits `file`
+    /// itself declines them, so that its scans are not reported twice.
     fn includes_linked_file(&self, file: &Path) -> bool {
         let _ = file;
         true
     }
 
-    /// Whether the same files will be looked at again. What unchanged files hold is then remembered.
+    /// Returns whether the same files will be searched again. If so, the contents of unchanged files are
+    /// remembered.
     fn looks_again(&self) -> bool {
         false
     }
 }
 
-/// Every scan is wanted.
+/// Selects every scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllScans;
 
 impl ScanFilter for AllScans {}
 
-/// Something that a file holds.
+/// One result of a search: a scan, or the reason why there is none.
 #[derive(Clone, Debug)]
 pub struct Discovery {
-    /// The file that it was found in.
+    /// File in which it was found.
     pub file: PathBuf,
-    /// The dataset of that file that it is about; empty where it is about the file.
+    /// Path of the dataset in `file`; empty if the result concerns the whole file.
     pub dataset: String,
-    /// The files that belong to it, and so are no scans of their own.
+    /// Files that belong to the scan, and are therefore not searched for scans of their own.
     pub files: Vec<PathBuf>,
-    /// What it is.
+    /// Kind of the result, with its data.
     pub kind: DiscoveryKind,
 }
 
-/// What a file holds.
+/// Kinds of results of a search in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DiscoveryKind {
-    /// One detector of one scan. Its `below` is the master's name alone: only who walks directories
-    /// knows where it was found.
+    /// One detector of one scan. `below` is only the master's file name, because the directory from which the
+    /// search started is known to the caller alone.
     Scan(Box<Acquisition>),
-    /// A detector that is not wanted.
+    /// A detector that the filter did not select.
     Excluded {
-        /// Its entry.
+        /// Name of the entry.
         entry: String,
-        /// Its name.
+        /// Name of the detector.
         detector: String,
     },
-    /// A detector without frames, since its scan is being written or was aborted: which of both.
+    /// A detector without frames, and the reason: the scan is still being written, or was aborted.
     NoFrames(String),
-    /// A file that has no detectors, and what it has.
+    /// A file without detectors.
     NoDetectors {
-        /// How many NXentry groups.
+        /// Number of NXentry groups in the file.
         entries: usize,
     },
-    /// What can't be read, and why.
+    /// Something that can't be read.
     Failed {
-        /// Why, in one line.
+        /// Reason, in one line.
         why: String,
-        /// Whether it may be readable later: the file is being written, or the system failed.
+        /// Whether a later attempt may succeed, because the file is being written or the system failed.
         retryable: bool,
-        /// Whether the system failed, so that nothing is known of what is there.
+        /// Whether the system failed, so that nothing is known about the contents.
         unreadable: bool,
     },
 }
@@ -136,8 +139,8 @@ impl Discovery {
         Self::new(file, dataset, DiscoveryKind::Failed { why, retryable, unreadable: false })
     }
 
-    /// Something that can't be had. `has_ended` says whether its scan is over, if that is known: what is wrong with a file
-    /// that is being written may be mended the next time it is looked at.
+    /// Returns a failed result. `has_ended` says whether the scan is over, if that is known: an error in a file
+    /// that is still being written may be gone at the next search, and is therefore retryable.
     fn failed(file: &Path, dataset: &str, error: &DiscoverError, has_ended: Option<bool>) -> Self {
         let unreadable = error.is_unreadable();
         let retryable = match has_ended {
@@ -147,14 +150,14 @@ impl Discovery {
         Self::new(file, dataset, DiscoveryKind::Failed { why: error.message(file), retryable, unreadable })
     }
 
-    /// What it is about, as a user would name it: `/data/x.h5::/1.1/instrument/p3/data`.
+    /// Returns the path of the file or dataset as a user would write it: `/data/x.h5::/1.1/instrument/p3/data`.
     pub fn display_path(&self) -> String {
         let separator = if self.dataset.is_empty() { "" } else { "::" };
         format!("{}{separator}{}", self.file.display(), self.dataset)
     }
 }
 
-/// The scans of a file, or of a dataset `file.h5::/path`.
+/// Returns the scans of a file, or of a dataset `file.h5::/path`.
 pub fn discover(path: &Path, select: &dyn ScanFilter) -> Vec<Discovery> {
     let mut all = Vec::new();
     let each = &mut |found| {
@@ -165,10 +168,10 @@ pub fn discover(path: &Path, select: &dyn ScanFilter) -> Vec<Discovery> {
     all
 }
 
-/// Calls `each` with every scan of a file, as soon as it is found.
+/// Calls `each` for every scan of a file as soon as it is found.
 ///
 /// # Errors
-/// Those of `each`, which end the visit.
+/// An error of `each`, which ends the walk.
 pub fn walk<E>(
     path: &Path,
     select: &dyn ScanFilter,
@@ -189,7 +192,7 @@ pub fn walk<E>(
     }
 }
 
-/// As [`walk`], in this process.
+/// Walks like [`walk`], but always calls the HDF5 library in this process.
 pub(crate) fn walk_in_process<E>(
     path: &Path,
     select: &dyn ScanFilter,
@@ -213,7 +216,7 @@ pub(crate) fn walk_in_process<E>(
     }
 }
 
-/// The scan that a series of image files is, in the order of the files.
+/// Returns the scan that a series of image files forms, with the frames in the order of the files.
 pub fn discover_series(files: &[PathBuf], select: &dyn ScanFilter) -> Discovery {
     if select.looks_again() {
         unchanged::begin();
@@ -221,31 +224,31 @@ pub fn discover_series(files: &[PathBuf], select: &dyn ScanFilter) -> Discovery 
     images::discover_images(files, select)
 }
 
-/// What a file is, by its content.
+/// The kind of a file, detected from its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
-    /// HDF5, a user block before it or not.
+    /// HDF5, with or without a user block.
     Hdf5,
     /// TIFF, CBF, EDF or NPY.
     Image,
 }
 
-/// Why it can't be said what a file is.
+/// Explains why the kind of a file can't be detected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{why}")]
 pub struct FileKindError {
-    /// Why, in one line.
+    /// Reason, in one line.
     pub why: String,
-    /// Whether it may be readable later: the file is being written, or the system failed.
+    /// Whether a later attempt may succeed, because the file is being written or the system failed.
     pub retryable: bool,
-    /// Whether the system failed, so that nothing is known of what is there.
+    /// Whether the system failed, so that nothing is known about the contents.
     pub unreadable: bool,
 }
 
-/// Says what a file is by its first bytes.
+/// Detects the kind of a file from its first bytes.
 ///
 /// # Errors
-/// It is neither, or can't be looked at.
+/// The file is neither HDF5 nor a known image format, or can't be read.
 pub fn detect_file_kind(file: &Path) -> Result<FileKind, FileKindError> {
     let Some(client) = hdf5_worker::client() else { return detect_file_kind_in_process(file) };
     let no_answer = |why: String, again| FileKindError { why, retryable: again, unreadable: again };
@@ -256,7 +259,7 @@ pub fn detect_file_kind(file: &Path) -> Result<FileKind, FileKindError> {
     }
 }
 
-/// As [`detect_file_kind`], in this process.
+/// Detects the kind of a file like [`detect_file_kind`], but always calls the HDF5 library in this process.
 pub(crate) fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileKindError> {
     let opened = open_ahead::open(file).map_err(|why| {
         let why = image::ImageError::Io { path: file.to_owned(), why };
@@ -270,7 +273,7 @@ pub(crate) fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileK
         Err(why @ image::ImageError::Unknown { .. }) => why,
         Err(why) => return Err(file_kind_error(file, &DiscoverError::from_image(file, &why), false)),
     };
-    // Behind a user block, HDF5 is not told by the first bytes.
+    // With a user block, the HDF5 signature is not at the start of the file.
     match Hdf5Object::open_file(file) {
         Ok(_) => Ok(FileKind::Hdf5),
         Err(flaw) if flaw.errno.is_some() => {
@@ -289,8 +292,8 @@ fn file_kind_error(file: &Path, error: &DiscoverError, is_begun: bool) -> FileKi
     FileKindError { why: error.message(file), retryable: unreadable || is_begun, unreadable }
 }
 
-/// Whether a file is one that a writer has made and not got far with: until its first block is written, an HDF5 file is empty
-/// or begins with zeros.
+/// Returns whether a file was created but holds no data yet: until its first block is written, an HDF5 file is
+/// empty or begins with zeros.
 fn is_still_empty(file: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
     untrusted_file::open(file)?.take(8).read_to_end(&mut start)?;

@@ -1,7 +1,7 @@
-//! Datasets as stacks of frames, whatever their number of dimensions.
+//! Interprets HDF5 extents of 2, 3 or 4 dimensions as (frames, rows, columns).
 
-/// Frames, rows and columns of a dataset with these extents. A 2-D dataset is one frame; Lima 2 writes
-/// `(frames, channels, rows, columns)`, of which one channel can be read.
+/// Returns the frames, rows and columns of a dataset with these extents. A 2-D dataset is one frame. Lima 2
+/// writes `(frames, channels, rows, columns)`, which is accepted for one channel.
 pub(crate) fn frame_dimensions(extents: &[u64]) -> Result<[u64; 3], String> {
     match *extents {
         [rows, columns] => Ok([1, rows, columns]),
@@ -14,8 +14,8 @@ pub(crate) fn frame_dimensions(extents: &[u64]) -> Result<[u64; 3], String> {
     }
 }
 
-/// The same choice of dimensions, of a corner or a chunk's shape in a dataset of `rank` dimensions.
-/// `first` stands for the dimension that a 2-D dataset does not have.
+/// Reduces a position or chunk shape in a dataset of `rank` dimensions to (frames, rows, columns), like
+/// [`frame_dimensions`]. `first` is used for the frame dimension that a 2-D dataset lacks.
 pub(crate) fn to_three_dimensions(of: &[u64], rank: usize, first: u64) -> [u64; 3] {
     match (rank, of) {
         (2, [rows, columns, ..]) => [first, *rows, *columns],
@@ -25,7 +25,7 @@ pub(crate) fn to_three_dimensions(of: &[u64], rank: usize, first: u64) -> [u64; 
     }
 }
 
-/// Extents as they are written: `(5, 2048, 2048)`.
+/// Formats extents as a tuple: `(5, 2048, 2048)`.
 pub(crate) fn format_shape(extents: &[u64]) -> String {
     let extents: Vec<String> = extents.iter().map(u64::to_string).collect();
     format!("({})", extents.join(", "))

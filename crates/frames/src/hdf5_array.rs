@@ -1,62 +1,62 @@
-//! Small arrays of HDF5 files as numbers: counters, masks, darks, flats, pixel corners, texts.
+//! Reads small arrays and texts from HDF5 files: counters, masks, darks, flats, pixel corners.
 //!
-//! These are read through the library, and so with the filters that it has itself: deflate, shuffle
-//! and Fletcher's checksum.
+//! These are read through the HDF5 library, so only its built-in filters are supported: deflate, shuffle and
+//! Fletcher's checksum.
 
 use std::path::{Path, PathBuf};
 
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
 use crate::hdf5_worker::{self, WorkerAnswer, WorkerFailure, WorkerRequest};
 
-/// Numbers of one dataset.
+/// An array of numbers with its shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hdf5Array {
-    /// The extents; none for a scalar.
+    /// Extents of the dataset; empty for a scalar.
     pub shape: Vec<u64>,
-    /// Row-major. Booleans are 0 and 1.
+    /// Elements in row-major order. Booleans are 0 and 1.
     pub values: Vec<f64>,
 }
 
-/// Why an array can't be read.
+/// Explains why an array can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Hdf5ArrayError {
-    /// The system does not let us open the file.
+    /// The file can't be opened.
     #[error("{}: {why}", file.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         why: std::io::Error,
     },
-    /// Not an HDF5 file, or a damaged one.
+    /// The file is not an HDF5 file, or is damaged.
     #[error("{}: not readable as HDF5: {why}", file.display())]
     NotHdf5 {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the library says.
+        /// Error of the HDF5 library.
         why: String,
     },
-    /// Nobody can say what the file holds: the library did not get on with it.
+    /// The HDF5 worker gave no answer, so nothing is known about the contents.
     #[error("{}: {why}", file.display())]
     NoAnswer {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the library did.
+        /// Failure of the worker.
         why: String,
     },
-    /// The dataset is not there, or can't be read as what was asked for.
+    /// The dataset doesn't exist, or can't be read as the requested type.
     #[error("{}::{dataset}: {why}", file.display())]
     Dataset {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The dataset.
+        /// Path of the dataset.
         dataset: String,
-        /// What is wrong.
+        /// Reason, and what was expected.
         why: String,
     },
 }
 
-/// Reads a dataset as numbers, whatever their type and byte order.
+/// Reads a dataset as numbers of any type and byte order.
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
@@ -64,7 +64,7 @@ pub fn read_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayErr
     read_array(file, dataset).map(|array| array.values)
 }
 
-/// Reads a dataset as numbers, with its extents.
+/// Reads a dataset as numbers, with its shape.
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
@@ -87,8 +87,8 @@ pub(crate) fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Ar
     })
 }
 
-/// Reads a dataset of numbers, with NaN for each element of a list that has never been written. HDF5 gives the
-/// dataset's fill value for these, which can't be told from a number that was measured.
+/// Reads a dataset of numbers, and returns NaN for unwritten elements of a list. HDF5 itself returns the fill
+/// value, which can't be distinguished from a measured number.
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
@@ -119,7 +119,7 @@ pub(crate) fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Res
     })
 }
 
-/// Reads a text dataset, its first element where there are several; of either kind of text.
+/// Reads the first element of a dataset as text, of fixed or variable length.
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
@@ -138,7 +138,7 @@ pub(crate) fn read_text_in_process(file: &Path, dataset: &str) -> Result<String,
     })
 }
 
-/// Reads a text attribute of a group or dataset; `None` where it has none of that name.
+/// Reads a text attribute of a group or dataset, or returns `None` if it doesn't exist.
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
@@ -159,7 +159,7 @@ pub(crate) fn read_text_attribute_in_process(
     with_object(file, object, ObjectType::Other, |object| object.read_text_attribute(name))
 }
 
-/// The names in a group, sorted.
+/// Returns the names of a group's members, sorted.
 ///
 /// # Errors
 /// See [`Hdf5ArrayError`].
@@ -183,7 +183,7 @@ fn parse_array(answer: WorkerAnswer, bulk: Vec<u8>) -> Option<Hdf5Array> {
     Some(Hdf5Array { shape, values: bulk.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect() })
 }
 
-/// Has a worker answer, where workers read.
+/// Sends a request to the worker process, if there is one.
 fn ask_worker<T>(
     file: &Path,
     request: impl FnOnce() -> WorkerRequest,
@@ -227,7 +227,7 @@ fn with_object<T>(
     kind: ObjectType,
     take: impl FnOnce(&Hdf5Object) -> Result<T, LibraryError>,
 ) -> Result<T, Hdf5ArrayError> {
-    // What the system refuses says nothing of what the file holds.
+    // A failure of the system says nothing about the contents of the file.
     let failed = |flaw: LibraryError, wrong: &dyn Fn(String) -> Hdf5ArrayError| match flaw.into_io() {
         Ok(why) => Hdf5ArrayError::Io { file: file.to_owned(), why },
         Err(LibraryError { why, .. }) => wrong(why),

@@ -1,11 +1,11 @@
-//! Reads the metadata of foreign HDF5 files in a process of its own.
+//! Reads the metadata of foreign HDF5 files in a separate process.
 //!
-//! The HDF5 library trusts its files: one flipped byte may make it crash, take all memory, or never return, with its global lock
-//! held. So a filter does not call it in its own process. It starts itself once more as a worker ([`serve_if_worker`]), sends
-//! requests, and waits: a worker that does not get on with a file is killed, and that is an error of this file alone. The next
-//! request starts another.
+//! The HDF5 library trusts its files: a single flipped bit may make it crash, exhaust memory, or hang while it
+//! holds its global lock. A filter therefore starts itself again as a worker ([`serve_if_worker`]) and sends it
+//! requests. A worker that makes no progress on a file is killed, and only this file fails. The next request
+//! starts a new worker.
 //!
-//! A program that does not call [`read_start`], such as a test, calls the library itself.
+//! A program that doesn't call [`run_with_worker`], such as a test, calls the library in its own process.
 
 mod client;
 mod message;
@@ -18,17 +18,17 @@ pub(crate) use client::client;
 pub(crate) use message::{WorkerAnswer, WorkerFailure, WorkerRequest};
 pub use server::serve_if_worker;
 
-/// The variable that makes a program a worker.
+/// Environment variable that makes a program a worker.
 const WORKER_ENV: &str = "AZPIPE_HDF5_WORKER";
 
-/// The variable with the seconds that a file has to get on; 0 for no limit.
+/// Environment variable for the time limit per file in seconds without progress; 0 disables the limit.
 pub const TIMEOUT_ENV: &str = "AZPIPE_FILE_TIMEOUT";
 
-/// How long a file may take to get on.
+/// Default time limit for a file without progress.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs the rest of a filter with a worker: metadata of HDF5 files is read by another process from now on. A program that was
-/// started as a worker serves, and ends.
+/// Runs a filter with a worker, so that metadata of HDF5 files is read by another process. If the program was
+/// started as a worker, it serves requests instead, and ends.
 pub fn run_with_worker(filter: impl FnOnce() -> ExitCode) -> ExitCode {
     serve_if_worker().unwrap_or_else(|| {
         client::start(file_timeout());
@@ -36,12 +36,12 @@ pub fn run_with_worker(filter: impl FnOnce() -> ExitCode) -> ExitCode {
     })
 }
 
-/// Returns how long a file may take to get on; `None` for as long as it likes.
+/// Returns the time limit for a file without progress; `None` if there is no limit.
 pub(crate) fn file_timeout() -> Option<Duration> {
     parse_timeout(std::env::var(TIMEOUT_ENV).ok().as_deref())
 }
 
-/// The limit that a value of the variable sets; `None` for none. What is no number sets nothing.
+/// Parses the value of [`TIMEOUT_ENV`]; `None` means no limit. An invalid value gives the default.
 fn parse_timeout(value: Option<&str>) -> Option<Duration> {
     let seconds = value.and_then(|text| text.trim().parse().ok());
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(DEFAULT_TIMEOUT);

@@ -6,7 +6,7 @@
 //! | format | what is read |
 //! |---|---|
 //! | TIFF | grey images of 8 to 64 bits, integer or float, strips or tiles, classic and BigTIFF; every page |
-//! | CBF | one image of any integer type in `x-CBF_BYTE_OFFSET`, `FileBytes-MD5` verified where there is one |
+//! | CBF | one image of any integer type in `x-CBF_BYTE_OFFSET`, `Content-MD5` verified if present |
 //! | EDF | every image of a file, either byte order, uncompressed |
 //! | NPY | one 2-D array, or a 3-D one as a stack, C or Fortran order, booleans as 0 and 1 |
 //! | Fit2D | a mask of one bit a pixel, as 0 and 1 |
@@ -30,19 +30,19 @@ pub use pixel_data::{Dtype, PixelData};
 
 use crate::open_ahead;
 
-/// A frame as its file holds it.
+/// Pixels of one frame, as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
     /// Rows and columns.
     pub shape: [usize; 2],
-    /// Row-major, `shape[0] * shape[1]` of them.
+    /// Pixels in row-major order, `shape[0] * shape[1]` of them.
     pub pixels: PixelData,
 }
 
-/// What a file says of its images before their pixels are read.
+/// Header of an image file, read without its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageHeader {
-    /// How the file is written.
+    /// Format of the file.
     pub format: ImageFormat,
     /// Rows and columns of the first image.
     pub shape: [usize; 2],
@@ -50,27 +50,27 @@ pub struct ImageHeader {
     pub kind: Dtype,
     /// How many images the file holds.
     pub frames: usize,
-    /// Whether the format has a checksum of the pixels, and this file has none.
+    /// Whether the format supports a checksum of the pixels, but this file has none.
     pub is_unverified: bool,
 }
 
-/// The image formats.
+/// Format of an image file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageFormat {
-    /// Tagged image file format, as Dectris, EPICS and most cameras write it.
+    /// Tagged Image File Format, written by Dectris, EPICS and most cameras.
     Tiff,
-    /// Crystallographic binary file, as Dectris writes it (miniCBF).
+    /// Crystallographic Binary File, written by Dectris (miniCBF).
     Cbf,
     /// ESRF data format.
     Edf,
-    /// NumPy array.
+    /// Array in NumPy's own format.
     Npy,
-    /// Mask of Fit2D.
+    /// Mask file of Fit2D.
     Fit2d,
 }
 
 impl ImageFormat {
-    /// The format's name in records: `tiff`, `cbf`, `edf`, `npy`, `fit2d`.
+    /// Returns the name of the format in records: `tiff`, `cbf`, `edf`, `npy`, `fit2d`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tiff => "tiff",
@@ -88,43 +88,43 @@ impl fmt::Display for ImageFormat {
     }
 }
 
-/// Why an image could not be read.
+/// Explains why an image can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The system would not give the bytes.
+    /// The file can't be opened or read.
     #[error("{}: {why}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         why: io::Error,
     },
-    /// No format that is known here.
+    /// The format is unknown.
     #[error("{}: not an image: expected TIFF, CBF, EDF, NPY or a Fit2D mask, found {found}", path.display())]
     Unknown {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the first bytes look like.
+        /// Description of the file's first bytes.
         found: String,
     },
-    /// The file breaks its format's rules, or uses a part of them that is not read here.
+    /// The file violates its format, or uses a feature that is not supported.
     #[error("{}: {format}: {why}", path.display())]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which format's rules.
+        /// Format that the file violates.
         format: ImageFormat,
-        /// Where and how, and what was expected.
+        /// Position and kind of the violation, and what was expected.
         why: String,
     },
-    /// A frame number beyond the last.
+    /// The frame number is beyond the last frame.
     #[error("{}: no frame {frame}: the file has {frames}", path.display())]
     NoFrame {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The frame asked for, from 0.
+        /// Requested frame, counted from 0.
         frame: usize,
-        /// How many there are.
+        /// Number of frames in the file.
         frames: usize,
     },
 }
@@ -132,31 +132,31 @@ pub enum ImageError {
 /// Reads the first image of a file.
 ///
 /// # Errors
-/// See [`ImageError`]. A hostile or damaged file is an error; memory is only taken for pixels that
-/// the file's size can account for.
+/// See [`ImageError`]. A damaged or hostile file gives an error; memory is only allocated for pixels that the
+/// file is large enough to hold.
 pub fn read(path: &Path) -> Result<Image, ImageError> {
     read_frame(path, 0)
 }
 
-/// Reads image `frame`, counted from 0, of a file with several.
+/// Reads image `frame`, counted from 0, of a file with several images.
 ///
 /// # Errors
-/// As [`read`]; a frame beyond the last.
+/// The same as for [`read`], or `frame` is beyond the last image.
 pub fn read_frame(path: &Path, frame: usize) -> Result<Image, ImageError> {
     let (format, mut content) = open_image(path)?;
     decode_frame(format, &mut content, frame).map_err(|flaw| flaw.into_image_error(path, format))
 }
 
-/// Reads what a file says of its images, and none of their pixels.
+/// Reads the header of a file without its pixels.
 ///
 /// # Errors
-/// As [`read`].
+/// The same as for [`read`].
 pub fn probe(path: &Path) -> Result<ImageHeader, ImageError> {
     let opened = open_ahead::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
     probe_opened(path, &opened)
 }
 
-/// As [`probe`], of an open file.
+/// Reads the header of an open file, like [`probe`].
 pub(crate) fn probe_opened(path: &Path, file: &File) -> Result<ImageHeader, ImageError> {
     let (format, mut content) = detect_format_of_open(path, file)?;
     read_header(format, &mut content).map_err(|flaw| flaw.into_image_error(path, format))
@@ -180,7 +180,7 @@ fn detect_format_of_open<R: Read + Seek>(
     Ok((detect_format(&start).ok_or_else(unknown)?, content))
 }
 
-/// The format whose files begin like this.
+/// Returns the format of a file with these first bytes.
 fn detect_format(start: &[u8]) -> Option<ImageFormat> {
     match start {
         [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Some(ImageFormat::Tiff),

@@ -1,10 +1,10 @@
-//! Files that are to be looked at soon are opened side by side beforehand.
+//! Opens files ahead of use on a thread pool, because on a parallel file system each open waits for a server.
 //!
-//! The HDF5 library opens one file after the other, and on a parallel file system each opening and first read waits for a
-//! server. So a pool of threads opens the files that are asked for ahead of whoever looks at them, reads what they begin with into the
-//! page cache, and keeps the descriptors: [`open`] hands them out, and the library reads through them.
+//! The HDF5 library opens files one after the other. The pool opens the requested files early, reads their first
+//! bytes into the page cache, and keeps the descriptors; [`open`] returns them, and the library reads through
+//! them.
 //!
-//! A file that can't be opened beforehand is passed over: whoever needs it opens it again, and is told why.
+//! A file that can't be opened early is skipped: its user opens it again, and gets the error.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -21,44 +21,44 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::hdf5_worker::{self, WorkerRequest};
 
-/// Files that are opened at a time.
+/// Number of threads that open files.
 const OPENER_THREADS: usize = 32;
 
-/// With fewer files to come, waiting for them side by side gains nothing.
+/// Minimum number of files that are opened ahead; for fewer, concurrency gains nothing.
 const MIN_FILES: usize = 4;
 
-/// The most files that are held open for whoever will look at them.
+/// Maximum number of open files that are held for later use.
 const MAX_HELD_FILES: usize = 128;
 
-/// The most batches of files that are kept: files of the oldest are not asked for any more.
-const MOST_BATCHES: usize = 8;
+/// Maximum number of batches of files. The oldest batch is dropped, because its files are no longer needed.
+const MAX_BATCHES: usize = 8;
 
-/// The share of the descriptors that this process may have which may be held open.
+/// Divisor of the process's limit of open files: at most this fraction is held open.
 const MAX_DESCRIPTOR_SHARE: u64 = 4;
 
-/// Bytes that are read at the start of a file, where the library looks first.
+/// Number of bytes read at the start of each file, which the library needs first.
 const PRELOAD_BYTES: usize = 64 << 10;
 
 static POOL: OnceLock<OpenerPool> = OnceLock::new();
 
 thread_local! {
-    /// A file that this thread has opened, and will look at next.
+    /// File that this thread opened last, and will read next.
     static LAST_OPENED: RefCell<Option<(PathBuf, Arc<File>)>> = const { RefCell::new(None) };
 }
 
-/// Has these files opened in the background, in their order and before those that were asked for earlier, by the process that will
-/// look at them.
+/// Opens files in the background, in this order and before files that were requested earlier, in the process
+/// that will read their metadata.
 pub fn open_ahead(paths: impl Iterator<Item = PathBuf>) {
     let Some(client) = hdf5_worker::client() else { return open_ahead_in_process(paths) };
     let files: Vec<_> = paths.map(Into::into).collect();
     if files.len() >= MIN_FILES {
-        // A worker that gives no answer gives one to whoever looks at the files.
+        // If the worker fails, the error is reported when the files are read.
         let _ = client.request(&WorkerRequest::OpenAhead { files });
     }
 }
 
-/// Has files opened in the background by all processes that will look at them: this one will read bytes of each, in this order,
-/// once the worker has said where they are.
+/// Opens files in the background in every process that will read them. This process will read frames of each
+/// file, in this order, after the worker has located them.
 pub fn prefetch_to_read(paths: &[PathBuf]) {
     if hdf5_worker::client().is_some() {
         open_ahead(paths.iter().cloned());
@@ -66,7 +66,7 @@ pub fn prefetch_to_read(paths: &[PathBuf]) {
     open_ahead_in_process(paths.iter().cloned());
 }
 
-/// As [`open_ahead`], for this process.
+/// Opens files in the background like [`open_ahead`], but in this process.
 pub(crate) fn open_ahead_in_process(paths: impl Iterator<Item = PathBuf>) {
     let paths: Vec<PathBuf> = paths.collect();
     if paths.len() < MIN_FILES {
@@ -74,7 +74,7 @@ pub(crate) fn open_ahead_in_process(paths: impl Iterator<Item = PathBuf>) {
     }
     let pool = POOL.get_or_init(|| {
         for _ in 0..OPENER_THREADS {
-            // With fewer threads, or none, files are merely not opened beforehand.
+            // With fewer threads, or none, files are opened later, but correctly.
             let _ = Builder::new().name("prefetch".to_owned()).stack_size(256 << 10).spawn(|| open_files(POOL.wait()));
         }
         OpenerPool::new()
@@ -82,10 +82,10 @@ pub(crate) fn open_ahead_in_process(paths: impl Iterator<Item = PathBuf>) {
     pool.add(paths);
 }
 
-/// Opens a file to read, or hands out the descriptor that the pool has opened, as long as the name leads to that file.
+/// Opens a file for reading, or returns the descriptor from the pool if the path still leads to the same file.
 ///
 /// # Errors
-/// As [`foreign::open`].
+/// The same as for `foreign::open`.
 pub fn open(path: &Path) -> io::Result<Arc<File>> {
     let kept = LAST_OPENED.take().filter(|(kept, _)| kept == path).map(|(_, file)| file);
     if let Some(file) = kept.or_else(|| POOL.get()?.take(path))
@@ -106,12 +106,12 @@ pub fn open(path: &Path) -> io::Result<Arc<File>> {
     opened.map(Arc::new)
 }
 
-/// Keeps a file that was opened at this path until this thread opens the next file, lest it be opened twice.
+/// Keeps an open file until this thread opens the next one, so that it is not opened twice.
 pub(crate) fn keep_open(path: &Path, file: Arc<File>) {
     LAST_OPENED.set(Some((path.to_owned(), file)));
 }
 
-/// Whether the name leads to this open file: another one may have been put in its place.
+/// Returns whether the path still leads to this open file. It may have been replaced.
 fn is_same_file(file: &File, path: &Path) -> bool {
     match (file.metadata(), path.metadata()) {
         (Ok(one), Ok(two)) => (one.dev(), one.ino()) == (two.dev(), two.ino()),
@@ -119,32 +119,32 @@ fn is_same_file(file: &File, path: &Path) -> bool {
     }
 }
 
-/// The files that are to be opened, and those that are open and not yet asked for.
+/// Files to open, and open files that have not been taken yet.
 struct OpenerPool {
     batches: Mutex<OpenQueue>,
-    /// Waited for by the pool's threads.
+    /// Signals the pool's threads that there are files to open.
     has_more: Condvar,
-    /// Waited for by whoever asks for a file that a thread is about to open.
+    /// Signals the threads that wait for a file which a pool thread is opening.
     is_opened: Condvar,
 }
 
 #[derive(Default)]
 struct OpenQueue {
-    /// Those that were asked for last come first, from the end of this list on.
+    /// Batches in order of request: the last one is opened first.
     stack: Vec<FileBatch>,
     most_held: usize,
     count: u64,
 }
 
-/// Files that were asked for at once.
+/// Files that were requested together.
 #[derive(Default)]
 struct FileBatch {
     number: u64,
     paths: Vec<PathBuf>,
     index_by_path: HashMap<PathBuf, usize>,
-    /// The first of the paths that no thread has begun to open.
+    /// Index of the first path that no thread has begun to open.
     next: usize,
-    /// The first of the paths behind all that have been asked for.
+    /// Index of the first path after the last one that was taken.
     next_wanted: usize,
     held: BTreeMap<usize, OpenSlot>,
 }
@@ -154,7 +154,7 @@ enum OpenSlot {
     Open(Arc<File>),
 }
 
-/// A file that a thread is to open.
+/// A file for a thread to open.
 struct OpenJob {
     batch: u64,
     place: usize,
@@ -183,7 +183,7 @@ impl OpenerPool {
         let mut batches = self.lock();
         batches.count = batches.count.wrapping_add(1);
         let number = batches.count;
-        if batches.stack.len() == MOST_BATCHES {
+        if batches.stack.len() == MAX_BATCHES {
             batches.stack.remove(0);
         }
         batches.stack.push(FileBatch { number, paths, index_by_path: places, ..FileBatch::default() });
@@ -191,13 +191,13 @@ impl OpenerPool {
         self.has_more.notify_all();
     }
 
-    /// Closes all that is held, and holds nothing from now on: this process has no descriptors left.
+    /// Closes all held files and stops the pool, because this process has run out of descriptors.
     fn disable(&self) {
         let mut batches = self.lock();
         (batches.most_held, batches.stack) = (0, Vec::new());
     }
 
-    /// Takes a file that is open; one that a thread is about to open is waited for.
+    /// Takes an open file from the pool, and waits for one that a thread is opening.
     fn take(&self, path: &Path) -> Option<Arc<File>> {
         let mut batches = self.lock();
         let (number, place) = batches.find_batch(path)?;
@@ -213,7 +213,7 @@ impl OpenerPool {
             }
         };
         drop(batches);
-        // There is room for another.
+        // The pool can hold another file.
         self.has_more.notify_one();
         file
     }
@@ -238,14 +238,14 @@ impl OpenerPool {
         }
         drop(batches);
         self.is_opened.notify_all();
-        // One that could not be opened leaves room, and so does one that nobody wants any more.
+        // A file that failed to open, or is no longer wanted, frees a slot.
         self.has_more.notify_one();
     }
 }
 
 impl OpenQueue {
-    /// Finds the batch and place of a file, and notes that it is asked for. Who goes on with an older batch has done with those
-    /// that came later.
+    /// Finds the batch and index of a file, and notes that it was taken. Taking a file of an older batch means
+    /// that all later batches are finished.
     fn find_batch(&mut self, path: &Path) -> Option<(u64, usize)> {
         let known = |batch: &FileBatch| batch.index_by_path.get(path).copied();
         let (at, place) = self.stack.iter().enumerate().rev().find_map(|(at, batch)| Some((at, known(batch)?)))?;
@@ -253,13 +253,13 @@ impl OpenQueue {
             self.stack.truncate(at.saturating_add(1));
             let batch = &mut self.stack[at];
             batch.next_wanted = place.saturating_add(1);
-            // What comes before it is not waited for, and it itself is opened at once by whoever asks.
+            // Earlier files are no longer needed, and this one is opened by the caller itself.
             batch.next = batch.next.max(batch.next_wanted);
         }
         Some((self.stack[at].number, place))
     }
 
-    /// The next file to open, if there is room to hold it.
+    /// Returns the next file to open, if a slot is free.
     fn next(&mut self) -> Option<OpenJob> {
         while let Some(last) = self.stack.last()
             && last.next_wanted == last.paths.len()
@@ -278,15 +278,15 @@ impl OpenQueue {
         Some(OpenJob { batch: batch.number, place, path: batch.paths[place].clone() })
     }
 
-    /// Makes room for another file of a batch: those go that were passed by, and then those of older batches that are farthest from
-    /// being asked for, which are opened again later.
+    /// Frees a slot for another file of a batch. Files that were passed over go first, then the files of older
+    /// batches that are needed last, which are opened again later.
     fn free_slot(&mut self, at: usize) -> bool {
         let count = |batches: &Self| batches.stack.iter().map(|batch| batch.held.len()).sum::<usize>();
         if count(self) < self.most_held {
             return true;
         }
         for batch in &mut self.stack {
-            // Whoever asked last may still be waiting for that file.
+            // The caller of the last `take` may still be waiting for that file.
             let last = batch.next_wanted.saturating_sub(1);
             batch.held.retain(|&place, held| place >= last || matches!(held, OpenSlot::Opening));
         }
@@ -325,7 +325,7 @@ mod tests {
         OpenerPool::with_capacity(most_held)
     }
 
-    /// Opens what is next, as a thread of the pool does; the path.
+    /// Opens the next file as a thread of the pool does, and returns its path.
     fn open_next(pool: &OpenerPool) -> Option<String> {
         let order = pool.lock().next()?;
         pool.store(&order, Some(File::open("/dev/null").unwrap()));
@@ -341,7 +341,7 @@ mod tests {
         assert!(pool.take(Path::new("/0")).is_some());
         assert!(pool.take(Path::new("/0")).is_none(), "it was handed out");
         assert_eq!((open_next(&pool).as_deref(), open_next(&pool)), (Some("/3"), None));
-        // One is passed by, and makes room.
+        // One file is passed over, and frees its slot.
         assert!(pool.take(Path::new("/2")).is_some());
         assert_eq!((open_next(&pool).as_deref(), open_next(&pool).as_deref()), (Some("/4"), Some("/5")));
         assert!(pool.take(Path::new("/1")).is_none() && pool.take(Path::new("/none")).is_none());
@@ -363,7 +363,7 @@ mod tests {
         let opened: Vec<String> = std::iter::from_fn(|| open_next(&pool)).take(3).collect();
         assert_eq!(opened, ["/below/0", "/below/1", "/below/2"], "others make room");
         assert!(pool.take(&below[0]).is_some());
-        // Two of them are never asked for.
+        // Two files are never taken.
         assert!(pool.take(Path::new("/1")).is_some());
         assert_eq!(pool.lock().stack.len(), 1);
         let opened: Vec<String> = std::iter::from_fn(|| open_next(&pool)).collect();
@@ -392,7 +392,7 @@ mod tests {
         open_ahead_in_process((0..310).map(path));
         open_ahead_in_process(std::iter::empty());
         for number in 0..310 {
-            // One that is replaced meanwhile is the one that has its name.
+            // A file that is replaced meanwhile must give the new file.
             let is_new = number % 10 == 3;
             if is_new && path(number).is_file() {
                 std::fs::write(path(999), "new").unwrap();

@@ -1,4 +1,4 @@
-//! Whether bytes of a file are in the system's page cache: then reading them takes no waiting.
+//! Tests whether a byte range of a file is in the page cache, so that reading it doesn't wait for storage.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -7,14 +7,14 @@ use std::path::Path;
 use filter::untrusted_file;
 use rustix::io::{ReadWriteFlags, preadv2};
 
-/// Of this many bytes or fewer, only the last is looked at.
+/// Maximum length in bytes of a range for which only the last byte is tested.
 const SINGLE_PROBE_BYTES: u64 = 128 << 10;
 
-/// Files that are longer are not brought into the cache whole.
+/// Maximum size in bytes of a file that is loaded into the cache.
 const MAX_PRELOAD_BYTES: u64 = 64 << 20;
 
-/// Whether a run of a file is in the page cache, as far as a few of its bytes tell. `false` where the file system does not
-/// say: then reading may take any time.
+/// Returns whether a range of a file is in the page cache, judging by a few of its bytes. Returns `false` if the
+/// file system can't tell, because reading may then take any time.
 pub(crate) fn is_range_cached(file: &File, offset: u64, len: u64) -> bool {
     let Some(last) = len.checked_sub(1) else { return true };
     let some: &[u64] = if len <= SINGLE_PROBE_BYTES { &[last] } else { &[last, len / 2, 0] };
@@ -26,10 +26,10 @@ fn is_byte_cached(file: &File, offset: u64) -> bool {
     preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) == Ok(1)
 }
 
-/// Reads a short file through, so that it is in the cache.
+/// Reads a short file to load it into the page cache.
 ///
 /// # Errors
-/// It can't be read.
+/// The file can't be read.
 pub(crate) fn load_into_cache(path: &Path) -> io::Result<()> {
     let mut file = untrusted_file::open(path)?;
     let len = file.metadata()?.len();

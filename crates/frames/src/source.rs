@@ -1,7 +1,7 @@
-//! One open source: where in it the stored bytes of each frame are, and how they are coded.
+//! Opens a [`Source`], locates the stored chunks of each frame, and reads them without the HDF5 library's lock.
 //!
-//! The chunk index is read once, through the HDF5 library; after that, bytes are had by positioned
-//! reads, from any number of threads and without the library's lock.
+//! The chunk index is read once through the HDF5 library. After that, chunks are read with positioned reads,
+//! from any number of threads.
 
 use std::fs::File;
 use std::io;
@@ -22,91 +22,92 @@ use crate::open_ahead;
 use crate::page_cache::{self, is_range_cached};
 use crate::{coalesced_read, image};
 
-/// The reason of a frame whose chunks were never written, or not all of them.
+/// Reason of a frame whose chunks are not all written.
 pub const NOT_WRITTEN: &str = "not written";
 
-/// Why a source can't be read.
+/// Explains why a source can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The system does not let us open the file.
+    /// The file can't be opened.
     #[error("{}: {why}", file.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         why: io::Error,
     },
-    /// The HDF5 library can't make sense of the file.
+    /// The HDF5 library can't parse the file.
     #[error("{}: not readable as HDF5: {why}", file.display())]
     Hdf5 {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the library says.
+        /// Error of the HDF5 library.
         why: String,
     },
-    /// Nobody can say where the frames are: the library did not get on with the file.
+    /// The HDF5 worker gave no answer, so it is unknown where the frames are.
     #[error("{}: {why}", file.display())]
     NoAnswer {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the library did.
+        /// Failure of the worker.
         why: String,
-        /// Whether another time it may.
+        /// Whether a later attempt may succeed.
         retryable: bool,
     },
-    /// The dataset is not there, or holds no frames that can be read.
+    /// The dataset doesn't exist, or holds no readable frames.
     #[error("{}::{dataset}: {why}", file.display())]
     Dataset {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The dataset.
+        /// Path of the dataset.
         dataset: String,
-        /// What is wrong with it, and what was expected.
+        /// Reason, and what was expected.
         why: String,
     },
-    /// Not a readable image.
+    /// The image can't be read.
     #[error(transparent)]
     Image(#[from] image::ImageError),
-    /// An image that is not the one that the source tells of.
+    /// The image differs from the one that the source describes.
     #[error("{}: {why}", file.display())]
     Mismatch {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it, and what was expected.
+        /// The difference, and what was expected.
         why: String,
     },
 }
 
-/// Where the pixels of a frame are.
+/// Chunks that hold the pixels of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameChunks {
-    /// In one chunk that holds this frame and nothing else.
+    /// One chunk that holds exactly this frame.
     Whole(Chunk),
-    /// In several chunks, or in one that holds other frames too or overhangs the frame. Rows first.
+    /// Several chunks, or one chunk that also holds other frames or extends beyond the frame. Ordered by rows
+    /// first.
     Pieces(Vec<Chunk>),
-    /// Nowhere, and why.
+    /// No chunk: the frame is absent, with the reason.
     Absent(String),
-    /// Nobody knows where, for the file is damaged, and how.
+    /// Unknown, because the file is damaged, with the reason.
     Damaged(String),
 }
 
-/// A run of stored bytes, and the pixels that it holds.
+/// A contiguous range of stored bytes, and the pixels that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where it begins; no other chunk of the source begins there.
+    /// Offset in the file. No other chunk of the source has the same offset.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of stored bytes.
     pub len: u64,
-    /// Bit k: filter k of the coding was left out.
+    /// Bit k is set if filter k of the coding was skipped.
     pub filter_mask: u32,
-    /// First frame (row of the dataset), row and column that it holds.
+    /// First frame (row of the dataset), row and column that the chunk holds.
     pub origin: [u64; 3],
-    /// Frames, rows and columns that it holds when decoded. It may overhang the frame, and the last
-    /// frame.
+    /// Number of frames, rows and columns after decoding. The chunk may extend beyond the frame, and beyond the
+    /// last frame.
     pub shape: [u64; 3],
 }
 
-/// An open source.
+/// An open source, which any number of threads may read.
 #[derive(Debug)]
 pub struct SourceReader {
     coding: PixelCoding,
@@ -120,29 +121,29 @@ pub struct SourceReader {
 enum SourceData {
     /// Chunks of a file.
     Chunks(Arc<File>, ChunkGrid),
-    /// One run in a file, from this offset.
+    /// Contiguous frames in a file, from this offset on.
     Contiguous(Arc<File>, u64),
-    /// Out of a dataset's header.
+    /// Contents of a compact dataset, from the object header.
     Compact(Vec<u8>),
-    /// An image file, each of whose images is decoded when it is asked for.
+    /// An image file, whose images are decoded when they are read.
     Image(PathBuf),
-    /// A dataset that has no bytes.
+    /// A dataset without stored bytes.
     Nothing,
 }
 
 impl SourceReader {
-    /// Opens a source whose frames have `image_shape` (rows, columns).
+    /// Opens a source whose frames have the given `shape` (rows, columns).
     ///
     /// # Errors
-    /// The file or the dataset is not there or can't be read, or its frames are not of that shape.
+    /// The file or the dataset doesn't exist or can't be read, or its frames have another shape.
     pub fn open(source: &Source, shape: [u64; 2]) -> Result<Self, SourceError> {
         Self::open_expecting(source, Some(shape))
     }
 
-    /// Opens a source whose frames may have any shape, which [`shape`](Self::shape) then says.
+    /// Opens a source whose frames may have any shape, which [`shape`](Self::shape) returns.
     ///
     /// # Errors
-    /// The file or the dataset is not there or can't be read, or holds no frames.
+    /// The file or the dataset doesn't exist or can't be read, or holds no frames.
     pub fn open_any(source: &Source) -> Result<Self, SourceError> {
         Self::open_expecting(source, None)
     }
@@ -154,27 +155,28 @@ impl SourceReader {
         }
     }
 
-    /// Returns the rows and columns of its frames.
+    /// Returns the rows and columns of the frames.
     pub fn shape(&self) -> [u64; 2] {
         self.shape
     }
 
-    /// How the chunks are coded.
+    /// Returns the coding of the chunks.
     pub fn coding(&self) -> &PixelCoding {
         &self.coding
     }
 
-    /// Whether it is an image whose format has a checksum, and that has none: damaged pixels can't be told from others.
+    /// Returns whether the source is an image without the checksum that its format supports, so that damaged
+    /// pixels can't be detected.
     pub fn lacks_checksum(&self) -> bool {
         self.lacks_checksum
     }
 
-    /// How many frames it has.
+    /// Returns the number of frames.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Where the frame in this row of the dataset is.
+    /// Returns the chunks of the frame in this row of the dataset.
     pub fn frame_chunks(&self, row: u64) -> FrameChunks {
         if row >= self.frames {
             return FrameChunks::Absent(format!("no frame {row}: the file has {}", self.frames));
@@ -186,22 +188,22 @@ impl SourceReader {
         };
         match &self.bytes {
             SourceData::Chunks(_, grid) => self.frame_chunks_in(grid, row),
-            // No file reaches as far as where these saturate, and so none has the frame's bytes.
+            // A saturated offset is beyond the end of any file, so reading there fails.
             SourceData::Contiguous(_, offset) => whole(offset.saturating_add(row.saturating_mul(len))),
             SourceData::Compact(_) | SourceData::Image(_) => whole(row.saturating_mul(len)),
             SourceData::Nothing => FrameChunks::Absent(NOT_WRITTEN.to_owned()),
         }
     }
 
-    /// Whether a chunk can be read without waiting for the disk, as far as can be told. An image file that is not at hand
-    /// is first brought into the system's cache: its frames are decoded as they are read.
+    /// Returns whether a chunk can probably be read without waiting for storage. An image file is first loaded
+    /// into the page cache, because its frames are decoded while they are read.
     pub fn is_cached(&self, chunk: &Chunk) -> bool {
         match &self.bytes {
             SourceData::Chunks(file, _) | SourceData::Contiguous(file, _) => {
                 is_range_cached(file, chunk.offset, chunk.len)
             }
             SourceData::Image(path) => {
-                // Why it can't be is said when the frame is read.
+                // A failure is reported when the frame is read.
                 let _ = page_cache::load_into_cache(path);
                 true
             }
@@ -209,11 +211,9 @@ impl SourceReader {
         }
     }
 
-    /// Fills a buffer for each of these chunks, which rise by their offset: those that lie beside each other are read in one
-    /// go. Asks before each if it is to `go_on`. A chunk that was not read has `None`.
-    ///
-    /// # Errors
-    /// Of a chunk, as [`read_chunk`](Self::read).
+    /// Reads chunks, which are in ascending order of offset, each into a buffer from `buffer`. Neighbouring
+    /// chunks are read together. Calls `go_on` before each read, and returns `None` for all chunks that were not
+    /// read because it returned `false`. Each chunk has its own error, as in [`read_chunk`](Self::read_chunk).
     pub fn read_chunks(
         &self,
         chunks: &[Chunk],
@@ -229,7 +229,7 @@ impl SourceReader {
             let mut buffers: Vec<Vec<u8>> = run.iter().map(|_| buffer()).collect();
             match self.read_adjacent(run, &mut buffers) {
                 Ok(()) => all.extend(buffers.into_iter().map(|bytes| Some(Ok(bytes)))),
-                // Whichever of them it was, the others are read.
+                // One of the chunks can't be read; read them one by one, so that the others are not lost.
                 Err(_) => all.extend(
                     run.iter()
                         .zip(buffers)
@@ -249,10 +249,10 @@ impl SourceReader {
         coalesced_read::read_adjacent(file, run, buffers)
     }
 
-    /// Fills `bytes` with the stored bytes of a chunk.
+    /// Reads the stored bytes of a chunk into `bytes`.
     ///
     /// # Errors
-    /// The file does not have them (any more), or they are of an image that can't be decoded.
+    /// The file doesn't contain them (any more), or they belong to an image that can't be decoded.
     pub fn read_chunk(&self, chunk: &Chunk, bytes: &mut Vec<u8>) -> io::Result<()> {
         match &self.bytes {
             SourceData::Chunks(file, _) | SourceData::Contiguous(file, _) => {
@@ -267,7 +267,7 @@ impl SourceReader {
                 Ok(())
             }
             SourceData::Image(path) => {
-                // The stored bytes, the pixels, and these as bytes.
+                // The stored bytes, the pixels, and the pixels as bytes.
                 memory::check_available(chunk.len.saturating_mul(3))?;
                 let image = image::read_frame(path, chunk.origin[0] as usize).map_err(into_io_error)?;
                 *bytes = image.pixels.to_ne_bytes();
@@ -314,7 +314,7 @@ impl SourceReader {
     }
 
     fn open_hdf5(path: &Path, dataset: &str, expected: Option<[u64; 2]>) -> Result<Self, SourceError> {
-        // The system's word on why a file can't be had is clearer than the library's.
+        // The system's error for an unreadable file is clearer than the library's.
         let file = open_ahead::open(path).map_err(|why| SourceError::Io { file: path.to_owned(), why })?;
         let SourceIndex { coding, frames, shape, stored } = Self::read_index(path, dataset, expected)?;
         let bytes = match stored {
@@ -326,7 +326,7 @@ impl SourceReader {
         Ok(Self { coding, frames, shape, bytes, lacks_checksum: false })
     }
 
-    /// Where the bytes of a dataset are; by a worker, where workers read.
+    /// Reads the location of a dataset's bytes, in the worker process if there is one.
     fn read_index(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<SourceIndex, SourceError> {
         let Some(client) = hdf5_worker::client() else { return Self::read_index_in_process(path, dataset, shape) };
         let no_answer = |why: String, retryable| SourceError::NoAnswer { file: path.to_owned(), why, retryable };
@@ -339,7 +339,7 @@ impl SourceReader {
         }
     }
 
-    /// Where the bytes of a dataset are, as the library says in this process.
+    /// Reads the location of a dataset's bytes by calling the HDF5 library in this process.
     pub(crate) fn read_index_in_process(
         path: &Path,
         dataset: &str,
@@ -361,7 +361,7 @@ impl SourceReader {
     }
 }
 
-/// Where the bytes of a dataset are, and how they are coded: what the library is needed for.
+/// Location and coding of a dataset's bytes: the part of a source that needs the HDF5 library.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SourceIndex {
     coding: PixelCoding,
@@ -370,19 +370,19 @@ pub(crate) struct SourceIndex {
     stored: StoredLocation,
 }
 
-/// Where the bytes of a dataset are in its file.
+/// Location of a dataset's bytes in its file.
 #[derive(Debug, Serialize, Deserialize)]
 enum StoredLocation {
     Chunks(ChunkGrid),
-    /// In one run from this offset.
+    /// Contiguous, from this offset on.
     Contiguous(u64),
-    /// In the dataset's header.
+    /// In the object header.
     Compact(Vec<u8>),
     Nothing,
 }
 
 impl SourceIndex {
-    /// Takes out what is sent as bytes.
+    /// Removes the chunk list from the index and returns it as bytes.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         match &mut self.stored {
             StoredLocation::Chunks(grid) => grid.take_bytes(),
@@ -441,7 +441,7 @@ impl WorkerFailure {
     }
 }
 
-/// Checks that frames have the shape that is expected, where one is.
+/// Returns an error if frames don't have the expected shape.
 fn check_shape(found: [u64; 2], expected: Option<[u64; 2]>) -> Result<(), String> {
     match expected {
         Some(expected) if expected != found => {
@@ -451,7 +451,7 @@ fn check_shape(found: [u64; 2], expected: Option<[u64; 2]>) -> Result<(), String
     }
 }
 
-/// The system's own error where it is what failed, which is no fault of the image.
+/// Converts an image error to an I/O error, and keeps the system's own error if a system call failed.
 fn into_io_error(error: image::ImageError) -> io::Error {
     match error {
         image::ImageError::Io { why, .. } => why,
@@ -459,7 +459,8 @@ fn into_io_error(error: image::ImageError) -> io::Error {
     }
 }
 
-/// Makes a buffer as long as a chunk's stored bytes. What it held is not cleared first: all of it is overwritten.
+/// Resizes a buffer to the length of a chunk's stored bytes. Old contents are not cleared, because all of them
+/// are overwritten.
 fn reserve_chunk(bytes: &mut Vec<u8>, chunk: &Chunk) -> io::Result<()> {
     let len = usize::try_from(chunk.len).map_err(|_| io::ErrorKind::OutOfMemory)?;
     memory::reserve(bytes, len)?;
@@ -467,7 +468,8 @@ fn reserve_chunk(bytes: &mut Vec<u8>, chunk: &Chunk) -> io::Result<()> {
     Ok(())
 }
 
-/// A damaged index may tell of more bytes than there are: no memory is taken for those.
+/// Returns an error if a chunk extends beyond the end of its file. A damaged index may claim any length, for
+/// which no memory must be allocated.
 fn check_chunk_in_file(file: &File, chunk: &Chunk) -> io::Result<()> {
     let end = chunk.offset.checked_add(chunk.len).ok_or(io::ErrorKind::UnexpectedEof)?;
     if file.metadata()?.len() < end {

@@ -1,8 +1,9 @@
-//! Ends the process where the HDF5 library never returns from reading a file.
+//! Ends the process if the HDF5 library never returns from reading a file.
 //!
-//! A filter that reads parts, finals and counters calls the library itself, and one flipped byte may keep it busy for ever, with its
-//! global lock held: nothing in the process can take the call back. So each such call is announced ([`watch`]), and a thread that
-//! looks on ends the process with a message that names the file. Results that are finished stay; a rerun does the rest.
+//! A filter that reads parts, output files and counters calls the library itself. A single flipped bit may make
+//! it hang with its global lock held, and nothing in the process can cancel the call. So each call is announced
+//! to a thread by [`watch`]; if the call hangs, the thread ends the process with a message that names the file.
+//! Finished results are kept, and a rerun does the rest.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -14,27 +15,27 @@ use std::time::Duration;
 use crate::ffi;
 use crate::hdf5_worker::{TIMEOUT_ENV, file_timeout};
 
-/// How often the thread looks.
+/// Interval at which the thread checks.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The call that is under way: there is one at the most, for it holds the library's lock.
+/// The current call. There is at most one, because it holds the library's lock.
 static UNDER_WAY: Mutex<Call> = Mutex::new(Call { number: 0, file: None });
 
-/// Whether the call waits for the file system, which may take as long as it likes.
+/// Whether the call waits for the file system, which has no time limit.
 static WAITS_FOR_STORAGE: AtomicBool = AtomicBool::new(false);
 
 struct Call {
-    /// How many calls there were.
+    /// Number of calls so far.
     number: u64,
-    /// The file that is read; `None` between two calls.
+    /// File that is being read; `None` between calls.
     file: Option<Arc<PathBuf>>,
 }
 
-/// Starts the thread that ends this process, named `tool` in the message, when a call takes longer than the limit for a file
-/// ([`TIMEOUT_ENV`]). Without a limit there is nothing to start.
+/// Starts the thread that ends this process, with `tool` in the message, when a call exceeds the limit for a
+/// file ([`TIMEOUT_ENV`]). Does nothing if there is no limit.
 pub fn start(tool: &'static str) {
     let Some(limit) = file_timeout() else { return };
-    // Where there is no thread to be had, the filter fails by itself.
+    // If no thread can be started, the filter's own threads fail, too.
     let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
         let file = wait_for_hang(limit);
         let seconds = limit.as_secs_f64();
@@ -46,7 +47,8 @@ pub fn start(tool: &'static str) {
     });
 }
 
-/// Makes a call of the HDF5 library that reads `file_bytes`, under the library's lock and the eyes of the thread.
+/// Makes a call of the HDF5 library that reads `file`, under the library's lock, and announces it to the
+/// watchdog thread.
 pub fn watch<T>(file: &Arc<PathBuf>, call: impl FnOnce() -> T) -> T {
     ffi::with_library_lock(|| {
         let begun = under_way(|now| {
@@ -58,7 +60,7 @@ pub fn watch<T>(file: &Arc<PathBuf>, call: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Puts back what was under way before a call, which may be part of another one, also where the call panics.
+/// Restores the outer call after a nested one, even if the nested call panics.
 struct End(Option<Arc<PathBuf>>);
 
 impl Drop for End {
@@ -71,7 +73,7 @@ fn under_way<T>(act: impl FnOnce(&mut Call) -> T) -> T {
     act(&mut UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Makes a call of the file system for the library: it does not count as the library's time.
+/// Makes a call of the file system on behalf of the library; its time doesn't count as the library's.
 pub(crate) fn wait_for_storage<T>(call: impl FnOnce() -> T) -> T {
     WAITS_FOR_STORAGE.store(true, Relaxed);
     let done = call();
@@ -79,8 +81,8 @@ pub(crate) fn wait_for_storage<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Returns the file of the first call that takes longer than `limit`. Time is what this thread has slept in, so that a process
-/// that was stopped for a while is not taken for one that hangs.
+/// Waits for a call that takes longer than `limit`, and returns its file. Time is measured by this thread's own
+/// sleeps, so that a suspended process does not count as hanging.
 fn wait_for_hang(limit: Duration) -> PathBuf {
     let (mut number, mut waited) = (0, Duration::ZERO);
     loop {

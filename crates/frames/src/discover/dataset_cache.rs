@@ -1,5 +1,5 @@
-//! Datasets of frames, traced through links and mappings to the files that hold the bytes. Each
-//! dataset is opened once, however many mappings name it.
+//! Maps datasets to the files that hold their frames, through links and virtual datasets. Each dataset is opened
+//! only once, however many mappings refer to it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,29 +19,29 @@ use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout, VirtualMap
 use crate::open_ahead;
 use crate::source::NOT_WRITTEN;
 
-/// How deep virtual datasets may be made of virtual datasets: Bliss over Lima 2's master over its
-/// receivers is two.
+/// Maximum nesting of virtual datasets. A Bliss master over a Lima 2 master over the receivers' files has a
+/// depth of two.
 const MAX_VIRTUAL_DEPTH: usize = 64;
 
 type SharedFrameMap = Rc<Result<FrameMap, DiscoverError>>;
 
-/// What has been traced so far.
+/// Cache of the datasets that were mapped so far.
 #[derive(Default)]
 pub(crate) struct DatasetCache {
     frame_maps: HashMap<(PathBuf, String), SharedFrameMap>,
-    /// What is being traced, from the dataset that was asked for to the one that it is made of.
+    /// Datasets that are being mapped, from the requested one down to the current one: a cycle is an error.
     in_progress: Vec<(PathBuf, String)>,
-    /// The file that was opened last: often the next dataset is in it.
+    /// The file that was opened last, since the next dataset is often in the same file.
     last_opened: Option<(PathBuf, Rc<Hdf5Object>)>,
-    /// The first of the files that were opened ahead: it is looked at once more when all have been.
+    /// The first of the prefetched files. It is kept open because it is used again after all others.
     first_prefetched: Option<(PathBuf, Rc<Hdf5Object>)>,
 }
 
 impl DatasetCache {
-    /// Opens a file, unless it is the one that was opened last.
+    /// Opens a file, or reuses the one that was opened last.
     ///
     /// # Errors
-    /// It is not there, can't be opened, or is no HDF5 file.
+    /// The file doesn't exist, can't be opened, or is not an HDF5 file.
     pub(crate) fn open(&mut self, path: &Path) -> Result<Rc<Hdf5Object>, DiscoverError> {
         let known = [&self.last_opened, &self.first_prefetched].into_iter().flatten().find(|(known, _)| known == path);
         if let Some((_, object)) = known {
@@ -52,13 +52,13 @@ impl DatasetCache {
         Ok(object)
     }
 
-    /// Has files opened ahead that will be traced in this order.
+    /// Starts opening files in the background that will be mapped in this order.
     pub(super) fn prefetch_files(&mut self, files: impl Iterator<Item = PathBuf>) {
         self.first_prefetched = None;
         open_ahead::open_ahead_in_process(files.filter(|file| !unchanged::holds(file)));
     }
 
-    /// Keeps the file that was opened last open, if it is the first since [`DatasetCache::open_ahead`].
+    /// Keeps the last opened file open if it is the first one since [`DatasetCache::prefetch_files`].
     fn remember_first(&mut self) {
         if self.first_prefetched.is_none() {
             self.first_prefetched.clone_from(&self.last_opened);
@@ -68,12 +68,12 @@ impl DatasetCache {
     /// Opens the root group of a file.
     ///
     /// # Errors
-    /// As [`DatasetCache::open`].
+    /// The same as for [`DatasetCache::open`].
     pub(super) fn root(&mut self, path: &Path) -> Result<ResolvedObject, DiscoverError> {
         Ok(ResolvedObject::root(path.to_owned(), self.open(path)?))
     }
 
-    /// Traces a dataset of a file; or says why it can't be read as frames.
+    /// Returns the frame map of a dataset, or the reason why it can't be read as frames.
     pub(crate) fn frame_map(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
         let key = (file.to_owned(), dataset.to_owned());
         if let Some(traced) = self.frame_maps.get(&key) {
@@ -91,7 +91,8 @@ impl DatasetCache {
         traced
     }
 
-    /// As [`DatasetCache::trace`], of one of the many files of a scan: one that has not changed since it was looked at is not opened.
+    /// Returns the frame map of a source file like [`DatasetCache::frame_map`], but without opening a file that
+    /// has not changed since the last search.
     pub(super) fn trace_source(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
         if let Some(known) = unchanged::dataset(file, dataset) {
             return known;
@@ -100,17 +101,18 @@ impl DatasetCache {
         let is_traced = self.frame_maps.contains_key(&(file.to_owned(), dataset.to_owned()));
         let before = file.metadata();
         let traced = self.frame_map(file, dataset);
-        // What was read earlier may not be what the file was when the system was asked.
+        // The file may have changed between the stat and the read.
         if let (Ok(before), false) = (before, is_open || is_traced) {
             unchanged::put_dataset(file, &before, dataset, &traced);
         }
         traced
     }
 
-    /// The files that a dataset names, and those on the way to it, without a look at their frames.
+    /// Returns the files that a dataset refers to, and those passed on the way to it, without mapping its
+    /// frames.
     ///
     /// # Errors
-    /// It could not be looked at. One that is not there names nothing.
+    /// The dataset can't be read. A dataset that doesn't exist refers to no files.
     pub(crate) fn referenced_files(&mut self, file: &Path, dataset: &str) -> Result<Vec<PathBuf>, DiscoverError> {
         let root = self.root(file)?;
         let Some(found) = self.try_resolve(&root, dataset)? else { return Ok(Vec::new()) };
@@ -143,7 +145,7 @@ impl DatasetCache {
         drop(root);
         let path = found.path();
         if found.file != file || path != dataset {
-            // A link lay on the way.
+            // The path led through a link.
             let ResolvedObject { file, files_passed: via, .. } = found;
             let mut traced = (*self.frame_map(&file, &path)).clone()?;
             traced.files.extend(via);
@@ -166,7 +168,7 @@ impl DatasetCache {
         Ok(traced.complete())
     }
 
-    /// Adds what the mappings of a virtual dataset in `holder` lead to.
+    /// Adds the frames that the mappings of a virtual dataset in `holder` refer to.
     fn add_mapped_frames(
         &mut self,
         traced: &mut FrameMap,
@@ -202,7 +204,7 @@ impl DatasetCache {
                     }
                     traced.files.extend(other.files.iter().cloned());
                 }
-                // The library makes such a dataset as long as what it can read.
+                // The HDF5 library derives the extent of such a dataset from the sources that it can read.
                 Err(why)
                     if why.is_unreadable() && group.iter().any(|mapping| mapping.virtual_selection.is_unlimited()) =>
                 {
@@ -225,15 +227,15 @@ impl DatasetCache {
     }
 }
 
-/// What is said of frames that are lists of photons.
+/// Reason of frames in a sparse format: lists of photons.
 pub(super) const SPARSE: &str = "sparse frames (index, intensity, frame_ptr): expected images";
 
-/// A path as mappings hold it, which may begin with no slash, or with two.
+/// Returns the path of a dataset in a mapping with exactly one leading slash. Mappings may have none, or two.
 pub(super) fn absolute_dataset_path(path: &str) -> String {
     format!("/{}", path.trim_start_matches('/'))
 }
 
-/// The mappings of each source together, sources in the order in which they come.
+/// Groups mappings by source, with the sources in order of first use.
 fn group_by_source(mappings: Vec<VirtualMapping>) -> Vec<Vec<VirtualMapping>> {
     let mut groups: Vec<Vec<VirtualMapping>> = Vec::new();
     let mut known: HashMap<(PathBuf, String), usize> = HashMap::new();
@@ -247,8 +249,8 @@ fn group_by_source(mappings: Vec<VirtualMapping>) -> Vec<Vec<VirtualMapping>> {
     groups
 }
 
-/// The selections of all mappings of a source, frame for frame; and the frames of those that select
-/// more here than there is there.
+/// Pairs the selections of all mappings of a source frame by frame. The third result holds the frames whose
+/// mapping selects more frames in the virtual dataset than in the source.
 fn pair_selections(here: Vec<Spans>, there: Vec<Spans>) -> (Spans, Spans, Spans) {
     let counts: Vec<_> = here.iter().zip(&there).map(|(here, there)| (here.count(), there.count())).collect();
     if counts.iter().all(|(here, there)| here == there) {
@@ -264,7 +266,8 @@ fn pair_selections(here: Vec<Spans>, there: Vec<Spans>) -> (Spans, Spans, Spans)
     (concat_spans(ours), concat_spans(theirs), concat_spans(short))
 }
 
-/// Frame by frame where there are several lists, so that single frames grow into ranges.
+/// Concatenates lists of spans. Several lists are joined frame by frame, so that single frames merge into
+/// ranges.
 fn concat_spans(mut lists: Vec<Spans>) -> Spans {
     match lists.len() {
         1 => lists.swap_remove(0),

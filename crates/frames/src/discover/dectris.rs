@@ -1,5 +1,5 @@
-//! Dectris masters, whose frames are in `data_000001`, `data_000002`, …, and other entries that hold
-//! frames in their `data` group.
+//! Discovers Dectris masters, whose frames are in `data_000001`, `data_000002`, …, and other entries with frames
+//! in their `data` group.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::error::DiscoverError;
 use super::frame_map::FrameMap;
 use crate::ffi::{LinkTarget, ObjectType};
 
-/// Finds the detector whose frames are in the entry's `data` group, if there is one.
+/// Finds the detector whose frames are in the entry's `data` group, if any.
 pub(super) fn find_detector(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -43,11 +43,11 @@ pub(super) fn find_detector(
     Ok(vec![ScanDetector::new(entry, group, named.as_deref().unwrap_or("data"), images)])
 }
 
-/// Returns the names of all datasets from the first on, also of those that the master does not link to: each stands for as many
-/// frames as the others, so that these keep their places.
+/// Returns the names of all datasets in sequence, including the numbers that the master doesn't link to. A
+/// missing dataset counts as many frames as the others, so that later frames keep their positions.
 ///
 /// # Errors
-/// A number that no detector gets to.
+/// A number is too large for any detector.
 fn with_gaps(numbered: &[(u64, &str)]) -> Result<Vec<String>, DiscoverError> {
     const MAX_DATA_FILES: u64 = 1 << 20;
     let mut names: Vec<String> = Vec::new();
@@ -63,7 +63,7 @@ fn with_gaps(numbered: &[(u64, &str)]) -> Result<Vec<String>, DiscoverError> {
     Ok(names)
 }
 
-/// The one NXdetector of the entry's instrument.
+/// Returns the name of the NXdetector in the entry's instrument, if there is exactly one.
 fn detector_name(catalog: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<String>, DiscoverError> {
     let Some(instrument) = entry.own_group(catalog, "instrument")? else { return Ok(None) };
     for link in read_links(&instrument)?.into_iter().filter(|link| link.target == LinkTarget::Hard) {
@@ -78,8 +78,8 @@ fn data_file_number(name: &str) -> Option<u64> {
     name.strip_prefix("data_")?.parse().ok()
 }
 
-/// Puts the frames of the datasets one behind the other. All but the last hold equally many; so does
-/// one whose file is missing, up to the number of images that the detector was told to take.
+/// Concatenates the frames of the datasets. All datasets but the last have the same number of frames. A dataset
+/// whose file is missing counts as many, up to the number of images that the detector was configured to take.
 pub(super) fn build_frame_map(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -123,7 +123,7 @@ pub(super) fn build_frame_map(
     Ok(all.complete())
 }
 
-/// How many images the detector was told to take.
+/// Returns the number of images that the detector was configured to take.
 fn planned_images(catalog: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<u64>, DiscoverError> {
     let mut number = |name: &str| entry.read_number(catalog, &format!("instrument/detector/detectorSpecific/{name}"));
     let (images, triggers) = (number("nimages")?, number("ntrigger")?.unwrap_or(1.0));

@@ -1,4 +1,4 @@
-//! The detectors of an entry that have images, or should have.
+//! Finds the detectors of an entry that have images, or should have.
 
 use std::path::Path;
 
@@ -8,31 +8,31 @@ use super::error::DiscoverError;
 use super::links::ResolvedObject;
 use crate::ffi::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
 
-/// How many soft links that lead nowhere are looked through for one that names another file.
+/// Maximum number of dangling soft links that are searched for one that refers to another file.
 const MAX_SOFT_LINKS: usize = 16;
 
 /// A detector of an entry.
 pub(super) struct ScanDetector {
-    /// Its name in the instrument.
+    /// Name of the detector in the instrument.
     pub name: String,
-    /// Its group's path below the entry.
+    /// Path of the detector's group, relative to the entry.
     pub group: String,
-    /// The entry's path in its file.
+    /// Path of the entry in its file.
     entry: String,
     pub images: ImageLocation,
 }
 
-/// Where a detector's images are to be looked for.
+/// Location of a detector's images.
 pub(super) enum ImageLocation {
-    /// In this dataset of the master.
+    /// A dataset of the master.
     Dataset(String),
-    /// In these datasets, one after the other.
+    /// Several datasets of the master, to be concatenated.
     Stack(Vec<String>),
-    /// In files that the master does not name, or not yet.
+    /// Lima files that the master doesn't refer to, or not yet.
     LimaFiles,
-    /// In a form that can't be read.
+    /// Images in a format that can't be read, with the reason.
     Unsupported(String),
-    /// In something that could not be looked at.
+    /// The location could not be read.
     Failed(DiscoverError),
 }
 
@@ -41,7 +41,7 @@ impl ScanDetector {
         Self { name: name.to_owned(), group, entry: format!("/{}", entry.name), images }
     }
 
-    /// The dataset that the master shows the frames under, or would show.
+    /// Returns the path of the dataset in which the master shows the frames, or would show them.
     pub(super) fn dataset_path(&self) -> String {
         match &self.images {
             ImageLocation::Dataset(path) => path.clone(),
@@ -55,8 +55,8 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// Finds the detectors of the entry's instruments. An instrument that an external link leads to is another
-/// file's: results link to the instrument of their raw scan.
+/// Finds the detectors of the entry's instruments. Instruments behind external links are ignored: processed
+/// files link to the instrument of their raw scan.
 pub(super) fn find_detectors(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -79,7 +79,8 @@ pub(super) fn find_detectors(
     Ok(found)
 }
 
-/// `instrument`, as NeXus has it, or else whatever is an NXinstrument: Lima names it as the beamline.
+/// Returns the names of the entry's instruments: `instrument`, as in NeXus, or else every NXinstrument, because
+/// Lima names it after the beamline.
 fn instrument_names(entry: &NexusEntry) -> Result<Vec<String>, DiscoverError> {
     let links = read_links(&entry.group)?;
     if links.iter().any(|link| link.name == "instrument") {
@@ -94,13 +95,14 @@ fn instrument_names(entry: &NexusEntry) -> Result<Vec<String>, DiscoverError> {
     Ok(found)
 }
 
-/// Whether an object of a file says that it is of this NeXus class.
+/// Returns whether an object's `NX_class` attribute is `class`.
 pub(super) fn is_class(file: &Path, object: &Hdf5Object, class: &str) -> Result<bool, DiscoverError> {
     let said = object.read_text_attribute("NX_class").map_err(|flaw| DiscoverError::from_library(file, &flaw))?;
     Ok(said.is_some_and(|said| said == class))
 }
 
-/// Where the images of a member of an instrument are; `None` where it is no area detector.
+/// Returns the location of the images of an instrument's member, or `None` if the member is not an area
+/// detector.
 fn image_location(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -113,7 +115,7 @@ fn image_location(
         let dataset = format!("/{}/{path}/{name}", entry.name);
         let found = match catalog.resolve(member, name) {
             Ok(found) => found,
-            // It leads nowhere: tracing it says where it should lead.
+            // For a dangling link, `frame_map` reports the file that it refers to.
             Err(why) if why.is_missing() => {
                 let dangling = leads_to_other_file(catalog, member, &target)? || is_lima(catalog, member)?;
                 return Ok(dangling.then_some(ImageLocation::Dataset(dataset)));
@@ -125,7 +127,7 @@ fn image_location(
     Ok(is_lima(catalog, member)?.then_some(ImageLocation::LimaFiles))
 }
 
-/// Whether a link that leads nowhere would lead to another file.
+/// Returns whether a dangling link refers to another file.
 fn leads_to_other_file(
     catalog: &mut DatasetCache,
     member: &ResolvedObject,
@@ -148,7 +150,7 @@ fn leads_to_other_file(
     Ok(matches!(target, LinkTarget::External(..)))
 }
 
-/// Where the images are that a dataset holds, or shows; `None` where it holds none.
+/// Returns the location of the images of a dataset, or `None` if it has none.
 fn dataset_images(
     catalog: &mut DatasetCache,
     member: &ResolvedObject,
@@ -174,7 +176,7 @@ fn dataset_images(
     Ok(None)
 }
 
-/// Whether Bliss says that Lima or Lima 2 took the images of this detector.
+/// Returns whether Bliss recorded that Lima or Lima 2 took the images of this detector.
 fn is_lima(catalog: &mut DatasetCache, member: &ResolvedObject) -> Result<bool, DiscoverError> {
     Ok(catalog.read_text(member, "type")?.is_some_and(|kind| kind.starts_with("lima")))
 }

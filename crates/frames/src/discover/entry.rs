@@ -1,4 +1,4 @@
-//! One NXentry: what it says of the scan, and what records say of that.
+//! Reads an NXentry: the metadata of a scan that go into its record.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
 
 /// An open NXentry.
 pub(super) struct NexusEntry {
-    /// The file that it is told as an entry of.
+    /// File in which the entry is reported.
     pub file: PathBuf,
-    /// Its name in that file.
+    /// Name of the entry in that file.
     pub name: String,
-    /// The group.
+    /// Group of the entry, with its links resolved.
     pub group: ResolvedObject,
     pub title: Option<String>,
     pub start_time: Option<String>,
     end_time: Option<String>,
     end_reason: Option<String>,
-    /// Whether files of this writer tell the end of a scan by `end_time`.
+    /// Whether the writer of this file marks the end of a scan by `end_time`.
     reports_end: bool,
 }
 
 impl NexusEntry {
-    /// Reads what an entry says of the scan.
+    /// Reads the metadata of an entry.
     ///
     /// # Errors
-    /// Something of it could not be looked at: then nothing is known of the scan.
+    /// A part of the metadata can't be read; the scan is then reported as failed.
     pub(super) fn read(
         catalog: &mut DatasetCache,
         file: &Path,
@@ -58,17 +58,17 @@ impl NexusEntry {
         Ok(Self { file, name, group, title, start_time, end_time, end_reason, reports_end: tells_end })
     }
 
-    /// Reads the first number of a dataset of this entry.
+    /// Reads the first element of a dataset of this entry as a number.
     pub(super) fn read_number(&self, catalog: &mut DatasetCache, path: &str) -> Result<Option<f64>, DiscoverError> {
         catalog.read_number(&self.group, path)
     }
 
-    /// The number of a Bliss scan: 12 of `12.1`.
+    /// Returns the number of a Bliss scan: 12 for `12.1`.
     pub(super) fn scan_number(&self) -> Option<u64> {
         is_bliss_name(&self.name).then(|| self.name.split_once('.')?.0.parse().ok()).flatten()
     }
 
-    /// Why a detector of this entry may be without frames.
+    /// Explains why a detector of this entry may have no frames.
     pub(super) fn no_frames_reason(&self) -> String {
         match &self.end_reason {
             _ if !self.has_ended() => "no frames yet: the scan is being written".to_owned(),
@@ -77,20 +77,20 @@ impl NexusEntry {
         }
     }
 
-    /// Whether the scan is over; its writer may have died, and then it never is.
+    /// Returns whether the scan has ended according to its writer. If the writer died, this stays `false`.
     pub(super) fn has_ended(&self) -> bool {
         !self.reports_end || self.end_time.is_some() || self.end_reason.is_some()
     }
 
-    /// Whether the scan took all that it was to take.
+    /// Returns whether the scan took all its frames.
     fn is_successful(&self) -> bool {
         self.has_ended() && self.end_reason.as_deref().is_none_or(|reason| reason.eq_ignore_ascii_case("SUCCESS"))
     }
 
-    /// The scan as records tell of it.
+    /// Returns the record of the scan, without its frames.
     ///
     /// # Errors
-    /// Something of it could not be looked at.
+    /// A part of the metadata can't be read.
     pub(super) fn to_acquisition(
         &self,
         catalog: &mut DatasetCache,
@@ -121,7 +121,7 @@ impl NexusEntry {
         Ok(scan)
     }
 
-    /// How many frames were taken for certain, by the counters: Bliss begins a point before it takes its frame.
+    /// Returns the number of frames that the counters prove: Bliss starts a point before it takes the frame.
     fn frames_by_counters(
         &self,
         catalog: &mut DatasetCache,
@@ -137,7 +137,8 @@ impl NexusEntry {
         Ok(fewest.unwrap_or(0).saturating_sub(1))
     }
 
-    /// Seconds a frame, wherever the writer puts them: Bliss with Lima 1 or Lima 2, Lima 1, Dectris.
+    /// Reads the exposure time per frame in seconds, from wherever the writer stores it: Bliss with Lima 1 or
+    /// Lima 2, Lima 1, Dectris.
     fn read_exposure_time(&self, catalog: &mut DatasetCache, detector: &str) -> Result<Option<f64>, DiscoverError> {
         let of_detector =
             ["acq_parameters/acq_expo_time", "acq_params/acq/expo_time", "acquisition/exposure_time", "count_time"];
@@ -150,9 +151,10 @@ impl NexusEntry {
         Ok(None)
     }
 
-    /// The counters and moved motors: datasets of `measurement` with one number a frame, by name.
+    /// Returns the paths of counters and moved motors by name: the datasets of `measurement` with one number per
+    /// frame.
     fn read_counters(&self, catalog: &mut DatasetCache) -> Result<BTreeMap<String, String>, DiscoverError> {
-        // A processed file links to another's measurement: those counters are that file's.
+        // A processed file links to the measurement of the raw file; those counters belong to the raw file.
         let Some(measurement) = self.own_group(catalog, "measurement")? else { return Ok(BTreeMap::new()) };
         let mut counters = BTreeMap::new();
         for link in read_links(&measurement)? {
@@ -164,7 +166,7 @@ impl NexusEntry {
         Ok(counters)
     }
 
-    /// Finds a group of this entry that is in the entry's own file.
+    /// Opens a group of this entry, if it is stored in the entry's own file.
     pub(super) fn own_group(
         &self,
         catalog: &mut DatasetCache,
@@ -182,7 +184,7 @@ impl NexusEntry {
     }
 }
 
-/// The number of frames up to the last one of which there is a trace: a source that holds it, or a file that can't be read.
+/// Returns the number of frames up to the last one that a source holds or may hold in a file that can't be read.
 fn last_known_frame(traced: &FrameMap) -> u64 {
     let is_trace = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
     let unreadable = traced.absent.iter().filter(is_trace).map(|absent| &absent.range);
@@ -190,12 +192,13 @@ fn last_known_frame(traced: &FrameMap) -> u64 {
     held.flat_map(|frames| frames.as_slice()).map(Span::stop).max().unwrap_or(0)
 }
 
-/// The links of a group.
+/// Reads the links of a group.
 pub(super) fn read_links(group: &ResolvedObject) -> Result<Vec<Hdf5Link>, DiscoverError> {
     group.object.read_links().map_err(|flaw| DiscoverError::from_library(&group.file, &flaw))
 }
 
-/// Whether a member of `measurement` is a dataset with one number a frame: a list, or a column of a table.
+/// Returns whether a member of `measurement` is a dataset with one number per frame: a list, or a column of a
+/// table.
 fn is_counter(
     catalog: &mut DatasetCache,
     measurement: &ResolvedObject,

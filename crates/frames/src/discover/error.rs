@@ -1,4 +1,4 @@
-//! Why something that a file names can't be had.
+//! Errors of the search: why a file, or an object in it, can't be used.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use records::AbsentKind;
 use crate::ffi::LibraryError;
 use crate::image::ImageError;
 
-/// Why a file, an object in it, or its frames can't be had. What is not there, what could not be looked at, and what is not
-/// as it should be are three things.
+/// Explains why a file, an object in it, or its frames can't be used. The variants keep three cases apart:
+/// missing, unreadable, and invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DiscoverError {
-    /// A file that a link, a mapping or a series names is not there. Its name is as it was written.
+    /// A file that a link, a mapping or a series refers to doesn't exist. Holds its name as written there.
     FileMissing(PathBuf),
-    /// The file has no object of this path.
+    /// The file has no object at this path.
     NoObject(PathBuf, String),
-    /// The system failed, which says nothing of what the file holds: trying again may help.
+    /// The system failed, so nothing is known about the contents of the file. A later attempt may succeed.
     Unreadable(PathBuf, String),
-    /// The file breaks its format's rules: it is truncated, damaged, or in the middle of being written.
+    /// The file violates its format: it is truncated, damaged, or being written.
     Damaged(PathBuf, String),
-    /// There is something, and it can't be read as frames. In words, with what was expected.
+    /// The object exists but can't be read as frames. Holds the reason, and what was expected.
     Unusable(String),
 }
 
 impl DiscoverError {
-    /// Makes the error of a system call about a file.
+    /// Returns the error for a failed system call on a file.
     pub(crate) fn from_io(file: &Path, why: &io::Error) -> Self {
         match why.kind() {
             io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
@@ -33,7 +33,7 @@ impl DiscoverError {
         }
     }
 
-    /// Makes the error of a call of the HDF5 library about an object of a file.
+    /// Returns the error for a failed call of the HDF5 library on an object of a file.
     pub(crate) fn from_library(file: &Path, flaw: &LibraryError) -> Self {
         match flaw.errno.map(io::Error::from_raw_os_error) {
             Some(why) if why.kind() == io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
@@ -42,7 +42,7 @@ impl DiscoverError {
         }
     }
 
-    /// Makes the error of an image file.
+    /// Returns the error for an image file.
     pub(crate) fn from_image(file: &Path, error: &ImageError) -> Self {
         match error {
             ImageError::Io { why, .. } if why.raw_os_error().is_some() => Self::from_io(file, why),
@@ -56,7 +56,7 @@ impl DiscoverError {
         }
     }
 
-    /// Returns the file that is there, and wrong.
+    /// Returns the file that exists but is invalid or unreadable, if any.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Self::NoObject(file, _) | Self::Unreadable(file, _) | Self::Damaged(file, _) => Some(file),
@@ -64,7 +64,7 @@ impl DiscoverError {
         }
     }
 
-    /// Returns whether the error says that something is not there, and not that it could not be looked at.
+    /// Returns whether something doesn't exist, as opposed to being unreadable.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::FileMissing(_) | Self::NoObject(..))
     }
@@ -74,7 +74,7 @@ impl DiscoverError {
         matches!(self, Self::Unreadable(..))
     }
 
-    /// Returns the kind of reason that this is for frames to be absent.
+    /// Returns the kind of absence that a record states for frames with this error.
     pub(crate) fn absent_kind(&self) -> AbsentKind {
         match self {
             Self::FileMissing(_) => AbsentKind::Missing,
@@ -84,7 +84,8 @@ impl DiscoverError {
         }
     }
 
-    /// Says what is wrong to one who knows already that it is about `file_bytes`, whose path is then left out.
+    /// Returns the message for a reader who already knows that it concerns `file`, so that the path is not
+    /// repeated.
     pub(crate) fn message(&self, file: &Path) -> String {
         let at = |other: &Path, why: &str| match other == file {
             true => why.to_owned(),
@@ -99,7 +100,7 @@ impl DiscoverError {
         }
     }
 
-    /// Says why frames are absent whose `file_bytes` is called `name` by the one that names it.
+    /// Returns the reason for absent frames of `file`, which is called `name` where it is referred to.
     pub(crate) fn reason(&self, file: &Path, name: &Path) -> String {
         match self {
             Self::FileMissing(missing) if missing == file => format!("file missing: {}", name.display()),

@@ -1,4 +1,4 @@
-//! A dataset of frames, traced to the rows of the files that hold them.
+//! Maps each frame of a dataset to the file, dataset and row that holds it, or to the reason why none does.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,36 +10,36 @@ use crate::coding::PixelCoding;
 use crate::frame_shape::{format_shape, frame_dimensions};
 use crate::source::NOT_WRITTEN;
 
-/// How many pixels a frame may have: as many as a record may speak of.
+/// Maximum number of pixels in a frame: the limit of the record format.
 const MAX_FRAME_PIXELS: u64 = 1 << 27;
 
-/// Where the frames of one dataset are.
+/// The sources of a dataset's frames, and the reasons of its absent frames.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameMap {
-    /// Of the dataset, in as many dimensions as it has.
+    /// Extents of the dataset, in its own number of dimensions.
     pub extents: Vec<u64>,
     pub frames: u64,
     /// Rows and columns of a frame.
     pub shape: [u64; 2],
-    /// Of the first source, or the dataset's own where it has none.
+    /// Coding of the first source, or of the dataset itself if it has no source.
     pub coding: PixelCoding,
-    /// How the first source is stored, as records name it.
+    /// Name of the first source's coding in records.
     pub codec: String,
-    /// Frames, rows and columns of the first source's chunks; empty where it is not chunked.
+    /// Chunk shape (frames, rows, columns) of the first source; empty if it is not chunked.
     pub chunk: Vec<u64>,
     pub sources: Vec<Source>,
     pub absent: Vec<Absent>,
-    /// Every file that was opened on the way.
+    /// All files that were opened to build the map.
     pub files: Vec<PathBuf>,
-    /// Frames that have a source or a reason.
+    /// For each frame: whether it has a source or a reason already.
     assigned: Vec<bool>,
 }
 
 impl FrameMap {
-    /// A dataset none of whose frames has been traced yet.
+    /// Creates the map of a dataset with no frame assigned yet.
     ///
     /// # Errors
-    /// Its extents are not those of frames, or no detector's.
+    /// The extents are not those of a stack of frames, or exceed any detector's.
     pub(crate) fn new(file: &Path, extents: Vec<u64>, coding: PixelCoding) -> Result<Self, DiscoverError> {
         let [frames, rows, columns] = frame_dimensions(&extents).map_err(DiscoverError::Unusable)?;
         if frames > Spans::MAX_FRAMES {
@@ -66,15 +66,15 @@ impl FrameMap {
         })
     }
 
-    /// Bytes of a frame, decoded.
+    /// Returns the decoded size of a frame in bytes.
     pub(crate) fn frame_bytes(&self) -> u64 {
         self.coding.dtype.frame_bytes(self.shape)
     }
 
-    /// Adds a source that holds these frames.
+    /// Adds a source that holds the frames it lists.
     ///
     /// # Errors
-    /// A frame has a source already.
+    /// A frame is assigned already.
     pub(crate) fn add_source(&mut self, source: Source) -> Result<(), DiscoverError> {
         self.assign(&source.frames)?;
         if source.frames.count() > 0 {
@@ -83,10 +83,10 @@ impl FrameMap {
         Ok(())
     }
 
-    /// Says that these frames can't be had.
+    /// Marks frames as absent, with a kind and a reason.
     ///
     /// # Errors
-    /// A frame has a source already.
+    /// A frame is assigned already.
     pub(crate) fn add_absent(&mut self, range: &Spans, kind: AbsentKind, reason: &str) -> Result<(), DiscoverError> {
         self.assign(range)?;
         if range.count() > 0 {
@@ -95,10 +95,10 @@ impl FrameMap {
         Ok(())
     }
 
-    /// Says that these frames can't be had because of an error about `file_bytes`, which is called `name` by the one that names it.
+    /// Marks frames as absent because of an error of `file`, which is called `name` where it is referred to.
     ///
     /// # Errors
-    /// A frame has a source already.
+    /// A frame is assigned already.
     pub(crate) fn add_absent_for_error(
         &mut self,
         range: &Spans,
@@ -106,15 +106,15 @@ impl FrameMap {
         file: &Path,
         name: &Path,
     ) -> Result<(), DiscoverError> {
-        // It belongs to the scan all the same.
+        // An unreadable file still belongs to the scan.
         self.files.extend(error.file().map(Path::to_owned));
         self.add_absent(range, error.absent_kind(), &error.reason(file, name))
     }
 
-    /// Adds the frames `there` of another dataset as the frames `here` of this one, in this order.
+    /// Assigns the frames `there` of another map to the frames `here` of this one, in order.
     ///
     /// # Errors
-    /// A frame has a source already.
+    /// A frame is assigned already.
     pub(crate) fn add_mapped_frames(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), DiscoverError> {
         if let Some(why) = self.describe_mismatch(other) {
             return self.add_absent(here, AbsentKind::Corrupt, &why);
@@ -130,8 +130,8 @@ impl FrameMap {
         }
     }
 
-    /// Frames without a source and a reason have not been written. Sources go in the order of their
-    /// first frame, reasons too, those of one reason together.
+    /// Completes the map: frames without a source or reason become absent as not written. Sources are sorted by
+    /// their first frame; absent frames with the same reason are merged, and sorted, too.
     pub(crate) fn complete(mut self) -> Self {
         let left: Spans = (0..).zip(&self.assigned).filter(|(_, settled)| !**settled).map(|(frame, _)| frame).collect();
         if left.count() > 0 {
@@ -143,7 +143,7 @@ impl FrameMap {
         self
     }
 
-    /// What a record says of these frames; the rest of it is for those who know the scan.
+    /// Returns the part of a scan's record that the map determines; the caller fills in the rest.
     pub(crate) fn to_acquisition(&self) -> Acquisition {
         Acquisition {
             frames: self.frames,
@@ -172,7 +172,7 @@ impl FrameMap {
         Ok(())
     }
 
-    /// Why the frames of another dataset can't stand beside those of this one.
+    /// Returns why the frames of another dataset can't be combined with the frames of this one, if so.
     pub(crate) fn describe_mismatch(&self, other: &Self) -> Option<String> {
         if other.shape != self.shape {
             return Some(format!(
@@ -211,7 +211,7 @@ impl FrameMap {
             }
         }
         for ((frames, rows), source) in found.into_iter().zip(&other.sources) {
-            // Neither factor has more than 64 bits.
+            // Both factors are u64, so the product fits in u128.
             let of_all = u128::from(source.bytes).saturating_mul(frames.len() as u128);
             let share = of_all.checked_div(u128::from(source.frames.count())).unwrap_or_default();
             let (frames, rows) = (frames.into_iter().collect(), rows.into_iter().collect());
@@ -223,16 +223,16 @@ impl FrameMap {
     }
 }
 
-/// Where a frame of a dataset is.
+/// The origin of a frame of a dataset.
 #[derive(Clone, Copy)]
 enum FrameOrigin {
-    /// In a row of a source.
+    /// A row of a source: index of the source, and row.
     Row(usize, u64),
-    /// Nowhere, by the reason of this number.
+    /// Nowhere: index of the reason.
     Lost(usize),
 }
 
-/// Puts the frames of one kind and reason together, in the order of their first frames.
+/// Merges absent frames of the same kind and reason, in the order of their first frames.
 fn merge_reasons(absent: Vec<Absent>) -> Vec<Absent> {
     let mut merged: Vec<(AbsentKind, String, Vec<Spans>)> = Vec::new();
     let mut known: HashMap<(AbsentKind, String), usize> = HashMap::new();

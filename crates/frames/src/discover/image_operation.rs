@@ -1,4 +1,4 @@
-//! What Lima did to the images of a file before it saved them, as `image_operation` beside the frames says.
+//! Reads `image_operation`: what Lima did to the images before saving them, such as binning or rotation.
 
 use records::{Acquisition, ImageOperation};
 
@@ -6,11 +6,11 @@ use super::dataset_cache::DatasetCache;
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
 
-/// Reads what was done to the frames of a scan, as the first of its files says; `None` where that is nothing, or no file of
-/// Lima's.
+/// Reads the operation on a scan's images from the first of its files. Returns `None` if there was none, or no
+/// file is Lima's.
 ///
 /// # Errors
-/// The file could not be looked at.
+/// The file can't be read.
 pub(super) fn read_image_operation(
     catalog: &mut DatasetCache,
     scan: &Acquisition,
@@ -40,7 +40,7 @@ fn read_region(catalog: &mut DatasetCache, done: &ResolvedObject) -> Result<Opti
     Ok(Some([row, column, rows, columns]))
 }
 
-/// Two numbers of a group.
+/// Reads two numbers of a group.
 fn read_pair(
     catalog: &mut DatasetCache,
     from: &ResolvedObject,
@@ -52,7 +52,7 @@ fn read_pair(
     Ok(whole(first?).zip(whole(second?)).map(|(first, second)| [first, second]))
 }
 
-/// `Rotation_90` is a quarter turn clockwise.
+/// Returns the number of clockwise quarter turns: 1 for `Rotation_90`.
 fn parse_rotation(said: &str) -> Option<u64> {
     said.strip_prefix("Rotation_")?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Image files: single ones, and numbered series of them.
+//! Discovers image files: single ones, and numbered series.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,22 +16,22 @@ use crate::coding::PixelCoding;
 use crate::image::ImageHeader;
 use crate::open_ahead::open_ahead_in_process;
 
-/// A file name that ends in a number: `lab6_0012.tif`.
+/// A file name that ends in a number, split at the number: `lab6_0012.tif`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NumberedFileName {
-    /// Directory and name up to the number: `/data/lab6_`.
+    /// Directory and name before the number: `/data/lab6_`.
     pub prefix: OsString,
-    /// What follows it: `.tif`.
+    /// Name after the number: `.tif`.
     pub suffix: OsString,
     /// The number: 12.
     pub number: u64,
-    /// With how many digits it is written: 4. A number that has outgrown its digits counts as one
-    /// with fewer, and belongs to the same series.
+    /// Number of digits as written: 4. A number that has outgrown its leading zeros (`_10000` after `_9999`) still
+    /// belongs to the series.
     digits: usize,
 }
 
 impl NumberedFileName {
-    /// Reads a file name; `None` where its stem does not end in a number.
+    /// Splits a file name, or returns `None` if its stem doesn't end in a number.
     pub fn parse(path: &Path) -> Option<Self> {
         let (stem, whole) = (path.file_stem()?.as_bytes(), path.as_os_str().as_bytes());
         let digits = stem.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -43,7 +43,7 @@ impl NumberedFileName {
         Some(Self { prefix: text(&before[..before.len().checked_sub(digits)?]), suffix: text(suffix), number, digits })
     }
 
-    /// Whether two files are of one series.
+    /// Returns whether two files belong to the same series.
     pub fn is_same_series(&self, other: &Self) -> bool {
         (&self.prefix, &self.suffix) == (&other.prefix, &other.suffix)
     }
@@ -56,9 +56,8 @@ impl NumberedFileName {
     }
 }
 
-/// Sorts image files into series: files of one directory whose names differ in their last number alone,
-/// by that number. A file that has no such neighbours is a series of one. Series are in the order of
-/// their first file's name.
+/// Groups image files into series: files of one directory whose names differ only in their last number, sorted
+/// by it. A file without such neighbours is a series of one. Series are sorted by the name of their first file.
 pub fn group_series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf>> {
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for file in files {
@@ -78,7 +77,7 @@ pub fn group_series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf
     all
 }
 
-/// The scan that these files are, in their order.
+/// Returns the scan that image files form, with the frames in the order of the files.
 pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Discovery {
     let Some(first) = files.first() else {
         return Discovery::unusable(Path::new(""), "", "no images".to_owned(), false);
@@ -104,7 +103,7 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
     }
 }
 
-/// The name that the files share, without the number and what separates it; that of a single file.
+/// Returns the name that a series shares, without the number and its separator; for a single file, its own name.
 fn detector_name(files: &[PathBuf]) -> String {
     let stem = files[0].file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if files.len() == 1 {
@@ -114,7 +113,7 @@ fn detector_name(files: &[PathBuf]) -> String {
     if name.is_empty() { stem } else { name.to_owned() }
 }
 
-/// Frames of each file one behind the other. A number that is left out is a file that is missing.
+/// Concatenates the frames of the files. A gap in the numbers counts as a missing file.
 fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
     open_ahead_in_process(files.iter().filter(|file| !unchanged::holds(file)).cloned());
     let headers: Vec<_> = files.iter().map(|file| probe_image(file)).collect();
@@ -171,7 +170,7 @@ fn file_name(file: &Path) -> PathBuf {
     file.file_name().unwrap_or_default().into()
 }
 
-/// The step of a series' numbers, and its first: numbers 10, 20, 40 go by tens.
+/// Returns the first name and the step of a series' numbers: 10 for 10, 20, 40.
 fn number_step(files: &[PathBuf]) -> Option<(NumberedFileName, u64)> {
     let first = NumberedFileName::parse(&files[0])?;
     let mut ahead = files[1..].iter().map(|file| Some(NumberedFileName::parse(file)?.number.abs_diff(first.number)));
@@ -186,12 +185,12 @@ fn greatest_common_divisor(one: u64, two: u64) -> u64 {
     }
 }
 
-/// The files by place in the series; `None` where a number is left out. Where most numbers are, they
-/// were no count of frames, and the files stand one behind the other.
+/// Returns the files by position in the series, with `None` for a gap. If most numbers are gaps, they are no
+/// frame numbers (dates, for example), and the files are taken without gaps.
 fn files_by_position(files: &[PathBuf], steps: Option<&(NumberedFileName, u64)>) -> Vec<Option<usize>> {
     let in_a_row = || (0..files.len()).map(Some).collect();
     let Some((first, step)) = steps else { return in_a_row() };
-    // The files rise by their numbers, and the step is none of zero.
+    // Numbers are in ascending order, and the step is not zero.
     let place = |file: &PathBuf| NumberedFileName::parse(file)?.number.checked_sub(first.number)?.checked_div(*step);
     let places: Vec<u64> = files.iter().map(|file| place(file).unwrap_or_default()).collect();
     let last = places.last().map_or(0, |&last| last);
@@ -204,7 +203,7 @@ fn files_by_position(files: &[PathBuf], steps: Option<&(NumberedFileName, u64)>)
 }
 
 fn missing_file_name(steps: Option<&(NumberedFileName, u64)>, nth: usize) -> String {
-    // No number is above that of the last file, which is one.
+    // No number exceeds that of the last file, which is a u64.
     let number = |first: &NumberedFileName, step: u64| first.number.saturating_add(step.saturating_mul(nth as u64));
     let name = |(first, step): &(NumberedFileName, u64)| file_name(&first.file_name_for(number(first, *step)));
     steps.map_or_else(String::new, |steps| name(steps).display().to_string())

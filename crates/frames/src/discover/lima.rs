@@ -1,5 +1,5 @@
-//! Frames that no dataset of the Bliss master shows: those of a scan that is being written, since the
-//! virtual dataset is made at its end, or that was killed. They are in Lima files beside the master.
+//! Finds the Lima files of a scan that is still being written, or whose acquisition was killed. Bliss creates
+//! the virtual dataset only at the end of a scan, so the master doesn't refer to the files.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,28 +14,27 @@ use super::error::DiscoverError;
 use super::frame_map::FrameMap;
 use super::unchanged;
 
-/// The reason of a frame whose file has not been closed: its size and date will still change, and so the
-/// record would not hold.
+/// Reason of a frame whose file is not closed: size and time of the file will still change, which would
+/// invalidate the record.
 const FILE_OPEN_REASON: &str = "being written";
 
-/// Where Lima keeps the frames of a file; often a link.
+/// Path of the frames in a Lima file, which is often a link.
 const LIMA_DATASET: &str = "/entry_0000/measurement/data";
 
-/// A Lima file of a detector: `p3_0003.h5` is the fourth.
+/// A Lima file of a detector with its number: `p3_0003.h5` has number 3.
 struct LimaFile {
     number: u64,
     file: PathBuf,
 }
 
-/// What the Lima files of a detector hold.
+/// The frames of a detector's Lima files.
 pub(super) struct LimaFrames {
     pub traced: Result<FrameMap, DiscoverError>,
-    /// Files whose number no scan gets to, and what is wrong with each.
+    /// Files whose number is too large for any scan, with the error of each.
     pub stray_files: Vec<(PathBuf, DiscoverError)>,
 }
 
-/// The Lima files of a detector, by number: `scan0012/p3_0003.h5`, or wherever the master says that the
-/// images go.
+/// Finds the Lima files of a detector by number: `scan0012/p3_0003.h5`, or the place that the master names.
 fn find_files(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -65,7 +64,7 @@ fn find_files(
 fn list_files(directory: &Path, prefix: &str) -> io::Result<Vec<LimaFile>> {
     let number = |name: OsString| {
         let digits = name.to_str()?.strip_prefix(prefix)?.strip_suffix(".h5")?.to_owned();
-        // One that is too long for a number is one that no scan gets to.
+        // A number with too many digits for u64 counts as too large for any scan.
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| digits.parse().unwrap_or(u64::MAX))
     };
@@ -78,10 +77,10 @@ fn list_files(directory: &Path, prefix: &str) -> io::Result<Vec<LimaFile>> {
     Ok(found)
 }
 
-/// Finds the Lima files of a detector.
+/// Returns the paths of a detector's Lima files.
 ///
 /// # Errors
-/// A place where they may be could not be looked at.
+/// A directory that may hold them can't be read.
 pub(super) fn file_paths(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -90,13 +89,13 @@ pub(super) fn file_paths(
     Ok(find_files(catalog, entry, detector)?.into_iter().map(|numbered| numbered.file).collect())
 }
 
-/// Traces the frames of the detector's Lima files; `None` where there is no such file.
+/// Builds the frame map of the detector's Lima files, or returns `None` if there are none.
 ///
-/// Each file holds as many frames as the first. The scan has as many as were asked for, or, where
-/// that is not known, as the files have room for.
+/// Each file holds as many frames as the first one. The scan has as many frames as were requested or, if that is
+/// unknown, as the files have room for.
 ///
 /// # Errors
-/// What the master says of them could not be read, or is no number of frames.
+/// The metadata in the master can't be read, or give no valid number of frames.
 pub(super) fn build_frame_map(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -117,9 +116,10 @@ pub(super) fn build_frame_map(
         let why = why.unwrap_or_else(|| DiscoverError::Unusable("no Lima files".to_owned()));
         return Ok(Some(LimaFrames { traced: Err(why), stray_files: Vec::new() }));
     };
-    // No scan gets beyond the number of frames that a record may speak of.
+    // No scan has more frames than a record may hold.
     let most = Spans::MAX_FRAMES.checked_div(first.frames).unwrap_or(Spans::MAX_FRAMES).max(1).saturating_add(from);
-    // Where a file's frames begin: below `most`, its product is of no more frames than `MAX_RUN_CHUNKS`, or of one file.
+    // First frame of a file. File numbers are below `most`, so that the product is at most `MAX_FRAMES`, or the
+    // frames of one file.
     let start = |number: u64| number.saturating_sub(from).saturating_mul(first.frames);
     let stray = |numbered: &LimaFile| {
         let (file, number) = (numbered.file.display(), number_in_name(numbered));
@@ -157,7 +157,8 @@ pub(super) fn build_frame_map(
     Ok(Some(LimaFrames { traced: fill(), stray_files: strays }))
 }
 
-/// How many frames Lima was asked for; `None` where the master does not say, or Lima was to go on until it is stopped.
+/// Returns the number of frames requested from Lima, or `None` if the master doesn't say or Lima was to run
+/// until stopped.
 fn requested_frames(
     catalog: &mut DatasetCache,
     entry: &NexusEntry,
@@ -174,14 +175,14 @@ fn requested_frames(
     }
 }
 
-/// The number of a file, as its name has it.
+/// Returns the number of a file as it is written in its name.
 fn number_in_name(numbered: &LimaFile) -> String {
     let stem = numbered.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let before = stem.trim_end_matches(|digit: char| digit.is_ascii_digit());
     stem[before.len()..].to_owned()
 }
 
-/// Says which files are missing, by the names of those that are there.
+/// Lists the missing files, named like those that exist.
 fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
     let Some(model) = files.first() else { return "file missing".to_owned() };
     let (digits, shown) = (number_in_name(model), model.file.display().to_string());
@@ -193,11 +194,11 @@ fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
     }
 }
 
-/// Looks whether a Lima file is complete: `end_time` is written when it is closed. One that the library can't make sense of is
-/// not.
+/// Returns whether a Lima file is complete: Lima writes `end_time` when it closes a file. A file that the HDF5
+/// library can't parse is not complete.
 ///
 /// # Errors
-/// It could not be looked at.
+/// The file can't be read.
 fn is_closed(catalog: &mut DatasetCache, file: &Path) -> Result<bool, DiscoverError> {
     if unchanged::is_closed(file) {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! Where the files are that a file names.
+//! Resolves the file names in external links and mappings as HDF5 does, but never against the current directory.
 
 use std::path::{Path, PathBuf};
 
@@ -6,20 +6,20 @@ use rustix::io::Errno;
 
 use super::error::DiscoverError;
 
-/// Finds the file that `name` means in a link or mapping of the file `holder`: as the HDF5 library looks for
-/// it, but never below the current directory, of which the beamline knew nothing.
+/// Finds the file that `name` refers to in a link or mapping of the file `holder`. It looks where the HDF5
+/// library looks, except below the current directory, which is unrelated to the data.
 ///
-/// A relative name is looked for beside the file that holds it; then, where that is a symbolic link,
-/// beside the file that it leads to. An absolute name that leads nowhere (the data have moved) is
-/// looked for beside it by its last part.
+/// A relative name is looked for beside `holder`; then, if `holder` is a symbolic link, beside the link's
+/// target. If an absolute name doesn't exist (the data have moved), its last component is looked for beside
+/// `holder`.
 ///
 /// # Errors
-/// There is no such file; or a place could not be looked at, and it is in none of the others.
+/// The file doesn't exist, or a place can't be searched and the file is in none of the others.
 pub(crate) fn find_linked_file(holder: &Path, name: &Path) -> Result<PathBuf, DiscoverError> {
     if name == Path::new(".") || name.as_os_str().is_empty() {
         return Ok(holder.to_owned());
     }
-    // A place that may not be entered is not that of the data, which lie elsewhere now.
+    // A directory without permission is not an error yet: the data may have moved elsewhere.
     let mut forbidden = None;
     if name.is_absolute() && exists(name, &mut forbidden)? {
         return Ok(name.to_owned());
@@ -39,8 +39,8 @@ pub(crate) fn find_linked_file(holder: &Path, name: &Path) -> Result<PathBuf, Di
     }
 }
 
-/// Looks whether a file is there. A refusal of the system that will be the same the next time, such as of a directory that may
-/// not be entered, is kept in `forbidden`.
+/// Returns whether a file exists. A permanent refusal of the system, such as a directory without search
+/// permission, is kept in `forbidden`.
 fn exists(path: &Path, forbidden: &mut Option<DiscoverError>) -> Result<bool, DiscoverError> {
     let Err(why) = path.metadata() else { return Ok(true) };
     match Errno::from_io_error(&why) {
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(find_linked_file(&real, Path::new(".")), Ok(real.clone()));
         let gone = Path::new("scan0002/p3_0000.h5");
         assert_eq!(find_linked_file(&real, gone), Err(DiscoverError::FileMissing(gone.to_owned())));
-        // A name through a file is none that could be looked at.
+        // A path through a regular file can't exist, which is reported as missing.
         let through = find_linked_file(&real, Path::new("master.h5/p3_0000.h5"));
         assert!(matches!(through, Err(DiscoverError::Unreadable(..))), "{through:?}");
     }

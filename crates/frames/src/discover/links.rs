@@ -1,7 +1,7 @@
-//! Paths followed through hard, soft and external links to the objects that they lead to.
+//! Follows paths through hard, soft and external links to the objects that they lead to.
 //!
-//! The library follows links by itself, but does not say what failed on the way, and after a soft link that leads to an
-//! external one it names the object by the path that was asked for, in a file that has no such path.
+//! The HDF5 library could follow links by itself, but it doesn't report which link failed. After a soft link to
+//! an external link, it also names the object by the requested path, in a file that has no such path.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -11,27 +11,27 @@ use super::error::DiscoverError;
 use super::linked_file::find_linked_file;
 use crate::ffi::{Hdf5Object, LinkTarget, ObjectType};
 
-/// How many soft and external links a path may lead through. The library gives up after 16.
+/// Maximum number of soft and external links in a path. The HDF5 library allows 16.
 const MAX_LINKS: usize = 32;
 
-/// The longest text that can stand in a record.
+/// Maximum size of a text in a record, in bytes.
 const MAX_RECORD_TEXT_BYTES: usize = 64 << 10;
 
-/// An object, and where it is when all links have been followed.
+/// An object, and its location after all links have been followed.
 #[derive(Clone, Debug)]
 pub(super) struct ResolvedObject {
-    /// The file that holds it.
+    /// File that holds the object.
     pub file: PathBuf,
     root: Rc<Hdf5Object>,
     pub object: Rc<Hdf5Object>,
-    /// The names on the way from the file's root to it.
+    /// Names on the path from the file's root to the object.
     names: Vec<String>,
-    /// Other files that the way led through.
+    /// Other files that the path led through.
     pub files_passed: Vec<PathBuf>,
 }
 
 impl ResolvedObject {
-    /// Makes the root group of an open file.
+    /// Returns the root group of an open file.
     pub(super) fn root(file: PathBuf, root: Rc<Hdf5Object>) -> Self {
         Self { file, object: Rc::clone(&root), root, names: Vec::new(), files_passed: Vec::new() }
     }
@@ -41,7 +41,7 @@ impl ResolvedObject {
         format!("/{}", self.names.join("/"))
     }
 
-    /// Returns the object's name in the root group, if that is where it is.
+    /// Returns the object's name, if it is a direct member of the root group.
     pub(super) fn name_in_root(&self) -> Option<&str> {
         match &self.names[..] {
             [name] => Some(name),
@@ -49,7 +49,7 @@ impl ResolvedObject {
         }
     }
 
-    /// Opens a member that a hard link leads to.
+    /// Opens a member that is a hard link.
     pub(super) fn member(&self, name: &str) -> Result<Hdf5Object, DiscoverError> {
         self.object.open(name).map_err(|flaw| DiscoverError::from_library(&self.file, &flaw))
     }
@@ -61,10 +61,10 @@ impl ResolvedObject {
 }
 
 impl DatasetCache {
-    /// Follows a path, from a group on.
+    /// Follows a path that starts at a group.
     ///
     /// # Errors
-    /// It leads nowhere; or something on the way could not be looked at.
+    /// The path doesn't exist, or a part of it can't be read.
     pub(super) fn resolve(&mut self, from: &ResolvedObject, path: &str) -> Result<ResolvedObject, DiscoverError> {
         let mut at = from.clone();
         let mut ahead = reversed_names(path);
@@ -111,10 +111,10 @@ impl DatasetCache {
         Ok(at)
     }
 
-    /// As [`DatasetCache::follow`]; `None` where the path leads nowhere.
+    /// Follows a path like [`DatasetCache::resolve`], and returns `None` if it doesn't exist.
     ///
     /// # Errors
-    /// Something on the way could not be looked at.
+    /// A part of the path can't be read.
     pub(super) fn try_resolve(
         &mut self,
         from: &ResolvedObject,
@@ -127,10 +127,10 @@ impl DatasetCache {
         }
     }
 
-    /// Reads the first element of a dataset as a text; `None` where there is none.
+    /// Reads the first element of a dataset as text, or returns `None` if there is no dataset or text.
     ///
     /// # Errors
-    /// It could not be read.
+    /// The dataset can't be read.
     pub(super) fn read_text(&mut self, from: &ResolvedObject, path: &str) -> Result<Option<String>, DiscoverError> {
         let text = self.read_value(from, path, Hdf5Object::read_text)?;
         match text.as_ref().map_or(0, String::len) {
@@ -141,10 +141,10 @@ impl DatasetCache {
         }
     }
 
-    /// Reads the first element of a dataset as a number; `None` where there is none.
+    /// Reads the first element of a dataset as a number, or returns `None` if there is no dataset or number.
     ///
     /// # Errors
-    /// It could not be read.
+    /// The dataset can't be read.
     pub(super) fn read_number(&mut self, from: &ResolvedObject, path: &str) -> Result<Option<f64>, DiscoverError> {
         self.read_value(from, path, Hdf5Object::read_first_number)
     }
@@ -167,7 +167,7 @@ impl DatasetCache {
     }
 }
 
-/// The names of a path, the first one last.
+/// Splits a path into names, in reverse order.
 fn reversed_names(path: &str) -> Vec<String> {
     path.split('/').filter(|name| !name.is_empty() && *name != ".").rev().map(str::to_owned).collect()
 }

@@ -1,9 +1,9 @@
-//! Frames that nobody took: those behind the last one that there is, of a scan that was ended early or still runs.
+//! Marks frames after the last one of an aborted or running scan as never taken, as opposed to lost.
 
 use records::{Absent, AbsentKind, Span, Spans};
 
-/// Marks the absent frames from `taken` on as never taken, for this reason. Frames whose file could not be looked at
-/// keep their kind.
+/// Marks the absent frames from number `taken` on as never taken, with the given reason. Frames in unreadable
+/// files keep their kind.
 pub(super) fn mark_never_taken(absent: &mut Vec<Absent>, taken: u64, why: &str) {
     let behind = Spans::from(Span::new(taken, Spans::MAX_FRAMES));
     let mut never_taken = Spans::default();

@@ -1,4 +1,4 @@
-//! A dataset that the user names: `file.h5::/path`.
+//! Discovers a single dataset that the user names: `file.h5::/path`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use records::Acquisition;
 use super::dataset_cache::DatasetCache;
 use super::{Discovery, DiscoveryKind, ScanFilter};
 
-/// Finds the scan that a dataset of frames is.
+/// Returns the scan that a dataset of frames forms.
 pub(super) fn discover_dataset(file: &Path, dataset: &str, select: &dyn ScanFilter) -> Discovery {
     let mut catalog = DatasetCache::default();
     if let Err(why) = catalog.open(file) {

@@ -1,4 +1,4 @@
-//! Datasets that hold their frames themselves.
+//! Adds the frames of chunked, contiguous and external datasets to a frame map.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -18,7 +18,7 @@ use crate::frame_shape::to_three_dimensions;
 use crate::image::{self, ImageHeader};
 use crate::source::NOT_WRITTEN;
 
-/// Adds the frames of a dataset of the file itself, as its chunk index tells of them.
+/// Adds the frames that the dataset stores in its own file, according to its chunk index.
 pub(super) fn add_dataset(
     traced: &mut FrameMap,
     object: &Hdf5Object,
@@ -50,8 +50,8 @@ pub(super) fn add_dataset(
     traced.add_source(Source { dataset: dataset.to_owned(), frames: rows.clone(), rows, bytes, ..source })
 }
 
-/// Adds the frames of a dataset whose bytes are segments of other files: EDF files, as the first Bliss
-/// writers listed them. They are read as the images that they are.
+/// Adds the frames of an external dataset, whose bytes are segments of other files. Early Bliss writers listed
+/// EDF files this way; they are read as EDF images.
 pub(super) fn add_external_segments(
     traced: &mut FrameMap,
     holder: &Path,
@@ -100,7 +100,7 @@ pub(super) fn add_external_segments(
     Ok(())
 }
 
-/// What an image file says of its images, and what the system says of it.
+/// Reads the header of an image file, and the file's metadata.
 pub(super) fn probe_image(file: &Path) -> Result<(ImageHeader, Metadata), DiscoverError> {
     if let Some(known) = unchanged::header(file) {
         return Ok(known);
@@ -114,7 +114,7 @@ pub(super) fn probe_image(file: &Path) -> Result<(ImageHeader, Metadata), Discov
     Ok((header, metadata))
 }
 
-/// A source in this file that holds nothing yet: what the file is known by.
+/// Returns a source without frames for this file: its path, size and time of last change.
 pub(super) fn source_of_file(file: &Path, metadata: &Metadata) -> Source {
     let mtime = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
     Source { file: file.into(), size: metadata.len(), mtime, ..Source::default() }

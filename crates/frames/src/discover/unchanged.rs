@@ -1,7 +1,8 @@
-//! Remembers what files hold, for a search that looks at them again and again: a file is opened anew only if it has changed.
+//! Remembers the contents of files for a repeated search, so that only changed files are opened again.
 //!
-//! A file counts as unchanged while its device, inode, size and time of last change are the same. A file that was looked at within
-//! [`SETTLING`] of its last change is not remembered: it may change again without another time.
+//! A file counts as unchanged while its device, inode, size and modification time stay the same. A file that was
+//! read less than [`MTIME_RESOLUTION`] after its last change is not remembered: it may change again without a
+//! new modification time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,11 +18,12 @@ use super::error::DiscoverError;
 use super::frame_map::FrameMap;
 use crate::image::ImageHeader;
 
-/// The most files that are remembered, of some 2 KiB each.
-const MOST: usize = 1 << 15;
+/// Maximum number of remembered files, each of about 2 KiB.
+const MAX_FILES: usize = 1 << 15;
 
-/// The clocks of file systems tick a few hundred times a second, and some once.
-const SETTLING: Duration = Duration::from_secs(2);
+/// Upper limit of the resolution of modification times. Most file systems update them some hundred times per
+/// second, others once per second.
+const MTIME_RESOLUTION: Duration = Duration::from_secs(2);
 
 thread_local! {
     static FILES: RefCell<Option<Files>> = const { RefCell::new(None) };
@@ -31,18 +33,18 @@ thread_local! {
 #[derive(Default)]
 struct Files {
     known: HashMap<PathBuf, Known>,
-    /// Rises with each use of a file.
+    /// Counter that increases with each use of any file.
     uses: u64,
 }
 
-/// A file as it was.
+/// A remembered file.
 struct Known {
     stamp: Stamp,
     last_use: u64,
     content: Content,
 }
 
-/// By what a file is known to be unchanged.
+/// Identity and version of a file. A file with the same stamp is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -53,7 +55,7 @@ struct Stamp {
 
 enum Content {
     Image(ImageHeader),
-    /// A dataset, and whether its writer has said that the file is closed.
+    /// A dataset, and whether its file is known to be closed by the writer.
     Dataset {
         name: String,
         traced: Rc<Result<FrameMap, DiscoverError>>,
@@ -69,7 +71,7 @@ impl Stamp {
 }
 
 impl Files {
-    /// Returns what an unchanged file holds.
+    /// Returns the contents of an unchanged file.
     fn get(&mut self, file: &Path, stamp: Stamp) -> Option<&mut Content> {
         self.uses = self.uses.saturating_add(1);
         let known = self.known.get_mut(file).filter(|known| known.stamp == stamp)?;
@@ -77,11 +79,11 @@ impl Files {
         Some(&mut known.content)
     }
 
-    /// Remembers a file. Where there are too many, the half goes that was not used for the longest time.
+    /// Remembers a file. If there are too many, the least recently used half is dropped.
     fn put(&mut self, file: &Path, stamp: Stamp, content: Content) {
-        if self.known.len() >= MOST {
+        if self.known.len() >= MAX_FILES {
             let mut uses: Vec<u64> = self.known.values().map(|known| known.last_use).collect();
-            let (_, &mut median, _) = uses.select_nth_unstable(MOST / 2);
+            let (_, &mut median, _) = uses.select_nth_unstable(MAX_FILES / 2);
             self.known.retain(|_, known| known.last_use > median);
         }
         self.uses = self.uses.saturating_add(1);
@@ -89,7 +91,7 @@ impl Files {
     }
 }
 
-/// Remembers files from now on, in this thread.
+/// Starts remembering files in this thread.
 pub(super) fn begin() {
     FILES.with_borrow_mut(|files| _ = files.get_or_insert_default());
 }
@@ -99,7 +101,7 @@ pub(super) fn holds(file: &Path) -> bool {
     with_content(file, |_| Some(())).is_some()
 }
 
-/// Returns what the header of an image file said, if the file is unchanged.
+/// Returns the header of an image file, if the file is unchanged.
 pub(super) fn header(file: &Path) -> Option<(ImageHeader, Metadata)> {
     with_content(file, |content| match content {
         Content::Image(header) => Some(*header),
@@ -107,7 +109,7 @@ pub(super) fn header(file: &Path) -> Option<(ImageHeader, Metadata)> {
     })
 }
 
-/// Returns a dataset as it was traced, if the file is unchanged.
+/// Returns the frame map of a dataset, if its file is unchanged.
 pub(super) fn dataset(file: &Path, dataset: &str) -> Option<Rc<Result<FrameMap, DiscoverError>>> {
     let traced = with_content(file, |content| match content {
         Content::Dataset { name, traced, .. } if name == dataset => Some(Rc::clone(traced)),
@@ -131,13 +133,13 @@ pub(super) fn set_closed(file: &Path) {
     });
 }
 
-/// Remembers an image file. `before` is what the system said of it before it was opened.
+/// Remembers the header of an image file. `before` is the file's metadata from before it was opened.
 pub(super) fn put_header(file: &Path, before: &Metadata, header: ImageHeader) {
     put(file, before, || Content::Image(header));
 }
 
-/// Remembers a dataset, unless other files than its own have a part in it. `before` is what the system said of the file before
-/// it was opened.
+/// Remembers the frame map of a dataset, unless it involves other files. `before` is the file's metadata from
+/// before it was opened.
 pub(super) fn put_dataset(file: &Path, before: &Metadata, dataset: &str, shared: &Rc<Result<FrameMap, DiscoverError>>) {
     let Ok(traced) = &**shared else { return };
     let needs_others = |kind| matches!(kind, AbsentKind::Missing | AbsentKind::Unreadable);
@@ -156,7 +158,7 @@ fn put(file: &Path, before: &Metadata, content: impl FnOnce() -> Content) {
     let is_settled = || {
         before
             .modified()
-            .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= SETTLING))
+            .is_ok_and(|changed| SystemTime::now().duration_since(changed).is_ok_and(|age| age >= MTIME_RESOLUTION))
     };
     FILES.with_borrow_mut(|files| {
         if let Some(files) = files.as_mut().filter(|_| is_settled()) {
@@ -189,12 +191,12 @@ mod tests {
         let (place, mut files) = (tempfile::tempdir().unwrap(), Files::default());
         let stamp = Stamp::new(&place.path().metadata().unwrap());
         let (path, header) = (|number: usize| PathBuf::from(number.to_string()), ANY);
-        for number in 0..MOST + 1 {
+        for number in 0..MAX_FILES + 1 {
             assert!(number == 0 || files.get(Path::new("0"), stamp).is_some(), "it is in use");
             files.put(&path(number), stamp, Content::Image(header));
         }
-        assert!(files.known.len() <= MOST / 2 + 1 && files.get(&path(0), stamp).is_some());
-        assert!(files.get(&path(MOST), stamp).is_some() && files.get(&path(1), stamp).is_none());
+        assert!(files.known.len() <= MAX_FILES / 2 + 1 && files.get(&path(0), stamp).is_some());
+        assert!(files.get(&path(MAX_FILES), stamp).is_some() && files.get(&path(1), stamp).is_none());
     }
 
     #[test]

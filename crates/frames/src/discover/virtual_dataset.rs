@@ -1,15 +1,15 @@
-//! Which frames a selection of a virtual dataset's mapping is about.
+//! Converts the hyperslab selections of a virtual dataset's mappings to frame numbers.
 
 use records::{Span, Spans};
 
 use crate::ffi::{ElementSelection, Hyperslab};
 use crate::frame_shape::{format_shape, frame_dimensions};
 
-/// The frames that are selected of a dataset with these extents, rising. Selections are in row-major
-/// order, so the k-th frame selected here is the k-th selected there.
+/// Returns the selected frames of a dataset with the given extents, in ascending order. Selections are in
+/// row-major order, so the k-th frame selected in the virtual dataset is the k-th one selected in the source.
 ///
 /// # Errors
-/// The selection is not of whole frames.
+/// The selection contains parts of frames.
 pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> Result<Spans, String> {
     let [frames, _, _] = frame_dimensions(extents)?;
     let in_parts =
@@ -19,9 +19,9 @@ pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> R
         ElementSelection::Regular(combs) if combs.len() == extents.len() => {
             let (first, rest) = split_frame_dimension(combs);
             let (_, extents) = split_frame_dimension(extents);
-            let whole = rest.iter().zip(extents).all(|(comb, &extent)| covers_dimension(comb, extent));
+            let whole = rest.iter().zip(extents).all(|(hyperslab, &extent)| covers_dimension(hyperslab, extent));
             if whole {
-                Ok(first.map_or(Spans::first_n(1), |comb| hyperslab_frames(comb, frames)))
+                Ok(first.map_or(Spans::first_n(1), |hyperslab| hyperslab_frames(hyperslab, frames)))
             } else {
                 Err(in_parts())
             }
@@ -45,7 +45,7 @@ pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> R
     }
 }
 
-/// The dimension of frames, where there is one, and the others.
+/// Splits off the dimension that counts frames, if there is one.
 fn split_frame_dimension<T>(dimensions: &[T]) -> (Option<&T>, &[T]) {
     match dimensions {
         [_, _] => (None, dimensions),
@@ -54,40 +54,40 @@ fn split_frame_dimension<T>(dimensions: &[T]) -> (Option<&T>, &[T]) {
     }
 }
 
-/// Whether nothing of a dimension is left out.
-fn covers_dimension(comb: &Hyperslab, extent: u64) -> bool {
-    let block = comb.block.unwrap_or(extent);
-    let count = comb.count.unwrap_or(u64::MAX);
-    comb.start == 0 && (block >= extent || (comb.stride == block && count.saturating_mul(block) >= extent))
+/// Returns whether a selection covers a dimension completely.
+fn covers_dimension(hyperslab: &Hyperslab, extent: u64) -> bool {
+    let block = hyperslab.block.unwrap_or(extent);
+    let count = hyperslab.count.unwrap_or(u64::MAX);
+    hyperslab.start == 0 && (block >= extent || (hyperslab.stride == block && count.saturating_mul(block) >= extent))
 }
 
-/// The frames that a comb selects of so many.
-fn hyperslab_frames(comb: &Hyperslab, frames: u64) -> Spans {
-    let Hyperslab { start, stride, count, block } = *comb;
+/// Returns the frames below `frames` that a hyperslab selects.
+fn hyperslab_frames(hyperslab: &Hyperslab, frames: u64) -> Spans {
+    let Hyperslab { start, stride, count, block } = *hyperslab;
     let (stride, left) = (stride.max(1), frames.saturating_sub(start));
     let block = block.unwrap_or(left);
     let count = count.unwrap_or(u64::MAX).min(left.div_ceil(stride));
     if block == 1 {
         return Spans::from(Span::strided(start, count, stride));
     }
-    // `read_index` is below the number of strides that there is room for.
-    let tooth = |index: u64| {
+    // `index` is below the number of strides that fit into `frames`, so the product does not saturate.
+    let block_at = |index: u64| {
         let first = start.saturating_add(index.saturating_mul(stride));
         Span::new(first, first.saturating_add(block).min(frames))
     };
-    (0..count).map(tooth).collect()
+    (0..count).map(block_at).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn comb(start: u64, stride: u64, count: impl Into<Option<u64>>, block: impl Into<Option<u64>>) -> Hyperslab {
+    fn hyperslab(start: u64, stride: u64, count: impl Into<Option<u64>>, block: impl Into<Option<u64>>) -> Hyperslab {
         Hyperslab { start, stride, count: count.into(), block: block.into() }
     }
 
     fn frames(first: Hyperslab, extents: &[u64]) -> Result<String, String> {
-        let whole = extents[1..].iter().map(|&extent| comb(0, 1, 1, extent));
+        let whole = extents[1..].iter().map(|&extent| hyperslab(0, 1, 1, extent));
         let combs = std::iter::once(first).chain(whole).collect();
         selected_frames(&ElementSelection::Regular(combs), extents).map(|spans| serde_json::to_string(&spans).unwrap())
     }
@@ -95,24 +95,24 @@ mod tests {
     #[test]
     fn blocks_strides_and_open_ends() {
         let extents = [100, 20, 30];
-        assert_eq!(frames(comb(10, 1, 1, 5), &extents).unwrap(), "[[10,15]]");
-        assert_eq!(frames(comb(1, 4, 3, 1), &extents).unwrap(), "[[1,10,4]]");
-        assert_eq!(frames(comb(0, 10, 2, 3), &extents).unwrap(), "[[0,3],[10,13]]");
-        assert_eq!(frames(comb(2, 50, None, 1), &extents).unwrap(), "[[2,53,50]]");
-        assert_eq!(frames(comb(95, 1, 1, None), &extents).unwrap(), "[[95,100]]");
-        assert_eq!(frames(comb(3, 1, 1, 2), &[10, 1, 20, 30]).unwrap(), "[[3,5]]");
+        assert_eq!(frames(hyperslab(10, 1, 1, 5), &extents).unwrap(), "[[10,15]]");
+        assert_eq!(frames(hyperslab(1, 4, 3, 1), &extents).unwrap(), "[[1,10,4]]");
+        assert_eq!(frames(hyperslab(0, 10, 2, 3), &extents).unwrap(), "[[0,3],[10,13]]");
+        assert_eq!(frames(hyperslab(2, 50, None, 1), &extents).unwrap(), "[[2,53,50]]");
+        assert_eq!(frames(hyperslab(95, 1, 1, None), &extents).unwrap(), "[[95,100]]");
+        assert_eq!(frames(hyperslab(3, 1, 1, 2), &[10, 1, 20, 30]).unwrap(), "[[3,5]]");
     }
 
     #[test]
     fn parts_of_frames_are_refused() {
-        let combs = vec![comb(0, 1, 1, 10), comb(0, 1, 1, 10), comb(0, 1, 1, 30)];
+        let combs = vec![hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 30)];
         let why = selected_frames(&ElementSelection::Regular(combs), &[10, 20, 30]).unwrap_err();
         assert!(why.contains("put together from parts"), "{why}");
     }
 
     #[test]
     fn rows_selected_one_by_one_are_whole_frames_all_the_same() {
-        let combs = vec![comb(0, 1, 4, 1), comb(0, 1, 20, 1), comb(0, 30, 1, 30)];
+        let combs = vec![hyperslab(0, 1, 4, 1), hyperslab(0, 1, 20, 1), hyperslab(0, 30, 1, 30)];
         assert_eq!(selected_frames(&ElementSelection::Regular(combs), &[10, 20, 30]).unwrap(), Spans::first_n(4));
     }
 

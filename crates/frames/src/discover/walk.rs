@@ -1,4 +1,4 @@
-//! A walk through the entries of one HDF5 file, and of the files that it links to.
+//! Walks through the entries of an HDF5 file, and of the files that it links to.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::{Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_opera
 use crate::discover::detector::{ImageLocation, ScanDetector, is_class};
 use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
 
-/// How far collections may link to collections.
+/// Maximum depth of collections that link to collections.
 const MAX_COLLECTION_DEPTH: usize = 4;
 
 /// A walk under way.
@@ -24,12 +24,12 @@ pub(super) struct FileWalk<'a, E> {
     seen: WalkState,
 }
 
-/// What the walk has come by.
+/// State of a walk: what has been visited so far.
 #[derive(Default)]
 struct WalkState {
     entries: usize,
     found: usize,
-    /// Files whose entries have been walked through.
+    /// Files whose entries have been visited.
     files: HashSet<PathBuf>,
 }
 
@@ -42,7 +42,7 @@ impl<'a, E> FileWalk<'a, E> {
         Self { file: file.to_owned(), select, each, catalog: DatasetCache::default(), seen: WalkState::default() }
     }
 
-    /// All entries of the file. A file in which there is nothing to find says so.
+    /// Visits all entries of the file, and reports a file without any.
     pub(super) fn walk_file(mut self) -> Result<(), E> {
         let file = self.file.clone();
         let root = match self.catalog.root(&file) {
@@ -56,7 +56,7 @@ impl<'a, E> FileWalk<'a, E> {
         (self.each)(Discovery::new(&file, "", DiscoveryKind::NoDetectors { entries: self.seen.entries }))
     }
 
-    /// The entries of a file: its own, in their natural order, and those that it links to.
+    /// Visits the entries of a file: its own in natural order, and those of linked files.
     fn walk_links(&mut self, root: &ResolvedObject, depth: usize) -> Result<(), E> {
         if !self.seen.files.insert(root.file.clone()) {
             return Ok(());
@@ -80,7 +80,7 @@ impl<'a, E> FileWalk<'a, E> {
         Ok(())
     }
 
-    /// What a collection links to: an entry of another file, or all that it has.
+    /// Visits the target of a collection's link: an entry of another file, or a whole file.
     fn walk_linked(&mut self, holder: &ResolvedObject, label: &str, depth: usize) -> Result<(), E> {
         let found = match self.catalog.resolve(holder, label) {
             Ok(found) => found,
@@ -88,7 +88,7 @@ impl<'a, E> FileWalk<'a, E> {
             Err(why) => return self.report_failure(&holder.file, label, &why),
         };
         if found.file == holder.file && found.name_in_root().is_some() {
-            // It is met under its own name.
+            // The walk visits it under its own name.
             return Ok(());
         }
         if found.file != holder.file && !self.select.includes_linked_file(&found.file) {
@@ -109,7 +109,8 @@ impl<'a, E> FileWalk<'a, E> {
                 Ok(false) => Ok(()),
                 Err(why) => self.report_failure(&found.file, name, &why),
             },
-            // Deeper in its file, where a walk does not come by: it is an entry of the file that links to it.
+            // The target is not at the top level of its file, where a walk would find it: report it as an entry
+            // of the linking file.
             None => match is_class(&found.file, &found.object, "NXentry") {
                 Ok(true) => self.walk_entry(&holder.file, label, label, holder),
                 Ok(false) => Ok(()),
@@ -118,14 +119,14 @@ impl<'a, E> FileWalk<'a, E> {
         }
     }
 
-    /// Says that an entry, or all of a file, could not be looked at.
+    /// Reports that an entry, or a whole file, can't be read.
     fn report_failure(&mut self, file: &Path, entry: &str, why: &DiscoverError) -> Result<(), E> {
         self.seen.found = self.seen.found.saturating_add(1);
         let dataset = if entry.is_empty() { String::new() } else { format!("/{entry}") };
         (self.each)(Discovery::failed(file, &dataset, why, None))
     }
 
-    /// The detectors of an entry. `label` is the name that a collection has for it.
+    /// Visits the detectors of an entry. `label` is the name of the entry in the collection.
     fn walk_entry(&mut self, file: &Path, name: &str, label: &str, root: &ResolvedObject) -> Result<(), E> {
         self.seen.entries = self.seen.entries.saturating_add(1);
         let (entry, detectors) = match self.read_entry_and_detectors(file, name, root) {
@@ -163,7 +164,8 @@ impl<'a, E> FileWalk<'a, E> {
         Ok((entry, detectors))
     }
 
-    /// Traces a wanted detector. Files beside its own that no scan can have are told on the way.
+    /// Maps the frames of a selected detector and reports the scan. Files with numbers that no scan can have are
+    /// reported, too.
     fn discover_detector(
         &mut self,
         entry: &NexusEntry,
@@ -228,19 +230,19 @@ impl<'a, E> FileWalk<'a, E> {
     }
 }
 
-/// Whether a member of the root is an NXentry. Bliss' entries are known by their names, which spares
-/// a look at each.
+/// Returns whether a member of the root is an NXentry. Bliss' entries are recognized by name, which saves
+/// opening them.
 fn is_entry(root: &ResolvedObject, name: &str) -> Result<bool, DiscoverError> {
     if is_bliss_name(name) { Ok(true) } else { is_class(&root.file, &root.member(name)?, "NXentry") }
 }
 
-/// Whether a name is `N.M`, as Bliss names scans and sub-scans.
+/// Returns whether a name has the form `N.M`, as Bliss names scans and sub-scans.
 pub(super) fn is_bliss_name(name: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('.').is_some_and(|(scan, part)| number(scan) && number(part))
 }
 
-/// A key that sorts `2.1` before `10.1`.
+/// Returns a sort key that puts `2.1` before `10.1`.
 fn natural_sort_key(name: &str) -> Vec<(String, u64)> {
     let mut key = Vec::new();
     let mut rest = name;

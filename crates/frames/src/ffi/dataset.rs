@@ -1,4 +1,4 @@
-//! How a dataset is laid out: extents, pixel type, filters, and where its chunks are.
+//! Reads how a dataset is stored: extents, element type, filters, and the location of its chunks.
 
 use std::ffi::{OsString, c_char, c_uint, c_void};
 use std::os::unix::ffi::OsStringExt;
@@ -20,37 +20,37 @@ use super::{
     zeroed_buffer,
 };
 
-/// The library's limit on the number of dimensions.
+/// Maximum number of dimensions of an HDF5 dataset.
 const MAX_RANK: usize = 32;
 
-/// The most entries of a chunk index: one that leads into itself has no end.
+/// Maximum number of entries in a chunk index. A damaged index may contain a cycle, and would never end.
 const MAX_CHUNKS: usize = 1 << 26;
 
-/// The most bytes of a dataset in an object's header, of which the format allows 64 KiB.
+/// Maximum size in bytes of a compact dataset. The format itself allows 64 KiB.
 const MAX_COMPACT_BYTES: u64 = 1 << 20;
 
-/// The most values of a filter.
+/// Maximum number of parameters of a filter.
 const MAX_CD_VALUES: usize = 1 << 16;
 
-/// The system's limit on the length of a path.
+/// Maximum length of a path in Linux.
 const PATH_MAX: usize = 4096;
 
-/// How a dataset is stored.
+/// Storage layout of a dataset.
 #[derive(Debug)]
 pub(crate) enum StorageLayout {
-    /// In the object's header: to be had through the library alone.
+    /// In the object header; only the HDF5 library can read it.
     Compact,
-    /// In one run at this offset; `None` where nothing has been written.
+    /// Contiguous in this file, from this offset; `None` if nothing has been written.
     Contiguous(Option<u64>),
-    /// In one run, in segments of other files.
+    /// Contiguous, in segments of other files.
     External(Vec<ExternalSegment>),
-    /// In chunks of this shape, through these filters.
+    /// In chunks of this shape, compressed by these filters.
     Chunked(Vec<u64>, Vec<PipelineFilter>),
     /// In datasets of other files.
     Virtual(Vec<VirtualMapping>),
 }
 
-/// A run of bytes in another file.
+/// A range of bytes in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExternalSegment {
     pub file: PathBuf,
@@ -58,29 +58,29 @@ pub(crate) struct ExternalSegment {
     pub size: u64,
 }
 
-/// A step of a filter pipeline.
+/// A filter of a pipeline, with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PipelineFilter {
     pub id: u32,
     pub values: Vec<u32>,
 }
 
-/// What kind of thing an element of a dataset is.
+/// Class of a dataset's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ElementClass {
-    /// An integer all of whose bits count.
+    /// An integer without padding bits.
     Integer,
-    /// A floating-point number of IEEE's single or double precision.
+    /// An IEEE 754 floating-point number of 32 or 64 bits.
     Float,
-    /// A number with a name, such as a boolean.
+    /// An enumeration, such as a boolean.
     Enum,
-    /// A text of either kind.
+    /// A text of fixed or variable length.
     Text,
-    /// Anything else: also integers that use some of their bits, and other floating-point numbers.
+    /// Anything else, including integers with padding bits and other floating-point formats.
     Other,
 }
 
-/// What a number is, as stored.
+/// Stored type of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ElementType {
     pub class: ElementClass,
@@ -90,32 +90,32 @@ pub(crate) struct ElementType {
 }
 
 impl ElementType {
-    /// Whether it is an integer or a floating-point number.
+    /// Returns whether the type is an integer or a floating-point number.
     pub(crate) fn is_number(&self) -> bool {
         matches!(self.class, ElementClass::Integer | ElementClass::Float)
     }
 }
 
-/// A chunk as the index has it.
+/// An entry of the chunk index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredChunk {
-    /// The first element, in as many dimensions as the dataset has, up to four.
+    /// Position of the chunk's first element, for up to four dimensions.
     pub origin: [u64; 4],
     pub filter_mask: u32,
-    /// From the file's first byte on, a user block among them.
+    /// Offset of the chunk from the first byte of the file, including a user block.
     pub offset: u64,
     pub bytes: u64,
 }
 
 impl Hdf5Object {
-    /// The extents of this dataset; none for a scalar.
+    /// Returns the dataset's extents, empty for a scalar.
     pub(crate) fn shape(&self) -> Result<Vec<u64>, LibraryError> {
         // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
         let space = call_for_id(|| unsafe { H5Dget_space(self.0.0) })?;
         dataspace_shape(&space)
     }
 
-    /// The type of this dataset's elements.
+    /// Returns the type of the dataset's elements.
     pub(crate) fn element_type(&self) -> Result<ElementType, LibraryError> {
         // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
         let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
@@ -152,7 +152,7 @@ impl Hdf5Object {
         }
     }
 
-    /// Refuses a dataset whose elements the library would get from something that is no regular file.
+    /// Rejects a dataset for which the library would open something other than a regular file.
     pub(super) fn check_source_files(&self) -> Result<(), LibraryError> {
         let names: Vec<PathBuf> = match self.storage_layout()? {
             StorageLayout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
@@ -165,7 +165,7 @@ impl Hdf5Object {
         })
     }
 
-    /// The chunks that have been written, in the order of the index.
+    /// Returns the written chunks in the order of the index.
     pub(crate) fn chunk_index(&self, rank: usize) -> Result<Vec<StoredChunk>, LibraryError> {
         let mut found = ChunkCollector { rank: rank.min(4), chunks: Vec::new(), is_full: false };
         let data: *mut c_void = (&raw mut found).cast();
@@ -180,7 +180,7 @@ impl Hdf5Object {
         Ok(found.chunks)
     }
 
-    /// Whether the chunk index lists chunks rising by their place: frames first, then rows, then columns.
+    /// Returns whether the chunk index is a B-tree, which lists chunks in ascending order of position.
     pub(crate) fn has_btree_index(&self) -> Result<bool, LibraryError> {
         let mut kind = -1;
         // SAFETY: the dataset is open for as long as the object lives; the library fills in one enum, which is an `int`.
@@ -188,7 +188,7 @@ impl Hdf5Object {
         Ok(kind == raw::INDEX_BTREE)
     }
 
-    /// The elements of this dataset as they are stored, unfiltered, row-major, in the stored byte order.
+    /// Reads all elements of the dataset, row-major, in the stored byte order, with filters undone.
     pub(crate) fn read_raw_elements(&self) -> Result<Vec<u8>, LibraryError> {
         // SAFETY: the dataset is open for as long as the object lives.
         let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
@@ -211,10 +211,10 @@ impl Hdf5Object {
 }
 
 struct ChunkCollector {
-    /// How many numbers of an origin are taken, four at the most.
+    /// Number of dimensions to keep of each position, at most four.
     rank: usize,
     chunks: Vec<StoredChunk>,
-    /// Whether there were too many to go on.
+    /// Whether there were more chunks than the limit.
     is_full: bool,
 }
 
@@ -244,7 +244,7 @@ unsafe extern "C" fn collect_chunk(
     0
 }
 
-/// The extents of a dataspace; none for a scalar.
+/// Returns the extents of a dataspace, empty for a scalar.
 pub(super) fn dataspace_shape(space: &Hdf5Id) -> Result<Vec<u64>, LibraryError> {
     // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives.
     let rank = call_for_status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
@@ -255,7 +255,7 @@ pub(super) fn dataspace_shape(space: &Hdf5Id) -> Result<Vec<u64>, LibraryError> 
     Ok(extents)
 }
 
-/// Says what kind of thing the elements of this type are.
+/// Returns the class of a type.
 pub(super) fn element_class(kind: &Hdf5Id) -> ElementClass {
     // SAFETY: the type is open for as long as its handle lives, the constants for as long as the library is. The functions
     // read types and fill in nothing.
@@ -312,7 +312,7 @@ fn read_filter(creation: hid_t, index: c_uint) -> Result<PipelineFilter, Library
     }
 }
 
-/// Where the segments of an external dataset are.
+/// Reads the segments of an external dataset.
 fn read_segments(creation: &Hdf5Id) -> Result<Vec<ExternalSegment>, LibraryError> {
     // SAFETY: the call takes a number alone; the list is open for as long as its handle lives.
     let count = call_for_status(|| unsafe { H5Pget_external_count(creation.0) })?;

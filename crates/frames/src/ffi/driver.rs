@@ -1,8 +1,9 @@
-//! A file driver of the HDF5 library whose bytes go through a [`Storage`]: what is read and written, and how it failed, is
-//! known to whoever opened the file, whatever the library makes of it.
+//! A driver of the HDF5 library (H5FD) whose bytes go through a [`Storage`], which keeps I/O errors that the
+//! library would lose.
 //!
-//! The library forgets errors: `H5Dclose` writes what it holds, and who drops a dataset never hears of a full disk. And after
-//! a failed write it may crash when it is closed. Here the storage keeps the error, and may tell the library that all is well.
+//! The library drops errors: `H5Dclose` writes buffered data, and a program that drops a dataset never learns
+//! about a full disk. After a failed write, the library may even crash when the file is closed. A `Storage` can
+//! therefore record the error and report success to the library.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::io;
@@ -21,52 +22,52 @@ use hdf5_sys::h5p::{H5Pget_driver_info, H5Pset_driver};
 use super::{Hdf5Id, LibraryError, call_for_id, call_for_status, record_storage_error, with_library_lock};
 use crate::watchdog::wait_for_storage;
 
-/// Which bytes of a file the library asks for.
+/// The kind of bytes that the library reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteKind {
     /// Values of datasets.
     RawData,
-    /// All else: what the file's structure is made of, and texts of variable length.
+    /// Everything else: the file's structure, and texts of variable length.
     Metadata,
 }
 
-/// The bytes of an HDF5 file. An error makes the library's call fail.
+/// Storage of an HDF5 file's bytes. An error makes the library's call fail.
 pub trait Storage: Send {
-    /// Returns how many bytes there are.
+    /// Returns the size in bytes.
     fn size(&self) -> u64;
 
-    /// Fills `zeroed_buffer` with the bytes from `into_image_error` on; those behind the end are 0.
+    /// Fills `buffer` with the bytes from offset `at` on, and with zeros after the end.
     ///
     /// # Errors
-    /// They can't be read.
+    /// The bytes can't be read.
     fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Writes bytes.
+    /// Writes `buffer` at offset `at`.
     ///
     /// # Errors
-    /// They can't be written.
+    /// The bytes can't be written.
     fn write(&mut self, bytes: ByteKind, at: u64, buffer: &[u8]) -> io::Result<()>;
 
-    /// Cuts the file to this size, or makes it longer by zeros.
+    /// Truncates the storage to `size` bytes, or extends it with zeros.
     ///
     /// # Errors
     /// The file system refuses.
     fn set_size(&mut self, size: u64) -> io::Result<()>;
 
-    /// Opens another file, which this one names as the source of a link or of a virtual dataset, to read.
+    /// Opens another file for reading, to which this one refers in an external link or a virtual dataset.
     ///
     /// # Errors
-    /// It can't be opened, or is not there.
+    /// The file doesn't exist or can't be opened.
     fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage>;
 }
 
-/// A storage that both the library and whoever opened the file hold.
+/// A storage that is shared by the library and the code that opened the file.
 pub type SharedStorage = Arc<Mutex<dyn Storage>>;
 
-/// Creates an HDF5 file in an empty storage. `name` is what the library calls it.
+/// Creates an HDF5 file in an empty storage. `name` is the file name that the library reports.
 ///
 /// # Errors
-/// What the library says.
+/// The HDF5 library fails.
 pub fn create_with_storage(
     storage: SharedStorage,
     name: &Path,
@@ -79,10 +80,10 @@ pub fn create_with_storage(
     into_hdf5_file(with_driver(storage, name, access.id(), make))
 }
 
-/// Opens the HDF5 file in a storage to read. Virtual datasets look for their sources from `name` on.
+/// Opens an HDF5 file in a storage for reading. Sources of virtual datasets are looked for relative to `name`.
 ///
 /// # Errors
-/// What the library says: not an HDF5 file, or a damaged one.
+/// The storage holds no HDF5 file, or a damaged one.
 pub fn open_with_storage(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, String> {
     // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
     // open while it is borrowed.
@@ -91,7 +92,8 @@ pub fn open_with_storage(storage: SharedStorage, name: &Path, access: &FileAcces
     }))
 }
 
-/// As [`open_with_storage`], with the flags of `H5Fopen` and a list of access properties, which is given the driver.
+/// Opens a storage like [`open_with_storage`], with the flags of `H5Fopen` and a file access property list, in
+/// which the driver is set.
 pub(super) fn open_handle(
     storage: SharedStorage,
     name: &Path,
@@ -126,18 +128,18 @@ fn with_driver(
     })
 }
 
-/// What a list of access properties says of the driver.
+/// Driver information in a file access property list.
 struct DriverInfo {
     name: CString,
     storage: SharedStorage,
 }
 
-/// The driver's identifier, which the library gives once.
+/// Registers the driver on the first call, and returns its identifier.
 fn register_driver() -> Result<hid_t, LibraryError> {
     static DRIVER: OnceLock<Result<hid_t, LibraryError>> = OnceLock::new();
     DRIVER
         .get_or_init(|| {
-            // The layout of `DriverClass` is that of these versions.
+            // `DriverClass` has the layout of these versions.
             if hdf5::library_version() < (1, 14, 0) {
                 return Err(LibraryError::new("HDF5 1.14 or newer was expected".to_owned()));
             }
@@ -153,7 +155,7 @@ unsafe extern "C" {
     fn H5FDregister(class: *const DriverClass) -> hid_t;
 }
 
-/// `H5FD_t` of H5FDdevelop.h, and behind it what the driver needs.
+/// `H5FD_t` of H5FDdevelop.h, followed by the driver's own fields.
 #[repr(C)]
 struct DriverFile {
     driver_id: hid_t,
@@ -166,21 +168,21 @@ struct DriverFile {
     threshold: hsize_t,
     alignment: hsize_t,
     paged: bool,
-    /// Room for members that a later version may add.
+    /// Space for fields that a later version of the library may add to `H5FD_t`.
     spare: [u64; 8],
     info: *const DriverInfo,
     storage: SharedStorage,
     end_of_allocation: haddr_t,
 }
 
-/// `H5FD_mem_t`, of which one value is looked at: a type of C has whatever value the library gives.
+/// `H5FD_mem_t`, as an integer because a C enum may hold any value. Only one value matters to the driver.
 type MemoryType = c_int;
 const MEMORY_SUPERBLOCK: MemoryType = 1;
 const MEMORY_RAW_DATA: MemoryType = 3;
 
 type ReadCall = unsafe extern "C" fn(*mut DriverFile, MemoryType, hid_t, haddr_t, usize, *mut c_void) -> herr_t;
 type WriteCall = unsafe extern "C" fn(*mut DriverFile, MemoryType, hid_t, haddr_t, usize, *const c_void) -> herr_t;
-/// A function that this driver does without.
+/// An optional function that this driver doesn't provide.
 type UnusedCallback = Option<unsafe extern "C" fn()>;
 
 /// `H5FD_class_t` of H5FDdevelop.h, version 1.
@@ -222,10 +224,10 @@ struct DriverClass {
 // SAFETY: the one value is a static that nobody changes: all its members are numbers, functions, and a pointer to a literal.
 unsafe impl Sync for DriverClass {}
 
-/// As the library's own driver of plain files, "sec2", but for what it does without.
+/// Behaves like the library's own driver for plain files, "sec2", except for the functions left out.
 static CLASS: DriverClass = DriverClass {
     version: 1,
-    // Values up to 511 are the library's and for tests.
+    // Values up to 511 are reserved for the library and for tests.
     value: 0x617a,
     name: c"azpipe".as_ptr(),
     largest_address: i64::MAX as haddr_t,
@@ -255,7 +257,7 @@ static CLASS: DriverClass = DriverClass {
     lock: [None; 2],
     delete: None,
     control: None,
-    // H5FD_FLMAP_DICHOTOMY: structure and values by themselves.
+    // H5FD_FLMAP_DICHOTOMY: separate free lists for metadata and raw data.
     free_lists: [
         MEMORY_SUPERBLOCK,
         MEMORY_SUPERBLOCK,
@@ -267,13 +269,13 @@ static CLASS: DriverClass = DriverClass {
     ],
 };
 
-/// Aggregates and accumulates structure, sieves values, aggregates small values; may read beside a writer; a file is as the
-/// default driver makes it.
+/// Feature flags: aggregate and accumulate metadata, sieve raw data, aggregate small data, SWMR, and
+/// compatibility with files of the default driver.
 const DRIVER_FEATURES: c_ulong = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x1000 | 0x8000;
 
 unsafe extern "C" fn get_info(file: *mut DriverFile) -> *mut c_void {
-    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; its `info` is a pointer of an `Arc` that `open` holds
-    // until `disable`, which is what `copy_info` asks for.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; its `info` is a pointer of an `Arc` that `open` holds
+    // until `close`, which is what `copy_info` asks for.
     unsafe { copy_info((*file).info.cast()) }
 }
 
@@ -341,7 +343,7 @@ unsafe extern "C" fn close(file: *mut DriverFile) -> herr_t {
     0
 }
 
-/// Every opening is a file of its own, so that one's errors are not another's.
+/// Compares file handles by address: every opening counts as a separate file, so that errors are not mixed up.
 unsafe extern "C" fn compare(one: *const DriverFile, two: *const DriverFile) -> c_int {
     match one.cmp(&two) {
         std::cmp::Ordering::Less => -1,
@@ -359,19 +361,19 @@ unsafe extern "C" fn query(_: *const DriverFile, flags: *mut c_ulong) -> herr_t 
 }
 
 unsafe extern "C" fn get_end_of_allocation(file: *const DriverFile, _: MemoryType) -> haddr_t {
-    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; under its lock nobody writes to it meanwhile.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; under its lock nobody writes to it meanwhile.
     unsafe { (*file).end_of_allocation }
 }
 
 unsafe extern "C" fn set_end_of_allocation(file: *mut DriverFile, _: MemoryType, end: haddr_t) -> herr_t {
-    // SAFETY: the library passes what `open` gave it and `disable` has not had yet. It is written to under the library's lock, and no
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet. It is written to under the library's lock, and no
     // function of this driver keeps a reference to this member.
     unsafe { (*file).end_of_allocation = end };
     0
 }
 
 unsafe extern "C" fn get_end_of_file(file: *const DriverFile, _: MemoryType) -> haddr_t {
-    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; the reference ends with this statement.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; the reference ends with this statement.
     lock_storage(unsafe { &(*file).storage }).size()
 }
 
@@ -386,7 +388,7 @@ unsafe extern "C" fn read(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes what `open` gave it and `disable` has not had yet, and a buffer of `size` bytes that is nobody else's
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet, and a buffer of `size` bytes that is nobody else's
     // during the call. Its bytes are set before they are lent, for the library's own memory may be unset.
     let (storage, buffer) = unsafe {
         std::ptr::write_bytes(buffer.cast::<u8>(), 0, size);
@@ -406,7 +408,7 @@ unsafe extern "C" fn write(
     if size == 0 {
         return 0;
     }
-    // SAFETY: the library passes what `open` gave it and `disable` has not had yet, and a buffer of `size` bytes to which nobody writes
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet, and a buffer of `size` bytes to which nobody writes
     // during the call. That all of them are set is the library's promise to write what it was given: a file would have the
     // same bytes. They are copied and digested, and decide nothing here.
     let (storage, buffer) = unsafe { (&(*file).storage, std::slice::from_raw_parts(buffer.cast::<u8>(), size)) };
@@ -414,7 +416,7 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn truncate(file: *mut DriverFile, _: hid_t, _: bool) -> herr_t {
-    // SAFETY: the library passes what `open` gave it and `disable` has not had yet; the reference to its storage ends with this call.
+    // SAFETY: the library passes what `open` gave it and `close` has not freed yet; the reference to its storage ends with this call.
     let (storage, end) = unsafe { (&(*file).storage, (*file).end_of_allocation) };
     let mut storage = lock_storage(storage);
     let is_as_long = storage.size() == end;
@@ -437,7 +439,7 @@ fn to_herr(done: io::Result<()>) -> herr_t {
     }
 }
 
-/// A panic elsewhere leaves nothing half done that a storage relies upon.
+/// Locks a storage, even if another thread panicked: a panic leaves no storage in an inconsistent state.
 fn lock_storage<'a>(storage: &'a Mutex<dyn Storage + 'static>) -> MutexGuard<'a, dyn Storage + 'static> {
     storage.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Whether something is there, told apart from not being able to tell.
+//! Tests for links and attributes, and returns an error if the library can't tell.
 
 use hdf5::Location;
 use hdf5_sys::h5a::H5Aexists;
@@ -7,7 +7,8 @@ use hdf5_sys::h5p::H5P_DEFAULT;
 
 use super::{LibraryError, c_string, call_for_status};
 
-/// Whether a group has a link of this name, whatever that leads to. All but the last part of a path must be there.
+/// Returns whether a group has a link of this name, even a dangling one. All parts of a path but the last must
+/// exist.
 ///
 /// # Errors
 /// The library can't tell.
@@ -20,7 +21,7 @@ pub fn link_exists(group: &hdf5::Group, name: &str) -> Result<bool, String> {
     exists().map(|found| found > 0).map_err(|why: LibraryError| why.why)
 }
 
-/// Whether a group or dataset has an attribute of this name.
+/// Returns whether a group or dataset has an attribute of this name.
 ///
 /// # Errors
 /// The library can't tell.

@@ -1,4 +1,4 @@
-//! Opening a file to look and not to touch.
+//! Opens HDF5 files for reading, without changing or locking them.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -15,11 +15,11 @@ use super::{Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status};
 use crate::open_ahead;
 
 impl Hdf5Object {
-    /// Opens a file, read-only and without a lock.
+    /// Opens a file read-only and without a lock.
     ///
-    /// A file of the newest format that is being written, or whose writer died, says so in its first
-    /// block, and the library refuses it. It is then opened as SWMR readers do, and if its writer
-    /// does not write that way, as `h5clear` does, though the mark is cleared in memory alone.
+    /// In a file of the newest format, the superblock marks that a writer has it open, or died; the library then
+    /// refuses it. Such a file is opened as a SWMR reader would or, if its writer doesn't use SWMR, with the
+    /// mark cleared as by `h5clear`, but only in memory.
     pub(crate) fn open_file(path: &Path) -> Result<Self, LibraryError> {
         let file = open_ahead::open(path)?;
         let open = |flags, access: &Hdf5Id| {
@@ -40,7 +40,8 @@ impl Hdf5Object {
     }
 }
 
-/// How files are opened: without a lock; and the same, with the mark of a writer cleared in memory.
+/// Returns the access property lists for files: without locking; and without locking and with a writer's mark
+/// cleared in memory.
 fn access_lists() -> Result<&'static [Hdf5Id; 2], LibraryError> {
     static ACCESS: OnceLock<Result<[Hdf5Id; 2], LibraryError>> = OnceLock::new();
     ACCESS.get_or_init(|| Ok([unlocked_access()?, clearing_access()?])).as_ref().map_err(Clone::clone)
@@ -67,10 +68,10 @@ fn clearing_access() -> Result<Hdf5Id, LibraryError> {
     Ok(access)
 }
 
-/// The bytes of a file that others write.
+/// Storage of a file that other processes may be writing.
 struct ReadOnlyStorage {
     file: Arc<File>,
-    /// As it was when the library opened the file, which may grow.
+    /// Size when the library opened the file, which may grow.
     size: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How links to other files are followed: never into something that is no regular file, whose opening might wait for ever.
+//! Restricts external links to regular files, because opening a FIFO or a device could block forever.
 
 use std::ffi::{CStr, OsStr, c_char, c_uint, c_void};
 use std::io;
@@ -14,7 +14,7 @@ use hdf5_sys::h5p::{H5P_CLS_LINK_ACCESS, H5Pcreate, H5Pset_elink_cb};
 
 use super::{Hdf5Id, LibraryError, call_for_id, call_for_status};
 
-/// The property list to open objects with.
+/// Returns the property list for opening objects.
 pub(super) fn link_access() -> Result<hid_t, LibraryError> {
     static ACCESS: OnceLock<Result<Hdf5Id, LibraryError>> = OnceLock::new();
     let made = ACCESS.get_or_init(|| {
@@ -29,7 +29,7 @@ pub(super) fn link_access() -> Result<hid_t, LibraryError> {
     made.as_ref().map(|access| access.0).map_err(Clone::clone)
 }
 
-/// Asked by the library before it opens the file that an external link names: negative refuses.
+/// Called by the library before it opens the target of an external link; a negative result refuses.
 extern "C" fn on_external_link(
     holder: *const c_char,
     _group: *const c_char,
@@ -47,7 +47,8 @@ extern "C" fn on_external_link(
     if candidate_paths(&holder, &name).iter().all(|path| check_not_special(path).is_ok()) { 0 } else { -1 }
 }
 
-/// Refuses what the library must not try to open: all but regular files, and directories, which the system refuses at once.
+/// Rejects FIFOs, devices and sockets. Directories pass, because the system refuses to open them as files
+/// anyway.
 pub(super) fn check_not_special(path: &Path) -> io::Result<()> {
     match untrusted_file::check_not_special(path) {
         Err(why) if why.kind() != io::ErrorKind::IsADirectory => Err(why),
@@ -55,8 +56,8 @@ pub(super) fn check_not_special(path: &Path) -> io::Result<()> {
     }
 }
 
-/// All files that the library may take `name` in the file `holder` for: as it stands, from the current directory on; beside the
-/// holder; beside what the holder is a symbolic link to.
+/// Returns all paths at which the library may look for `name` in the file `holder`: relative to the current
+/// directory, beside `holder`, and beside the target of `holder` if it is a symbolic link.
 pub(super) fn candidate_paths(holder: &Path, name: &Path) -> Vec<PathBuf> {
     let real = holder.canonicalize().ok();
     let directories = [Some(holder), real.as_deref()].into_iter().flatten().filter_map(Path::parent);

@@ -1,7 +1,7 @@
-//! The calls into the HDF5 library, made safe: one lock, owned handles, errors in words.
+//! Safe wrappers for calls of the HDF5 library: global lock, owned handles, errors as text.
 //!
-//! The library has one lock for all its calls and all its files, so everything here is for metadata;
-//! pixels are read past it. Files are opened read-only, and without a file lock of any kind.
+//! The library has one lock for all calls and files, so this module reads only metadata; pixels are read without
+//! the library. Files are opened read-only and without any file lock.
 #![allow(unsafe_code)]
 
 mod chunk;
@@ -29,27 +29,26 @@ pub use exists::{attribute_exists, link_exists};
 pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
 pub(crate) use selection::{ElementSelection, Hyperslab, VirtualMapping};
 
-/// What went wrong in a call of the library.
+/// Error of a call of the library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct LibraryError {
-    /// The reason in one line: the system's, where a system call failed, or else what the library noticed first.
+    /// Reason in one line: the failed system call's, or else the first error that the library reported.
     pub why: String,
-    /// The number of the system's error where a system call failed: the file could not be looked at, which says nothing
-    /// about what is in it.
+    /// The `errno` of a failed system call. The file could not be read, which says nothing about its contents.
     pub errno: Option<i32>,
 }
 
 impl LibraryError {
-    /// Makes a flaw that is no failure of a system call.
+    /// Returns an error that is not due to a system call.
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), errno: None }
     }
 
-    /// Returns the system's own error where a system call failed, of which the file is innocent.
+    /// Returns the error of the failed system call, which is no defect of the file.
     ///
     /// # Errors
-    /// Gives the flaw back where the file is what is wrong.
+    /// Returns `self` if no system call failed, so that the file itself is invalid.
     pub(crate) fn into_io(self) -> Result<io::Error, Self> {
         self.errno.map(io::Error::from_raw_os_error).ok_or(self)
     }
@@ -61,7 +60,7 @@ impl From<io::Error> for LibraryError {
     }
 }
 
-/// An identifier of the library, given back when dropped.
+/// An identifier of the library, released on drop.
 #[derive(Debug)]
 struct Hdf5Id(hid_t);
 
@@ -72,21 +71,21 @@ impl Drop for Hdf5Id {
     }
 }
 
-/// How often the library has got on with something.
+/// Number of library calls and storage accesses so far.
 static CALL_COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Returns a number that rises as the library gets on.
+/// Returns a counter that increases as long as the library makes progress.
 pub(crate) fn call_count() -> u64 {
     CALL_COUNT.load(Relaxed)
 }
 
 thread_local! {
-    /// The number of the system's error because of which a storage has failed during a call of the library, which does not keep it.
+    /// The `errno` of a storage that failed during the current call of the library, which doesn't keep it.
     static STORAGE_ERRNO: Cell<Option<i32>> = const { Cell::new(None) };
 }
 
-/// Notes why a storage fails the call that is under way. A file that is not there is none that failed: the library looks for it
-/// in several places.
+/// Records why a storage makes the current call fail. A missing file is not recorded, because the library looks
+/// for it in several places.
 fn record_storage_error(why: &io::Error) {
     if why.kind() != io::ErrorKind::NotFound {
         STORAGE_ERRNO.set(why.raw_os_error());
@@ -97,7 +96,7 @@ fn count_call() {
     CALL_COUNT.fetch_add(1, Relaxed);
 }
 
-/// Makes a call under the library's lock.
+/// Makes a call while holding the library's lock.
 pub(crate) fn with_library_lock<T>(call: impl FnOnce() -> T) -> T {
     let result = hdf5::sync::sync(call);
     count_call();
@@ -113,7 +112,7 @@ fn call_for_id(call: impl FnOnce() -> hid_t) -> Result<Hdf5Id, LibraryError> {
     })
 }
 
-/// Makes a call that returns a count or a status, negative where it failed.
+/// Makes a call that returns a count or a status, where a negative value is an error.
 fn call_for_status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, LibraryError> {
     with_library_lock(|| {
         STORAGE_ERRNO.take();
@@ -121,11 +120,12 @@ fn call_for_status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Librar
     })
 }
 
-/// What the library says of system calls (lstat and realpath) whose error's number it does not keep. That is taken for EIO.
+/// Messages of failed system calls (lstat and realpath) whose `errno` the library doesn't keep. They are
+/// reported as EIO.
 const ERRNO_LESS_MESSAGES: [&str; 2] = ["can't retrieve stat info for file", "can't retrieve real path for file"];
 
-/// Reads the library's error stack. Its innermost entry says what is wrong, those above it say who asked. The file driver
-/// puts the number of a system call's error into its entry, in a form that the library promises to keep.
+/// Reads the library's error stack. The innermost entry is the cause, the outer ones are its callers. The file
+/// driver includes `errno` in its entry, in a documented format.
 fn last_error() -> LibraryError {
     if let Some(errno) = STORAGE_ERRNO.take() {
         return LibraryError { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) };
@@ -143,7 +143,7 @@ fn last_error() -> LibraryError {
     }
 }
 
-/// The number in `unable to open file, errno = 24, error message = ...`.
+/// Parses the number in `unable to open file, errno = 24, error message = ...`.
 fn parse_errno(description: &str) -> Option<i32> {
     let (_, behind) = description.rsplit_once(", errno = ")?;
     behind.split_once(',')?.0.parse().ok()
@@ -153,10 +153,10 @@ fn c_string(text: &str) -> Result<CString, LibraryError> {
     CString::new(text).map_err(|_| LibraryError::new("a name holds a NUL byte"))
 }
 
-/// The longest name of a link, file or dataset.
+/// Maximum length of the name of a link, file or dataset, in bytes.
 const MAX_NAME_BYTES: usize = 1 << 20;
 
-/// Makes a buffer of this many elements, of which a file says that it needs so many.
+/// Allocates a buffer of `count` elements, as requested by a file, or returns an error if it exceeds `most`.
 fn zeroed_buffer<T: Clone>(value: T, count: u64, most: u64) -> Result<Vec<T>, LibraryError> {
     let refuse = || LibraryError::new(format!("{count} elements: expected {most} at the most"));
     let count = usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(refuse)?;
@@ -166,7 +166,7 @@ fn zeroed_buffer<T: Clone>(value: T, count: u64, most: u64) -> Result<Vec<T>, Li
     Ok(buffer)
 }
 
-/// Reads a text that the library writes into a buffer and whose length it returns.
+/// Reads a text by a call that fills a buffer and returns the text's length.
 fn read_string<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<Vec<u8>, LibraryError> {
     with_library_lock(|| {
         let length = call_for_status(|| call(std::ptr::null_mut(), 0))?;

@@ -1,4 +1,4 @@
-//! Files, groups and datasets, and the links between them.
+//! Opens files, groups and datasets, and reads the links between them.
 
 use std::ffi::{CStr, OsString, c_char, c_void};
 use std::os::unix::ffi::OsStringExt;
@@ -18,11 +18,11 @@ use super::{
     zeroed_buffer,
 };
 
-/// An open file, group or dataset. A file stands for its root group.
+/// An open file, group or dataset. A file is used as its root group.
 #[derive(Debug)]
 pub(crate) struct Hdf5Object(pub(super) Hdf5Id);
 
-/// What an object is.
+/// Type of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectType {
     Group,
@@ -30,23 +30,23 @@ pub(crate) enum ObjectType {
     Other,
 }
 
-/// A name in a group, and where it leads.
+/// A link: its name in a group, and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hdf5Link {
     pub name: String,
     pub target: LinkTarget,
 }
 
-/// Where a link leads.
+/// Target of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkTarget {
     /// An object of this file.
     Hard,
-    /// A path in this file.
+    /// A path in the same file.
     Soft(String),
-    /// A path in another file, whose name is as the link says it.
+    /// A path in another file, whose name is given as written in the link.
     External(PathBuf, String),
-    /// A kind of link that only its author knows, or a path that is not UTF-8.
+    /// A user-defined link, or a path that is not UTF-8.
     Other,
 }
 
@@ -55,7 +55,7 @@ const LINK_SOFT: i32 = 1;
 const LINK_EXTERNAL: i32 = 64;
 
 impl Hdf5Object {
-    /// Opens what is at a path below this object, through whatever links lie on the way.
+    /// Opens the object at a path below this one, following all links.
     pub(crate) fn open(&self, path: &str) -> Result<Self, LibraryError> {
         let path = c_string(path)?;
         let access = link_access()?;
@@ -73,8 +73,8 @@ impl Hdf5Object {
         }
     }
 
-    /// The file that holds this object, which is another than the one that was opened where an
-    /// external link lay on the way.
+    /// Returns the name of the file that holds this object. It differs from the opened file if the path led
+    /// through an external link.
     pub(crate) fn file_name(&self) -> Result<PathBuf, LibraryError> {
         // SAFETY: the identifier is open for as long as this object's handle lives. `read_string` passes NULL with length 0, of which
         // nothing is written, and then a buffer of the length that it says: the library writes so many bytes at the most, a NUL
@@ -83,10 +83,10 @@ impl Hdf5Object {
         Ok(OsString::from_vec(name).into())
     }
 
-    /// Reads where a link of this group leads; `None` where there is no such link.
+    /// Reads the target of a link in this group, or returns `None` if there is no such link.
     ///
     /// # Errors
-    /// The group can't be looked through, which is not the same as the link not being there.
+    /// The group can't be read, so that it is unknown whether the link exists.
     pub(crate) fn read_link(&self, name: &str) -> Result<Option<LinkTarget>, LibraryError> {
         let name = c_string(name)?;
         with_library_lock(|| {
@@ -105,8 +105,8 @@ impl Hdf5Object {
         })
     }
 
-    /// The links of this group, by name. One whose name is not UTF-8 can't stand in a record, and is
-    /// passed over.
+    /// Reads the links of this group in order of name. Links whose name is not UTF-8 are skipped, because
+    /// records can't hold them.
     pub(crate) fn read_links(&self) -> Result<Vec<Hdf5Link>, LibraryError> {
         let (index, order) = (H5_index_t::H5_INDEX_NAME, H5_iter_order_t::H5_ITER_INC);
         with_library_lock(|| {
@@ -146,7 +146,7 @@ unsafe extern "C" fn collect_link(
     0
 }
 
-/// The type of a link as a number: authors may register types that the enum does not have.
+/// Returns the type of a link as a number, because user-defined types are missing in the bindings' enum.
 ///
 /// # Safety
 /// `info` points to a structure that the library has filled in.
@@ -157,7 +157,7 @@ unsafe fn link_type(info: *const H5L_info2_t) -> i32 {
     unsafe { (&raw const (*info).type_).cast::<i32>().read() }
 }
 
-/// Where a link of this type leads.
+/// Reads the target of a link of this type.
 fn link_target(group: hid_t, name: &CStr, kind: i32) -> Result<LinkTarget, LibraryError> {
     if kind != LINK_SOFT && kind != LINK_EXTERNAL {
         return Ok(if kind == LINK_HARD { LinkTarget::Hard } else { LinkTarget::Other });
@@ -169,7 +169,7 @@ fn link_target(group: hid_t, name: &CStr, kind: i32) -> Result<LinkTarget, Libra
     // length of the union. It was zeroed before, and any bytes are a number: were the link another one by now, the length
     // would be wrong, and no more than `length` bytes are written whatever it is.
     let length = unsafe { *info.u.val_size() };
-    // A NUL behind the value, whatever the file holds.
+    // Ensures a terminating NUL, whatever the file contains.
     let mut value = zeroed_buffer(0_u8, (length as u64).saturating_add(1), MAX_NAME_BYTES as u64)?;
     // SAFETY: an open group, and a name that ends in NUL, as above. The library writes `length` bytes at the most, and the buffer
     // has one more.

@@ -1,7 +1,7 @@
-//! Functions of the library that return C enums, declared to return the integers that they are.
+//! Declares functions of the library that return C enums with integer return types.
 //!
-//! The bindings declare Rust enums, and an enum with a value that it does not list is undefined behaviour: what a damaged file
-//! or a newer library brings along must not decide that. As an integer, an unknown value is compared and refused.
+//! The bindings declare Rust enums, for which an unlisted value is undefined behaviour. A damaged file or a
+//! newer library may produce such a value; as an integer, it is compared and rejected.
 
 use std::ffi::c_int;
 
@@ -10,23 +10,23 @@ use hdf5_sys::h5i::hid_t;
 // SAFETY: each is declared as in the library's headers (H5Dpublic.h, H5Ipublic.h, H5Ppublic.h, H5Spublic.h, H5Tpublic.h), but
 // that an enum is a `c_int`, which is how C compilers of this system pass an enum with negative values.
 unsafe extern "C" {
-    /// Negative: an error. See [`TYPE_INTEGER`] and those below it.
+    /// Returns a negative value on error. See [`TYPE_INTEGER`] and the constants below it.
     pub(super) fn H5Tget_class(kind: hid_t) -> c_int;
-    /// 1 is big-endian.
+    /// Returns 1 for big-endian.
     pub(super) fn H5Tget_order(kind: hid_t) -> c_int;
-    /// 1 is two's complement.
+    /// Returns 1 for two's complement.
     pub(super) fn H5Tget_sign(kind: hid_t) -> c_int;
-    /// 0 is ASCII, 1 UTF-8.
+    /// Returns 0 for ASCII, 1 for UTF-8.
     pub(super) fn H5Tget_cset(kind: hid_t) -> c_int;
-    /// Takes what `H5Tget_cset` gives.
+    /// Sets the character set to a result of `H5Tget_cset`.
     pub(super) fn H5Tset_cset(kind: hid_t, set: c_int) -> c_int;
-    /// See [`LAYOUT_COMPACT`] and those below it.
+    /// Returns a layout: see [`LAYOUT_COMPACT`] and the constants below it.
     pub(super) fn H5Pget_layout(creation: hid_t) -> c_int;
-    /// Fills in the kind of a chunk index: see [`INDEX_BTREE`].
+    /// Stores the kind of a chunk index in `kind`: see [`INDEX_BTREE`].
     pub(super) fn H5Dget_chunk_index_type(dataset: hid_t, kind: *mut c_int) -> c_int;
-    /// See [`SELECTED_HYPERSLABS`] and those below it.
+    /// Returns a kind of selection: see [`SELECTED_HYPERSLABS`] and the constants below it.
     pub(super) fn H5Sget_select_type(space: hid_t) -> c_int;
-    /// See [`IS_FILE`] and those below it.
+    /// Returns a kind of object: see [`IS_FILE`] and the constants below it.
     pub(super) fn H5Iget_type(id: hid_t) -> c_int;
 }
 
@@ -43,7 +43,7 @@ pub(super) const LAYOUT_CONTIGUOUS: c_int = 1;
 pub(super) const LAYOUT_CHUNKED: c_int = 2;
 pub(super) const LAYOUT_VIRTUAL: c_int = 3;
 
-/// The B-tree of versions before 1.10, the only index without a checksum.
+/// The B-tree of versions before 1.10, the only chunk index without a checksum.
 pub(super) const INDEX_BTREE: c_int = 0;
 
 pub(super) const SELECTED_HYPERSLABS: c_int = 2;

@@ -1,4 +1,4 @@
-//! The mappings of a virtual dataset: which of its elements are which of another dataset's.
+//! Reads the mappings of virtual datasets: which elements correspond to which elements of the sources.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -15,53 +15,55 @@ use hdf5_sys::h5s::{
 use super::dataset::dataspace_shape;
 use super::{Hdf5Id, LibraryError, call_for_id, call_for_status, raw, read_string, with_library_lock, zeroed_buffer};
 
-/// The most numbers in the corners of the boxes of a selection.
+/// Maximum number of coordinates in the boxes of a selection.
 const MAX_BOX_CORNERS: u64 = 1 << 26;
 
-/// One mapping: the k-th element of `here`, in row-major order, is the k-th of `there`.
+/// A mapping: the k-th element of `virtual_selection`, in row-major order, is the k-th one of
+/// `source_selection`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VirtualMapping {
-    /// The file's name as the mapping says it; `.` is the file of the virtual dataset.
+    /// Source file as written in the mapping; `.` is the file of the virtual dataset itself.
     pub file: PathBuf,
     pub dataset: String,
-    /// Of the virtual dataset.
+    /// Selected elements of the virtual dataset.
     pub virtual_selection: ElementSelection,
-    /// Of the source.
+    /// Selected elements of the source.
     pub source_selection: ElementSelection,
 }
 
-/// The elements of a dataset that a mapping is about.
+/// A selection of a dataset's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ElementSelection {
-    /// All there are.
+    /// All elements.
     All,
-    /// In each dimension, `count` blocks of `read_header_block` elements, `stride` from one to the next.
+    /// A regular hyperslab: in each dimension, `count` blocks of `block` elements, with starts `stride` elements
+    /// apart.
     Regular(Vec<Hyperslab>),
-    /// A union of boxes: first and last element.
+    /// A union of boxes, each given by its first and last element.
     Boxes(Vec<(Vec<u64>, Vec<u64>)>),
-    /// Single elements, or none.
+    /// Single elements, or an empty selection.
     Other,
 }
 
 impl ElementSelection {
-    /// Returns whether it goes on to the end of the dataset, wherever that is.
+    /// Returns whether the selection is unlimited: it extends with the dataset.
     pub(crate) fn is_unlimited(&self) -> bool {
         matches!(self, Self::Regular(combs) if combs.iter().any(|comb| comb.count.is_none() || comb.block.is_none()))
     }
 }
 
-/// The selected elements of one dimension.
+/// A regular selection in one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hyperslab {
     pub start: u64,
     pub stride: u64,
-    /// `None` where it goes on to the end.
+    /// Number of blocks; `None` if unlimited.
     pub count: Option<u64>,
-    /// `None` where it goes on to the end.
+    /// Elements per block; `None` if unlimited.
     pub block: Option<u64>,
 }
 
-/// The mappings of a virtual dataset, from its creation properties.
+/// Reads the mappings of a virtual dataset from its creation properties.
 pub(super) fn read_mappings(creation: &Hdf5Id) -> Result<Vec<VirtualMapping>, LibraryError> {
     let mut count = 0;
     // SAFETY: the list is open for as long as its handle lives; the library writes one `size_t`, which `count` is.

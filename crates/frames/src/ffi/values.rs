@@ -1,4 +1,4 @@
-//! Numbers and texts, in datasets and attributes, of whatever type they are stored in.
+//! Reads numbers and texts from datasets and attributes, converting their stored types.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
@@ -17,26 +17,26 @@ use super::{
     zeroed_buffer,
 };
 
-/// The most numbers of an array that are read: the corners of 16 million pixels are 200 million.
+/// Maximum number of array elements to read. The corners of 16 million pixels are 200 million numbers.
 const MAX_NUMBERS: u64 = 1 << 28;
 
-/// The longest text that is read.
+/// Maximum size of a text in bytes.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// The most elements of an attribute whose first is read.
+/// Maximum number of elements of an attribute whose first element is read.
 const MAX_TEXTS: u64 = 1 << 16;
 
-/// Something that holds elements: an attribute, a dataset, or the first element of a dataset.
+/// Reads the elements of an attribute or a dataset, or only the first element of a dataset.
 struct ValueReader<'a> {
     kind: Hdf5Id,
-    /// The elements that are read.
+    /// Dataspace of the elements to read.
     space: Hdf5Id,
-    /// Reads as many elements as `space` has, of the given type, into the given buffer.
+    /// Reads all elements of `space` as the given type into the given buffer.
     read: &'a dyn Fn(hid_t, *mut c_void) -> i32,
 }
 
 impl Hdf5Object {
-    /// The elements of this dataset as numbers, row-major. Booleans are 0 and 1.
+    /// Reads the elements of the dataset as numbers, row-major. Booleans become 0 and 1.
     pub(crate) fn read_numbers(&self) -> Result<Vec<f64>, LibraryError> {
         self.check_source_files()?;
         let id = self.0.0;
@@ -51,12 +51,12 @@ impl Hdf5Object {
         }
     }
 
-    /// Reads the first element of this dataset as a text, and no other; `None` where it holds none.
+    /// Reads only the first element of the dataset as text, or returns `None` if it holds no text.
     pub(crate) fn read_text(&self) -> Result<Option<String>, LibraryError> {
         self.with_first_element(|holder| holder.read_text())
     }
 
-    /// Reads the first element of this dataset as a number, and no other; `None` where it holds none.
+    /// Reads only the first element of the dataset as a number, or returns `None` if it holds no number.
     pub(crate) fn read_first_number(&self) -> Result<Option<f64>, LibraryError> {
         self.with_first_element(|holder| match holder.is_number() {
             true => Ok(holder.read_numbers()?.first().copied()),
@@ -80,7 +80,8 @@ impl Hdf5Object {
         }
     }
 
-    /// Reads the first element of an attribute as a text; `None` where there is no such attribute, or it is no text.
+    /// Reads the first element of an attribute as text, or returns `None` if the attribute doesn't exist or is
+    /// no text.
     pub(crate) fn read_text_attribute(&self, name: &str) -> Result<Option<String>, LibraryError> {
         let name = c_string(name)?;
         // SAFETY: the object is open for as long as this lives, and the name ends in NUL. H5Aread writes as many elements as
@@ -99,8 +100,8 @@ impl Hdf5Object {
     }
 }
 
-/// A dataspace of one element in memory, and the dataspace of a dataset with its first element selected; `None` where it has no
-/// elements.
+/// Returns a dataspace of one element for memory, and the dataset's dataspace with its first element selected,
+/// or `None` if the dataset is empty.
 fn select_first_element(dataset: hid_t) -> Result<Option<(Hdf5Id, Hdf5Id)>, LibraryError> {
     // SAFETY: the dataset is open for as long as its object lives.
     let whole = call_for_id(|| unsafe { H5Dget_space(dataset) })?;
@@ -125,13 +126,14 @@ fn select_first_element(dataset: hid_t) -> Result<Option<(Hdf5Id, Hdf5Id)>, Libr
 }
 
 impl ValueReader<'_> {
-    /// The number of elements. The library multiplies the extents without a look at what the product wraps to.
+    /// Returns the number of elements, and an error if the product of the extents overflows, which the library
+    /// ignores.
     fn count(&self) -> Result<u64, LibraryError> {
         // SAFETY: the dataspace is open for as long as its handle lives.
         let told = call_for_status(|| unsafe { H5Sget_simple_extent_npoints(self.space.0) })?;
         let extents = dataspace_shape(&self.space)?;
         let product = extents.iter().try_fold(1_u64, |product, extent| product.checked_mul(*extent));
-        // A dataspace that has no elements at all has no extents either.
+        // A null dataspace has no elements, and no extents either.
         match product {
             Some(product) if product == told || (extents.is_empty() && told == 0) => Ok(told),
             _ => Err(LibraryError::new(format!("extents {extents:?}: more elements than there are numbers"))),
@@ -172,7 +174,7 @@ impl ValueReader<'_> {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Texts of one length, filled up with NUL or spaces.
+    /// Reads texts of fixed length, padded with NUL or spaces.
     fn read_fixed_text(&self, count: u64) -> Result<Vec<u8>, LibraryError> {
         // SAFETY: the type is open for as long as its handle lives.
         let size = with_library_lock(|| unsafe { H5Tget_size(self.kind.0) });
@@ -184,7 +186,7 @@ impl ValueReader<'_> {
         Ok(bytes.trim_ascii_end().to_vec())
     }
 
-    /// Texts of their own lengths, which the library allocates.
+    /// Reads texts of variable length, which the library allocates.
     fn read_variable_text(&self, count: u64) -> Result<Vec<u8>, LibraryError> {
         let mut texts = zeroed_buffer(null_mut::<c_char>(), count, MAX_TEXTS)?;
         // SAFETY: both types and the dataspace are open for as long as their handles live. The buffer has a pointer for each
@@ -195,7 +197,7 @@ impl ValueReader<'_> {
             let kind = call_for_id(|| H5Tcopy(*H5T_C_S1))?;
             call_for_status(|| H5Tset_size(kind.0, H5T_VARIABLE))?;
             call_for_status(|| raw::H5Tset_cset(kind.0, raw::H5Tget_cset(self.kind.0)))?;
-            // A read that fails may leave anything in the buffer, which is therefore not looked at, nor freed.
+            // After a failed read, the buffer may hold anything. Its pointers are neither read nor freed.
             call_for_status(|| (self.read)(kind.0, texts.as_mut_ptr().cast()))?;
             let first = match texts.first() {
                 Some(text) if !text.is_null() => CStr::from_ptr(*text).to_bytes().to_vec(),

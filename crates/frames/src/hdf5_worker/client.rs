@@ -1,4 +1,4 @@
-//! The filter's side: starts workers, asks them, and ends those that do not get on.
+//! Starts workers, sends them requests, and kills those that make no progress.
 
 use std::io::{self, BufReader, BufWriter};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -13,31 +13,33 @@ use super::message::{FilterQuestion, WorkerAnswer, WorkerFailure, WorkerReply, W
 use super::{TIMEOUT_ENV, WORKER_ENV};
 use crate::discover::{Discovery, ScanFilter};
 
-/// How long a process may take to say that it is a worker: on a loaded machine with its programs on a cold network file system.
+/// Time limit for a worker to report that it has started. On a loaded machine, its program may have to be loaded
+/// from a slow network file system.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a worker that has closed its pipe may take to end.
-const MOST_END: Duration = Duration::from_secs(2);
+/// Time limit for a worker to exit after it closed its pipe.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a wait looks whether the filter is to stop.
+/// Interval at which a wait checks whether the filter is to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Signals that are sent to a filter and all that it started, before the worker could decline them: no fault of a file.
+/// Signals that are sent to a whole process group, and may reach a worker before it blocks them. They are no
+/// defect of a file.
 const EXTERNAL_SIGNALS: [i32; 5] = [1, 2, 10, 13, 15];
 
 static CLIENT: OnceLock<WorkerClient> = OnceLock::new();
 
-/// Has workers read from now on.
+/// Makes later reads use a worker.
 pub(super) fn start(limit: Option<Duration>) {
     let _ = CLIENT.set(WorkerClient { limit, worker: Mutex::default() });
 }
 
-/// The client, where workers read.
+/// Returns the client if metadata are read by a worker.
 pub(crate) fn client() -> Option<&'static WorkerClient> {
     CLIENT.get()
 }
 
-/// Asks a worker, and starts it when it is needed.
+/// Sends requests to a worker, which is started when needed.
 pub(crate) struct WorkerClient {
     limit: Option<Duration>,
     worker: Mutex<Option<WorkerProcess>>,
@@ -49,7 +51,7 @@ struct WorkerProcess {
     replies: Receiver<io::Result<(WorkerReply, Vec<u8>)>>,
 }
 
-/// Why a worker gave no answer.
+/// Explains why a worker gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkerError {
     #[error(
@@ -66,7 +68,7 @@ pub(crate) enum WorkerError {
 }
 
 impl WorkerError {
-    /// Whether the file may well be read another time.
+    /// Returns whether a later attempt may succeed.
     pub(crate) fn is_retryable(&self) -> bool {
         !matches!(self, Self::Crashed(_))
     }
@@ -79,7 +81,7 @@ enum Exchange<T> {
 }
 
 impl WorkerClient {
-    /// The scans of a file: as [`walk`](crate::find::visit).
+    /// Reports the scans of a file, like [`walk`](crate::discover::walk).
     pub(crate) fn visit<E>(
         &self,
         path: &Path,
@@ -98,7 +100,7 @@ impl WorkerClient {
                 send(to, &WorkerRequest::Answer(answer), &[])?;
                 Ok(None)
             }
-            // Whoever wants no more leaves the worker in the middle of it.
+            // An error of `each` stops the walk; the worker, still in the middle of it, is killed.
             WorkerReply::Found(found) => Ok(each((*found).into()).err().map(|stop| Exchange::End(Err(stop)))),
             WorkerReply::Finished(Ok(WorkerAnswer::Visited)) => Ok(Some(Exchange::Ready(Ok(())))),
             WorkerReply::Finished(Err(WorkerFailure::Hdf5(why))) => Err(io::Error::other(why)),
@@ -106,7 +108,7 @@ impl WorkerClient {
         })
     }
 
-    /// Any request but a visit: the last answer, and the bytes behind it.
+    /// Sends any request but `Visit`, and returns the answer and the bytes that follow it.
     pub(crate) fn request(
         &self,
         request: &WorkerRequest,
@@ -117,8 +119,8 @@ impl WorkerClient {
         })
     }
 
-    /// Sends a request, and hands the replies to `take` until it has what it wants. A worker that was ended by a signal for all is
-    /// replaced once.
+    /// Sends a request, and passes the replies to `take` until it returns a result. A worker that was killed by
+    /// a signal to the whole process group is replaced once.
     fn exchange<T>(&self, request: &WorkerRequest, take: &mut ReplyHandler<'_, T>) -> Result<T, WorkerError> {
         let mut slot = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_second = false;
@@ -162,7 +164,7 @@ type ReplyHandler<'a, T> =
 
 enum ExchangeError {
     Failed(WorkerError),
-    /// The worker's end of the pipe is closed, or says nonsense.
+    /// The worker closed its pipe, or sent an invalid message.
     Disconnected(io::Error),
 }
 
@@ -177,11 +179,11 @@ fn unexpected_reply(reply: &WorkerReply) -> io::Error {
 }
 
 impl WorkerProcess {
-    /// Starts this program once more. Under a wrapper such as Valgrind the system takes the wrapper for the program, and it does
-    /// not answer as a worker: then the program is started by its name.
+    /// Starts this program as a worker. Under a wrapper such as Valgrind, the path of the running program is the
+    /// wrapper's and doesn't answer as a worker; the program is then started by its name.
     ///
     /// # Errors
-    /// No process can be had, or none that is a worker.
+    /// No process can be started, or the program doesn't answer as a worker.
     fn start() -> io::Result<Self> {
         let own = Path::new("/proc/self/exe");
         match Self::start_program(own) {
@@ -193,9 +195,9 @@ impl WorkerProcess {
         }
     }
 
-    /// Starts a program, and waits until it says that it is a worker.
+    /// Starts a program, and waits for its message that it is a worker.
     fn start_program(program: &Path) -> io::Result<Self> {
-        // A group of its own: what a terminal sends is for the filter.
+        // A process group of its own keeps the terminal's signals from the worker.
         let mut child = Command::new(program)
             .env(WORKER_ENV, "1")
             .process_group(0)
@@ -262,7 +264,7 @@ impl WorkerProcess {
         }
     }
 
-    /// The next reply that says more than that the worker gets on.
+    /// Returns the next reply that is not a heartbeat.
     fn next(&mut self, limit: Option<Duration>) -> Result<(WorkerReply, Vec<u8>), ExchangeError> {
         let mut heard = Instant::now();
         loop {
@@ -284,15 +286,16 @@ impl WorkerProcess {
         }
     }
 
-    /// Ends the worker, whatever it does; how it ended by itself, if it did. One that has closed its pipe is about to end.
+    /// Kills the worker, and returns its exit status if it ended by itself. A worker that has closed its pipe
+    /// gets time to exit.
     fn kill(mut self, is_ending: bool) -> Option<ExitStatus> {
         let began = Instant::now();
         let mut ended = None;
-        while is_ending && ended.is_none() && began.elapsed() < MOST_END {
+        while is_ending && ended.is_none() && began.elapsed() < EXIT_TIMEOUT {
             thread::sleep(Duration::from_millis(1));
             ended = self.child.try_wait().ok().flatten();
         }
-        // It may have ended meanwhile, and is waited for in any case.
+        // The worker may have exited meanwhile; it is waited for in any case.
         let _ = self.child.kill();
         let _ = self.child.wait();
         ended

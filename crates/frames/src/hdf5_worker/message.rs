@@ -1,4 +1,4 @@
-//! What a filter and its worker say to each other: JSON, with bulk numbers as bytes behind it.
+//! Messages between a filter and its HDF5 worker process: JSON, followed by bulk bytes.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,48 +10,49 @@ use serde::{Deserialize, Serialize};
 use crate::discover::{Discovery, DiscoveryKind, FileKind, FileKindError};
 use crate::source::SourceIndex;
 
-/// The longest message that is believed: the worker of a damaged file may be damaged itself.
+/// Maximum length of a message in bytes. A worker with a damaged file may be damaged itself and send any length.
 const MAX_MESSAGE_BYTES: u64 = 16 << 30;
 
-/// What a filter wants.
+/// A request from the filter to the worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WorkerRequest {
-    /// The scans of a file, or of a dataset of one; whether it will be looked at again.
+    /// Report the scans of a file, or of one of its datasets. `looks_again` is
+    /// [`ScanFilter::looks_again`](crate::discover::ScanFilter::looks_again).
     Visit { path: RawPath, looks_again: bool },
-    /// Where the chunks of a dataset are.
+    /// Return the chunk locations of a dataset.
     Index { file: RawPath, dataset: String, shape: Option<[u64; 2]> },
-    /// A dataset as numbers, or its written numbers.
+    /// Return a dataset as numbers, optionally with NaN for unwritten elements.
     Array { file: RawPath, dataset: String, is_of_written: bool },
-    /// The first element of a dataset as a text.
+    /// Return the first element of a dataset as text.
     Text { file: RawPath, dataset: String },
-    /// A text attribute.
+    /// Return a text attribute.
     Attribute { file: RawPath, object: String, name: String },
-    /// The names in a group.
+    /// Return the names in a group.
     Names { file: RawPath, group: String },
-    /// Opens files that are to be looked at soon.
+    /// Open files in the background that will be read soon.
     OpenAhead { files: Vec<RawPath> },
-    /// What a file is.
+    /// Return the kind of a file.
     Kind { file: RawPath },
-    /// The answer to a question of the worker.
+    /// Answer to a question of the worker.
     Answer(bool),
 }
 
-/// What a worker says.
+/// A reply from the worker to the filter.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum WorkerReply {
-    /// The worker has started: the first reply, before anything is asked.
+    /// The worker has started. It sends this first, before any request.
     Started,
-    /// The library has got on since the last time.
+    /// The library has made progress since the last heartbeat.
     Heartbeat,
-    /// Whether something is wanted. The filter answers before anything else.
+    /// Question whether something is selected. The filter answers before it does anything else.
     Query(FilterQuestion),
-    /// Something was found in a visit.
+    /// One result of a walk.
     Found(Box<DiscoveryMessage>),
-    /// The end of a request.
+    /// End of the request.
     Finished(Result<WorkerAnswer, WorkerFailure>),
 }
 
-/// Those of [`ScanFilter`](crate::find::Select).
+/// Questions of the methods of [`ScanFilter`](crate::discover::ScanFilter).
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FilterQuestion {
     Entry(String),
@@ -60,7 +61,7 @@ pub(super) enum FilterQuestion {
     Linked(RawPath),
 }
 
-/// The last answer to a request. Numbers follow as bytes.
+/// Final answer to a request. Numbers follow as bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WorkerAnswer {
     Visited,
@@ -73,30 +74,30 @@ pub(crate) enum WorkerAnswer {
     Kind(Result<FileKind, FileKindError>),
 }
 
-/// Why a request failed.
+/// Explains why a request failed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WorkerFailure {
-    /// The system does not give the file.
+    /// The system can't read the file.
     Io { errno: Option<i32>, why: String },
-    /// Not a readable HDF5 file.
+    /// The file is not a readable HDF5 file.
     Hdf5(String),
-    /// Of one dataset.
+    /// One dataset can't be read.
     Dataset { dataset: String, why: String },
 }
 
 impl WorkerFailure {
-    /// A failure of the system, as it was told in the worker.
+    /// Converts an I/O error in the worker to a message.
     pub(crate) fn from_io(why: &io::Error) -> Self {
         Self::Io { errno: why.raw_os_error(), why: why.to_string() }
     }
 
-    /// The system's error as it would have been here.
+    /// Converts the message back to the I/O error.
     pub(crate) fn to_io(errno: Option<i32>, why: String) -> io::Error {
         errno.map_or_else(|| io::Error::other(why), io::Error::from_raw_os_error)
     }
 }
 
-/// A [`Found`] with paths of any bytes.
+/// A [`Discovery`](crate::discover::Discovery) whose paths may hold any bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct DiscoveryMessage {
     file: RawPath,
@@ -118,10 +119,10 @@ impl From<DiscoveryMessage> for Discovery {
     }
 }
 
-/// Writes a message.
+/// Sends a message.
 ///
 /// # Errors
-/// The other side has gone.
+/// The other process has closed the pipe.
 pub(super) fn send(to: &mut impl Write, message: &impl Serialize, bulk: &[u8]) -> io::Result<()> {
     let text = serde_json::to_vec(message)?;
     let mut head = [0; 16];
@@ -132,10 +133,10 @@ pub(super) fn send(to: &mut impl Write, message: &impl Serialize, bulk: &[u8]) -
     to.flush()
 }
 
-/// Reads a message and the bytes behind it; `None` where the other side has ended.
+/// Receives a message and the bytes that follow it, or `None` if the other process has closed the pipe.
 ///
 /// # Errors
-/// It ends within a message; not a message.
+/// The pipe ends within a message, or the message is invalid.
 pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
     let (mut text_len, mut bulk_len) = ([0; 8], [0; 8]);
     match from.read_exact(&mut text_len) {

@@ -1,4 +1,4 @@
-//! The worker: takes requests on stdin, one after the other, and answers on stdout.
+//! Runs the worker: takes requests on stdin, one after the other, and answers on stdout.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,19 +18,21 @@ use crate::hdf5_array;
 use crate::open_ahead;
 use crate::source::SourceReader;
 
-/// How often the worker says that the library gets on.
+/// Interval at which the worker reports that the library makes progress.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The stack of the thread that reads files.
+/// Stack size of the thread that reads files, in bytes.
 const STACK_BYTES: usize = 64 << 20;
 
-/// The most memory that a worker may have: what a damaged file asks for beyond it is refused to it, and not taken from others.
+/// Memory limit of a worker in bytes. A damaged file may make the library request more; the allocation then
+/// fails instead of taking memory from other processes.
 const MAX_MEMORY_BYTES: u64 = 32 << 30;
 
-/// Serves where this process was started as a worker, until the filter has gone; `None` where it was not.
+/// Serves requests if this process was started as a worker, until the filter closes the pipe; otherwise returns
+/// `None`.
 pub fn serve_if_worker() -> Option<ExitCode> {
     std::env::var_os(WORKER_ENV)?;
-    // What asks the filter to stop is for the filter to hear: it ends its worker by closing the pipe.
+    // Only the filter handles signals that ask it to stop; it ends its worker by closing the pipe.
     filter::worker_process::block_signals();
     filter::worker_process::limit_memory(MAX_MEMORY_BYTES);
     let (requests, queue) = channel();
@@ -47,12 +49,12 @@ pub fn serve_if_worker() -> Option<ExitCode> {
             }
         }
     }
-    // The library may be at work for ever, and holds what it would take to end in good order.
+    // An orderly exit would need the library's lock, which a hanging call may hold forever.
     filter::worker_process::kill_self();
     Some(ExitCode::FAILURE)
 }
 
-/// Says that the library gets on, for as long as it does.
+/// Sends heartbeats as long as the library makes progress.
 fn send_heartbeats() {
     let mut before = ffi::call_count();
     loop {
@@ -146,12 +148,12 @@ fn handle_request(
     }
 }
 
-/// Asks the filter what is wanted.
+/// Asks the filter what is selected.
 struct RemoteScanFilter<'a> {
     queue: &'a Receiver<WorkerRequest>,
     stdout: &'a Stdout,
     looks_again: bool,
-    /// Why there was no answer.
+    /// Error that prevented an answer.
     end: RefCell<Option<io::Error>>,
 }
 

@@ -1,7 +1,7 @@
-//! CBF, the crystallographic binary file, as Dectris writes it: text, a MIME header, and one
-//! image compressed by byte offsets.
+//! Reads CBF, the Crystallographic Binary File, as written by Dectris: text, a MIME header, and one image with
+//! byte-offset compression.
 //!
-//! Source: the CBFlib manual, chapter 3.2.2 (binary sections) and 3.3.3 (byte-offset compression).
+//! Source: the CBFlib manual, chapters 3.2.2 (binary sections) and 3.3.3 (byte-offset compression).
 
 use std::io::{Read, Seek};
 
@@ -12,18 +12,18 @@ use md5::{Digest, Md5};
 use super::file_bytes::{FileBytes, FormatError};
 use super::{Dtype, Image, PixelData};
 
-/// Stands before the MIME header.
+/// Marker before the MIME header.
 const SECTION_START: &[u8] = b"--CIF-BINARY-FORMAT-SECTION--";
-/// Stands between the MIME header and the compressed bytes.
+/// Marker between the MIME header and the compressed bytes.
 const BINARY_START: &[u8] = b"\x0c\x1a\x04\xd5";
-/// Text before the first image is shorter than this in any file met.
+/// Maximum size of the text before the first image, in bytes; more than in any known file.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// The MIME header of an image, checked.
+/// The validated MIME header of an image.
 struct CbfHeader {
     shape: [usize; 2],
     kind: Dtype,
-    /// Where the compressed bytes are in the file.
+    /// Offset of the compressed bytes in the file.
     offset: u64,
     size: u64,
     md5: Option<String>,
@@ -36,7 +36,7 @@ pub(super) fn read_header<R: Read + Seek>(
     Ok((section.shape, section.kind, 1))
 }
 
-/// Whether the image has a `FileBytes-MD5`.
+/// Returns whether the image has a `Content-MD5`.
 pub(super) fn has_checksum<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<bool, FormatError> {
     Ok(read_section(content)?.md5.is_some())
 }
@@ -55,7 +55,7 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
             )));
         }
     }
-    // No more than the file has bytes, as `read_section` has seen to.
+    // `read_section` has checked that this is at most the size of the file.
     let count = section.shape[0].saturating_mul(section.shape[1]);
     let pixels = match section.kind {
         Dtype::U8 => decode_byte_offset::<u8>(&stored, count)?.into(),
@@ -91,7 +91,7 @@ fn read_section<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<CbfHeader,
     let (columns, rows) =
         (mime.number("X-Binary-Size-Fastest-Dimension")?, mime.number("X-Binary-Size-Second-Dimension")?);
     let size = mime.number("X-Binary-Size")?;
-    // A compressed pixel takes a byte at least.
+    // A compressed pixel takes at least one byte.
     let count = columns.checked_mul(rows).filter(|&count| 0 < count && count <= size && size <= content.len());
     if count.is_none() {
         return Err(FormatError::Broken(format!(
@@ -124,7 +124,7 @@ fn parse_element_type(name: &str) -> Result<Dtype, FormatError> {
     })
 }
 
-/// The fields of a MIME header, continued lines joined.
+/// Fields of a MIME header, with continuation lines joined.
 struct MimeHeader(Vec<(String, String)>);
 
 impl MimeHeader {
@@ -153,8 +153,8 @@ impl MimeHeader {
     }
 }
 
-/// Byte offsets to pixels: each is the difference to the pixel before, in one byte, or, after that
-/// byte's lowest value as an escape, in two, four or eight, little-endian.
+/// Decodes byte-offset compression. Each pixel is stored as the difference to the previous one: in one byte or,
+/// after the lowest value of the shorter type as an escape, in two, four or eight bytes, little-endian.
 fn decode_byte_offset<T: TryFrom<i64>>(stored: &[u8], count: usize) -> Result<Vec<T>, FormatError> {
     let mut pixels = Vec::with_capacity(count);
     let (mut rest, mut value) = (stored, 0_i64);

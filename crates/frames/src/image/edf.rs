@@ -1,24 +1,24 @@
-//! EDF, the ESRF data format: for each image a text header in braces, padded to a multiple of 512
-//! bytes, and the pixels as they are.
+//! Reads EDF, the ESRF Data Format: for each image a text header in braces, padded to a multiple of 512 bytes,
+//! and the uncompressed pixels.
 
 use std::io::{Read, Seek};
 
 use super::file_bytes::{FileBytes, FormatError};
 use super::{Dtype, Image, PixelData};
 
-/// Headers are read in steps of this many bytes.
+/// Number of bytes read at a time while looking for the end of a header.
 const HEADER_READ_BYTES: usize = 4096;
-/// A header without an end by here is none.
+/// Maximum size of a header in bytes.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// One image's header, checked, and where its pixels are.
+/// The validated header of an image, and the location of its pixels.
 struct EdfHeader {
     shape: [usize; 2],
     kind: Dtype,
     big_endian: bool,
-    /// Where the pixels begin in the file.
+    /// Offset of the pixels in the file.
     offset: u64,
-    /// Where the next header begins.
+    /// Offset of the next header.
     next: u64,
 }
 
@@ -53,15 +53,15 @@ fn no_image_error() -> FormatError {
     FormatError::invalid("no image: expected a header in braces with Dim_1 and Dim_2")
 }
 
-/// The image whose header begins at `offset`, or after the general header there; none at the end
-/// of the file.
+/// Reads the image header at `offset`, or after the general header at `offset`; returns `None` at the end of the
+/// file.
 fn read_header_block<R: Read + Seek>(
     content: &mut FileBytes<R>,
     offset: u64,
 ) -> Result<Option<EdfHeader>, FormatError> {
     let Some((keys, end)) = read_keys(content, offset)? else { return Ok(None) };
     if keys.text("EDF_DataFormatVersion").is_some() && keys.text("Dim_1").is_none() {
-        // The general header of a file, which has at most some bytes of its own.
+        // This is the file's general header, which may be followed by binary data of its own.
         let own = keys.number("EDF_BinarySize")?.unwrap_or(0);
         let Some((keys, end)) = self::read_keys(content, end.saturating_add(own))? else { return Ok(None) };
         return keys.parse_header(end, content.len()).map(Some);
@@ -69,13 +69,13 @@ fn read_header_block<R: Read + Seek>(
     keys.parse_header(end, content.len()).map(Some)
 }
 
-/// The keys of the header that begins at `offset`, and where it ends.
+/// Reads the keys of the header at `offset`, and returns the end of the header.
 fn read_keys<R: Read + Seek>(content: &mut FileBytes<R>, offset: u64) -> Result<Option<(EdfKeys, u64)>, FormatError> {
     let mut text = Vec::new();
     loop {
         let more = content.read_at_most(offset.saturating_add(text.len() as u64), HEADER_READ_BYTES)?;
         let at_end = more.is_empty();
-        // The brace may be the last byte of one step and the line's end the first of the next.
+        // The brace may be the last byte of one read, and the line's end the first byte of the next.
         let from = text.len().saturating_sub(2);
         text.extend(more);
         if at_end && text.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) {
@@ -99,7 +99,7 @@ fn read_keys<R: Read + Seek>(content: &mut FileBytes<R>, offset: u64) -> Result<
     }
 }
 
-/// Where the pixels begin: after the first `}` that ends a line, looked for from `from` on.
+/// Returns the offset of the pixels: after the first `}` at the end of a line, searched from `from` on.
 fn end_of_header(text: &[u8], from: usize) -> Option<usize> {
     (from..text.len()).find_map(|at| match text[at..] {
         [b'}', b'\n', ..] => at.checked_add(2),
@@ -108,7 +108,7 @@ fn end_of_header(text: &[u8], from: usize) -> Option<usize> {
     })
 }
 
-/// The `key = value ;` pairs of a header; keys in any case.
+/// The `key = value ;` pairs of a header. Keys are case-insensitive.
 struct EdfKeys(Vec<(String, String)>);
 
 impl EdfKeys {
@@ -168,8 +168,8 @@ impl EdfKeys {
     }
 }
 
-/// The names of `DataType`: those of the format, of its first implementations (where a long has 32
-/// bits), and of Fit2D.
+/// Parses the names of `DataType`: those of the format, of its first implementations (where a long has 32 bits),
+/// and of Fit2D.
 fn parse_dtype(name: &str) -> Result<Dtype, FormatError> {
     Ok(match name.to_ascii_lowercase().as_str() {
         "unsignedbyte" | "unsigned8" => Dtype::U8,

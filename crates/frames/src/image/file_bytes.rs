@@ -1,4 +1,4 @@
-//! A file's bytes, asked for in pieces that are known to be there before memory is taken for them.
+//! Reads ranges of a file, and checks that they exist before memory is allocated for them.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -7,10 +7,10 @@ use filter::memory;
 
 use super::{ImageError, ImageFormat};
 
-/// How much of a file is looked at to tell its format.
+/// Number of bytes that are read to detect the format.
 const FORMAT_PROBE_BYTES: usize = 512;
 
-/// What is wrong with an image, before it is known where.
+/// A format error without the path of its file.
 #[derive(Debug)]
 pub(super) enum FormatError {
     Io(io::Error),
@@ -19,7 +19,7 @@ pub(super) enum FormatError {
 }
 
 impl FormatError {
-    /// The error to report of this flaw in the named file.
+    /// Converts the error to the one that is reported for the file.
     pub(super) fn into_image_error(self, path: &Path, format: ImageFormat) -> ImageError {
         let path = path.to_owned();
         match self {
@@ -29,7 +29,7 @@ impl FormatError {
         }
     }
 
-    /// A break of the format's rules.
+    /// Returns an error for a violation of the format.
     pub(super) fn invalid(why: impl Into<String>) -> Self {
         Self::Broken(why.into())
     }
@@ -41,7 +41,7 @@ impl From<io::Error> for FormatError {
     }
 }
 
-/// A file of known length.
+/// A file with its length.
 pub(super) struct FileBytes<R> {
     reader: R,
     len: u64,
@@ -53,17 +53,17 @@ impl<R: Read + Seek> FileBytes<R> {
         Ok(Self { reader, len })
     }
 
-    /// The file's length in bytes.
+    /// Returns the length of the file in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The first 512 bytes, or all where there are fewer.
+    /// Returns the first 512 bytes, or all of a shorter file.
     pub(super) fn read_start(&mut self) -> io::Result<Vec<u8>> {
         self.read_at_most(0, FORMAT_PROBE_BYTES)
     }
 
-    /// The `count` bytes from `offset` on, or those of them that the file has.
+    /// Returns up to `count` bytes from `offset` on; fewer at the end of the file.
     pub(super) fn read_at_most(&mut self, offset: u64, count: usize) -> io::Result<Vec<u8>> {
         let there = self.len.saturating_sub(offset).min(count as u64) as usize;
         self.reader.seek(SeekFrom::Start(offset))?;
@@ -72,7 +72,8 @@ impl<R: Read + Seek> FileBytes<R> {
         Ok(bytes)
     }
 
-    /// All the `count` bytes from `offset` on; `what` names them where the file is too short.
+    /// Returns exactly `count` bytes from `offset` on. `what` names them in the error for a file that is too
+    /// short.
     pub(super) fn read_exact(&mut self, offset: u64, count: u64, what: &str) -> Result<Vec<u8>, FormatError> {
         let there = self.len.saturating_sub(offset);
         if there < count {
@@ -83,7 +84,7 @@ impl<R: Read + Seek> FileBytes<R> {
         Ok(self.read_at_most(offset, count as usize)?)
     }
 
-    /// The reader, for a decoder that seeks by itself.
+    /// Returns the reader at the start of the file, for a decoder that seeks by itself.
     pub(super) fn reader(&mut self) -> io::Result<&mut R> {
         self.reader.rewind()?;
         Ok(&mut self.reader)

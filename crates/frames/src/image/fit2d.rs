@@ -1,7 +1,8 @@
-//! Fit2D masks (`.msk`): a header of 1024 bytes, and a bit a pixel, 1 where masked.
+//! Reads Fit2D masks (`.msk`): a header of 1024 bytes, and one bit per pixel, 1 if masked.
 //!
-//! Source: fabio's `fit2dmaskimage`. The letters of MASK stand at bytes 0, 4, 8 and 12; columns and rows at 16 and 20, as
-//! little-endian 32-bit integers. Rows are padded to whole 32-bit integers, their first pixel in the lowest bit.
+//! Source: fabio's `fit2dmaskimage`. The letters of MASK are at bytes 0, 4, 8 and 12; columns and rows at 16 and
+//! 20, as little-endian 32-bit integers. Rows are padded to whole 32-bit integers, with the first pixel in the
+//! lowest bit.
 
 use std::io::{Read, Seek};
 
@@ -10,7 +11,7 @@ use super::{Dtype, Image, PixelData};
 
 const HEADER_BYTES: u64 = 1024;
 
-/// Whether a file that begins like this is a Fit2D mask.
+/// Returns whether a file with these first bytes is a Fit2D mask.
 pub(super) fn is_mask(start: &[u8]) -> bool {
     start.len() > 12 && start.iter().step_by(4).zip(b"MASK").all(|(found, expected)| found == expected)
 }
@@ -35,7 +36,7 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
     if frame >= frames {
         return Err(FormatError::NoFrame { frame, frames });
     }
-    // Of rows and columns of 32 bits each: neither product needs more than 64.
+    // Rows and columns are 32-bit numbers, so the products fit in u64.
     let width = columns.div_ceil(32).saturating_mul(4);
     let bits = content.read_exact(HEADER_BYTES, (rows as u64).saturating_mul(width as u64), "bits")?;
     let pixel = |row: &[u8], column: usize| row[column / 8] >> (column % 8) & 1;

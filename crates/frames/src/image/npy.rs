@@ -1,8 +1,8 @@
-//! NPY, a NumPy array in a file: a magic string, a version, the array's description as a Python
+//! Reads NPY, a NumPy array in a file: a magic string, a version, the array's description as a Python
 //! dictionary, and the elements.
 //!
-//! Source: `numpy.lib.format`. The description is written by NumPy alone and always in the same words,
-//! so that three look-ups read it.
+//! Source: `numpy.lib.format`. Only NumPy writes the description, always in the same form, so three look-ups
+//! suffice to parse it.
 
 use std::io::{Read, Seek};
 
@@ -11,14 +11,14 @@ use super::{Dtype, Image, PixelData};
 
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The description of an array, checked.
+/// The validated description of an array.
 struct NpyHeader {
     frames: usize,
     shape: [usize; 2],
     kind: Dtype,
     big_endian: bool,
     fortran_order: bool,
-    /// Where the elements begin in the file.
+    /// Offset of the elements in the file.
     offset: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
         return Err(FormatError::NoFrame { frame, frames: array.frames });
     }
     let [rows, columns] = array.shape;
-    // `read_npy_header` has seen to it that all frames are in the file.
+    // `read_npy_header` has checked that all frames are in the file.
     let size = array.kind.frame_bytes(array.shape.map(|extent| extent as u64));
     let offset = size.saturating_mul(frame as u64).saturating_add(array.offset);
     let bytes = content.read_exact(offset, size, "elements")?;
@@ -77,13 +77,13 @@ fn read_npy_header<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<NpyHead
     Ok(NpyHeader { frames, shape, kind, big_endian, fortran_order, offset })
 }
 
-/// What stands behind `'key':`.
+/// Returns the text after `'key':`.
 fn dict_value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(&format!("'{key}'"))?;
     Some(after.trim_start().strip_prefix(':')?.trim_start())
 }
 
-/// The element type of a `descr` such as `'<u4'`, and whether it is big-endian.
+/// Parses a `descr` such as `'<u4'`: the element type, and whether it is big-endian.
 fn parse_descr(descr: &str) -> Option<(Dtype, bool)> {
     let mut letters = descr.strip_prefix('\'')?.split('\'').next()?.chars();
     let big_endian = match letters.next()? {
@@ -107,7 +107,7 @@ fn parse_descr(descr: &str) -> Option<(Dtype, bool)> {
     Some((kind, big_endian))
 }
 
-/// The extents of a `image_shape` such as `(1043, 981)`.
+/// Parses a `shape` such as `(1043, 981)`.
 fn parse_shape(shape: &str) -> Option<Vec<usize>> {
     let (inside, _) = shape.strip_prefix('(')?.split_once(')')?;
     inside.split(',').map(str::trim).filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect()

@@ -1,4 +1,4 @@
-//! Pixels of any type that detectors and masks come in.
+//! Pixels of any type that detectors and masks use.
 
 use std::fmt;
 
@@ -6,53 +6,53 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! pixel_types {
     ($($kind:ident $type:ident $doc:literal,)*) => {
-        /// The type of an image's pixels.
+        /// Type of an image's pixels.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Dtype { $(#[doc = $doc] $kind,)* }
 
         impl Dtype {
-            /// The type's name in records: `u8`, `i32`, `f32`, ….
+            /// Returns the name of the type in records: `u8`, `i32`, `f32`, ….
             pub fn name(self) -> &'static str {
                 match self { $(Self::$kind => stringify!($type),)* }
             }
 
-            /// Bytes a pixel.
+            /// Returns the size of a pixel in bytes.
             pub fn size(self) -> usize {
                 match self { $(Self::$kind => size_of::<$type>(),)* }
             }
 
-            /// Returns the bytes of a frame of these rows and columns, or the largest number there is: no file has that many.
+            /// Returns the size of a frame in bytes, or `u64::MAX` on overflow, which no file can have.
             pub fn frame_bytes(self, [rows, columns]: [u64; 2]) -> u64 {
                 rows.saturating_mul(columns).saturating_mul(self.size() as u64)
             }
         }
 
-        /// The pixels of one image, row-major.
+        /// Pixels of one image in row-major order.
         #[derive(Clone, Debug, PartialEq)]
         pub enum PixelData { $(#[doc = $doc] $kind(Vec<$type>),)* }
 
         impl PixelData {
-            /// How many.
+            /// Returns the number of pixels.
             pub fn len(&self) -> usize {
                 match self { $(Self::$kind(values) => values.len(),)* }
             }
 
-            /// Their type.
+            /// Returns the type of the pixels.
             pub fn dtype(&self) -> Dtype {
                 match self { $(Self::$kind(_) => Dtype::$kind,)* }
             }
 
-            /// As f64: exact but for 64-bit integers beyond 2^53.
+            /// Returns the pixels as f64, which is exact except for 64-bit integers beyond 2^53.
             pub fn to_f64(&self) -> Vec<f64> {
                 match self { $(Self::$kind(values) => values.iter().map(|&value| value as f64).collect(),)* }
             }
 
-            /// As bytes in this machine's byte order.
+            /// Returns the pixels as bytes in native byte order.
             pub fn to_ne_bytes(&self) -> Vec<u8> {
                 match self { $(Self::$kind(values) => values.iter().flat_map(|value| value.to_ne_bytes()).collect(),)* }
             }
 
-            /// Values from bytes in the given order; what is left over at the end is dropped.
+            /// Converts bytes in the given byte order to pixels; an incomplete pixel at the end is dropped.
             pub(super) fn from_bytes(kind: Dtype, bytes: &[u8], big_endian: bool) -> Self {
                 match kind {
                     $(Dtype::$kind => {
@@ -63,7 +63,7 @@ macro_rules! pixel_types {
                 }
             }
 
-            /// The transpose of a `rows` x `columns` image.
+            /// Returns the transpose of a `rows` x `columns` image.
             pub(super) fn transpose(&self, rows: usize, columns: usize) -> Self {
                 match self {
                     $(Self::$kind(values) => {
@@ -96,7 +96,7 @@ pixel_types! {
 }
 
 impl PixelData {
-    /// Whether there is none.
+    /// Returns whether there are no pixels.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,10 +1,10 @@
-//! Images as fabio, NumPy and detectors wrote them, and what damage to them does.
+//! Tests images written by fabio, NumPy and detectors, and damaged copies of them.
 
 use std::io::Cursor;
 
 use super::*;
 
-/// What make-images.py wrote, and its rows.
+/// Pixels of the images that make-images.py wrote.
 const COUNTS: [i32; 15] = [-2, -1, 0, 1, 126, 127, 255, -1, 32767, 0, 65536, 2147483647, 0, 3, -2];
 const FIXTURES: [&str; 12] = [
     "counts.cbf",
@@ -25,7 +25,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// Where the real frames are, for those who have them.
+/// Returns the path of a real frame, if the collection of real files is available.
 fn shared(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
     path.exists().then_some(path)

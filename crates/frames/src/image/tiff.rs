@@ -1,4 +1,4 @@
-//! TIFF, through the `tiff` crate: grey images only, every page.
+//! Reads TIFF through the `tiff` crate: only grey images, every page.
 
 use std::io::{Read, Seek};
 
@@ -9,11 +9,11 @@ use tiff::tags::{SampleFormat, Tag};
 use super::file_bytes::{FileBytes, FormatError};
 use super::{Dtype, Image, PixelData};
 
-/// No compression of TIFF makes a file this many times smaller: deflate reaches 1032, LZW some
-/// 2700. A header that asks for more memory than that lies.
+/// Maximum compression ratio of an image. Deflate reaches 1032, LZW about 2700; a header that claims more is
+/// wrong.
 const MAX_EXPANSION: u64 = 4096;
 
-/// `PhotometricInterpretation` of an image whose numbers count down to white.
+/// `PhotometricInterpretation` of an image whose smallest value is white.
 const WHITE_IS_ZERO: u16 = 0;
 
 pub(super) fn read_header<R: Read + Seek>(
@@ -60,7 +60,7 @@ fn open_decoder<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<Decoder<&m
     Ok(Decoder::new(content.reader()?).map_err(into_format_error)?.with_limits(limits))
 }
 
-/// Goes on by up to `pages`, and says by how many.
+/// Skips up to `pages` pages, and returns the number of pages skipped.
 fn skip_pages<R: Read + Seek>(decoder: &mut Decoder<R>, pages: usize) -> Result<usize, FormatError> {
     let mut skipped = 0_usize;
     while skipped < pages && decoder.more_images() {
@@ -78,7 +78,7 @@ fn image_shape<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<[usize; 2], F
     Ok([rows as usize, columns as usize])
 }
 
-/// The type of the pixels, if they are one number each and stored as they count.
+/// Returns the type of the pixels, if each is a single number that is not inverted.
 fn image_dtype<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Dtype, FormatError> {
     let bits = match decoder.colortype().map_err(into_format_error)? {
         ColorType::Gray(bits) => bits,
