@@ -1,6 +1,6 @@
 //! Warnings about a recipe that does not suit its frames, derived from the sums of the first frame.
 
-use patterns::{Finish, Row, Weights};
+use patterns::{BinWeights, FrameRow, Normalizer};
 use recipe::{ErrorFloor, Recipe};
 
 /// The share of a frame's variance above which the error floor is worth a warning.
@@ -8,15 +8,15 @@ const MAX_FLOOR_SHARE: f64 = 0.5;
 
 /// Returns warnings about a frame's errors and outliers; most frames give none. `shared` holds the weights of all
 /// unmasked pixels.
-pub fn check_frame(recipe: &Recipe, row: &Row, shared: &Weights) -> Vec<String> {
+pub fn check_frame(recipe: &Recipe, row: &FrameRow, shared: &BinWeights) -> Vec<String> {
     if !row.has_sums() {
         return Vec::new();
     }
     [warn_of_error_floor(recipe, row, shared), warn_of_clipping(recipe, row, shared)].into_iter().flatten().collect()
 }
 
-fn warn_of_error_floor(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
-    let share = Finish::of(recipe).floor_share(row, shared).filter(|share| *share > MAX_FLOOR_SHARE)?;
+fn warn_of_error_floor(recipe: &Recipe, row: &FrameRow, shared: &BinWeights) -> Option<String> {
+    let share = Normalizer::new(recipe).floor_share(row, shared).filter(|share| *share > MAX_FLOOR_SHARE)?;
     let times = (1.0 / (1.0 - share)).sqrt();
     let by = if times.is_finite() {
         format!(", which makes errors about {times:.1} times too large")
@@ -32,8 +32,8 @@ fn warn_of_error_floor(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<S
     ))
 }
 
-fn warn_of_clipping(recipe: &Recipe, row: &Row, shared: &Weights) -> Option<String> {
-    let own = row.exception.as_ref().filter(|_| recipe.sigma_clip.is_some())?;
+fn warn_of_clipping(recipe: &Recipe, row: &FrameRow, shared: &BinWeights) -> Option<String> {
+    let own = row.weight_override.as_ref().filter(|_| recipe.sigma_clip.is_some())?;
     let bins = || (0..row.signal.len()).filter(|bin| shared.count[*bin] > 0.0);
     let emptied = bins().filter(|bin| row.signal[*bin] == 0.0 && own.count[*bin] < shared.count[*bin]).count();
     let (frame, all) = (row.frame, bins().count());
@@ -56,10 +56,10 @@ mod tests {
     }
 
     /// Returns a row of four bins of 100 pixels each, whose total counts are `counts`.
-    fn frame(counts: [f64; 4]) -> (Row, Weights) {
+    fn frame(counts: [f64; 4]) -> (FrameRow, BinWeights) {
         let variance = counts.iter().map(|counts| counts.max(100.0)).collect();
-        let row = Row { frame: 3, signal: counts.to_vec(), variance: Some(variance), ..Row::default() };
-        (row, Weights { norm: vec![100.0; 4], norm_sq: vec![100.0; 4], count: vec![100.0; 4] })
+        let row = FrameRow { frame: 3, signal: counts.to_vec(), variance: Some(variance), ..FrameRow::default() };
+        (row, BinWeights { norm: vec![100.0; 4], norm_sq: vec![100.0; 4], count: vec![100.0; 4] })
     }
 
     #[test]
@@ -71,15 +71,15 @@ mod tests {
             let (row, shared) = frame(counts);
             assert_eq!(check_frame(&recipe(false), &row, &shared), [""; 0]);
         }
-        let lost = Row::lost(3, patterns::Status::Corrupt, 1.0);
+        let lost = FrameRow::without_sums(3, patterns::Status::Corrupt, 1.0);
         assert_eq!(check_frame(&recipe(false), &lost, &shared), [""; 0]);
     }
 
     #[test]
     fn clipping_that_leaves_no_photon_is_warned_of() {
         let (row, shared) = frame([0.0, 0.0, 0.0, 5000.0]);
-        let clipped = Weights { count: vec![97.0, 95.0, 99.0, 100.0], ..shared.clone() };
-        let row = Row { exception: Some(clipped), variance: Some(vec![1.0, 1.0, 1.0, 5000.0]), ..row };
+        let clipped = BinWeights { count: vec![97.0, 95.0, 99.0, 100.0], ..shared.clone() };
+        let row = FrameRow { weight_override: Some(clipped), variance: Some(vec![1.0, 1.0, 1.0, 5000.0]), ..row };
         let said = check_frame(&recipe(true), &row, &shared);
         assert!(said.iter().any(|said| said.contains("every photon of 3 of 4 bins")), "{said:?}");
         assert!(!check_frame(&recipe(false), &row, &shared).iter().any(|said| said.contains("clipping")));

@@ -7,7 +7,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use filter::{Filter, Stop};
-use patterns::coverage::Index;
+use patterns::coverage::CoverageIndex;
 use patterns::part::PartWriter;
 use records::{Absent, AbsentKind, Fail, Spans, Task, TaskResult};
 
@@ -52,7 +52,7 @@ impl IntegratedTask {
     ///
     /// # Errors
     /// Fails if a part can't be written, and as [`Filter::emit`].
-    pub fn commit(mut self, filter: &Filter, index: &Index) -> Result<TaskProgress, Stop> {
+    pub fn commit(mut self, filter: &Filter, index: &CoverageIndex) -> Result<TaskProgress, Stop> {
         let digests = self.commit_parts(index)?;
         let first = &self.jobs[0];
         self.stats.report_losses(filter, &first.task)?;
@@ -103,7 +103,7 @@ impl IntegratedTask {
 
     /// Makes the parts durable, renames them to the names of the frames that they hold, and returns their digests by
     /// recipe.
-    fn commit_parts(&mut self, index: &Index) -> Result<Vec<Option<String>>, Stop> {
+    fn commit_parts(&mut self, index: &CoverageIndex) -> Result<Vec<Option<String>>, Stop> {
         let began = Instant::now();
         let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.jobs).enumerate();
         let finished = parts.map(|(recipe, (part, job))| {

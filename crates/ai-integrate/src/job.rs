@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use filter::Filter;
 use integrator::Integrator;
-use patterns::coverage::Index;
-use patterns::part::{self, PartHead, PartWriter};
-use patterns::{Axes, Axis, Finish, Row, Shared, Weights};
+use patterns::coverage::CoverageIndex;
+use patterns::part::{self, PartMetadata, PartWriter};
+use patterns::{BinWeights, FrameRow, Normalizer, PatternAxes, PatternAxis, SharedBins};
 use records::{Absent, RawPath, Spans, Task};
 
 use crate::advice;
@@ -52,7 +52,7 @@ impl Job {
     pub fn new(
         task: &Task,
         methods: &RecipeCache,
-        index: &Index,
+        index: &CoverageIndex,
         args: &Args,
         filter: &Filter,
     ) -> Result<Self, TaskError> {
@@ -74,7 +74,7 @@ impl Job {
             }
             false => {
                 let monitor = MonitorValues::read(&task, &loaded_recipe.recipe.monitor)?;
-                if !Finish::of(&loaded_recipe.recipe).is_framewise() {
+                if !Normalizer::new(&loaded_recipe.recipe).needs_only_own_frame() {
                     task.monitor_readings = monitor.readings(task.acquisition.frames);
                 }
                 let integrator = loaded_recipe.integrator(&cache, filter)?;
@@ -86,7 +86,7 @@ impl Job {
 
     /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the recipe integrates in
     /// this run.
-    pub fn check_first_frame(&self, row: &Row, filter: &Filter) {
+    pub fn check_first_frame(&self, row: &FrameRow, filter: &Filter) {
         let Some(resources) =
             self.resources.as_ref().filter(|_| row.has_sums() && !self.loaded_recipe.has_been_checked.load(Relaxed))
         else {
@@ -102,9 +102,9 @@ impl Job {
     ///
     /// # Errors
     /// Fails if the file can't be created.
-    pub fn create_part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::Error> {
+    pub fn create_part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::PartError> {
         let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
-        let head = PartHead { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
+        let head = PartMetadata { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
         PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator))
     }
 
@@ -126,20 +126,20 @@ impl Job {
 }
 
 /// Returns the frames of the task that earlier runs have integrated.
-fn covered_frames(task: &Task, index: &Index, filter: &Filter) -> Spans {
-    let found = index.find(&task.out, task);
+fn covered_frames(task: &Task, index: &CoverageIndex, filter: &Filter) -> Spans {
+    let found = index.find_coverage(&task.out, task);
     found.unusable.iter().for_each(|why| filter.warn(why));
-    found.done()
+    found.covered_frames()
 }
 
-fn shared_bins(integrator: &Integrator) -> Shared {
-    let axis = |axis: &integrator::BinAxis| Axis {
+fn shared_bins(integrator: &Integrator) -> SharedBins {
+    let axis = |axis: &integrator::BinAxis| PatternAxis {
         name: axis.name.to_owned(),
         units: axis.units.to_owned(),
         centers: axis.centers.clone(),
     };
     let plan = integrator.plan();
     let weights =
-        Weights { norm: plan.norm().to_vec(), norm_sq: plan.norm_sq().to_vec(), count: plan.count().to_vec() };
-    Shared { axes: Axes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) }, weights }
+        BinWeights { norm: plan.norm().to_vec(), norm_sq: plan.norm_sq().to_vec(), count: plan.count().to_vec() };
+    SharedBins { axes: PatternAxes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) }, weights }
 }

@@ -168,7 +168,7 @@ impl TaskStats {
         }
         let absent = |(status, frames): (Status, Vec<u64>)| {
             let range = frames.into_iter().collect::<Spans>().to_sorted().intersection(todo);
-            status.absent(range)
+            status.to_absent(range)
         };
         by_status.into_iter().map(absent).filter(|absent| !absent.range.is_empty()).collect()
     }
@@ -195,13 +195,13 @@ fn source_name(source: &Source) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use patterns::Row;
+    use patterns::FrameRow;
 
     fn batch(losses: &[(u64, usize, Status, &str)]) -> BatchOutput {
         let lost = |&(frame, source, status, why): &(u64, usize, Status, &str)| {
             (frame, source, FrameLoss { status, why: why.to_owned(), retryable: false })
         };
-        let rows = losses.iter().map(|loss| (0, Row::lost(loss.0, loss.2, 1.0))).collect();
+        let rows = losses.iter().map(|loss| (0, FrameRow::without_sums(loss.0, loss.2, 1.0))).collect();
         BatchOutput { frames: losses.len(), rows, losses: losses.iter().map(lost).collect(), ..BatchOutput::default() }
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use filter::{Filter, Stop};
 use integrator::PixelType;
 use integrator::opencl::DeviceError;
-use patterns::coverage::{Index, OwnerError};
+use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter};
 use records::{Acquisition, Fail, Spans, Task};
 
@@ -35,7 +35,7 @@ pub struct TaskRunner<'a> {
     threads: usize,
     recipes: RecipeCache,
     /// The index of the frames that are done.
-    index: Index,
+    index: CoverageIndex,
 }
 
 /// The reason why a task can't be integrated.
@@ -60,11 +60,11 @@ enum TaskOutcome {
 impl<'a> TaskRunner<'a> {
     /// Creates a runner whose tasks use `threads` threads each.
     pub fn new(filter: &'a Filter, args: &'a Args, device_pool: &'a DevicePool, threads: usize) -> Self {
-        Self { filter, args, device_pool, threads, recipes: RecipeCache::default(), index: Index::default() }
+        Self { filter, args, device_pool, threads, recipes: RecipeCache::default(), index: CoverageIndex::default() }
     }
 
     /// Returns the index of the frames that are done.
-    pub fn index(&self) -> &Index {
+    pub fn index(&self) -> &CoverageIndex {
         &self.index
     }
 
@@ -163,7 +163,7 @@ impl<'a> TaskRunner<'a> {
         unsure: &BTreeMap<usize, FrameLoss>,
     ) -> Result<TaskOutcome, Stop> {
         let mut tally = TaskStats::new(jobs.len());
-        let cannot_write = |why: part::Error| Stop::fatal("part", why);
+        let cannot_write = |why: part::PartError| Stop::fatal("part", why);
         let mut parts = Vec::with_capacity(jobs.len());
         for (recipe, job) in jobs.iter().enumerate() {
             let frames: Spans = batches.frames_of_recipe(recipe).collect();
@@ -202,7 +202,7 @@ impl<'a> TaskRunner<'a> {
             for (recipe, row) in &window.rows {
                 let part = parts[*recipe].as_mut().expect("a recipe with frames to do has a part");
                 jobs[*recipe].check_first_frame(row, self.filter);
-                part.append(row).map_err(cannot_write)?;
+                part.push_row(row).map_err(cannot_write)?;
             }
             self.filter.progress().advance(window.frames as u64);
             tally.add_batch(window);

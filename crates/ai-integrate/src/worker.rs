@@ -6,7 +6,7 @@ use std::time::Instant;
 use frames::source::{Chunk, FrameChunks as Where};
 use integrator::opencl::DeviceError;
 use integrator::{AssembleError, Assembler, DecodeError, DecodePathCounts, Decoder, Scratch, StoredFrame, Sums};
-use patterns::{Row, Weights};
+use patterns::{BinWeights, FrameRow};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batches::FrameLocation;
@@ -22,7 +22,7 @@ pub struct BatchOutput {
     /// The number of frames in the batch.
     pub frames: usize,
     /// The rows in ascending order of frames, each with its recipe's index in the task.
-    pub rows: Vec<(usize, Row)>,
+    pub rows: Vec<(usize, FrameRow)>,
     /// The frames that were lost, each with its source and reason.
     pub losses: Vec<(u64, usize, FrameLoss)>,
     /// Warnings about suspicious frames.
@@ -235,7 +235,7 @@ impl<'a> IntegrationWorker<'a> {
     fn record_loss(&self, place: FrameLocation, loss: &FrameLoss, out: &mut BatchOutput) {
         let pass = &self.recipe_groups[place.recipe_set];
         for (&recipe, monitor) in pass.recipes.iter().zip(&pass.monitors) {
-            out.rows.push((recipe, Row::lost(place.frame, loss.status, monitor.value(place.frame))));
+            out.rows.push((recipe, FrameRow::without_sums(place.frame, loss.status, monitor.value(place.frame))));
         }
         out.losses.push((place.frame, place.source, loss.clone()));
     }
@@ -259,9 +259,18 @@ fn read_chunk(
     ahead.take(load, source, chunk, stored).unwrap_or_else(|| open.store.read_chunk(chunk, stored))
 }
 
-fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> Row {
+fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> FrameRow {
     let value = monitor.value(frame);
     let (monitor, status) = (value, monitor.status(value));
-    let exception = sums.weight_override.map(|own| Weights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
-    Row { frame, status, stored_digest, monitor, signal: sums.signal, variance: sums.variance, exception }
+    let exception =
+        sums.weight_override.map(|own| BinWeights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
+    FrameRow {
+        frame,
+        status,
+        stored_digest,
+        monitor,
+        signal: sums.signal,
+        variance: sums.variance,
+        weight_override: exception,
+    }
 }

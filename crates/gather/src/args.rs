@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::ownership::ReplacePolicy;
 use filter::{CommonArgs, Stop};
-use patterns::finals::{self, Average, Options, Want};
+use patterns::output::{self, Average, OutputOptions, WritePolicy};
 use patterns::report::Report;
 use patterns::{export, plot};
 
@@ -168,16 +168,16 @@ pub enum Format {
 
 impl Args {
     /// How finals are to be made.
-    pub fn options(&self) -> Options {
-        let needs_average = self.formats().any(export::Format::is_of_averages);
-        let mean = needs_average.then_some(Average::of_all(finals::Method::Mean));
-        Options {
+    pub fn options(&self) -> OutputOptions {
+        let needs_average = self.formats().any(export::ExportFormat::exports_averages);
+        let mean = needs_average.then_some(Average::all_frames(output::AverageMethod::Mean));
+        OutputOptions {
             layout: match self.form.layout {
-                Layout::Copy => finals::Layout::Copy,
-                Layout::Virtual => finals::Layout::Virtual,
-                Layout::Integrator => finals::Layout::Integrator,
+                Layout::Copy => output::OutputLayout::Copy,
+                Layout::Virtual => output::OutputLayout::Virtual,
+                Layout::Integrator => output::OutputLayout::Integrator,
             },
-            want: if self.complete_only { Want::Complete } else { Want::Partial },
+            policy: if self.complete_only { WritePolicy::WhenComplete } else { WritePolicy::Always },
             keep_sums: self.form.keep_sums,
             keep_parts: self.form.keep_parts,
             average: self.form.average.or(mean),
@@ -190,13 +190,13 @@ impl Args {
     }
 
     /// The formats that were asked for.
-    pub fn formats(&self) -> impl Iterator<Item = export::Format> {
+    pub fn formats(&self) -> impl Iterator<Item = export::ExportFormat> {
         self.form.export.iter().map(|format| match format {
-            Format::Xye => export::Format::Xye,
-            Format::Dat => export::Format::Dat,
-            Format::Csv => export::Format::Csv,
-            Format::Fxye => export::Format::Fxye,
-            Format::Nxazint => export::Format::NxAzint,
+            Format::Xye => export::ExportFormat::Xye,
+            Format::Dat => export::ExportFormat::Dat,
+            Format::Csv => export::ExportFormat::Csv,
+            Format::Fxye => export::ExportFormat::Fxye,
+            Format::Nxazint => export::ExportFormat::NxAzint,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use filter::{Filter, Stop};
-use patterns::finals::{self, Error, Leftover};
+use patterns::output::{self, Leftover, OutputError};
 use records::Fail;
 
 /// Removes what is left over below an output root, and tells each file or directory with its bytes; tells them alone where the run
@@ -12,7 +12,7 @@ use records::Fail;
 /// # Errors
 /// Another run is at work there; the directories can't be read.
 pub fn clean(root: &Path, dry: bool, filter: &Filter) -> Result<(), Stop> {
-    let found = finals::leftovers(root).map_err(|why| Stop::fatal("--clean", why))?;
+    let found = output::leftovers(root).map_err(|why| Stop::fatal("--clean", why))?;
     found.kept.iter().for_each(|kept| filter.warn(&format!("left alone: {kept}")));
     for why in &found.unread {
         fail(root, why, filter)?;
@@ -38,7 +38,7 @@ fn say(Leftover { path, why, bytes, .. }: &Leftover, dry: bool, filter: &Filter)
     filter.note(0, || format!("{verb} {}: {bytes} bytes: {why}", path.display()));
 }
 
-fn fail(root: &Path, why: &Error, filter: &Filter) -> Result<(), Stop> {
+fn fail(root: &Path, why: &OutputError, filter: &Filter) -> Result<(), Stop> {
     let (about, retryable) = (format!("{}: --clean", root.display()), why.io_error().is_some());
     filter.fail(Fail { about, error: why.to_string(), retryable, ..Fail::default() })
 }

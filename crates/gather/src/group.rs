@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use filter::ownership::ProtectedFiles;
-use patterns::finals::{self, Target};
+use patterns::output::{self, OutputSpec};
 use records::{Seconds, Spans, Summary, Task, TaskResult};
 
 use crate::schedule::Schedule;
@@ -13,7 +13,7 @@ use crate::schedule::Schedule;
 /// One scan and recipe.
 pub struct Group {
     /// What the final is to be of.
-    pub target: Target,
+    pub target: OutputSpec,
     /// The frames that a plan demands; `None` for all that exist.
     pub required: Option<Spans>,
     /// Seconds of each stage, over the results.
@@ -41,7 +41,7 @@ pub enum Said {
 
 impl Group {
     /// That of a target of which nothing was heard.
-    pub fn of(target: Target) -> Self {
+    pub fn of(target: OutputSpec) -> Self {
         let (required, seconds, answered) = (None, Seconds::default(), Spans::default());
         let mut schedule = Schedule::default();
         schedule.hear(Instant::now());
@@ -50,7 +50,7 @@ impl Group {
 
     /// Returns whether results told of every frame that is not absent.
     fn is_whole(&self) -> bool {
-        self.target.lacks(&Spans::first_n(self.target.frames()).difference(&self.answered))
+        self.target.are_all_absent(&Spans::first_n(self.target.frames()).difference(&self.answered))
     }
 }
 
@@ -75,7 +75,7 @@ impl Groups {
     ///
     /// # Errors
     /// A record that leads out of its output root.
-    pub fn add_result(&mut self, result: &TaskResult) -> Result<(), finals::Error> {
+    pub fn add_result(&mut self, result: &TaskResult) -> Result<(), output::OutputError> {
         let place = self.of_task(&result.task)?;
         let group = &mut self.all[place];
         let more = &result.seconds;
@@ -108,7 +108,7 @@ impl Groups {
     ///
     /// # Errors
     /// As [`Groups::add_result`].
-    pub fn require(&mut self, task: &Task) -> Result<(), finals::Error> {
+    pub fn require(&mut self, task: &Task) -> Result<(), output::OutputError> {
         let place = self.of_task(task)?;
         let group = &mut self.all[place];
         group.required = Some(union(group.required.as_ref().unwrap_or(&Spans::default()), &task.range));
@@ -116,7 +116,7 @@ impl Groups {
     }
 
     /// Adds what was found on disk, unless records told of it.
-    pub fn add_found(&mut self, target: Target) {
+    pub fn add_found(&mut self, target: OutputSpec) {
         let key = (target.out_root().to_path_buf(), target.task().scan.clone(), target.task().recipe_digest.clone());
         if !self.places.contains_key(&key) {
             self.insert(key, target);
@@ -129,7 +129,7 @@ impl Groups {
     }
 
     /// The place of the group of a task, of which something was heard now.
-    fn of_task(&mut self, task: &Task) -> Result<usize, finals::Error> {
+    fn of_task(&mut self, task: &Task) -> Result<usize, output::OutputError> {
         if let Some(protected) = &self.protected {
             protected.add(&task.acquisition.file);
             protected.add(&task.recipe);
@@ -141,13 +141,13 @@ impl Groups {
                 self.all[place].target.add(task);
                 place
             }
-            None => self.insert(key, Target::new(&task.out, task)?),
+            None => self.insert(key, OutputSpec::new(&task.out, task)?),
         };
         self.all[place].schedule.hear(Instant::now());
         Ok(place)
     }
 
-    fn insert(&mut self, key: (PathBuf, String, String), target: Target) -> usize {
+    fn insert(&mut self, key: (PathBuf, String, String), target: OutputSpec) -> usize {
         self.places.insert(key, self.all.len());
         self.all.push(Group::of(target));
         self.all.len() - 1

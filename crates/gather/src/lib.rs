@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use filter::ownership::ReplacePolicy;
 use filter::{Filter, Input, Polled, Stop};
-use patterns::finals;
+use patterns::output;
 use records::{Fail, Record};
 
 use args::Args;
@@ -78,7 +78,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         filter.resume_progress();
     }
     if let Some(root) = &root {
-        for found in finals::targets(root) {
+        for found in output::find_outputs(root) {
             match found {
                 Ok(target) => groups.add_found(target),
                 Err(why) => refuse("", &why, filter)?,
@@ -111,7 +111,7 @@ fn reads_results(args: &Args) -> bool {
     !args.inputs.is_empty() || !says_what
 }
 
-fn refuse(id: &str, why: &finals::Error, filter: &Filter) -> Result<(), Stop> {
+fn refuse(id: &str, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
     let about = if id.is_empty() { "parts".to_owned() } else { format!("task {id}") };
     filter.fail(Fail { id: id.to_owned(), about, error: why.to_string(), ..Fail::default() })
 }

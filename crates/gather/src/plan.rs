@@ -43,9 +43,9 @@ impl Plan {
         let mut done: HashMap<Key, Spans> = HashMap::new();
         for (key, whole) in self.whole_scans() {
             filter.check_stopped()?;
-            let found = coverage::find(&whole.out, &whole);
+            let found = coverage::find_coverage(&whole.out, &whole);
             found.unusable.iter().for_each(|why| filter.warn(why));
-            done.insert(key, found.done());
+            done.insert(key, found.covered_frames());
         }
         for task in &self.0 {
             let absent = task.acquisition.absent_within(&task.range);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use filter::ownership::{ProtectedFiles, ReplacePolicy};
 use filter::{Filter, Stop};
-use patterns::finals::{self, Built, Final, Scope, Target, Watch};
+use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputFile, OutputSpec};
 use patterns::report::Report;
 use patterns::{export, plot};
 use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary};
@@ -23,7 +23,7 @@ pub struct Worker<'a> {
     /// The pictures that have been drawn: the number of each, by its final.
     pictures: HashMap<PathBuf, usize>,
     /// What finals were made of, where they are to be merged.
-    made: Vec<Target>,
+    made: Vec<OutputSpec>,
     /// The page about the run, with what failed.
     report: Report,
     /// What pictures, exports and the page may replace.
@@ -56,7 +56,7 @@ impl<'a> Worker<'a> {
         let mut options = self.args.options();
         // Parts have the sums that are to be merged.
         options.keep_parts |= self.args.merges();
-        let built = match finals::build(target, &options, &Progress(filter)) {
+        let built = match output::build(target, &options, &Progress(filter)) {
             Ok(built) => built,
             Err(error) => return self.refuse(group, &error),
         };
@@ -75,23 +75,23 @@ impl<'a> Worker<'a> {
         let made = std::mem::take(&mut self.made);
         let mut merged = Vec::new();
         if let Some(name) = &self.args.form.merge {
-            let of_scan = |target: &Target| {
+            let of_scan = |target: &OutputSpec| {
                 let scan = &target.task().acquisition;
                 (target.out_root().to_path_buf(), scan.below.to_path_buf(), scan.entry.clone())
             };
-            let mut scans: BTreeMap<_, Vec<Target>> = BTreeMap::new();
+            let mut scans: BTreeMap<_, Vec<OutputSpec>> = BTreeMap::new();
             made.iter().for_each(|target| scans.entry(of_scan(target)).or_default().push(target.clone()));
             for members in scans.into_values() {
-                merged.push(self.unite(&members, name, Scope::Detectors)?);
+                merged.push(self.unite(&members, name, MergeScope::Detectors)?);
             }
         }
         if let (Some(name), false) = (&self.args.form.merge_all, made.is_empty()) {
-            merged.push(self.unite(&made, name, Scope::Scans)?);
+            merged.push(self.unite(&made, name, MergeScope::Scans)?);
         }
         if !merged.contains(&false) && !self.args.form.keep_parts {
             for target in made {
                 // It is there, and needs its parts no longer.
-                if let Err(error) = finals::build(&target, &self.args.options(), &Progress(self.filter)) {
+                if let Err(error) = output::build(&target, &self.args.options(), &Progress(self.filter)) {
                     self.refuse(&mut Group::of(target), &error)?;
                 }
             }
@@ -100,8 +100,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Merges these finals; whether that is done for good.
-    fn unite(&mut self, members: &[Target], name: &str, scope: Scope) -> Result<bool, Stop> {
-        match finals::unite(members, name, scope, &self.args.options(), &Progress(self.filter)) {
+    fn unite(&mut self, members: &[OutputSpec], name: &str, scope: MergeScope) -> Result<bool, Stop> {
+        match output::merge(members, name, scope, &self.args.options(), &Progress(self.filter)) {
             Ok((target, built)) => {
                 let is_done = built.layout.is_some() && built.up_to_date;
                 let mut group = Group::of(target);
@@ -114,7 +114,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Says what became of a final, unless that was said before, and writes what comes with it.
-    fn answer(&mut self, group: &mut Group, built: Built) -> Result<(), Stop> {
+    fn answer(&mut self, group: &mut Group, built: BuildOutcome) -> Result<(), Stop> {
         let (path, filter) = (group.target.path(), self.filter);
         for why in &built.warnings {
             if group.warned.insert(why.clone()) {
@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
         }
         let all = Spans::first_n(built.frames);
         let required = group.required.as_ref().unwrap_or(&all);
-        group.lacks_frames = !built.failures(required, self.args.common.allow_missing).is_empty();
+        group.lacks_frames = !built.failed_frames(required, self.args.common.allow_missing).is_empty();
         let mut extra = Extra::new();
         if let Some(layout) = built.layout {
             extra.insert("layout".to_owned(), layout.name().into());
@@ -174,9 +174,9 @@ impl<'a> Worker<'a> {
     pub fn report(&mut self) -> Result<(), Stop> {
         let Some(path) = &self.args.form.report else { return Ok(()) };
         for summary in &self.summaries {
-            let of = match Final::open(&summary.final_file) {
+            let of = match OutputFile::open(&summary.final_file) {
                 Ok(of) => Some(of),
-                Err(finals::Error::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
+                Err(output::OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
                 Err(why) => {
                     self.filter.warn(&format!("{}: no picture of it: {why}", path.display()));
                     self.filter.mark_failed();
@@ -196,7 +196,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let path = group.target.path();
-        let of = match Final::open(&path) {
+        let of = match OutputFile::open(&path) {
             Ok(of) => of,
             Err(error) => return self.refuse(group, &error),
         };
@@ -223,22 +223,22 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn tell(&self, path: &Path, built: &Built) {
+    fn tell(&self, path: &Path, built: &BuildOutcome) {
         let path = path.display();
         for absent in &built.missing {
             let (count, reason) = (absent.range.count(), &absent.reason);
             self.filter.warn(&format!("{path}: {count} frames without a pattern: {reason}"));
         }
-        self.filter.note(1, || match built.found {
+        self.filter.note(1, || match built.was_current {
             true => format!("{path}: found as it should be"),
             false => format!("{path}: {} frames", built.integrated.count()),
         });
     }
 
-    fn refuse(&mut self, group: &mut Group, error: &finals::Error) -> Result<(), Stop> {
+    fn refuse(&mut self, group: &mut Group, error: &output::OutputError) -> Result<(), Stop> {
         let path = group.target.path();
         match error {
-            finals::Error::Stopped => self.filter.check_stopped(),
+            output::OutputError::Stopped => self.filter.check_stopped(),
             error => self.fail(group, &path, error, error.io_error()),
         }
     }
@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
 }
 
 /// Adds the raw data that a final was made from, the files of its recipe, and the final itself.
-fn protect(protected: &ProtectedFiles, of: &Final) {
+fn protect(protected: &ProtectedFiles, of: &OutputFile) {
     let scan = &of.task.acquisition;
     protected.add(&of.path);
     protected.add(&scan.file);
@@ -277,8 +277,8 @@ fn protect(protected: &ProtectedFiles, of: &Final) {
 
 struct Progress<'a>(&'a Filter);
 
-impl Watch for Progress<'_> {
-    fn asks_to_stop(&self) -> bool {
+impl BuildObserver for Progress<'_> {
+    fn is_cancelled(&self) -> bool {
         self.0.check_stopped().is_err()
     }
 
@@ -293,7 +293,7 @@ fn is_fatal(kind: ErrorKind) -> bool {
         || matches!(kind, ErrorKind::QuotaExceeded | ErrorKind::NotADirectory)
 }
 
-fn summary(group: &Group, built: &Built, extra: Extra) -> Summary {
+fn summary(group: &Group, built: &BuildOutcome, extra: Extra) -> Summary {
     let (target, scan) = (&group.target, &group.target.task().acquisition);
     Summary {
         id: target.id(),

@@ -4,7 +4,7 @@ use recipe::Recipe;
 
 /// One axis of a pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Axis {
+pub struct PatternAxis {
     /// Its quantity, which names its dataset: `q`, `2th`, `r`, `d*2`, `chi`.
     pub name: String,
     /// Its unit, such as `nm^-1` or `deg`.
@@ -13,7 +13,7 @@ pub struct Axis {
     pub centers: Vec<f64>,
 }
 
-impl Axis {
+impl PatternAxis {
     /// What a plot writes beside it, such as `q (nm^-1)`.
     pub fn label(&self) -> String {
         format!("{} ({})", self.name, self.units)
@@ -44,14 +44,14 @@ pub(crate) fn ends(edges: &[f64]) -> (f64, f64) {
 /// The axes of a pattern: radial, and azimuthal in a cake. The bins of a cake are stored
 /// azimuth-major: all radial bins of the first chi, then those of the next.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axes {
+pub struct PatternAxes {
     /// The radial axis.
-    pub radial: Axis,
+    pub radial: PatternAxis,
     /// The azimuthal axis of a cake.
-    pub chi: Option<Axis>,
+    pub chi: Option<PatternAxis>,
 }
 
-impl Axes {
+impl PatternAxes {
     /// The edges of the radial bins that the recipe makes.
     pub fn radial_edges(&self, recipe: &Recipe) -> Vec<f64> {
         self.radial.edges(recipe.radial_edges.as_deref())
@@ -74,13 +74,13 @@ impl Axes {
     }
 
     /// Where the first bin of each axis begins and the last one ends, in the order of a pattern's dimensions.
-    pub fn limits(&self, recipe: &Recipe) -> Vec<[f64; 2]> {
+    pub fn bin_ranges(&self, recipe: &Recipe) -> Vec<[f64; 2]> {
         let all = self.chi_edges(recipe).into_iter().chain([self.radial_edges(recipe)]);
         all.map(|edges| ends(&edges).into()).collect()
     }
 
     /// The axes in the order of a pattern's dimensions.
-    pub fn iter(&self) -> impl Iterator<Item = &Axis> {
+    pub fn iter(&self) -> impl Iterator<Item = &PatternAxis> {
         self.chi.iter().chain([&self.radial])
     }
 }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn edges_are_those_that_were_asked_for_or_of_bins_of_one_width() {
-        let axis = |centers: &[f64]| Axis { centers: centers.to_vec(), ..Axis::default() };
+        let axis = |centers: &[f64]| PatternAxis { centers: centers.to_vec(), ..PatternAxis::default() };
         assert_eq!(axis(&[1.0, 2.0, 3.0]).edges(None), [0.5, 1.5, 2.5, 3.5]);
         assert_eq!(axis(&[2.0]).edges(None), [1.5, 2.5]);
         assert_eq!(axis(&[]).edges(None).len(), 1);

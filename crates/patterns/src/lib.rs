@@ -1,30 +1,30 @@
 //! Result files: the parts that ai-integrate leaves, and the finals that gather makes of them.
 //!
-//! A [part] holds sums per bin and frame; [`Finish`] turns sums into patterns; [`coverage`]
+//! A [part] holds sums per bin and frame; [`Normalizer`] turns sums into patterns; [`coverage`]
 //! says which frames are done, by whatever cut of the work.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod axes;
+mod compress;
 pub mod coverage;
-mod exceptions;
 pub mod export;
-pub mod finals;
-mod finish;
+mod frame_row;
+mod frame_status;
 mod h5;
-mod pack;
+mod normalize;
+pub mod output;
 pub mod part;
 pub mod plot;
 pub mod report;
-mod stamp;
-mod status;
-mod stored;
-mod sums;
-mod table;
+mod row_writer;
+mod source_fingerprint;
+mod stored_patterns;
 mod variance;
+mod weight_overrides;
 
-pub use axes::{Axes, Axis};
-pub use finish::Finish;
-pub use h5::Error as Hdf5Error;
-pub use status::Status;
-pub use sums::{Row, Shared, Weights};
+pub use axes::{PatternAxes, PatternAxis};
+pub use frame_row::{BinWeights, FrameRow, SharedBins};
+pub use frame_status::Status;
+pub use h5::Hdf5Error;
+pub use normalize::Normalizer;

@@ -12,7 +12,7 @@ use filter::atomic;
 use filter::ownership::{OwnedFiles, ReplacePolicy, has_mark};
 use records::{ScanState, Spans, Summary};
 
-use crate::finals::{Final, iso8601};
+use crate::output::{OutputFile, format_iso8601};
 use crate::plot;
 
 const STYLE: &str = "\
@@ -25,7 +25,7 @@ tr+tr td{border-top:1px solid #8883}img{max-width:100%;height:auto;background:#f
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
 
 /// Claims the pages that azpipe wrote. The title is that of pages from before there was a generator in them.
-fn claim(policy: &ReplacePolicy) -> OwnedFiles {
+fn owned_reports(policy: &ReplacePolicy) -> OwnedFiles {
     let has = |path: &Path, mark: &[u8]| has_mark(path, b"<!DOCTYPE html>", mark);
     let is_own = move |path: &Path| {
         Ok(has(path, b"<meta name=\"generator\" content=\"azpipe ")? || has(path, b"<title>azpipe: ")?)
@@ -45,12 +45,12 @@ pub struct Report {
     /// Finals to which integrating again may add something.
     unsettled: usize,
     /// Other finals that lack frames which they should have.
-    lossy: usize,
+    with_losses: usize,
 }
 
 impl Report {
     /// Adds a final, with a picture of it where one can be drawn.
-    pub fn add(&mut self, summary: &Summary, of: Option<&Final>) {
+    pub fn add(&mut self, summary: &Summary, of: Option<&OutputFile>) {
         // Sums of what records say saturate: they are shown to people.
         self.scans = self.scans.saturating_add(1);
         self.frames = self.frames.saturating_add(summary.frames);
@@ -58,8 +58,8 @@ impl Report {
         let lost: u64 =
             summary.missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| absent.range.count()).sum();
         self.unsettled = self.unsettled.saturating_add(usize::from(!summary.up_to_date));
-        self.lossy = self.lossy.saturating_add(usize::from(summary.up_to_date && lost > 0));
-        let name = escape(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
+        self.with_losses = self.with_losses.saturating_add(usize::from(summary.up_to_date && lost > 0));
+        let name = escape_html(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
         let missing = summary.frames.saturating_sub(summary.integrated);
         let verdict = match (summary.complete, summary.up_to_date, summary.scan_state) {
             (true, ..) => "<td class=good>complete".to_owned(),
@@ -73,15 +73,15 @@ impl Report {
             self.rows,
             "<tr><td><a href=\"#s{number}\">{name}</a></td><td>{}</td><td>{}</td><td class=n>{}</td>\
              <td class=n>{}</td><td class=n>{missing}</td>{verdict}</td></tr>",
-            escape(&summary.entry),
-            escape(&summary.detector),
+            escape_html(&summary.entry),
+            escape_html(&summary.detector),
             summary.frames,
             summary.integrated,
         );
         let _ = writeln!(self.sections, "<h2 id=\"s{number}\">{name}</h2>");
-        self.facts(summary, of);
-        self.losses(summary);
-        if let Some(Ok(picture)) = of.map(plot::png) {
+        self.write_facts(summary, of);
+        self.write_losses(summary);
+        if let Some(Ok(picture)) = of.map(plot::render_png) {
             let picture = STANDARD.encode(picture);
             let _ = writeln!(self.sections, "<img alt=\"patterns of {name}\" src=\"data:image/png;base64,{picture}\">");
         }
@@ -89,7 +89,12 @@ impl Report {
 
     /// Adds what failed, here or in a filter before.
     pub fn add_failure(&mut self, about: &str, why: &str) {
-        let _ = writeln!(self.failures, "<tr><td><code>{}</code></td><td>{}</td></tr>", escape(about), escape(why));
+        let _ = writeln!(
+            self.failures,
+            "<tr><td><code>{}</code></td><td>{}</td></tr>",
+            escape_html(about),
+            escape_html(why)
+        );
     }
 
     /// Checks that a page can be written to a file: what is there may be replaced.
@@ -97,7 +102,7 @@ impl Report {
     /// # Errors
     /// Somebody else's file.
     pub fn check(path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
-        claim(policy).check(path)
+        owned_reports(policy).check(path)
     }
 
     /// Writes the page, whole or not at all, in place of an earlier one.
@@ -105,14 +110,14 @@ impl Report {
     /// # Errors
     /// A file that can't be written; somebody else's file.
     pub fn write(&self, path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
-        atomic::write(path, self.page(), &claim(policy))
+        atomic::write(path, self.render(), &owned_reports(policy))
     }
 
-    fn page(&self) -> String {
+    fn render(&self) -> String {
         let (scans, frames, integrated) = (self.scans, self.frames, self.integrated);
         let troubles = [
             (self.unsettled > 0).then(|| format!("{} incomplete.", self.unsettled)),
-            (self.lossy > 0).then(|| format!("{} with frames that are lost.", self.lossy)),
+            (self.with_losses > 0).then(|| format!("{} with frames that are lost.", self.with_losses)),
             (!self.failures.is_empty()).then(|| "Some inputs failed.".to_owned()),
         ];
         let troubles: Vec<String> = troubles.into_iter().flatten().collect();
@@ -120,7 +125,7 @@ impl Report {
             true => "<span class=good>Nothing is left to do.</span>".to_owned(),
             false => format!("<span class=bad>{}</span>", troubles.join(" ")),
         };
-        let time = iso8601(std::time::SystemTime::now());
+        let time = format_iso8601(std::time::SystemTime::now());
         let failures = match self.failures.as_str() {
             "" => String::new(),
             rows => format!("<h2>Failures</h2>\n<table>\n<tr><th>what</th><th>why</th></tr>\n{rows}</table>\n"),
@@ -140,22 +145,25 @@ impl Report {
         )
     }
 
-    fn facts(&mut self, summary: &Summary, of: Option<&Final>) {
-        let mut facts = vec![("final", code(&summary.final_file.to_string_lossy()))];
-        facts.push(("raw data", format!("{} {}", code(&summary.file.to_string_lossy()), escape(&summary.entry))));
+    fn write_facts(&mut self, summary: &Summary, of: Option<&OutputFile>) {
+        let mut facts = vec![("final", html_code(&summary.final_file.to_string_lossy()))];
+        facts.push((
+            "raw data",
+            format!("{} {}", html_code(&summary.file.to_string_lossy()), escape_html(&summary.entry)),
+        ));
         if let Some(of) = of {
             let scan = &of.task.acquisition;
-            facts.extend(scan.title.iter().map(|title| ("title", escape(title))));
+            facts.extend(scan.title.iter().map(|title| ("title", escape_html(title))));
             let times: Vec<&str> =
                 [&scan.start_time, &scan.end_time].into_iter().flatten().map(String::as_str).collect();
-            facts.push(("measured", escape(&times.join(" to "))));
-            let axes = of.shared.axes.iter().zip(of.shared.axes.limits(&of.recipe)).map(|(axis, limits)| {
+            facts.push(("measured", escape_html(&times.join(" to "))));
+            let axes = of.shared.axes.iter().zip(of.shared.axes.bin_ranges(&of.recipe)).map(|(axis, limits)| {
                 // What is left of an edge at 0 by rounding is no bound that anybody asked for.
                 let [low, high] = limits.map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
-                format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape(&axis.label()))
+                format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape_html(&axis.label()))
             });
             facts.push(("bins", axes.collect::<Vec<_>>().join("<br>")));
-            facts.push(("recipe", settings(&of.recipe)));
+            facts.push(("recipe", recipe_settings(&of.recipe)));
         }
         let seconds = &summary.seconds;
         if seconds.wall > 0.0 {
@@ -169,21 +177,23 @@ impl Report {
                 ),
             ));
         }
-        facts
-            .push(("digests", format!("data {}, recipe {}", code(&summary.data_digest), code(&summary.recipe_digest))));
+        facts.push((
+            "digests",
+            format!("data {}, recipe {}", html_code(&summary.data_digest), html_code(&summary.recipe_digest)),
+        ));
         let rows: String =
             facts.iter().map(|(name, fact)| format!("<tr><th>{name}</th><td>{fact}</td></tr>\n")).collect();
         let _ = writeln!(self.sections, "<table>\n{rows}</table>");
     }
 
-    fn losses(&mut self, summary: &Summary) {
+    fn write_losses(&mut self, summary: &Summary) {
         if summary.missing.is_empty() {
             let _ = writeln!(self.sections, "<p class=good>Every frame has a pattern.</p>");
             return;
         }
         let row = |range: &Spans, reason: &str| {
-            let (count, frames) = (range.count(), frames(range));
-            format!("<tr><td class=n>{count}</td><td>{}</td><td>{frames}</td></tr>\n", escape(reason))
+            let (count, frames) = (range.count(), format_frame_ranges(range));
+            format!("<tr><td class=n>{count}</td><td>{}</td><td>{frames}</td></tr>\n", escape_html(reason))
         };
         let rows: String = summary.missing.iter().map(|absent| row(&absent.range, &absent.reason)).collect();
         let head = "<tr><th>frames without a pattern</th><th>why</th><th>which</th></tr>";
@@ -192,35 +202,35 @@ impl Report {
 }
 
 /// The settings of a recipe that are not files' content, in its own words.
-fn settings(recipe: &recipe::Recipe) -> String {
+fn recipe_settings(recipe: &recipe::Recipe) -> String {
     let Ok(settings) = toml::from_str::<toml::Table>(&recipe.to_toml()) else { return String::new() };
     let plain = settings.iter().filter(|(name, _)| !matches!(name.as_str(), "poni" | "version"));
     let one = |(name, value): (&String, &toml::Value)| format!("{name} = {value}");
-    plain.map(one).map(|setting| code(&setting)).collect::<Vec<_>>().join("<br>")
+    plain.map(one).map(|setting| html_code(&setting)).collect::<Vec<_>>().join("<br>")
 }
 
 /// The frames of a range, as a person would write them: `0 to 9, 20, 31 to 99 by 2`; at most so many spans.
-fn frames(range: &Spans) -> String {
-    const MOST: usize = 20;
+fn format_frame_ranges(range: &Spans) -> String {
+    const MAX_RANGES: usize = 20;
     let spans = range.as_slice();
     let span = |span: &records::Span| match (span.count(), span.step()) {
         (1, _) => format!("{}", span.start()),
         (_, 1) => format!("{} to {}", span.start(), span.stop().saturating_sub(1)),
         (_, step) => format!("{} to {} by {step}", span.start(), span.stop().saturating_sub(1)),
     };
-    let mut words: Vec<String> = spans.iter().take(MOST).map(span).collect();
-    if spans.len() > MOST {
+    let mut words: Vec<String> = spans.iter().take(MAX_RANGES).map(span).collect();
+    if spans.len() > MAX_RANGES {
         words.push("…".to_owned());
     }
     words.join(", ")
 }
 
-fn code(text: &str) -> String {
-    format!("<code>{}</code>", escape(text))
+fn html_code(text: &str) -> String {
+    format!("<code>{}</code>", escape_html(text))
 }
 
 /// Text as HTML: file names may hold anything.
-fn escape(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
@@ -244,9 +254,9 @@ mod tests {
     #[test]
     fn frames_are_told_as_a_person_would() {
         let spans = |json: &str| serde_json::from_str::<Spans>(json).expect("spans");
-        assert_eq!(frames(&spans("[[0,10],[20,21],[31,100,3]]")), "0 to 9, 20, 31 to 97 by 3");
+        assert_eq!(format_frame_ranges(&spans("[[0,10],[20,21],[31,100,3]]")), "0 to 9, 20, 31 to 97 by 3");
         let many: Spans = (0..100).map(|index| index * index).collect();
-        assert!(frames(&many).ends_with(", …"));
+        assert!(format_frame_ranges(&many).ends_with(", …"));
     }
 
     #[test]
@@ -263,7 +273,7 @@ mod tests {
         };
         report.add(&summary, None);
         report.add_failure("b.h5", "not <a> file");
-        let page = report.page();
+        let page = report.render();
         assert!(page.contains("a&lt;script&gt;&amp;&quot;&#39;") && !page.contains("<script"), "{page}");
         assert!(page.contains("<td class=n>2</td><td>file &lt;missing&gt;</td><td>3 to 4</td>"), "{page}");
         assert!(page.contains("1 incomplete.") && page.contains("not &lt;a&gt; file"), "{page}");
@@ -287,7 +297,7 @@ mod tests {
                 },
                 None,
             );
-            report.page()
+            report.render()
         };
         let has_good = |page: &str| page.contains("<td class=good>");
         let left = "Nothing is left to do.";
@@ -304,6 +314,6 @@ mod tests {
         }
         let mut failed = Report::default();
         failed.add_failure("scan-find: a.h5", "EIO");
-        assert!(!failed.page().contains(left));
+        assert!(!failed.render().contains(left));
     }
 }

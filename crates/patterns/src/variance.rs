@@ -8,24 +8,24 @@
 //! > U = S · Σ w² / Σ w, and one photon is r = Σ w² / Σ w, with Σ w² = W₂ (C / W)² and Σ w = C
 //!
 //! in the mean over all draws, exactly where pixels are not split; C is the count of pixels, W and W₂ the norms. U is kept
-//! between V − Σ w² (all pixels had a photon) and V (none had less), and is V itself where a pixel has [`BRIGHT`] counts or
+//! between V − Σ w² (all pixels had a photon) and V (none had less), and is V itself where a pixel has [`FLOOR_FREE_COUNTS`] counts or
 //! more in the mean: there the floor is no part of V.
 
 use recipe::{ErrorFloor, ErrorMeasure, MedianError, Quantiles, Recipe};
 
-use crate::{Row, Weights};
+use crate::{BinWeights, FrameRow};
 
 /// Counts a pixel from which on the floor of a pixel's variance does not matter: 1 / 16 of it at the most.
-const BRIGHT: f64 = 16.0;
+const FLOOR_FREE_COUNTS: f64 = 16.0;
 
 /// Sums over frames or members of the variances by the counts alone, and of one photon's, bin by bin.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct PhotonVariance {
     variance: Vec<f64>,
     photons: Vec<f64>,
 }
 
-impl Counted {
+impl PhotonVariance {
     /// Returns sums of nothing.
     pub fn new(bins: usize) -> Self {
         Self { variance: vec![0.0; bins], photons: vec![0.0; bins] }
@@ -68,26 +68,26 @@ impl VarianceRule {
 
     /// Returns the variance of each bin of a single frame; `own` are the weights of the pixels in it, `shared` those of all
     /// pixels that the recipe does not mask.
-    pub fn of_frame(&self, row: &Row, own: &Weights, shared: &Weights) -> Option<Vec<f64>> {
+    pub fn frame_variance(&self, row: &FrameRow, own: &BinWeights, shared: &BinWeights) -> Option<Vec<f64>> {
         let variance = row.variance.as_ref()?;
         let of_bin = |bin: usize| {
             let floored = match self.floor {
                 ErrorFloor::Pixel => variance[bin],
-                ErrorFloor::Bin => self.of_counts(row, variance, own, bin).max(self.one_photon(own, bin)),
-                ErrorFloor::No => self.of_counts(row, variance, own, bin),
+                ErrorFloor::Bin => self.poisson_variance(row, variance, own, bin).max(self.photon_variance(own, bin)),
+                ErrorFloor::No => self.poisson_variance(row, variance, own, bin),
             };
-            floored * self.of_quantiles(own, shared, bin)
+            floored * self.quantile_factor(own, shared, bin)
         };
         Some((0..variance.len()).map(of_bin).collect())
     }
 
     /// Adds the variances of a frame by its counts alone to sums over frames.
-    pub fn add_frame(&self, row: &Row, own: &Weights, shared: &Weights, sums: &mut Counted) {
+    pub fn add_frame_variance(&self, row: &FrameRow, own: &BinWeights, shared: &BinWeights, sums: &mut PhotonVariance) {
         let Some(variance) = &row.variance else { return };
         for (bin, (sum, photon)) in sums.variance.iter_mut().zip(&mut sums.photons).enumerate() {
-            let scatter = self.of_quantiles(own, shared, bin);
-            *sum += self.of_counts(row, variance, own, bin) * scatter;
-            *photon += self.one_photon(own, bin) * scatter;
+            let scatter = self.quantile_factor(own, shared, bin);
+            *sum += self.poisson_variance(row, variance, own, bin) * scatter;
+            *photon += self.photon_variance(own, bin) * scatter;
         }
     }
 
@@ -97,13 +97,18 @@ impl VarianceRule {
         &self,
         signal: Vec<f64>,
         mut variance: Vec<f64>,
-        own: &Weights,
-        shared: &Weights,
-        sums: &mut Counted,
+        own: &BinWeights,
+        shared: &BinWeights,
+        sums: &mut PhotonVariance,
     ) {
-        let of_quantiles = |bin| Some(self.of_quantiles(own, shared, bin)).filter(|&factor| factor > 0.0);
+        let of_quantiles = |bin| Some(self.quantile_factor(own, shared, bin)).filter(|&factor| factor > 0.0);
         variance.iter_mut().enumerate().for_each(|(bin, variance)| *variance /= of_quantiles(bin).unwrap_or(1.0));
-        self.add_frame(&Row { signal, variance: Some(variance), ..Row::default() }, own, shared, sums);
+        self.add_frame_variance(
+            &FrameRow { signal, variance: Some(variance), ..FrameRow::default() },
+            own,
+            shared,
+            sums,
+        );
     }
 
     /// Returns whether sums of counts have the variance of one photon at the least.
@@ -112,7 +117,7 @@ impl VarianceRule {
     }
 
     /// Returns sums over frames with their floor: one photon of the bin in all frames together.
-    pub fn floor_sums(&self, sums: &Counted, frames: u64) -> Vec<f64> {
+    pub fn with_floor(&self, sums: &PhotonVariance, frames: u64) -> Vec<f64> {
         if !self.has_floor() {
             return sums.variance.clone();
         }
@@ -121,37 +126,37 @@ impl VarianceRule {
     }
 
     /// Returns the variance of one frame of several members: `all_pixels` where each pixel has its floor.
-    pub fn of_members(&self, all_pixels: Vec<f64>, counted: &Counted, members: usize) -> Vec<f64> {
+    pub fn merged_variance(&self, all_pixels: Vec<f64>, counted: &PhotonVariance, members: usize) -> Vec<f64> {
         let by_pixel = !self.counts_photons || self.floor == ErrorFloor::Pixel;
-        if by_pixel && self.quantile_scatter.is_none() { all_pixels } else { self.floor_sums(counted, members as u64) }
+        if by_pixel && self.quantile_scatter.is_none() { all_pixels } else { self.with_floor(counted, members as u64) }
     }
 
     /// Returns the share of a frame's variance that is floor; `None` where the recipe has none by pixel.
-    pub fn floor_share(&self, row: &Row, own: &Weights) -> Option<f64> {
+    pub fn pixel_floor_share(&self, row: &FrameRow, own: &BinWeights) -> Option<f64> {
         let variance = row.variance.as_ref().filter(|_| self.counts_photons && self.floor == ErrorFloor::Pixel)?;
         let all: f64 = variance.iter().sum();
-        let counts: f64 = (0..variance.len()).map(|bin| self.of_counts(row, variance, own, bin)).sum();
+        let counts: f64 = (0..variance.len()).map(|bin| self.poisson_variance(row, variance, own, bin)).sum();
         (all > 0.0).then_some(1.0 - counts / all)
     }
 
     /// U: the variance of a bin by its counts alone.
-    fn of_counts(&self, row: &Row, variance: &[f64], own: &Weights, bin: usize) -> f64 {
+    fn poisson_variance(&self, row: &FrameRow, variance: &[f64], own: &BinWeights, bin: usize) -> f64 {
         let (variance, signal, count) = (variance[bin], row.signal[bin], own.count[bin]);
-        if !self.counts_photons || signal >= BRIGHT * count {
+        if !self.counts_photons || signal >= FLOOR_FREE_COUNTS * count {
             return variance;
         }
-        let photon = self.one_photon(own, bin);
+        let photon = self.photon_variance(own, bin);
         (signal * photon).max(variance - photon * count).max(0.0).min(variance)
     }
 
     /// r: the variance of a bin that holds a single photon.
-    fn one_photon(&self, own: &Weights, bin: usize) -> f64 {
+    fn photon_variance(&self, own: &BinWeights, bin: usize) -> f64 {
         let (norm, norm_sq, count) = (own.norm[bin], own.norm_sq[bin], own.count[bin]);
         if norm == 0.0 || !self.counts_photons { 0.0 } else { norm_sq * count / (norm * norm) }
     }
 
     /// The factor on the variance of the pixels between the quantiles that makes it that of their mean's scatter.
-    fn of_quantiles(&self, own: &Weights, shared: &Weights, bin: usize) -> f64 {
+    fn quantile_factor(&self, own: &BinWeights, shared: &BinWeights, bin: usize) -> f64 {
         let Some(scatter) = self.quantile_scatter else { return 1.0 };
         let (left, all) = (own.count[bin], shared.count[bin]);
         if all == 0.0 { 1.0 } else { scatter * left / all }
@@ -219,10 +224,10 @@ mod tests {
     }
 
     /// A frame of one bin of `pixels` pixels, and its weights: shares of pixels from `least` to 1.
-    fn frame(mean: f64, pixels: u32, least: f64, state: &mut u64) -> (Row, Weights) {
+    fn frame(mean: f64, pixels: u32, least: f64, state: &mut u64) -> (FrameRow, BinWeights) {
         let (mut row, mut weights) = (
-            Row { signal: vec![0.0], variance: Some(vec![0.0]), ..Row::default() },
-            Weights { norm: vec![0.0], norm_sq: vec![0.0], count: vec![0.0] },
+            FrameRow { signal: vec![0.0], variance: Some(vec![0.0]), ..FrameRow::default() },
+            BinWeights { norm: vec![0.0], norm_sq: vec![0.0], count: vec![0.0] },
         );
         for pixel in 0..pixels {
             let share = least + (1.0 - least) * f64::from(pixel) / f64::from(pixels);
@@ -237,7 +242,7 @@ mod tests {
     }
 
     /// What is stated over what is seen: the root of the mean variance over the scatter of the signal.
-    fn stated_over_seen(mean: f64, least: f64, variance: impl Fn(&Row, &Weights) -> f64) -> f64 {
+    fn stated_over_seen(mean: f64, least: f64, variance: impl Fn(&FrameRow, &BinWeights) -> f64) -> f64 {
         let (mut state, draws) = (7, 4000);
         let (mut stated, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for _ in 0..draws {
@@ -258,8 +263,9 @@ mod tests {
     fn errors_by_bin_are_what_sums_of_photons_scatter_by() {
         for mean in [0.001, 0.05, 0.3, 1.0, 5.0, 15.0, 40.0] {
             for least in [1.0, 0.3, 0.0] {
-                let of =
-                    |floor| stated_over_seen(mean, least, |row, own| rule(floor).of_frame(row, own, own).unwrap()[0]);
+                let of = |floor| {
+                    stated_over_seen(mean, least, |row, own| rule(floor).frame_variance(row, own, own).unwrap()[0])
+                };
                 let (pixel, bin, none) = (of(ErrorFloor::Pixel), of(ErrorFloor::Bin), of(ErrorFloor::No));
                 assert!((0.93..1.07).contains(&none), "mean {mean}, shares from {least}: {none}");
                 // With less than a photon a bin, its floor is more than what is seen.
@@ -277,13 +283,13 @@ mod tests {
         let rule = rule(ErrorFloor::Pixel);
         let (mut state, mut ratio) = (3, Vec::new());
         for _ in 0..300 {
-            let (mut sums, mut signal) = (Counted::new(1), 0.0);
+            let (mut sums, mut signal) = (PhotonVariance::new(1), 0.0);
             for _ in 0..50 {
                 let (row, own) = frame(0.001, 400, 1.0, &mut state);
                 signal += row.signal[0];
-                rule.add_frame(&row, &own, &own, &mut sums);
+                rule.add_frame_variance(&row, &own, &own, &mut sums);
             }
-            ratio.push(rule.floor_sums(&sums, 50)[0] / signal.max(1.0));
+            ratio.push(rule.with_floor(&sums, 50)[0] / signal.max(1.0));
         }
         assert!(ratio.iter().all(|ratio| (ratio - 1.0).abs() < 1e-9), "{ratio:?}");
     }
@@ -293,11 +299,11 @@ mod tests {
         let (row, own) = frame(40.0, 100, 0.2, &mut 5);
         let variance = row.variance.clone().unwrap();
         for floor in [ErrorFloor::Pixel, ErrorFloor::Bin, ErrorFloor::No] {
-            assert_eq!(rule(floor).of_frame(&row, &own, &own), Some(variance.clone()));
+            assert_eq!(rule(floor).frame_variance(&row, &own, &own), Some(variance.clone()));
         }
         let azimuthal = VarianceRule { counts_photons: false, ..rule(ErrorFloor::Pixel) };
         let (row, own) = frame(0.01, 100, 0.2, &mut 5);
-        assert_eq!(azimuthal.of_frame(&row, &own, &own), row.variance);
+        assert_eq!(azimuthal.frame_variance(&row, &own, &own), row.variance);
     }
 
     #[test]

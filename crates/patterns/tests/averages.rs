@@ -1,33 +1,33 @@
 //! Patterns of many frames: their values, their errors, and what they need.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
-mod made;
+mod support;
 
 use std::path::Path;
 
-use made::*;
-use patterns::finals::{self, Average, Layout, Options, Pattern};
-use patterns::{Row, Status};
+use patterns::output::{self, Average, AveragePattern, OutputLayout, OutputOptions};
+use patterns::{FrameRow, Status};
 use recipe::{EmptyBinValue, ErrorFloor, ErrorModel, Recipe, ReferenceSetting};
 use records::{Acquisition, Spans};
+use support::*;
 
-fn options(average: &str) -> Options {
-    Options { average: Some(average.parse().unwrap()), keep_parts: true, ..Options::default() }
+fn options(average: &str) -> OutputOptions {
+    OutputOptions { average: Some(average.parse().unwrap()), keep_parts: true, ..OutputOptions::default() }
 }
 
 /// The averages of a final, which are as they were written.
-fn averages(out: &Path) -> (Average, Vec<Pattern>) {
+fn averages(out: &Path) -> (Average, Vec<AveragePattern>) {
     let averaged = open(out).averaged.unwrap();
     let patterns = (0..averaged.frames.len()).map(|index| averaged.pattern(index).unwrap().unwrap());
     (averaged.average, patterns.collect())
 }
 
 /// The row of a frame whose values do not rise with its number, some lost and one with a pixel less.
-fn mixed(frame: u64) -> Row {
+fn mixed(frame: u64) -> FrameRow {
     match frame {
-        3 => Row::lost(3, Status::Corrupt, 100.0),
-        7 => Row { frame, ..exceptional(5) },
-        _ => Row { frame, ..row(frame * 11 % 17) },
+        3 => FrameRow::without_sums(3, Status::Corrupt, 100.0),
+        7 => FrameRow { frame, ..with_weight_override(5) },
+        _ => FrameRow { frame, ..row(frame * 11 % 17) },
     }
 }
 
@@ -35,15 +35,15 @@ fn write_mixed(out: &Path, scan: &Acquisition, recipe: &Recipe) {
     write_part(out, &task(scan, recipe, &Spans::first_n(scan.frames)), recipe, (0..scan.frames).map(mixed));
 }
 
-fn norm(row: &Row, bin: usize) -> f64 {
-    row.exception.as_ref().map_or(shared().weights.norm[bin], |own| own.norm[bin])
+fn norm(row: &FrameRow, bin: usize) -> f64 {
+    row.weight_override.as_ref().map_or(shared().weights.norm[bin], |own| own.norm[bin])
 }
 
 #[test]
 fn mean_and_sum_come_from_the_sums() {
     let out = tempfile::tempdir().unwrap();
     // Given variances have no floor, and their sum is the sum of what the parts hold.
-    let recipe = Recipe { error_model: ErrorModel::Variance, ..monitored(ReferenceSetting::Value(100.0)) };
+    let recipe = Recipe { error_model: ErrorModel::Variance, ..with_monitor(ReferenceSetting::Value(100.0)) };
     let scan = acquisition(10, |_| 7);
     write_range(out.path(), &scan, &recipe, 0, 10);
     build(out.path(), &scan, &recipe, options("mean"));
@@ -56,9 +56,9 @@ fn mean_and_sum_come_from_the_sums() {
     assert_eq!((mean.intensity[3], mean.errors.as_ref().unwrap()[3]), (signal / norm, variance.sqrt() / norm));
     assert!(mean.intensity[5].is_nan());
 
-    build(out.path(), &scan, &recipe, Options { keep_parts: false, ..options("sum") });
+    build(out.path(), &scan, &recipe, OutputOptions { keep_parts: false, ..options("sum") });
     assert_eq!(averages(out.path()).1[0].intensity[3], mean.intensity[3] * 10.0);
-    let gone = finals::build(&target(out.path(), &scan, &recipe), &options("mean"), &()).unwrap_err().to_string();
+    let gone = output::build(&target(out.path(), &scan, &recipe), &options("mean"), &()).unwrap_err().to_string();
     assert!(gone.contains("--average needs the sums of 10 frames"), "{gone}");
 }
 
@@ -68,12 +68,12 @@ fn every_range_has_a_pattern_of_the_frames_that_are_there() {
     // With the floor by bin one frame's average has the errors of the frame.
     let (recipe, scan) = (Recipe { error_floor: ErrorFloor::Bin, ..recipe() }, acquisition(14, |_| 7));
     write_mixed(out.path(), &scan, &recipe);
-    for layout in [Layout::Copy, Layout::Virtual] {
-        build(out.path(), &scan, &recipe, Options { layout, ..options("mean,4") });
+    for layout in [OutputLayout::Copy, OutputLayout::Virtual] {
+        build(out.path(), &scan, &recipe, OutputOptions { layout, ..options("mean,4") });
         let (average, patterns) = averages(out.path());
         assert_eq!(average.ranges(14), [0..4, 4..8, 8..12, 12..14]);
         assert_eq!(patterns.iter().map(|pattern| pattern.frames).collect::<Vec<_>>(), [3, 4, 4, 2]);
-        let rows: Vec<Row> = (4..8).map(mixed).collect();
+        let rows: Vec<FrameRow> = (4..8).map(mixed).collect();
         let weight: f64 = rows.iter().map(|row| norm(row, 1)).sum();
         let signal: f64 = rows.iter().map(|row| row.signal[1]).sum();
         assert_eq!(patterns[1].intensity[1], signal / weight, "a frame's own weights count");
@@ -103,14 +103,14 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[test]
 fn a_median_is_that_of_the_frames_in_each_bin() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(ReferenceSetting::Value(100.0)), acquisition(12, |_| 7));
+    let (recipe, scan) = (with_monitor(ReferenceSetting::Value(100.0)), acquisition(12, |_| 7));
     write_mixed(out.path(), &scan, &recipe);
     build(out.path(), &scan, &recipe, options("median"));
     let (_, patterns) = averages(out.path());
-    let rows: Vec<Row> = (0..12).filter(|frame| *frame != 3).map(mixed).collect();
+    let rows: Vec<FrameRow> = (0..12).filter(|frame| *frame != 3).map(mixed).collect();
     assert_eq!(patterns[0].frames, 11);
     for bin in [0, 1, 4] {
-        let value = |row: &Row, sum: f64| f64::from((sum / (norm(row, bin) * (row.monitor / 100.0))) as f32);
+        let value = |row: &FrameRow, sum: f64| f64::from((sum / (norm(row, bin) * (row.monitor / 100.0))) as f32);
         let middle = median(rows.iter().map(|row| value(row, row.signal[bin])).collect());
         let sigma = median(rows.iter().map(|row| value(row, row.variance.as_ref().unwrap()[bin].sqrt())).collect());
         assert_eq!(patterns[0].intensity[bin], middle, "bin {bin}");
@@ -137,9 +137,9 @@ fn a_bin_that_a_frame_has_no_pixel_in_does_not_pull_the_median_down() {
     let emptied = |frame: u64| {
         let mut own = shared().weights;
         (own.norm[2], own.norm_sq[2], own.count[2]) = (0.0, 0.0, 0.0);
-        let mut row = Row { variance: None, ..row(frame) };
+        let mut row = FrameRow { variance: None, ..row(frame) };
         if frame < 3 {
-            (row.signal[2], row.exception) = (0.0, Some(own));
+            (row.signal[2], row.weight_override) = (0.0, Some(own));
         }
         row
     };
@@ -154,17 +154,17 @@ fn a_bin_that_a_frame_has_no_pixel_in_does_not_pull_the_median_down() {
 #[test]
 fn a_median_needs_no_sums() {
     let out = tempfile::tempdir().unwrap();
-    let (recipe, scan) = (monitored(ReferenceSetting::Mean), acquisition(9, |_| 7));
+    let (recipe, scan) = (with_monitor(ReferenceSetting::Mean), acquisition(9, |_| 7));
     write_range(out.path(), &scan, &recipe, 0, 9);
     build(out.path(), &scan, &recipe, options("median,3"));
     let (_, with_sums) = averages(out.path());
     std::fs::remove_file(out.path().join("sample_scan0001_p3.h5")).unwrap();
-    let built = build(out.path(), &scan, &recipe, Options::default());
+    let built = build(out.path(), &scan, &recipe, OutputOptions::default());
     let later = build(out.path(), &scan, &recipe, options("median,3"));
-    assert_eq!((built.data_digest, later.found), (later.data_digest, false));
+    assert_eq!((built.data_digest, later.was_current), (later.data_digest, false));
     assert_eq!(format!("{:?}", averages(out.path()).1), format!("{with_sums:?}"), "NaN and all");
-    assert!(build(out.path(), &scan, &recipe, options("median,3")).found);
-    assert!(!build(out.path(), &scan, &recipe, options("median,2")).found);
+    assert!(build(out.path(), &scan, &recipe, options("median,3")).was_current);
+    assert!(!build(out.path(), &scan, &recipe, options("median,2")).was_current);
 }
 
 #[test]
@@ -179,6 +179,6 @@ fn damaged_averages_are_made_anew() {
     let bytes = std::fs::read(&path).unwrap();
     flip(&path, bytes.windows(pattern.len()).position(|window| window == pattern).unwrap());
     assert_eq!(open(out.path()).averaged.unwrap().pattern(0).unwrap(), None);
-    assert!(!build(out.path(), &scan, &recipe, options("mean")).found);
+    assert!(!build(out.path(), &scan, &recipe, options("mean")).was_current);
     assert_eq!(format!("{:?}", averages(out.path()).1), format!("{good:?}"), "NaN and all");
 }

@@ -1,11 +1,11 @@
 //! Frames count as done by what parts hold, not by how the work was cut.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
-mod made;
+mod support;
 
-use made::*;
-use patterns::{Row, Status, coverage};
+use patterns::{FrameRow, Status, coverage};
 use records::{Span, Spans};
+use support::*;
 
 #[test]
 fn any_cut_of_the_work_serves_any_other() {
@@ -13,12 +13,12 @@ fn any_cut_of_the_work_serves_any_other() {
     let (recipe, acquisition) = (recipe(), acquisition(100, |_| 7));
     write_range(out.path(), &acquisition, &recipe, 0, 30);
     write_range(out.path(), &acquisition, &recipe, 25, 50);
-    let ask = |from, to| coverage::find(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()));
-    assert_eq!(ask(20, 40).done(), Span::new(20, 40).into());
+    let ask = |from, to| coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()));
+    assert_eq!(ask(20, 40).covered_frames(), Span::new(20, 40).into());
     assert_eq!(ask(20, 40).parts.len(), 2);
-    assert_eq!(ask(40, 70).done(), Span::new(40, 50).into());
-    assert!(ask(60, 70).done().is_empty());
-    assert_eq!(ask(0, 100).done(), Spans::first_n(50));
+    assert_eq!(ask(40, 70).covered_frames(), Span::new(40, 50).into());
+    assert!(ask(60, 70).covered_frames().is_empty());
+    assert_eq!(ask(0, 100).covered_frames(), Spans::first_n(50));
 }
 
 #[test]
@@ -27,9 +27,9 @@ fn another_recipe_or_another_scan_is_not_served() {
     let (base, scan) = (recipe(), acquisition(10, |_| 7));
     write_range(out.path(), &scan, &base, 0, 10);
     let finer = recipe::Recipe { npt: 7, ..base.clone() };
-    assert!(coverage::find(out.path(), &task(&scan, &finer, &Spans::first_n(10))).done().is_empty());
+    assert!(coverage::find_coverage(out.path(), &task(&scan, &finer, &Spans::first_n(10))).covered_frames().is_empty());
     let other = records::Acquisition { entry: "2.1".to_owned(), ..scan };
-    assert!(coverage::find(out.path(), &task(&other, &base, &Spans::first_n(10))).done().is_empty());
+    assert!(coverage::find_coverage(out.path(), &task(&other, &base, &Spans::first_n(10))).covered_frames().is_empty());
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn a_touched_source_makes_its_own_frames_stale() {
     let (recipe, then) = (recipe(), acquisition(50, |_| 7));
     write_range(out.path(), &then, &recipe, 0, 50);
     let now = acquisition(50, |file| if file == 2 { 8 } else { 7 });
-    let coverage = coverage::find(out.path(), &task(&now, &recipe, &Spans::first_n(50)));
-    assert_eq!(coverage.done(), Spans::first_n(50).difference(&Span::new(20, 30).into()));
+    let coverage = coverage::find_coverage(out.path(), &task(&now, &recipe, &Spans::first_n(50)));
+    assert_eq!(coverage.covered_frames(), Spans::first_n(50).difference(&Span::new(20, 30).into()));
 }
 
 #[test]
@@ -48,11 +48,11 @@ fn what_was_lost_on_the_way_is_tried_again() {
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let rows = (0..10).zip(Status::ALL).map(|(frame, status)| match status {
-        Status::Ok | Status::Monitor | Status::MonitorPending => Row { status, ..row(frame) },
-        lost => Row::lost(frame, lost, 1.0),
+        Status::Ok | Status::Monitor | Status::MonitorPending => FrameRow { status, ..row(frame) },
+        lost => FrameRow::without_sums(frame, lost, 1.0),
     });
     write_part(out.path(), &task, &recipe, rows);
-    let done: Vec<u64> = coverage::find(out.path(), &task).done().iter().collect();
+    let done: Vec<u64> = coverage::find_coverage(out.path(), &task).covered_frames().iter().collect();
     assert_eq!(done, [Status::Ok, Status::Absent, Status::Monitor, Status::NeverTaken].map(|status| status as u64));
 }
 
@@ -63,8 +63,8 @@ fn a_damaged_part_covers_nothing_and_says_so() {
     let damaged = write_range(out.path(), &acquisition, &recipe, 0, 10);
     write_range(out.path(), &acquisition, &recipe, 10, 20);
     flip(&damaged, 3000);
-    let coverage = coverage::find(out.path(), &task(&acquisition, &recipe, &Spans::first_n(20)));
-    assert_eq!(coverage.done(), Span::new(10, 20).into());
+    let coverage = coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Spans::first_n(20)));
+    assert_eq!(coverage.covered_frames(), Span::new(10, 20).into());
     assert!(coverage.unusable[0].contains(damaged.to_str().unwrap()));
 }
 
@@ -80,11 +80,11 @@ fn a_run_lists_parts_once_and_reads_those_that_it_asks_for_alone() {
     for frame in 0..300 {
         write_range(out.path(), &acquisition, &recipe, frame, frame + 1);
     }
-    let index = coverage::Index::default();
+    let index = coverage::CoverageIndex::default();
     let before = reads();
     for frame in 0..300 {
         let task = task(&acquisition, &recipe, &Span::new(frame, frame + 1).into());
-        assert_eq!(index.find(out.path(), &task).done(), task.range);
+        assert_eq!(index.find_coverage(out.path(), &task).covered_frames(), task.range);
     }
     // The first line, the rest, and the end of each.
     assert!(reads() - before <= 4 * 300, "{} reads", reads() - before);
@@ -94,8 +94,10 @@ fn a_run_lists_parts_once_and_reads_those_that_it_asks_for_alone() {
 fn a_run_knows_what_it_has_written_and_what_others_have_of_a_task() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(100, |_| 7));
-    let index = coverage::Index::default();
-    let ask = |from, to| index.find(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).done();
+    let index = coverage::CoverageIndex::default();
+    let ask = |from, to| {
+        index.find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).covered_frames()
+    };
     assert!(ask(0, 10).is_empty());
     index.add(&write_range(out.path(), &acquisition, &recipe, 0, 7));
     assert_eq!(ask(5, 10), Span::new(5, 7).into());
@@ -109,17 +111,19 @@ fn a_run_knows_what_it_has_written_and_what_others_have_of_a_task() {
 fn a_run_sees_the_final_that_takes_the_place_of_parts_and_the_next_one() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(40, |_| 7));
-    let index = coverage::Index::default();
-    let ask = |from, to| index.find(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).done();
+    let index = coverage::CoverageIndex::default();
+    let ask = |from, to| {
+        index.find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into())).covered_frames()
+    };
     for (from, to) in [(0, 20), (20, 40)] {
         write_range(out.path(), &acquisition, &recipe, from, to);
         assert_eq!(ask(from, to), Span::new(from, to).into());
-        build(out.path(), &acquisition, &recipe, patterns::finals::Options::default());
+        build(out.path(), &acquisition, &recipe, patterns::output::OutputOptions::default());
         assert_eq!(ask(from, to), Span::new(from, to).into());
         assert_eq!(ask(0, 40), Spans::first_n(to));
     }
     assert_eq!(
-        coverage::parts_of(out.path(), &acquisition.compute_id(), &recipe.digest()).unwrap(),
+        coverage::list_parts(out.path(), &acquisition.compute_id(), &recipe.digest()).unwrap(),
         [] as [std::path::PathBuf; 0]
     );
 }
@@ -134,10 +138,10 @@ fn parts_that_interleave_or_bear_other_names_are_found_by_their_first_lines() {
     }
     let moved = write_range(out.path(), &acquisition, &recipe, 30, 35);
     std::fs::rename(&moved, moved.with_file_name("copy of a part.h5")).unwrap();
-    let index = coverage::Index::default();
-    let find = |spans: Spans| index.find(out.path(), &task(&acquisition, &recipe, &spans));
-    assert_eq!(find(Span::strided(0, 20, 2).into()).done(), Span::strided(0, 20, 2).into());
-    assert_eq!(find(Spans::first_n(40)).done(), Spans::first_n(40));
+    let index = coverage::CoverageIndex::default();
+    let find = |spans: Spans| index.find_coverage(out.path(), &task(&acquisition, &recipe, &spans));
+    assert_eq!(find(Span::strided(0, 20, 2).into()).covered_frames(), Span::strided(0, 20, 2).into());
+    assert_eq!(find(Spans::first_n(40)).covered_frames(), Spans::first_n(40));
     assert_eq!(find(Span::new(30, 35).into()).parts.len(), 3);
 }
 
@@ -147,10 +151,10 @@ fn a_digest_of_sources_does_not_hide_a_touched_file_or_a_damaged_part() {
     let (recipe, then) = (recipe(), acquisition(20, |_| 7));
     let paths = [write_range(out.path(), &then, &recipe, 0, 10), write_range(out.path(), &then, &recipe, 10, 20)];
     let now = acquisition(20, |file| 7 + file as i64);
-    let ask = |from, to| coverage::find(out.path(), &task(&now, &recipe, &Span::new(from, to).into()));
-    assert_eq!(ask(0, 10).done(), Spans::first_n(10));
-    assert!(ask(10, 20).done().is_empty(), "its file was touched");
+    let ask = |from, to| coverage::find_coverage(out.path(), &task(&now, &recipe, &Span::new(from, to).into()));
+    assert_eq!(ask(0, 10).covered_frames(), Spans::first_n(10));
+    assert!(ask(10, 20).covered_frames().is_empty(), "its file was touched");
     flip(&paths[0], 3000);
-    assert!(ask(0, 10).done().is_empty());
+    assert!(ask(0, 10).covered_frames().is_empty());
     assert_eq!(ask(0, 10).unusable.len(), 1);
 }

@@ -1,26 +1,26 @@
 //! Finals of which some bytes are not those that were written.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
-mod made;
+mod support;
 
 use std::path::{Path, PathBuf};
 
-use made::*;
-use patterns::finals::{self, Built, Final, Options};
-use patterns::{Row, coverage};
+use patterns::output::{self, BuildOutcome, OutputFile, OutputOptions};
+use patterns::{FrameRow, coverage};
 use records::{Acquisition, Spans};
+use support::*;
 
 const FRAMES: u64 = 6;
 
-fn options() -> Options {
-    Options { keep_sums: true, average: Some("mean".parse().unwrap()), ..Options::default() }
+fn options() -> OutputOptions {
+    OutputOptions { keep_sums: true, average: Some("mean".parse().unwrap()), ..OutputOptions::default() }
 }
 
 /// A final with all that a final can have, and no parts.
 fn write(out: &Path) -> (Acquisition, PathBuf) {
     let (recipe, scan) = (recipe(), acquisition(FRAMES, |_| 7));
     let rows = (0..FRAMES).map(|frame| match frame {
-        2 => Row { frame, ..exceptional(2) },
+        2 => FrameRow { frame, ..with_weight_override(2) },
         _ => row(frame),
     });
     write_part(out, &task(&scan, &recipe, &Spans::first_n(FRAMES)), &recipe, rows);
@@ -30,7 +30,7 @@ fn write(out: &Path) -> (Acquisition, PathBuf) {
 
 /// What a reader takes from a final: `None` where it is told that something is damaged.
 fn contents(path: &Path) -> Option<String> {
-    let mut there = Final::open(path).ok()?;
+    let mut there = OutputFile::open(path).ok()?;
     there.verify(0..FRAMES as usize).ok()?;
     there.verify_sums(0..FRAMES as usize).ok()?;
     if !there.is_intact() {
@@ -73,13 +73,13 @@ fn a_flipped_bit_in_kept_sums_is_told_and_its_frame_is_done_again() {
     let bytes = std::fs::read(&path).unwrap();
     flip(&path, bytes.windows(8).position(|window| window == &signal[8..16]).unwrap() + 3);
     let recipe = recipe();
-    let done = coverage::find(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES))).finished;
+    let done = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES))).in_output;
     assert!(done.count() < FRAMES, "{done:?}");
     // Nothing is averaged from it, and its patterns stay.
     let target = target(out.path(), &scan, &recipe);
-    let why = finals::build(&target, &options(), &()).unwrap_err().to_string();
+    let why = output::build(&target, &options(), &()).unwrap_err().to_string();
     assert!(why.contains("sums of") && why.contains("run ai-integrate"), "{why}");
-    assert!(build(out.path(), &scan, &recipe, Options::default()).complete);
+    assert!(build(out.path(), &scan, &recipe, OutputOptions::default()).complete);
     // Done again, they are parts, which go before the final.
     write_range(out.path(), &scan, &recipe, 0, FRAMES);
     assert!(build(out.path(), &scan, &recipe, options()).complete);
@@ -95,7 +95,7 @@ fn a_damaged_final_is_told_and_kept_beside_the_new_one() {
     let damaged = std::fs::read(&path).unwrap();
     let recipe = recipe();
     write_range(out.path(), &scan, &recipe, 0, FRAMES);
-    let Built { complete, warnings, .. } = build(out.path(), &scan, &recipe, options());
+    let BuildOutcome { complete, warnings, .. } = build(out.path(), &scan, &recipe, options());
     assert!(complete);
     let aside = path.with_file_name("sample_scan0001_p3.h5.damaged");
     assert_eq!(std::fs::read(&aside).unwrap(), damaged);
@@ -119,7 +119,7 @@ fn finals_of_earlier_versions_are_read_and_their_sums_warned_of() {
     without_checksums(&path);
     assert_eq!(contents(&path), good);
     let recipe = recipe();
-    let built = build(out.path(), &scan, &recipe, Options { average: Some("sum".parse().unwrap()), ..options() });
+    let built = build(out.path(), &scan, &recipe, OutputOptions { average: Some("sum".parse().unwrap()), ..options() });
     assert!(built.warnings[0].contains("without checksums"), "{:?}", built.warnings);
 }
 
@@ -128,7 +128,7 @@ fn a_final_that_another_program_has_changed_is_told() {
     let out = tempfile::tempdir().unwrap();
     let (_, path) = write(out.path());
     hdf5::File::open_rw(&path).unwrap().create_group("note").unwrap();
-    let why = Final::open(&path).err().unwrap().to_string();
+    let why = OutputFile::open(&path).err().unwrap().to_string();
     assert!(why.contains("checksums are missing"), "{why}");
 }
 
@@ -147,7 +147,7 @@ fn text_that_is_not_utf_8_is_damage_and_no_panic() {
         let mut damaged = bytes.clone();
         damaged[at + 2] = 0xff;
         std::fs::write(&path, damaged).unwrap();
-        let why = Final::open(&path).err().map(|why| why.to_string()).unwrap_or_default();
+        let why = OutputFile::open(&path).err().map(|why| why.to_string()).unwrap_or_default();
         assert!(why.contains("UTF-8"), "{at}: {why}");
     }
 }

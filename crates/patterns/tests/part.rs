@@ -1,14 +1,14 @@
 //! A part gives back what was put in, whole and unharmed, or says that it does not.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
-mod made;
+mod support;
 
 use std::fs;
 
-use made::*;
-use patterns::part::{self, PartHead, PartWriter};
-use patterns::{Row, Status};
+use patterns::part::{self, PartMetadata, PartWriter};
+use patterns::{FrameRow, Status};
 use records::{Span, Spans};
+use support::*;
 
 fn names(directory: &std::path::Path) -> Vec<String> {
     fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -19,18 +19,24 @@ fn what_was_put_in_comes_out() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(30, |_| 7));
     let task = task(&acquisition, &recipe, &Span::new(10, 20).into());
-    let rows = [row(10), exceptional(11), Row::lost(13, Status::Corrupt, f64::NAN), exceptional(14), row(19)];
+    let rows = [
+        row(10),
+        with_weight_override(11),
+        FrameRow::without_sums(13, Status::Corrupt, f64::NAN),
+        with_weight_override(14),
+        row(19),
+    ];
     let path = write_part(out.path(), &task, &recipe, rows.clone());
 
-    let part = part::read(&path).unwrap();
-    assert_eq!(part.head, PartHead { task, recipe });
+    let part = part::read_part(&path).unwrap();
+    assert_eq!(part.metadata, PartMetadata { task, recipe });
     assert_eq!(*part.shared, shared());
     assert_eq!(part.frames, [10, 11, 13, 14, 19]);
     assert_eq!(part.status[2], Status::Corrupt);
     let mut read = part.open().unwrap();
     for index in [4, 0, 1, 2, 3] {
         let (read, written) = (&read.row(index).unwrap(), &rows[index]);
-        assert!(read.agrees(written), "{read:?} is not {written:?}");
+        assert!(read.is_bit_identical(written), "{read:?} is not {written:?}");
     }
     assert_eq!(read.row(0).unwrap().stored_digest, 109);
 }
@@ -40,9 +46,9 @@ fn rows_longer_than_a_chunk_come_out_too() {
     let out = tempfile::tempdir().unwrap();
     let frames = 30_000;
     let path = write_range(out.path(), &acquisition(frames, |_| 7), &recipe(), 0, frames);
-    let part = part::read(&path).unwrap();
+    let part = part::read_part(&path).unwrap();
     let mut rows = part.open().unwrap();
-    assert!((0..frames).all(|frame| rows.row(frame as usize).unwrap().agrees(&row(frame))));
+    assert!((0..frames).all(|frame| rows.row(frame as usize).unwrap().is_bit_identical(&row(frame))));
 }
 
 #[test]
@@ -63,15 +69,15 @@ fn a_flipped_bit_anywhere_is_seen() {
     let out = tempfile::tempdir().unwrap();
     let path = write_range(out.path(), &acquisition(10, |_| 7), &recipe(), 0, 10);
     let length = fs::metadata(&path).unwrap().len() as usize;
-    part::read(&path).unwrap();
+    part::read_part(&path).unwrap();
     for byte in (0..520).step_by(3).chain((520..length).step_by(997)).chain([length - 1]) {
         flip(&path, byte);
-        let error = part::read(&path).err().unwrap_or_else(|| panic!("byte {byte} of {length}")).to_string();
+        let error = part::read_part(&path).err().unwrap_or_else(|| panic!("byte {byte} of {length}")).to_string();
         assert!(error.starts_with(path.to_str().unwrap()), "{error}");
         flip(&path, byte);
     }
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length as u64 - 1).unwrap();
-    assert!(part::read(&path).is_err());
+    assert!(part::read_part(&path).is_err());
 }
 
 #[test]
@@ -79,13 +85,13 @@ fn an_abandoned_part_leaves_nothing_and_the_dead_are_cleared_up() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
-    let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+    let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
     let path = out.path().join(task.part.as_path());
     let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
     fs::create_dir_all(directory).unwrap();
     fs::write(directory.join(format!(".{name}.{}.tmp", dead_writer())), "half").unwrap();
     let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
-    writer.append(&row(0)).unwrap();
+    writer.push_row(&row(0)).unwrap();
     drop(writer);
     assert!(names(directory).is_empty());
     write_part(out.path(), &task, &recipe, [row(0)]);
@@ -97,7 +103,7 @@ fn a_record_that_names_somebody_elses_file_as_its_part_is_refused() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
-    let head = PartHead { task: task.clone(), recipe: recipe.clone() };
+    let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
     fs::write(out.path().join("raw.h5"), "the only copy").unwrap();
     let refusal = PartWriter::create(out.path(), &"raw.h5".into(), &head, &shared()).err().unwrap().to_string();
     assert!(refusal.contains("raw.h5: exists, and azpipe did not write it as a part"), "{refusal}");
@@ -115,7 +121,7 @@ fn what_does_not_fit_is_refused() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
-    let head = PartHead { task: task.clone(), recipe };
+    let head = PartMetadata { task: task.clone(), recipe };
     let refusal = PartWriter::create(out.path(), &outside(), &head, &shared()).err().unwrap().to_string();
     assert!(refusal.contains("stays below the output directory"), "{refusal}");
 
@@ -124,12 +130,12 @@ fn what_does_not_fit_is_refused() {
     assert!(PartWriter::create(out.path(), &task.part, &head, &narrow).is_err());
 
     let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
-    writer.append(&row(3)).unwrap();
-    let mut refuse = |row: Row| writer.append(&row).unwrap_err().to_string();
+    writer.push_row(&row(3)).unwrap();
+    let mut refuse = |row: FrameRow| writer.push_row(&row).unwrap_err().to_string();
     assert!(refuse(row(3)).contains("not after the frame before it"));
     assert!(refuse(row(10)).contains("not in the task's range"));
-    assert!(refuse(Row { variance: None, ..row(4) }).contains("0 values of variance: expected 6"));
-    assert!(refuse(Row { signal: vec![1.0; 5], ..row(4) }).contains("5 values of signal: expected 6"));
+    assert!(refuse(FrameRow { variance: None, ..row(4) }).contains("0 values of variance: expected 6"));
+    assert!(refuse(FrameRow { signal: vec![1.0; 5], ..row(4) }).contains("5 values of signal: expected 6"));
 }
 
 #[test]
@@ -138,7 +144,7 @@ fn a_directory_of_any_name_will_do() {
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 \"1\" $x\n"));
     let path = write_range(&out, &acquisition(10, |_| 7), &recipe(), 0, 10);
-    assert!(part::read(&path).unwrap().open().unwrap().row(9).unwrap().agrees(&row(9)));
+    assert!(part::read_part(&path).unwrap().open().unwrap().row(9).unwrap().is_bit_identical(&row(9)));
 }
 
 /// Changes a part through the HDF5 library, and gives it the right checksum again.
@@ -172,7 +178,7 @@ fn datasets_that_do_not_fit_each_other_are_refused_though_the_checksum_is_right(
         let out = tempfile::tempdir().unwrap();
         let path = write_range(out.path(), &acquisition(30, |_| 7), &recipe(), 10, 20);
         edit(&path, |_| ());
-        assert!(part::read(&path).is_ok());
+        assert!(part::read_part(&path).is_ok());
         edit(&path, |file| {
             for &(name, shape) in changes {
                 let of = file.dataset(name).unwrap();
@@ -191,7 +197,7 @@ fn datasets_that_do_not_fit_each_other_are_refused_though_the_checksum_is_right(
                 }
             }
         });
-        let why = part::read(&path).err().unwrap().to_string();
+        let why = part::read_part(&path).err().unwrap().to_string();
         assert!(why.contains(expected), "{why}");
     }
 }

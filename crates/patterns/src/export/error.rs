@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::{finals, h5};
+use crate::{h5, output};
 
 /// Why there is no export.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ExportError {
     /// The final can't be read.
     #[error(transparent)]
-    Final(#[from] finals::Error),
+    Final(#[from] output::OutputError),
     /// The final has no patterns of many frames.
     #[error("{}: no average to export", path.display())]
     NoAverage {
@@ -65,7 +65,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What it said.
-        why: h5::Error,
+        why: h5::Hdf5Error,
     },
     /// The file can't be written.
     #[error("{}: {why}", path.display())]
@@ -77,7 +77,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ExportError {
     /// Returns the error of the file system, where it is one.
     pub fn io_error(&self) -> Option<&std::io::Error> {
         match self {

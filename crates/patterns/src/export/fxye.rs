@@ -15,15 +15,15 @@ use std::f64::consts::PI;
 
 use geometry::{Poni, Unit};
 
-use super::Error;
-use super::text::{number, what};
-use crate::finals::{Final, Pattern};
+use super::ExportError;
+use super::text::{describe_average, format_number};
+use crate::output::{AveragePattern, OutputFile};
 
 /// A title has no more columns.
-const TITLE: usize = 80;
+const MAX_TITLE_CHARS: usize = 80;
 
-pub(super) fn text(of: &Final, pattern: &Pattern) -> Result<String, Error> {
-    let (positions, wavelength) = centidegrees(of)?;
+pub(super) fn format_fxye(of: &OutputFile, pattern: &AveragePattern) -> Result<String, ExportError> {
+    let (positions, wavelength) = positions_in_centidegrees(of)?;
     let sigma = |bin: usize| match &pattern.errors {
         Some(errors) => errors[bin],
         // Without an error model, every point weighs the same.
@@ -36,22 +36,24 @@ pub(super) fn text(of: &Final, pattern: &Pattern) -> Result<String, Error> {
     let span = bins.first().zip(bins.last()).map_or(1, |(first, last)| last.abs_diff(*first).max(1));
     let scan = &of.task.acquisition;
     let stem = scan.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut title = format!("{stem} {} {}: {}", scan.entry, scan.detector, what(of, pattern));
+    let mut title = format!("{stem} {} {}: {}", scan.entry, scan.detector, describe_average(of, pattern));
     if let Some(wavelength) = wavelength {
         title += &format!(", {:.6} angstrom", wavelength * 1e10);
     }
-    let title: String = title.chars().map(|char| if char.is_control() { ' ' } else { char }).take(TITLE).collect();
+    let title: String =
+        title.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_TITLE_CHARS).collect();
     let (count, step) = (bins.len(), (last - first) / span as f64);
     let mut out = format!("{title}\nBANK 1 {count} {count} CONST {first:.6} {step:.6} 0 0 FXYE\n");
     for bin in bins {
-        let record = [positions[bin], pattern.intensity[bin], sigma(bin)].map(|value| format!("{:>16}", number(value)));
+        let record =
+            [positions[bin], pattern.intensity[bin], sigma(bin)].map(|value| format!("{:>16}", format_number(value)));
         out += &format!("{}\n", record.join(" "));
     }
     Ok(out)
 }
 
 /// The bins' centres in hundredths of a degree of 2θ, and the wavelength in metres where it is known.
-fn centidegrees(of: &Final) -> Result<(Vec<f64>, Option<f64>), Error> {
+fn positions_in_centidegrees(of: &OutputFile) -> Result<(Vec<f64>, Option<f64>), ExportError> {
     let (path, format) = (|| of.path.clone(), "fxye");
     let axis = &of.shared.axes.radial;
     let unit = Unit::parse(&format!("{}_{}", axis.name, axis.units)).ok();
@@ -61,10 +63,10 @@ fn centidegrees(of: &Final) -> Result<(Vec<f64>, Option<f64>), Error> {
         Some(unit @ (Unit::TthDeg | Unit::TthRad)) => axis.centers.iter().map(|angle| angle / unit.scale()).collect(),
         Some(unit @ (Unit::QNm | Unit::QA)) => {
             let why = poni.err().map_or_else(|| "the PONI file has none".to_owned(), |why| why.to_string());
-            let wavelength = wavelength.ok_or_else(|| Error::Wavelength { path: path(), format, why })? * 1e9;
+            let wavelength = wavelength.ok_or_else(|| ExportError::Wavelength { path: path(), format, why })? * 1e9;
             axis.centers.iter().map(|q| 2.0 * (q / unit.scale() * wavelength / (4.0 * PI)).asin()).collect()
         }
-        _ => return Err(Error::Axis { path: path(), axis: axis.label(), format, expected: "2th or q" }),
+        _ => return Err(ExportError::Axis { path: path(), axis: axis.label(), format, expected: "2th or q" }),
     };
     Ok((two_theta.into_iter().map(|angle| angle.to_degrees() * 100.0).collect(), wavelength))
 }

@@ -4,9 +4,9 @@
 //! they are of ranges. The NeXus file holds every frame.
 
 mod error;
+mod export_digests;
 mod fxye;
 mod nxazint;
-mod register;
 mod text;
 
 use std::io::{self, ErrorKind};
@@ -16,18 +16,18 @@ use std::path::{Path, PathBuf};
 use filter::ownership::ReplacePolicy;
 use filter::{atomic, untrusted_file};
 
-use crate::finals::{Final, Pattern};
+use crate::output::{AveragePattern, OutputFile};
 
-use register::Register;
+use export_digests::ExportDigests;
 
-pub use error::Error;
+pub use error::ExportError;
 
 /// How many texts are held at a time.
-const BATCH: usize = 256;
+const FILES_AT_ONCE: usize = 256;
 
 /// What the patterns are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// Three columns, radial, intensity and error, without a header and without bins that hold nothing:
     /// what TOPAS and FullProf read.
     Xye,
@@ -41,7 +41,7 @@ pub enum Format {
     NxAzint,
 }
 
-impl Format {
+impl ExportFormat {
     /// Every format.
     pub const ALL: [Self; 5] = [Self::Xye, Self::Dat, Self::Csv, Self::Fxye, Self::NxAzint];
 
@@ -57,7 +57,7 @@ impl Format {
     }
 
     /// Whether it holds the patterns of many frames, and not those of each.
-    pub fn is_of_averages(self) -> bool {
+    pub fn exports_averages(self) -> bool {
         self != Self::NxAzint
     }
 }
@@ -68,32 +68,32 @@ impl Format {
 /// # Errors
 /// A final without patterns of many frames; a cake or an axis that the format has no place for; a file that
 /// can't be read or written; somebody else's file.
-pub fn write(of: &Final, format: Format, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, Error> {
-    if format == Format::NxAzint {
+pub fn write(of: &OutputFile, format: ExportFormat, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+    if format == ExportFormat::NxAzint {
         return nxazint::write(of, policy).map(|path| vec![path]);
     }
     let path = || of.path.clone();
-    let averaged = of.averaged.as_ref().ok_or_else(|| Error::NoAverage { path: path() })?;
+    let averaged = of.averaged.as_ref().ok_or_else(|| ExportError::NoAverage { path: path() })?;
     if let [azimuthal, radial] = of.shared.axes.shape()[..] {
-        return Err(Error::Cake { path: path(), azimuthal, radial });
+        return Err(ExportError::Cake { path: path(), azimuthal, radial });
     }
     let ranges = averaged.average.ranges(of.task.acquisition.frames);
     let ranges: Vec<_> = ranges.into_iter().take(averaged.frames.len()).enumerate().collect();
-    let mut register = Register::read(of)?;
+    let mut register = ExportDigests::read(of)?;
     let mut written = Vec::new();
-    for batch in ranges.chunks(BATCH) {
-        let claim = register.claim(policy);
+    for batch in ranges.chunks(FILES_AT_ONCE) {
+        let claim = register.owned_exports(policy);
         let mut new = Vec::new();
         for (index, range) in batch {
-            let pattern = averaged.pattern(*index).map_err(|why| Error::Hdf5 { path: path(), why })?;
-            let pattern = pattern.ok_or_else(|| Error::Damaged { path: path(), index: *index })?;
-            let path = name(of, format, averaged.average.every.is_some(), range);
-            let text = text(of, &pattern, format)?;
+            let pattern = averaged.pattern(*index).map_err(|why| ExportError::Hdf5 { path: path(), why })?;
+            let pattern = pattern.ok_or_else(|| ExportError::Damaged { path: path(), index: *index })?;
+            let path = export_path(of, format, averaged.average.every.is_some(), range);
+            let text = format_text(of, &pattern, format)?;
             claim
                 .check(&path)
-                .or_else(|why| if holds(&path, &text)? { Ok(()) } else { Err(why) })
-                .map_err(at(&path))?;
-            if !holds(&path, &text).map_err(at(&path))? {
+                .or_else(|why| if has_content(&path, &text)? { Ok(()) } else { Err(why) })
+                .map_err(io_error(&path))?;
+            if !has_content(&path, &text).map_err(io_error(&path))? {
                 new.push((path.clone(), text));
             }
             written.push(path);
@@ -103,18 +103,18 @@ pub fn write(of: &Final, format: Format, policy: &ReplacePolicy) -> Result<Vec<P
         }
         register.add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
         for (path, text) in new {
-            atomic::write(&path, text, &claim).map_err(at(&path))?;
+            atomic::write(&path, text, &claim).map_err(io_error(&path))?;
         }
     }
     Ok(written)
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> Error {
-    move |why| Error::Io { path: path.to_owned(), why }
+fn io_error(path: &Path) -> impl Fn(io::Error) -> ExportError {
+    move |why| ExportError::Io { path: path.to_owned(), why }
 }
 
 /// The file of the pattern of a range of frames.
-fn name(of: &Final, format: Format, is_of_many: bool, range: &Range<u64>) -> PathBuf {
+fn export_path(of: &OutputFile, format: ExportFormat, is_of_many: bool, range: &Range<u64>) -> PathBuf {
     let mut name = of.path.file_stem().unwrap_or_default().to_owned();
     match (is_of_many, range.end.saturating_sub(range.start)) {
         (false, _) => (),
@@ -126,7 +126,7 @@ fn name(of: &Final, format: Format, is_of_many: bool, range: &Range<u64>) -> Pat
 }
 
 /// Whether a file has this content already.
-fn holds(path: &Path, text: &str) -> io::Result<bool> {
+fn has_content(path: &Path, text: &str) -> io::Result<bool> {
     match untrusted_file::open(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
         file => {
@@ -138,12 +138,12 @@ fn holds(path: &Path, text: &str) -> io::Result<bool> {
     Ok(untrusted_file::read(path, text.len() as u64)? == text.as_bytes())
 }
 
-fn text(of: &Final, pattern: &Pattern, format: Format) -> Result<String, Error> {
+fn format_text(of: &OutputFile, pattern: &AveragePattern, format: ExportFormat) -> Result<String, ExportError> {
     match format {
-        Format::Xye => Ok(text::xye(of, pattern)),
-        Format::Dat => Ok(text::dat(of, pattern)),
-        Format::Csv => Ok(text::csv(of, pattern)),
-        Format::Fxye => fxye::text(of, pattern),
-        Format::NxAzint => unreachable!("it is no text"),
+        ExportFormat::Xye => Ok(text::format_xye(of, pattern)),
+        ExportFormat::Dat => Ok(text::format_dat(of, pattern)),
+        ExportFormat::Csv => Ok(text::format_csv(of, pattern)),
+        ExportFormat::Fxye => fxye::format_fxye(of, pattern),
+        ExportFormat::NxAzint => unreachable!("it is no text"),
     }
 }

@@ -18,16 +18,16 @@ use filter::atomic::AtomicFile;
 use filter::ownership::{OwnedFiles, ReplacePolicy};
 use geometry::{Poni, Unit};
 
-use super::Error;
-use crate::Axis;
-use crate::finals::{Final, group, iso8601};
-use crate::finish::NAN32;
-use crate::h5::{self, Group, NewFile};
-use crate::table::Table;
+use super::ExportError;
+use crate::PatternAxis;
+use crate::h5::{self, Group, NewHdf5File};
+use crate::normalize::NAN32;
+use crate::output::{OutputFile, create_nexus_group, format_iso8601};
+use crate::row_writer::RowWriter;
 
-const NAME: &str = "nxazint";
+const FORMAT_NAME: &str = "nxazint";
 /// Of the method and its formulas.
-const REFERENCE: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
+const CITATION: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
 /// Planck's constant times the speed of light in keV Å, exact in SI units since 2019.
 const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
 const ARBITRARY: &str = "arbitrary units";
@@ -35,17 +35,17 @@ const ARBITRARY: &str = "arbitrary units";
 /// Tells whether a file says that azpipe made it.
 fn is_own(path: &Path) -> std::io::Result<bool> {
     let read = || {
-        let file = h5::File::open(path)?;
+        let file = h5::Hdf5File::open(path)?;
         file.group(&file.text_attribute("default")?)?.text("reduction/program")
     };
     match read() {
-        Err(h5::Error::Io(why)) => Err(why),
+        Err(h5::Hdf5Error::Io(why)) => Err(why),
         program => Ok(program.is_ok_and(|program| program == "azpipe")),
     }
 }
 
 /// Writes the file beside the final, in place of an earlier one.
-pub(super) fn write(of: &Final, policy: &ReplacePolicy) -> Result<PathBuf, Error> {
+pub(super) fn write(of: &OutputFile, policy: &ReplacePolicy) -> Result<PathBuf, ExportError> {
     let path = of.path.with_extension("nxs");
     let axis = &of.shared.axes.radial;
     let radial = match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::base) {
@@ -53,23 +53,24 @@ pub(super) fn write(of: &Final, policy: &ReplacePolicy) -> Result<PathBuf, Error
         Ok(Unit::TthRad) => "2theta",
         _ => {
             let expected = "q or 2th";
-            return Err(Error::Axis { path: of.path.clone(), axis: axis.label(), format: NAME, expected });
+            return Err(ExportError::Axis { path: of.path.clone(), axis: axis.label(), format: FORMAT_NAME, expected });
         }
     };
     let poni = Poni::parse(&of.recipe.poni);
     let known = poni.map_err(|why| why.to_string()).and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
-    let wavelength = known.map_err(|why| Error::Wavelength { path: of.path.clone(), format: NAME, why })?;
-    let io = |why| Error::Io { path: path.clone(), why };
+    let wavelength =
+        known.map_err(|why| ExportError::Wavelength { path: of.path.clone(), format: FORMAT_NAME, why })?;
+    let io = |why| ExportError::Io { path: path.clone(), why };
     let claim = OwnedFiles::new("an NXazint export", is_own).with_policy(policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
     let hdf5 = |why| match why {
-        h5::Error::Io(why) => Error::Io { path: path.clone(), why },
-        why => Error::Hdf5 { path: path.clone(), why },
+        h5::Hdf5Error::Io(why) => ExportError::Io { path: path.clone(), why },
+        why => ExportError::Hdf5 { path: path.clone(), why },
     };
-    let file = NewFile::create(&temporary, 0).map_err(hdf5)?;
+    let file = NewHdf5File::create(&temporary, 0).map_err(hdf5)?;
     let entry = write_entry(&file, of, wavelength).map_err(hdf5)?;
-    let data = Data::create(&entry, of, radial).map_err(hdf5)?;
-    let Data { mut intensity, mut errors } = data;
+    let data = NxDataWriter::create(&entry, of, radial).map_err(hdf5)?;
+    let NxDataWriter { mut intensity, mut errors } = data;
     let (mut rows, bins) = (of.rows()?, of.shared.axes.bins());
     for frame in 0..of.status.len() {
         let (values, sigmas) = rows.pattern(frame)?;
@@ -78,18 +79,18 @@ pub(super) fn write(of: &Final, policy: &ReplacePolicy) -> Result<PathBuf, Error
             errors.push(sigmas.unwrap_or_else(|| vec![NAN32; bins])).map_err(hdf5)?;
         }
     }
-    intensity.flush().and_then(|()| errors.iter_mut().try_for_each(Table::flush)).map_err(hdf5)?;
+    intensity.flush().and_then(|()| errors.iter_mut().try_for_each(RowWriter::flush)).map_err(hdf5)?;
     drop((intensity, errors, entry));
-    file.finish().and_then(h5::Sealed::sync).map_err(hdf5)?;
+    file.finish().and_then(h5::VerifiedFile::sync).map_err(hdf5)?;
     temporary.commit().map_err(io)?;
     Ok(path)
 }
 
-fn write_entry(root: &Group, of: &Final, wavelength: f64) -> h5::Result<Group> {
+fn write_entry(root: &Group, of: &OutputFile, wavelength: f64) -> h5::Result<Group> {
     let (scan, recipe) = (&of.task.acquisition, &of.recipe);
     root.set_text("NX_class", "NXroot")?;
     root.set_text("default", &scan.entry)?;
-    let entry = group(root, &scan.entry, "NXentry")?;
+    let entry = create_nexus_group(root, &scan.entry, "NXentry")?;
     entry.set_text("default", "data")?;
     let definition = if of.shared.axes.chi.is_some() { "NXazint2d" } else { "NXazint1d" };
     entry.write_text("definition", definition)?;
@@ -107,7 +108,7 @@ fn write_entry(root: &Group, of: &Final, wavelength: f64) -> h5::Result<Group> {
     write_instrument(&entry, of, wavelength)?;
     write_reduction(&entry, of)?;
     if let Some(counter) = &recipe.monitor_name() {
-        let monitor = group(&entry, "monitor", "NXmonitor")?;
+        let monitor = create_nexus_group(&entry, "monitor", "NXmonitor")?;
         monitor.write_list("data", &of.monitor)?;
         monitor.write_text("name", counter)?;
     }
@@ -115,46 +116,46 @@ fn write_entry(root: &Group, of: &Final, wavelength: f64) -> h5::Result<Group> {
 }
 
 /// Beamline and source by the names that the raw file gives them, `unknown` where it gives none.
-fn write_instrument(entry: &Group, of: &Final, wavelength: f64) -> h5::Result<()> {
+fn write_instrument(entry: &Group, of: &OutputFile, wavelength: f64) -> h5::Result<()> {
     let scan = &of.task.acquisition;
-    let raw = match h5::File::open(&scan.file) {
-        Err(h5::Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
-            return Err(h5::Error::Io(std::io::Error::other(format!("{}: {why}", scan.file.display()))));
+    let raw = match h5::Hdf5File::open(&scan.file) {
+        Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
+            return Err(h5::Hdf5Error::Io(std::io::Error::other(format!("{}: {why}", scan.file.display()))));
         }
         raw => raw.ok(),
     };
     let text = |name: &str, otherwise: &str| {
         let path = format!("/{}/instrument/{name}", scan.entry);
         match raw.as_ref().map(|raw| raw.text(&path)) {
-            Some(Err(why @ h5::Error::Io(_))) => Err(why),
+            Some(Err(why @ h5::Hdf5Error::Io(_))) => Err(why),
             Some(Ok(text)) => Ok(text),
             _ => Ok(otherwise.to_owned()),
         }
     };
-    let instrument = group(entry, "instrument", "NXinstrument")?;
+    let instrument = create_nexus_group(entry, "instrument", "NXinstrument")?;
     instrument.write_text("name", &text("name", "unknown")?)?;
-    let monochromator = group(&instrument, "monochromator", "NXmonochromator")?;
+    let monochromator = create_nexus_group(&instrument, "monochromator", "NXmonochromator")?;
     let angstroms = wavelength * 1e10;
     for (name, value, units) in [("wavelength", angstroms, "angstrom"), ("energy", KEV_ANGSTROM / angstroms, "keV")] {
         let dataset = monochromator.write_scalar(name, value)?;
         dataset.set_text("units", units)?;
     }
-    let source = group(&instrument, "source", "NXsource")?;
+    let source = create_nexus_group(&instrument, "source", "NXsource")?;
     source.write_text("name", &text("source/name", "unknown")?)?;
     source.write_text("type", &text("source/type", "Synchrotron X-ray Source")?)?;
     source.write_text("probe", &text("source/probe", "x-ray")?)?;
     Ok(())
 }
 
-fn write_reduction(entry: &Group, of: &Final) -> h5::Result<()> {
-    let reduction = group(entry, "reduction", "NXprocess")?;
+fn write_reduction(entry: &Group, of: &OutputFile) -> h5::Result<()> {
+    let reduction = create_nexus_group(entry, "reduction", "NXprocess")?;
     reduction.write_text("program", "azpipe")?;
     reduction.write_text("version", env!("CARGO_PKG_VERSION"))?;
-    reduction.write_text("date", &iso8601(SystemTime::now()))?;
-    reduction.write_text("reference", REFERENCE)?;
+    reduction.write_text("date", &format_iso8601(SystemTime::now()))?;
+    reduction.write_text("reference", CITATION)?;
     let note = "azimuth: 0 along the fast axis of the image, towards its slow axis, as pyFAI has it";
     reduction.write_text("note", note)?;
-    let input = group(&reduction, "input", "NXparameters")?;
+    let input = create_nexus_group(&reduction, "input", "NXparameters")?;
     let settings: toml::Table = toml::from_str(&of.recipe.to_toml()).map_err(|why| why.to_string())?;
     for (name, value) in settings {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -164,15 +165,15 @@ fn write_reduction(entry: &Group, of: &Final) -> h5::Result<()> {
 }
 
 /// The datasets of one row a frame.
-struct Data {
-    intensity: Table<f32>,
-    errors: Option<Table<f32>>,
+struct NxDataWriter {
+    intensity: RowWriter<f32>,
+    errors: Option<RowWriter<f32>>,
 }
 
-impl Data {
-    fn create(entry: &Group, of: &Final, radial: &str) -> h5::Result<Self> {
+impl NxDataWriter {
+    fn create(entry: &Group, of: &OutputFile, radial: &str) -> h5::Result<Self> {
         let axes = &of.shared.axes;
-        let data = group(entry, "data", "NXdata")?;
+        let data = create_nexus_group(entry, "data", "NXdata")?;
         let names = [Some("."), axes.chi.as_ref().map(|_| "azimuthal_axis"), Some("radial_axis")];
         data.set_text("signal", "I")?;
         data.set_texts("axes", &names.into_iter().flatten().collect::<Vec<_>>())?;
@@ -189,12 +190,12 @@ impl Data {
             write_axis(&data, "azimuthal_axis", "azimuthal bin center", "azimuthal bin edges", chi, &edges)?;
         }
         let norm = data.write_array("norm", &of.shared.weights.norm, &axes.shape())?;
-        describe(&norm, "effective number of pixels contributing to the corresponding bin", ARBITRARY)?;
+        set_name_and_units(&norm, "effective number of pixels contributing to the corresponding bin", ARBITRARY)?;
         let status: Vec<u8> = of.status.iter().map(|status| *status as u8).collect();
         data.write_list("frame_status", &status)?;
-        let table = |name, meaning| -> h5::Result<Table<f32>> {
-            let table = Table::fixed(&data, name, of.status.len(), &axes.shape())?;
-            describe(&data.dataset(name)?, meaning, ARBITRARY)?;
+        let table = |name, meaning| -> h5::Result<RowWriter<f32>> {
+            let table = RowWriter::with_rows(&data, name, of.status.len(), &axes.shape())?;
+            set_name_and_units(&data.dataset(name)?, meaning, ARBITRARY)?;
             Ok(table)
         };
         let errors = of.recipe.error_model != recipe::ErrorModel::No;
@@ -211,15 +212,15 @@ fn write_axis(
     name: &str,
     meaning: &str,
     edges_meaning: &str,
-    axis: &Axis,
+    axis: &PatternAxis,
     edges: &[f64],
 ) -> h5::Result<()> {
-    describe(&data.write_list(name, &axis.centers)?, meaning, &axis.units)?;
+    set_name_and_units(&data.write_list(name, &axis.centers)?, meaning, &axis.units)?;
     let edges = data.write_list(&format!("{name}_edges"), edges)?;
-    describe(&edges, edges_meaning, &axis.units)
+    set_name_and_units(&edges, edges_meaning, &axis.units)
 }
 
-fn describe(dataset: &h5::Dataset, meaning: &str, units: &str) -> h5::Result<()> {
+fn set_name_and_units(dataset: &h5::Dataset, meaning: &str, units: &str) -> h5::Result<()> {
     dataset.set_text("long_name", meaning)?;
     dataset.set_text("units", units)
 }

@@ -3,34 +3,36 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::finals::{Final, Pattern};
+use crate::output::{AveragePattern, OutputFile};
 
 /// Three columns and nothing else; two where there is no error model. A bin without data, or without an error above zero,
 /// can't be weighted in a refinement, and is left out.
-pub(super) fn xye(of: &Final, pattern: &Pattern) -> String {
-    lines(of, pattern, |columns| {
+pub(super) fn format_xye(of: &OutputFile, pattern: &AveragePattern) -> String {
+    format_rows(of, pattern, |columns| {
         let is_measured = columns[1].is_finite() && columns.get(2).is_none_or(|error| *error > 0.0);
-        is_measured.then(|| columns.iter().map(|value| number(*value)).collect::<Vec<_>>().join(" "))
+        is_measured.then(|| columns.iter().map(|value| format_number(*value)).collect::<Vec<_>>().join(" "))
     })
 }
 
 /// Columns below a header, every bin a line.
-pub(super) fn dat(of: &Final, pattern: &Pattern) -> String {
-    let column = |value: &f64| format!("{:>14}", number(*value));
-    let header = header(of, pattern);
-    header + &lines(of, pattern, |columns| Some(columns.iter().map(column).collect::<Vec<_>>().join("  ")))
+pub(super) fn format_dat(of: &OutputFile, pattern: &AveragePattern) -> String {
+    let column = |value: &f64| format!("{:>14}", format_number(*value));
+    let header = format_header(of, pattern);
+    header + &format_rows(of, pattern, |columns| Some(columns.iter().map(column).collect::<Vec<_>>().join("  ")))
 }
 
 /// A line of names, and every bin a line.
-pub(super) fn csv(of: &Final, pattern: &Pattern) -> String {
+pub(super) fn format_csv(of: &OutputFile, pattern: &AveragePattern) -> String {
     let error = if pattern.errors.is_some() { ",error" } else { "" };
     let header = format!("{},intensity{error}\n", of.shared.axes.radial.name);
     header
-        + &lines(of, pattern, |columns| Some(columns.iter().map(|value| number(*value)).collect::<Vec<_>>().join(",")))
+        + &format_rows(of, pattern, |columns| {
+            Some(columns.iter().map(|value| format_number(*value)).collect::<Vec<_>>().join(","))
+        })
 }
 
 /// One line a bin, of its position, intensity and error; none where there is nothing to write.
-fn lines(of: &Final, pattern: &Pattern, line: impl Fn(&[f64]) -> Option<String>) -> String {
+fn format_rows(of: &OutputFile, pattern: &AveragePattern, line: impl Fn(&[f64]) -> Option<String>) -> String {
     let mut out = String::new();
     for (bin, (center, intensity)) in of.shared.axes.radial.centers.iter().zip(&pattern.intensity).enumerate() {
         let error = pattern.errors.as_ref().map(|errors| errors[bin]);
@@ -40,11 +42,11 @@ fn lines(of: &Final, pattern: &Pattern, line: impl Fn(&[f64]) -> Option<String>)
     out
 }
 
-fn header(of: &Final, pattern: &Pattern) -> String {
+fn format_header(of: &OutputFile, pattern: &AveragePattern) -> String {
     let (axis, scan) = (&of.shared.axes.radial, &of.task.acquisition);
     let mut header = String::new();
     let mut line = |text: &str| writeln!(header, "# {text}").expect("a string takes all text");
-    line(&format!("== {}, azpipe {} ==", what(of, pattern), env!("CARGO_PKG_VERSION")));
+    line(&format!("== {}, azpipe {} ==", describe_average(of, pattern), env!("CARGO_PKG_VERSION")));
     line(&format!("File: {}", one_line(&scan.file)));
     line(&format!("Entry: {} Detector: {}", scan.entry, scan.detector));
     of.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));
@@ -55,7 +57,7 @@ fn header(of: &Final, pattern: &Pattern) -> String {
 }
 
 /// What a pattern is of, such as `mean of 60 frames`.
-pub(super) fn what(of: &Final, pattern: &Pattern) -> String {
+pub(super) fn describe_average(of: &OutputFile, pattern: &AveragePattern) -> String {
     let method = of.averaged.as_ref().map_or("", |averaged| averaged.average.method.name());
     format!("{method} of {} frames", pattern.frames)
 }
@@ -65,7 +67,7 @@ pub(super) fn one_line(path: &Path) -> String {
 }
 
 /// As C prints `%.6e`, with more digits: programs of all ages read it.
-pub(super) fn number(value: f64) -> String {
+pub(super) fn format_number(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
     }
@@ -84,7 +86,7 @@ mod tests {
     #[test]
     fn numbers_look_as_c_prints_them() {
         assert_eq!(
-            [1234.5, -0.00025, 0.0, 1e123].map(super::number),
+            [1234.5, -0.00025, 0.0, 1e123].map(super::format_number),
             ["1.23450000e+03", "-2.50000000e-04", "0.00000000e+00", "1.00000000e+123"]
         );
     }

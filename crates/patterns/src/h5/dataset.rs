@@ -6,32 +6,32 @@ use hdf5::types::{TypeDescriptor, VarLenUnicode};
 use hdf5::{Extent, H5Type, Hyperslab, SliceOrIndex};
 use ndarray::{ArrayViewD, IxDyn};
 
-use super::failure::{Health, Result};
-use super::text::{self, Attributed, check_size};
+use super::attributes::{self, Attributes, check_size};
+use super::error::{ErrorLatch, Result};
 
 /// A number that datasets hold.
-pub(crate) trait Value: H5Type + Copy + Sync {}
-impl<T: H5Type + Copy + Sync> Value for T {}
+pub(crate) trait DatasetElement: H5Type + Copy + Sync {}
+impl<T: H5Type + Copy + Sync> DatasetElement for T {}
 
 /// A dataset of an open file.
 pub(crate) struct Dataset {
     dataset: hdf5::Dataset,
     name: String,
-    health: Health,
+    health: ErrorLatch,
 }
 
 /// How the values of a dataset are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum DatasetStorage {
     /// In one piece.
-    Whole,
+    Contiguous,
     /// In chunks of so many rows, to which more can be added.
-    Growing(usize),
+    Chunked(usize),
     /// In chunks of this shape, whose bytes are shuffled and deflated.
-    Packed([usize; 3], u8),
+    Deflated([usize; 3], u8),
 }
 
-impl Form {
+impl DatasetStorage {
     pub(super) fn create<T: H5Type>(
         &self,
         group: &hdf5::Group,
@@ -40,20 +40,20 @@ impl Form {
     ) -> std::result::Result<hdf5::Dataset, hdf5::Error> {
         let builder = group.new_dataset::<T>().obj_track_times(false);
         match self {
-            Self::Whole => builder.shape(shape).create(name),
-            Self::Growing(rows) => {
+            Self::Contiguous => builder.shape(shape).create(name),
+            Self::Chunked(rows) => {
                 let extents = std::iter::once(Extent::resizable(shape[0]));
                 let extents = extents.chain(shape[1..].iter().map(|&size| Extent::fixed(size)));
                 let chunk: Vec<usize> = std::iter::once(*rows).chain(shape[1..].iter().copied()).collect();
                 builder.chunk(chunk).shape(extents.collect::<Vec<_>>()).create(name)
             }
-            Self::Packed(chunk, level) => builder.chunk(*chunk).shuffle().deflate(*level).shape(shape).create(name),
+            Self::Deflated(chunk, level) => builder.chunk(*chunk).shuffle().deflate(*level).shape(shape).create(name),
         }
     }
 }
 
 impl Dataset {
-    pub(super) fn of(dataset: hdf5::Dataset, name: &str, health: &Health) -> Self {
+    pub(super) fn new(dataset: hdf5::Dataset, name: &str, health: &ErrorLatch) -> Self {
         Self { dataset, name: name.to_owned(), health: health.clone() }
     }
 
@@ -72,11 +72,11 @@ impl Dataset {
     }
 
     /// Which numbers it holds; `None` where it holds no numbers.
-    pub fn kind(&self) -> Result<Option<Kind>> {
+    pub fn kind(&self) -> Result<Option<NumberClass>> {
         Ok(match self.health.call(|| self.descriptor())? {
-            TypeDescriptor::Float(_) => Some(Kind::Float),
-            TypeDescriptor::Integer(_) => Some(Kind::Integer),
-            TypeDescriptor::Unsigned(_) => Some(Kind::Unsigned),
+            TypeDescriptor::Float(_) => Some(NumberClass::Float),
+            TypeDescriptor::Integer(_) => Some(NumberClass::Integer),
+            TypeDescriptor::Unsigned(_) => Some(NumberClass::Unsigned),
             _ => None,
         })
     }
@@ -90,7 +90,7 @@ impl Dataset {
     /// Reads its one text.
     pub fn text(&self) -> Result<String> {
         let text: VarLenUnicode = self.health.call(|| self.dataset.read_scalar())?;
-        text::checked(&text, &self.name)
+        attributes::check_utf8(&text, &self.name)
     }
 
     /// Reads consecutive rows, one after the other.
@@ -114,7 +114,7 @@ impl Dataset {
         }
         let row = shape[1..].iter().try_fold(1_usize, |all, size| all.checked_mul(*size)).unwrap_or(usize::MAX);
         check_size(row.saturating_mul(range.len()), size_of::<T>(), &self.name)?;
-        let rows = select(range, shape.len().saturating_sub(1));
+        let rows = row_selection(range, shape.len().saturating_sub(1));
         let read = self.health.watch(|| self.dataset.read_slice::<T, _, IxDyn>(rows));
         Ok(read.map(|values| values.into_raw_vec_and_offset().0))
     }
@@ -125,7 +125,7 @@ impl Dataset {
         let rows = values.len().checked_div(width).unwrap_or_default();
         let shape: Vec<usize> = std::iter::once(rows).chain(row.iter().copied()).collect();
         let block = ArrayViewD::from_shape(shape, values).map_err(|why| why.to_string())?;
-        self.health.check(self.dataset.write_slice(block, select(first..first.saturating_add(rows), row.len())))
+        self.health.check(self.dataset.write_slice(block, row_selection(first..first.saturating_add(rows), row.len())))
     }
 
     /// Gives a growing dataset another number of rows.
@@ -159,20 +159,20 @@ impl Dataset {
         self.attributes().text(name)
     }
 
-    fn attributes(&self) -> Attributed<'_> {
-        Attributed { at: &self.dataset, health: &self.health }
+    fn attributes(&self) -> Attributes<'_> {
+        Attributes { at: &self.dataset, health: &self.health }
     }
 }
 
 /// Kinds of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NumberClass {
     Float,
     Integer,
     Unsigned,
 }
 
-fn select(range: Range<usize>, dimensions: usize) -> Hyperslab {
+fn row_selection(range: Range<usize>, dimensions: usize) -> Hyperslab {
     let whole = std::iter::repeat_n(SliceOrIndex::from(..), dimensions);
     Hyperslab::from(std::iter::once(SliceOrIndex::from(range)).chain(whole).collect::<Vec<_>>())
 }

@@ -7,7 +7,7 @@ use crate::h5;
 
 /// Why a part can't be written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum PartError {
     /// The file system refused.
     #[error("{}: {why}", path.display())]
     Io {
@@ -22,7 +22,7 @@ pub enum Error {
         /// The part.
         path: PathBuf,
         /// What it said.
-        why: h5::Error,
+        why: h5::Hdf5Error,
     },
     /// The first bytes are not a part's.
     #[error("{}: {why}", path.display())]
@@ -30,7 +30,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with them.
-        why: super::block::Error,
+        why: super::user_block::UserBlockError,
     },
     /// Some bytes are not those that were written.
     #[error("{}: damaged: expected checksum {expected}, found {found}", path.display())]
@@ -64,16 +64,16 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl PartError {
     pub(super) fn io(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |why| Self::Io { path: path.clone(), why }
     }
 
-    pub(super) fn hdf5(path: &Path) -> impl Fn(h5::Error) -> Self + use<> {
+    pub(super) fn hdf5(path: &Path) -> impl Fn(h5::Hdf5Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |why| match why {
-            h5::Error::Io(why) => Self::Io { path: path.clone(), why },
+            h5::Hdf5Error::Io(why) => Self::Io { path: path.clone(), why },
             why => Self::Hdf5 { path: path.clone(), why },
         }
     }
@@ -85,20 +85,20 @@ impl Error {
     /// Returns the error of the file system, where it is one: nothing is known of the part then.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
-            Self::Io { why, .. } | Self::Head { why: super::block::Error::Io(why), .. } => Some(why),
+            Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => Some(why),
             _ => None,
         }
     }
 
     /// Returns whether the system did not give a file that is there: unlike a damaged or a short one, it may give it later.
-    pub(crate) fn is_of_system(&self) -> bool {
-        self.io_error().is_some_and(|why| why.kind() != io::ErrorKind::UnexpectedEof) && !self.has_gone()
+    pub(crate) fn is_io_failure(&self) -> bool {
+        self.io_error().is_some_and(|why| why.kind() != io::ErrorKind::UnexpectedEof) && !self.was_removed()
     }
 
     /// Whether the file is not there any more, or is another one: to look again may help.
-    pub fn has_gone(&self) -> bool {
+    pub fn was_removed(&self) -> bool {
         match self {
-            Self::Io { why, .. } | Self::Head { why: super::block::Error::Io(why), .. } => {
+            Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => {
                 why.kind() == io::ErrorKind::NotFound
             }
             Self::Replaced { .. } => true,

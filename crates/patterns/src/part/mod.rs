@@ -8,7 +8,7 @@
 //! | `task`, `recipe` | text | the task's record; the recipe in TOML |
 //! | `radial`, `chi` | f64 | the bins' centres, `@name`, `@units`; `chi` in cakes only |
 //! | `norm`, `norm_sq`, `count` | f64 (bins) | the weights that the frames share |
-//! | `frames`, `status`, `stored_digest`, `monitor` | u64, u8, u64, f64 | one value a frame |
+//! | `frames`, `frame_status`, `stored_digest`, `monitor` | u64, u8, u64, f64 | one value a frame |
 //! | `signal`, `variance` | f64 (frames, bins) | the sums; NaN where a frame has none |
 //! | `intensity`, `intensity_errors` | f32 (frames, bins) | the patterns, which virtual finals show |
 //! | `exceptions/frames`, `starts` | u64 | the frames with weights of their own, where their bins start, and the end |
@@ -18,10 +18,10 @@
 //! model. A pattern whose monitor is divided by its mean over the scan can't be known before all parts
 //! are there: such parts have no `intensity`.
 
-mod block;
 mod error;
 mod read;
 mod rows;
+mod user_block;
 mod write;
 
 use std::io::{self, ErrorKind};
@@ -30,16 +30,16 @@ use std::path::{Path, PathBuf};
 use recipe::Recipe;
 use records::{Absent, AbsentKind, Span, Task};
 
-pub use block::Head;
-pub use error::Error;
-pub use read::{Part, peek, read};
-pub(crate) use read::{open, read_task};
-pub use rows::Rows;
+pub use error::PartError;
+pub use read::{Part, read_part, read_user_block};
+pub(crate) use read::{open_part, read_task};
+pub use rows::PartRows;
+pub use user_block::PartUserBlock;
 pub use write::PartWriter;
 
 /// What a part is about.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PartHead {
+pub struct PartMetadata {
     /// The task, with the frames to come and the stamps of their sources.
     pub task: Task,
     /// The recipe that the task names.
@@ -78,7 +78,7 @@ pub(crate) mod row_dataset {
 ///
 /// # Errors
 /// The directory, or what a name in it leads to, can't be looked at.
-pub(crate) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn list_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match directory.read_dir() {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -87,7 +87,7 @@ pub(crate) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in entries {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        if !hidden && path.extension().is_some_and(|extension| extension == "h5") && !leads_elsewhere(&path)? {
+        if !hidden && path.extension().is_some_and(|extension| extension == "h5") && !is_not_file(&path)? {
             paths.push(path);
         }
     }
@@ -96,12 +96,12 @@ pub(crate) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Returns the frames that a part holds which can't be read, and why, as far as its first line or its name says which they are.
-pub(crate) fn frames_of_unread(path: &Path, why: &Error) -> Option<Absent> {
+pub(crate) fn frames_of_unread(path: &Path, why: &PartError) -> Option<Absent> {
     let of_name = path.file_name().and_then(|name| range_in_name(name.as_encoded_bytes()));
     // Frames of a part with gaps lie between the first and the last.
-    let of_head = || peek(path).ok().filter(|head| head.count > 0).map(|head| (head.first, head.last));
+    let of_head = || read_user_block(path).ok().filter(|head| head.count > 0).map(|head| (head.first, head.last));
     let (first, last) = of_name.or_else(of_head)?;
-    let kind = if why.is_of_system() { AbsentKind::Unreadable } else { AbsentKind::NotIntegrated };
+    let kind = if why.is_io_failure() { AbsentKind::Unreadable } else { AbsentKind::NotIntegrated };
     Some(Absent {
         range: Span::new(first, last.saturating_add(1)).into(),
         kind,
@@ -110,7 +110,7 @@ pub(crate) fn frames_of_unread(path: &Path, why: &Error) -> Option<Absent> {
 }
 
 /// Whether a path leads to something that is no file, such as a directory. What has gone meanwhile leads nowhere else.
-fn leads_elsewhere(path: &Path) -> io::Result<bool> {
+fn is_not_file(path: &Path) -> io::Result<bool> {
     match path.metadata() {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
         metadata => metadata.map(|metadata| !metadata.is_file()),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use recipe::Recipe;
 use records::{Record, Task};
 
-use super::{Error, Head, PartHead, block, name, row_dataset};
+use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
 use crate::h5::{self, Group};
-use crate::stamp::Stamps;
-use crate::{Axes, Axis, Shared, Status, Weights};
+use crate::source_fingerprint::SourceFingerprints;
+use crate::{BinWeights, PatternAxes, PatternAxis, SharedBins, Status};
 
 /// A part whose bytes are as they were written.
 pub struct Part {
@@ -19,9 +19,9 @@ pub struct Part {
     /// Its checksum.
     pub digest: String,
     /// What it is about.
-    pub head: PartHead,
+    pub metadata: PartMetadata,
     /// What its frames share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedBins>,
     /// Its frames, rising. Row k of the part is that of `frames[k]`.
     pub frames: Vec<u64>,
     /// What became of each.
@@ -37,27 +37,27 @@ pub struct Part {
 ///
 /// # Errors
 /// Not a part, or one whose first 512 bytes are damaged.
-pub fn peek(path: &Path) -> Result<Head, Error> {
-    open(path).map(|(head, _)| head)
+pub fn read_user_block(path: &Path) -> Result<PartUserBlock, PartError> {
+    open_part(path).map(|(head, _)| head)
 }
 
 /// The bytes behind the first line of a part, which have not been read.
-pub(crate) struct Unread {
+pub(crate) struct PartPayload {
     path: PathBuf,
     file: File,
     expected: String,
 }
 
-impl Unread {
+impl PartPayload {
     /// Reads them all, and compares them with the checksum in the first line.
     ///
     /// # Errors
     /// They can't be read, or are not as they were written.
-    pub fn verify(&mut self) -> Result<(), Error> {
-        let found = block::digest(&mut self.file).map_err(Error::io(&self.path))?;
+    pub fn verify(&mut self) -> Result<(), PartError> {
+        let found = user_block::digest_rest(&mut self.file).map_err(PartError::io(&self.path))?;
         match found == self.expected {
             true => Ok(()),
-            false => Err(Error::Damaged { path: self.path.clone(), expected: self.expected.clone(), found }),
+            false => Err(PartError::Damaged { path: self.path.clone(), expected: self.expected.clone(), found }),
         }
     }
 }
@@ -65,18 +65,18 @@ impl Unread {
 /// Opens a part, and reads its first line.
 ///
 /// # Errors
-/// As [`peek`].
-pub(crate) fn open(path: &Path) -> Result<(Head, Unread), Error> {
-    let mut file = File::open(path).map_err(Error::io(path))?;
-    let head = Head::read(&mut file).map_err(|why| Error::Head { path: path.to_path_buf(), why })?;
-    let unread = Unread { path: path.to_path_buf(), file, expected: head.xxh3.clone() };
+/// As [`read_user_block`].
+pub(crate) fn open_part(path: &Path) -> Result<(PartUserBlock, PartPayload), PartError> {
+    let mut file = File::open(path).map_err(PartError::io(path))?;
+    let head = PartUserBlock::read(&mut file).map_err(|why| PartError::Head { path: path.to_path_buf(), why })?;
+    let unread = PartPayload { path: path.to_path_buf(), file, expected: head.xxh3.clone() };
     Ok((head, unread))
 }
 
 /// Returns the task that a part was made for, as far as it can be read without verifying the part.
-pub(crate) fn read_task(path: &Path) -> Result<Task, Error> {
-    let (_, unread) = open(path)?;
-    let file = h5::File::read(path, unread.file).map_err(Error::hdf5(path))?;
+pub(crate) fn read_task(path: &Path) -> Result<Task, PartError> {
+    let (_, unread) = open_part(path)?;
+    let file = h5::Hdf5File::from_open_file(path, unread.file).map_err(PartError::hdf5(path))?;
     Ok(read_head(path, &file)?.task)
 }
 
@@ -84,21 +84,21 @@ pub(crate) fn read_task(path: &Path) -> Result<Task, Error> {
 ///
 /// # Errors
 /// Not a part; damaged; contents that do not fit together.
-pub fn read(path: &Path) -> Result<Part, Error> {
-    let (head, mut bytes) = open(path)?;
+pub fn read_part(path: &Path) -> Result<Part, PartError> {
+    let (head, mut bytes) = open_part(path)?;
     bytes.verify()?;
     // The same file, whatever has taken its name since.
-    let file = h5::File::read(path, bytes.file).map_err(Error::hdf5(path))?;
+    let file = h5::Hdf5File::from_open_file(path, bytes.file).map_err(PartError::hdf5(path))?;
     let part = Part {
         path: path.to_path_buf(),
         digest: head.xxh3.clone(),
-        head: read_head(path, &file)?,
-        shared: Arc::new(read_shared(&file).map_err(Error::hdf5(path))?),
-        frames: file.list(name::FRAMES).map_err(Error::hdf5(path))?,
+        metadata: read_head(path, &file)?,
+        shared: Arc::new(read_shared(&file).map_err(PartError::hdf5(path))?),
+        frames: file.read_list(name::FRAMES).map_err(PartError::hdf5(path))?,
         status: read_status(path, &file)?,
-        stored_digest: file.list(name::STORED_DIGEST).map_err(Error::hdf5(path))?,
-        monitor: file.list(name::MONITOR).map_err(Error::hdf5(path))?,
-        has_variance: file.has(row_dataset::VARIANCE).map_err(Error::hdf5(path))?,
+        stored_digest: file.read_list(name::STORED_DIGEST).map_err(PartError::hdf5(path))?,
+        monitor: file.read_list(name::MONITOR).map_err(PartError::hdf5(path))?,
+        has_variance: file.contains(row_dataset::VARIANCE).map_err(PartError::hdf5(path))?,
     };
     part.check(&head, &file)?;
     Ok(part)
@@ -110,8 +110,8 @@ impl Part {
         self.has_variance
     }
 
-    fn check(&self, head: &Head, file: &Group) -> Result<(), Error> {
-        let wrong = |why: String| Err(Error::content(&self.path, why));
+    fn check(&self, head: &PartUserBlock, file: &Group) -> Result<(), PartError> {
+        let wrong = |why: String| Err(PartError::content(&self.path, why));
         let frames = self.frames.len();
         let lengths = [self.status.len(), self.stored_digest.len(), self.monitor.len()];
         if lengths != [frames; 3] {
@@ -120,10 +120,10 @@ impl Part {
         if self.frames.windows(2).any(|pair| pair[0] >= pair[1]) {
             return wrong("frames that do not rise".to_owned());
         }
-        let (task, bins) = (&self.head.task, self.shared.axes.bins());
-        let sources = || Stamps::of(&task.acquisition).digest(&self.frames);
+        let (task, bins) = (&self.metadata.task, self.shared.axes.bins());
+        let sources = || SourceFingerprints::new(&task.acquisition).digest(&self.frames);
         let (digest, sources) = (self.digest.clone(), head.sources.is_some().then(sources));
-        if Head::new(&task.scan, &task.recipe_digest, &self.frames, digest, sources) != *head {
+        if PartUserBlock::new(&task.scan, &task.recipe_digest, &self.frames, digest, sources) != *head {
             return wrong("its first line and its content do not agree".to_owned());
         }
         let weights = &self.shared.weights;
@@ -136,7 +136,7 @@ impl Part {
                 row_dataset::SIGNAL => file.dataset(name).map(Some),
                 _ => file.dataset_if_there(name),
             };
-            let shape = dataset.map_err(Error::hdf5(&self.path))?.map(|dataset| dataset.shape());
+            let shape = dataset.map_err(PartError::hdf5(&self.path))?.map(|dataset| dataset.shape());
             if let Some(shape) = shape.filter(|shape| *shape != expected) {
                 return wrong(format!("{name} of shape {shape:?}: expected {expected:?}"));
             }
@@ -145,33 +145,36 @@ impl Part {
     }
 }
 
-fn read_head(path: &Path, group: &Group) -> Result<PartHead, Error> {
-    let text = |name| group.text(name).map_err(Error::hdf5(path));
+fn read_head(path: &Path, group: &Group) -> Result<PartMetadata, PartError> {
+    let text = |name| group.text(name).map_err(PartError::hdf5(path));
     let Ok(Record::Task(task)) = Record::parse(&text(name::TASK)?) else {
-        return Err(Error::content(path, "its task is not a task record"));
+        return Err(PartError::content(path, "its task is not a task record"));
     };
     let recipe: Recipe =
-        toml::from_str(&text(name::RECIPE)?).map_err(|why| Error::content(path, format!("its recipe: {why}")))?;
-    Ok(PartHead { task: *task, recipe })
+        toml::from_str(&text(name::RECIPE)?).map_err(|why| PartError::content(path, format!("its recipe: {why}")))?;
+    Ok(PartMetadata { task: *task, recipe })
 }
 
-fn read_shared(group: &Group) -> h5::Result<Shared> {
-    let chi = if group.has(name::CHI)? { Some(read_axis(group, name::CHI)?) } else { None };
-    let axes = Axes { radial: read_axis(group, name::RADIAL)?, chi };
-    let weights =
-        Weights { norm: group.list(name::NORM)?, norm_sq: group.list(name::NORM_SQ)?, count: group.list(name::COUNT)? };
-    Ok(Shared { axes, weights })
+fn read_shared(group: &Group) -> h5::Result<SharedBins> {
+    let chi = if group.contains(name::CHI)? { Some(read_axis(group, name::CHI)?) } else { None };
+    let axes = PatternAxes { radial: read_axis(group, name::RADIAL)?, chi };
+    let weights = BinWeights {
+        norm: group.read_list(name::NORM)?,
+        norm_sq: group.read_list(name::NORM_SQ)?,
+        count: group.read_list(name::COUNT)?,
+    };
+    Ok(SharedBins { axes, weights })
 }
 
-fn read_axis(group: &Group, name: &str) -> h5::Result<Axis> {
+fn read_axis(group: &Group, name: &str) -> h5::Result<PatternAxis> {
     let dataset = group.dataset(name)?;
     let (name, units) = (dataset.text_attribute("name")?, dataset.text_attribute("units")?);
-    Ok(Axis { name, units, centers: dataset.values()? })
+    Ok(PatternAxis { name, units, centers: dataset.values()? })
 }
 
-fn read_status(path: &Path, group: &Group) -> Result<Vec<Status>, Error> {
-    let numbers: Vec<u8> = group.list(name::STATUS).map_err(Error::hdf5(path))?;
-    let unknown = |number| Error::content(path, format!("unknown status {number}"));
+fn read_status(path: &Path, group: &Group) -> Result<Vec<Status>, PartError> {
+    let numbers: Vec<u8> = group.read_list(name::STATUS).map_err(PartError::hdf5(path))?;
+    let unknown = |number| PartError::content(path, format!("unknown status {number}"));
     let known = |number| Status::from_number(number).ok_or_else(|| unknown(number));
     numbers.into_iter().map(known).collect()
 }

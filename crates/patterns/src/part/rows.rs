@@ -2,28 +2,28 @@
 
 use std::ops::Range;
 
-use super::{Error, Part, peek, row_dataset};
-use crate::Row;
-use crate::exceptions::Exceptions;
-use crate::finish::Pattern;
+use super::{Part, PartError, read_user_block, row_dataset};
+use crate::FrameRow;
 use crate::h5::{self, Dataset};
-use crate::stored::Patterns;
-use crate::table::{self, read_rows};
+use crate::normalize::Pattern;
+use crate::row_writer::{self, read_rows};
+use crate::stored_patterns::StoredPatterns;
+use crate::weight_overrides::WeightOverrides;
 
 /// A part whose rows can be read.
-pub struct Rows<'a> {
+pub struct PartRows<'a> {
     part: &'a Part,
     signal: Dataset,
     variance: Option<Dataset>,
-    exceptions: Exceptions,
+    exceptions: WeightOverrides,
     /// Where a pattern depends on nothing but its frame.
-    patterns: Option<Patterns>,
+    patterns: Option<StoredPatterns>,
     /// Which rows were read last, and their sums.
     block: Range<usize>,
     signals: Vec<f64>,
     variances: Option<Vec<f64>>,
     /// Declared last: closed after its datasets.
-    _file: h5::File,
+    _file: h5::Hdf5File,
 }
 
 impl Part {
@@ -31,20 +31,20 @@ impl Part {
     ///
     /// # Errors
     /// It is not there any more, or is another part by now.
-    pub fn open(&self) -> Result<Rows<'_>, Error> {
-        if peek(&self.path)?.xxh3 != self.digest {
-            return Err(Error::Replaced { path: self.path.clone() });
+    pub fn open(&self) -> Result<PartRows<'_>, PartError> {
+        if read_user_block(&self.path)?.xxh3 != self.digest {
+            return Err(PartError::Replaced { path: self.path.clone() });
         }
-        let begin = || -> h5::Result<Rows<'_>> {
-            let file = h5::File::open(&self.path)?;
+        let begin = || -> h5::Result<PartRows<'_>> {
+            let file = h5::Hdf5File::open(&self.path)?;
             let errors = file.dataset_if_there(row_dataset::ERRORS)?;
             let patterns =
-                file.dataset_if_there(row_dataset::INTENSITY)?.map(|intensity| Patterns::new(intensity, errors));
-            Ok(Rows {
+                file.dataset_if_there(row_dataset::INTENSITY)?.map(|intensity| StoredPatterns::new(intensity, errors));
+            Ok(PartRows {
                 part: self,
                 signal: file.dataset(row_dataset::SIGNAL)?,
                 variance: self.has_variance.then(|| file.dataset(row_dataset::VARIANCE)).transpose()?,
-                exceptions: Exceptions::open(&file)?,
+                exceptions: WeightOverrides::open(&file)?,
                 patterns,
                 block: 0..0,
                 signals: Vec::new(),
@@ -52,32 +52,32 @@ impl Part {
                 _file: file,
             })
         };
-        begin().map_err(Error::hdf5(&self.path))
+        begin().map_err(PartError::hdf5(&self.path))
     }
 }
 
-impl Rows<'_> {
+impl PartRows<'_> {
     /// Row `row` of the part. The sums of those behind it that one read may well take are read with it.
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn row(&mut self, row: usize) -> Result<Row, Error> {
-        let hdf5 = Error::hdf5(&self.part.path);
+    pub fn row(&mut self, row: usize) -> Result<FrameRow, PartError> {
+        let hdf5 = PartError::hdf5(&self.part.path);
         if !self.block.contains(&row) {
             self.read(row).map_err(&hdf5)?;
         }
         let (part, bins) = (self.part, self.part.shared.axes.bins());
-        let values = table::values_of(row, &self.block, bins);
+        let values = row_writer::values_of(row, &self.block, bins);
         // A frame without sums is stored as NaN throughout.
         let sums = Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
-        Ok(Row {
+        Ok(FrameRow {
             frame: part.frames[row],
             status: part.status[row],
             stored_digest: part.stored_digest[row],
             monitor: part.monitor[row],
             signal: sums.map(<[f64]>::to_vec).unwrap_or_default(),
             variance: self.variances.as_ref().filter(|_| sums.is_some()).map(|variances| variances[values].to_vec()),
-            exception: self.exceptions.of(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
+            weight_override: self.exceptions.for_frame(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
         })
     }
 
@@ -86,14 +86,14 @@ impl Rows<'_> {
     ///
     /// # Errors
     /// The file can't be read.
-    pub fn pattern(&mut self, row: usize) -> Result<Option<Pattern>, Error> {
+    pub fn pattern(&mut self, row: usize) -> Result<Option<Pattern>, PartError> {
         let Some(patterns) = &mut self.patterns else { return Ok(None) };
-        let (intensity, errors) = patterns.row(row).map_err(Error::hdf5(&self.part.path))?;
+        let (intensity, errors) = patterns.row(row).map_err(PartError::hdf5(&self.part.path))?;
         Ok(Some((intensity.to_vec(), errors.map(<[f32]>::to_vec))))
     }
 
     fn read(&mut self, first: usize) -> h5::Result<()> {
-        let end = first.saturating_add(table::rows_of_block::<f64>(&self.part.shared.axes.shape()));
+        let end = first.saturating_add(row_writer::rows_per_block::<f64>(&self.part.shared.axes.shape()));
         let block = first..end.min(self.part.frames.len());
         self.block = 0..0;
         self.signals = read_rows(&self.signal, block.clone())?;

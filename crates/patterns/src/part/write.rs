@@ -8,45 +8,45 @@ use filter::atomic::AtomicFile;
 use filter::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
 use records::{MonitorReadings, RawPath, Record};
 
-use super::{Error, Head, PartHead, block, name, row_dataset};
-use crate::exceptions::ExceptionsWriter;
-use crate::finish::{NAN32, NAN64, canonical};
-use crate::h5::{self, Group, NewFile};
-use crate::stamp::Stamps;
-use crate::table::Table;
-use crate::{Axis, Finish, Row, Shared, Status, Weights};
+use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
+use crate::h5::{self, Group, NewHdf5File};
+use crate::normalize::{NAN32, NAN64, canonical_nan};
+use crate::row_writer::RowWriter;
+use crate::source_fingerprint::SourceFingerprints;
+use crate::weight_overrides::WeightOverridesWriter;
+use crate::{BinWeights, FrameRow, Normalizer, PatternAxis, SharedBins, Status};
 
 /// What the first line of a part has.
-const MARK: &[u8] = b"\"azpipe\":\"part\"";
+const PART_MARK: &[u8] = b"\"azpipe\":\"part\"";
 
-/// A part being written. Dropped before [`finish`](Self::finish), it leaves nothing.
+/// A part being written. Dropped before [`normalize`](Self::finish), it leaves nothing.
 pub struct PartWriter {
     target: PathBuf,
-    file: NewFile,
+    file: NewHdf5File,
     temporary: AtomicFile,
     scan: String,
     recipe: String,
     /// The task's frames, rising.
     range: Vec<u64>,
-    stamps: Stamps,
-    weights: Weights,
-    finish: Finish,
-    rows: Rows,
-    per_frame: PerFrame,
-    exceptions: ExceptionsWriter,
+    stamps: SourceFingerprints,
+    weights: BinWeights,
+    finish: Normalizer,
+    rows: RowTables,
+    per_frame: FrameLists,
+    exceptions: WeightOverridesWriter,
 }
 
 /// The datasets of one row a frame.
-struct Rows {
-    signal: Table<f64>,
-    variance: Option<Table<f64>>,
-    intensity: Option<Table<f32>>,
-    errors: Option<Table<f32>>,
+struct RowTables {
+    signal: RowWriter<f64>,
+    variance: Option<RowWriter<f64>>,
+    intensity: Option<RowWriter<f32>>,
+    errors: Option<RowWriter<f32>>,
 }
 
 /// The datasets of one value a frame.
 #[derive(Default)]
-struct PerFrame {
+struct FrameLists {
     frames: Vec<u64>,
     status: Vec<u8>,
     stored_digest: Vec<u64>,
@@ -59,28 +59,33 @@ impl PartWriter {
     /// # Errors
     /// A path that leads out of `out_root`; another file than a part at the path; shared weights that do not fit the axes; a directory or
     /// file that can't be written.
-    pub fn create(out_root: &Path, path: &RawPath, head: &PartHead, shared: &Shared) -> Result<Self, Error> {
+    pub fn create(
+        out_root: &Path,
+        path: &RawPath,
+        head: &PartMetadata,
+        shared: &SharedBins,
+    ) -> Result<Self, PartError> {
         if !path.is_contained() {
-            return Err(Error::Outside { path: path.to_path_buf() });
+            return Err(PartError::Outside { path: path.to_path_buf() });
         }
         let target = out_root.join(path.as_path());
         let (bins, weights) = (shared.axes.bins(), &shared.weights);
         let lengths = [weights.norm.len(), weights.norm_sq.len(), weights.count.len()];
         if bins == 0 || lengths != [bins; 3] {
             let why = format!("{lengths:?} values of norm, norm_sq, count: expected {bins} each, one a bin");
-            return Err(Error::content(&target, why));
+            return Err(PartError::content(&target, why));
         }
-        let io = Error::io(&target);
+        let io = PartError::io(&target);
         ownership::create_directories(target.parent().unwrap_or(out_root)).map_err(&io)?;
-        let claim = OwnedFiles::new("a part", |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", MARK)?));
+        let claim = OwnedFiles::new("a part", |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?));
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
-        let finish = Finish::of(&head.recipe);
-        let hdf5 = Error::hdf5(&target);
-        let file = NewFile::create(&temporary, block::SIZE as u64).map_err(&hdf5)?;
-        write_head(&file, head, shared).map_err(&hdf5)?;
+        let finish = Normalizer::new(&head.recipe);
+        let hdf5 = PartError::hdf5(&target);
+        let file = NewHdf5File::create(&temporary, user_block::USER_BLOCK_BYTES as u64).map_err(&hdf5)?;
+        write_metadata(&file, head, shared).map_err(&hdf5)?;
         let range: Vec<u64> = head.task.range.to_sorted().iter().collect();
-        let rows = Rows::create(&file, &finish, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
-        let exceptions = ExceptionsWriter::create(&file).map_err(&hdf5)?;
+        let rows = RowTables::create(&file, &finish, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
+        let exceptions = WeightOverridesWriter::create(&file).map_err(&hdf5)?;
         Ok(Self {
             target,
             file,
@@ -88,11 +93,11 @@ impl PartWriter {
             scan: head.task.scan.clone(),
             recipe: head.task.recipe_digest.clone(),
             range,
-            stamps: Stamps::of(&head.task.acquisition),
+            stamps: SourceFingerprints::new(&head.task.acquisition),
             weights: weights.clone(),
             finish,
             rows,
-            per_frame: PerFrame::default(),
+            per_frame: FrameLists::default(),
             exceptions,
         })
     }
@@ -102,17 +107,17 @@ impl PartWriter {
     /// # Errors
     /// A frame out of order or out of the task's range; sums that do not fit the bins and the recipe's
     /// error model; a full disk.
-    pub fn append(&mut self, row: &Row) -> Result<(), Error> {
-        self.check(row).map_err(|why| Error::content(&self.target, format!("frame {}: {why}", row.frame)))?;
-        let hdf5 = Error::hdf5(&self.target);
+    pub fn push_row(&mut self, row: &FrameRow) -> Result<(), PartError> {
+        self.check(row).map_err(|why| PartError::content(&self.target, format!("frame {}: {why}", row.frame)))?;
+        let hdf5 = PartError::hdf5(&self.target);
         self.rows.push(row, &self.weights, &self.finish).map_err(&hdf5)?;
-        if let Some(own) = &row.exception {
+        if let Some(own) = &row.weight_override {
             self.exceptions.push(row.frame, own, &self.weights).map_err(&hdf5)?;
         }
         self.per_frame.frames.push(row.frame);
         self.per_frame.status.push(row.status as u8);
         self.per_frame.stored_digest.push(row.stored_digest);
-        self.per_frame.monitor.push(canonical(row.monitor));
+        self.per_frame.monitor.push(canonical_nan(row.monitor));
         Ok(())
     }
 
@@ -125,9 +130,9 @@ impl PartWriter {
     ///
     /// # Errors
     /// Of the file system; the part is then as it was.
-    pub fn rename(&mut self, name: &OsStr) -> Result<(), Error> {
+    pub fn rename(&mut self, name: &OsStr) -> Result<(), PartError> {
         let target = self.target.with_file_name(name);
-        self.temporary.rename_target(name).map_err(Error::io(&target))?;
+        self.temporary.rename_target(name).map_err(PartError::io(&target))?;
         self.target = target;
         Ok(())
     }
@@ -137,8 +142,8 @@ impl PartWriter {
     ///
     /// # Errors
     /// Those of writing, syncing and renaming. There is then no part, or the earlier one.
-    pub fn finish(mut self) -> Result<String, Error> {
-        let hdf5 = Error::hdf5(&self.target);
+    pub fn finish(mut self) -> Result<String, PartError> {
+        let hdf5 = PartError::hdf5(&self.target);
         self.rows.flush().map_err(&hdf5)?;
         self.per_frame.write(&self.file).map_err(&hdf5)?;
         self.exceptions.flush().map_err(&hdf5)?;
@@ -147,15 +152,16 @@ impl PartWriter {
         drop((rows, exceptions));
         let sealed = file.finish().map_err(&hdf5)?;
         let digest = sealed.digest.clone();
-        let sources = per_frame.are_settled().then(|| stamps.digest(&per_frame.frames));
-        let head = Head::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
-        let block = head.to_block().ok_or_else(|| Error::content(&target, "ids too long for a part's first line"))?;
+        let sources = per_frame.all_final().then(|| stamps.digest(&per_frame.frames));
+        let head = PartUserBlock::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
+        let block =
+            head.to_block().ok_or_else(|| PartError::content(&target, "ids too long for a part's first line"))?;
         sealed.write_user_block(&block).and_then(|()| sealed.sync()).map_err(&hdf5)?;
-        temporary.commit().map_err(Error::io(&target))?;
+        temporary.commit().map_err(PartError::io(&target))?;
         Ok(digest)
     }
 
-    fn check(&self, row: &Row) -> Result<(), String> {
+    fn check(&self, row: &FrameRow) -> Result<(), String> {
         let bins = self.weights.norm.len();
         if self.per_frame.frames.last().is_some_and(|last| *last >= row.frame) {
             return Err("not after the frame before it".to_owned());
@@ -173,7 +179,7 @@ impl PartWriter {
         expect("signal", row.signal.len(), bins)?;
         let variance = if self.finish.has_errors() { bins } else { 0 };
         expect("variance", row.variance.as_ref().map_or(0, Vec::len), variance)?;
-        row.exception.as_ref().map_or(Ok(()), |own| {
+        row.weight_override.as_ref().map_or(Ok(()), |own| {
             expect("norm", own.norm.len(), bins)?;
             expect("norm_sq", own.norm_sq.len(), bins)?;
             expect("count", own.count.len(), bins)
@@ -181,32 +187,32 @@ impl PartWriter {
     }
 }
 
-impl Rows {
-    fn create(group: &Group, finish: &Finish, expected: usize, row: &[usize]) -> h5::Result<Self> {
-        let (errors, patterns) = (finish.has_errors(), finish.is_framewise());
-        let f32s = |wanted: bool, name| wanted.then(|| Table::growing(group, name, expected, row)).transpose();
+impl RowTables {
+    fn create(group: &Group, finish: &Normalizer, expected: usize, row: &[usize]) -> h5::Result<Self> {
+        let (errors, patterns) = (finish.has_errors(), finish.needs_only_own_frame());
+        let f32s = |wanted: bool, name| wanted.then(|| RowWriter::chunked(group, name, expected, row)).transpose();
         Ok(Self {
-            signal: Table::growing(group, row_dataset::SIGNAL, expected, row)?,
-            variance: errors.then(|| Table::growing(group, row_dataset::VARIANCE, expected, row)).transpose()?,
+            signal: RowWriter::chunked(group, row_dataset::SIGNAL, expected, row)?,
+            variance: errors.then(|| RowWriter::chunked(group, row_dataset::VARIANCE, expected, row)).transpose()?,
             intensity: f32s(patterns, row_dataset::INTENSITY)?,
             errors: f32s(patterns && errors, row_dataset::ERRORS)?,
         })
     }
 
-    fn push(&mut self, row: &Row, shared: &Weights, finish: &Finish) -> h5::Result<()> {
+    fn push(&mut self, row: &FrameRow, shared: &BinWeights, finish: &Normalizer) -> h5::Result<()> {
         let bins = shared.norm.len();
         match row.has_sums() {
-            true => self.signal.push(row.signal.iter().copied().map(canonical))?,
+            true => self.signal.push(row.signal.iter().copied().map(canonical_nan))?,
             false => self.signal.push(repeat_n(NAN64, bins))?,
         }
         if let Some(table) = &mut self.variance {
             match row.variance.as_ref().filter(|_| row.has_sums()) {
-                Some(variance) => table.push(variance.iter().copied().map(canonical))?,
+                Some(variance) => table.push(variance.iter().copied().map(canonical_nan))?,
                 None => table.push(repeat_n(NAN64, bins))?,
             }
         }
         let Some(intensity) = &mut self.intensity else { return Ok(()) };
-        let pattern = finish.pattern(row, shared, finish.reference(MonitorReadings::default()));
+        let pattern = finish.normalize(row, shared, finish.reference(MonitorReadings::default()));
         let (signal, errors) = pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
         intensity.push(signal.unwrap_or_else(|| vec![NAN32; bins]))?;
         match &mut self.errors {
@@ -217,15 +223,15 @@ impl Rows {
 
     fn flush(&mut self) -> h5::Result<()> {
         self.signal.flush()?;
-        self.variance.iter_mut().try_for_each(Table::flush)?;
-        self.intensity.iter_mut().chain(&mut self.errors).try_for_each(Table::flush)
+        self.variance.iter_mut().try_for_each(RowWriter::flush)?;
+        self.intensity.iter_mut().chain(&mut self.errors).try_for_each(RowWriter::flush)
     }
 }
 
-impl PerFrame {
+impl FrameLists {
     /// Whether all frames are dealt with for good.
-    fn are_settled(&self) -> bool {
-        self.status.iter().all(|status| Status::from_number(*status).is_some_and(Status::is_settled))
+    fn all_final(&self) -> bool {
+        self.status.iter().all(|status| Status::from_number(*status).is_some_and(Status::is_final))
     }
 
     fn write(&self, group: &Group) -> h5::Result<()> {
@@ -237,7 +243,7 @@ impl PerFrame {
     }
 }
 
-fn write_head(group: &Group, head: &PartHead, shared: &Shared) -> h5::Result<()> {
+fn write_metadata(group: &Group, head: &PartMetadata, shared: &SharedBins) -> h5::Result<()> {
     group.write_text(name::TASK, &Record::from(head.task.clone()).to_line())?;
     group.write_text(name::RECIPE, &head.recipe.to_toml())?;
     write_axis(group, name::RADIAL, &shared.axes.radial)?;
@@ -250,7 +256,7 @@ fn write_head(group: &Group, head: &PartHead, shared: &Shared) -> h5::Result<()>
     Ok(())
 }
 
-fn write_axis(group: &Group, name: &str, axis: &Axis) -> h5::Result<()> {
+fn write_axis(group: &Group, name: &str, axis: &PatternAxis) -> h5::Result<()> {
     let dataset = group.write_list(name, &axis.centers)?;
     dataset.set_text("name", &axis.name)?;
     dataset.set_text("units", &axis.units)

@@ -6,27 +6,27 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 
-use super::reduce::{Map, Picture};
-use super::scale::{Scale, tick};
+use super::color_scale::{ColorScale, format_tick};
+use super::plot_data::{IntensityMap, PlotData};
 use crate::axes::ends;
 
 const FONT: &str = "sans-serif";
-const INK: RGBColor = RGBColor(40, 40, 48);
+const TEXT_COLOR: RGBColor = RGBColor(40, 40, 48);
 const CURVE: RGBColor = RGBColor(31, 86, 156);
 const NO_DATA: RGBColor = RGBColor(214, 214, 218);
 /// Left margin of the axes' labels, and room for the colour bar on the right.
-const LEFT: u32 = 84;
-const RIGHT: u32 = 110;
+const LEFT_MARGIN: u32 = 84;
+const RIGHT_MARGIN: u32 = 110;
 
 /// What a PNG file of azpipe has near its beginning.
 pub(super) const PNG_MARK: &[u8] = b"tEXtSoftware\0azpipe ";
 /// What an SVG file of azpipe has near its beginning.
 pub(super) const SVG_MARK: &str = "<!-- azpipe ";
 
-type Drawn = Result<(), Box<dyn Error>>;
+type DrawResult = Result<(), Box<dyn Error>>;
 
 /// The bytes of a PNG file.
-pub(super) fn png(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
+pub(super) fn render_png(picture: &PlotData, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut pixels = vec![0; (size.0 as usize).saturating_mul(size.1 as usize).saturating_mul(3)];
     draw(&BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area(), picture)?;
     let mut bytes = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn png(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dy
 }
 
 /// The bytes of an SVG file.
-pub(super) fn svg(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
+pub(super) fn render_svg(picture: &PlotData, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut text = String::new();
     draw(&SVGBackend::with_string(&mut text, size).into_drawing_area(), picture)?;
     // Behind the opening tag, which is the first line.
@@ -48,7 +48,7 @@ pub(super) fn svg(picture: &Picture, size: (u32, u32)) -> Result<Vec<u8>, Box<dy
     Ok(text.into_bytes())
 }
 
-fn draw<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &Picture) -> Drawn
+fn draw<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &PlotData) -> DrawResult
 where
     B::ErrorType: 'static,
 {
@@ -60,7 +60,7 @@ where
         true => format!("{}: {total} frames", picture.title),
         false => format!("{}: {done} of {total} frames", picture.title),
     };
-    let area = area.titled(&caption, (FONT, 26).into_font().color(&INK))?;
+    let area = area.titled(&caption, (FONT, 26).into_font().color(&TEXT_COLOR))?;
     match &picture.map {
         Some(map) => {
             let (above, below) = area.split_vertically((area.dim_in_pixel().1 as f64 * 0.55) as u32);
@@ -72,39 +72,39 @@ where
     area.present().map_err(Into::into)
 }
 
-fn draw_map<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &Picture, map: &Map) -> Drawn
+fn draw_map<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &PlotData, map: &IntensityMap) -> DrawResult
 where
     B::ErrorType: 'static,
 {
     let (width, _) = area.dim_in_pixel();
-    let (map_area, bar) = area.split_horizontally(width.saturating_sub(RIGHT));
+    let (map_area, bar) = area.split_horizontally(width.saturating_sub(RIGHT_MARGIN));
     let (left, right) = ends(&picture.columns);
     let (from, to) = ends(&map.edges);
     let mut chart = ChartBuilder::on(&map_area)
         .margin(8)
         .x_label_area_size(34)
-        .y_label_area_size(LEFT)
+        .y_label_area_size(LEFT_MARGIN)
         .build_cartesian_2d(left..right, from..to)?;
-    let scale = Scale::of(map.rows.iter().flatten().copied());
+    let scale = ColorScale::from_values(map.rows.iter().flatten().copied());
     for (row, lines) in map.rows.iter().zip(map.edges.windows(2)) {
         chart.draw_series(row.iter().zip(picture.columns.windows(2)).map(|(&value, columns)| {
-            Rectangle::new([(columns[0], lines[0]), (columns[1], lines[1])], colour(&scale, value).filled())
+            Rectangle::new([(columns[0], lines[0]), (columns[1], lines[1])], cell_color(&scale, value).filled())
         }))?;
     }
     chart
         .configure_mesh()
         .disable_mesh()
-        .axis_style(INK)
-        .label_style((FONT, 18).into_font().color(&INK))
-        .x_label_formatter(&|value| tick(*value))
-        .y_label_formatter(&|value| tick(*value))
+        .axis_style(TEXT_COLOR)
+        .label_style((FONT, 18).into_font().color(&TEXT_COLOR))
+        .x_label_formatter(&|value| format_tick(*value))
+        .y_label_formatter(&|value| format_tick(*value))
         .y_desc(map.label.as_str())
-        .axis_desc_style((FONT, 20).into_font().color(&INK))
+        .axis_desc_style((FONT, 20).into_font().color(&TEXT_COLOR))
         .draw()?;
-    draw_bar(&bar, &scale)
+    draw_color_bar(&bar, &scale)
 }
 
-fn draw_bar<B: DrawingBackend>(area: &DrawingArea<B, Shift>, scale: &Scale) -> Drawn
+fn draw_color_bar<B: DrawingBackend>(area: &DrawingArea<B, Shift>, scale: &ColorScale) -> DrawResult
 where
     B::ErrorType: 'static,
 {
@@ -115,23 +115,27 @@ where
     let share = |step: usize| step as f64 / STEPS as f64;
     for (step, next) in (0..STEPS).zip(1..) {
         let (from, to) = (share(step), share(next));
-        let cell = Rectangle::new([(4, at(to)), (22, at(from))], colour(scale, scale.value(from)).filled());
+        let cell = Rectangle::new([(4, at(to)), (22, at(from))], cell_color(scale, scale.value(from)).filled());
         area.draw(&cell)?;
     }
-    let style = (FONT, 16).into_font().color(&INK);
+    let style = (FONT, 16).into_font().color(&TEXT_COLOR);
     for position in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let y = at(position).clamp(top.saturating_add(8), bottom.saturating_sub(4));
-        area.draw(&Text::new(tick(round(scale.value(position))), (28, y.saturating_sub(8)), style.clone()))?;
+        area.draw(&Text::new(
+            format_tick(round_to_three_digits(scale.value(position))),
+            (28, y.saturating_sub(8)),
+            style.clone(),
+        ))?;
     }
     Ok(())
 }
 
-fn draw_mean<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &Picture) -> Drawn
+fn draw_mean<B: DrawingBackend>(area: &DrawingArea<B, Shift>, picture: &PlotData) -> DrawResult
 where
     B::ErrorType: 'static,
 {
     let (width, _) = area.dim_in_pixel();
-    let (area, _) = area.split_horizontally(width.saturating_sub(RIGHT));
+    let (area, _) = area.split_horizontally(width.saturating_sub(RIGHT_MARGIN));
     let (centers, (left, right)) = (&picture.radial.centers, ends(&picture.columns));
     let there = picture.mean.iter().copied().filter(|value| value.is_finite());
     let (low, high) =
@@ -141,19 +145,19 @@ where
     let mut chart = ChartBuilder::on(&area)
         .margin(8)
         .x_label_area_size(56)
-        .y_label_area_size(LEFT)
+        .y_label_area_size(LEFT_MARGIN)
         .build_cartesian_2d(left..right, low - room..high + room)?;
     chart
         .configure_mesh()
-        .axis_style(INK)
+        .axis_style(TEXT_COLOR)
         .bold_line_style(RGBColor(222, 222, 226))
         .light_line_style(TRANSPARENT)
-        .label_style((FONT, 18).into_font().color(&INK))
-        .x_label_formatter(&|value| tick(*value))
-        .y_label_formatter(&|value| tick(*value))
+        .label_style((FONT, 18).into_font().color(&TEXT_COLOR))
+        .x_label_formatter(&|value| format_tick(*value))
+        .y_label_formatter(&|value| format_tick(*value))
         .x_desc(picture.radial.label())
         .y_desc("mean intensity")
-        .axis_desc_style((FONT, 20).into_font().color(&INK))
+        .axis_desc_style((FONT, 20).into_font().color(&TEXT_COLOR))
         .draw()?;
     // A bin without a value breaks the curve.
     let points: Vec<(f64, f64)> = centers.iter().copied().zip(picture.mean.iter().copied()).collect();
@@ -163,7 +167,7 @@ where
     Ok(())
 }
 
-fn colour(scale: &Scale, value: f64) -> RGBColor {
+fn cell_color(scale: &ColorScale, value: f64) -> RGBColor {
     match value.is_finite() {
         true => ViridisRGB.get_color(scale.position(value)),
         false => NO_DATA,
@@ -171,6 +175,6 @@ fn colour(scale: &Scale, value: f64) -> RGBColor {
 }
 
 /// To three digits.
-fn round(value: f64) -> f64 {
+fn round_to_three_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }

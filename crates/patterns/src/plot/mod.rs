@@ -3,8 +3,8 @@
 //! The font is built in, so that a picture looks the same on a node without fonts or a display.
 
 mod canvas;
-mod reduce;
-mod scale;
+mod color_scale;
+mod plot_data;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 use filter::atomic;
 use filter::ownership::{OwnedFiles, ReplacePolicy, has_mark};
 
-use crate::finals::{self, Final};
+use crate::output::{self, OutputFile};
 
 /// Width and height of a picture in pixels.
-const SIZE: (u32, u32) = (1200, 900);
+const PLOT_SIZE: (u32, u32) = (1200, 900);
 
 /// Columns and rows of a map: a cell is about two pixels of a bitmap.
 const BITMAP_CELLS: (usize, usize) = (480, 240);
 
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum PlotError {
     /// The final can't be read.
     #[error(transparent)]
-    Final(#[from] finals::Error),
+    Final(#[from] output::OutputError),
     /// A name that says neither PNG nor SVG.
     #[error("{}: expected a name that ends in .png or .svg", path.display())]
     Kind {
@@ -50,7 +50,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl PlotError {
     /// Returns the error of the file system, where it is one.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
@@ -63,24 +63,24 @@ impl Error {
 
 /// What kind of picture a name asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PlotFormat {
     /// Pixels.
     Png,
     /// Shapes.
     Svg,
 }
 
-impl Kind {
+impl PlotFormat {
     /// By the end of the name.
     ///
     /// # Errors
     /// Another end than `.png` and `.svg`.
-    pub fn of(path: &Path) -> Result<Self, Error> {
+    pub fn from_path(path: &Path) -> Result<Self, PlotError> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         match extension.to_str() {
             Some("png") => Ok(Self::Png),
             Some("svg") => Ok(Self::Svg),
-            _ => Err(Error::Kind { path: path.to_path_buf() }),
+            _ => Err(PlotError::Kind { path: path.to_path_buf() }),
         }
     }
 }
@@ -89,17 +89,17 @@ impl Kind {
 ///
 /// # Errors
 /// A final that can't be read.
-pub fn png(of: &Final) -> Result<Vec<u8>, Error> {
-    let picture = reduce::Picture::of(of, BITMAP_CELLS)?;
-    let wrong = |why: Box<dyn std::error::Error>| Error::Write { path: of.path.clone(), why: why.to_string() };
-    canvas::png(&picture, SIZE).map_err(wrong)
+pub fn render_png(of: &OutputFile) -> Result<Vec<u8>, PlotError> {
+    let picture = plot_data::PlotData::from_output(of, BITMAP_CELLS)?;
+    let wrong = |why: Box<dyn std::error::Error>| PlotError::Write { path: of.path.clone(), why: why.to_string() };
+    canvas::render_png(&picture, PLOT_SIZE).map_err(wrong)
 }
 
 /// Claims the pictures of a kind that azpipe drew.
-fn claim(kind: Kind, policy: &ReplacePolicy) -> OwnedFiles {
+fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnedFiles {
     let claim = match kind {
-        Kind::Png => OwnedFiles::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
-        Kind::Svg => OwnedFiles::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
+        PlotFormat::Png => OwnedFiles::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
+        PlotFormat::Svg => OwnedFiles::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
     };
     claim.with_policy(policy)
 }
@@ -108,29 +108,29 @@ fn claim(kind: Kind, policy: &ReplacePolicy) -> OwnedFiles {
 ///
 /// # Errors
 /// A name of no known kind; somebody else's file.
-pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), Error> {
-    let why = claim(Kind::of(path)?, policy).check(path);
-    why.map_err(|why| Error::Io { path: path.to_path_buf(), why })
+pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
+    let why = owned_plots(PlotFormat::from_path(path)?, policy).check(path);
+    why.map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
 }
 
 /// Draws a final into a file, which appears whole, in place of an earlier picture.
 ///
 /// # Errors
 /// A name of no known kind; a final that can't be read; a file that can't be written; somebody else's file.
-pub fn draw(of: &Final, path: &Path, policy: &ReplacePolicy) -> Result<(), Error> {
+pub fn draw(of: &OutputFile, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
     check(path, policy)?;
-    let kind = Kind::of(path)?;
+    let kind = PlotFormat::from_path(path)?;
     let cells = match kind {
-        Kind::Png => BITMAP_CELLS,
+        PlotFormat::Png => BITMAP_CELLS,
         // Shapes cost more each.
-        Kind::Svg => (240, 80),
+        PlotFormat::Svg => (240, 80),
     };
-    let picture = reduce::Picture::of(of, cells)?;
+    let picture = plot_data::PlotData::from_output(of, cells)?;
     let bytes = match kind {
-        Kind::Png => canvas::png(&picture, SIZE),
-        Kind::Svg => canvas::svg(&picture, SIZE),
+        PlotFormat::Png => canvas::render_png(&picture, PLOT_SIZE),
+        PlotFormat::Svg => canvas::render_svg(&picture, PLOT_SIZE),
     };
-    let bytes = bytes.map_err(|why| Error::Write { path: path.to_path_buf(), why: why.to_string() })?;
-    let written = atomic::write(path, bytes, &claim(kind, policy));
-    written.map_err(|why| Error::Io { path: path.to_path_buf(), why })
+    let bytes = bytes.map_err(|why| PlotError::Write { path: path.to_path_buf(), why: why.to_string() })?;
+    let written = atomic::write(path, bytes, &owned_plots(kind, policy));
+    written.map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
 }

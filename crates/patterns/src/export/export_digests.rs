@@ -1,0 +1,90 @@
+//! The exports that azpipe wrote, by the digests of their content: most formats have no place for a mark.
+//!
+//! `OUT/.azpipe/exports/<final>.json` lists each file with the last two contents that were written to it. It is written
+//! before the files are, so a run that is killed in between leaves none that is not listed.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use filter::ownership::{AZPIPE_DIR, OwnedFiles, ReplacePolicy, create_directories, has_mark};
+use filter::{atomic, untrusted_file};
+use records::RawPath;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::ExportError;
+use crate::output::OutputFile;
+
+/// How many contents of a file are remembered: the one that is being written, and the one before.
+const DIGESTS_KEPT: usize = 2;
+
+/// The exports of one final.
+pub(super) struct ExportDigests {
+    /// Where it is kept; `None` for a final that lies elsewhere than its own record says.
+    path: Option<PathBuf>,
+    files: Arc<BTreeMap<OsString, Vec<String>>>,
+}
+
+impl ExportDigests {
+    /// Reads that of a final; empty where there is none, or where it is damaged.
+    pub fn read(of: &OutputFile) -> Result<Self, ExportError> {
+        let root = of.path.ancestors().nth(of.task.final_file.components().count());
+        let is_in_place = of.path.ends_with(of.task.final_file.as_path());
+        let Some(root) = root.filter(|_| is_in_place) else { return Ok(Self { path: None, files: Arc::default() }) };
+        let mut path = root.join(AZPIPE_DIR).join("exports").join(of.task.final_file.as_path()).into_os_string();
+        path.push(".json");
+        let path = PathBuf::from(path);
+        let files: Vec<(RawPath, Vec<String>)> = match untrusted_file::read(&path, untrusted_file::MAX_TEXT_BYTES) {
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+            Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(why) => return Err(ExportError::Io { path, why }),
+        };
+        let files = files.into_iter().map(|(name, digests)| (name.as_os_str().to_owned(), digests)).collect();
+        Ok(Self { path: Some(path), files: Arc::new(files) })
+    }
+
+    /// Claims the exports that are as azpipe wrote them.
+    pub fn owned_exports(&self, policy: &ReplacePolicy) -> OwnedFiles {
+        let files = Arc::clone(&self.files);
+        let is_own = move |path: &Path| {
+            if has_mark(path, b"# == ", b", azpipe ")? {
+                return Ok(true);
+            }
+            match path.file_name().and_then(|name| files.get(name)) {
+                Some(digests) => digest_file(path).map(|digest| digests.contains(&digest)),
+                None => Ok(false),
+            }
+        };
+        OwnedFiles::new("an export, or it was changed since", is_own).with_policy(policy)
+    }
+
+    /// Notes what is about to be written to these files.
+    pub fn add<'a>(&mut self, contents: impl Iterator<Item = (&'a OsStr, &'a str)>) -> Result<(), ExportError> {
+        let files = Arc::make_mut(&mut self.files);
+        for (name, content) in contents {
+            let digests = files.entry(name.to_owned()).or_default();
+            let new = digest(content.as_bytes());
+            digests.retain(|digest| *digest != new);
+            digests.insert(0, new);
+            digests.truncate(DIGESTS_KEPT);
+        }
+        let Some(path) = &self.path else { return Ok(()) };
+        let files: Vec<(RawPath, &Vec<String>)> =
+            files.iter().map(|(name, digests)| (RawPath::from(PathBuf::from(name)), digests)).collect();
+        let write = || {
+            create_directories(path.parent().unwrap_or(Path::new("")))?;
+            atomic::write(path, serde_json::to_vec(&files)?, &OwnedFiles::in_azpipe_dir())
+        };
+        write().map_err(|why: io::Error| ExportError::Io { path: path.clone(), why })
+    }
+}
+
+fn digest_file(path: &Path) -> io::Result<String> {
+    Ok(digest(&untrusted_file::read(path, untrusted_file::MAX_TEXT_BYTES)?))
+}
+
+fn digest(content: &[u8]) -> String {
+    format!("{:032x}", xxh3_128(content))
+}

@@ -1,0 +1,135 @@
+//! Checksums of all bytes of a file, which stand behind its end.
+//!
+//! ```text
+//! HDF5 file                             `size` bytes
+//! of each segment its end and XXH3-64   u64 and u64; the first begins at 0, each other where the one before it ends.
+//!                                       The end's highest bit is set where a segment has values
+//! "azpipe checks 1\n"                   16 bytes
+//! size                                  u64
+//! XXH3-64 of the segments and size      u64
+//! ```
+//!
+//! All numbers have their least significant byte first. A segment has 64 KiB at the most, and either values of datasets or the
+//! file's structure: damaged values don't keep the rest from being read. Readers of HDF5 do not look behind the end that the
+//! file's first bytes give.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use frames::ByteKind;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::{Hdf5Error, Result};
+
+/// The most bytes of a segment.
+pub(super) const MAX_SEGMENT_BYTES: u64 = 1 << 16;
+
+const MAGIC: &[u8; 16] = b"azpipe checks 1\n";
+const TRAILER_BYTES: u64 = 32;
+const RAW_DATA_FLAG: u64 = 1 << 63;
+
+/// The checksums of a file of `size` bytes.
+#[derive(Debug)]
+pub(super) struct FileChecksums {
+    pub size: u64,
+    /// Rising, without a gap.
+    all: Vec<SegmentChecksum>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SegmentChecksum {
+    end: u64,
+    bytes: ByteKind,
+    digest: u64,
+    /// Whether it was found to be as it was written.
+    is_verified: bool,
+}
+
+impl FileChecksums {
+    pub fn new(size: u64) -> Self {
+        Self { size, all: Vec::new() }
+    }
+
+    /// Adds the segment that ends at `end` and has these bytes.
+    pub fn add(&mut self, end: u64, bytes: ByteKind, content: &[u8]) {
+        self.all.push(SegmentChecksum { end, bytes, digest: xxh3_64(content), is_verified: true });
+    }
+
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mark = |bytes| if bytes == ByteKind::RawData { RAW_DATA_FLAG } else { 0 };
+        let numbers = self.all.iter().flat_map(|segment| [segment.end | mark(segment.bytes), segment.digest]);
+        let mut bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+        let digest = digest_table(&bytes, self.size);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&self.size.to_le_bytes());
+        bytes.extend_from_slice(&digest.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the checksums of an open file of `length` bytes; `None` where it was written without.
+    pub fn read(file: &File, length: u64) -> Result<Option<Self>> {
+        let mut foot = [0; TRAILER_BYTES as usize];
+        let Some(start) = length.checked_sub(TRAILER_BYTES) else { return Ok(None) };
+        file.read_exact_at(&mut foot, start).map_err(Hdf5Error::Io)?;
+        if &foot[..16] != MAGIC {
+            return Ok(None);
+        }
+        let damaged = || Hdf5Error::Damaged("its checksums are not as they were written".to_owned());
+        let (numbers, _) = foot[16..].as_chunks::<8>();
+        let (size, digest) = (u64::from_le_bytes(numbers[0]), u64::from_le_bytes(numbers[1]));
+        // No file has that many, but a damaged one may say so.
+        let bytes = start.checked_sub(size).filter(|bytes| bytes % 16 == 0).ok_or_else(damaged)?;
+        let mut table = Vec::new();
+        table.try_reserve_exact(bytes as usize).map_err(|_| damaged())?;
+        table.resize(bytes as usize, 0);
+        file.read_exact_at(&mut table, size).map_err(Hdf5Error::Io)?;
+        if digest_table(&table, size) != digest {
+            return Err(damaged());
+        }
+        let (numbers, _) = table.as_chunks::<8>();
+        let all = numbers.chunks(2).map(|pair| {
+            let [end, digest] = [pair[0], pair[1]].map(u64::from_le_bytes);
+            let bytes = if end & RAW_DATA_FLAG != 0 { ByteKind::RawData } else { ByteKind::Metadata };
+            SegmentChecksum { end: end & !RAW_DATA_FLAG, bytes, digest, is_verified: false }
+        });
+        let all: Vec<SegmentChecksum> = all.collect();
+        let ends = || std::iter::once(0).chain(all.iter().map(|segment| segment.end));
+        let is_sound = ends().zip(ends().skip(1)).all(|(from, to)| from < to && to.abs_diff(from) <= MAX_SEGMENT_BYTES);
+        if !is_sound || ends().last() != Some(size) {
+            return Err(damaged());
+        }
+        Ok(Some(Self { size, all }))
+    }
+
+    /// Verifies the segments that a read touches, where that has not been done. Values that are read along with structure,
+    /// as the library does where it does not know how long something is, don't count.
+    pub fn verify(&mut self, file: &File, wanted: ByteKind, at: u64, length: usize) -> Result<()> {
+        let end = self.size.min(at.saturating_add(length as u64));
+        let mut buffer = Vec::new();
+        let first = self.all.partition_point(|segment| segment.end <= at);
+        let mut start = first.checked_sub(1).map_or(0, |before| self.all[before].end);
+        for segment in &mut self.all[first..] {
+            if start >= end {
+                break;
+            }
+            let counts = wanted == ByteKind::RawData || segment.bytes == ByteKind::Metadata;
+            if counts && !segment.is_verified {
+                buffer.resize(segment.end.saturating_sub(start) as usize, 0);
+                file.read_exact_at(&mut buffer, start).map_err(Hdf5Error::Io)?;
+                if xxh3_64(&buffer) != segment.digest {
+                    return Err(Hdf5Error::Damaged(format!(
+                        "bytes {start} to {} are not as they were written",
+                        segment.end.saturating_sub(1)
+                    )));
+                }
+                segment.is_verified = true;
+            }
+            start = segment.end;
+        }
+        Ok(())
+    }
+}
+
+fn digest_table(table: &[u8], size: u64) -> u64 {
+    xxh3_64(&[table, &size.to_le_bytes()].concat())
+}

@@ -1,0 +1,91 @@
+//! The bytes of an HDF5 file that is read: errors are kept, and what has checksums is verified before the library sees it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use filter::untrusted_file;
+use frames::{ByteKind, SharedStorage, Storage};
+
+use super::checksums::FileChecksums;
+use super::error::{ErrorLatch, Hdf5Error, Result};
+
+/// An open file.
+pub(super) struct VerifyingStorage {
+    file: File,
+    size: u64,
+    segments: Option<FileChecksums>,
+    health: ErrorLatch,
+}
+
+impl VerifyingStorage {
+    /// Takes an open file, and reads its checksums where it has any.
+    pub fn new(file: File, health: ErrorLatch) -> Result<Self> {
+        let about = file.metadata().map_err(Hdf5Error::Io)?;
+        if !about.is_file() {
+            return Err(Hdf5Error::Library("not a regular file".to_owned()));
+        }
+        let segments = FileChecksums::read(&file, about.len())?;
+        let size = segments.as_ref().map_or(about.len(), |segments| segments.size);
+        Ok(Self { file, size, segments, health })
+    }
+
+    /// Whether every byte is verified before it is used.
+    pub fn has_checksums(&self) -> bool {
+        self.segments.is_some()
+    }
+
+    fn verify(&mut self, bytes: ByteKind, at: u64, length: usize) -> Result<()> {
+        self.segments.as_mut().map_or(Ok(()), |segments| segments.verify(&self.file, bytes, at, length))
+    }
+}
+
+impl Storage for VerifyingStorage {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Damaged values are noted and given, for rows have checksums of their own; damaged structure is not.
+    fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let there = self.size.saturating_sub(at).min(buffer.len() as u64) as usize;
+        let verified = match self.verify(bytes, at, there) {
+            Err(why @ Hdf5Error::Damaged(_)) if bytes == ByteKind::RawData => {
+                self.health.record(why);
+                Ok(())
+            }
+            verified => verified,
+        };
+        let mut read = || self.file.read_exact_at(&mut buffer[..there], at).map_err(Hdf5Error::Io);
+        verified.and_then(|()| read()).map_err(|why| {
+            self.health.record(why);
+            io::ErrorKind::Other.into()
+        })
+    }
+
+    fn write(&mut self, _: ByteKind, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn set_size(&mut self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    /// A source that is not there is none; one that can't be looked at is an error, which the library would take for the same.
+    fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage> {
+        let opened =
+            untrusted_file::open(path).map_err(Hdf5Error::Io).and_then(|file| Self::new(file, self.health.clone()));
+        match opened {
+            Ok(other) => Ok(Arc::new(Mutex::new(other))),
+            Err(Hdf5Error::Io(why)) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Err(why)
+            }
+            Err(why) => {
+                let told = io::Error::other(format!("{}: {why}", path.display()));
+                self.health.record(Hdf5Error::Io(told));
+                Err(io::ErrorKind::Other.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! From sums to patterns: intensity and its error from one frame's sums.
+//!
+//! With the monitor `m` of the frame and its reference `r`, and `g = m / r` (1 without a monitor):
+//!
+//! > intensity = S / (W g), sem = √V / (W g), std = √(V / W₂) / g
+//!
+//! in f64, rounded to f32 once; V is the sum of the pixels' variances, or what the recipe makes of it ([`crate::variance`]). The error is the standard error of the mean (sem), or where the recipe says so the
+//! standard deviation of a pixel (std). A bin without pixels
+//! (`W = 0`) holds what the recipe says of empty bins. Every NaN that is written has one bit pattern.
+
+use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe};
+use records::MonitorReadings;
+
+use crate::variance::{PhotonVariance, VarianceRule};
+use crate::{BinWeights, FrameRow, Status};
+
+/// The one NaN of f32 datasets.
+pub const NAN32: f32 = f32::from_bits(0x7fc0_0000);
+/// The one NaN of f64 datasets.
+pub const NAN64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
+
+/// Intensity and, with an error model, error of each bin.
+pub type Pattern = (Vec<f32>, Option<Vec<f32>>);
+
+/// The ratios of a monitor and its reference that can be divided by: counts of 32 bits over these fit into single precision.
+const VALID_SCALES: std::ops::RangeInclusive<f64> = 1e-28..=1e28;
+
+/// `value`, or the one NaN.
+pub fn canonical_nan(value: f64) -> f64 {
+    if value.is_nan() { NAN64 } else { value }
+}
+
+/// What of a recipe is applied to sums, and not to pixels. By default no monitor and no errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Normalizer {
+    reference: MonitorDivisor,
+    empty: EmptyBinValue,
+    errors: bool,
+    deviation: ErrorMeasure,
+    variances: VarianceRule,
+}
+
+/// What the monitors' product is divided by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum MonitorDivisor {
+    /// There is no monitor.
+    #[default]
+    None,
+    /// Its mean over the scan.
+    Mean,
+    /// A number.
+    Number(f64),
+}
+
+impl MonitorDivisor {
+    fn of(recipe: &Recipe) -> Self {
+        match recipe.reference() {
+            None => Self::None,
+            Some(recipe::ReferenceSetting::Mean) => Self::Mean,
+            Some(recipe::ReferenceSetting::Value(number)) => Self::Number(number),
+            // Other quantities are in the monitors of the frames.
+            Some(recipe::ReferenceSetting::Quantity(_)) => Self::Number(1.0),
+        }
+    }
+}
+
+impl Normalizer {
+    /// That of a recipe.
+    pub fn new(recipe: &Recipe) -> Self {
+        Self {
+            reference: MonitorDivisor::of(recipe),
+            empty: recipe.empty,
+            errors: recipe.error_model != ErrorModel::No,
+            deviation: recipe.error,
+            variances: VarianceRule::new(recipe),
+        }
+    }
+
+    /// Whether patterns have errors.
+    pub fn has_errors(&self) -> bool {
+        self.errors
+    }
+
+    /// Whether the recipe normalizes by a monitor.
+    pub fn has_monitor(&self) -> bool {
+        self.reference != MonitorDivisor::None
+    }
+
+    /// Whether a pattern depends on nothing but its own frame: not so where the monitor is divided by
+    /// its mean over the scan.
+    pub fn needs_only_own_frame(&self) -> bool {
+        self.reference != MonitorDivisor::Mean
+    }
+
+    /// Returns what the monitor is divided by: the recipe's number, or the mean of the monitor's readings over the scan. NaN
+    /// where there is no reading, 1 where the recipe has no monitor.
+    pub fn reference(&self, readings: MonitorReadings) -> f64 {
+        match self.reference {
+            MonitorDivisor::None => 1.0,
+            MonitorDivisor::Number(number) => number,
+            MonitorDivisor::Mean => readings.mean(),
+        }
+    }
+
+    /// `g`, what a frame's weights are multiplied by; `None` where its monitor gives no positive ratio that
+    /// single-precision patterns of any counts can be divided by.
+    pub fn scale(&self, monitor: f64, reference: f64) -> Option<f64> {
+        let scale = if self.has_monitor() { monitor / reference } else { 1.0 };
+        VALID_SCALES.contains(&scale).then_some(scale)
+    }
+
+    /// Returns intensity and, with an error model, error of a frame; `None` where it has no pattern, or a monitor that
+    /// gives it none. `shared` are the weights of frames without weights of their own.
+    pub fn normalize(&self, row: &FrameRow, shared: &BinWeights, reference: f64) -> Option<Pattern> {
+        let weights = row.weight_override.as_ref().unwrap_or(shared);
+        let scale = self.scale(row.monitor, reference).filter(|_| row.status == Status::Ok && row.has_sums())?;
+        let single = |values: Vec<f64>| values.into_iter().map(to_f32).collect();
+        let intensity = single(self.divide(&row.signal, &weights.norm, scale, |sum| sum));
+        let variance = self.variances.frame_variance(row, weights, shared);
+        let error = |variance: Vec<f64>| single(self.compute_errors(&variance, &weights.norm, &weights.norm_sq, scale));
+        Some((intensity, variance.map(error)))
+    }
+
+    /// Returns the same for sums whose variances are already those of their pattern.
+    pub(crate) fn without_variance_rule(self) -> Self {
+        Self { variances: VarianceRule::default(), ..self }
+    }
+
+    /// Returns the rule by which variances of sums become those of patterns.
+    pub(crate) fn variance_rule(&self) -> &VarianceRule {
+        &self.variances
+    }
+
+    /// Adds the variances by the counts alone of a frame of which the pattern is known, and not the sums.
+    pub(crate) fn add_counted(
+        &self,
+        (intensity, errors): &Pattern,
+        scale: f64,
+        own: &BinWeights,
+        shared: &BinWeights,
+        sums: &mut PhotonVariance,
+    ) {
+        let Some(errors) = errors else { return };
+        let signal = intensity.iter().zip(&own.norm).map(|(&value, norm)| f64::from(value) * norm * scale).collect();
+        let variance = errors.iter().zip(own.norm.iter().zip(&own.norm_sq)).map(|(&error, (norm, norm_sq))| {
+            let error = f64::from(error) * scale;
+            error * error * if self.is_sem() { norm * norm } else { *norm_sq }
+        });
+        self.variances.add_pattern(signal, variance.collect(), own, shared, sums);
+    }
+
+    /// Returns the share of a frame's variance that is the floor of its pixels, one photon each; `None` where the recipe's
+    /// errors have no such floor.
+    pub fn floor_share(&self, row: &FrameRow, shared: &BinWeights) -> Option<f64> {
+        self.variances.pixel_floor_share(row, row.weight_override.as_ref().unwrap_or(shared))
+    }
+
+    /// Whether errors are those of the mean.
+    pub(crate) fn is_sem(&self) -> bool {
+        self.deviation == ErrorMeasure::Sem
+    }
+
+    /// The error of each bin.
+    pub(crate) fn compute_errors(&self, variance: &[f64], norm: &[f64], norm_sq: &[f64], scale: f64) -> Vec<f64> {
+        match self.deviation {
+            ErrorMeasure::Sem => self.divide(variance, norm, scale, f64::sqrt),
+            ErrorMeasure::Std => {
+                let roots: Vec<f64> = norm_sq.iter().map(|norm_sq| norm_sq.sqrt()).collect();
+                self.divide(variance, &roots, scale, f64::sqrt)
+            }
+        }
+    }
+
+    /// What a bin without pixels holds.
+    pub(crate) fn empty_value(&self) -> f64 {
+        match self.empty {
+            EmptyBinValue::Nan => NAN64,
+            EmptyBinValue::Zero => 0.0,
+        }
+    }
+
+    /// `new(sum) / (norm scale)` of each bin; what the recipe says where `norm` is zero.
+    pub(crate) fn divide(&self, sums: &[f64], norm: &[f64], scale: f64, of: impl Fn(f64) -> f64) -> Vec<f64> {
+        let empty = self.empty_value();
+        let quotient = |(&sum, &norm): (&f64, &f64)| match norm == 0.0 {
+            true => empty,
+            false => canonical_nan(of(sum) / (norm * scale)),
+        };
+        sums.iter().zip(norm).map(quotient).collect()
+    }
+}
+
+fn to_f32(value: f64) -> f32 {
+    if value.is_nan() { NAN32 } else { value as f32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finish(reference: MonitorDivisor, empty: EmptyBinValue) -> Normalizer {
+        Normalizer { reference, empty, errors: true, deviation: ErrorMeasure::Sem, variances: VarianceRule::default() }
+    }
+
+    fn row(monitor: f64) -> FrameRow {
+        FrameRow { monitor, signal: vec![6.0, 0.0], variance: Some(vec![16.0, 0.0]), ..FrameRow::default() }
+    }
+
+    fn weights() -> BinWeights {
+        BinWeights { norm: vec![2.0, 0.0], norm_sq: vec![1.0, 0.0], count: vec![2.0, 0.0] }
+    }
+
+    #[test]
+    fn patterns_are_sums_over_weights_times_the_monitors_ratio() {
+        let plain = finish(MonitorDivisor::None, EmptyBinValue::Zero).normalize(&row(f64::NAN), &weights(), 1.0);
+        assert_eq!(plain, Some((vec![3.0, 0.0], Some(vec![2.0, 0.0]))));
+        let halved = finish(MonitorDivisor::Number(50.0), EmptyBinValue::Zero).normalize(&row(100.0), &weights(), 50.0);
+        assert_eq!(halved, Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
+    }
+
+    #[test]
+    fn the_standard_deviation_is_over_the_root_of_the_squared_weights() {
+        let std =
+            Normalizer { deviation: ErrorMeasure::Std, ..finish(MonitorDivisor::Number(50.0), EmptyBinValue::Zero) };
+        let four = BinWeights { norm_sq: vec![4.0, 0.0], ..weights() };
+        assert_eq!(std.normalize(&row(100.0), &four, 50.0), Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
+        let one = BinWeights { norm_sq: vec![1.0, 0.0], ..weights() };
+        assert_eq!(std.normalize(&row(100.0), &one, 50.0), Some((vec![1.5, 0.0], Some(vec![2.0, 0.0]))));
+    }
+
+    #[test]
+    fn there_is_one_nan() {
+        let negative = FrameRow { variance: Some(vec![-1.0, f64::from_bits(u64::MAX)]), ..row(1.0) };
+        let (intensity, errors) =
+            finish(MonitorDivisor::None, EmptyBinValue::Nan).normalize(&negative, &weights(), 1.0).unwrap();
+        assert_eq!(intensity[1].to_bits(), NAN32.to_bits());
+        assert!(errors.unwrap().iter().all(|error| error.to_bits() == NAN32.to_bits()));
+    }
+
+    #[test]
+    fn a_monitor_of_zero_nan_or_the_wrong_sign_gives_no_pattern() {
+        let finish = finish(MonitorDivisor::Mean, EmptyBinValue::Nan);
+        let monitors = [4.0, 0.0, f64::NAN, 8.0, f64::INFINITY];
+        let reference = finish.reference(monitors.into_iter().chain([-100.0]).collect());
+        assert_eq!(reference, 6.0);
+        let good: Vec<bool> = monitors.into_iter().map(|monitor| finish.scale(monitor, reference).is_some()).collect();
+        assert_eq!(good, [true, false, false, true, false]);
+        assert!(finish.scale(-4.0, reference).is_none() && finish.scale(-4.0, -4.0).is_some());
+        let number = Normalizer { reference: MonitorDivisor::Number(1.0), ..finish };
+        for useless in [1e-320, 1e-40, 1e300] {
+            assert_eq!(number.scale(useless, 1.0), None, "{useless}: the pattern would be infinite, or zero");
+        }
+        let brightest = FrameRow { signal: vec![f64::from(u32::MAX), 0.0], ..row(1e-28) };
+        let (intensity, _) = number.normalize(&brightest, &weights(), 1.0).unwrap();
+        assert!(intensity[0].is_finite());
+        assert!(finish.reference(MonitorReadings::default()).is_nan());
+    }
+}

@@ -1,0 +1,118 @@
+//! What a picture shows of a final, reduced to what its pixels can show.
+
+use crate::output::{self, OutputFile};
+use crate::{PatternAxis, Status};
+
+/// The content of a picture.
+pub(super) struct PlotData {
+    pub title: String,
+    pub radial: PatternAxis,
+    /// The edges of the map's columns, from the first radial bin's to the last one's.
+    pub columns: Vec<f64>,
+    pub map: Option<IntensityMap>,
+    /// The mean over all frames (and chi) of each radial bin; NaN where there is none.
+    pub mean: Vec<f64>,
+    /// How many frames have a pattern, of how many.
+    pub frames: (u64, u64),
+}
+
+/// Intensities over the radial axis and another.
+pub(super) struct IntensityMap {
+    /// The other axis: its label, and the edges of the rows on it.
+    pub label: String,
+    pub edges: Vec<f64>,
+    /// Rows of cells from the lowest of the other axis; NaN where there is no data.
+    pub rows: Vec<Vec<f64>>,
+}
+
+/// Sums of what is there.
+#[derive(Clone, Default)]
+struct CellMeans {
+    sums: Vec<f64>,
+    counts: Vec<u64>,
+}
+
+impl CellMeans {
+    fn new(size: usize) -> Self {
+        Self { sums: vec![0.0; size], counts: vec![0; size] }
+    }
+
+    fn add(&mut self, at: usize, value: f32) {
+        if value.is_finite() {
+            self.sums[at] += f64::from(value);
+            self.counts[at] = self.counts[at].saturating_add(1);
+        }
+    }
+
+    fn values(&self) -> Vec<f64> {
+        self.sums.iter().zip(&self.counts).map(|(sum, count)| sum / *count as f64).collect()
+    }
+}
+
+impl PlotData {
+    /// Reads a final, one row at a time, into at most `cells` columns and rows.
+    ///
+    /// # Errors
+    /// The final can't be read.
+    pub fn from_output(of: &OutputFile, cells: (usize, usize)) -> Result<Self, output::OutputError> {
+        let axes = &of.shared.axes;
+        let (radial, total) = (axes.radial.centers.len(), of.status.len());
+        let columns = radial.min(cells.0);
+        let lines = axes.chi.as_ref().map_or(total, |chi| chi.centers.len());
+        let rows = lines.min(cells.1);
+        let (mut mean, mut map) = (CellMeans::new(radial), vec![CellMeans::new(columns); rows]);
+        let mut patterns = of.rows()?;
+        for frame in (0..total).filter(|frame| of.status[*frame] == Status::Ok) {
+            let (pattern, _) = patterns.pattern(frame)?;
+            for (turn, bins) in pattern.chunks(radial.max(1)).enumerate() {
+                let line = if axes.chi.is_some() { turn } else { frame };
+                let row = &mut map[cell_of(line, rows, lines)];
+                for (bin, &value) in bins.iter().enumerate() {
+                    mean.add(bin, value);
+                    row.add(cell_of(bin, columns, radial), value);
+                }
+            }
+        }
+        let (label, edges) = match axes.chi.as_ref().zip(axes.chi_edges(&of.recipe)) {
+            Some((chi, edges)) => (chi.label(), edges),
+            None => ("frame".to_owned(), (0..=total).map(|frame| frame as f64 - 0.5).collect()),
+        };
+        let edges = cell_edges(&edges, rows);
+        let scan = &of.task.acquisition;
+        let title = scan.title.as_deref().unwrap_or_default();
+        let integrated = of.status.iter().filter(|status| **status == Status::Ok).count();
+        Ok(Self {
+            title: format!("{} {} {title}", scan.detector, scan.entry).trim().to_owned(),
+            radial: axes.radial.clone(),
+            columns: cell_edges(&axes.radial_edges(&of.recipe), columns),
+            map: (rows > 1).then(|| IntensityMap { label, edges, rows: map.iter().map(CellMeans::values).collect() }),
+            mean: mean.values(),
+            frames: (integrated as u64, total as u64),
+        })
+    }
+}
+
+/// The edges of so many cells, no more than there are bins: bin `b` of `n` is in cell `b * cells / n`.
+fn cell_edges(edges: &[f64], cells: usize) -> Vec<f64> {
+    let bins = edges.len().saturating_sub(1);
+    (0..=cells).map(|cell| edges[cell.saturating_mul(bins).div_ceil(cells.max(1))]).collect()
+}
+
+/// The cell, of so many, of one of so many bins. Cells are those of a picture, so that no product is large.
+fn cell_of(bin: usize, cells: usize, bins: usize) -> usize {
+    bin.saturating_mul(cells).checked_div(bins).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_as_wide_as_the_bins_in_them() {
+        let edges = [0.0, 1.0, 4.0, 5.0, 9.0, 10.0];
+        assert_eq!(cell_edges(&edges, 5), edges);
+        // Bins 0 to 4 are in cells 0, 0, 0, 1, 1.
+        assert_eq!(cell_edges(&edges, 2), [0.0, 5.0, 10.0]);
+        assert_eq!(cell_edges(&[-0.5], 0), [-0.5]);
+    }
+}

@@ -1,0 +1,198 @@
+//! Weights of frames that invalidate pixels, kept for the bins that differ from the shared ones.
+//!
+//! A group of lists: `frames`, rising; `starts`, where the bins of each frame begin, and after the last
+//! the end; and for each of these entries `recipe_and_bins`, `norm`, `norm_sq` and `count`.
+
+use std::ops::Range;
+
+use crate::BinWeights;
+use crate::h5::{Dataset, Group, Result};
+use crate::row_writer::{RowWriter, read_rows};
+
+/// The group's name in parts and finals.
+const GROUP_NAME: &str = "exceptions";
+const FRAMES: &str = "frames";
+const STARTS: &str = "starts";
+const BINS: &str = "bins";
+const NORM: &str = "norm";
+const NORM_SQ: &str = "norm_sq";
+const COUNT: &str = "count";
+
+/// Exceptions being written.
+pub(crate) struct WeightOverridesWriter {
+    frames: RowWriter<u64>,
+    starts: RowWriter<u64>,
+    bins: RowWriter<u32>,
+    norm: RowWriter<f64>,
+    norm_sq: RowWriter<f64>,
+    count: RowWriter<f64>,
+    entries: u64,
+}
+
+impl WeightOverridesWriter {
+    /// Begins with none, in a new group below `parent`.
+    pub fn create(parent: &Group) -> Result<Self> {
+        let group = &parent.create_group(GROUP_NAME)?;
+        let mut new = Self {
+            frames: RowWriter::list(group, FRAMES)?,
+            starts: RowWriter::list(group, STARTS)?,
+            bins: RowWriter::list(group, BINS)?,
+            norm: RowWriter::list(group, NORM)?,
+            norm_sq: RowWriter::list(group, NORM_SQ)?,
+            count: RowWriter::list(group, COUNT)?,
+            entries: 0,
+        };
+        new.starts.push([0])?;
+        Ok(new)
+    }
+
+    /// Adds a frame's own weights.
+    pub fn push(&mut self, frame: u64, own: &BinWeights, shared: &BinWeights) -> Result<()> {
+        let differ = |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
+        for bin in 0..shared.norm.len() {
+            if differ(&own.norm, &shared.norm, bin)
+                || differ(&own.norm_sq, &shared.norm_sq, bin)
+                || differ(&own.count, &shared.count, bin)
+            {
+                self.bins.push([bin as u32])?;
+                self.norm.push([own.norm[bin]])?;
+                self.norm_sq.push([own.norm_sq[bin]])?;
+                self.count.push([own.count[bin]])?;
+                self.entries = self.entries.saturating_add(1);
+            }
+        }
+        self.frames.push([frame])?;
+        self.starts.push([self.entries])
+    }
+
+    /// Writes what is not yet written.
+    pub fn flush(&mut self) -> Result<()> {
+        self.frames.flush()?;
+        self.starts.flush()?;
+        self.bins.flush()?;
+        [&mut self.norm, &mut self.norm_sq, &mut self.count].into_iter().try_for_each(RowWriter::flush)
+    }
+}
+
+/// Entries that are read at a time, about.
+const BLOCK_ENTRIES: u64 = 1 << 16;
+
+/// Returns where a range lies in another, which begins no later.
+fn within(range: &Range<usize>, all: &Range<usize>) -> Range<usize> {
+    range.start.saturating_sub(all.start)..range.end.saturating_sub(all.start)
+}
+
+/// Exceptions of an open file.
+pub(crate) struct WeightOverrides {
+    frames: Vec<u64>,
+    starts: Vec<u64>,
+    bins: Dataset,
+    weights: [Dataset; 3],
+    read: OverrideBlock,
+}
+
+/// The entries of some neighbouring frames.
+#[derive(Default)]
+struct OverrideBlock {
+    range: Range<usize>,
+    bins: Vec<u32>,
+    weights: [Vec<f64>; 3],
+}
+
+impl WeightOverrides {
+    /// Those below `parent`.
+    pub fn open(parent: &Group) -> Result<Self> {
+        let group = &parent.group(GROUP_NAME)?;
+        let (frames, starts): (Vec<u64>, Vec<u64>) = (group.read_list(FRAMES)?, group.read_list(STARTS)?);
+        if starts.len().checked_sub(1) != Some(frames.len()) {
+            return Err(format!("{} starts of {} exceptions: expected one more", starts.len(), frames.len()).into());
+        }
+        if starts.windows(2).any(|pair| pair[0] > pair[1]) {
+            return Err("starts of exceptions that do not rise".into());
+        }
+        let weights = [group.dataset(NORM)?, group.dataset(NORM_SQ)?, group.dataset(COUNT)?];
+        Ok(Self { frames, starts, bins: group.dataset(BINS)?, weights, read: OverrideBlock::default() })
+    }
+
+    /// A frame's own weights, if it has any. Those of the frames behind it that one read may well take are read with it.
+    pub fn for_frame(&mut self, frame: u64, shared: &BinWeights) -> Result<Option<BinWeights>> {
+        let Ok(index) = self.frames.binary_search(&frame) else { return Ok(None) };
+        let [start, end, ..] = self.starts[index..] else { return Err("an exception without an end".into()) };
+        let wanted = start as usize..end as usize;
+        if wanted.start < self.read.range.start || wanted.end > self.read.range.end {
+            // The starts rise: those of the frames behind are looked at until there are enough.
+            let most = start.saturating_add(BLOCK_ENTRIES);
+            let behind = self.starts[..self.starts.partition_point(|&start| start <= most)].last();
+            let end = behind.map_or(end, |&behind| end.max(behind));
+            self.read = self.read_block(wanted.start..end as usize)?;
+        }
+        let values = within(&wanted, &self.read.range);
+        let mut own = shared.clone();
+        let BinWeights { norm, norm_sq, count } = &mut own;
+        for (target, weights) in [norm, norm_sq, count].into_iter().zip(&self.read.weights) {
+            for (&bin, value) in self.read.bins[values.clone()].iter().zip(&weights[values.clone()]) {
+                *target.get_mut(bin as usize).ok_or("an exception in a bin that is not there")? = *value;
+            }
+        }
+        Ok(Some(own))
+    }
+
+    fn read_block(&self, range: Range<usize>) -> Result<OverrideBlock> {
+        let [norm, norm_sq, count] = &self.weights;
+        let weights = |dataset| read_rows(dataset, range.clone());
+        Ok(OverrideBlock {
+            bins: read_rows(&self.bins, range.clone())?,
+            weights: [weights(norm)?, weights(norm_sq)?, weights(count)?],
+            range,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h5;
+
+    fn weights(norm: [f64; 3]) -> BinWeights {
+        BinWeights { norm: norm.to_vec(), norm_sq: norm.map(|n| n * n).to_vec(), count: vec![1.0; 3] }
+    }
+
+    #[test]
+    fn only_the_bins_that_differ_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.h5");
+        let file = h5::NewHdf5File::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0).unwrap();
+        let (shared, own) = (weights([1.0, 2.0, 3.0]), weights([1.0, 0.5, 3.0]));
+        let mut writer = WeightOverridesWriter::create(&file).unwrap();
+        writer.push(4, &own, &shared).unwrap();
+        writer.push(7, &shared, &shared).unwrap();
+        writer.flush().unwrap();
+        assert_eq!(file.group(GROUP_NAME).unwrap().read_list::<u32>(BINS).unwrap(), [1]);
+        let mut exceptions = WeightOverrides::open(&file).unwrap();
+        assert_eq!(exceptions.for_frame(4, &shared).unwrap(), Some(own));
+        assert_eq!(exceptions.for_frame(5, &shared).unwrap(), None);
+        assert_eq!(exceptions.for_frame(7, &shared).unwrap(), Some(shared));
+    }
+
+    #[test]
+    fn entries_are_read_many_at_a_time_in_any_order_of_the_frames() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.h5");
+        let file = h5::NewHdf5File::create_in(std::fs::File::create_new(&path).unwrap(), &path, 0).unwrap();
+        let bins = 1 << 14;
+        let shared = BinWeights { norm: vec![1.0; bins], norm_sq: vec![1.0; bins], count: vec![1.0; bins] };
+        // More than one read holds, of all lengths: the frame's number in its first bins.
+        let own = |frame: u64| {
+            let mut own = shared.clone();
+            own.norm[..frame as usize * 1000].fill(frame as f64 + 1.0);
+            own
+        };
+        let mut writer = WeightOverridesWriter::create(&file).unwrap();
+        (0..17).for_each(|frame| writer.push(frame, &own(frame), &shared).unwrap());
+        writer.flush().unwrap();
+        let mut exceptions = WeightOverrides::open(&file).unwrap();
+        for frame in (0..17).chain([3, 16, 0, 15, 1]) {
+            assert!(exceptions.for_frame(frame, &shared).unwrap() == Some(own(frame)), "{frame}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Made-up scans, recipes and rows.
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+#![allow(dead_code, reason = "each test file uses its share")]
+
+use std::path::{Path, PathBuf};
+
+use filter::ownership::OwnedFiles;
+use patterns::output::{self, BuildOutcome, OutputFile, OutputOptions, OutputSpec};
+use patterns::part::{PartMetadata, PartWriter};
+use patterns::{BinWeights, FrameRow, PatternAxes, PatternAxis, SharedBins, Status};
+use recipe::{MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings};
+use records::{Acquisition, IdHasher, RawPath, Source, Spans, Task};
+
+/// Bins of the made-up patterns.
+pub const BINS: usize = 6;
+
+/// What a process that is no more would have called its temporary files.
+pub fn dead_writer() -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let file = filter::atomic::AtomicFile::create(directory.path().join("x"), &OwnedFiles::in_azpipe_dir()).unwrap();
+    let name = file.temporary_path().file_stem().unwrap().to_str().unwrap();
+    let writer = name.rsplit('.').next().unwrap();
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let mut words: Vec<String> = writer.split('-').map(str::to_owned).collect();
+    let pid = words.len() - 3;
+    words[pid] = child.id().to_string();
+    words.join("-")
+}
+
+/// A recipe with Poisson errors and no monitor.
+pub fn recipe() -> Recipe {
+    resolved(Settings::default())
+}
+
+/// A recipe that divides by the monitor `mon`.
+pub fn with_monitor(reference: ReferenceSetting) -> Recipe {
+    let monitor = Some(OneOrMany::One(MonitorSetting::Name("mon".to_owned())));
+    resolved(Settings { monitor, monitor_reference: Some(OneOrMany::One(reference)), ..Settings::default() })
+}
+
+fn resolved(settings: Settings) -> Recipe {
+    let geometry = Some("Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned());
+    let recipe = Recipe::resolve(&Settings { geometry, npt: Some(BINS as u64), ..settings }).unwrap();
+    Recipe { poni_file: "/data/lab6.poni".into(), ..recipe }
+}
+
+/// A scan of `frames` frames, ten in a file, whose file k was last changed at `mtime(k)`.
+pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
+    let source = |file: u64| {
+        let held = Spans::first_n(frames).slice(file * 10, 10);
+        Source {
+            file: format!("/raw/scan0001/p3_{file:04}.h5").into(),
+            dataset: "/entry_0000/measurement/data".to_owned(),
+            size: 1000,
+            mtime: mtime(file),
+            rows: Spans::first_n(held.count()),
+            bytes: 100 * held.count(),
+            frames: held,
+            ..Source::default()
+        }
+    };
+    Acquisition {
+        file: "/raw/sample.h5".into(),
+        below: "sample.h5".into(),
+        entry: "1.1".to_owned(),
+        detector: "p3".to_owned(),
+        title: Some("ascan rot 0 90 100 0.1".to_owned()),
+        start_time: Some("2026-01-02T03:04:05".to_owned()),
+        end_time: Some("2026-01-02T03:05:05".to_owned()),
+        complete: true,
+        frames,
+        shape: [4, 4],
+        dtype: "u32".to_owned(),
+        codec: "bslz4".to_owned(),
+        sources: (0..frames.div_ceil(10)).map(source).collect(),
+        ..Acquisition::default()
+    }
+}
+
+/// The task of a range of a scan.
+pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
+    let (scan, digest) = (acquisition.compute_id(), recipe.digest());
+    let sources = acquisition.sources.iter().filter_map(|source| source.restricted_to(range)).collect();
+    let absent = acquisition.absent_within(range);
+    Task {
+        id: Task::compute_id(&scan, [digest.as_str()], range),
+        part: Task::part_path(&scan, &digest, range),
+        range: range.clone(),
+        recipe: "/out/.azpipe/recipe.toml".into(),
+        out: "/out".into(),
+        final_file: "sample_scan0001_p3.h5".into(),
+        more: Vec::new(),
+        monitor_readings: None,
+        bytes: 0,
+        acquisition: Acquisition { sources, absent, ..acquisition.clone() },
+        scan,
+        recipe_digest: digest,
+    }
+}
+
+/// Axis and weights; bin 5 has no pixel.
+pub fn shared() -> SharedBins {
+    let centers = (0..BINS).map(|bin| 0.5 + bin as f64).collect();
+    let radial = PatternAxis { name: "q".to_owned(), units: "nm^-1".to_owned(), centers };
+    let norm = |bin: usize| if bin == 5 { 0.0 } else { 2.0 + bin as f64 };
+    let weights = BinWeights {
+        norm: (0..BINS).map(norm).collect(),
+        norm_sq: (0..BINS).map(|bin| norm(bin) * 0.7).collect(),
+        count: (0..BINS).map(|bin| norm(bin) + 0.5).collect(),
+    };
+    SharedBins { axes: PatternAxes { radial, chi: None }, weights }
+}
+
+/// The sums of a frame: some number that depends on frame and bin alone.
+pub fn row(frame: u64) -> FrameRow {
+    let value = |bin: usize| if bin == 5 { 0.0 } else { (frame * 7 + 3) as f64 * (1.3 + bin as f64) };
+    FrameRow {
+        frame,
+        status: Status::Ok,
+        stored_digest: frame + 99,
+        monitor: 100.0 + (frame % 7) as f64,
+        signal: (0..BINS).map(value).collect(),
+        variance: Some((0..BINS).map(|bin| value(bin) * 0.9).collect()),
+        weight_override: None,
+    }
+}
+
+/// [`row`] of a frame that invalidates a pixel of bin 1.
+pub fn with_weight_override(frame: u64) -> FrameRow {
+    let mut own = shared().weights;
+    (own.norm[1], own.norm_sq[1], own.count[1]) = (1.75, 1.2, 2.0);
+    FrameRow { weight_override: Some(own), ..row(frame) }
+}
+
+/// Writes the part of a task with these rows, and says where it is.
+pub fn write_part(out: &Path, task: &Task, recipe: &Recipe, rows: impl IntoIterator<Item = FrameRow>) -> PathBuf {
+    let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
+    let mut writer = PartWriter::create(out, &task.part, &head, &shared()).unwrap();
+    rows.into_iter().for_each(|row| writer.push_row(&row).unwrap());
+    writer.finish().unwrap();
+    out.join(task.part.as_path())
+}
+
+/// Writes the part of a range of a scan, every frame of it good.
+pub fn write_range(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
+    let task = task(acquisition, recipe, &records::Span::new(from, to).into());
+    write_part(out, &task, recipe, (from..to).map(row))
+}
+
+/// Flips a bit of a file.
+pub fn flip(path: &Path, byte: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[byte] ^= 0x10;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// An id for a test that wants one.
+pub fn id(text: &str) -> String {
+    IdHasher::new("test").add_text(text).to_short_hex()
+}
+
+/// A path that leads out of any root.
+pub fn outside() -> RawPath {
+    "../elsewhere.h5".into()
+}
+
+/// [`write_range`] of a cake of two by three bins.
+pub fn write_cake(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
+    let task = task(acquisition, recipe, &records::Span::new(from, to).into());
+    let mut shared = shared();
+    shared.axes.radial.centers.truncate(3);
+    shared.axes.chi = Some(PatternAxis { name: "chi".to_owned(), units: "deg".to_owned(), centers: vec![-90.0, 90.0] });
+    let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
+    let mut writer = PartWriter::create(out, &task.part, &head, &shared).unwrap();
+    (from..to).for_each(|frame| writer.push_row(&row(frame)).unwrap());
+    writer.finish().unwrap();
+    out.join(task.part.as_path())
+}
+
+/// What a final of the whole scan is of.
+pub fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> OutputSpec {
+    OutputSpec::new(out, &task(acquisition, recipe, &Spans::first_n(acquisition.frames))).unwrap()
+}
+
+/// Makes that final.
+pub fn build(out: &Path, acquisition: &Acquisition, recipe: &Recipe, options: OutputOptions) -> BuildOutcome {
+    output::build(&target(out, acquisition, recipe), &options, &()).unwrap()
+}
+
+/// Opens and verifies the final.
+pub fn open(out: &Path) -> OutputFile {
+    let mut there = OutputFile::open(&out.join("sample_scan0001_p3.h5")).unwrap();
+    there.verify(0..there.status.len()).unwrap();
+    there
+}
