@@ -33,8 +33,7 @@ pub struct BatchRunner<'a> {
 
 impl BatchRunner<'_> {
     /// Integrates the batches on all threads and passes each output to `take`, in the order of the frames. Once the
-    /// filter
-    /// drains, batches that no thread has begun are skipped.
+    /// filter drains, batches that no thread has begun are skipped.
     ///
     /// # Errors
     /// Fails on a signal, when a thread can't be started, and with the error of `take`.
@@ -65,8 +64,7 @@ impl BatchRunner<'_> {
     }
 
     /// Returns how many batches may be in progress, or finished and waiting for an earlier one. The limit keeps the
-    /// rows of
-    /// fast files from piling up behind a slow file.
+    /// rows of fast files from piling up behind a slow file.
     pub fn max_in_flight(&self) -> usize {
         // A row has signal and variance, and three weights if the frame has invalid pixels.
         let row = 5 * size_of::<f64>() * self.total_bins();

@@ -34,10 +34,8 @@ pub struct Batches {
 
 impl Batches {
     /// Divides the frames that any recipe has `todo` into batches of about `batch` frames of any one source. Where
-    /// sources
-    /// interleave, as those of Lima 2's receivers do, a batch holds as many times more frames. Where a chunk holds
-    /// several
-    /// frames, a batch ends at the end of a chunk, because a thread decodes the whole chunk.
+    /// sources interleave, as those of Lima 2's receivers do, a batch holds as many times more frames. Where a chunk
+    /// holds several frames, a batch ends at the end of a chunk, because a thread decodes the whole chunk.
     pub fn new(scan: &Acquisition, todo: &[Spans], batch: usize) -> Self {
         let mut locations = locate_frames(scan, &union_of(todo));
         let sets = assign_recipe_sets(&mut locations, todo);

@@ -1,6 +1,5 @@
 //! Commits a task whose frames are integrated: renames its parts into place and emits its results. Making a file
-//! durable
-//! means waiting for the disk, so a separate thread commits a task while the next one is integrated.
+//! durable means waiting for the disk, so a separate thread commits a task while the next one is integrated.
 
 use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -47,8 +46,7 @@ impl IntegratedTask {
     }
 
     /// Commits the parts, adds them to `index`, and emits the losses and one result per recipe. Frames that should
-    /// have a
-    /// pattern and have none make the status 1, whether this run or scan-find noticed it.
+    /// have a pattern and have none make the status 1, whether this run or scan-find noticed it.
     ///
     /// # Errors
     /// Fails if a part can't be written, and as [`Filter::emit`].

@@ -47,8 +47,7 @@ impl Job {
     ///
     /// # Errors
     /// Fails if the recipe or a file that it names can't be read or has changed, if the recipe can't be applied to
-    /// the frames,
-    /// and if the scan lacks a monitor.
+    /// the frames, and if the scan lacks a monitor.
     pub fn new(
         task: &Task,
         methods: &RecipeCache,
@@ -109,8 +108,8 @@ impl Job {
     }
 
     /// Returns the name of a part that lacks some of its intended frames. It is the name for the frames that are
-    /// `done`, so
-    /// that it does not replace a more complete part of another run; if none is done, a name for the `lost` frames.
+    /// `done`, so that it does not replace a more complete part of another run; if none is done, a name for the
+    /// `lost` frames.
     pub fn partial_part_name(&self, done: &Spans, lost: &Spans) -> OsString {
         let name = |frames: &Spans| {
             let path: RawPath = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);

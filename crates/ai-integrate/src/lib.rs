@@ -117,8 +117,7 @@ fn env_var_lossy(name: &str) -> Option<String> {
 }
 
 /// Integrates tasks one after the other until the input ends or another engine stops. While a task is integrated, a
-/// thread
-/// commits the previous one.
+/// thread commits the previous one.
 fn run_engine(
     runner: &TaskRunner<'_>,
     number: usize,

@@ -5,8 +5,7 @@
 //! ```
 //!
 //! The header is padded with spaces up to byte 511, which is a line break. The output of [`Integrator::write_to`]
-//! follows.
-//! A file that fails its checksum is built again. One process builds a matrix while the others wait for it.
+//! follows. A file that fails its checksum is built again. One process builds a matrix while the others wait for it.
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
@@ -80,8 +79,7 @@ impl<'a> MatrixCache<'a> {
     }
 
     /// Removes the leftovers of processes that were killed while they built a matrix, once per process. Runs that
-    /// have no
-    /// frame to integrate and so need no matrix call it, too.
+    /// have no frame to integrate and so need no matrix call it, too.
     pub fn remove_leftovers(&self) {
         static CLEANED_DIRECTORIES: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
         let Some(directory) = self.directory else { return };
@@ -92,8 +90,7 @@ impl<'a> MatrixCache<'a> {
     }
 
     /// Returns the integrator of a recipe for frames of this layout and type. Its matrix is mapped from the cache, or
-    /// built and
-    /// stored there.
+    /// built and stored there.
     ///
     /// # Errors
     /// Fails as [`Integrator::new`] does. Problems with the cache are warnings.
@@ -238,8 +235,7 @@ impl Drop for BuildLock {
 }
 
 /// Removes the leftovers of processes that were killed while they built a matrix. A process that waits for a removed
-/// lock
-/// finds no builder and builds the matrix itself, as a process that can't see the lock does.
+/// lock finds no builder and builds the matrix itself, as a process that can't see the lock does.
 fn remove_leftovers(directory: &Path) {
     atomic::remove_stale_files_once(directory);
     for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -261,8 +257,7 @@ fn claim_any_matrix() -> OwnedFiles {
 }
 
 /// Claims the file of one key. Its name is a digest of everything that the matrix depends on, which no other file
-/// bears, so
-/// even a damaged file may be replaced.
+/// bears, so even a damaged file may be replaced.
 fn claim_matrix_of_key() -> OwnedFiles {
     OwnedFiles::new("a matrix", |path| Ok(has_matrix_name(path)))
 }
@@ -276,8 +271,7 @@ fn has_matrix_name(path: &Path) -> bool {
 }
 
 /// Removes the least recently used files until all files together take at most `most` bytes. It never removes `new`
-/// or a
-/// file that is in use.
+/// or a file that is in use.
 fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, u64, PathBuf)> = entries

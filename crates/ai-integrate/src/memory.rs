@@ -11,10 +11,9 @@ const BASE_BYTES: u64 = 64 << 20;
 const BYTES_PER_THREAD: u64 = 4 << 20;
 
 /// Estimates the peak memory of the process in bytes while it works on a task, whose frames have `stored` bytes each.
-/// The
-/// sum has the matrices; for each prefetch thread and each worker thread the stored bytes of a batch; for each worker
-/// thread
-/// the accumulators, the sums of a batch and its `decoded` frames; and the rows that wait to be written.
+/// The sum has the matrices; for each prefetch thread and each worker thread the stored bytes of a batch; for each
+/// worker thread the accumulators, the sums of a batch and its `decoded` frames; and the rows that wait to be
+/// written.
 pub fn estimate_bytes(jobs: &[Job], runner: &BatchRunner<'_>, stored: u64, decoded: u64) -> u64 {
     let integrators = || jobs.iter().filter_map(|job| job.resources.as_ref()).map(|resources| &resources.integrator);
     let matrices = integrators().map(|integrator| integrator.memory_bytes() as u64);

@@ -28,8 +28,7 @@ enum QuantityValues {
 
 impl MonitorValues {
     /// Reads the quantities for the task's scan. References that are numbers, or a mean over the scan, are left to
-    /// gather,
-    /// which has the whole scan.
+    /// gather, which has the whole scan.
     ///
     /// # Errors
     /// Fails if the scan has no such counter or no exposure time, and if a dataset can't be read.
@@ -62,8 +61,7 @@ impl MonitorValues {
     }
 
     /// Returns the status of a frame with this monitor value. While the scan is being recorded, a counter may be
-    /// short or still
-    /// hold its fill value.
+    /// short or still hold its fill value.
     pub fn status(&self, value: f64) -> Status {
         match value.is_finite() && value != 0.0 {
             true => Status::Ok,

@@ -2,8 +2,7 @@
 //! order.
 //!
 //! Prefetch threads take tickets in order. A loaded item goes to whichever worker is free, so an item that is slow to
-//! load
-//! delays nothing but itself. The results are put back into order at the end.
+//! load delays nothing but itself. The results are put back into order at the end.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -32,8 +31,7 @@ type StageResult<D> = (usize, Outcome<D>);
 
 impl OrderedPipeline {
     /// Loads all items by `load`, processes each by one of the threads' `worker`s, and passes the results to `take`
-    /// in order.
-    /// After each result, `check` decides whether to go on.
+    /// in order. After each result, `check` decides whether to go on.
     ///
     /// # Errors
     /// Returns the errors of `check` and `take`, and fails if a thread can't be started.
@@ -51,8 +49,8 @@ impl OrderedPipeline {
         let (queue, load, worker) = (&Mutex::new(queue), &load, &worker);
         let no_thread = |why| Stop::fatal("threads", why);
         // Returning for any reason drops the tickets and the results. The prefetch threads then end, and the workers
-        // end when
-        // the last of them is gone. The last worker that ends releases a prefetch thread whose item nobody takes.
+        // end when the last of them is gone. The last worker that ends releases a prefetch thread whose item nobody
+        // takes.
         scope(|scope| {
             let (send, results) = sync_channel(self.max_in_flight);
             let (hand_over, ready) = sync_channel(0);
@@ -135,8 +133,7 @@ fn worker_loop<L, D>(
 }
 
 /// Sends the result of an item to the thread that waits for it, or its panic, without which that thread would wait
-/// forever.
-/// Returns whether the worker may go on to the next item.
+/// forever. Returns whether the worker may go on to the next item.
 fn send_result<D>(index: usize, done: Outcome<D>, send: &SyncSender<StageResult<D>>) -> bool {
     let has_panicked = done.is_err();
     send.send((index, done)).is_ok() && !has_panicked

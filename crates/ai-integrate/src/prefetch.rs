@@ -1,12 +1,9 @@
 //! Prefetching: threads that open files and wait for the disk, so that worker threads do not.
 //!
 //! A prefetch thread takes one batch at a time in the order of the frames, opens its sources, and reads the chunks
-//! that are
-//! not in the page cache. Cached chunks are left to the worker thread, which copies them quickly and then has them in
-//! its
-//! own CPU cache. A prefetch thread holds its batch until a worker takes it, so there are never more batches waiting
-//! than
-//! prefetch threads, and at most [`MAX_PREFETCH_BYTES`] for each.
+//! that are not in the page cache. Cached chunks are left to the worker thread, which copies them quickly and then
+//! has them in its own CPU cache. A prefetch thread holds its batch until a worker takes it, so there are never more
+//! batches waiting than prefetch threads, and at most [`MAX_PREFETCH_BYTES`] for each.
 
 use std::collections::HashMap;
 use std::io;
@@ -53,8 +50,7 @@ impl<'a> Prefetcher<'a> {
     }
 
     /// Prefetches the frames of a batch. A file that can't be opened or read is not an error here: the worker thread
-    /// that needs
-    /// it fails again and reports it. When the filter drains, nothing more is read.
+    /// that needs it fails again and reports it. When the filter drains, nothing more is read.
     pub fn prefetch(&self, places: &[FrameLocation]) -> Prefetched {
         let began = Instant::now();
         let mut load = Prefetched::default();

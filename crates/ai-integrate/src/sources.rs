@@ -1,6 +1,5 @@
 //! The open files of a task: the first thread that needs a file opens it, and its last frame closes it, so that a
-//! task of
-//! thousands of files holds few of them open.
+//! task of thousands of files holds few of them open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -42,8 +41,7 @@ impl FrameLoss {
     }
 
     /// Creates the loss of a frame that can't be read. An error of the system (a missing file, a failed read) may go
-    /// away, so
-    /// it is retryable. An error without a system code lies in the file's content.
+    /// away, so it is retryable. An error without a system code lies in the file's content.
     pub fn from_io_error(reason: &io::Error, why: &impl Display) -> Self {
         let status = match (reason.raw_os_error(), reason.kind()) {
             (_, io::ErrorKind::OutOfMemory) => Status::Unreadable,
@@ -89,8 +87,7 @@ pub struct SourcePool<'a> {
 
 impl<'a> SourcePool<'a> {
     /// Creates the pool with all sources closed, and counts the frames that the batches need of each. About
-    /// `most_open` sources
-    /// are opened ahead. Sources listed in `unsure` by an earlier attempt are refused.
+    /// `most_open` sources are opened ahead. Sources listed in `unsure` by an earlier attempt are refused.
     pub fn new(
         scan: &'a Acquisition,
         integrators: &'a MultiIntegrator<'a>,
@@ -151,8 +148,7 @@ impl<'a> SourcePool<'a> {
     }
 
     /// Closes all sources, and returns those that changed while they were read or could not be checked, so that none
-    /// of their
-    /// frames can be trusted.
+    /// of their frames can be trusted.
     pub fn close_all(&self) -> BTreeMap<usize, FrameLoss> {
         let unsure = |index: usize| {
             let mut slot = self.slot(index);
@@ -185,8 +181,7 @@ fn source_changed(why: &str) -> FrameLoss {
 }
 
 /// Checks that the file still has the size and time that scan-find recorded. The file is opened for the check,
-/// because a
-/// network file system may report stale attributes of a file that is not open.
+/// because a network file system may report stale attributes of a file that is not open.
 fn check_unchanged(source: &Source) -> Result<(), FrameLoss> {
     match untrusted_file::open_for_check(&source.file) {
         Ok(found) if is_as_recorded(source, &found) => Ok(()),

@@ -123,8 +123,7 @@ impl TaskStats {
     }
 
     /// Divides the bytes and seconds of the task among its recipes: evenly among those that were `at_work`, or among
-    /// all if
-    /// none was. The shares add up to the totals.
+    /// all if none was. The shares add up to the totals.
     pub fn recipe_shares(&self, at_work: impl Fn(usize) -> bool) -> Vec<(u64, Seconds)> {
         let works: Vec<bool> = (0..self.done.len()).map(at_work).collect();
         let none_works = !works.contains(&true);

@@ -74,8 +74,7 @@ impl<'a> TaskRunner<'a> {
     }
 
     /// Integrates a task's frames on the engine with this number. Returns `None` if the task can't be integrated,
-    /// after it has
-    /// reported why.
+    /// after it has reported why.
     ///
     /// # Errors
     /// Fails if a part can't be written, on a signal, and as [`Filter::emit`].
@@ -153,8 +152,7 @@ impl<'a> TaskRunner<'a> {
     }
 
     /// Integrates the batches on all threads, and writes their rows into one part per recipe. Sources listed in
-    /// `unsure` are
-    /// not read.
+    /// `unsure` are not read.
     fn integrate_batches(
         &self,
         jobs: &[Job],
@@ -240,10 +238,8 @@ impl<'a> TaskRunner<'a> {
 }
 
 /// Returns the bytes of decoded data that a thread holds: one frame, or, where frames are assembled from chunks, a
-/// group of
-/// frames and the chunks of one frame. The chunks may span many more frames. They count twice decoded, as the output
-/// of the
-/// last filter and of the one before it, and once with the `stored` bytes of each frame.
+/// group of frames and the chunks of one frame. The chunks may span many more frames. They count twice decoded, as
+/// the output of the last filter and of the one before it, and once with the `stored` bytes of each frame.
 fn decoded_bytes_per_thread(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
     let [rows, columns] = scan.shape;
     let size = scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);

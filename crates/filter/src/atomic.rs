@@ -1,9 +1,9 @@
-//! Files that appear whole or not at all.
+//! Atomic files: they appear at their target whole or not at all.
 //!
 //! A file is written under a dot-name in its target's directory, synced and renamed. The dot-name says which process
-//! writes it ([`crate::writer_process`]), and beside it lies an empty file that the process keeps locked. So [`remove_stale_files`] can
-//! tell a dead writer's files from those of one at work, on this machine and on others. (The lock is not on the file itself,
-//! for HDF5 wants to lock that.)
+//! writes it ([`crate::writer_process`]), and an empty lock file beside it stays locked while that process runs. So
+//! [`remove_stale_files`] can tell a dead writer's files from those of a running one, on this machine and on others.
+//! (The lock is not on the file itself, because HDF5 locks that.)
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -18,28 +18,29 @@ use std::time::SystemTime;
 use crate::ownership::{self, OwnedFiles, parent_dir, remove_if_present};
 use crate::writer_process::WriterProcess;
 
-/// Names of files may have 255 bytes; what goes around the target's name needs some of them.
+/// The length at which the target's name is shortened. File names may have 255 bytes, and the temporary name needs
+/// some.
 const MAX_STEM_BYTES: usize = 150;
 
-/// A file that does not appear at its target before it is whole, and replaces only what is azpipe's own.
+/// A file that appears at its target only when it is whole, and that replaces only files of azpipe's own.
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
     claim: OwnedFiles,
     path: PathBuf,
     lock_path: PathBuf,
-    /// Locked for as long as it is open.
+    /// The lock file, locked while it is open.
     _lock: File,
 }
 
 impl AtomicFile {
-    /// Reserves a temporary name beside the target. No file is there yet: write it at [`temporary_path`](Self::path). Dropped
-    /// without [`commit`](Self::commit), it is removed. What dead writers left in the directory is removed, too, once a
-    /// process.
+    /// Reserves a temporary name beside the target. The file does not exist yet: write it at
+    /// [`temporary_path`](Self::temporary_path). Dropping the value without [`commit`](Self::commit) removes the
+    /// file. Once per process, the leftovers of dead writers in the directory are removed, too.
     ///
     /// # Errors
-    /// A target without a file name; a directory that can't be written to; a file at the target that `claim` does not
-    /// cover.
+    /// Fails if the target has no file name, if the directory can't be written to, and if `claim` does not cover a
+    /// file that is at the target.
     pub fn create(target: impl AsRef<Path>, claim: &OwnedFiles) -> io::Result<Self> {
         let target = target.as_ref();
         let prefix = temporary_prefix(target)?;
@@ -50,9 +51,9 @@ impl AtomicFile {
             name.push(WriterProcess::current().unique_name());
             let lock_path = target.with_file_name(with_extension(&name, "lock"));
             let lock = OpenOptions::new().write(true).create_new(true).open(&lock_path)?;
-            // Where the file system knows no locks, the writer's name has to do.
+            // Where the file system has no locks, the writer's name must do.
             let taken = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
-            // Whoever clears up may have come between creation and lock: then this name is void.
+            // Another process may have cleared up between creation and locking; the name is void then.
             if !taken && is_same_file(&lock, &lock_path)? {
                 let path = target.with_file_name(with_extension(&name, "tmp"));
                 let (target, claim) = (target.to_owned(), claim.clone());
@@ -62,32 +63,32 @@ impl AtomicFile {
         }
     }
 
-    /// Returns where to write the file.
+    /// Returns the path at which to write the file.
     pub fn temporary_path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates the temporary file, to be written by the standard library.
+    /// Creates the temporary file for writing with the standard library.
     ///
     /// # Errors
-    /// Those of creating.
+    /// Fails if the file can't be created.
     pub fn create_temporary(&self) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).open(&self.path)
     }
 
-    /// Lets everybody run the file who may read it.
+    /// Makes the file executable for everybody who may read it.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Fails if the file system refuses the change.
     pub fn make_executable(&self) -> io::Result<()> {
         let mode = self.path.metadata()?.permissions().mode();
         std::fs::set_permissions(&self.path, Permissions::from_mode(mode | (mode & 0o444) >> 2))
     }
 
-    /// Gives the file another target in the same directory.
+    /// Changes the target to another name in the same directory.
     ///
     /// # Errors
-    /// A file at the target that the claim does not cover.
+    /// Fails if the claim does not cover a file that has the name.
     pub fn rename_target(&mut self, name: &OsStr) -> io::Result<()> {
         let target = self.target.with_file_name(name);
         self.claim.check(&target)?;
@@ -95,10 +96,11 @@ impl AtomicFile {
         Ok(())
     }
 
-    /// Makes the file durable and puts it in its place, where it replaces an earlier one.
+    /// Makes the file durable and renames it to its target, where it replaces an earlier file.
     ///
     /// # Errors
-    /// Of sync and rename; a file at the target that the claim does not cover. The target is then as it was.
+    /// Fails if the file can't be synced or renamed, and if the claim does not cover the file at the target. The
+    /// target is unchanged then.
     pub fn commit(self) -> io::Result<()> {
         let gone = |why: io::Error| match why.kind() {
             ErrorKind::NotFound => {
@@ -111,7 +113,7 @@ impl AtomicFile {
             _ => why,
         };
         File::open(&self.path).map_err(gone)?.sync_all()?;
-        // The target may have come into being since.
+        // The target may have been created since `create`.
         self.claim.check(&self.target)?;
         std::fs::rename(&self.path, &self.target).map_err(gone)?;
         ownership::sync_parent(&self.target)
@@ -120,24 +122,25 @@ impl AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        // After a commit there is nothing at `temporary_path`. The lock goes last: it vouches for the rest.
+        // After a commit there is nothing at `temporary_path`. The lock is removed last, because it protects the
+        // rest.
         let _ = remove_if_present(&self.path);
         let _ = remove_if_present(&self.lock_path);
     }
 }
 
-/// Writes a small file, whole or not at all, over what `claim` covers.
+/// Writes a small file, whole or not at all, over a file that `claim` covers.
 ///
 /// # Errors
-/// As [`AtomicFile::create`], those of writing, and those of [`AtomicFile::commit`].
+/// Fails as [`AtomicFile::create`] and [`AtomicFile::commit`] do, and if the content can't be written.
 pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, claim: &OwnedFiles) -> io::Result<()> {
     let file = AtomicFile::create(target, claim)?;
     file.create_temporary()?.write_all(content.as_ref())?;
     file.commit()
 }
 
-/// Removes what dead writers left in a directory, unless this process has done so before: for whoever finds that there is
-/// nothing to write. What can't be removed is left to the next process: it does no harm.
+/// Removes the leftovers of dead writers from a directory, once per process; call it where nothing needs to be
+/// written. Files that can't be removed are left to the next process, as they do no harm.
 pub fn remove_stale_files_once(directory: &Path) {
     static CLEANED: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     let is_new = CLEANED.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned());
@@ -146,10 +149,10 @@ pub fn remove_stale_files_once(directory: &Path) {
     }
 }
 
-/// Removes what dead writers left in a directory, whatever it was to become, and returns how many files.
+/// Removes the leftovers of dead writers from a directory, whatever their targets were, and returns how many.
 ///
 /// # Errors
-/// The directory can't be read or written to; one that does not exist holds no leftovers.
+/// Fails if the directory can't be read or written to. A directory that does not exist has no leftovers.
 pub fn remove_stale_files(directory: &Path) -> io::Result<usize> {
     let mut removed = 0;
     for path in temporary_files(directory)?.dead {
@@ -161,32 +164,33 @@ pub fn remove_stale_files(directory: &Path) -> io::Result<usize> {
 /// The temporary files in a directory.
 #[derive(Debug, Default)]
 pub struct TemporaryFiles {
-    /// Those of processes that may be at work.
+    /// Files of processes that may still run.
     pub live: Vec<PathBuf>,
-    /// Those of processes that have ended, in the order in which they may be removed.
+    /// Files of processes that have ended, in the order in which to remove them.
     pub dead: Vec<PathBuf>,
 }
 
-/// Tells whether a file has the name of a temporary file, or of the lock beside one.
+/// Returns whether a name is that of a temporary file or of its lock file.
 pub fn is_temporary(name: &OsStr) -> bool {
     stem(name.as_bytes()).is_some_and(|stem| parse_writer(stem).is_some())
 }
 
-/// The name of a temporary file, or of its lock, without what tells the two apart.
+/// Returns the common part of the names of a temporary file and of its lock file.
 fn stem(name: &[u8]) -> Option<&[u8]> {
     let stem = name.strip_suffix(b".tmp").or_else(|| name.strip_suffix(b".lock"));
     stem.filter(|stem| stem.starts_with(b"."))
 }
 
-/// Who writes the file of a stem `.NAME.WRITER`, where no writer has a dot in it.
+/// Returns the writer from a stem `.NAME.WRITER`; a writer's name holds no dot.
 fn parse_writer(stem: &[u8]) -> Option<WriterProcess> {
     stem.rsplit(|&byte| byte == b'.').next().map(OsStr::from_bytes).and_then(WriterProcess::parse)
 }
 
-/// Lists the temporary files in a directory, whatever they are to become.
+/// Lists the temporary files in a directory, whatever their targets are.
 ///
 /// # Errors
-/// The directory can't be read, or a writer's files can't be looked at; one that does not exist holds none.
+/// Fails if the directory can't be read or a writer's files can't be examined. A directory that does not exist has
+/// none.
 pub fn temporary_files(directory: &Path) -> io::Result<TemporaryFiles> {
     let mut found = TemporaryFiles::default();
     let entries = match std::fs::read_dir(directory) {
@@ -204,13 +208,13 @@ pub fn temporary_files(directory: &Path) -> io::Result<TemporaryFiles> {
         let [file, lock] = ["tmp", "lock"].map(path);
         let now = || now.as_ref().map(|now| *now).map_err(|why| io::Error::from(why.kind()));
         let files = if writer.has_ended(&lock, &file, now)? { &mut found.dead } else { &mut found.live };
-        // The lock goes last: it vouches for the rest.
+        // The lock is removed last, because it protects the rest.
         files.extend([file, lock]);
     }
     Ok(found)
 }
 
-/// Asks the file system for its time, which may be another than this machine's.
+/// Returns the file system's current time, which may differ from this machine's.
 fn query_file_system_time(directory: &Path) -> io::Result<SystemTime> {
     let path = directory.join(format!(".clock.{}.lock", WriterProcess::current().unique_name()));
     let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
@@ -219,7 +223,7 @@ fn query_file_system_time(directory: &Path) -> io::Result<SystemTime> {
     time
 }
 
-/// Whether the open file is the one at that path.
+/// Returns whether the open file is the one at `path`.
 fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     let there = match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -229,7 +233,7 @@ fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     Ok((held.dev(), held.ino()) == (there.dev(), there.ino()))
 }
 
-/// `.name.`, with a digest in place of the end of a long name.
+/// Returns `.name.`, where a digest replaces the end of a long name.
 fn temporary_prefix(target: &Path) -> io::Result<OsString> {
     let named = || io::Error::new(ErrorKind::InvalidInput, "a path without a file name");
     let name = target.file_name().ok_or_else(named)?.as_bytes();
@@ -296,7 +300,7 @@ mod tests {
         let (target, nothing) = (directory.path().join("a.h5"), OwnedFiles::new("a part", |_| Ok(false)));
         let mut file = AtomicFile::create(&target, &nothing).expect("a name");
         std::fs::write(file.temporary_path(), "ours").expect("a file");
-        // Somebody saves a file of that name meanwhile.
+        // Another program saves a file of that name meanwhile.
         std::fs::write(&target, "theirs").expect("a file");
         std::fs::write(directory.path().join("b.h5"), "theirs").expect("a file");
         assert!(file.rename_target("b.h5".as_ref()).is_err());
@@ -312,7 +316,7 @@ mod tests {
         assert_eq!(names(directory.path()), ["a.h5", "b.h5", "c.h5", "d.h5"]);
     }
 
-    /// The name of a file of a process that is no more.
+    /// Returns the name of a file whose process has ended.
     fn dead() -> String {
         let mut child = std::process::Command::new("true").spawn().expect("a process");
         child.wait().expect("ended");

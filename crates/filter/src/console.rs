@@ -1,22 +1,21 @@
-//! stderr: one line a message, and the progress line that gives way to them.
+//! Messages on stderr, one per line, and the progress line, which is erased before a message is written.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The stream that the messages go to. A message that can't be written is lost: there is nobody
-/// left to tell.
+/// The console on stderr. A message that can't be written is lost, because there is nowhere else to report it.
 pub(crate) struct Console {
     terminal: bool,
     line: Mutex<ProgressLine>,
 }
 
-/// The last line of the terminal.
+/// The state of the terminal's last line.
 #[derive(Default)]
 struct ProgressLine {
-    /// Whether progress stands there.
+    /// True while the line shows progress.
     shown: bool,
-    /// Whether it is another filter's to draw on.
+    /// True while another filter may draw on the line.
     owned_by_other: bool,
 }
 
@@ -31,7 +30,7 @@ impl Console {
         write(&format!("{}{}\n", line.erase(), escape_control(message)));
     }
 
-    /// Shows where the work stands: in place on a terminal, as a line elsewhere.
+    /// Shows the progress: in place on a terminal, as a new line elsewhere.
     pub(crate) fn show_progress(&self, text: &str) {
         let mut line = self.lock();
         if line.owned_by_other {
@@ -45,24 +44,24 @@ impl Console {
         }
     }
 
-    /// Takes the progress line off the terminal.
+    /// Erases the progress line from the terminal.
     pub(crate) fn clear_progress(&self) {
         let mut line = self.lock();
         line.owned_by_other = false;
         write(line.erase());
     }
 
-    /// Leaves the last line to another filter that draws on it, or takes it back. Messages go over it in either case.
+    /// Sets whether another filter may draw on the last line. Messages overwrite the line in either case.
     pub(crate) fn yield_line_to_other(&self, to_another: bool) {
         self.lock().owned_by_other = to_another;
     }
 
-    /// How long progress is not shown again: a log wants fewer lines than a terminal.
+    /// Returns the pause between two updates of the progress; it is longer for a log than for a terminal.
     pub(crate) fn progress_interval(&self) -> Duration {
         if self.terminal { Duration::from_millis(100) } else { Duration::from_secs(5) }
     }
 
-    /// Whether progress suits this console and the stdout beside it, whose records would run into it.
+    /// Returns whether progress can be shown: stdout must not be the same terminal, where records would mix with it.
     pub(crate) fn allows_progress(&self) -> bool {
         self.terminal && !std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
     }
@@ -82,7 +81,7 @@ fn write(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// The message in one line: file names may hold line breaks and terminal sequences.
+/// Escapes control characters, since file names may hold line breaks and terminal sequences.
 fn escape_control(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     for char in message.chars() {

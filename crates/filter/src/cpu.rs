@@ -1,14 +1,14 @@
-//! How many CPUs this process may use.
+//! The number of CPUs that this process may use.
 
 use std::ffi::OsStr;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-/// The CPU budget: `SLURM_CPUS_PER_TASK`, else the affinity mask or the cgroup's quota (v1 or v2),
-/// whichever is less. At least 1.
+/// Returns the CPU budget: `SLURM_CPUS_PER_TASK` if it is set, otherwise the lesser of the affinity mask and the
+/// cgroup's quota (v1 or v2), and at least 1.
 pub fn available_cpus() -> usize {
     let granted = std::env::var_os("SLURM_CPUS_PER_TASK");
-    // The standard library's answer on Linux is the lesser of mask and quota.
+    // On Linux, the standard library returns the lesser of mask and quota.
     granted.as_deref().and_then(parse_slurm_cpus).unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get))
 }
 

@@ -1,11 +1,11 @@
-//! Lengths of time on the command line.
+//! Parses durations on the command line.
 
 use std::time::Duration;
 
-/// Reads a length of time as people and SLURM write it: seconds, `90s`, `50m`, `12h` or `HH:MM:SS`.
+/// Parses a duration as people and SLURM write it: seconds, `90s`, `50m`, `12h` or `HH:MM:SS`.
 ///
 /// # Errors
-/// What was expected.
+/// Returns the text of what was expected.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let seconds = match text.split(':').collect::<Vec<_>>()[..] {
         [hours, minutes, seconds] => parse_clock(hours, minutes, seconds),

@@ -1,4 +1,4 @@
-//! A running filter: where its records and messages go, and whether anything failed.
+//! The running filter: its output, its messages, and whether anything failed.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use crate::progress::ProgressCounts;
 use crate::stop::without_subject;
 use crate::{CommonArgs, Progress, Stop, When, signal};
 
-/// A running filter. All threads share it.
+/// A running filter, which all its threads share.
 pub struct Filter {
     name: &'static str,
     fail_fast: bool,
@@ -27,17 +27,17 @@ pub struct Filter {
     quiet: bool,
     verbose: u8,
     shows_progress: bool,
-    /// Whether it may be that the filter whose output is stdin shows its progress on the same terminal.
+    /// True if the upstream filter in the pipe may show its progress on the same terminal.
     may_share_terminal: bool,
     pub(crate) output: Output,
     pub(crate) console: Console,
-    /// To be told that the reader has gone, while there is nothing to write.
+    /// A copy of stdout that is polled, so that a reader that has gone is noticed while there is nothing to write.
     stdout: OwnedFd,
     progress_counts: Mutex<ProgressCounts>,
     failed: AtomicBool,
     deadline: OnceLock<Instant>,
     stop_reason: OnceLock<Stop>,
-    /// A pipe: its first end is readable once the filter is halted.
+    /// A pipe whose read end becomes readable when all threads are stopped.
     stop_pipe: (OwnedFd, OwnedFd),
 }
 
@@ -71,22 +71,21 @@ impl Filter {
     /// Writes a record to stdout.
     ///
     /// # Errors
-    /// The reader has gone, the disk is full, or a signal asks to stop.
+    /// Fails if the reader has gone, if the disk is full, and if a signal asks to stop.
     pub fn emit(&self, record: &Record) -> Result<(), Stop> {
         self.output.write_line(&record.to_line()).inspect_err(|stop| self.stop_all_threads(stop))
     }
 
-    /// Writes every record at once from now on: for a filter whose records take longer to make
-    /// than to write.
+    /// Writes every record at once from now on. It suits filters whose records take longer to make than to write.
     pub fn flush_every_record(&self) {
         self.output.flush_each();
     }
 
-    /// One input failed: a `fail` record, whose `stage` is filled in, a line on stderr, and
-    /// status 1 at the end.
+    /// Reports the failure of one input: a `fail` record, whose `stage` is filled in, a line on stderr, and status 1
+    /// at the end.
     ///
     /// # Errors
-    /// [`Stop::FailFast`] with `--fail-fast`; else as [`Filter::emit`].
+    /// Returns [`Stop::FailFast`] with `--fail-fast`, and fails as [`Filter::emit`] does.
     pub fn fail(&self, mut fail: Fail) -> Result<(), Stop> {
         self.mark_failed();
         fail.error = without_subject(&fail.about, fail.error);
@@ -96,120 +95,121 @@ impl Filter {
         if self.fail_fast { Err(Stop::FailFast).inspect_err(|stop| self.stop_all_threads(stop)) } else { Ok(()) }
     }
 
-    /// Status 1 at the end, for a failure that is told elsewhere, such as in a result's `missing`.
+    /// Makes the status 1 at the end, for a failure that is reported elsewhere, such as in a result's `missing`.
     pub fn mark_failed(&self) {
         self.failed.store(true, SeqCst);
     }
 
-    /// Status 1 at the end where frames without a pattern are a failure: see [`AbsentKind::is_failure`].
+    /// Makes the status 1 at the end if frames without a pattern are a failure: see [`AbsentKind::is_failure`].
     pub fn mark_failed_if_lossy(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
         if kinds.into_iter().any(|kind| kind.is_failure(self.allows_missing)) {
             self.mark_failed();
         }
     }
 
-    /// Whether anything failed.
+    /// Returns whether anything failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(SeqCst)
     }
 
-    /// An error: `tool: what: why` on stderr.
+    /// Writes an error to stderr as `tool: what: why`.
     pub(crate) fn report_error(&self, what: &str, why: &str) {
         self.console.write_message(&format!("{}: {what}: {why}", self.name));
     }
 
-    /// A warning on stderr, unless `--quiet`. It leaves the exit status alone.
+    /// Writes a warning to stderr, unless `--quiet` is set. The exit status is unaffected.
     pub fn warn(&self, message: &str) {
         if !self.quiet {
             self.console.write_message(&format!("{}: warning: {message}", self.name));
         }
     }
 
-    /// A line on stderr where `-v` was given `level` times or more.
+    /// Writes a line to stderr if `-v` was given at least `level` times.
     pub fn note(&self, level: u8, message: impl FnOnce() -> String) {
         if self.verbose >= level && !self.quiet {
             self.console.write_message(&format!("{}: {}", self.name, message()));
         }
     }
 
-    /// Where the work stands.
+    /// Returns the progress counter.
     pub fn progress(&self) -> Progress<'_> {
         Progress::new(self.shows_progress.then_some(&self.console), &self.progress_counts)
     }
 
-    /// Shows no progress for as long as the filter that stdin is a pipe from may show its own, on the same line
-    /// of the same terminal: for a filter whose work is little beside that of the one before it. `--progress on`
-    /// shows it all the same.
+    /// Hides the progress while the upstream filter in the pipe may show its own on the same line of the terminal. It
+    /// suits filters whose work is small compared with that of the upstream filter. `--progress on` shows the
+    /// progress anyway.
     pub fn yield_progress_to_upstream(&self) {
         self.console.yield_line_to_other(self.may_share_terminal);
     }
 
-    /// Shows progress from now on: stdin has ended.
+    /// Shows the progress from now on, because stdin has ended.
     pub fn resume_progress(&self) {
         self.console.yield_line_to_other(false);
     }
 
-    /// The first SIGTERM or SIGUSR1 asks to finish what has begun: [`Input::next`](crate::Input::next)
-    /// then says that there is no more. Without this, they stop the filter.
+    /// Makes the first SIGTERM or SIGUSR1 ask the filter to finish the work in progress:
+    /// [`Input::next`](crate::Input::next) then returns no more records. Without this call, SIGTERM stops the filter
+    /// and SIGUSR1 has no effect.
     pub fn enable_drain_signals(&self) {
         signal::enable_drain();
     }
 
-    /// Takes the signals back, should a library that was just loaded or set to work have taken them.
+    /// Installs the signal handlers again, in case a library that was just loaded has replaced them.
     pub fn reinstall_signal_handlers(&self) {
         signal::reinstall_handlers();
     }
 
-    /// Drains at this time. The first call counts.
+    /// Sets the time at which the filter drains. Only the first call counts.
     pub fn drain_at(&self, deadline: Instant) {
         let _ = self.deadline.set(deadline);
     }
 
-    /// Whether to finish what has begun and take on no more.
+    /// Returns whether the filter is to finish the work in progress and begin no more.
     pub fn is_draining(&self) -> bool {
         signal::is_drain_requested() || self.deadline.get().is_some_and(|deadline| Instant::now() >= *deadline)
     }
 
-    /// Stops all threads, for one has come to its end: [`check_stopped`](Self::check) and what waits for
-    /// input give them this reason, too. What [`emit`](Self::emit) and [`fail`](Self::fail) return
-    /// has done so already. The first call counts.
+    /// Stops all threads, with the reason for which one thread ended. [`check_stopped`](Self::check_stopped) and
+    /// waits for input return this reason in the other threads. A [`Stop`] that [`emit`](Self::emit) or
+    /// [`fail`](Self::fail) returned has stopped all threads already. Only the first call counts.
     pub fn stop_all_threads(&self, stop: &Stop) {
         if self.stop_reason.set(stop.clone()).is_ok() {
-            // The pipe is empty, and both its ends are ours: there is nothing to fail.
+            // The write can't fail: the pipe is empty, and this process holds both its ends.
             let _ = nix::unistd::write(&self.stop_pipe.1, &[0]);
         }
     }
 
-    /// For loops that neither read nor write: whether to go on.
+    /// Checks whether to go on, in loops that neither read nor write.
     ///
     /// # Errors
-    /// [`Stop::Signal`] once a signal asks to stop; what another thread stopped for.
+    /// Returns [`Stop::Signal`] once a signal asks to stop, and the reason for which another thread stopped all.
     pub fn check_stopped(&self) -> Result<(), Stop> {
         let signal = signal::stop_signal().map(Stop::Signal);
         signal.or_else(|| self.stop_reason.get().cloned()).map_or(Ok(()), Err)
     }
 
-    /// Writes what has been emitted, and sleeps: until `time` is over, or it is time to drain.
+    /// Flushes the output and sleeps until `time` has passed or the filter drains.
     ///
     /// # Errors
-    /// As [`Filter::emit`].
+    /// Fails as [`Filter::emit`] does.
     pub fn sleep(&self, time: Duration) -> Result<(), Stop> {
         self.output.flush()?;
         self.wait(None, Some(Instant::now() + time)).map(drop)
     }
 
-    /// As [`Filter::pause`], but what comes on `stream` ends it, too. Returns whether something has.
+    /// Sleeps as [`Filter::sleep`] does, but also wakes when `stream` becomes readable, and returns whether it did.
     ///
     /// # Errors
-    /// As [`Filter::emit`].
+    /// Fails as [`Filter::emit`] does.
     pub fn sleep_or_readable(&self, stream: Option<BorrowedFd<'_>>, time: Duration) -> Result<bool, Stop> {
         self.output.flush()?;
         self.wait(stream, Some(Instant::now() + time))
     }
 
-    /// Waits for the first of: input on `stream`, `until`, the time to drain. Says whether there is
-    /// input. A reader that goes in the meantime is not waited for: in `tail -f | filter | head`,
-    /// there may never be a record more to notice it by.
+    /// Waits for the first of: input on `stream`, `until`, or a request to drain. Returns whether there is input. The
+    /// wait ends, too, when the reader of stdout goes: in `tail -f | filter | head`, no later record may ever reveal
+    /// that.
     pub(crate) fn wait(&self, stream: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool, Stop> {
         let wakes = [signal::stop_fd(), signal::drain_fd(), Some(self.stop_pipe.0.as_fd())];
         let waited = stream.into_iter().chain(wakes.into_iter().flatten());
@@ -228,7 +228,7 @@ impl Filter {
             if stream.is_some() && waited[0].any() == Some(true) {
                 return Ok(true);
             }
-            // Asked for no event, poll tells of errors and of the end alone.
+            // Without requested events, poll reports errors and hang-ups only.
             if waited.last().and_then(PollFd::revents).is_some_and(|events| !events.is_empty()) {
                 return Err(Stop::BrokenPipe);
             }
@@ -236,13 +236,13 @@ impl Filter {
     }
 }
 
-/// Whether another program is at the other end.
+/// Returns whether the stream leads to another program.
 fn is_pipe_or_socket(stream: impl AsFd) -> bool {
     let copy = stream.as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata());
     copy.is_ok_and(|of| of.file_type().is_fifo() || of.file_type().is_socket())
 }
 
-/// What poll calls the time until then, rounded up so that it does not come back early.
+/// Returns the time until `until` for poll, rounded up so that poll does not return early.
 fn poll_timeout(until: Option<Instant>) -> PollTimeout {
     let Some(until) = until else { return PollTimeout::NONE };
     let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(999);

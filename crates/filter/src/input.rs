@@ -23,28 +23,28 @@ pub struct Input {
     separator: u8,
     /// The type of record that the filter works on.
     expected: Option<ExpectedRecords>,
-    /// What the input is called in messages.
+    /// The input's name in messages.
     name: String,
 }
 
-/// What came of waiting for something.
+/// The outcome of a wait with a time limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Polled<T> {
-    /// It came.
+    /// The value has arrived.
     Ready(T),
-    /// Nothing has come so far.
+    /// Nothing has arrived so far.
     Pending,
-    /// Nothing will come.
+    /// Nothing more will arrive.
     End,
 }
 
 impl Input {
-    /// The input that the operands name: files, or stdin where there is none, or where one is `-`.
-    /// Nothing is read yet.
+    /// Opens the input that the operands name: files, or stdin if there are no operands or one is `-`. Nothing is
+    /// read yet.
     ///
     /// # Errors
-    /// A file that is not there or can't be read; stdin is meant and closed, or meant by no
-    /// operand and a terminal.
+    /// Fails if a file is missing or can't be read, if stdin is meant and closed, and if there are no operands and
+    /// stdin is a terminal.
     pub fn open(operands: &[PathBuf]) -> Result<Self, Stop> {
         let mut waiting: VecDeque<_> = operands.iter().cloned().collect();
         if waiting.is_empty() {
@@ -60,23 +60,23 @@ impl Input {
         Ok(Self { pending_files: waiting, current: None, separator: b'\n', expected: None, name })
     }
 
-    /// The same input, of which the filter works on records of type `kind`: it is warned of other types of azpipe, and
-    /// fails where records came at the end, and none of this type. An empty input is no failure.
+    /// Sets the type of record that the filter works on. The filter then warns of other types of azpipe, and fails at
+    /// the end if there were records and none was of this type. An empty input is no failure.
     pub fn with_expected_type(self, kind: &'static str) -> Self {
         Self { expected: Some(ExpectedRecords::new(kind)), ..self }
     }
 
-    /// The same input, cut at another byte than the line break: at NUL for `find -print0`.
+    /// Sets the byte that separates entries in place of the line break, such as NUL for `find -print0`.
     pub fn with_separator(self, separator: u8) -> Self {
         Self { separator, ..self }
     }
 
-    /// The next record. A line that is none, or of a newer version, is a failed input: told by
-    /// [`Filter::fail`] and passed over. A `fail` record of another filter gives status 1 at the end, too. Where the
-    /// filter drains, there is no more.
+    /// Returns the next record, or `None` at the end and when the filter drains. A line that is not a record, or is
+    /// of a newer version, is reported by [`Filter::fail`] and skipped. A `fail` record of another filter makes the
+    /// status 1 at the end, too.
     ///
     /// # Errors
-    /// As [`Filter::fail`]; [`Stop::Signal`] while it waits.
+    /// Fails as [`Filter::fail`] does, and with [`Stop::Signal`] while it waits.
     pub fn next(&mut self, filter: &Filter) -> Result<Option<Record>, Stop> {
         match self.next_until(filter, None)? {
             Polled::Ready(record) => Ok(Some(record)),
@@ -84,10 +84,10 @@ impl Input {
         }
     }
 
-    /// The next record, as [`next`](Self::next) has it, unless there is none by `until`.
+    /// Returns the next record as [`next`](Self::next) does, or [`Polled::Pending`] if there is none by `until`.
     ///
     /// # Errors
-    /// As [`Input::next`].
+    /// Fails as [`Input::next`] does.
     pub fn next_until(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Polled<Record>, Stop> {
         loop {
             let (line, about) = match self.next_line(filter, until)? {
@@ -123,15 +123,15 @@ impl Input {
         Ok(Polled::End)
     }
 
-    /// Whether all of it has been read. Where the filter drained, false means that there may be more.
+    /// Returns whether all of the input has been read. If the filter drained, false means that there may be more.
     pub fn is_exhausted(&self) -> bool {
         self.current.is_none() && self.pending_files.is_empty()
     }
 
-    /// The next path, of any bytes. Empty ones are passed over.
+    /// Returns the next path, which may hold any bytes. Empty paths are skipped.
     ///
     /// # Errors
-    /// As [`Input::next`].
+    /// Fails as [`Input::next`] does.
     pub fn next_path(&mut self, filter: &Filter) -> Result<Option<PathBuf>, Stop> {
         while let Polled::Ready((line, _)) = self.next_line(filter, None)? {
             if !line.is_empty() {
@@ -141,7 +141,7 @@ impl Input {
         Ok(None)
     }
 
-    /// The next line and where it stands, such as `tasks.jsonl:12`.
+    /// Returns the next line and its position, such as `tasks.jsonl:12`.
     fn next_line(&mut self, filter: &Filter, until: Option<Instant>) -> Result<Polled<(Vec<u8>, String)>, Stop> {
         loop {
             filter.check_stopped()?;
@@ -150,7 +150,7 @@ impl Input {
             }
             let Some((name, lines)) = &mut self.current else {
                 if !self.open_next(filter)? {
-                    // Whatever is still at work will not be followed by a wait for input.
+                    // No wait for input follows that could flush the records of work still in progress.
                     filter.output.input_idle()?;
                     return Ok(Polled::End);
                 }
@@ -180,7 +180,7 @@ impl Input {
         }
     }
 
-    /// Opens the next file; false where there is none. A file that vanished is a failed input.
+    /// Opens the next file, and returns whether there is one. A file that has vanished is a failed input.
     fn open_next(&mut self, filter: &Filter) -> Result<bool, Stop> {
         while let Some(path) = self.pending_files.pop_front() {
             let lines = match is_stdin(&path) {
@@ -214,7 +214,7 @@ fn display_name(path: &Path) -> String {
     if is_stdin(path) { "stdin".to_owned() } else { path.display().to_string() }
 }
 
-/// Whether the file can be opened, without opening it: a FIFO would notice.
+/// Checks whether the file may be read without opening it, because the writer of a FIFO would notice.
 fn check_readable(path: &Path) -> io::Result<()> {
     if is_stdin(path) {
         let closed = signal::was_closed(io::stdin());

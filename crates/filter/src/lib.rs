@@ -1,4 +1,4 @@
-//! What a Unix filter does besides its job: streams, exit status, signals, atomic files, progress.
+//! The parts that all Unix filters of azpipe share: streams, exit status, signals, atomic files, progress.
 //!
 //! A filter is a clap struct with [`CommonArgs`] flattened into it, and a body:
 //!
@@ -6,7 +6,7 @@
 //! use std::path::PathBuf;
 //! use std::process::ExitCode;
 //!
-//! use filter::{Common, Filter, Input, Stop};
+//! use filter::{CommonArgs, Filter, Input, Stop};
 //!
 //! /// Passes records on
 //! #[derive(clap::Parser)]
@@ -14,11 +14,11 @@
 //!     /// Files of records
 //!     files: Vec<PathBuf>,
 //!     #[command(flatten)]
-//!     common: Common,
+//!     common: CommonArgs,
 //! }
 //!
-//! impl AsRef<Common> for Args {
-//!     fn as_ref(&self) -> &Common {
+//! impl AsRef<CommonArgs> for Args {
+//!     fn as_ref(&self) -> &CommonArgs {
 //!         &self.common
 //!     }
 //! }
@@ -36,8 +36,8 @@
 //! }
 //! ```
 //!
-//! [`run()`] parses the arguments, catches the signals, flushes, and turns the outcome into an exit
-//! [`exit_status`]. Lines on stderr are `tool: where: what`, one a trouble.
+//! [`run()`] parses the arguments, catches the signals, flushes the output, and converts the outcome into an
+//! [`exit_status`]. Lines on stderr are `tool: where: what`, one per problem.
 
 pub mod atomic;
 pub mod cpu;

@@ -1,4 +1,4 @@
-//! Separated pieces of a stream, read as they arrive.
+//! Reads the lines of a stream as they arrive.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,14 +12,14 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{Filter, Stop};
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// No record is longer: a scan of 10^5 files, each with a path of 1000 bytes, is 10^8 bytes.
+/// The longest line in bytes. For scale: the record of a scan with 10^5 files and paths of 1000 bytes has 10^8 bytes.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// What has no separator in this many times the longest line is no stream of lines, and is not read to an end that it may
-/// not have.
+/// A stream without a separator in this many times the longest line is not a stream of lines. Reading stops there,
+/// because the stream may never end.
 const MAX_SKIPPED_LINES: usize = 4;
 
 /// A stream of lines, or of pieces between other separators.
@@ -28,32 +28,32 @@ pub(crate) struct LineReader {
     separator: u8,
     longest: usize,
     bytes: Vec<u8>,
-    /// Where the next line starts in `bytes`.
+    /// The start of the next line in `bytes`.
     start: usize,
-    /// Up to where `bytes` holds no separator.
+    /// The end of the part of `bytes` that holds no separator.
     searched: usize,
     ended: bool,
     number: u64,
-    /// Whether the line that is being read is too long, and how many bytes of such lines were skipped without an end.
+    /// Set while the current line is too long; counts the bytes that were skipped without finding its end.
     too_long: bool,
     skipped: usize,
 }
 
-/// What a stream had next.
+/// The next event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LineEvent<'a> {
     /// A line without its separator.
     Line(&'a [u8]),
-    /// A line that is too long to be one; it has been skipped.
+    /// A line that was too long and has been skipped.
     TooLong,
     /// No more lines.
     End,
-    /// Perhaps more lines, but the filter drains, or it took too long.
+    /// No line yet: the filter drains, or the time limit has passed.
     Pending,
 }
 
 impl LineReader {
-    /// Opens a file. A FIFO without a writer does not block: the wait for it is a wait for input.
+    /// Opens a file. A FIFO without a writer does not block the call; later reads wait for the writer.
     pub(crate) fn open(path: &Path, separator: u8) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         Ok(Self::new(file, separator))
@@ -65,15 +65,15 @@ impl LineReader {
         Self { stream, separator, longest, bytes, start: 0, searched: 0, ended, number: 0, too_long, skipped: 0 }
     }
 
-    /// The number of the line that came last, from 1.
+    /// Returns the number of the last line returned, counted from 1.
     pub(crate) fn line_number(&self) -> u64 {
         self.number
     }
 
-    /// The next line, as soon as it is there, unless that takes until `until`.
+    /// Returns the next line as soon as it is complete, or [`LineEvent::Pending`] at `until`.
     ///
     /// # Errors
-    /// The stream's own, and that it has no separators; the `Stop` of [`Filter::wait`].
+    /// The inner error is the stream's own, or says that it has no separators; the outer is that of [`Filter::wait`].
     pub(crate) fn next(&mut self, filter: &Filter, until: Option<Instant>) -> Result<io::Result<LineEvent<'_>>, Stop> {
         loop {
             let found = self.bytes[self.searched..].iter().position(|&byte| byte == self.separator);
@@ -110,7 +110,7 @@ impl LineReader {
         }
     }
 
-    /// What stands behind the last separator.
+    /// Returns the text after the last separator.
     fn take_last_line(&mut self) -> LineEvent<'_> {
         let too_long = std::mem::take(&mut self.too_long);
         let line = self.start..self.bytes.len();
@@ -122,8 +122,8 @@ impl LineReader {
         if too_long { LineEvent::TooLong } else { LineEvent::Line(&self.bytes[line]) }
     }
 
-    /// Waits for input; the output is flushed where there is none yet. False where the filter
-    /// drains instead, or there is none by `until`.
+    /// Waits for input, and flushes the output if there is none yet. Returns false if the filter drains or there is
+    /// no input by `until`.
     fn wait_readable(&self, filter: &Filter, until: Option<Instant>) -> Result<bool, Stop> {
         let mut ready = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
         if matches!(poll(&mut ready, PollTimeout::ZERO), Ok(0) | Err(Errno::EINTR)) {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::CommonArgs;
 
-    /// What comes out of a pipe, `None` where a line was too long, and the number of the last line.
+    /// Returns the lines read from a pipe, `None` for each line that was too long, and the number of the last line.
     fn pieces(separator: u8, longest: usize, writes: &[&[u8]]) -> (Vec<Option<Vec<u8>>>, u64) {
         let (_unread, stdout) = nix::unistd::pipe().expect("a pipe");
         let filter = Filter::new("test", &CommonArgs::default(), stdout).expect("a filter");

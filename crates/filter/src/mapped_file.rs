@@ -1,8 +1,8 @@
 //! Files mapped into memory: read once, and shared by all processes of a machine.
 //!
 //! Only files that appear whole and are never written to in place may be mapped: those of [`crate::atomic`]. The
-//! `unsafe` of this module is that promise, which the system can't hold anybody to: bytes that change under a reader,
-//! or a file that is cut short, would be undefined, or end the process by SIGBUS.
+//! `unsafe` code of this module relies on this rule, which the system can't enforce. If the bytes changed during a
+//! read, behaviour would be undefined; if the file were truncated, SIGBUS would end the process.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -13,21 +13,21 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::untrusted_file;
 
-/// A file in memory, read-only, from a page border on. As long as it is there, [`is_mapped_elsewhere`] says so.
+/// A file mapped read-only, from a page boundary on. While it exists, [`is_mapped_elsewhere`] returns true.
 pub struct MappedFile {
     map: Mmap,
-    /// Locked, shared, for as long as it is open.
+    /// The file, which holds a shared lock while it is open.
     file: File,
 }
 
 impl MappedFile {
-    /// Maps a file that was put in its place by [`crate::atomic`], all of it at once.
+    /// Maps a file that [`crate::atomic`] has written, all of it at once.
     ///
     /// # Errors
-    /// It can't be opened, or mapped.
+    /// Fails if the file can't be opened or mapped.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = untrusted_file::open(path)?;
-        // Where the file system knows no locks, it is in use by nobody that can be told.
+        // Where the file system has no locks, the file counts as unused.
         let _ = file.try_lock_shared();
         // SAFETY: the file was renamed into place when it was whole, and whoever makes it anew renames another one
         // over it, which leaves this one as it is for as long as it is mapped.
@@ -35,7 +35,7 @@ impl MappedFile {
         Ok(Self { map, file })
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -47,10 +47,10 @@ impl AsRef<[u8]> for MappedFile {
     }
 }
 
-/// Whether some process has the file mapped.
+/// Returns whether a process has the file mapped.
 ///
 /// # Errors
-/// It can't be opened.
+/// Fails if the file can't be opened.
 pub fn is_mapped_elsewhere(path: &Path) -> io::Result<bool> {
     Ok(untrusted_file::open(path)?.try_lock().is_err())
 }

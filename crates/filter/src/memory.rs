@@ -1,4 +1,5 @@
-//! Takes memory for what a foreign file asks for, and says so where there is not as much, in place of being aborted or killed.
+//! Allocates memory whose size an untrusted file determines, with an error instead of an abort where there is too
+//! little.
 
 use std::fs::read_to_string;
 use std::io;
@@ -6,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Less is taken without asking how much there is.
+/// The size up to which memory is allocated without a check.
 const UNCHECKED_BYTES: u64 = 64 << 20;
 
-/// Has room for `len` elements in a buffer, without a bit more than that.
+/// Reserves exactly enough room for `len` elements in a buffer.
 ///
 /// # Errors
-/// `OutOfMemory`, where the system, the cgroup of the job or `ulimit -v` does not have as much.
+/// Returns `OutOfMemory` if the system, the job's cgroup or `ulimit -v` does not allow as much.
 pub fn reserve<T>(buffer: &mut Vec<T>, len: usize) -> io::Result<()> {
     let more = len.saturating_sub(buffer.capacity());
     if more == 0 {
@@ -23,10 +24,10 @@ pub fn reserve<T>(buffer: &mut Vec<T>, len: usize) -> io::Result<()> {
     buffer.try_reserve_exact(len.saturating_sub(buffer.len())).map_err(|_| out_of_memory_error(bytes, None))
 }
 
-/// As many zeros, or whatever stands for them.
+/// Returns a buffer of `len` zeros.
 ///
 /// # Errors
-/// As [`reserve`].
+/// Fails as [`reserve`] does.
 pub fn zeroed(len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reserve(&mut bytes, len)?;
@@ -34,10 +35,11 @@ pub fn zeroed(len: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks that so many bytes more can be had. The answer is of this moment: others take memory meanwhile.
+/// Checks that `bytes` more can be allocated. The answer may be outdated at once, because other programs allocate,
+/// too.
 ///
 /// # Errors
-/// As [`reserve`].
+/// Fails as [`reserve`] does.
 pub fn check_available(bytes: u64) -> io::Result<()> {
     if bytes <= UNCHECKED_BYTES {
         return Ok(());
@@ -54,7 +56,7 @@ fn out_of_memory_error(bytes: u64, free: Option<u64>) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, why)
 }
 
-/// Bytes that can still be had, as far as limits are known.
+/// Returns how many bytes can still be allocated, as far as limits are known.
 fn available_bytes() -> Option<u64> {
     let cgroups = read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = [system_available(), address_space_left(), cgroup_left(&cgroups, Path::new("/sys/fs/cgroup"))];
@@ -75,8 +77,8 @@ fn address_space_left() -> Option<u64> {
     Some(limit.saturating_sub(size))
 }
 
-/// What the cgroups of a process, and those above them, leave it: of version 2 or 1. Files that the system keeps in memory do not count,
-/// for it lets them go.
+/// Returns how many bytes the cgroups of a process and their parents (version 2 or 1) leave. Cached files do not
+/// count as used, because the kernel evicts them when needed.
 fn cgroup_left(list: &str, root: &Path) -> Option<u64> {
     let mut least = None;
     for line in list.lines() {

@@ -1,4 +1,4 @@
-//! stdout: records in blocks while there is input, at once while there is none.
+//! The output on stdout: records are written in blocks while input arrives, and at once while the input waits.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{Stop, signal};
 
-/// A block is written when it is this long.
+/// The length of a block at which it is written.
 const FLUSH_BYTES: usize = 64 * 1024;
 
-/// A write of up to this many bytes to a pipe that is ready does not block, and does not mix with
-/// what other processes write to it (`PIPE_BUF` of Linux).
+/// The largest write to a ready pipe that neither blocks nor mixes with the writes of other processes (Linux's
+/// `PIPE_BUF`).
 const ATOMIC_WRITE_BYTES: usize = 4096;
 
 /// The stream that the records go to.
@@ -30,12 +30,12 @@ struct OutputBuffer {
     bytes: Vec<u8>,
 }
 
-/// How long to wait for a reader.
+/// How long a write waits for a slow reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WriteWait {
-    /// Until a signal asks to stop.
+    /// It waits until a signal asks to stop.
     UntilStopped,
-    /// Not at all.
+    /// It does not wait.
     NoWait,
 }
 
@@ -45,7 +45,7 @@ impl Output {
         Self { block: Mutex::new(block), flush_every_line: each.into(), input_is_idle: AtomicBool::new(false) }
     }
 
-    /// From now on, every line is written at once.
+    /// Makes every line be written at once from now on.
     pub(crate) fn flush_each(&self) {
         self.flush_every_line.store(true, SeqCst);
     }
@@ -63,23 +63,23 @@ impl Output {
         Ok(())
     }
 
-    /// Says that the input waits, or has ended: writes what there is, and from now on each line.
+    /// Writes the buffered lines, and from now on every line at once, because the input waits or has ended.
     pub(crate) fn input_idle(&self) -> Result<(), Stop> {
         self.input_is_idle.store(true, SeqCst);
         self.flush()
     }
 
-    /// Says that there is input again.
+    /// Buffers lines again, because there is input.
     pub(crate) fn set_input_busy(&self) {
         self.input_is_idle.store(false, SeqCst);
     }
 
-    /// Writes what there is.
+    /// Writes the buffered lines.
     pub(crate) fn flush(&self) -> Result<(), Stop> {
         self.lock().write(WriteWait::UntilStopped)
     }
 
-    /// Writes what the reader takes without making us wait: the last act before a death by signal.
+    /// Writes as many buffered lines as the reader takes without blocking: the last act before a death by signal.
     pub(crate) fn flush_without_blocking(&self) {
         let _ = self.lock().write(WriteWait::NoWait);
     }
@@ -90,8 +90,8 @@ impl Output {
 }
 
 impl OutputBuffer {
-    /// Writes all, in pieces that end with a line where one does. What could not be written is
-    /// dropped: the stream is of no more use.
+    /// Writes all buffered lines, in pieces that end with a line where possible. On failure the rest is dropped,
+    /// because the stream can't be used any more.
     fn write(&mut self, patience: WriteWait) -> Result<(), Stop> {
         let bytes = std::mem::take(&mut self.bytes);
         let mut rest = bytes.as_slice();
@@ -111,7 +111,7 @@ impl OutputBuffer {
         Ok(())
     }
 
-    /// Whether the stream takes bytes now.
+    /// Waits as long as `patience` allows, and returns whether the stream accepts bytes.
     fn wait(&self, patience: WriteWait) -> Result<bool, Stop> {
         let mut fds = vec![PollFd::new(self.stream.as_fd(), PollFlags::POLLOUT)];
         let mut timeout = PollTimeout::ZERO;
@@ -134,7 +134,7 @@ impl OutputBuffer {
     }
 }
 
-/// The length of the next piece: whole lines if one fits.
+/// Returns the length of the next piece, which has whole lines if one fits.
 fn piece_len(rest: &[u8]) -> usize {
     let most = &rest[..rest.len().min(ATOMIC_WRITE_BYTES)];
     most.iter().rposition(|&byte| byte == b'\n').map_or(most.len(), |at| at + 1)

@@ -1,9 +1,9 @@
-//! The one door through which files are removed and replaced: only azpipe's own files go.
+//! Removes and replaces files, and refuses all that are not azpipe's own.
 //!
-//! A file is azpipe's own by its place (below a directory called `.azpipe`), by a mark in it, or by a register of what
-//! azpipe wrote; a [`OwnedFiles`] says by which. Everything else belongs to somebody, and is refused. [`crate::atomic`] asks
-//! before it renames a file into place, and [`remove`] before it removes one. `scripts/check-house` holds all crates to
-//! these two modules.
+//! A file is azpipe's own by its place (below a directory called `.azpipe`), by a mark in it, or by an index of the
+//! files that azpipe wrote; an [`OwnedFiles`] says by which. Every other file belongs to somebody else and is
+//! refused. [`crate::atomic`] checks this before it renames a file into place, and [`remove`] before it removes one.
+//! `scripts/check-house` makes sure that all crates use these two modules.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The directory in an output root that holds nothing but azpipe's own files.
 pub const AZPIPE_DIR: &str = ".azpipe";
 
-/// How much of a file is searched for a mark.
+/// How many bytes of a file are searched for a mark.
 const MARK_SEARCH_BYTES: usize = 4096;
 
 type OwnershipTest = dyn Fn(&Path) -> io::Result<bool> + Send + Sync;
 
-/// Says which existing files of one kind may be removed or replaced.
+/// A rule for which existing files of one kind may be removed or replaced.
 #[derive(Clone)]
 pub struct OwnedFiles {
     kind: &'static str,
@@ -54,10 +54,10 @@ impl OwnedFiles {
         Self { overwrite: Some(policy.overwrite), ..self.with_protected(&policy.protected) }
     }
 
-    /// Checks that whatever is at `temporary_path` may be removed or replaced. Nothing there is right, too.
+    /// Checks that the file at `path` may be removed or replaced. The check passes if there is no file.
     ///
     /// # Errors
-    /// Something is there that is not azpipe's own, or can't be looked at. The message does not repeat the path.
+    /// Fails if the file is not azpipe's own, or can't be examined. The message does not repeat the path.
     pub fn check(&self, path: &Path) -> io::Result<()> {
         match path.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -93,27 +93,28 @@ fn refuse(why: &str) -> io::Error {
     io::Error::new(ErrorKind::AlreadyExists, why)
 }
 
-/// Tells whether a path leads through a directory called `.azpipe`.
+/// Returns whether a path leads through a directory called `.azpipe`.
 pub fn is_in_azpipe_dir(path: &Path) -> bool {
     path.parent().is_some_and(|parent| parent.iter().any(|name| name == OsStr::new(AZPIPE_DIR)))
 }
 
-/// Tells whether a regular file begins with `process_start_time` and has `mark` in its first 4096 bytes.
+/// Returns whether a regular file begins with `start` and has `mark` in its first 4096 bytes.
 ///
 /// # Errors
-/// The file can't be read.
+/// Fails if the file can't be read.
 pub fn has_mark(path: &Path, start: &[u8], mark: &[u8]) -> io::Result<bool> {
     let head = read_head(path, MARK_SEARCH_BYTES)?;
     Ok(head.starts_with(start) && head.windows(mark.len()).any(|there| there == mark))
 }
 
-/// Reads the first bytes of a regular file; nothing of what is no regular file, and nothing of a dangling link.
+/// Reads the first bytes of a regular file. The result is empty for a dangling link and for anything but a regular
+/// file.
 ///
 /// # Errors
-/// The file can't be read.
+/// Fails if the file can't be read.
 pub fn read_head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    // Opening a FIFO would wait for its writer.
+    // Opening a FIFO in blocking mode would wait for its writer.
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(head),
         file => file?,
@@ -124,30 +125,30 @@ pub fn read_head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What flags and records of a run say of replacing files.
+/// The settings of a run that concern replacing files.
 #[derive(Clone, Debug, Default)]
 pub struct ReplacePolicy {
-    /// Whether the user passed `--overwrite`.
+    /// True if the user passed `--overwrite`.
     pub overwrite: bool,
-    /// What is never replaced.
+    /// Files that are never replaced.
     pub protected: ProtectedFiles,
 }
 
-/// The files that nothing is ever written over: raw data and settings of a run. Clones share one set.
+/// The files that nothing is ever written over: a run's raw data and settings. Clones share one set.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedFiles(Arc<Mutex<ProtectedSet>>);
 
 #[derive(Debug, Default)]
 struct ProtectedSet {
     paths: HashSet<PathBuf>,
-    /// Those whose identity has not been asked for yet: that waits until a file is to be replaced.
+    /// Files whose identity is still unknown; it is determined when a file is to be replaced.
     unidentified: Vec<PathBuf>,
-    /// Device and inode.
+    /// The device and inode numbers of the other files.
     identities: HashSet<(u64, u64)>,
 }
 
 impl ProtectedFiles {
-    /// Adds a file, which need not be there.
+    /// Adds a file, which need not exist.
     pub fn add(&self, path: &Path) {
         let mut protected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !protected.paths.contains(path) {
@@ -156,10 +157,10 @@ impl ProtectedFiles {
         }
     }
 
-    /// Tells whether one of the files is at `temporary_path`, by whatever name or link.
+    /// Returns whether one of the files is at `path`, by any name or link.
     ///
     /// # Errors
-    /// What is at `temporary_path` can't be looked at.
+    /// Fails if the file at `path` can't be examined.
     pub fn contains(&self, path: &Path) -> io::Result<bool> {
         let mut protected = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if protected.paths.is_empty() {
@@ -169,7 +170,7 @@ impl ProtectedFiles {
             return Ok(true);
         }
         for path in std::mem::take(&mut protected.unidentified) {
-            // A file that can't be looked at has no identity, and is known by its name alone.
+            // A file that can't be examined has no identity and is recognized by its name only.
             if let Ok(found) = path.metadata() {
                 protected.identities.insert((found.dev(), found.ino()));
             }
@@ -182,20 +183,20 @@ impl ProtectedFiles {
     }
 }
 
-/// Removes a file if it is azpipe's own, and tells whether it was there.
+/// Removes a file if it is azpipe's own, and returns whether it existed.
 ///
 /// # Errors
-/// As [`OwnedFiles::check`], and those of removing.
+/// Fails as [`OwnedFiles::check`] does, and if the file can't be removed.
 pub fn remove(path: &Path, claim: &OwnedFiles) -> io::Result<bool> {
     claim.check(path)?;
     remove_if_present(path)
 }
 
-/// Keeps a file of azpipe's own that can't be used, under the first free name of `NAME.damaged`, `NAME.damaged-2`, and so on,
-/// which is returned. A new file may then take its place.
+/// Renames an unusable file of azpipe's own to the first free name of `NAME.damaged`, `NAME.damaged-2`, and so on,
+/// and returns that name. A new file may then take its place.
 ///
 /// # Errors
-/// As [`OwnedFiles::check`], and those of linking and renaming.
+/// Fails as [`OwnedFiles::check`] does, and if the file can't be linked or renamed.
 pub fn rename_damaged(path: &Path, claim: &OwnedFiles) -> io::Result<PathBuf> {
     claim.check(path)?;
     let mut aside = path.as_os_str().to_owned();
@@ -210,7 +211,8 @@ pub fn rename_damaged(path: &Path, claim: &OwnedFiles) -> io::Result<PathBuf> {
         match std::fs::hard_link(path, &aside) {
             Ok(()) => return Ok(aside),
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => (),
-            // A file system without links: whoever comes between leaves a file that is renamed over nothing of value.
+            // The file system has no links. A file that another process creates in between is replaced, and is of no
+            // value.
             Err(_) if aside.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound) => {
                 return std::fs::rename(path, &aside).map(|()| aside);
             }
@@ -220,10 +222,10 @@ pub fn rename_damaged(path: &Path, claim: &OwnedFiles) -> io::Result<PathBuf> {
     unreachable!("numbers do not end")
 }
 
-/// Removes a directory that has become empty, and tells whether it has gone: one that holds anything stays.
+/// Removes a directory if it is empty, and returns whether it is gone.
 ///
 /// # Errors
-/// Those of removing.
+/// Fails if an empty directory can't be removed.
 pub fn remove_empty_directory(path: &Path) -> io::Result<bool> {
     match std::fs::remove_dir(path) {
         Ok(()) => Ok(true),
@@ -232,10 +234,10 @@ pub fn remove_empty_directory(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Renames a directory to a name that nothing has yet, and makes that durable.
+/// Renames a directory to an unused name, and makes the change durable.
 ///
 /// # Errors
-/// Something has the name; those of renaming.
+/// Fails if the name is in use or the directory can't be renamed.
 pub fn rename_directory_into_place(from: &Path, to: &Path) -> io::Result<()> {
     match to.symlink_metadata() {
         Ok(_) => return Err(refuse("exists: move it away")),
@@ -246,10 +248,11 @@ pub fn rename_directory_into_place(from: &Path, to: &Path) -> io::Result<()> {
     sync_parent(to)
 }
 
-/// Makes a directory and those above it, each durable: a file in a directory that a power failure takes is lost.
+/// Creates a directory and its parents, and makes each durable: a file in a directory that a power failure undoes is
+/// lost.
 ///
 /// # Errors
-/// Those of making and syncing; something else has the name.
+/// Fails if a directory can't be created or synced, and if a file has its name.
 pub fn create_directories(path: &Path) -> io::Result<()> {
     let is_directory = || match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -262,33 +265,33 @@ pub fn create_directories(path: &Path) -> io::Result<()> {
         create_directories(parent)?;
     }
     match DirBuilder::new().create(path) {
-        // Another process made it just now.
+        // Another process has just created it.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && is_directory()? => (),
         made => made?,
     }
     sync_parent(path)
 }
 
-/// Creates a file where there is none.
+/// Creates a file that must not exist yet.
 ///
 /// # Errors
-/// Something has the name; those of creating.
+/// Fails if the name is in use or the file can't be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Opens a file that processes lock, and makes it where it is missing. Nothing is ever written to it.
+/// Opens a lock file, and creates it if it is missing. Nothing is ever written to it.
 ///
 /// # Errors
-/// Those of opening.
+/// Fails if the file can't be opened.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).truncate(false).write(true).open(path)
 }
 
-/// Removes an empty file that [`open_lock`] made; one that holds anything is not such a file, and stays.
+/// Removes an empty file that [`open_lock`] made. A file with content is not a lock file, and stays.
 ///
 /// # Errors
-/// Those of looking and removing.
+/// Fails if the file can't be examined or removed.
 pub fn remove_lock(path: &Path) -> io::Result<bool> {
     match path.symlink_metadata() {
         Ok(found) if found.is_file() && found.len() == 0 => remove_if_present(path),
@@ -297,7 +300,7 @@ pub fn remove_lock(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes a name, and tells whether it was there.
+/// Removes a directory entry, and returns whether it existed.
 pub(crate) fn remove_if_present(path: &Path) -> io::Result<bool> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -305,7 +308,7 @@ pub(crate) fn remove_if_present(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Makes the entry of a file or directory in its parent durable.
+/// Makes the directory entry of a file or directory durable.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match File::open(parent_dir(path))?.sync_all() {
         // Some network file systems can't sync a directory; their rename is durable by itself.
@@ -314,7 +317,7 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The directory that a path lies in.
+/// Returns the directory that holds a path.
 pub(crate) fn parent_dir(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -1,17 +1,17 @@
-//! Where the work stands: done of total, rate, time left.
+//! The progress of a filter: work done, total, rate, and time left.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::console::Console;
 
-/// Counts the work of a filter, from any thread, and shows where it stands now and then.
+/// Counts a filter's work from any thread, and shows the progress now and then.
 pub struct Progress<'a> {
     console: Option<&'a Console>,
     tally: &'a Mutex<ProgressCounts>,
 }
 
-/// What has been counted.
+/// The counts so far.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressCounts {
     unit: &'static str,
@@ -22,12 +22,12 @@ pub(crate) struct ProgressCounts {
 }
 
 impl<'a> Progress<'a> {
-    /// Shows nothing where there is no console.
+    /// Creates a progress counter that shows nothing if `console` is `None`.
     pub(crate) fn new(console: Option<&'a Console>, tally: &'a Mutex<ProgressCounts>) -> Self {
         Self { console, tally }
     }
 
-    /// There is this much more to do, in units such as `frames`.
+    /// Adds work to do, in a unit such as `frames`.
     pub fn add_total(&self, more: u64, unit: &'static str) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         tally.total += more;
@@ -35,7 +35,7 @@ impl<'a> Progress<'a> {
         tally.began.get_or_insert_with(Instant::now);
     }
 
-    /// This much more is done.
+    /// Counts work as done.
     pub fn advance(&self, done: u64) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         tally.done += done;
@@ -53,7 +53,7 @@ impl ProgressCounts {
         self.done == self.total || self.shown.is_none_or(|shown| now.duration_since(shown) >= pause)
     }
 
-    /// `1200/9600 frames, 812/s, 0:10 left`; no time left is told before there is a rate.
+    /// Formats `1200/9600 frames, 812/s, 0:10 left`; the time left is omitted before there is a rate.
     fn format_line(&self, now: Instant) -> String {
         let elapsed = self.began.map_or(0.0, |began| now.duration_since(began).as_secs_f64());
         let mut line = format!("{}/{} {}", self.done, self.total, self.unit);
@@ -73,7 +73,7 @@ fn format_rate(rate: f64) -> String {
     format!("{rate:.decimals$}")
 }
 
-/// `m:ss`, or `h:mm:ss` from an hour on.
+/// Formats seconds as `m:ss`, or as `h:mm:ss` from an hour on.
 fn format_clock(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -1,23 +1,23 @@
-//! Values in generated scripts, whatever the files are called: one function a language.
+//! Quotes values for generated scripts, with one function per language.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Why a value can't stand where it was meant to.
+/// The reasons why a value can't be quoted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuoteError {
-    /// An `#SBATCH` directive ends at the line break, quoted or not.
+    /// The value has a line break, at which an `#SBATCH` directive ends even inside quotes.
     #[error("{0:?}: an #SBATCH directive can't hold a line break")]
     LineBreak(OsString),
-    /// A backslash anywhere in the name of a log switches off `%A` and `%a` in it.
+    /// The name of a log has a backslash, which disables `%A` and `%a` in it.
     #[error("{0:?}: the name of a SLURM log can't hold a backslash")]
     Backslash(OsString),
-    /// Of a value that is longer, sbatch makes a buffer overrun or an error.
+    /// The value is so long that sbatch fails or overruns a buffer.
     #[error("{0:?}: an #SBATCH directive can't be longer than 8000 bytes")]
     TooLong(OsString),
 }
 
-/// One word of a POSIX shell.
+/// Quotes a value as one word of a POSIX shell.
 ///
 /// ```
 /// assert_eq!(filter::quote::shell("it's $5".as_ref()), r"'it'\''s $5'");
@@ -38,8 +38,9 @@ pub fn shell(value: &OsStr) -> OsString {
     OsString::from_vec(out)
 }
 
-/// One word of a shell in the recipe of a makefile, whose `$` make reads first. A line break needs
-/// `SHELL = bash` there, for make cuts recipes at line breaks and knows no quotes.
+/// Quotes a value as one word of a shell command in a makefile's recipe, in which make expands `$` first. A value
+/// with a line break needs `SHELL = bash` in the makefile, because make splits recipes at line breaks even inside
+/// quotes.
 ///
 /// ```
 /// assert_eq!(filter::quote::make("it's $5".as_ref()), r"'it'\''s $$5'");
@@ -57,10 +58,10 @@ pub fn make(value: &OsStr) -> OsString {
     OsString::from_vec(out)
 }
 
-/// The value of an `#SBATCH --flag=` directive.
+/// Quotes the value of an `#SBATCH --flag=` directive.
 ///
-/// sbatch reads these lines with rules of its own: quotes keep spaces and `#`, and a backslash
-/// takes the next byte as it is, inside of quotes, too.
+/// sbatch parses directives by rules of its own: quotes keep spaces and `#`, and a backslash escapes the next byte,
+/// inside quotes, too.
 ///
 /// ```
 /// assert_eq!(filter::quote::sbatch("my job".as_ref()).unwrap(), "\"my job\"");
@@ -68,7 +69,7 @@ pub fn make(value: &OsStr) -> OsString {
 /// ```
 ///
 /// # Errors
-/// A value that holds a line break, or is too long for sbatch.
+/// Fails if the value has a line break or is too long for sbatch.
 pub fn sbatch(value: &OsStr) -> Result<OsString, QuoteError> {
     if value.as_bytes().contains(&b'\n') {
         return Err(QuoteError::LineBreak(value.to_owned()));
@@ -90,15 +91,15 @@ pub fn sbatch(value: &OsStr) -> Result<OsString, QuoteError> {
     Ok(OsString::from_vec(out))
 }
 
-/// The value of `#SBATCH --output=` and `--error=`: a directory as it is called, and a file name in
-/// it in which `%A` and `%a` mean the job and the element of the array.
+/// Quotes the value of `#SBATCH --output=` and `--error=`: a directory that is taken literally, and a file name in
+/// which `%A` and `%a` stand for the job and the array element.
 ///
 /// ```
 /// assert_eq!(filter::quote::sbatch_log("/50% off".as_ref(), "%A_%a.log").unwrap(), "\"/50%% off/%A_%a.log\"");
 /// ```
 ///
 /// # Errors
-/// As [`sbatch`]; a directory with a backslash in its name.
+/// Fails as [`sbatch`] does, and if the directory's name has a backslash.
 pub fn sbatch_log(directory: &OsStr, pattern: &str) -> Result<OsString, QuoteError> {
     if directory.as_bytes().contains(&b'\\') {
         return Err(QuoteError::Backslash(directory.to_owned()));
@@ -112,7 +113,7 @@ pub fn sbatch_log(directory: &OsStr, pattern: &str) -> Result<OsString, QuoteErr
     sbatch(&OsString::from_vec(out))
 }
 
-/// Whether the value means itself in a shell, wherever it stands.
+/// Returns whether a shell takes the value literally without quotes, in any position.
 fn needs_no_quotes(value: &OsStr) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_%+:,./-@".contains(byte);
     !value.is_empty() && value.as_bytes().iter().all(plain)
@@ -139,7 +140,7 @@ mod tests {
         b"-n",
     ];
 
-    /// What the program prints that this script makes it print.
+    /// Runs the script and returns its output.
     fn printed(program: &str, args: &[&str], script: &[u8]) -> Vec<u8> {
         let mut child = Command::new(program)
             .args(args)

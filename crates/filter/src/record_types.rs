@@ -1,4 +1,4 @@
-//! The type of record that a filter works on, and what came in its place.
+//! Checks that the input holds records of the type that the filter works on.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use records::Record;
 
 use crate::Filter;
 
-/// Counts the records of an input by type, for a filter that works on one type and passes the others on.
+/// Counts input records by type, for a filter that works on one type and passes the others on.
 pub(crate) struct ExpectedRecords {
     kind: &'static str,
     counts: BTreeMap<&'static str, u64>,
@@ -18,7 +18,8 @@ impl ExpectedRecords {
         Self { kind, counts: BTreeMap::new(), is_checked: false }
     }
 
-    /// Counts a record that stands at `place`, and warns of the first one of each type that belongs elsewhere in the pipe.
+    /// Counts a record at the position `place`, and warns of the first record of each type that belongs elsewhere in
+    /// the pipe.
     pub(crate) fn count(&mut self, record: &Record, place: &str, filter: &Filter) {
         let kind = record.kind();
         let count = self.counts.entry(kind).or_insert(0);
@@ -29,7 +30,7 @@ impl ExpectedRecords {
         }
     }
 
-    /// Fails where records came, and none of the type that is worked on. Failures of other filters count for themselves.
+    /// Fails if there were records and none was of the expected type. `fail` records of other filters do not count.
     pub(crate) fn check_any_expected(&mut self, filter: &Filter, input: &str) {
         let others: Vec<String> = self.counts.iter().filter(|(kind, _)| **kind != "fail").map(describe).collect();
         if self.is_checked || others.is_empty() || self.counts.contains_key(self.kind) {

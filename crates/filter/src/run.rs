@@ -1,4 +1,4 @@
-//! From the command line to the exit status.
+//! Runs a filter: from the command line to the exit status.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -12,19 +12,19 @@ use libc::SIGPIPE;
 use crate::console::Console;
 use crate::{CommonArgs, Filter, Stop, exit_status, signal};
 
-/// The command line of a filter, under its name: what `--help`, `--version` and the man page show.
+/// Returns the command line of a filter, with its name; `--help`, `--version` and the man page show it.
 pub fn command<A: Parser>(name: &'static str) -> Command {
     A::command().name(name).bin_name(name).version(env!("CARGO_PKG_VERSION"))
 }
 
-/// The stack of the thread that runs a filter, whatever `ulimit -s` leaves to the first one.
+/// The stack size of the thread that runs a filter, independent of `ulimit -s`.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs a filter: parses the arguments, catches the signals, runs the body, flushes, and makes the
-/// exit status. What the body owns is dropped, and so cleaned up, before a death by signal.
+/// Runs a filter: parses the arguments, catches the signals, runs the body, flushes, and returns the exit status.
+/// Values that the body owns are dropped, and so cleaned up, before a death by signal.
 ///
-/// All of it runs in a thread with a stack of its own. The first thread merely waits for it, and runs handlers of signals, which need
-/// next to no stack.
+/// The filter runs in a thread with a stack of its own. The main thread only waits for it and runs signal handlers,
+/// which need next to no stack.
 pub fn run<A>(name: &'static str, body: impl FnOnce(A, &Filter) -> Result<(), Stop> + Send) -> ExitCode
 where
     A: Parser + AsRef<CommonArgs>,
@@ -69,16 +69,16 @@ where
     }
 }
 
-/// Clap takes a CI's log for a terminal with colours, whatever TERM says of it.
+/// Returns clap's colour setting. On its own, clap colours the log of a CI even if TERM is `dumb`.
 fn color_choice() -> ColorChoice {
     let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     if dumb { ColorChoice::Never } else { ColorChoice::Auto }
 }
 
-/// What `--help` and `--version` print, and what is wrong with the arguments.
+/// Prints the output of `--help` and `--version`, or what is wrong with the arguments.
 fn print_clap_message(name: &str, command: &mut Command, message: &clap::Error) -> ExitCode {
     if message.use_stderr() {
-        // A usage error that can't be written is told by the status alone.
+        // If a usage error can't be written, the status alone reports it.
         let _ = message.print();
         return ExitCode::from(exit_status::USAGE_OR_IO);
     }
@@ -99,8 +99,8 @@ fn check_stdout_open() -> Result<(), Stop> {
     if signal::was_closed(io::stdout()) { Err(Stop::fatal("stdout", "is closed")) } else { Ok(()) }
 }
 
-/// Hands on the records made before a stop. A reader or disk that does not take them is then the
-/// graver reason to stop.
+/// Writes the records made before a stop. If the reader or the disk does not take them, that is the graver reason to
+/// stop and is returned.
 fn flush_last_records(filter: &Filter, stop: Stop) -> Stop {
     match stop {
         Stop::Signal(_) => filter.output.flush_without_blocking(),
@@ -131,6 +131,6 @@ fn exit_code(name: &str, command: &mut Command, stop: &Stop) -> ExitCode {
 
 fn die_by_signal(signal: i32) -> ExitCode {
     signal::die_by_signal(signal);
-    // Only where the signal is blocked for good: the status that a shell would show.
+    // Reached only if the signal is blocked for good: returns the status that a shell would show.
     ExitCode::from(exit_status::SIGNAL_BASE.saturating_add(signal.try_into().unwrap_or(0)))
 }

@@ -1,15 +1,14 @@
-//! Signals as flags that a poll can wait for, death by signal, and what has to be seen to before `main`.
+//! Signals as flags that a poll can wait for, death by signal, and work that must be done before `main`.
 //!
-//! SIGINT and SIGTERM ask a filter to stop. A filter that drains takes the first SIGTERM or
-//! SIGUSR1 as the wish to finish what it has begun, and the next SIGTERM, or a SIGINT, as the
-//! wish to stop. SIGUSR1 means nothing to a filter that does not drain: SLURM sends it to every
-//! process of a step, and in a pipe the drained filter ends the input of the others. When a filter
-//! was asked to stop and did not, the next signal kills it.
+//! SIGINT and SIGTERM ask a filter to stop. A filter that drains takes the first SIGTERM or SIGUSR1 as the request to
+//! finish the work in progress, and the next SIGTERM, or a SIGINT, as the request to stop. A filter that does not
+//! drain ignores SIGUSR1: SLURM sends it to every process of a step, and in a pipe the drained filter ends the input
+//! of the others. If a filter was asked to stop and did not, the next signal kills it.
 //!
-//! The same wish twice within [`REPEAT_WINDOW`] counts once, for `poll_timeout` and `scancel` signal both
-//! a process and its group.
+//! A request repeated within [`REPEAT_WINDOW`] counts once, because `timeout` and `scancel` signal both a process and
+//! its group.
 //!
-//! This is the one module of the crate with `unsafe` in it: handlers have no safe interface.
+//! Handlers have no safe interface, so this module contains `unsafe` code.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -21,11 +20,11 @@ use libc::{SIGINT, SIGUSR1, c_int};
 use nix::fcntl::OFlag;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, raise, sigaction, sigprocmask};
 
-/// Repeated signals within this time are one.
+/// The time within which repeated signals count as one.
 pub const REPEAT_WINDOW: Duration = Duration::from_millis(250);
 
-/// A wish that a handler notes down: the signal, when it came, and a pipe that becomes readable
-/// then, and stays so, for any number of threads to see.
+/// A request that the signal handler records: the signal, its time, and a pipe that becomes readable then and stays
+/// so, for any number of threads to see.
 struct PendingSignal {
     signal: AtomicI32,
     at: AtomicI64,
@@ -36,7 +35,7 @@ struct PendingSignal {
 static STOP: PendingSignal = PendingSignal::new();
 static DRAIN: PendingSignal = PendingSignal::new();
 static DRAIN_ENABLED: AtomicBool = AtomicBool::new(false);
-/// Whether SIGINT was ignored when the process started.
+/// True if SIGINT was ignored when the process started.
 static SIGINT_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
 impl PendingSignal {
@@ -56,14 +55,15 @@ impl PendingSignal {
         Ok(())
     }
 
-    /// Called by the handler: nothing here may lock or allocate. False where the wish is old.
+    /// Records a signal, and returns false if the request is a repetition. The handler calls it, so it must not lock
+    /// or allocate.
     fn record(&self, signal: c_int, now: i64) -> bool {
         if self.signal.compare_exchange(0, signal, SeqCst, SeqCst).is_err() {
             return now - self.at.load(SeqCst) < REPEAT_WINDOW.as_millis() as i64;
         }
         self.at.store(now, SeqCst);
-        // SAFETY: write(2) is async-signal-safe, the byte outlives the call, and a descriptor that
-        // is not open (-1) is an error that nobody needs to hear of.
+        // SAFETY: write(2) is async-signal-safe, and the byte outlives the call. A closed descriptor (-1) gives an
+        // error, which may be ignored.
         unsafe { libc::write(self.writable.load(SeqCst), [0u8].as_ptr().cast(), 1) };
         true
     }
@@ -79,47 +79,47 @@ impl PendingSignal {
     }
 }
 
-/// Catches SIGINT, SIGTERM and SIGUSR1 from now on. A SIGINT that was ignored when the process
-/// started (a background job of a script) stays ignored.
+/// Catches SIGINT, SIGTERM and SIGUSR1 from now on. A SIGINT that was ignored when the process started (a background
+/// job of a script) stays ignored.
 ///
 /// # Errors
-/// No descriptors left for the two pipes.
+/// Fails if there are no descriptors left for the two pipes.
 pub fn install_handlers() -> io::Result<()> {
     STOP.open()?;
     DRAIN.open()?;
     for (signal, before) in set_handlers()? {
         if signal == Signal::SIGINT && matches!(before.handler(), SigHandler::SigIgn) {
             SIGINT_WAS_IGNORED.store(true, SeqCst);
-            // SAFETY: puts back what the process was started with.
+            // SAFETY: restores the action that the process was started with.
             unsafe { sigaction(signal, &before) }?;
         }
     }
     Ok(())
 }
 
-/// Takes the signals of [`install_handlers`] back from a library that took them when it was loaded or began to work, as LLVM does in some
-/// OpenCL drivers.
+/// Installs the handlers of [`install_handlers`] again, in case a library has replaced them. LLVM does so in some
+/// OpenCL drivers when it is loaded or first used.
 pub(crate) fn reinstall_handlers() {
-    // What could be caught once can be caught again.
+    // A signal that could be caught once can be caught again, so errors are ignored.
     let _ = set_handlers();
     if SIGINT_WAS_IGNORED.load(SeqCst) {
         let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
-        // SAFETY: ignoring calls nothing.
+        // SAFETY: ignoring a signal runs no code.
         let _ = unsafe { sigaction(Signal::SIGINT, &ignore) };
     }
 }
 
-/// Has [`on_signal`] handle the signals; what did so before.
+/// Installs [`on_signal`] as the handler of the signals, and returns the previous actions.
 fn set_handlers() -> io::Result<[(Signal, SigAction); 3]> {
-    // Interrupted reads and writes go on: every wait of a filter is a poll, which is not restarted.
+    // Interrupted reads and writes resume. Every wait of a filter is a poll, which does not resume.
     let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler calls async-signal-safe functions alone (see `on_signal`).
+    // SAFETY: the handler calls only async-signal-safe functions (see `on_signal`).
     let take = |signal| unsafe { sigaction(signal, &action) }.map(|before| (signal, before));
     Ok([take(Signal::SIGINT)?, take(Signal::SIGTERM)?, take(Signal::SIGUSR1)?])
 }
 
-/// Touches atomics, `clock_gettime`, `write`, `sigaction` and `raise`: all async-signal-safe. The
-/// interrupted code finds its errno as it left it.
+/// Handles a signal. It uses only atomics, `clock_gettime`, `write`, `sigaction` and `raise`, all async-signal-safe,
+/// and restores errno for the interrupted code.
 extern "C" fn on_signal(signal: c_int) {
     // SAFETY: the address of this thread's errno is always valid.
     let errno = unsafe { *libc::__errno_location() };
@@ -135,38 +135,40 @@ extern "C" fn on_signal(signal: c_int) {
 
 fn monotonic_millis() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a valid place for the answer; the call is async-signal-safe.
+    // SAFETY: `now` is valid for the result; the call is async-signal-safe.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec * 1000 + now.tv_nsec / 1_000_000
 }
 
-/// The signal that asks to stop, if one came.
+/// Returns the signal that asked to stop, if one came.
 pub fn stop_signal() -> Option<i32> {
     STOP.stop_signal()
 }
 
-/// Whether SIGTERM or SIGUSR1 asked a draining filter to finish.
+/// Returns whether SIGTERM or SIGUSR1 asked a draining filter to finish.
 pub fn is_drain_requested() -> bool {
     DRAIN.stop_signal().is_some()
 }
 
-/// From now on the first SIGTERM or SIGUSR1 asks to drain.
+/// Makes the first SIGTERM or SIGUSR1 from now on a request to drain.
 pub(crate) fn enable_drain() {
     DRAIN_ENABLED.store(true, SeqCst);
 }
 
-/// Readable, for ever, once a signal asks to stop. None before [`install_handlers`].
+/// Returns a descriptor that becomes readable, and stays so, once a signal asks to stop; `None` before
+/// [`install_handlers`].
 pub(crate) fn stop_fd() -> Option<BorrowedFd<'static>> {
     STOP.wake_fd()
 }
 
-/// Readable, for ever, once a signal asks to drain. None before [`install_handlers`].
+/// Returns a descriptor that becomes readable, and stays so, once a signal asks to drain; `None` before
+/// [`install_handlers`].
 pub(crate) fn drain_fd() -> Option<BorrowedFd<'static>> {
     DRAIN.wake_fd()
 }
 
-/// Ends the process by a signal, as if it had never been caught or ignored. Returns only where the
-/// system does not let it die.
+/// Ends the process by a signal, as if the signal had never been caught or ignored. Returns only if the system does
+/// not let the process die.
 pub(crate) fn die_by_signal(signal: i32) {
     if let Ok(signal) = Signal::try_from(signal) {
         let _ = kill_self(signal);
@@ -175,13 +177,14 @@ pub(crate) fn die_by_signal(signal: i32) {
 
 fn kill_self(signal: Signal) -> nix::Result<()> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    // SAFETY: the default action runs no code of ours.
+    // SAFETY: the default action runs no code of this process.
     unsafe { sigaction(signal, &default) }?;
     raise(signal)?;
     sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(signal)), None)
 }
 
-/// Ends the process with a status, and runs nothing at its end: handlers of libraries may wait for threads that never end.
+/// Ends the process with a status and without exit handlers, because those of libraries may wait for threads that
+/// never end.
 pub(crate) fn exit_at_once(status: u8) {
     // SAFETY: _exit(2) takes any number, touches no memory of this process, and does not return.
     unsafe { libc::_exit(status.into()) }
@@ -189,10 +192,10 @@ pub(crate) fn exit_at_once(status: u8) {
 
 static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
 
-/// Whether this stream (0 stdin, 1 stdout, 2 stderr) was closed when the process started.
+/// Returns whether this stream (0 stdin, 1 stdout, 2 stderr) was closed when the process started.
 ///
-/// Rust's runtime opens /dev/null in place of a closed standard stream before `main`, and records
-/// written there would be lost in silence; nothing tells that from a wanted `> /dev/null` later.
+/// Rust's runtime opens /dev/null in place of a closed standard stream before `main`. Records written there would be
+/// lost silently, and later nothing distinguishes that from an intended `> /dev/null`.
 pub(crate) fn was_closed(stream: impl AsFd) -> bool {
     use std::os::fd::AsRawFd;
     CLOSED_STREAMS.load(SeqCst) & (1 << stream.as_fd().as_raw_fd()) != 0
@@ -207,10 +210,10 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
     record_closed_streams();
-    // HDF5 would rather lock the files of a running scan than do as it is told when it opens one.
+    // With this variable set, HDF5 locks the files of a running scan even if it is asked not to when it opens one.
     // SAFETY: there is one thread, and the name ends in NUL.
     unsafe { libc::unsetenv(c"HDF5_USE_FILE_LOCKING".as_ptr()) };
-    // Stacks have the size that is known to do: 2 MiB where a thread asks for none.
+    // All threads get the stack size that is known to suffice: 2 MiB unless a thread asks for another.
     // SAFETY: as above.
     unsafe { libc::unsetenv(c"RUST_MIN_STACK".as_ptr()) };
 }

@@ -1,47 +1,48 @@
-//! Why a filter stops before its input ends.
+//! The reasons for which a filter stops before its input ends.
 
 use std::fmt::Display;
 use std::io;
 
-/// Why a filter stops. Pass it up with `?`; [`run`](crate::run()) makes the exit status of it.
+/// The reason for which a filter stops. Pass it up with `?`; [`run`](crate::run()) converts it into the exit status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// The reader of stdout has gone: death by SIGPIPE, after clean-up.
+    /// The reader of stdout has gone: the filter cleans up and dies by SIGPIPE.
     #[error("broken pipe")]
     BrokenPipe,
-    /// A signal asked to stop: death by it, after clean-up.
+    /// A signal asked to stop: the filter cleans up and dies by it.
     #[error("stopped by signal {0}")]
     Signal(i32),
-    /// The first failed record under `--fail-fast`: status 1. It has been reported.
+    /// The first failed record under `--fail-fast`: status 1. The failure has been reported.
     #[error("stopped at the first failure")]
     FailFast,
-    /// Usage, configuration or I/O: status 2.
+    /// An error of usage, configuration or I/O: status 2.
     #[error("{what}: {why}")]
     Fatal {
         /// The file, flag or stream.
         what: String,
-        /// What is wrong with it, and what was expected.
+        /// The problem, and what was expected.
         why: String,
     },
-    /// No operand, and stdin is a terminal: short help, status 2.
+    /// There is no operand, and stdin is a terminal: short help and status 2.
     #[error("nothing to read: no file given, and stdin is a terminal")]
     NothingToRead,
-    /// Asked to finish early: status 75 where `some` work was done, else 76.
+    /// The filter was asked to finish early: status 75 if `worked`, otherwise 76.
     #[error("drained")]
     Drained {
-        /// Whether any work was done.
+        /// True if any work was done.
         worked: bool,
     },
 }
 
 impl Stop {
-    /// [`Stop::Fatal`] of anything that can be printed. Where `why` begins with `what`, as errors about a file do, it is named once.
+    /// Creates a [`Stop::Fatal`] from anything that can be printed. If `why` begins with `what`, as errors about a
+    /// file do, the repetition is removed.
     pub fn fatal(what: impl Display, why: impl Display) -> Self {
         let (what, why) = (what.to_string(), why.to_string());
         Self::Fatal { why: without_subject(&what, why), what }
     }
 
-    /// What an error on stdout means.
+    /// Converts an error on stdout into a reason to stop.
     pub(crate) fn from_stdout_error(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::BrokenPipe,

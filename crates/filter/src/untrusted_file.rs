@@ -1,29 +1,30 @@
-//! Opens files that others wrote: the one door for everything but streams of records.
+//! Opens files that others wrote; all such files except streams of records are opened here.
 //!
-//! A name may lead to a FIFO or a device, whose opening waits for ever, takes endless bytes, or does harm; and a file may be
-//! of any size. So a file is opened here or nowhere: only a regular file is opened, and only so much of it is read.
+//! A path may lead to a FIFO or a device, and opening it may wait forever, return endless bytes, or do harm; a file
+//! may also be of any size. So this module opens only regular files, and reads a limited number of bytes.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The longest text (recipes, PONI files, configurations, profiles) that is read.
+/// The size limit of texts: recipes, PONI files, configurations, profiles.
 pub const MAX_TEXT_BYTES: u64 = 64 << 20;
 
-/// The longest file that is read into memory as it is.
+/// The size limit of a file that is read into memory unchanged.
 pub const MAX_FILE_BYTES: u64 = 8 << 30;
 
-/// Opens a regular file to read. The system is not asked to open anything else, and does not wait if the name comes to lead
-/// to something else in the meantime.
+/// Opens a regular file for reading. Anything else is never opened, and the call does not block even if the path is
+/// replaced by something else in the meantime.
 ///
 /// # Errors
-/// Those of the system; a FIFO, device, socket or directory.
+/// Fails with the system's error, and for a FIFO, device, socket or directory.
 pub fn open(path: &Path) -> io::Result<File> {
     check_regular(&path.metadata()?)?;
     let open = |flags| OpenOptions::new().read(true).custom_flags(flags | libc::O_NOCTTY).open(path);
     let file = match open(libc::O_NONBLOCK) {
-        // Of a regular file: another holds a lease (Samba, NFS), which the system takes back while we wait, 45 s at the most.
+        // A regular file blocks only while another process has a lease on it (Samba, NFS); the kernel ends it within
+        // 45 s.
         Err(why) if why.kind() == io::ErrorKind::WouldBlock => open(0)?,
         opened => opened?,
     };
@@ -31,27 +32,27 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Checks that a library that opens files by name can be given this one, and returns what the system says of it.
+/// Checks that a path may be passed to a library that opens files by name, and returns the file's metadata.
 ///
 /// # Errors
-/// As [`open`].
+/// Fails as [`open`] does.
 pub fn open_for_check(path: &Path) -> io::Result<Metadata> {
     open(path)?.metadata()
 }
 
-/// Checks that a name does not lead to something that is no regular file. A name that leads nowhere passes: what opens it
-/// says why better.
+/// Checks that a path does not lead to anything but a regular file. A path that leads nowhere passes, because the
+/// later attempt to open it gives the better error.
 ///
 /// # Errors
-/// A FIFO, device, socket or directory.
+/// Fails for a FIFO, device, socket or directory.
 pub fn check_not_special(path: &Path) -> io::Result<()> {
     path.metadata().map_or(Ok(()), |metadata| check_regular(&metadata))
 }
 
-/// Reads a file of `longest` bytes at the most.
+/// Reads a file of at most `longest` bytes.
 ///
 /// # Errors
-/// As [`open`]; a longer file.
+/// Fails as [`open`] does, and for a longer file.
 pub fn read(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let len = file.metadata()?.len();
@@ -60,15 +61,15 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(usize::try_from(len).map_err(|_| too_long_error(longest))?)?;
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(longest.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > longest { Err(too_long_error(longest)) } else { Ok(bytes) }
 }
 
-/// Reads a text of [`MAX_TEXT_BYTES`] bytes at the most.
+/// Reads a text of at most [`MAX_TEXT_BYTES`] bytes.
 ///
 /// # Errors
-/// As [`fill_buffer`]; bytes that are not UTF-8.
+/// Fails as [`read`] does, and for bytes that are not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let bytes = read(path, MAX_TEXT_BYTES)?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not a text: expected UTF-8"))

@@ -1,10 +1,10 @@
-//! Who writes a temporary file, and whether it still does.
+//! Identifies the process that writes a temporary file, and determines whether it still runs.
 //!
-//! A writer's name, `HOST-MACHINE-PID-START-NONCE`, says all that is needed to ask for the process on its own machine:
-//! MACHINE stands for the host's name, the boot, and the space of process numbers (a container has its own). On any
-//! other machine the writer's lock answers, but only where locks reach every machine that sees the file. Where they don't
-//! (NFS with `local_lock`, Lustre with `localflock`, GPFS, BeeGFS), nobody can tell a writer that is at work from a dead
-//! one but by its age.
+//! A writer's name, `HOST-MACHINE-PID-START-NONCE`, suffices to look up the process on its own machine: MACHINE
+//! stands for the host's name, the boot, and the PID namespace (a container has its own). On other machines the
+//! writer's lock answers, but only where locks reach every machine that sees the file. Where they don't (NFS with
+//! `local_lock`, Lustre with `localflock`, GPFS, BeeGFS), only the file's age distinguishes a dead writer from a
+//! running one.
 
 use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
@@ -24,11 +24,11 @@ use nix::sys::statfs::{
 };
 use nix::unistd::Pid;
 
-/// A file that another machine's process has not touched for this long is a dead process's. No task is at work on one part
-/// for so long without writing to it.
+/// The age from which on a file that another machine's process has not touched counts as dead. No task works for so
+/// long on one part without writing to it.
 const STALE_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Letters of the host's name in a writer's name.
+/// The number of letters of the host's name in a writer's name.
 const MAX_HOST_CHARS: usize = 24;
 
 /// The process that writes a temporary file.
@@ -40,25 +40,25 @@ pub(crate) struct WriterProcess {
 }
 
 impl WriterProcess {
-    /// This process.
+    /// Returns the writer that stands for this process.
     pub fn current() -> &'static Self {
         static THIS: LazyLock<WriterProcess> = LazyLock::new(|| WriterProcess {
             machine: machine_id(),
             pid: std::process::id() as i32,
-            // Without /proc there is no start, and the number alone has to do.
+            // Without /proc the start time is unknown, and the PID alone must do.
             start: process_start_time(std::process::id() as i32).unwrap_or(0),
         });
         &THIS
     }
 
-    /// The name of one more file of this process.
+    /// Returns a name for one more file of this process.
     pub fn unique_name(&self) -> String {
         static NONCE: AtomicU32 = AtomicU32::new(0);
         let Self { machine, pid, start } = self;
         format!("{}-{machine}-{pid}-{start}-{}", host_name(), NONCE.fetch_add(1, Relaxed))
     }
 
-    /// Reads a name that [`WriterProcess::new_name`] made.
+    /// Parses a name that [`WriterProcess::unique_name`] made.
     pub fn parse(name: &OsStr) -> Option<Self> {
         let mut words = name.to_str()?.rsplitn(5, '-');
         let mut number = || words.next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
@@ -69,9 +69,9 @@ impl WriterProcess {
         Some(Self { machine: machine.to_owned(), pid, start })
     }
 
-    /// Tells whether the process has ended, by all that can be known of it here: the process itself on its own machine,
-    /// its lock where locks reach this machine, else how long the files at `lock` and `file` have been left alone by
-    /// `now`, the file system's own time.
+    /// Returns whether the process has ended, as far as this machine can tell: by the process itself on its own
+    /// machine, by its lock where locks reach this machine, and otherwise by how long the files at `lock` and `file`
+    /// have been left untouched before `now`, the file system's own time.
     pub fn has_ended(
         &self,
         lock: &Path,
@@ -96,25 +96,26 @@ impl WriterProcess {
             found => found?.modified().map(Some),
         };
         let Some(last) = touched(lock)?.max(touched(file)?) else { return Ok(false) };
-        // A file of the future is not old.
+        // A file with a time in the future is not old.
         Ok(now()?.duration_since(last).is_ok_and(|silence| silence > STALE_AFTER))
     }
 }
 
-/// Tells whether the process that began at `process_start_time` still runs on this machine.
+/// Returns whether the process `pid` that started at `start_then` still runs on this machine.
 fn is_process_running(pid: i32, start_then: u64) -> bool {
     match kill(Pid::from_raw(pid), None) {
         Err(Errno::ESRCH) => false,
-        // It may be another one by now. Where that can't be told (/proc is hidden), it is taken to be the same.
+        // Another process may have the PID by now. Where that can't be determined (/proc is hidden), it counts as the
+        // same.
         _ => process_start_time(pid).is_none_or(|start| start_then == 0 || start == start_then),
     }
 }
 
-/// When a process began, in ticks since the boot. `None` where /proc does not tell; a process that has ended and whose
-/// parent has not asked for it yet began never.
+/// Returns the start time of a process in ticks since the boot. Returns `None` if /proc does not say. A zombie, which
+/// has ended and is not yet waited for by its parent, gets `u64::MAX`, so that it never counts as running.
 fn process_start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field, the program's name, may hold blanks and parentheses.
+    // The second field, the program's name, may hold spaces and parentheses.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     if matches!(fields.next()?, "Z" | "X") {
         return Some(u64::MAX);
@@ -122,7 +123,7 @@ fn process_start_time(pid: i32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Stands for the machine, its boot, and the space of process numbers that this process lives in.
+/// Returns an identifier of the machine, its boot, and the PID namespace of this process.
 fn machine_id() -> String {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -133,18 +134,18 @@ fn machine_id() -> String {
     digest.to_short_hex()[..12].to_owned()
 }
 
-/// The host's name without its domain, in letters that suit a file name.
+/// Returns the host's name without its domain, in letters that suit a file name.
 fn host_name() -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
     let plain = |char: &char| char.is_ascii_alphanumeric() || *char == '-';
     host.to_string_lossy().chars().take_while(|&char| char != '.').filter(plain).take(MAX_HOST_CHARS).collect()
 }
 
-/// File systems of one machine that `nix` has no name for: ZFS, F2FS, ramfs.
+/// File systems of a single machine that `nix` has no constant for: ZFS, F2FS, ramfs.
 const LOCAL_FILE_SYSTEMS: [FsType; 3] = [FsType(0x2fc1_2fc1), FsType(0xf2f5_2010), FsType(0x8584_58f6)];
 const LUSTRE: FsType = FsType(0x0bd0_0bd0);
 
-/// Tells whether a lock that one machine holds on the file is seen by all others that see the file.
+/// Returns whether a lock on the file is seen by all machines that see the file.
 fn locks_reach_all_machines(path: &Path) -> io::Result<bool> {
     let kind = statfs(path)?.filesystem_type();
     let named = [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC];
@@ -161,7 +162,7 @@ fn locks_reach_all_machines(path: &Path) -> io::Result<bool> {
     })
 }
 
-/// The options of the file system on a device, by the lines of `mountinfo`.
+/// Returns the mount options of the file system on a device, from the lines of `mountinfo`.
 fn mount_options(mounts: &str, device: u64) -> Option<&str> {
     let device = format!("{}:{}", nix::sys::stat::major(device), nix::sys::stat::minor(device));
     let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&device))?;

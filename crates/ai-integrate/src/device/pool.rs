@@ -57,8 +57,8 @@ impl DevicePool {
     }
 
     /// Returns the device of an engine and its name; engines are assigned to devices in turn. Compiled kernels are
-    /// kept in
-    /// `cache`. Returns `None` without devices, and for a device that can't be used any more, with a single warning.
+    /// kept in `cache`. Returns `None` without devices, and for a device that can't be used any more, with a single
+    /// warning.
     pub fn device(&self, engine: usize, cache: Option<PathBuf>, filter: &Filter) -> Option<(Arc<Device>, String)> {
         let seat = self.slots.get(engine % self.slots.len().max(1))?;
         let open = || {

@@ -10,8 +10,7 @@ const VISIBILITY_VARIABLES: [(&str, &str); 3] =
     [("CUDA_VISIBLE_DEVICES", "nvidia"), ("ROCR_VISIBLE_DEVICES", "amd"), ("GPU_DEVICE_ORDINAL", "amd")];
 
 /// Environment variables that number the jobs which share a machine, each with its first number: those of GNU
-/// parallel,
-/// `xargs --process-slot-var=SLOT` and srun.
+/// parallel, `xargs --process-slot-var=SLOT` and srun.
 const JOB_SLOT_VARIABLES: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
 
 /// The reasons why no device can be selected.
@@ -52,9 +51,8 @@ pub fn visible_devices(environment: EnvLookup<'_>) -> Result<Vec<NumberedDevice>
 }
 
 /// Selects the devices that `words` name, each once. Without words it selects all GPUs and accelerators, or, where
-/// there
-/// are none, all processors that have an OpenCL driver; processors are good for tests, and slower than `--engine
-/// cpu`.
+/// there are none, all processors that have an OpenCL driver; processors are good for tests, and slower than
+/// `--engine cpu`.
 ///
 /// # Errors
 /// Fails if a word matches no device, and if no device is usable.
@@ -125,9 +123,8 @@ fn job_slot(environment: EnvLookup<'_>) -> Result<usize, &'static str> {
 }
 
 /// Returns whether the environment hides all GPUs of the device's vendor. A driver that is given a list of GPUs hides
-/// the
-/// others itself and numbers the listed ones from 0. Drivers disagree on an empty list, so an empty list is handled
-/// here.
+/// the others itself and numbers the listed ones from 0. Whether an empty list hides all
+/// is not left to the driver, but decided here.
 fn is_hidden_by_environment(device: &DeviceDescription, environment: EnvLookup<'_>) -> bool {
     let vendor = if device.platform.to_lowercase().contains("nvidia") { "nvidia" } else { "amd" };
     VISIBILITY_VARIABLES

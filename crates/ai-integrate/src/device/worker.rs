@@ -53,10 +53,9 @@ impl<'a> DeviceWorker<'a> {
     }
 
     /// Integrates frames, whose frame numbers are `numbers`, on the device; the processor integrates recipes that the
-    /// device
-    /// does not support. The sums of some frames are compared with the processor's, and a device whose sums differ is
-    /// disabled.
-    /// Returns `None` without a device, if it supports none of the recipes, and after it has failed.
+    /// device does not support. The sums of some frames are compared with the processor's, and a device whose sums
+    /// differ is disabled. Returns `None` without a device, if it supports none of the recipes, and after it has
+    /// failed.
     ///
     /// # Errors
     /// The device fails, returns wrong sums, or lacks something; no frame is integrated then.
