@@ -92,7 +92,7 @@ impl ChunkGrid {
         damaged.extend(written.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0));
         damaged.extend(overlapping(&written));
         written.dedup_by_key(|(number, _)| *number);
-        let bytes = written.iter().fold(0, |sum: u64, (_, place)| sum.saturating_add(place.bytes));
+        let bytes = written.iter().fold(0, |sum: u64, (_, location)| sum.saturating_add(location.bytes));
         let mut damaged: Vec<u64> = damaged.into_iter().map(|number| divide(number, per_layer)).collect();
         damaged.dedup();
         Ok(Self { chunk, chunks_per_frame: across, per_layer, written, damaged, bytes })
@@ -125,13 +125,13 @@ impl ChunkGrid {
 
     /// Returns the chunks that hold a frame, top row first: the first element of each, and its location.
     pub(crate) fn frame_chunks(&self, frame: u64) -> impl Iterator<Item = ([u64; 3], ChunkLocation)> + '_ {
-        self.chunks_in_layer(frame).iter().map(|&(number, place)| (self.origin(number), place))
+        self.chunks_in_layer(frame).iter().map(|&(number, location)| (self.origin(number), location))
     }
 
     /// Removes the chunk list and returns it as bytes, because JSON would be slow for millions of chunks.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
-        let words = |(number, place): &(u64, ChunkLocation)| {
-            [*number, place.offset, place.bytes, u64::from(place.filter_mask)].map(u64::to_le_bytes)
+        let words = |(number, location): &(u64, ChunkLocation)| {
+            [*number, location.offset, location.bytes, u64::from(location.filter_mask)].map(u64::to_le_bytes)
         };
         std::mem::take(&mut self.written).iter().flat_map(words).flatten().collect()
     }
@@ -172,16 +172,16 @@ fn remainder(number: u64, size: u64) -> u64 {
 /// Returns the numbers of the chunks whose bytes overlap with those of another chunk.
 fn overlapping(written: &[(u64, ChunkLocation)]) -> Vec<u64> {
     let mut by_offset: Vec<&(u64, ChunkLocation)> = written.iter().collect();
-    by_offset.sort_by_key(|(_, place)| place.offset);
+    by_offset.sort_by_key(|(_, location)| location.offset);
     let mut found = Vec::new();
     let mut furthest: Option<(u64, u64)> = None;
-    for (number, place) in by_offset {
+    for (number, location) in by_offset {
         match furthest {
             // Two empty chunks at the same offset count as damaged, too.
-            Some((end, other)) if place.offset < end => found.extend([*number, other]),
+            Some((end, other)) if location.offset < end => found.extend([*number, other]),
             _ => (),
         }
-        let end = place.offset.saturating_add(place.bytes.max(1));
+        let end = location.offset.saturating_add(location.bytes.max(1));
         if furthest.is_none_or(|(furthest, _)| end > furthest) {
             furthest = Some((end, *number));
         }
@@ -208,14 +208,17 @@ mod tests {
         chunks.push(stored([1, 3, 4, 0], 90));
         let grid = grid(&[3, 5, 7], &[1, 3, 4], &chunks);
         assert!(grid.is_written(0) && !grid.is_written(1) && !grid.is_written(2));
-        let origins: Vec<_> = grid.frame_chunks(0).map(|(origin, place)| (origin, place.offset)).collect();
+        let origins: Vec<_> = grid.frame_chunks(0).map(|(origin, location)| (origin, location.offset)).collect();
         assert_eq!(origins, [([0, 0, 0], 0), ([0, 0, 4], 10), ([0, 3, 0], 20), ([0, 3, 4], 30)]);
     }
 
     #[test]
     fn the_channel_of_a_raw_file_is_left_out() {
         let grid = grid(&[4, 1, 5, 7], &[1, 1, 5, 7], &[stored([3, 0, 0, 0], 7)]);
-        assert_eq!(grid.frame_chunks(3).next().map(|(origin, place)| (origin, place.offset)), Some(([3, 0, 0], 7)));
+        assert_eq!(
+            grid.frame_chunks(3).next().map(|(origin, location)| (origin, location.offset)),
+            Some(([3, 0, 0], 7))
+        );
     }
 
     #[test]
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!(with(3, &|chunk| chunk.origin = sound[6].origin), "w-ddw", "out of order and twice");
         assert_eq!(with(3, &|chunk| chunk.origin[0] = 1 << 40), "w-www", "behind the end");
         assert_eq!(with(3, &|chunk| chunk.origin[0] = u64::MAX), "w-www", "behind the end");
-        assert_eq!(with(3, &|chunk| chunk.offset = 60), "wdwdw", "in the same place");
+        assert_eq!(with(3, &|chunk| chunk.offset = 60), "wdwdw", "in the same location");
         assert_eq!(with(3, &|chunk| chunk.offset = 65), "wdwdw", "on two");
         assert_eq!(with(3, &|chunk| chunk.bytes = 31), "wdddw", "over three");
         assert_eq!(with(3, &|chunk| chunk.bytes = u64::MAX), "wdddd", "over all behind it");

@@ -123,9 +123,9 @@ pub enum DiscoveryKind {
     Failed {
         /// Reason, in one line.
         why: String,
-        /// Whether a later attempt may succeed, because the file is being written or the system failed.
+        /// True if a later attempt may succeed, because the file is being written or the system failed.
         retryable: bool,
-        /// Whether the system failed, so that nothing is known about the contents.
+        /// True if the system failed, so that nothing is known about the contents.
         unreadable: bool,
     },
 }
@@ -192,7 +192,7 @@ pub fn walk<E>(
     }
 }
 
-/// Walks like [`walk`], but always calls the HDF5 library in this process.
+/// Walks like [`walk()`], but always calls the HDF5 library in this process.
 pub(crate) fn walk_in_process<E>(
     path: &Path,
     select: &dyn ScanFilter,
@@ -239,9 +239,9 @@ pub enum FileKind {
 pub struct FileKindError {
     /// Reason, in one line.
     pub why: String,
-    /// Whether a later attempt may succeed, because the file is being written or the system failed.
+    /// True if a later attempt may succeed, because the file is being written or the system failed.
     pub retryable: bool,
-    /// Whether the system failed, so that nothing is known about the contents.
+    /// True if the system failed, so that nothing is known about the contents.
     pub unreadable: bool,
 }
 
@@ -276,9 +276,7 @@ pub(crate) fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileK
     // With a user block, the HDF5 signature is not at the start of the file.
     match Hdf5Object::open_file(file) {
         Ok(_) => Ok(FileKind::Hdf5),
-        Err(flaw) if flaw.errno.is_some() => {
-            Err(file_kind_error(file, &DiscoverError::from_library(file, &flaw), false))
-        }
+        Err(err) if err.errno.is_some() => Err(file_kind_error(file, &DiscoverError::from_library(file, &err), false)),
         Err(_) => {
             let is_begun = is_still_empty(file)
                 .map_err(|why| file_kind_error(file, &DiscoverError::from_io(file, &why), false))?;

@@ -228,16 +228,16 @@ fn with_object<T>(
     take: impl FnOnce(&Hdf5Object) -> Result<T, LibraryError>,
 ) -> Result<T, Hdf5ArrayError> {
     // A failure of the system says nothing about the contents of the file.
-    let failed = |flaw: LibraryError, wrong: &dyn Fn(String) -> Hdf5ArrayError| match flaw.into_io() {
+    let failed = |err: LibraryError, wrong: &dyn Fn(String) -> Hdf5ArrayError| match err.into_io() {
         Ok(why) => Hdf5ArrayError::Io { file: file.to_owned(), why },
         Err(LibraryError { why, .. }) => wrong(why),
     };
     let not_hdf5 = |why| Hdf5ArrayError::NotHdf5 { file: file.to_owned(), why };
     let wrong = |why| Hdf5ArrayError::Dataset { file: file.to_owned(), dataset: path.to_owned(), why };
-    let opened = Hdf5Object::open_file(file).map_err(|flaw| failed(flaw, &not_hdf5))?;
-    let object = opened.open(path).map_err(|flaw| failed(flaw, &|_| wrong("no such object".to_owned())))?;
+    let opened = Hdf5Object::open_file(file).map_err(|err| failed(err, &not_hdf5))?;
+    let object = opened.open(path).map_err(|err| failed(err, &|_| wrong("no such object".to_owned())))?;
     if kind != ObjectType::Other && object.object_type() != kind {
         return Err(wrong(format!("expected a {}", if kind == ObjectType::Group { "group" } else { "dataset" })));
     }
-    take(&object).map_err(|flaw| failed(flaw, &wrong))
+    take(&object).map_err(|err| failed(err, &wrong))
 }

@@ -48,9 +48,9 @@ pub struct ImageHeader {
     pub shape: [usize; 2],
     /// The pixels' type in the first image.
     pub kind: Dtype,
-    /// How many images the file holds.
+    /// Number of images in the file.
     pub frames: usize,
-    /// Whether the format supports a checksum of the pixels, but this file has none.
+    /// True if the format supports a checksum of the pixels, but this file has none.
     pub is_unverified: bool,
 }
 
@@ -141,16 +141,16 @@ pub fn read(path: &Path) -> Result<Image, ImageError> {
 /// Reads image `frame`, counted from 0, of a file with several images.
 ///
 /// # Errors
-/// The same as for [`read`], or `frame` is beyond the last image.
+/// Fails like [`read`], or if `frame` is beyond the last image.
 pub fn read_frame(path: &Path, frame: usize) -> Result<Image, ImageError> {
     let (format, mut content) = open_image(path)?;
-    decode_frame(format, &mut content, frame).map_err(|flaw| flaw.into_image_error(path, format))
+    decode_frame(format, &mut content, frame).map_err(|err| err.into_image_error(path, format))
 }
 
 /// Reads the header of a file without its pixels.
 ///
 /// # Errors
-/// The same as for [`read`].
+/// Fails like [`read`].
 pub fn probe(path: &Path) -> Result<ImageHeader, ImageError> {
     let opened = open_ahead::open(path).map_err(|why| ImageError::Io { path: path.to_owned(), why })?;
     probe_opened(path, &opened)
@@ -159,7 +159,7 @@ pub fn probe(path: &Path) -> Result<ImageHeader, ImageError> {
 /// Reads the header of an open file, like [`probe`].
 pub(crate) fn probe_opened(path: &Path, file: &File) -> Result<ImageHeader, ImageError> {
     let (format, mut content) = detect_format_of_open(path, file)?;
-    read_header(format, &mut content).map_err(|flaw| flaw.into_image_error(path, format))
+    read_header(format, &mut content).map_err(|err| err.into_image_error(path, format))
 }
 
 fn open_image(path: &Path) -> Result<(ImageFormat, FileBytes<BufReader<File>>), ImageError> {

@@ -85,7 +85,7 @@ pub(crate) fn open_ahead_in_process(paths: impl Iterator<Item = PathBuf>) {
 /// Opens a file for reading, or returns the descriptor from the pool if the path still leads to the same file.
 ///
 /// # Errors
-/// The same as for `foreign::open`.
+/// Fails like [`filter::untrusted_file::open`].
 pub fn open(path: &Path) -> io::Result<Arc<File>> {
     let kept = LAST_OPENED.take().filter(|(kept, _)| kept == path).map(|(_, file)| file);
     if let Some(file) = kept.or_else(|| POOL.get()?.take(path))
@@ -132,7 +132,7 @@ struct OpenerPool {
 struct OpenQueue {
     /// Batches in order of request: the last one is opened first.
     stack: Vec<FileBatch>,
-    most_held: usize,
+    max_held: usize,
     count: u64,
 }
 
@@ -157,7 +157,7 @@ enum OpenSlot {
 /// A file for a thread to open.
 struct OpenJob {
     batch: u64,
-    place: usize,
+    index: usize,
     path: PathBuf,
 }
 
@@ -165,12 +165,12 @@ impl OpenerPool {
     fn new() -> Self {
         let most =
             getrlimit(Resource::Nofile).current.map_or(MAX_HELD_FILES as u64, |limit| limit / MAX_DESCRIPTOR_SHARE);
-        let most_held = usize::try_from(most).map_or(MAX_HELD_FILES, |most| most.min(MAX_HELD_FILES));
-        Self::with_capacity(most_held)
+        let max_held = usize::try_from(most).map_or(MAX_HELD_FILES, |most| most.min(MAX_HELD_FILES));
+        Self::with_capacity(max_held)
     }
 
-    fn with_capacity(most_held: usize) -> Self {
-        let batches = Mutex::new(OpenQueue { most_held, ..OpenQueue::default() });
+    fn with_capacity(max_held: usize) -> Self {
+        let batches = Mutex::new(OpenQueue { max_held, ..OpenQueue::default() });
         Self { batches, has_more: Condvar::new(), is_opened: Condvar::new() }
     }
 
@@ -179,14 +179,14 @@ impl OpenerPool {
     }
 
     fn add(&self, paths: Vec<PathBuf>) {
-        let places = paths.iter().enumerate().rev().map(|(place, path)| (path.clone(), place)).collect();
+        let index_by_path = paths.iter().enumerate().rev().map(|(index, path)| (path.clone(), index)).collect();
         let mut batches = self.lock();
         batches.count = batches.count.wrapping_add(1);
         let number = batches.count;
         if batches.stack.len() == MAX_BATCHES {
             batches.stack.remove(0);
         }
-        batches.stack.push(FileBatch { number, paths, index_by_path: places, ..FileBatch::default() });
+        batches.stack.push(FileBatch { number, paths, index_by_path, ..FileBatch::default() });
         drop(batches);
         self.has_more.notify_all();
     }
@@ -194,20 +194,20 @@ impl OpenerPool {
     /// Closes all held files and stops the pool, because this process has run out of descriptors.
     fn disable(&self) {
         let mut batches = self.lock();
-        (batches.most_held, batches.stack) = (0, Vec::new());
+        (batches.max_held, batches.stack) = (0, Vec::new());
     }
 
     /// Takes an open file from the pool, and waits for one that a thread is opening.
     fn take(&self, path: &Path) -> Option<Arc<File>> {
         let mut batches = self.lock();
-        let (number, place) = batches.find_batch(path)?;
+        let (number, index) = batches.find_batch(path)?;
         let file = loop {
             let batch = batches.stack.iter_mut().find(|batch| batch.number == number)?;
-            match batch.held.remove(&place) {
+            match batch.held.remove(&index) {
                 Some(OpenSlot::Open(file)) => break Some(file),
                 None => break None,
                 Some(OpenSlot::Opening) => {
-                    batch.held.insert(place, OpenSlot::Opening);
+                    batch.held.insert(index, OpenSlot::Opening);
                     batches = self.is_opened.wait(batches).unwrap_or_else(PoisonError::into_inner);
                 }
             }
@@ -222,18 +222,18 @@ impl OpenerPool {
         let mut batches = self.lock();
         loop {
             match batches.next() {
-                Some(order) => return order,
+                Some(job) => return job,
                 None => batches = self.has_more.wait(batches).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 
-    fn store(&self, order: &OpenJob, file: Option<File>) {
+    fn store(&self, job: &OpenJob, file: Option<File>) {
         let mut batches = self.lock();
-        if let Some(batch) = batches.stack.iter_mut().find(|batch| batch.number == order.batch) {
+        if let Some(batch) = batches.stack.iter_mut().find(|batch| batch.number == job.batch) {
             match file {
-                Some(file) => batch.held.insert(order.place, OpenSlot::Open(Arc::new(file))),
-                None => batch.held.remove(&order.place),
+                Some(file) => batch.held.insert(job.index, OpenSlot::Open(Arc::new(file))),
+                None => batch.held.remove(&job.index),
             };
         }
         drop(batches);
@@ -248,15 +248,15 @@ impl OpenQueue {
     /// that all later batches are finished.
     fn find_batch(&mut self, path: &Path) -> Option<(u64, usize)> {
         let known = |batch: &FileBatch| batch.index_by_path.get(path).copied();
-        let (at, place) = self.stack.iter().enumerate().rev().find_map(|(at, batch)| Some((at, known(batch)?)))?;
-        if place >= self.stack[at].next_wanted {
+        let (at, index) = self.stack.iter().enumerate().rev().find_map(|(at, batch)| Some((at, known(batch)?)))?;
+        if index >= self.stack[at].next_wanted {
             self.stack.truncate(at.saturating_add(1));
             let batch = &mut self.stack[at];
-            batch.next_wanted = place.saturating_add(1);
+            batch.next_wanted = index.saturating_add(1);
             // Earlier files are no longer needed, and this one is opened by the caller itself.
             batch.next = batch.next.max(batch.next_wanted);
         }
-        Some((self.stack[at].number, place))
+        Some((self.stack[at].number, index))
     }
 
     /// Returns the next file to open, if a slot is free.
@@ -272,44 +272,44 @@ impl OpenQueue {
             return None;
         }
         let batch = &mut self.stack[at];
-        let place = batch.next;
-        batch.next = place.saturating_add(1);
-        batch.held.insert(place, OpenSlot::Opening);
-        Some(OpenJob { batch: batch.number, place, path: batch.paths[place].clone() })
+        let index = batch.next;
+        batch.next = index.saturating_add(1);
+        batch.held.insert(index, OpenSlot::Opening);
+        Some(OpenJob { batch: batch.number, index, path: batch.paths[index].clone() })
     }
 
     /// Frees a slot for another file of a batch. Files that were passed over go first, then the files of older
     /// batches that are needed last, which are opened again later.
     fn free_slot(&mut self, at: usize) -> bool {
         let count = |batches: &Self| batches.stack.iter().map(|batch| batch.held.len()).sum::<usize>();
-        if count(self) < self.most_held {
+        if count(self) < self.max_held {
             return true;
         }
         for batch in &mut self.stack {
             // The caller of the last `take` may still be waiting for that file.
             let last = batch.next_wanted.saturating_sub(1);
-            batch.held.retain(|&place, held| place >= last || matches!(held, OpenSlot::Opening));
+            batch.held.retain(|&index, held| index >= last || matches!(held, OpenSlot::Opening));
         }
         for batch in &mut self.stack[..at] {
-            if let Some((&place, OpenSlot::Open(_))) = batch.held.last_key_value() {
-                batch.held.remove(&place);
-                batch.next = place;
+            if let Some((&index, OpenSlot::Open(_))) = batch.held.last_key_value() {
+                batch.held.remove(&index);
+                batch.next = index;
                 break;
             }
         }
-        count(self) < self.most_held
+        count(self) < self.max_held
     }
 }
 
 fn open_files(pool: &OpenerPool) {
     let mut buffer = vec![0; PRELOAD_BYTES];
     loop {
-        let order = pool.next();
-        let file = untrusted_file::open(&order.path).ok();
+        let job = pool.next();
+        let file = untrusted_file::open(&job.path).ok();
         if let Some(file) = &file {
             while pread(file, &mut buffer[..], 0) == Err(Errno::INTR) {}
         }
-        pool.store(&order, file);
+        pool.store(&job, file);
     }
 }
 
@@ -321,15 +321,15 @@ mod tests {
         (0..count).map(|number| format!("/{number}").into()).collect()
     }
 
-    fn pool(most_held: usize) -> OpenerPool {
-        OpenerPool::with_capacity(most_held)
+    fn pool(max_held: usize) -> OpenerPool {
+        OpenerPool::with_capacity(max_held)
     }
 
     /// Opens the next file as a thread of the pool does, and returns its path.
     fn open_next(pool: &OpenerPool) -> Option<String> {
-        let order = pool.lock().next()?;
-        pool.store(&order, Some(File::open("/dev/null").unwrap()));
-        Some(order.path.display().to_string())
+        let job = pool.lock().next()?;
+        pool.store(&job, Some(File::open("/dev/null").unwrap()));
+        Some(job.path.display().to_string())
     }
 
     #[test]
@@ -384,8 +384,8 @@ mod tests {
 
     #[test]
     fn all_files_are_had_whatever_some_of_them_are() {
-        let place = tempfile::tempdir().unwrap();
-        let path = |number: usize| place.path().join(number.to_string());
+        let index = tempfile::tempdir().unwrap();
+        let path = |number: usize| index.path().join(number.to_string());
         (0..300).for_each(|number| std::fs::write(path(number), number.to_string()).unwrap());
         (1..300).step_by(7).for_each(|number| std::fs::remove_file(path(number)).unwrap());
         std::fs::create_dir(path(300)).unwrap();

@@ -45,14 +45,14 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_cached_and_nothing_always_is() {
-        let place = tempfile::tempdir().expect("a directory");
-        let path = place.path().join("a");
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a");
         std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
         let file = File::open(&path).expect("the file");
         assert!(is_range_cached(&file, 5, 0));
         assert!(!is_range_cached(&file, 1 << 19, (1 << 19) + 1), "it ends before");
         assert!(!is_range_cached(&file, u64::MAX, 2) && !is_range_cached(&file, u64::MAX - 9, 5));
         load_into_cache(&path).expect("the file");
-        assert!(load_into_cache(&place.path().join("b")).is_err());
+        assert!(load_into_cache(&dir.path().join("b")).is_err());
     }
 }

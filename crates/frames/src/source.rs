@@ -51,7 +51,7 @@ pub enum SourceError {
         file: PathBuf,
         /// Failure of the worker.
         why: String,
-        /// Whether a later attempt may succeed.
+        /// True if a later attempt may succeed.
         retryable: bool,
     },
     /// The dataset doesn't exist, or holds no readable frames.
@@ -346,18 +346,18 @@ impl SourceReader {
         shape: Option<[u64; 2]>,
     ) -> Result<SourceIndex, SourceError> {
         let io = |why| SourceError::Io { file: path.to_owned(), why };
-        let failed = |flaw: LibraryError, wrong: &dyn Fn(String) -> SourceError| match flaw.into_io() {
+        let failed = |err: LibraryError, wrong: &dyn Fn(String) -> SourceError| match err.into_io() {
             Ok(why) => io(why),
             Err(LibraryError { why, .. }) => wrong(why),
         };
         let not_hdf5 = |why| SourceError::Hdf5 { file: path.to_owned(), why };
         let wrong = |why| SourceError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
-        let opened = Hdf5Object::open_file(path).map_err(|flaw| failed(flaw, &not_hdf5))?;
-        let object = opened.open(dataset).map_err(|flaw| failed(flaw, &|_| wrong("no such dataset".to_owned())))?;
+        let opened = Hdf5Object::open_file(path).map_err(|err| failed(err, &not_hdf5))?;
+        let object = opened.open(dataset).map_err(|err| failed(err, &|_| wrong("no such dataset".to_owned())))?;
         if object.object_type() != ObjectType::Dataset {
             return Err(wrong("not a dataset".to_owned()));
         }
-        SourceIndex::read(&object, shape).map_err(|flaw| failed(flaw, &wrong))
+        SourceIndex::read(&object, shape).map_err(|err| failed(err, &wrong))
     }
 }
 

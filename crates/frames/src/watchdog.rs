@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The current call. There is at most one, because it holds the library's lock.
 static UNDER_WAY: Mutex<Call> = Mutex::new(Call { number: 0, file: None });
 
-/// Whether the call waits for the file system, which has no time limit.
+/// True while the call waits for the file system, which has no time limit.
 static WAITS_FOR_STORAGE: AtomicBool = AtomicBool::new(false);
 
 struct Call {

@@ -47,7 +47,7 @@ impl DatasetCache {
         if let Some((_, object)) = known {
             return Ok(Rc::clone(object));
         }
-        let object = Rc::new(Hdf5Object::open_file(path).map_err(|flaw| DiscoverError::from_library(path, &flaw))?);
+        let object = Rc::new(Hdf5Object::open_file(path).map_err(|err| DiscoverError::from_library(path, &err))?);
         self.last_opened = Some((path.to_owned(), Rc::clone(&object)));
         Ok(object)
     }
@@ -68,7 +68,7 @@ impl DatasetCache {
     /// Opens the root group of a file.
     ///
     /// # Errors
-    /// The same as for [`DatasetCache::open`].
+    /// Fails like [`DatasetCache::open`].
     pub(super) fn root(&mut self, path: &Path) -> Result<ResolvedObject, DiscoverError> {
         Ok(ResolvedObject::root(path.to_owned(), self.open(path)?))
     }
@@ -76,19 +76,19 @@ impl DatasetCache {
     /// Returns the frame map of a dataset, or the reason why it can't be read as frames.
     pub(crate) fn frame_map(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
         let key = (file.to_owned(), dataset.to_owned());
-        if let Some(traced) = self.frame_maps.get(&key) {
-            return Rc::clone(traced);
+        if let Some(frame_map) = self.frame_maps.get(&key) {
+            return Rc::clone(frame_map);
         }
         if self.in_progress.contains(&key) || self.in_progress.len() > MAX_VIRTUAL_DEPTH {
             let why = "virtual datasets that are made of each other";
             return Rc::new(Err(DiscoverError::Unusable(why.to_owned())));
         }
         self.in_progress.push(key);
-        let traced = Rc::new(self.build_frame_map(file, dataset));
+        let frame_map = Rc::new(self.build_frame_map(file, dataset));
         if let Some(key) = self.in_progress.pop() {
-            self.frame_maps.insert(key, Rc::clone(&traced));
+            self.frame_maps.insert(key, Rc::clone(&frame_map));
         }
-        traced
+        frame_map
     }
 
     /// Returns the frame map of a source file like [`DatasetCache::frame_map`], but without opening a file that
@@ -100,12 +100,12 @@ impl DatasetCache {
         let is_open = [&self.last_opened, &self.first_prefetched].into_iter().flatten().any(|(open, _)| open == file);
         let is_traced = self.frame_maps.contains_key(&(file.to_owned(), dataset.to_owned()));
         let before = file.metadata();
-        let traced = self.frame_map(file, dataset);
+        let frame_map = self.frame_map(file, dataset);
         // The file may have changed between the stat and the read.
         if let (Ok(before), false) = (before, is_open || is_traced) {
-            unchanged::put_dataset(file, &before, dataset, &traced);
+            unchanged::put_dataset(file, &before, dataset, &frame_map);
         }
-        traced
+        frame_map
     }
 
     /// Returns the files that a dataset refers to, and those passed on the way to it, without mapping its
@@ -120,7 +120,7 @@ impl DatasetCache {
             return Ok(Vec::new());
         }
         let names: Vec<PathBuf> =
-            match found.object.storage_layout().map_err(|flaw| DiscoverError::from_library(&found.file, &flaw))? {
+            match found.object.storage_layout().map_err(|err| DiscoverError::from_library(&found.file, &err))? {
                 StorageLayout::Virtual(mappings) => mappings.into_iter().map(|mapping| mapping.file).collect(),
                 StorageLayout::External(segments) => segments.into_iter().map(|segment| segment.file).collect(),
                 _ => Vec::new(),
@@ -147,31 +147,33 @@ impl DatasetCache {
         if found.file != file || path != dataset {
             // The path led through a link.
             let ResolvedObject { file, files_passed: via, .. } = found;
-            let mut traced = (*self.frame_map(&file, &path)).clone()?;
-            traced.files.extend(via);
-            return Ok(traced);
+            let mut frame_map = (*self.frame_map(&file, &path)).clone()?;
+            frame_map.files.extend(via);
+            return Ok(frame_map);
         }
         let object = &found.object;
         self.check_is_dataset(&found)?;
-        let said = |flaw: LibraryError| DiscoverError::from_library(file, &flaw);
+        let said = |err: LibraryError| DiscoverError::from_library(file, &err);
         let coding =
             PixelCoding::new(object.element_type().map_err(said)?, Vec::new()).map_err(DiscoverError::Unusable)?;
-        let mut traced = FrameMap::new(file, object.shape().map_err(said)?, coding)?;
+        let mut frame_map = FrameMap::new(file, object.shape().map_err(said)?, coding)?;
         match object.storage_layout().map_err(said)? {
-            StorageLayout::Virtual(mappings) => self.add_mapped_frames(&mut traced, file, mappings)?,
-            StorageLayout::External(segments) => stored_dataset::add_external_segments(&mut traced, file, &segments)?,
+            StorageLayout::Virtual(mappings) => self.add_mapped_frames(&mut frame_map, file, mappings)?,
+            StorageLayout::External(segments) => {
+                stored_dataset::add_external_segments(&mut frame_map, file, &segments)?
+            }
             layout => {
                 self.remember_first();
-                stored_dataset::add_dataset(&mut traced, object, layout, dataset, &metadata)?;
+                stored_dataset::add_dataset(&mut frame_map, object, layout, dataset, &metadata)?;
             }
         }
-        Ok(traced.complete())
+        Ok(frame_map.complete())
     }
 
     /// Adds the frames that the mappings of a virtual dataset in `holder` refer to.
     fn add_mapped_frames(
         &mut self,
-        traced: &mut FrameMap,
+        frame_map: &mut FrameMap,
         holder: &Path,
         mappings: Vec<VirtualMapping>,
     ) -> Result<(), DiscoverError> {
@@ -179,13 +181,13 @@ impl DatasetCache {
         let beside = holder.parent().unwrap_or(Path::new("/"));
         self.prefetch_files(groups.iter().map(|group| beside.join(&group[0].file)));
         for group in groups {
-            let here = |mapping: &VirtualMapping| selected_frames(&mapping.virtual_selection, &traced.extents);
+            let here = |mapping: &VirtualMapping| selected_frames(&mapping.virtual_selection, &frame_map.extents);
             let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>().map_err(DiscoverError::Unusable)?;
             let VirtualMapping { file: name, dataset, .. } = &group[0];
             let found = find_linked_file(holder, name)
                 .map(|file| (self.trace_source(&file, &absolute_dataset_path(dataset)), file));
             let (other, file) = match &found {
-                Ok((traced, file)) => (traced.as_ref().as_ref(), file.as_path()),
+                Ok((frame_map, file)) => (frame_map.as_ref().as_ref(), file.as_path()),
                 Err(why) => (Err(why), name.as_path()),
             };
             match other {
@@ -194,15 +196,15 @@ impl DatasetCache {
                     match group.iter().map(there).collect::<Result<Vec<Spans>, _>>() {
                         Ok(there) => {
                             let (here, there, short) = pair_selections(here, there);
-                            traced.add_mapped_frames(&here, other, &there)?;
-                            traced.add_absent(&short, AbsentKind::NotWritten, NOT_WRITTEN)?;
+                            frame_map.add_mapped_frames(&here, other, &there)?;
+                            frame_map.add_absent(&short, AbsentKind::NotWritten, NOT_WRITTEN)?;
                         }
                         Err(why) => {
-                            let why = DiscoverError::Unusable(traced.describe_mismatch(other).unwrap_or(why));
-                            traced.add_absent_for_error(&concat_spans(here), &why, file, name)?;
+                            let why = DiscoverError::Unusable(frame_map.describe_mismatch(other).unwrap_or(why));
+                            frame_map.add_absent_for_error(&concat_spans(here), &why, file, name)?;
                         }
                     }
-                    traced.files.extend(other.files.iter().cloned());
+                    frame_map.files.extend(other.files.iter().cloned());
                 }
                 // The HDF5 library derives the extent of such a dataset from the sources that it can read.
                 Err(why)
@@ -210,7 +212,7 @@ impl DatasetCache {
                 {
                     return Err(why.clone());
                 }
-                Err(why) => traced.add_absent_for_error(&concat_spans(here), why, file, name)?,
+                Err(why) => frame_map.add_absent_for_error(&concat_spans(here), why, file, name)?,
             }
         }
         Ok(())

@@ -13,14 +13,11 @@ use super::frame_map::FrameMap;
 use crate::ffi::{LinkTarget, ObjectType};
 
 /// Finds the detector whose frames are in the entry's `data` group, if any.
-pub(super) fn find_detector(
-    catalog: &mut DatasetCache,
-    entry: &NexusEntry,
-) -> Result<Vec<ScanDetector>, DiscoverError> {
-    let Some(data) = entry.own_group(catalog, "data")? else { return Ok(Vec::new()) };
-    let whole = catalog.try_resolve(&data, "data")?.filter(|whole| whole.object.object_type() == ObjectType::Dataset);
+pub(super) fn find_detector(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
+    let Some(data) = entry.own_group(cache, "data")? else { return Ok(Vec::new()) };
+    let whole = cache.try_resolve(&data, "data")?.filter(|whole| whole.object.object_type() == ObjectType::Dataset);
     let rank = match &whole {
-        Some(whole) => whole.object.shape().map_err(|flaw| DiscoverError::from_library(&whole.file, &flaw))?.len(),
+        Some(whole) => whole.object.shape().map_err(|err| DiscoverError::from_library(&whole.file, &err))?.len(),
         None => 0,
     };
     let images = match rank {
@@ -38,7 +35,7 @@ pub(super) fn find_detector(
     if matches!(&images, ImageLocation::Stack(paths) if paths.is_empty()) {
         return Ok(Vec::new());
     }
-    let named = detector_name(catalog, entry)?;
+    let named = detector_name(cache, entry)?;
     let group = named.as_ref().map_or("data".to_owned(), |name| format!("instrument/{name}"));
     Ok(vec![ScanDetector::new(entry, group, named.as_deref().unwrap_or("data"), images)])
 }
@@ -64,8 +61,8 @@ fn with_gaps(numbered: &[(u64, &str)]) -> Result<Vec<String>, DiscoverError> {
 }
 
 /// Returns the name of the NXdetector in the entry's instrument, if there is exactly one.
-fn detector_name(catalog: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<String>, DiscoverError> {
-    let Some(instrument) = entry.own_group(catalog, "instrument")? else { return Ok(None) };
+fn detector_name(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<String>, DiscoverError> {
+    let Some(instrument) = entry.own_group(cache, "instrument")? else { return Ok(None) };
     for link in read_links(&instrument)?.into_iter().filter(|link| link.target == LinkTarget::Hard) {
         if is_class(&instrument.file, &instrument.member(&link.name)?, "NXdetector")? {
             return Ok(Some(link.name));
@@ -81,21 +78,21 @@ fn data_file_number(name: &str) -> Option<u64> {
 /// Concatenates the frames of the datasets. All datasets but the last have the same number of frames. A dataset
 /// whose file is missing counts as many, up to the number of images that the detector was configured to take.
 pub(super) fn build_frame_map(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     entry: &NexusEntry,
     paths: &[String],
 ) -> Result<FrameMap, DiscoverError> {
-    let each: Vec<_> = paths.iter().map(|path| catalog.frame_map(&entry.file, path)).collect();
-    let Some(first) = each.iter().find_map(|traced| traced.as_ref().as_ref().ok()) else {
+    let each: Vec<_> = paths.iter().map(|path| cache.frame_map(&entry.file, path)).collect();
+    let Some(first) = each.iter().find_map(|frame_map| frame_map.as_ref().as_ref().ok()) else {
         let none = || DiscoverError::Unusable("no datasets data_000001, data_000002, …".to_owned());
-        return Err(each.first().and_then(|traced| traced.as_ref().as_ref().err()).cloned().unwrap_or_else(none));
+        return Err(each.first().and_then(|frame_map| frame_map.as_ref().as_ref().err()).cloned().unwrap_or_else(none));
     };
-    let planned = planned_images(catalog, entry)?;
+    let planned = planned_images(cache, entry)?;
     let mut counts = Vec::new();
     let mut total: u64 = 0;
-    for traced in &each {
-        let count = match &**traced {
-            Ok(traced) => traced.frames,
+    for frame_map in &each {
+        let count = match &**frame_map {
+            Ok(frame_map) => frame_map.frames,
             Err(_) => planned.map_or(first.frames, |planned| first.frames.min(planned.saturating_sub(total))),
         };
         counts.push(count);
@@ -104,14 +101,14 @@ pub(super) fn build_frame_map(
     let extents = vec![total, first.shape[0], first.shape[1]];
     let mut all = FrameMap::new(&entry.file, extents, first.coding.clone())?;
     let mut start: u64 = 0;
-    for ((traced, count), path) in each.iter().zip(counts).zip(paths) {
+    for ((frame_map, count), path) in each.iter().zip(counts).zip(paths) {
         let end = start.saturating_add(count);
         let here: Spans = (start..end).collect();
         start = end;
-        match &**traced {
-            Ok(traced) => {
-                all.add_mapped_frames(&here, traced, &Spans::first_n(count))?;
-                all.files.extend(traced.files.iter().cloned());
+        match &**frame_map {
+            Ok(frame_map) => {
+                all.add_mapped_frames(&here, frame_map, &Spans::first_n(count))?;
+                all.files.extend(frame_map.files.iter().cloned());
             }
             Err(DiscoverError::NoObject(file, _)) if *file == entry.file => {
                 let why = format!("file missing: no link {path} in the master");
@@ -124,8 +121,8 @@ pub(super) fn build_frame_map(
 }
 
 /// Returns the number of images that the detector was configured to take.
-fn planned_images(catalog: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<u64>, DiscoverError> {
-    let mut number = |name: &str| entry.read_number(catalog, &format!("instrument/detector/detectorSpecific/{name}"));
+fn planned_images(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<u64>, DiscoverError> {
+    let mut number = |name: &str| entry.read_number(cache, &format!("instrument/detector/detectorSpecific/{name}"));
     let (images, triggers) = (number("nimages")?, number("ntrigger")?.unwrap_or(1.0));
     Ok(images.map(|images| (images * triggers) as u64).filter(|&planned| planned > 0))
 }

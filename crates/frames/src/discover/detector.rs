@@ -57,20 +57,17 @@ fn parent(path: &str) -> &str {
 
 /// Finds the detectors of the entry's instruments. Instruments behind external links are ignored: processed
 /// files link to the instrument of their raw scan.
-pub(super) fn find_detectors(
-    catalog: &mut DatasetCache,
-    entry: &NexusEntry,
-) -> Result<Vec<ScanDetector>, DiscoverError> {
+pub(super) fn find_detectors(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
     let mut found = Vec::new();
     for instrument in instrument_names(entry)? {
-        let Some(group) = entry.own_group(catalog, &instrument)? else { continue };
+        let Some(group) = entry.own_group(cache, &instrument)? else { continue };
         for Hdf5Link { name, target } in read_links(&group)? {
             if target != LinkTarget::Hard {
                 continue;
             }
-            let member = catalog.resolve(&group, &name)?;
+            let member = cache.resolve(&group, &name)?;
             if member.object.object_type() == ObjectType::Group
-                && let Some(images) = image_location(catalog, entry, &member, &format!("{instrument}/{name}"))?
+                && let Some(images) = image_location(cache, entry, &member, &format!("{instrument}/{name}"))?
             {
                 found.push(ScanDetector::new(entry, format!("{instrument}/{name}"), &name, images));
             }
@@ -97,39 +94,39 @@ fn instrument_names(entry: &NexusEntry) -> Result<Vec<String>, DiscoverError> {
 
 /// Returns whether an object's `NX_class` attribute is `class`.
 pub(super) fn is_class(file: &Path, object: &Hdf5Object, class: &str) -> Result<bool, DiscoverError> {
-    let said = object.read_text_attribute("NX_class").map_err(|flaw| DiscoverError::from_library(file, &flaw))?;
-    Ok(said.is_some_and(|said| said == class))
+    let value = object.read_text_attribute("NX_class").map_err(|err| DiscoverError::from_library(file, &err))?;
+    Ok(value.is_some_and(|value| value == class))
 }
 
 /// Returns the location of the images of an instrument's member, or `None` if the member is not an area
 /// detector.
 fn image_location(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     entry: &NexusEntry,
     member: &ResolvedObject,
     path: &str,
 ) -> Result<Option<ImageLocation>, DiscoverError> {
-    let said = |flaw| DiscoverError::from_library(&member.file, &flaw);
+    let to_error = |err| DiscoverError::from_library(&member.file, &err);
     for name in ["data", "image"] {
-        let Some(target) = member.object.read_link(name).map_err(said)? else { continue };
+        let Some(target) = member.object.read_link(name).map_err(to_error)? else { continue };
         let dataset = format!("/{}/{path}/{name}", entry.name);
-        let found = match catalog.resolve(member, name) {
+        let found = match cache.resolve(member, name) {
             Ok(found) => found,
             // For a dangling link, `frame_map` reports the file that it refers to.
             Err(why) if why.is_missing() => {
-                let dangling = leads_to_other_file(catalog, member, &target)? || is_lima(catalog, member)?;
+                let dangling = leads_to_other_file(cache, member, &target)? || is_lima(cache, member)?;
                 return Ok(dangling.then_some(ImageLocation::Dataset(dataset)));
             }
             Err(why) => return Ok(Some(ImageLocation::Failed(why))),
         };
-        return dataset_images(catalog, member, &found, dataset);
+        return dataset_images(cache, member, &found, dataset);
     }
-    Ok(is_lima(catalog, member)?.then_some(ImageLocation::LimaFiles))
+    Ok(is_lima(cache, member)?.then_some(ImageLocation::LimaFiles))
 }
 
 /// Returns whether a dangling link refers to another file.
 fn leads_to_other_file(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     member: &ResolvedObject,
     target: &LinkTarget,
 ) -> Result<bool, DiscoverError> {
@@ -139,11 +136,11 @@ fn leads_to_other_file(
         let (parent, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
         let parent = if path.starts_with('/') && parent.is_empty() { "/" } else { parent };
         let Some(group) =
-            catalog.try_resolve(member, parent)?.filter(|group| group.object.object_type() == ObjectType::Group)
+            cache.try_resolve(member, parent)?.filter(|group| group.object.object_type() == ObjectType::Group)
         else {
             break;
         };
-        let next = group.object.read_link(name).map_err(|flaw| DiscoverError::from_library(&group.file, &flaw))?;
+        let next = group.object.read_link(name).map_err(|err| DiscoverError::from_library(&group.file, &err))?;
         let Some(next) = next else { break };
         target = next;
     }
@@ -152,24 +149,24 @@ fn leads_to_other_file(
 
 /// Returns the location of the images of a dataset, or `None` if it has none.
 fn dataset_images(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     member: &ResolvedObject,
     found: &ResolvedObject,
     dataset: String,
 ) -> Result<Option<ImageLocation>, DiscoverError> {
     if found.object.object_type() != ObjectType::Dataset {
         let is_sparse =
-            found.object.object_type() == ObjectType::Group && catalog.try_resolve(found, "frame_ptr")?.is_some();
+            found.object.object_type() == ObjectType::Group && cache.try_resolve(found, "frame_ptr")?.is_some();
         return Ok(is_sparse.then(|| ImageLocation::Unsupported(SPARSE.to_owned())));
     }
-    let said = |flaw| DiscoverError::from_library(&found.file, &flaw);
-    let rank = found.object.shape().map_err(said)?.len();
+    let to_error = |err| DiscoverError::from_library(&found.file, &err);
+    let rank = found.object.shape().map_err(to_error)?.len();
     let is_image =
         || found.object.read_text_attribute("interpretation").map(|what| what.is_some_and(|what| what == "image"));
-    if rank > 2 || (rank == 2 && is_image().map_err(said)?) {
+    if rank > 2 || (rank == 2 && is_image().map_err(to_error)?) {
         return Ok(Some(ImageLocation::Dataset(dataset)));
     }
-    if rank == 1 && is_lima(catalog, member)? && found.object.read_text().map_err(said)?.is_some() {
+    if rank == 1 && is_lima(cache, member)? && found.object.read_text().map_err(to_error)?.is_some() {
         let why = "frames are a list of file names: give scan-find those files";
         return Ok(Some(ImageLocation::Unsupported(why.to_owned())));
     }
@@ -177,6 +174,6 @@ fn dataset_images(
 }
 
 /// Returns whether Bliss recorded that Lima or Lima 2 took the images of this detector.
-fn is_lima(catalog: &mut DatasetCache, member: &ResolvedObject) -> Result<bool, DiscoverError> {
-    Ok(catalog.read_text(member, "type")?.is_some_and(|kind| kind.starts_with("lima")))
+fn is_lima(cache: &mut DatasetCache, member: &ResolvedObject) -> Result<bool, DiscoverError> {
+    Ok(cache.read_text(member, "type")?.is_some_and(|kind| kind.starts_with("lima")))
 }

@@ -26,7 +26,7 @@ pub(super) struct NexusEntry {
     pub start_time: Option<String>,
     end_time: Option<String>,
     end_reason: Option<String>,
-    /// Whether the writer of this file marks the end of a scan by `end_time`.
+    /// True if the writer of this file marks the end of a scan by `end_time`.
     reports_end: bool,
 }
 
@@ -36,21 +36,21 @@ impl NexusEntry {
     /// # Errors
     /// A part of the metadata can't be read; the scan is then reported as failed.
     pub(super) fn read(
-        catalog: &mut DatasetCache,
+        cache: &mut DatasetCache,
         file: &Path,
         name: &str,
         group: ResolvedObject,
     ) -> Result<Self, DiscoverError> {
-        let mut text = |path: &str| Ok(catalog.read_text(&group, path)?.filter(|text| !text.is_empty()));
+        let mut text = |path: &str| Ok(cache.read_text(&group, path)?.filter(|text| !text.is_empty()));
         let start_time = match text("start_time")? {
             None => text("instrument/detector/detectorSpecific/data_collection_date")?,
             start_time => start_time,
         };
         let (title, end_time, end_reason) = (text("title")?, text("end_time")?, text("end_reason")?);
         let mut by_lima = || {
-            let root = catalog.root(&group.file)?;
+            let root = cache.root(&group.file)?;
             let creator = root.object.read_text_attribute("creator");
-            let creator = creator.map_err(|flaw| DiscoverError::from_library(&group.file, &flaw))?;
+            let creator = creator.map_err(|err| DiscoverError::from_library(&group.file, &err))?;
             Ok(creator.is_some_and(|creator| creator.starts_with("LIMA-")))
         };
         let tells_end = is_bliss_name(name) || by_lima()?;
@@ -59,8 +59,8 @@ impl NexusEntry {
     }
 
     /// Reads the first element of a dataset of this entry as a number.
-    pub(super) fn read_number(&self, catalog: &mut DatasetCache, path: &str) -> Result<Option<f64>, DiscoverError> {
-        catalog.read_number(&self.group, path)
+    pub(super) fn read_number(&self, cache: &mut DatasetCache, path: &str) -> Result<Option<f64>, DiscoverError> {
+        cache.read_number(&self.group, path)
     }
 
     /// Returns the number of a Bliss scan: 12 for `12.1`.
@@ -93,9 +93,9 @@ impl NexusEntry {
     /// A part of the metadata can't be read.
     pub(super) fn to_acquisition(
         &self,
-        catalog: &mut DatasetCache,
+        cache: &mut DatasetCache,
         detector: &ScanDetector,
-        traced: &FrameMap,
+        frame_map: &FrameMap,
     ) -> Result<Acquisition, DiscoverError> {
         let mut scan = Acquisition {
             file: self.file.clone().into(),
@@ -107,15 +107,19 @@ impl NexusEntry {
             start_time: self.start_time.clone(),
             end_time: self.end_time.clone(),
             end_reason: self.end_reason.clone(),
-            complete: self.is_successful() && traced.absent.is_empty(),
-            exposure_time: self.read_exposure_time(catalog, &detector.group)?,
-            counters: self.read_counters(catalog)?,
-            ..traced.to_acquisition()
+            complete: self.is_successful() && frame_map.absent.is_empty(),
+            exposure_time: self.read_exposure_time(cache, &detector.group)?,
+            counters: self.read_counters(cache)?,
+            ..frame_map.to_acquisition()
         };
         if !self.has_ended() {
-            never_taken::mark_never_taken(&mut scan.absent, last_known_frame(traced), "the scan has not got there yet");
+            never_taken::mark_never_taken(
+                &mut scan.absent,
+                last_known_frame(frame_map),
+                "the scan has not got there yet",
+            );
         } else if let (false, Some(reason)) = (self.is_successful(), &self.end_reason) {
-            let taken = last_known_frame(traced).max(self.frames_by_counters(catalog, &scan.counters)?);
+            let taken = last_known_frame(frame_map).max(self.frames_by_counters(cache, &scan.counters)?);
             never_taken::mark_never_taken(&mut scan.absent, taken, &format!("the scan ended by {reason}"));
         }
         Ok(scan)
@@ -124,13 +128,13 @@ impl NexusEntry {
     /// Returns the number of frames that the counters prove: Bliss starts a point before it takes the frame.
     fn frames_by_counters(
         &self,
-        catalog: &mut DatasetCache,
+        cache: &mut DatasetCache,
         counters: &BTreeMap<String, String>,
     ) -> Result<u64, DiscoverError> {
         let mut fewest = None;
         for name in counters.keys() {
-            let Some(counter) = catalog.try_resolve(&self.group, &format!("measurement/{name}"))? else { continue };
-            let extents = counter.object.shape().map_err(|flaw| DiscoverError::from_library(&counter.file, &flaw))?;
+            let Some(counter) = cache.try_resolve(&self.group, &format!("measurement/{name}"))? else { continue };
+            let extents = counter.object.shape().map_err(|err| DiscoverError::from_library(&counter.file, &err))?;
             let points = extents.first().copied().unwrap_or(0);
             fewest = Some(fewest.map_or(points, |fewest: u64| fewest.min(points)));
         }
@@ -139,12 +143,12 @@ impl NexusEntry {
 
     /// Reads the exposure time per frame in seconds, from wherever the writer stores it: Bliss with Lima 1 or
     /// Lima 2, Lima 1, Dectris.
-    fn read_exposure_time(&self, catalog: &mut DatasetCache, detector: &str) -> Result<Option<f64>, DiscoverError> {
-        let of_detector =
+    fn read_exposure_time(&self, cache: &mut DatasetCache, detector: &str) -> Result<Option<f64>, DiscoverError> {
+        let candidates =
             ["acq_parameters/acq_expo_time", "acq_params/acq/expo_time", "acquisition/exposure_time", "count_time"];
-        let places = of_detector.map(|place| format!("{detector}/{place}"));
-        for place in places.iter().map(String::as_str).chain(["scan_parameters/count_time"]) {
-            if let Some(seconds) = self.read_number(catalog, place)? {
+        let paths = candidates.map(|suffix| format!("{detector}/{suffix}"));
+        for suffix in paths.iter().map(String::as_str).chain(["scan_parameters/count_time"]) {
+            if let Some(seconds) = self.read_number(cache, suffix)? {
                 return Ok(Some(seconds).filter(|seconds| seconds.is_finite() && *seconds > 0.0));
             }
         }
@@ -153,12 +157,12 @@ impl NexusEntry {
 
     /// Returns the paths of counters and moved motors by name: the datasets of `measurement` with one number per
     /// frame.
-    fn read_counters(&self, catalog: &mut DatasetCache) -> Result<BTreeMap<String, String>, DiscoverError> {
+    fn read_counters(&self, cache: &mut DatasetCache) -> Result<BTreeMap<String, String>, DiscoverError> {
         // A processed file links to the measurement of the raw file; those counters belong to the raw file.
-        let Some(measurement) = self.own_group(catalog, "measurement")? else { return Ok(BTreeMap::new()) };
+        let Some(measurement) = self.own_group(cache, "measurement")? else { return Ok(BTreeMap::new()) };
         let mut counters = BTreeMap::new();
         for link in read_links(&measurement)? {
-            if is_counter(catalog, &measurement, &link)? {
+            if is_counter(cache, &measurement, &link)? {
                 let path = format!("/{}/measurement/{}", self.name, link.name);
                 counters.insert(link.name, path);
             }
@@ -169,13 +173,13 @@ impl NexusEntry {
     /// Opens a group of this entry, if it is stored in the entry's own file.
     pub(super) fn own_group(
         &self,
-        catalog: &mut DatasetCache,
+        cache: &mut DatasetCache,
         name: &str,
     ) -> Result<Option<ResolvedObject>, DiscoverError> {
-        let said = |flaw| DiscoverError::from_library(&self.group.file, &flaw);
-        match self.group.object.read_link(name).map_err(said)? {
+        let to_error = |err| DiscoverError::from_library(&self.group.file, &err);
+        match self.group.object.read_link(name).map_err(to_error)? {
             Some(LinkTarget::Hard | LinkTarget::Soft(_)) => {
-                let found = catalog.try_resolve(&self.group, name)?;
+                let found = cache.try_resolve(&self.group, name)?;
                 Ok(found
                     .filter(|found| found.file == self.group.file && found.object.object_type() == ObjectType::Group))
             }
@@ -185,31 +189,27 @@ impl NexusEntry {
 }
 
 /// Returns the number of frames up to the last one that a source holds or may hold in a file that can't be read.
-fn last_known_frame(traced: &FrameMap) -> u64 {
+fn last_known_frame(frame_map: &FrameMap) -> u64 {
     let is_trace = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
-    let unreadable = traced.absent.iter().filter(is_trace).map(|absent| &absent.range);
-    let held = traced.sources.iter().map(|source| &source.frames).chain(unreadable);
+    let unreadable = frame_map.absent.iter().filter(is_trace).map(|absent| &absent.range);
+    let held = frame_map.sources.iter().map(|source| &source.frames).chain(unreadable);
     held.flat_map(|frames| frames.as_slice()).map(Span::stop).max().unwrap_or(0)
 }
 
 /// Reads the links of a group.
 pub(super) fn read_links(group: &ResolvedObject) -> Result<Vec<Hdf5Link>, DiscoverError> {
-    group.object.read_links().map_err(|flaw| DiscoverError::from_library(&group.file, &flaw))
+    group.object.read_links().map_err(|err| DiscoverError::from_library(&group.file, &err))
 }
 
 /// Returns whether a member of `measurement` is a dataset with one number per frame: a list, or a column of a
 /// table.
-fn is_counter(
-    catalog: &mut DatasetCache,
-    measurement: &ResolvedObject,
-    link: &Hdf5Link,
-) -> Result<bool, DiscoverError> {
-    let Some(found) = catalog.try_resolve(measurement, &link.name)? else { return Ok(false) };
+fn is_counter(cache: &mut DatasetCache, measurement: &ResolvedObject, link: &Hdf5Link) -> Result<bool, DiscoverError> {
+    let Some(found) = cache.try_resolve(measurement, &link.name)? else { return Ok(false) };
     if found.object.object_type() != ObjectType::Dataset {
         return Ok(false);
     }
-    let said = |flaw| DiscoverError::from_library(&found.file, &flaw);
-    let extents = found.object.shape().map_err(said)?;
+    let to_error = |err| DiscoverError::from_library(&found.file, &err);
+    let extents = found.object.shape().map_err(to_error)?;
     let is_list = extents.split_first().is_some_and(|(_, rest)| rest.iter().all(|&extent| extent == 1));
-    Ok(is_list && found.object.element_type().map_err(said)?.is_number())
+    Ok(is_list && found.object.element_type().map_err(to_error)?.is_number())
 }

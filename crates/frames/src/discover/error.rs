@@ -34,11 +34,11 @@ impl DiscoverError {
     }
 
     /// Returns the error for a failed call of the HDF5 library on an object of a file.
-    pub(crate) fn from_library(file: &Path, flaw: &LibraryError) -> Self {
-        match flaw.errno.map(io::Error::from_raw_os_error) {
+    pub(crate) fn from_library(file: &Path, err: &LibraryError) -> Self {
+        match err.errno.map(io::Error::from_raw_os_error) {
             Some(why) if why.kind() == io::ErrorKind::NotFound => Self::FileMissing(file.to_owned()),
-            Some(_) => Self::Unreadable(file.to_owned(), flaw.why.clone()),
-            None => Self::Damaged(file.to_owned(), format!("not readable as HDF5: {}", flaw.why)),
+            Some(_) => Self::Unreadable(file.to_owned(), err.why.clone()),
+            None => Self::Damaged(file.to_owned(), format!("not readable as HDF5: {}", err.why)),
         }
     }
 

@@ -188,21 +188,21 @@ impl FrameMap {
     fn add_frames_singly(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), DiscoverError> {
         let not_written = Absent { kind: AbsentKind::NotWritten, reason: NOT_WRITTEN.to_owned(), ..Absent::default() };
         let reasons: Vec<&Absent> = other.absent.iter().chain([&not_written]).collect();
-        let mut places: Vec<FrameOrigin> = vec![FrameOrigin::Lost(other.absent.len()); other.frames as usize];
+        let mut origins: Vec<FrameOrigin> = vec![FrameOrigin::Lost(other.absent.len()); other.frames as usize];
         for (index, source) in other.sources.iter().enumerate() {
             for (frame, row) in source.frames.iter().zip(source.rows.iter()) {
-                places[frame as usize] = FrameOrigin::Row(index, row);
+                origins[frame as usize] = FrameOrigin::Row(index, row);
             }
         }
         for (index, absent) in other.absent.iter().enumerate() {
-            absent.range.iter().for_each(|frame| places[frame as usize] = FrameOrigin::Lost(index));
+            absent.range.iter().for_each(|frame| origins[frame as usize] = FrameOrigin::Lost(index));
         }
         let mut found: Vec<(Vec<u64>, Vec<u64>)> = vec![Default::default(); other.sources.len()];
         let mut lost: Vec<Vec<u64>> = vec![Vec::new(); reasons.len()];
         let mut theirs = there.iter();
         for frame in here.iter() {
-            let place = theirs.next().and_then(|their| places.get(their as usize).copied());
-            match place.unwrap_or(FrameOrigin::Lost(other.absent.len())) {
+            let origin = theirs.next().and_then(|their| origins.get(their as usize).copied());
+            match origin.unwrap_or(FrameOrigin::Lost(other.absent.len())) {
                 FrameOrigin::Row(index, row) => {
                     found[index].0.push(frame);
                     found[index].1.push(row);
@@ -212,8 +212,8 @@ impl FrameMap {
         }
         for ((frames, rows), source) in found.into_iter().zip(&other.sources) {
             // Both factors are u64, so the product fits in u128.
-            let of_all = u128::from(source.bytes).saturating_mul(frames.len() as u128);
-            let share = of_all.checked_div(u128::from(source.frames.count())).unwrap_or_default();
+            let weighted_bytes = u128::from(source.bytes).saturating_mul(frames.len() as u128);
+            let share = weighted_bytes.checked_div(u128::from(source.frames.count())).unwrap_or_default();
             let (frames, rows) = (frames.into_iter().collect(), rows.into_iter().collect());
             self.add_source(Source { frames, rows, bytes: share as u64, ..source.clone() })?;
         }

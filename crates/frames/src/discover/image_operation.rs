@@ -12,29 +12,29 @@ use super::links::ResolvedObject;
 /// # Errors
 /// The file can't be read.
 pub(super) fn read_image_operation(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     scan: &Acquisition,
 ) -> Result<Option<ImageOperation>, DiscoverError> {
     let Some(source) = scan.sources.first() else { return Ok(None) };
     let Some((parent, _)) = source.dataset.rsplit_once('/') else { return Ok(None) };
-    let root = catalog.root(&source.file)?;
-    let Some(detector) = catalog.try_resolve(&root, parent)? else { return Ok(None) };
-    let Some(done) = catalog.try_resolve(&detector, "image_operation")? else { return Ok(None) };
+    let root = cache.root(&source.file)?;
+    let Some(detector) = cache.try_resolve(&root, parent)? else { return Ok(None) };
+    let Some(done) = cache.try_resolve(&detector, "image_operation")? else { return Ok(None) };
     let operation = ImageOperation {
-        full: read_pair(catalog, &detector, "detector_information/max_image_size", ["ysize", "xsize"])?,
-        binning: read_pair(catalog, &done, "binning", ["y", "x"])?.unwrap_or([1, 1]),
-        flip: read_pair(catalog, &done, "flipping", ["y", "x"])?.unwrap_or([0, 0]).map(|flipped| flipped != 0),
-        rotation: catalog.read_text(&done, "rotation")?.and_then(|said| parse_rotation(&said)).unwrap_or(0),
-        region: read_region(catalog, &done)?.unwrap_or([0, 0, scan.shape[0], scan.shape[1]]),
+        full: read_pair(cache, &detector, "detector_information/max_image_size", ["ysize", "xsize"])?,
+        binning: read_pair(cache, &done, "binning", ["y", "x"])?.unwrap_or([1, 1]),
+        flip: read_pair(cache, &done, "flipping", ["y", "x"])?.unwrap_or([0, 0]).map(|flipped| flipped != 0),
+        rotation: cache.read_text(&done, "rotation")?.and_then(|value| parse_rotation(&value)).unwrap_or(0),
+        region: read_region(cache, &done)?.unwrap_or([0, 0, scan.shape[0], scan.shape[1]]),
     };
     Ok((!operation.is_identity(scan.shape)).then_some(operation))
 }
 
-fn read_region(catalog: &mut DatasetCache, done: &ResolvedObject) -> Result<Option<[u64; 4]>, DiscoverError> {
-    let Some([row, column]) = read_pair(catalog, done, "region_of_interest", ["ystart", "xstart"])? else {
+fn read_region(cache: &mut DatasetCache, done: &ResolvedObject) -> Result<Option<[u64; 4]>, DiscoverError> {
+    let Some([row, column]) = read_pair(cache, done, "region_of_interest", ["ystart", "xstart"])? else {
         return Ok(None);
     };
-    let Some([rows, columns]) = read_pair(catalog, done, "region_of_interest", ["ysize", "xsize"])? else {
+    let Some([rows, columns]) = read_pair(cache, done, "region_of_interest", ["ysize", "xsize"])? else {
         return Ok(None);
     };
     Ok(Some([row, column, rows, columns]))
@@ -42,17 +42,17 @@ fn read_region(catalog: &mut DatasetCache, done: &ResolvedObject) -> Result<Opti
 
 /// Reads two numbers of a group.
 fn read_pair(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     from: &ResolvedObject,
     group: &str,
     names: [&str; 2],
 ) -> Result<Option<[u64; 2]>, DiscoverError> {
-    let [first, second] = names.map(|name| catalog.read_number(from, &format!("{group}/{name}")));
+    let [first, second] = names.map(|name| cache.read_number(from, &format!("{group}/{name}")));
     let whole = |number: Option<f64>| number.filter(|number| *number >= 0.0).map(|number| number as u64);
     Ok(whole(first?).zip(whole(second?)).map(|(first, second)| [first, second]))
 }
 
 /// Returns the number of clockwise quarter turns: 1 for `Rotation_90`.
-fn parse_rotation(said: &str) -> Option<u64> {
-    said.strip_prefix("Rotation_")?.parse().ok()
+fn parse_rotation(value: &str) -> Option<u64> {
+    value.strip_prefix("Rotation_")?.parse().ok()
 }

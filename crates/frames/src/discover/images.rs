@@ -36,8 +36,8 @@ impl NumberedFileName {
         let (stem, whole) = (path.file_stem()?.as_bytes(), path.as_os_str().as_bytes());
         let digits = stem.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let (_, number) = stem.split_at(stem.len().checked_sub(digits)?);
-        let of_suffix = path.file_name()?.len().checked_sub(stem.len())?;
-        let (before, suffix) = whole.split_at(whole.len().checked_sub(of_suffix)?);
+        let suffix_len = path.file_name()?.len().checked_sub(stem.len())?;
+        let (before, suffix) = whole.split_at(whole.len().checked_sub(suffix_len)?);
         let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
         let number = std::str::from_utf8(number).ok()?.parse().ok()?;
         Some(Self { prefix: text(&before[..before.len().checked_sub(digits)?]), suffix: text(suffix), number, digits })
@@ -89,14 +89,14 @@ pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Dis
     }
     match build_frame_map(files) {
         Err(why) => Discovery::failed(first, "", &why, None),
-        Ok(traced) => {
+        Ok(frame_map) => {
             let acquisition = Acquisition {
                 file: first.into(),
                 below: first.file_name().unwrap_or_default().into(),
                 entry: "1.1".to_owned(),
                 detector,
-                complete: traced.absent.is_empty(),
-                ..traced.to_acquisition()
+                complete: frame_map.absent.is_empty(),
+                ..frame_map.to_acquisition()
             };
             Discovery { files: files.to_vec(), ..Discovery::new(first, "", DiscoveryKind::Scan(Box::new(acquisition))) }
         }
@@ -131,8 +131,8 @@ fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
     };
     let total = slots.iter().map(count).fold(0, u64::saturating_add);
     let shape = first.shape.map(|extent| extent as u64);
-    let mut traced = FrameMap::new(&files[0], vec![total, shape[0], shape[1]], coding)?;
-    traced.codec = first.format.to_string();
+    let mut frame_map = FrameMap::new(&files[0], vec![total, shape[0], shape[1]], coding)?;
+    frame_map.codec = first.format.to_string();
     let mut start: u64 = 0;
     for (nth, slot) in slots.iter().enumerate() {
         let end = start.saturating_add(count(slot));
@@ -141,18 +141,18 @@ fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
         match slot.map(|index| (&files[index], &headers[index])) {
             None => {
                 let reason = format!("file missing: {}", missing_file_name(steps.as_ref(), nth));
-                traced.add_absent(&frames, AbsentKind::Missing, &reason)?;
+                frame_map.add_absent(&frames, AbsentKind::Missing, &reason)?;
             }
-            Some((file, Err(why))) => traced.add_absent_for_error(&frames, why, file, &file_name(file))?,
+            Some((file, Err(why))) => frame_map.add_absent_for_error(&frames, why, file, &file_name(file))?,
             Some((file, Ok((header, metadata)))) => match describe_mismatch(header, first) {
                 Some(why) => {
-                    traced.add_absent_for_error(&frames, &DiscoverError::Unusable(why), file, &file_name(file))?
+                    frame_map.add_absent_for_error(&frames, &DiscoverError::Unusable(why), file, &file_name(file))?
                 }
-                None => traced.add_source(image_source(file, metadata, frames))?,
+                None => frame_map.add_source(image_source(file, metadata, frames))?,
             },
         }
     }
-    Ok(traced.complete())
+    Ok(frame_map.complete())
 }
 
 fn image_source(file: &Path, metadata: &Metadata, frames: Spans) -> Source {
@@ -191,14 +191,14 @@ fn files_by_position(files: &[PathBuf], steps: Option<&(NumberedFileName, u64)>)
     let in_a_row = || (0..files.len()).map(Some).collect();
     let Some((first, step)) = steps else { return in_a_row() };
     // Numbers are in ascending order, and the step is not zero.
-    let place = |file: &PathBuf| NumberedFileName::parse(file)?.number.checked_sub(first.number)?.checked_div(*step);
-    let places: Vec<u64> = files.iter().map(|file| place(file).unwrap_or_default()).collect();
-    let last = places.last().map_or(0, |&last| last);
+    let position = |file: &PathBuf| NumberedFileName::parse(file)?.number.checked_sub(first.number)?.checked_div(*step);
+    let positions: Vec<u64> = files.iter().map(|file| position(file).unwrap_or_default()).collect();
+    let last = positions.last().map_or(0, |&last| last);
     if last >= (files.len() as u64).saturating_mul(2) {
         return in_a_row();
     }
     let mut slots: Vec<_> = (0..=last).map(|_| None).collect();
-    places.iter().enumerate().for_each(|(index, &place)| slots[place as usize] = Some(index));
+    positions.iter().enumerate().for_each(|(index, &position)| slots[position as usize] = Some(index));
     slots
 }
 

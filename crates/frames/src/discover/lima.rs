@@ -29,20 +29,20 @@ struct LimaFile {
 
 /// The frames of a detector's Lima files.
 pub(super) struct LimaFrames {
-    pub traced: Result<FrameMap, DiscoverError>,
+    pub frame_map: Result<FrameMap, DiscoverError>,
     /// Files whose number is too large for any scan, with the error of each.
     pub stray_files: Vec<(PathBuf, DiscoverError)>,
 }
 
 /// Finds the Lima files of a detector by number: `scan0012/p3_0003.h5`, or the place that the master names.
 fn find_files(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Vec<LimaFile>, DiscoverError> {
     let Some(directory) = entry.file.parent() else { return Ok(Vec::new()) };
     let mut parameter =
-        |name: &str| catalog.read_text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group));
+        |name: &str| cache.read_text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group));
     let saved = parameter("saving_directory")?.map(PathBuf::from);
     let beside = saved.as_ref().and_then(|saved| Some(directory.join(saved.file_name()?)));
     let by_number = entry.scan_number().map(|number| directory.join(format!("scan{number:04}")));
@@ -82,11 +82,11 @@ fn list_files(directory: &Path, prefix: &str) -> io::Result<Vec<LimaFile>> {
 /// # Errors
 /// A directory that may hold them can't be read.
 pub(super) fn file_paths(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Vec<PathBuf>, DiscoverError> {
-    Ok(find_files(catalog, entry, detector)?.into_iter().map(|numbered| numbered.file).collect())
+    Ok(find_files(cache, entry, detector)?.into_iter().map(|numbered| numbered.file).collect())
 }
 
 /// Builds the frame map of the detector's Lima files, or returns `None` if there are none.
@@ -97,24 +97,24 @@ pub(super) fn file_paths(
 /// # Errors
 /// The metadata in the master can't be read, or give no valid number of frames.
 pub(super) fn build_frame_map(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Option<LimaFrames>, DiscoverError> {
-    let mut files = find_files(catalog, entry, detector)?;
-    catalog.prefetch_files(files.iter().map(|numbered| numbered.file.clone()));
+    let mut files = find_files(cache, entry, detector)?;
+    cache.prefetch_files(files.iter().map(|numbered| numbered.file.clone()));
     let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
-    let asked = requested_frames(catalog, entry, detector)?;
+    let requested = requested_frames(cache, entry, detector)?;
     let mut look = |numbered: &LimaFile| {
-        let traced = catalog.trace_source(&numbered.file, LIMA_DATASET);
-        let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(catalog, &numbered.file) };
-        (traced, is_closed)
+        let frame_map = cache.trace_source(&numbered.file, LIMA_DATASET);
+        let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(cache, &numbered.file) };
+        (frame_map, is_closed)
     };
     let each: Vec<_> = files.iter().map(&mut look).collect();
-    let Some(first) = each.iter().find_map(|(traced, _)| traced.as_ref().as_ref().ok()).cloned() else {
-        let why = each.first().and_then(|(traced, _)| traced.as_ref().as_ref().err()).cloned();
+    let Some(first) = each.iter().find_map(|(frame_map, _)| frame_map.as_ref().as_ref().ok()).cloned() else {
+        let why = each.first().and_then(|(frame_map, _)| frame_map.as_ref().as_ref().err()).cloned();
         let why = why.unwrap_or_else(|| DiscoverError::Unusable("no Lima files".to_owned()));
-        return Ok(Some(LimaFrames { traced: Err(why), stray_files: Vec::new() }));
+        return Ok(Some(LimaFrames { frame_map: Err(why), stray_files: Vec::new() }));
     };
     // No scan has more frames than a record may hold.
     let most = Spans::MAX_FRAMES.checked_div(first.frames).unwrap_or(Spans::MAX_FRAMES).max(1).saturating_add(from);
@@ -129,20 +129,21 @@ pub(super) fn build_frame_map(
     let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();
     files.retain(|numbered| numbered.number < most);
     let start_of_last = files.last().map_or(0, |last| start(last.number));
-    let total = asked.filter(|&asked| asked > start_of_last).unwrap_or(start_of_last.saturating_add(first.frames));
+    let total =
+        requested.filter(|&requested| requested > start_of_last).unwrap_or(start_of_last.saturating_add(first.frames));
     let fill = || {
         let mut all = FrameMap::new(&entry.file, vec![total, first.shape[0], first.shape[1]], first.coding.clone())?;
         let start = |number: u64| start(number).min(total);
         let mut expected = from;
-        for (numbered, (traced, is_closed)) in files.iter().zip(&each) {
+        for (numbered, (frame_map, is_closed)) in files.iter().zip(&each) {
             let missing = Spans::from(Span::new(start(expected), start(numbered.number)));
             all.add_absent(&missing, AbsentKind::Missing, &describe_missing(&files, expected, numbered.number))?;
             expected = numbered.number.saturating_add(1);
             let here = Spans::from(Span::new(start(numbered.number), start(expected)));
             all.files.push(numbered.file.clone());
-            match (is_closed, &**traced) {
+            match (is_closed, &**frame_map) {
                 (Ok(false), _) => all.add_absent(&here, AbsentKind::NeverTaken, FILE_OPEN_REASON)?,
-                (Ok(true), Ok(traced)) => all.add_mapped_frames(&here, traced, &Spans::first_n(here.count()))?,
+                (Ok(true), Ok(frame_map)) => all.add_mapped_frames(&here, frame_map, &Spans::first_n(here.count()))?,
                 (Ok(true), Err(why)) => all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?,
                 (Err(why), _) => all.add_absent_for_error(&here, why, &numbered.file, &numbered.file)?,
             }
@@ -154,18 +155,18 @@ pub(super) fn build_frame_map(
         }
         Ok(all.complete())
     };
-    Ok(Some(LimaFrames { traced: fill(), stray_files: strays }))
+    Ok(Some(LimaFrames { frame_map: fill(), stray_files: strays }))
 }
 
 /// Returns the number of frames requested from Lima, or `None` if the master doesn't say or Lima was to run
 /// until stopped.
 fn requested_frames(
-    catalog: &mut DatasetCache,
+    cache: &mut DatasetCache,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Option<u64>, DiscoverError> {
     let place = format!("{}/acq_parameters/acq_nb_frames", detector.group);
-    match entry.read_number(catalog, &place)? {
+    match entry.read_number(cache, &place)? {
         Some(count) if count > Spans::MAX_FRAMES as f64 => Err(DiscoverError::Unusable(format!(
             "acq_nb_frames is {count}: expected {} at the most",
             Spans::MAX_FRAMES
@@ -199,11 +200,11 @@ fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
 ///
 /// # Errors
 /// The file can't be read.
-fn is_closed(catalog: &mut DatasetCache, file: &Path) -> Result<bool, DiscoverError> {
+fn is_closed(cache: &mut DatasetCache, file: &Path) -> Result<bool, DiscoverError> {
     if unchanged::is_closed(file) {
         return Ok(true);
     }
-    match catalog.root(file).and_then(|root| catalog.try_resolve(&root, "/entry_0000/end_time")) {
+    match cache.root(file).and_then(|root| cache.try_resolve(&root, "/entry_0000/end_time")) {
         Ok(Some(_)) => {
             unchanged::set_closed(file);
             Ok(true)

@@ -51,7 +51,7 @@ impl ResolvedObject {
 
     /// Opens a member that is a hard link.
     pub(super) fn member(&self, name: &str) -> Result<Hdf5Object, DiscoverError> {
-        self.object.open(name).map_err(|flaw| DiscoverError::from_library(&self.file, &flaw))
+        self.object.open(name).map_err(|err| DiscoverError::from_library(&self.file, &err))
     }
 
     fn go_to_root(&mut self) {
@@ -81,7 +81,7 @@ impl DatasetCache {
             if at.object.object_type() != ObjectType::Group {
                 return Err(no_object(&at));
             }
-            let target = at.object.read_link(&name).map_err(|flaw| DiscoverError::from_library(&at.file, &flaw))?;
+            let target = at.object.read_link(&name).map_err(|err| DiscoverError::from_library(&at.file, &err))?;
             links = links.saturating_add(usize::from(!matches!(target, Some(LinkTarget::Hard))));
             if links > MAX_LINKS {
                 let why = format!("{path}: more than {MAX_LINKS} links one behind the other, or links in a ring");
@@ -160,7 +160,7 @@ impl DatasetCache {
         else {
             return Ok(None);
         };
-        read(&found.object).map_err(|flaw| match DiscoverError::from_library(&found.file, &flaw) {
+        read(&found.object).map_err(|err| match DiscoverError::from_library(&found.file, &err) {
             DiscoverError::Damaged(file, why) => DiscoverError::Damaged(file, format!("{}: {why}", found.path())),
             other => other,
         })

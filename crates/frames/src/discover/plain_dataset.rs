@@ -9,8 +9,8 @@ use super::{Discovery, DiscoveryKind, ScanFilter};
 
 /// Returns the scan that a dataset of frames forms.
 pub(super) fn discover_dataset(file: &Path, dataset: &str, select: &dyn ScanFilter) -> Discovery {
-    let mut catalog = DatasetCache::default();
-    if let Err(why) = catalog.open(file) {
+    let mut cache = DatasetCache::default();
+    if let Err(why) = cache.open(file) {
         return Discovery::failed(file, "", &why, None);
     }
     let detector = dataset.rsplit('/').find(|part| !part.is_empty()).unwrap_or("data");
@@ -18,20 +18,20 @@ pub(super) fn discover_dataset(file: &Path, dataset: &str, select: &dyn ScanFilt
         let what = DiscoveryKind::Excluded { entry: "1.1".to_owned(), detector: detector.to_owned() };
         return Discovery { files: vec![file.to_owned()], ..Discovery::new(file, dataset, what) };
     }
-    match &*catalog.frame_map(file, dataset) {
+    match &*cache.frame_map(file, dataset) {
         Err(why) => Discovery::failed(file, dataset, why, None),
-        Ok(traced) => {
+        Ok(frame_map) => {
             let acquisition = Acquisition {
                 file: file.into(),
                 below: file.file_name().unwrap_or_default().into(),
                 entry: "1.1".to_owned(),
                 detector: detector.to_owned(),
                 dataset: dataset.to_owned(),
-                complete: traced.absent.is_empty(),
-                ..traced.to_acquisition()
+                complete: frame_map.absent.is_empty(),
+                ..frame_map.to_acquisition()
             };
             Discovery {
-                files: traced.files.clone(),
+                files: frame_map.files.clone(),
                 ..Discovery::new(file, dataset, DiscoveryKind::Scan(Box::new(acquisition)))
             }
         }

@@ -20,44 +20,44 @@ use crate::source::NOT_WRITTEN;
 
 /// Adds the frames that the dataset stores in its own file, according to its chunk index.
 pub(super) fn add_dataset(
-    traced: &mut FrameMap,
+    frame_map: &mut FrameMap,
     object: &Hdf5Object,
     layout: StorageLayout,
     dataset: &str,
     metadata: &Metadata,
 ) -> Result<(), DiscoverError> {
-    let file = traced.files[0].clone();
-    let said = |flaw: LibraryError| DiscoverError::from_library(&file, &flaw);
-    let mut all = Spans::first_n(traced.frames);
+    let file = frame_map.files[0].clone();
+    let to_error = |err: LibraryError| DiscoverError::from_library(&file, &err);
+    let mut all = Spans::first_n(frame_map.frames);
     let (rows, bytes) = match layout {
         StorageLayout::Contiguous(None) => (Spans::default(), 0),
         StorageLayout::Chunked(chunk, filters) => {
-            traced.coding =
-                PixelCoding::new(object.element_type().map_err(said)?, filters).map_err(DiscoverError::Unusable)?;
-            traced.chunk = to_three_dimensions(&chunk, chunk.len(), 1).to_vec();
-            let grid = ChunkGrid::read(object, &traced.extents, &chunk).map_err(said)?;
-            let damaged: Spans = (0..traced.frames).filter(|&frame| grid.is_damaged(frame)).collect();
+            frame_map.coding =
+                PixelCoding::new(object.element_type().map_err(to_error)?, filters).map_err(DiscoverError::Unusable)?;
+            frame_map.chunk = to_three_dimensions(&chunk, chunk.len(), 1).to_vec();
+            let grid = ChunkGrid::read(object, &frame_map.extents, &chunk).map_err(to_error)?;
+            let damaged: Spans = (0..frame_map.frames).filter(|&frame| grid.is_damaged(frame)).collect();
             all = all.difference(&damaged);
-            traced.add_absent(&damaged, AbsentKind::Corrupt, DAMAGED_INDEX)?;
-            let written: Spans = (0..traced.frames).filter(|&frame| grid.is_written(frame)).collect();
+            frame_map.add_absent(&damaged, AbsentKind::Corrupt, DAMAGED_INDEX)?;
+            let written: Spans = (0..frame_map.frames).filter(|&frame| grid.is_written(frame)).collect();
             (written, grid.bytes())
         }
-        _ => (all.clone(), traced.frames.saturating_mul(traced.frame_bytes())),
+        _ => (all.clone(), frame_map.frames.saturating_mul(frame_map.frame_bytes())),
     };
-    traced.codec = traced.coding.name();
-    traced.add_absent(&all.difference(&rows), AbsentKind::NotWritten, NOT_WRITTEN)?;
+    frame_map.codec = frame_map.coding.name();
+    frame_map.add_absent(&all.difference(&rows), AbsentKind::NotWritten, NOT_WRITTEN)?;
     let source = source_of_file(&file, metadata);
-    traced.add_source(Source { dataset: dataset.to_owned(), frames: rows.clone(), rows, bytes, ..source })
+    frame_map.add_source(Source { dataset: dataset.to_owned(), frames: rows.clone(), rows, bytes, ..source })
 }
 
 /// Adds the frames of an external dataset, whose bytes are segments of other files. Early Bliss writers listed
 /// EDF files this way; they are read as EDF images.
 pub(super) fn add_external_segments(
-    traced: &mut FrameMap,
+    frame_map: &mut FrameMap,
     holder: &Path,
     segments: &[ExternalSegment],
 ) -> Result<(), DiscoverError> {
-    let size = traced.frame_bytes();
+    let size = frame_map.frame_bytes();
     let mut by_file: HashMap<PathBuf, Vec<(u64, u64)>> = HashMap::new();
     let mut order = Vec::new();
     let mut frame: u64 = 0;
@@ -74,8 +74,9 @@ pub(super) fn add_external_segments(
             Vec::new()
         });
         let next = frame.saturating_add(count);
-        let Some(end) = segment.offset.checked_add(segment.size).filter(|_| next <= traced.frames) else {
-            let why = format!("a segment of {} bytes: expected as many as {} frames have", segment.size, traced.frames);
+        let Some(end) = segment.offset.checked_add(segment.size).filter(|_| next <= frame_map.frames) else {
+            let why =
+                format!("a segment of {} bytes: expected as many as {} frames have", segment.size, frame_map.frames);
             return Err(DiscoverError::Unusable(why));
         };
         frames.extend((segment.offset..end).step_by(size as usize).zip(frame..next));
@@ -88,13 +89,13 @@ pub(super) fn add_external_segments(
         let found = find_linked_file(holder, &name).and_then(|file| Ok((probe_image(&file)?, file)));
         match found {
             Ok(((image, metadata), file)) => {
-                traced.codec = image.format.to_string();
-                traced.coding = PixelCoding::native_dtype(image.kind).map_err(DiscoverError::Unusable)?;
+                frame_map.codec = image.format.to_string();
+                frame_map.coding = PixelCoding::native_dtype(image.kind).map_err(DiscoverError::Unusable)?;
                 let (rows, bytes) = (Spans::first_n(frames.count()), frames.count().saturating_mul(size));
-                traced.files.push(file.clone());
-                traced.add_source(Source { frames, rows, bytes, ..source_of_file(&file, &metadata) })?;
+                frame_map.files.push(file.clone());
+                frame_map.add_source(Source { frames, rows, bytes, ..source_of_file(&file, &metadata) })?;
             }
-            Err(why) => traced.add_absent_for_error(&frames, &why, &name, &name)?,
+            Err(why) => frame_map.add_absent_for_error(&frames, &why, &name, &name)?,
         }
     }
     Ok(())

@@ -58,7 +58,7 @@ enum Content {
     /// A dataset, and whether its file is known to be closed by the writer.
     Dataset {
         name: String,
-        traced: Rc<Result<FrameMap, DiscoverError>>,
+        frame_map: Rc<Result<FrameMap, DiscoverError>>,
         is_closed: bool,
     },
 }
@@ -111,11 +111,11 @@ pub(super) fn header(file: &Path) -> Option<(ImageHeader, Metadata)> {
 
 /// Returns the frame map of a dataset, if its file is unchanged.
 pub(super) fn dataset(file: &Path, dataset: &str) -> Option<Rc<Result<FrameMap, DiscoverError>>> {
-    let traced = with_content(file, |content| match content {
-        Content::Dataset { name, traced, .. } if name == dataset => Some(Rc::clone(traced)),
+    let frame_map = with_content(file, |content| match content {
+        Content::Dataset { name, frame_map, .. } if name == dataset => Some(Rc::clone(frame_map)),
         _ => None,
     });
-    traced.map(|(traced, _)| traced)
+    frame_map.map(|(frame_map, _)| frame_map)
 }
 
 /// Returns whether an unchanged file is known to be closed.
@@ -141,14 +141,14 @@ pub(super) fn put_header(file: &Path, before: &Metadata, header: ImageHeader) {
 /// Remembers the frame map of a dataset, unless it involves other files. `before` is the file's metadata from
 /// before it was opened.
 pub(super) fn put_dataset(file: &Path, before: &Metadata, dataset: &str, shared: &Rc<Result<FrameMap, DiscoverError>>) {
-    let Ok(traced) = &**shared else { return };
+    let Ok(frame_map) = &**shared else { return };
     let needs_others = |kind| matches!(kind, AbsentKind::Missing | AbsentKind::Unreadable);
-    let is_alone =
-        traced.files.iter().all(|other| other == file) && !traced.absent.iter().any(|absent| needs_others(absent.kind));
+    let is_alone = frame_map.files.iter().all(|other| other == file)
+        && !frame_map.absent.iter().any(|absent| needs_others(absent.kind));
     if is_alone {
         put(file, before, || Content::Dataset {
             name: dataset.to_owned(),
-            traced: Rc::clone(shared),
+            frame_map: Rc::clone(shared),
             is_closed: false,
         });
     }
@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn as_many_files_are_remembered_as_there_is_room_for() {
-        let (place, mut files) = (tempfile::tempdir().unwrap(), Files::default());
-        let stamp = Stamp::new(&place.path().metadata().unwrap());
+        let (dir, mut files) = (tempfile::tempdir().unwrap(), Files::default());
+        let stamp = Stamp::new(&dir.path().metadata().unwrap());
         let (path, header) = (|number: usize| PathBuf::from(number.to_string()), ANY);
         for number in 0..MAX_FILES + 1 {
             assert!(number == 0 || files.get(Path::new("0"), stamp).is_some(), "it is in use");
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_file_is_remembered_until_it_changes() {
-        let place = tempfile::tempdir().unwrap();
-        let (path, header) = (place.path().join("a"), ANY);
+        let dir = tempfile::tempdir().unwrap();
+        let (path, header) = (dir.path().join("a"), ANY);
         let write = |age: u64| {
             fs::write(&path, "a").unwrap();
             let changed = SystemTime::now() - Duration::from_secs(age);

@@ -16,8 +16,8 @@ pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> R
         || format!("frames are put together from parts of several datasets (shape {})", format_shape(extents));
     match selected {
         ElementSelection::All => Ok(Spans::first_n(frames)),
-        ElementSelection::Regular(combs) if combs.len() == extents.len() => {
-            let (first, rest) = split_frame_dimension(combs);
+        ElementSelection::Regular(hyperslabs) if hyperslabs.len() == extents.len() => {
+            let (first, rest) = split_frame_dimension(hyperslabs);
             let (_, extents) = split_frame_dimension(extents);
             let whole = rest.iter().zip(extents).all(|(hyperslab, &extent)| covers_dimension(hyperslab, extent));
             if whole {
@@ -88,8 +88,9 @@ mod tests {
 
     fn frames(first: Hyperslab, extents: &[u64]) -> Result<String, String> {
         let whole = extents[1..].iter().map(|&extent| hyperslab(0, 1, 1, extent));
-        let combs = std::iter::once(first).chain(whole).collect();
-        selected_frames(&ElementSelection::Regular(combs), extents).map(|spans| serde_json::to_string(&spans).unwrap())
+        let hyperslabs = std::iter::once(first).chain(whole).collect();
+        selected_frames(&ElementSelection::Regular(hyperslabs), extents)
+            .map(|spans| serde_json::to_string(&spans).unwrap())
     }
 
     #[test]
@@ -105,15 +106,15 @@ mod tests {
 
     #[test]
     fn parts_of_frames_are_refused() {
-        let combs = vec![hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 30)];
-        let why = selected_frames(&ElementSelection::Regular(combs), &[10, 20, 30]).unwrap_err();
+        let hyperslabs = vec![hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 30)];
+        let why = selected_frames(&ElementSelection::Regular(hyperslabs), &[10, 20, 30]).unwrap_err();
         assert!(why.contains("put together from parts"), "{why}");
     }
 
     #[test]
     fn rows_selected_one_by_one_are_whole_frames_all_the_same() {
-        let combs = vec![hyperslab(0, 1, 4, 1), hyperslab(0, 1, 20, 1), hyperslab(0, 30, 1, 30)];
-        assert_eq!(selected_frames(&ElementSelection::Regular(combs), &[10, 20, 30]).unwrap(), Spans::first_n(4));
+        let hyperslabs = vec![hyperslab(0, 1, 4, 1), hyperslab(0, 1, 20, 1), hyperslab(0, 30, 1, 30)];
+        assert_eq!(selected_frames(&ElementSelection::Regular(hyperslabs), &[10, 20, 30]).unwrap(), Spans::first_n(4));
     }
 
     #[test]

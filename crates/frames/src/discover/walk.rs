@@ -20,7 +20,7 @@ pub(super) struct FileWalk<'a, E> {
     file: PathBuf,
     select: &'a dyn ScanFilter,
     each: &'a mut dyn FnMut(Discovery) -> Result<(), E>,
-    catalog: DatasetCache,
+    cache: DatasetCache,
     seen: WalkState,
 }
 
@@ -39,13 +39,13 @@ impl<'a, E> FileWalk<'a, E> {
         select: &'a dyn ScanFilter,
         each: &'a mut dyn FnMut(Discovery) -> Result<(), E>,
     ) -> Self {
-        Self { file: file.to_owned(), select, each, catalog: DatasetCache::default(), seen: WalkState::default() }
+        Self { file: file.to_owned(), select, each, cache: DatasetCache::default(), seen: WalkState::default() }
     }
 
     /// Visits all entries of the file, and reports a file without any.
     pub(super) fn walk_file(mut self) -> Result<(), E> {
         let file = self.file.clone();
-        let root = match self.catalog.root(&file) {
+        let root = match self.cache.root(&file) {
             Ok(root) => root,
             Err(why) => return (self.each)(Discovery::failed(&file, "", &why, None)),
         };
@@ -82,7 +82,7 @@ impl<'a, E> FileWalk<'a, E> {
 
     /// Visits the target of a collection's link: an entry of another file, or a whole file.
     fn walk_linked(&mut self, holder: &ResolvedObject, label: &str, depth: usize) -> Result<(), E> {
-        let found = match self.catalog.resolve(holder, label) {
+        let found = match self.cache.resolve(holder, label) {
             Ok(found) => found,
             Err(DiscoverError::NoObject(..)) => return Ok(()),
             Err(why) => return self.report_failure(&holder.file, label, &why),
@@ -95,7 +95,7 @@ impl<'a, E> FileWalk<'a, E> {
             self.seen.found = self.seen.found.saturating_add(1);
             return Ok(());
         }
-        let root = match self.catalog.root(&found.file) {
+        let root = match self.cache.root(&found.file) {
             Ok(root) => root,
             Err(why) => return self.report_failure(&found.file, "", &why),
         };
@@ -153,14 +153,13 @@ impl<'a, E> FileWalk<'a, E> {
         name: &str,
         root: &ResolvedObject,
     ) -> Result<(NexusEntry, Vec<ScanDetector>), DiscoverError> {
-        let group = self.catalog.resolve(root, name)?;
+        let group = self.cache.resolve(root, name)?;
         if group.object.object_type() != ObjectType::Group {
             return Err(DiscoverError::Unusable("not a group: expected an NXentry".to_owned()));
         }
-        let entry = NexusEntry::read(&mut self.catalog, file, name, group)?;
-        let detectors = detector::find_detectors(&mut self.catalog, &entry)?;
-        let detectors =
-            if detectors.is_empty() { dectris::find_detector(&mut self.catalog, &entry)? } else { detectors };
+        let entry = NexusEntry::read(&mut self.cache, file, name, group)?;
+        let detectors = detector::find_detectors(&mut self.cache, &entry)?;
+        let detectors = if detectors.is_empty() { dectris::find_detector(&mut self.cache, &entry)? } else { detectors };
         Ok((entry, detectors))
     }
 
@@ -171,16 +170,16 @@ impl<'a, E> FileWalk<'a, E> {
         entry: &NexusEntry,
         detector: &ScanDetector,
     ) -> Result<Result<Discovery, DiscoverError>, E> {
-        let traced = match &detector.images {
-            ImageLocation::Dataset(path) => self.catalog.frame_map(&entry.file, path),
-            ImageLocation::Stack(paths) => Rc::new(dectris::build_frame_map(&mut self.catalog, entry, paths)),
-            ImageLocation::LimaFiles => match lima::build_frame_map(&mut self.catalog, entry, detector) {
+        let frame_map = match &detector.images {
+            ImageLocation::Dataset(path) => self.cache.frame_map(&entry.file, path),
+            ImageLocation::Stack(paths) => Rc::new(dectris::build_frame_map(&mut self.cache, entry, paths)),
+            ImageLocation::LimaFiles => match lima::build_frame_map(&mut self.cache, entry, detector) {
                 Ok(Some(lima)) => {
                     for (file, why) in lima.stray_files {
                         let stray = Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(true));
                         (self.each)(Discovery { files: vec![file], ..stray })?;
                     }
-                    Rc::new(lima.traced)
+                    Rc::new(lima.frame_map)
                 }
                 Ok(None) => {
                     let why = DiscoveryKind::NoFrames(entry.no_frames_reason());
@@ -191,13 +190,13 @@ impl<'a, E> FileWalk<'a, E> {
             ImageLocation::Unsupported(why) => Rc::new(Err(DiscoverError::Unusable(why.clone()))),
             ImageLocation::Failed(why) => Rc::new(Err(why.clone())),
         };
-        let traced = match &*traced {
-            Ok(traced) => traced,
+        let frame_map = match &*frame_map {
+            Ok(frame_map) => frame_map,
             Err(why) => return Ok(Err(why.clone())),
         };
-        let files = traced.files.iter().cloned().chain([entry.file.clone()]).collect();
-        let scan = entry.to_acquisition(&mut self.catalog, detector, traced).and_then(|mut scan| {
-            scan.image_operation = image_operation::read_image_operation(&mut self.catalog, &scan)?;
+        let files = frame_map.files.iter().cloned().chain([entry.file.clone()]).collect();
+        let scan = entry.to_acquisition(&mut self.cache, detector, frame_map).and_then(|mut scan| {
+            scan.image_operation = image_operation::read_image_operation(&mut self.cache, &scan)?;
             Ok(scan)
         });
         Ok(Ok(match scan {
@@ -215,13 +214,13 @@ impl<'a, E> FileWalk<'a, E> {
     fn excluded(&mut self, entry: &NexusEntry, detector: &ScanDetector) -> Result<Discovery, DiscoverError> {
         let mut files = vec![entry.file.clone()];
         match &detector.images {
-            ImageLocation::Dataset(path) => files.extend(self.catalog.referenced_files(&entry.file, path)?),
+            ImageLocation::Dataset(path) => files.extend(self.cache.referenced_files(&entry.file, path)?),
             ImageLocation::Stack(paths) => {
                 for path in paths {
-                    files.extend(self.catalog.referenced_files(&entry.file, path)?);
+                    files.extend(self.cache.referenced_files(&entry.file, path)?);
                 }
             }
-            ImageLocation::LimaFiles => files.extend(lima::file_paths(&mut self.catalog, entry, detector)?),
+            ImageLocation::LimaFiles => files.extend(lima::file_paths(&mut self.cache, entry, detector)?),
             ImageLocation::Failed(why) => return Err(why.clone()),
             ImageLocation::Unsupported(_) => (),
         }

@@ -21,5 +21,5 @@ pub fn write_chunk(dataset: &hdf5::Dataset, offset: &[u64], stored: &[u8]) -> Re
     // SAFETY: the dataset is open as long as it is borrowed; `offset` has a number for each of its dimensions, and
     // `stored` as many bytes as its length says. The library reads both and keeps neither.
     let write = || unsafe { H5Dwrite_chunk(id, H5P_DEFAULT, 0, offset.as_ptr(), stored.len(), stored.as_ptr().cast()) };
-    call_for_status(write).map(drop).map_err(|flaw| flaw.why)
+    call_for_status(write).map(drop).map_err(|err| err.why)
 }

@@ -110,14 +110,14 @@ pub(crate) struct StoredChunk {
 impl Hdf5Object {
     /// Returns the dataset's extents, empty for a scalar.
     pub(crate) fn shape(&self) -> Result<Vec<u64>, LibraryError> {
-        // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
+        // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
         let space = call_for_id(|| unsafe { H5Dget_space(self.0.0) })?;
         dataspace_shape(&space)
     }
 
     /// Returns the type of the dataset's elements.
     pub(crate) fn element_type(&self) -> Result<ElementType, LibraryError> {
-        // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
+        // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
         let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
         let class = element_class(&kind);
         // SAFETY: the type is open for as long as its handle lives. The functions read it and fill in nothing.
@@ -132,16 +132,17 @@ impl Hdf5Object {
     }
 
     pub(crate) fn storage_layout(&self) -> Result<StorageLayout, LibraryError> {
-        // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives.
+        // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
         let creation = call_for_id(|| unsafe { H5Dget_create_plist(self.0.0) })?;
-        // SAFETY: the call takes a number alone; the list is open for as long as its handle lives. What is returned is an integer here.
+        // SAFETY: the call takes only a number; the list is open for as long as its handle lives. The result is
+        // declared as an integer.
         match with_library_lock(|| unsafe { raw::H5Pget_layout(creation.0) }) {
             raw::LAYOUT_COMPACT => Ok(StorageLayout::Compact),
             raw::LAYOUT_CHUNKED => Ok(StorageLayout::Chunked(chunk_shape(&creation)?, read_filters(&creation)?)),
             raw::LAYOUT_VIRTUAL => Ok(StorageLayout::Virtual(read_mappings(&creation)?)),
             raw::LAYOUT_CONTIGUOUS => match read_segments(&creation)? {
-                // SAFETY: the call takes a number alone; the dataset is open for as long as this object's handle lives. An address
-                // that is not there has all bits set.
+                // SAFETY: the call takes only a number; the dataset is open for as long as this object's handle lives.
+                // A missing address has all bits set.
                 none if none.is_empty() => match with_library_lock(|| unsafe { H5Dget_offset(self.0.0) }) {
                     u64::MAX => Ok(StorageLayout::Contiguous(None)),
                     offset => Ok(StorageLayout::Contiguous(Some(offset))),
@@ -214,7 +215,7 @@ struct ChunkCollector {
     /// Number of dimensions to keep of each position, at most four.
     rank: usize,
     chunks: Vec<StoredChunk>,
-    /// Whether there were more chunks than the limit.
+    /// True if there were more chunks than the limit.
     is_full: bool,
 }
 
@@ -226,9 +227,10 @@ unsafe extern "C" fn collect_chunk(
     bytes: u64,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: `data` is the structure that `chunk_index` gave the library, which hands it on as it is, and nobody else has access
-    // to it while the library iterates. `origin` has as many numbers as the dataset has dimensions, `rank` or more, and is
-    // valid during this call. Nothing here panics: memory is asked for in a way that may fail.
+    // SAFETY: `data` is the structure that `chunk_index` gave the library, which hands it on as it is, and nobody else
+    // has access to it while the library iterates. `origin` has as many numbers as the dataset has dimensions, `rank`
+    // or more, and is valid during this call. Nothing here panics: memory is asked for in a way that can fail without
+    // a panic.
     let (origin, found) = unsafe {
         let found = &mut *data.cast::<ChunkCollector>();
         (std::slice::from_raw_parts(origin, found.rank), found)
@@ -246,7 +248,7 @@ unsafe extern "C" fn collect_chunk(
 
 /// Returns the extents of a dataspace, empty for a scalar.
 pub(super) fn dataspace_shape(space: &Hdf5Id) -> Result<Vec<u64>, LibraryError> {
-    // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives.
+    // SAFETY: the call takes only a number; the dataspace is open for as long as its handle lives.
     let rank = call_for_status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
     let mut extents = zeroed_buffer(0, rank, MAX_RANK as u64)?;
     // SAFETY: the library writes a number a dimension, and the buffer has as many: the rank was read from this dataspace, which is a
@@ -277,15 +279,15 @@ pub(super) fn element_class(kind: &Hdf5Id) -> ElementClass {
 
 fn chunk_shape(creation: &Hdf5Id) -> Result<Vec<u64>, LibraryError> {
     let mut shape = vec![0; MAX_RANK];
-    // SAFETY: the list is open for as long as its handle lives; the library writes as many numbers as it is told of at the most, which
-    // the buffer has.
+    // SAFETY: the list is open for as long as its handle lives; the library writes at most as many numbers as it is
+    // told, which the buffer has room for.
     let rank = call_for_status(|| unsafe { H5Pget_chunk(creation.0, MAX_RANK as i32, shape.as_mut_ptr()) })?;
     shape.truncate(rank as usize);
     Ok(shape)
 }
 
 fn read_filters(creation: &Hdf5Id) -> Result<Vec<PipelineFilter>, LibraryError> {
-    // SAFETY: the call takes a number alone; the list is open for as long as its handle lives.
+    // SAFETY: the call takes only a number; the list is open for as long as its handle lives.
     let count = call_for_status(|| unsafe { H5Pget_nfilters(creation.0) })?;
     (0..count as c_uint).map(|index| read_filter(creation.0, index)).collect()
 }
@@ -295,8 +297,9 @@ fn read_filter(creation: hid_t, index: c_uint) -> Result<PipelineFilter, Library
     loop {
         let mut count = values.len();
         let mut flags = 0;
-        // SAFETY: the caller has the list open. The library writes as many values as `count` says at the most, which the buffer has,
-        // then how many there are, and the flags; all three outlive the call. No name is asked for, of length 0.
+        // SAFETY: the caller has the list open. The library writes as many values as `count` says at most, which the
+        // buffer has, then how many there are, and the flags; all three outlive the call. No name is asked for, of
+        // length 0.
         let id = call_for_status(|| unsafe {
             let (flags, count) = (&raw mut flags, &raw mut count);
             H5Pget_filter2(creation, index, flags, count, values.as_mut_ptr(), 0, null_mut(), null_mut())
@@ -314,7 +317,7 @@ fn read_filter(creation: hid_t, index: c_uint) -> Result<PipelineFilter, Library
 
 /// Reads the segments of an external dataset.
 fn read_segments(creation: &Hdf5Id) -> Result<Vec<ExternalSegment>, LibraryError> {
-    // SAFETY: the call takes a number alone; the list is open for as long as its handle lives.
+    // SAFETY: the call takes only a number; the list is open for as long as its handle lives.
     let count = call_for_status(|| unsafe { H5Pget_external_count(creation.0) })?;
     (0..count as c_uint).map(|index| read_segment(creation.0, index)).collect()
 }
@@ -322,8 +325,8 @@ fn read_segments(creation: &Hdf5Id) -> Result<Vec<ExternalSegment>, LibraryError
 fn read_segment(creation: hid_t, index: c_uint) -> Result<ExternalSegment, LibraryError> {
     let mut name = vec![0_u8; PATH_MAX];
     let (mut offset, mut size) = (0, 0);
-    // SAFETY: the caller has the list open. The library writes as many bytes of the name as it is told of at the most, without a
-    // NUL where there are more, and two numbers of the types that are borrowed.
+    // SAFETY: the caller has the list open. The library writes as many bytes of the name as the buffer has room for at most,
+    // without a NUL where there are more, and two numbers of the types that are borrowed.
     call_for_status(|| unsafe {
         let text = name.as_mut_ptr().cast::<c_char>();
         H5Pget_external(creation, index, name.len(), text, &raw mut offset, &raw mut size)

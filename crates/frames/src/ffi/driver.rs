@@ -107,7 +107,7 @@ pub(super) fn open_handle(
 
 fn into_hdf5_file(opened: Result<Hdf5Id, LibraryError>) -> Result<hdf5::File, String> {
     let opened = ManuallyDrop::new(opened.map_err(|why| why.why)?);
-    // SAFETY: the identifier is that of a file which was opened just now, and the handle does not give it back.
+    // SAFETY: the identifier is that of a file which was opened just now, and the handle does not release it.
     with_library_lock(|| unsafe { hdf5::from_id(opened.0) }).map_err(|why| why.to_string())
 }
 
@@ -286,14 +286,14 @@ unsafe extern "C" fn copy_info(info: *const c_void) -> *mut c_void {
 }
 
 unsafe extern "C" fn free_info(info: *mut c_void) -> herr_t {
-    // SAFETY: each pointer that `copy_info` or `get_info` gave comes here once.
+    // SAFETY: each pointer that `copy_info` or `get_info` gave is passed here once.
     unsafe { Arc::decrement_strong_count(info.cast::<DriverInfo>()) };
     0
 }
 
 unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: haddr_t) -> *mut DriverFile {
-    // SAFETY: the list is the one that is being opened with: its information is an `DriverInfo`, which it holds meanwhile. `Arc`
-    // is not to be dropped here, for it is the list's.
+    // SAFETY: the list is the one that is being opened with: its driver information is a `DriverInfo`, which the list
+    // keeps alive meanwhile. The `Arc` must not be dropped here, because it belongs to the list.
     let info = unsafe { H5Pget_driver_info(access) }.cast::<DriverInfo>().cast_const();
     if info.is_null() {
         return null_mut();
@@ -338,7 +338,8 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_uint, access: hid_t, _: 
 unsafe extern "C" fn close(file: *mut DriverFile) -> herr_t {
     // SAFETY: the library passes what `open` gave it, a box by `Box::into_raw`, once, and does not touch it after this call.
     let file = unsafe { Box::from_raw(file) };
-    // SAFETY: `open` took one reference for this file by `Arc::into_raw`, which nobody has given back: a file is closed once.
+    // SAFETY: `open` took one reference for this file by `Arc::into_raw`, which nobody has released: a file is closed
+    // once.
     unsafe { Arc::decrement_strong_count(file.info) };
     0
 }

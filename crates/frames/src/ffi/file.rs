@@ -24,19 +24,19 @@ impl Hdf5Object {
         let file = open_ahead::open(path)?;
         let open = |flags, access: &Hdf5Id| {
             let storage = ReadOnlyStorage::open_shared(Arc::clone(&file))?;
-            // SAFETY: the call takes a number alone; the list is a static's, and open for as long as the program.
+            // SAFETY: the call takes only a number; the list is a static's, and open for as long as the program.
             let access = call_for_id(|| unsafe { H5Pcopy(access.0) })?;
             open_handle(storage, path, flags, &access)
         };
         let [plain, clearing] = access_lists()?;
         let first = match open(H5F_ACC_RDONLY, plain) {
-            Err(flaw) if flaw.why.contains("already open for") => flaw,
+            Err(err) if err.why.contains("already open for") => err,
             opened => return opened.map(Self),
         };
         open(H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, plain)
             .or_else(|_| open(H5F_ACC_RDONLY, clearing))
             .map(Self)
-            .map_err(|flaw| if flaw.errno.is_some() { flaw } else { first })
+            .map_err(|err| if err.errno.is_some() { err } else { first })
     }
 }
 
@@ -48,10 +48,10 @@ fn access_lists() -> Result<&'static [Hdf5Id; 2], LibraryError> {
 }
 
 fn unlocked_access() -> Result<Hdf5Id, LibraryError> {
-    // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `call_for_id` calls this
-    // under the lock, so that nobody writes to it meanwhile. The call takes a number alone.
+    // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to:
+    // `call_for_id` calls this under the lock, so that nobody writes to it meanwhile. The call takes only a number.
     let access = call_for_id(|| unsafe { H5Pcreate(*H5P_CLS_FILE_ACCESS) })?;
-    // SAFETY: the call takes numbers alone, and the list is open for as long as its handle lives.
+    // SAFETY: the call takes only numbers, and the list is open for as long as its handle lives.
     call_for_status(|| unsafe { H5Pset_file_locking(access.0, 0, 1) })?;
     Ok(access)
 }

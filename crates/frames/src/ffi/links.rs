@@ -18,8 +18,9 @@ use super::{Hdf5Id, LibraryError, call_for_id, call_for_status};
 pub(super) fn link_access() -> Result<hid_t, LibraryError> {
     static ACCESS: OnceLock<Result<Hdf5Id, LibraryError>> = OnceLock::new();
     let made = ACCESS.get_or_init(|| {
-        // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to: `call_for_id` calls
-        // this under the lock, so that nobody writes to it meanwhile. The call takes a number alone.
+        // SAFETY: the class is a static of the library that it sets when it starts, which taking the lock sees to:
+        // `call_for_id` calls this under the lock, so that nobody writes to it meanwhile. The call takes only a
+        // number.
         let access = call_for_id(|| unsafe { H5Pcreate(*H5P_CLS_LINK_ACCESS) })?;
         // SAFETY: the list is open for as long as its handle lives. The function has the signature of H5L_elink_traverse_t, lives as
         // long as the program, and takes no data; a panic in it aborts and does not unwind into C.

@@ -71,7 +71,7 @@ impl Drop for Hdf5Id {
     }
 }
 
-/// Number of library calls and storage accesses so far.
+/// Number of library calls and listed chunks so far.
 static CALL_COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// Returns a counter that increases as long as the library makes progress.

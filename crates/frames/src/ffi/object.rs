@@ -65,7 +65,7 @@ impl Hdf5Object {
     }
 
     pub(crate) fn object_type(&self) -> ObjectType {
-        // SAFETY: the call takes a number alone, and says of one that is no identifier that it is bad.
+        // SAFETY: the call takes only a number, and returns an error value for an invalid identifier.
         match with_library_lock(|| unsafe { raw::H5Iget_type(self.0.0) }) {
             raw::IS_FILE | raw::IS_GROUP => ObjectType::Group,
             raw::IS_DATASET => ObjectType::Dataset,
@@ -76,9 +76,9 @@ impl Hdf5Object {
     /// Returns the name of the file that holds this object. It differs from the opened file if the path led
     /// through an external link.
     pub(crate) fn file_name(&self) -> Result<PathBuf, LibraryError> {
-        // SAFETY: the identifier is open for as long as this object's handle lives. `read_string` passes NULL with length 0, of which
-        // nothing is written, and then a buffer of the length that it says: the library writes so many bytes at the most, a NUL
-        // among them.
+        // SAFETY: the identifier is open for as long as this object's handle lives. `read_string` passes NULL with
+        // length 0, of which nothing is written, and then a buffer of the length that it says: the library writes at
+        // most that many bytes, a NUL among them.
         let name = read_string(|buffer, length| unsafe { H5Fget_name(self.0.0, buffer, length) as i64 })?;
         Ok(OsString::from_vec(name).into())
     }
@@ -97,9 +97,9 @@ impl Hdf5Object {
                 // SAFETY: the structure was filled in by the call above, which did not fail, and is borrowed for the read alone.
                 Ok(_) => link_target(self.0.0, &name, unsafe { link_type(&raw const info) }).map(Some),
                 // SAFETY: as for the call above: an open group, and a name that ends in NUL. Nothing is filled in.
-                Err(flaw) => match call_for_status(|| unsafe { H5Lexists(self.0.0, name.as_ptr(), H5P_DEFAULT) })? {
+                Err(err) => match call_for_status(|| unsafe { H5Lexists(self.0.0, name.as_ptr(), H5P_DEFAULT) })? {
                     0 => Ok(None),
-                    _ => Err(flaw),
+                    _ => Err(err),
                 },
             }
         })
@@ -112,9 +112,10 @@ impl Hdf5Object {
         with_library_lock(|| {
             let mut found: Vec<(Vec<u8>, i32)> = Vec::new();
             let data: *mut c_void = (&raw mut found).cast();
-            // SAFETY: the group is open for as long as this object's handle lives. `data` is the vector that `collect_link` takes it for;
-            // it outlives the call, and is not touched here before the call returns. Without a place to go on from, the library
-            // writes to nothing else; its lock, which is held, keeps others from changing the group meanwhile.
+            // SAFETY: the group is open for as long as this object's handle lives. `data` is the vector that
+            // `collect_link` takes it for; it outlives the call, and is not accessed here before the call returns.
+            // Without a place to go on from, the library writes to nothing else; its lock, which is held, keeps others
+            // from changing the group meanwhile.
             call_for_status(|| unsafe {
                 H5Literate2(self.0.0, index, order, std::ptr::null_mut(), Some(collect_link), data)
             })?;
@@ -171,17 +172,18 @@ fn link_target(group: hid_t, name: &CStr, kind: i32) -> Result<LinkTarget, Libra
     let length = unsafe { *info.u.val_size() };
     // Ensures a terminating NUL, whatever the file contains.
     let mut value = zeroed_buffer(0_u8, (length as u64).saturating_add(1), MAX_NAME_BYTES as u64)?;
-    // SAFETY: an open group, and a name that ends in NUL, as above. The library writes `length` bytes at the most, and the buffer
-    // has one more.
+    // SAFETY: an open group, and a name that ends in NUL, as above. The library writes `length` bytes at most, and the
+    // buffer has one more.
     call_for_status(|| unsafe { H5Lget_val(group, name.as_ptr(), value.as_mut_ptr().cast(), length, H5P_DEFAULT) })?;
     if kind == LINK_SOFT {
         value.truncate(value.iter().position(|&byte| byte == 0).unwrap_or(length));
         return Ok(String::from_utf8(value).map_or(LinkTarget::Other, LinkTarget::Soft));
     }
     let (mut file, mut path) = (null(), null());
-    // SAFETY: the value has `length` bytes of this link. H5Lunpack_elink_val refuses a value that does not end in NUL or has no
-    // second text before its end, and else points to both in the value, which lives on; NULL for the flags is allowed. The
-    // texts are copied, and the pointers are not used where the call fails, for `?` leaves before.
+    // SAFETY: the value has `length` bytes of this link. H5Lunpack_elink_val refuses a value that does not end in NUL
+    // or has no second text before its end, and else points to both in the value, which outlives this call; NULL for
+    // the flags is allowed. The texts are copied, and the pointers are not used where the call fails, for `?` leaves
+    // before.
     let (file, path) = unsafe {
         let unpack = || {
             H5Lunpack_elink_val(value.as_ptr().cast(), length, null::<u32>().cast_mut(), &raw mut file, &raw mut path)

@@ -72,9 +72,9 @@ pub(super) fn read_mappings(creation: &Hdf5Id) -> Result<Vec<VirtualMapping>, Li
 }
 
 fn read_mapping(creation: &Hdf5Id, index: usize) -> Result<VirtualMapping, LibraryError> {
-    // SAFETY: the list is open for as long as its handle lives, and says of a mapping that it does not have that it is bad. `read_string`
-    // passes NULL with length 0, of which nothing is written, and then buffers of the length that it says. The dataspaces are
-    // new ones, which belong to their handles.
+    // SAFETY: the list is open for as long as its handle lives, and returns an error for a mapping that it does not
+    // have. `read_string` passes NULL with length 0, of which nothing is written, and then buffers of the length that
+    // it says. The dataspaces are new ones, which belong to their handles.
     unsafe {
         let file = read_string(|buffer, length| H5Pget_virtual_filename(creation.0, index, buffer, length) as i64)?;
         let dataset = read_string(|buffer, length| H5Pget_virtual_dsetname(creation.0, index, buffer, length) as i64)?;
@@ -90,7 +90,8 @@ fn read_mapping(creation: &Hdf5Id, index: usize) -> Result<VirtualMapping, Libra
 }
 
 fn read_selection(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
-    // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives. What is returned is an integer here.
+    // SAFETY: the call takes only a number; the dataspace is open for as long as its handle lives. The result is
+    // declared as an integer.
     match with_library_lock(|| unsafe { raw::H5Sget_select_type(space.0) }) {
         raw::SELECTED_ALL => Ok(ElementSelection::All),
         raw::SELECTED_HYPERSLABS => read_hyperslab(space),
@@ -126,16 +127,16 @@ fn read_hyperslab(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
 }
 
 fn read_boxes(space: &Hdf5Id, rank: usize) -> Result<ElementSelection, LibraryError> {
-    // SAFETY: the call takes a number alone; the dataspace is open for as long as its handle lives.
+    // SAFETY: the call takes only a number; the dataspace is open for as long as its handle lives.
     let count = call_for_status(|| unsafe { H5Sget_select_hyper_nblocks(space.0) })?;
     let numbers = (rank as u64).saturating_mul(2);
     if numbers == 0 {
         return Ok(ElementSelection::Other);
     }
     let mut corners = zeroed_buffer(0_u64, count.saturating_mul(numbers), MAX_BOX_CORNERS)?;
-    // SAFETY: the library writes `count` boxes at the most, of two numbers a dimension each. The buffer has the product of both,
-    // which did not wrap: `zeroed_buffer` refuses what saturated. The dataspace is a copy that only its handle has, so that its rank
-    // is the one of before.
+    // SAFETY: the library writes `count` boxes at most, of two numbers a dimension each. The buffer has the product of
+    // both, which did not wrap: `zeroed_buffer` refuses what saturated. The dataspace is a copy that only its handle
+    // has, so that its rank is the one of before.
     call_for_status(|| unsafe { H5Sget_select_hyper_blocklist(space.0, 0, count, corners.as_mut_ptr()) })?;
     let corner_pair = |pair: &[u64]| (pair[..rank].to_vec(), pair[rank..].to_vec());
     Ok(ElementSelection::Boxes(corners.chunks_exact(rank.saturating_mul(2)).map(corner_pair).collect()))

@@ -189,10 +189,10 @@ impl ValueReader<'_> {
     /// Reads texts of variable length, which the library allocates.
     fn read_variable_text(&self, count: u64) -> Result<Vec<u8>, LibraryError> {
         let mut texts = zeroed_buffer(null_mut::<c_char>(), count, MAX_TEXTS)?;
-        // SAFETY: both types and the dataspace are open for as long as their handles live. The buffer has a pointer for each
-        // of the `count` elements that the library reads; the library fills each with NULL or a text that it has allocated
-        // and that ends in NUL, for the type in memory is a variable-length text. H5Treclaim frees these and is told of the
-        // same type, number and buffer; none of them is used after it.
+        // SAFETY: both types and the dataspace are open for as long as their handles live. The buffer has a pointer
+        // for each of the `count` elements that the library reads; the library fills each with NULL or a text that it
+        // has allocated and that ends in NUL, for the type in memory is a variable-length text. H5Treclaim frees these
+        // and gets the same type, number and buffer; none of them is used afterwards.
         unsafe {
             let kind = call_for_id(|| H5Tcopy(*H5T_C_S1))?;
             call_for_status(|| H5Tset_size(kind.0, H5T_VARIABLE))?;

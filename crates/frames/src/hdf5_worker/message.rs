@@ -97,7 +97,7 @@ impl WorkerFailure {
     }
 }
 
-/// A [`Discovery`](crate::discover::Discovery) whose paths may hold any bytes.
+/// A [`Discovery`] whose paths may hold any bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct DiscoveryMessage {
     file: RawPath,

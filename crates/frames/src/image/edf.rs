@@ -127,8 +127,8 @@ impl EdfKeys {
 
     fn number(&self, name: &str) -> Result<Option<u64>, FormatError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        let wrong = |_| FormatError::Broken(format!("header: {name} is {text:?}, expected a number"));
-        text.parse().map(Some).map_err(wrong)
+        let to_error = |_| FormatError::Broken(format!("header: {name} is {text:?}, expected a number"));
+        text.parse().map(Some).map_err(to_error)
     }
 
     fn required(&self, name: &str) -> Result<u64, FormatError> {
@@ -142,10 +142,10 @@ impl EdfKeys {
         let (columns, rows) = (self.required("Dim_1")?, self.required("Dim_2")?);
         let kind = parse_dtype(self.text("DataType").unwrap_or("UnsignedShort"))?;
         let size = columns.checked_mul(rows).and_then(|count| count.checked_mul(kind.size() as u64));
-        let there = len.saturating_sub(offset);
-        let Some(size) = size.filter(|&size| 0 < size && size <= there) else {
+        let available = len.saturating_sub(offset);
+        let Some(size) = size.filter(|&size| 0 < size && size <= available) else {
             return Err(FormatError::Broken(format!(
-                "{rows} x {columns} pixels of {kind} at offset {offset}: the file has {there} bytes there"
+                "{rows} x {columns} pixels of {kind} at offset {offset}: the file has {available} bytes there"
             )));
         };
         let stored = self.number("EDF_BinarySize")?.or(self.number("Size")?).unwrap_or(size);

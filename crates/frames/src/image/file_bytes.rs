@@ -65,9 +65,9 @@ impl<R: Read + Seek> FileBytes<R> {
 
     /// Returns up to `count` bytes from `offset` on; fewer at the end of the file.
     pub(super) fn read_at_most(&mut self, offset: u64, count: usize) -> io::Result<Vec<u8>> {
-        let there = self.len.saturating_sub(offset).min(count as u64) as usize;
+        let available = self.len.saturating_sub(offset).min(count as u64) as usize;
         self.reader.seek(SeekFrom::Start(offset))?;
-        let mut bytes = memory::zeroed(there)?;
+        let mut bytes = memory::zeroed(available)?;
         self.reader.read_exact(&mut bytes)?;
         Ok(bytes)
     }
@@ -75,10 +75,10 @@ impl<R: Read + Seek> FileBytes<R> {
     /// Returns exactly `count` bytes from `offset` on. `what` names them in the error for a file that is too
     /// short.
     pub(super) fn read_exact(&mut self, offset: u64, count: u64, what: &str) -> Result<Vec<u8>, FormatError> {
-        let there = self.len.saturating_sub(offset);
-        if there < count {
+        let available = self.len.saturating_sub(offset);
+        if available < count {
             return Err(FormatError::Broken(format!(
-                "{what}: expected {count} bytes at offset {offset}, the file has {there} there"
+                "{what}: expected {count} bytes at offset {offset}, the file has {available} there"
             )));
         }
         Ok(self.read_at_most(offset, count as usize)?)

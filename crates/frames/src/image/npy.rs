@@ -55,24 +55,26 @@ fn read_npy_header<R: Read + Seek>(content: &mut FileBytes<R>) -> Result<NpyHead
     let text = content.read_exact(start, length, "description")?;
     let text = String::from_utf8_lossy(&text);
 
-    let wrong = |what: &str| FormatError::Broken(format!("description {:?}: {what}", text.trim()));
-    let descr = dict_value(&text, "descr").ok_or_else(|| wrong("no 'descr'"))?;
+    let invalid_header = |what: &str| FormatError::Broken(format!("description {:?}: {what}", text.trim()));
+    let descr = dict_value(&text, "descr").ok_or_else(|| invalid_header("no 'descr'"))?;
     let (kind, big_endian) = parse_descr(descr)
-        .ok_or_else(|| wrong("expected booleans, integers of 8 to 64 bits, or floats of 32 or 64"))?;
+        .ok_or_else(|| invalid_header("expected booleans, integers of 8 to 64 bits, or floats of 32 or 64"))?;
     let fortran_order =
-        dict_value(&text, "fortran_order").ok_or_else(|| wrong("no 'fortran_order'"))?.starts_with("True");
-    let extents = dict_value(&text, "shape").and_then(parse_shape).ok_or_else(|| wrong("no 'shape'"))?;
+        dict_value(&text, "fortran_order").ok_or_else(|| invalid_header("no 'fortran_order'"))?.starts_with("True");
+    let extents = dict_value(&text, "shape").and_then(parse_shape).ok_or_else(|| invalid_header("no 'shape'"))?;
     let (frames, shape) = match extents[..] {
         [rows, columns] => (1, [rows, columns]),
         [frames, rows, columns] if !fortran_order => (frames, [rows, columns]),
-        _ => return Err(wrong("expected an image (rows, columns) or, in C order, a stack of them")),
+        _ => return Err(invalid_header("expected an image (rows, columns) or, in C order, a stack of them")),
     };
 
     let offset = start.saturating_add(length);
-    let there = content.len().saturating_sub(offset);
+    let available = content.len().saturating_sub(offset);
     let size = extents.iter().try_fold(kind.size() as u64, |size, &extent| size.checked_mul(extent as u64));
-    if size.is_none_or(|size| size == 0 || size > there) {
-        return Err(wrong(&format!("expected at least one element and no more than the {there} bytes that follow")));
+    if size.is_none_or(|size| size == 0 || size > available) {
+        return Err(invalid_header(&format!(
+            "expected at least one element and no more than the {available} bytes that follow"
+        )));
     }
     Ok(NpyHeader { frames, shape, kind, big_endian, fortran_order, offset })
 }

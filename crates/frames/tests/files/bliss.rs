@@ -1,4 +1,4 @@
-//! Files of beamlines: Bliss masters of every writer, Lima, Lima 2.
+//! Tests files of beamlines: Bliss masters of every writer, Lima, and Lima 2.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use crate::support::{
     TestDir, acquisition, acquisitions, assert_whole, attribute, group, json, plain, plain_from, rotations, text,
 };
 
-/// Of the datasets in the masters.
+/// Extents of the datasets in the masters.
 pub const SHAPE: [usize; 3] = [4, 6, 7];
 
-/// A Lima 1 file of frames from `first` on.
-fn lima(place: &TestDir, name: &str, first: usize, frames: usize) {
-    let file = place.create(name);
+/// Writes a Lima 1 file with `frames` frames, starting at frame `first`.
+fn lima(dir: &TestDir, name: &str, first: usize, frames: usize) {
+    let file = dir.create(name);
     attribute(&file, "creator", "LIMA-1.10.0");
     let entry = group(&file, "entry_0000", "NXentry");
     text(&entry, "start_time", "2026-03-04T09:20:30Z");
@@ -27,7 +27,7 @@ fn lima(place: &TestDir, name: &str, first: usize, frames: usize) {
     text(&entry, "end_time", "2026-03-04T09:20:50Z");
 }
 
-/// A Bliss entry with a monitor and a motor, and no detector yet.
+/// Writes a Bliss entry with a monitor and a motor, but without a detector.
 pub fn bliss(file: &File, name: &str) -> (Group, Group) {
     let entry = group(file, name, "NXentry");
     text(&entry, "title", "ascan rot -90 90 3 0.1");
@@ -44,12 +44,12 @@ pub fn bliss(file: &File, name: &str) -> (Group, Group) {
     (entry, instrument)
 }
 
-/// What the writer adds last.
+/// Writes what Bliss adds at the end of a scan.
 pub fn ended(entry: &Group) {
     text(entry, "end_time", "2026-03-04T10:21:30.000000+01:00");
 }
 
-/// The detector's group in an instrument, with the link in `measurement`.
+/// Writes the group of a detector in an instrument, and links to it from `measurement`.
 pub fn detector(instrument: &Group, name: &str) -> Group {
     let entry = instrument.name().trim_end_matches("/instrument").to_owned();
     let detector = group(instrument, name, "NXdetector");
@@ -59,7 +59,7 @@ pub fn detector(instrument: &Group, name: &str) -> Group {
     detector
 }
 
-/// Two Lima files of two frames each as a virtual dataset.
+/// Writes two Lima files of two frames each, and a virtual dataset over both.
 fn two_files(detector: &Group, name: &str, directory: &str) {
     let mut builder = detector.new_dataset::<u16>().shape(SHAPE);
     for (file, frames) in [(0, 0..2), (1, 2..4)] {
@@ -69,21 +69,21 @@ fn two_files(detector: &Group, name: &str, directory: &str) {
     builder.create(name).unwrap();
 }
 
-fn two_lima_files(place: &TestDir, directory: &str) {
-    lima(place, &format!("{directory}/p3_0000.h5"), 0, 2);
-    lima(place, &format!("{directory}/p3_0001.h5"), 2, 2);
+fn two_lima_files(dir: &TestDir, directory: &str) {
+    lima(dir, &format!("{directory}/p3_0000.h5"), 0, 2);
+    lima(dir, &format!("{directory}/p3_0001.h5"), 2, 2);
 }
 
 #[test]
 fn bliss_1_shows_the_virtual_dataset_as_data() {
-    let place = TestDir::new();
-    two_lima_files(&place, "scan0001");
-    let file = place.create("s_0001.h5");
+    let dir = TestDir::new();
+    two_lima_files(&dir, "scan0001");
+    let file = dir.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");
     two_files(&detector(&instrument, "p3"), "data", "scan0001");
     ended(&entry);
     drop((entry, instrument, file));
-    let scan = acquisition(&place.path("s_0001.h5"));
+    let scan = acquisition(&dir.path("s_0001.h5"));
     assert_eq!((scan.entry.as_str(), scan.detector.as_str()), ("1.1", "p3"));
     assert_eq!(scan.dataset, "/1.1/instrument/p3/data");
     assert_eq!(scan.title.as_deref(), Some("ascan rot -90 90 3 0.1"));
@@ -99,9 +99,9 @@ fn bliss_1_shows_the_virtual_dataset_as_data() {
 
 #[test]
 fn bliss_2_shows_it_as_image_with_a_link_and_has_a_slow_chain() {
-    let place = TestDir::new();
-    two_lima_files(&place, "scan0001");
-    let file = place.create("s_0001.h5");
+    let dir = TestDir::new();
+    two_lima_files(&dir, "scan0001");
+    let file = dir.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");
     let p3 = detector(&instrument, "p3");
     two_files(&p3, "image", "scan0001");
@@ -113,7 +113,7 @@ fn bliss_2_shows_it_as_image_with_a_link_and_has_a_slow_chain() {
     let (slow, _) = bliss(&file, "1.2");
     ended(&slow);
     drop((entry, instrument, p3, parameters, slow, file));
-    let scan = acquisition(&place.path("s_0001.h5"));
+    let scan = acquisition(&dir.path("s_0001.h5"));
     assert_eq!(
         (scan.entry.as_str(), scan.exposure_time, scan.end_reason.as_deref()),
         ("1.1", Some(0.1), Some("SUCCESS"))
@@ -123,16 +123,16 @@ fn bliss_2_shows_it_as_image_with_a_link_and_has_a_slow_chain() {
 
 #[test]
 fn bliss_3_links_to_the_master_of_lima_2() {
-    let place = TestDir::new();
+    let dir = TestDir::new();
     for receiver in 0..2 {
-        let file = place.create(&format!("scan0001/e4m_{receiver}_00000.h5"));
+        let file = dir.create(&format!("scan0001/e4m_{receiver}_00000.h5"));
         let frames = crate::support::stack::<u16>(SHAPE).select(ndarray::Axis(0), &[receiver, receiver + 2]);
         let frames = frames.into_shape_with_order((2, 1, 6, 7)).unwrap();
         let entry = group(&file, "entry_0000", "NXentry");
         let member = group(&group(&entry, "instrument", "NXinstrument"), "e4m", "NXdetector");
         member.new_dataset_builder().with_data(&frames).chunk((1, 1, 6, 7)).create("data").unwrap();
     }
-    let lima = place.create("scan0001/e4m_master.h5");
+    let lima = dir.create("scan0001/e4m_master.h5");
     let entry = group(&lima, "entry_0000", "NXentry");
     let member = group(&group(&entry, "instrument", "NXinstrument"), "e4m", "NXdetector");
     let mut builder = member.new_dataset::<u16>().shape(SHAPE);
@@ -144,33 +144,33 @@ fn bliss_3_links_to_the_master_of_lima_2() {
     let (raw, path) = ("scan0001/e4m_master.h5", "/entry_0000/instrument/e4m/data");
     drop((builder, lima, entry, member));
 
-    let file = place.create("s_0001.h5");
+    let file = dir.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");
     detector(&instrument, "e4m_raw_frame").link_external(raw, path, "data").unwrap();
     detector(&instrument, "e4m_processed_frame").link_external("scan0001/gone_master.h5", path, "data").unwrap();
     ended(&entry);
     drop((entry, instrument, file));
-    let found = discover(&place.path("s_0001.h5"), &AllScans);
+    let found = discover(&dir.path("s_0001.h5"), &AllScans);
     let DiscoveryKind::Failed { why, .. } = &found[0].kind else { panic!("{found:?}") };
     assert_eq!(why, "file missing: scan0001/gone_master.h5");
     assert_eq!(found[0].dataset, "/1.1/instrument/e4m_processed_frame/data");
     let DiscoveryKind::Scan(scan) = &found[1].kind else { panic!("{found:?}") };
     assert_eq!(json(&scan.sources[1].frames), "[[1,4,2]]");
     assert_whole(scan);
-    // All four files belong to the scan, though two hold no bytes of it.
+    // All four files belong to the scan, although two contain none of its frames.
     assert!(found[1].files.iter().any(|file| file.ends_with("e4m_master.h5")), "{:?}", found[1].files);
     // Lima 2's own master shows the same frames.
-    let own = acquisition(&place.path("scan0001/e4m_master.h5"));
+    let own = acquisition(&dir.path("scan0001/e4m_master.h5"));
     assert_eq!((own.entry.as_str(), own.detector.as_str(), own.complete), ("entry_0000", "e4m", true));
     assert_whole(&own);
-    // And so does each receiver's file its own.
-    assert_eq!(acquisition(&place.path("scan0001/e4m_1_00000.h5")).frames, 2);
+    // Each receiver's file shows its own frames.
+    assert_eq!(acquisition(&dir.path("scan0001/e4m_1_00000.h5")).frames, 2);
 }
 
 #[test]
 fn sparse_frames_of_lima_2_are_refused() {
-    let place = TestDir::new();
-    let file = place.create("s_0001.h5");
+    let dir = TestDir::new();
+    let file = dir.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");
     let sparse = group(&detector(&instrument, "e4m_sparse"), "data", "NXcollection");
     for name in ["frame_ptr", "index", "intensity"] {
@@ -178,26 +178,26 @@ fn sparse_frames_of_lima_2_are_refused() {
     }
     ended(&entry);
     drop((entry, instrument, sparse, file));
-    let why = crate::support::refusal(&place.path("s_0001.h5"));
+    let why = crate::support::refusal(&dir.path("s_0001.h5"));
     assert!(why.contains("sparse frames") && why.contains("expected images"), "{why}");
 }
 
 #[test]
 fn images_copied_into_the_master_and_several_detectors_and_scans() {
-    let place = TestDir::new();
-    let file = place.create("s_0001.h5");
+    let dir = TestDir::new();
+    let file = dir.create("s_0001.h5");
     for name in ["10.1", "2.1"] {
         let (entry, instrument) = bliss(&file, name);
         plain(&detector(&instrument, "basler"), "data", [4, 3, 5]);
         plain(&detector(&instrument, "p3"), "data", SHAPE);
-        // A spectrum of each point is no image.
+        // One spectrum per point is not an image.
         let mca = group(&instrument, "mca", "NXdetector");
         text(&mca, "type", "mca");
         mca.new_dataset::<f32>().shape((4, 2048)).create("data").unwrap();
         ended(&entry);
     }
     drop(file);
-    let all = acquisitions(&place.path("s_0001.h5"));
+    let all = acquisitions(&dir.path("s_0001.h5"));
     let names: Vec<_> = all.iter().map(|scan| (scan.entry.as_str(), scan.detector.as_str())).collect();
     assert_eq!(names, [("2.1", "basler"), ("2.1", "p3"), ("10.1", "basler"), ("10.1", "p3")]);
     all.iter().for_each(assert_whole);
@@ -208,25 +208,25 @@ fn images_copied_into_the_master_and_several_detectors_and_scans() {
 
 #[test]
 fn a_collection_stands_for_the_masters_that_it_links_to() {
-    let place = TestDir::new();
+    let dir = TestDir::new();
     for (name, entries) in [("a/a_0001.h5", &["1.1", "2.1"][..]), ("b/b_0001.h5", &["1.1"])] {
-        let file = place.create(name);
+        let file = dir.create(name);
         for number in entries {
             let (entry, instrument) = bliss(&file, number);
             plain(&detector(&instrument, "p3"), "data", SHAPE);
             ended(&entry);
         }
     }
-    let samples = place.create("samples.h5");
+    let samples = dir.create("samples.h5");
     samples.link_external("a/a_0001.h5", "/1.1", "a_0001_1.1").unwrap();
     samples.link_external("a/a_0001.h5", "/2.1", "a_0001_2.1").unwrap();
     samples.link_external("b/b_0001.h5", "/1.1", "b_0001_1.1").unwrap();
     samples.link_external("gone.h5", "/1.1", "gone_1.1").unwrap();
-    let proposal = place.create("proposal.h5");
+    let proposal = dir.create("proposal.h5");
     proposal.link_external("samples.h5", "/", "samples").unwrap();
     drop((samples, proposal));
     for collection in ["samples.h5", "proposal.h5"] {
-        let found = discover(&place.path(collection), &AllScans);
+        let found = discover(&dir.path(collection), &AllScans);
         let of: Vec<_> = found
             .iter()
             .map(|found| match &found.kind {
@@ -243,44 +243,44 @@ fn a_collection_stands_for_the_masters_that_it_links_to() {
             name == "a_0001_2.1"
         }
     }
-    let found = discover(&place.path("samples.h5"), &Second);
+    let found = discover(&dir.path("samples.h5"), &Second);
     let wanted = found.iter().filter(|found| matches!(found.kind, DiscoveryKind::Scan(_))).count();
     assert_eq!(wanted, 1, "{found:?}");
 }
 
 #[test]
 fn results_that_link_to_a_raw_scan_are_no_scans() {
-    let place = TestDir::new();
-    let raw = place.create("raw.h5");
+    let dir = TestDir::new();
+    let raw = dir.create("raw.h5");
     let (entry, instrument) = bliss(&raw, "1.1");
     plain(&detector(&instrument, "p3"), "data", SHAPE);
     ended(&entry);
     drop((entry, instrument, raw));
-    let result = place.create("processed.h5");
+    let result = dir.create("processed.h5");
     let entry = group(&result, "1.1", "NXentry");
     entry.link_external("raw.h5", "/1.1/instrument", "instrument").unwrap();
     let integrated = group(&group(&entry, "p3_integrate", "NXprocess"), "integrated", "NXdata");
     integrated.new_dataset::<f32>().shape((4, 36, 100)).create("intensity").unwrap();
     drop((entry, integrated, result));
-    let found = discover(&place.path("processed.h5"), &AllScans);
+    let found = discover(&dir.path("processed.h5"), &AllScans);
     assert!(matches!(found[..], [Discovery { kind: DiscoveryKind::NoDetectors { entries: 1 }, .. }]), "{found:?}");
 }
 
 #[test]
 fn a_lima_file_alone() {
-    let place = TestDir::new();
-    lima(&place, "p3_0000.h5", 0, 4);
-    let scan = acquisition(&place.path("p3_0000.h5"));
+    let dir = TestDir::new();
+    lima(&dir, "p3_0000.h5", 0, 4);
+    let scan = acquisition(&dir.path("p3_0000.h5"));
     assert_eq!((scan.entry.as_str(), scan.detector.as_str(), scan.complete), ("entry_0000", "p3", true));
     assert_eq!((scan.dataset.as_str(), scan.exposure_time), ("/entry_0000/ESRF-ID31/p3/data", Some(0.25)));
     assert_whole(&scan);
     // Lima writes end_time when it closes the file.
-    File::open_rw(place.path("p3_0000.h5")).unwrap().unlink("/entry_0000/end_time").unwrap();
-    assert!(!acquisition(&place.path("p3_0000.h5")).complete);
+    File::open_rw(dir.path("p3_0000.h5")).unwrap().unlink("/entry_0000/end_time").unwrap();
+    assert!(!acquisition(&dir.path("p3_0000.h5")).complete);
 }
 
 fn sampled(defect: Option<Defect>) -> (TestDir, Vec<Discovery>) {
-    let place = TestDir::new();
+    let dir = TestDir::new();
     let scans_ = usize::from(defect.is_none());
     let options = Options {
         scans: scans_,
@@ -290,9 +290,9 @@ fn sampled(defect: Option<Defect>) -> (TestDir, Vec<Discovery>) {
         distinct: 1,
         ..Options::default()
     };
-    let dataset = sample::write(&place.path(""), &options).unwrap();
+    let dataset = sample::write(&dir.path(""), &options).unwrap();
     let found = discover(&dataset.master, &AllScans);
-    (place, found)
+    (dir, found)
 }
 
 fn absences(found: &[Discovery]) -> (bool, Vec<(String, String)>) {
@@ -312,7 +312,7 @@ fn scans_that_lack_something_say_what() {
     assert_eq!(said(None), (true, vec![]));
     assert_eq!(said(Some(Defect::MissingFile)), (false, vec![missing("[[5,10]]", 1)]));
     assert_eq!(said(Some(Defect::UnwrittenChunk)), (false, vec![not_written("[[6,7]]")]));
-    // A chunk that ends too early has its place in the index: only decoding it shows that.
+    // A truncated chunk has an entry in the index: only decoding reveals the damage.
     assert_eq!(said(Some(Defect::TruncatedChunk)), (true, vec![]));
     let aborted = vec![("[[6,12]]".to_owned(), "never taken: the scan ended by USER_ABORT".to_owned())];
     assert_eq!(said(Some(Defect::Aborted)), (false, aborted));
@@ -331,14 +331,14 @@ fn a_file_that_an_aborted_scan_had_written_is_missing_and_not_never_taken() {
             .map(|(range, reason)| (range, reason.starts_with("never")))
             .collect::<Vec<_>>()
     };
-    // Frames 0 to 5 were taken: file 0 has five of them, file 1 one, and the counters tell of both.
+    // Frames 0 to 5 were taken: five are in file 0 and one in file 1, as the counters confirm.
     assert_eq!(absent_without("0000"), [("[[0,5]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]);
     assert_eq!(absent_without("0001"), [("[[5,6]]".to_owned(), false), ("[[6,12]]".to_owned(), true)]);
 }
 
 #[test]
 fn a_running_scan_shows_the_frames_of_the_files_that_are_closed() {
-    let (place, found) = sampled(Some(Defect::Running));
+    let (dir, found) = sampled(Some(Defect::Running));
     let (complete, absent) = absences(&found);
     assert!(!complete);
     let of = |range: &str, reason: &str| (range.to_owned(), reason.to_owned());
@@ -349,15 +349,15 @@ fn a_running_scan_shows_the_frames_of_the_files_that_are_closed() {
     let DiscoveryKind::Scan(scan) = &found[0].kind else { panic!() };
     assert_eq!((json(&scan.sources[0].frames), scan.sources.len()), ("[[0,5]]".to_owned(), 1));
     assert!(scan.sources[0].dataset.starts_with("/entry_0000/ESRF-ID31/"), "{}", scan.sources[0].dataset);
-    // Not even its first file is there.
+    // Even the first file is missing.
     let directory = scan.sources[0].file.parent().unwrap().to_owned();
     std::fs::remove_dir_all(directory).unwrap();
     let found = discover(&scan.file, &AllScans);
     assert!(matches!(&found[0].kind, DiscoveryKind::NoFrames(why) if why.contains("being written")), "{found:?}");
-    drop(place);
+    drop(dir);
 }
 
-/// A genuine file, where the collection of them is at hand.
+/// Returns the path of a real file, if the collection of real files is available.
 fn shared(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
     path.exists().then_some(path)
@@ -385,6 +385,6 @@ fn a_master_of_blisswriter_2_resolves() {
     assert_eq!((frames.as_str(), scan.shape, scan.dtype.as_str()), ("[[[0,3]],[[3,4]]]", [1043, 981], "i32"));
     assert_eq!(scan.counters.keys().collect::<Vec<_>>(), ["elapsed_time", "epoch", "mondio", "rot"]);
     assert_eq!(scan.end_reason.as_deref(), Some("SUCCESS"));
-    // The counter's link leads to `signal`, as that writer names it.
+    // The counter's link leads to `signal`, the name that this writer uses.
     assert_eq!(frames::hdf5_array::read_numbers(&scan.file, &scan.counters["mondio"]).unwrap().len(), 4);
 }

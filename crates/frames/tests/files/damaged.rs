@@ -1,4 +1,4 @@
-//! Damaged files and absurd ones: what still reads is what h5py reads, and the rest is refused in words.
+//! Tests damaged and absurd files: frames that are still readable agree with h5py, and others give an error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,8 +21,8 @@ fn python(program: &str, args: &[&Path]) -> String {
 
 #[test]
 fn texts_and_arrays_are_read_up_to_their_limits() {
-    let place = TestDir::new();
-    let path = place.path("x.h5");
+    let dir = TestDir::new();
+    let path = dir.path("x.h5");
     let program = r#"
 import h5py, numpy, sys
 with h5py.File(sys.argv[1], "w") as file:
@@ -46,8 +46,8 @@ with h5py.File(sys.argv[1], "w") as file:
 
 #[test]
 fn texts_and_arrays_beyond_all_bounds_are_refused_and_of_many_texts_one_is_read() {
-    let place = TestDir::new();
-    let path = place.path("x.h5");
+    let dir = TestDir::new();
+    let path = dir.path("x.h5");
     let program = r#"
 import h5py, numpy, sys
 with h5py.File(sys.argv[1], "w") as file:
@@ -78,15 +78,16 @@ with h5py.File(sys.argv[1], "w") as file:
         assert!(read_numbers(&path, name).is_err() && read_array(&path, name).is_err(), "{name}");
     }
     assert_eq!(read_text_attribute(&path, "/", "many").unwrap().as_deref(), Some("aaaaaaaa"));
-    let store = SourceReader::open(&source(&path, "/frames"), [1 << 31, 1 << 31]);
-    assert!(store.is_err_and(|why| why.to_string().contains("chunks")));
+    let reader = SourceReader::open(&source(&path, "/frames"), [1 << 31, 1 << 31]);
+    assert!(reader.is_err_and(|why| why.to_string().contains("chunks")));
     discover(&path, &AllScans);
 }
 
 const SHAPE: [usize; 2] = [6, 8];
 const FRAMES: usize = 4;
 
-/// Writes two datasets of those frames whose chunk index is a B-tree: four pieces a frame, and two frames a chunk.
+/// Writes two datasets with the same frames and a B-tree as the chunk index: one with four chunks per frame, and
+/// one with two frames per chunk.
 const WRITE: &str = r#"
 import h5py, numpy, sys
 frames = numpy.fromfunction(lambda f, r, c: (f * 37 + r * 11 + c * 3) % 113, (4, 6, 8)).astype("u2")
@@ -94,7 +95,7 @@ with h5py.File(sys.argv[1], "w") as file:
     file.create_dataset("d", data=frames, chunks=(1, 3, 4))
 "#;
 
-/// Prints the frames of each file in a directory as h5py reads them, null where it does not.
+/// Prints the frames of each file in a directory as h5py reads them, or null if h5py fails.
 const READ: &str = r#"
 import h5py, json, pathlib, sys
 out = {}
@@ -109,14 +110,14 @@ for path in pathlib.Path(sys.argv[1]).iterdir():
 print(json.dumps(out))
 "#;
 
-/// The pixels of a frame; `None` where it is refused.
-fn read(store: &SourceReader, row: u64) -> Option<Vec<f64>> {
-    let chunks = match store.frame_chunks(row) {
+/// Returns the pixels of a frame, or `None` if the frame can't be read.
+fn read(reader: &SourceReader, row: u64) -> Option<Vec<f64>> {
+    let chunks = match reader.frame_chunks(row) {
         FrameChunks::Whole(chunk) => vec![chunk],
         FrameChunks::Pieces(chunks) => chunks,
         FrameChunks::Absent(_) | FrameChunks::Damaged(_) => return None,
     };
-    // As the assembler begins: what no chunk brings is zero.
+    // Pixels that no chunk covers are zero, as in the assembler.
     let mut pixels = vec![0.0; SHAPE[0] * SHAPE[1]];
     for Chunk { origin, shape, .. } in &chunks {
         assert!(origin[1] < SHAPE[0] as u64 && origin[2] < SHAPE[1] as u64, "{origin:?}");
@@ -124,8 +125,8 @@ fn read(store: &SourceReader, row: u64) -> Option<Vec<f64>> {
     }
     for chunk in chunks {
         let mut bytes = Vec::new();
-        store.read_chunk(&chunk, &mut bytes).ok()?;
-        let values = numbers(&bytes, store.coding().dtype, store.coding().big_endian);
+        reader.read_chunk(&chunk, &mut bytes).ok()?;
+        let values = numbers(&bytes, reader.coding().dtype, reader.coding().big_endian);
         let [depth, rows, columns] = chunk.shape.map(|extent| extent as usize);
         let layer = (row - chunk.origin[0]) as usize * rows * columns;
         if values.len() != depth * rows * columns {
@@ -141,19 +142,20 @@ fn read(store: &SourceReader, row: u64) -> Option<Vec<f64>> {
     Some(pixels)
 }
 
-/// Every one-bit flip of the nodes of the chunk index (`AZPIPE_FUZZ=1`), or every eleventh.
+/// Flips each bit of the nodes of the chunk index (`AZPIPE_FUZZ=1`), or every eleventh.
 #[test]
 fn a_flipped_bit_of_a_chunk_index_is_told_or_harmless() {
-    let place = TestDir::new();
-    let sound = place.path("sound.h5");
+    let dir = TestDir::new();
+    let sound = dir.path("sound.h5");
     python(WRITE, &[&sound]);
     let bytes = std::fs::read(&sound).unwrap();
     let nodes: Vec<usize> = (0..bytes.len() - 5).filter(|&at| bytes[at..].starts_with(b"TREE\x01")).collect();
     assert_eq!(nodes.len(), 1, "one leaf");
-    // Type, level, entries; neighbours; then keys (size, filter mask, four offsets) and addresses in turn.
+    // Layout of a node: type, level, entries; neighbours; then keys (size, filter mask, four offsets) and
+    // addresses in turn.
     let end = nodes[0] + 24 + 16 * (8 + 4 * 8 + 8) + 8 + 4 * 8;
     let step = if std::env::var_os("AZPIPE_FUZZ").is_some() { 1 } else { 11 };
-    place.path("flipped/x");
+    dir.path("flipped/x");
     let directory = sound.with_file_name("flipped");
     let flips: Vec<usize> = ((nodes[0] + 4) * 8..end * 8).step_by(step).collect();
     for &bit in &flips {
@@ -166,10 +168,10 @@ fn a_flipped_bit_of_a_chunk_index_is_told_or_harmless() {
     let (mut refused, mut right, mut as_peer, mut silent) = (0, 0, 0, Vec::new());
     for &bit in &flips {
         let path = directory.join(format!("{bit}"));
-        let store = SourceReader::open(&source(&path, "/d"), SHAPE.map(|extent| extent as u64));
+        let reader = SourceReader::open(&source(&path, "/d"), SHAPE.map(|extent| extent as u64));
         for (number, expected) in expected.iter().enumerate() {
             let theirs: Option<Vec<f64>> = serde_json::from_value(peer[bit.to_string()][number].clone()).unwrap();
-            match store.as_ref().ok().and_then(|store| read(store, number as u64)) {
+            match reader.as_ref().ok().and_then(|reader| read(reader, number as u64)) {
                 None => refused += 1,
                 Some(pixels) if pixels == *expected => right += 1,
                 Some(pixels) if Some(&pixels) == theirs.as_ref() => as_peer += 1,

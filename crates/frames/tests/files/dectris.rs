@@ -1,4 +1,4 @@
-//! Files that Dectris detectors write themselves: a master and its data files, also below a Bliss master.
+//! Tests files that Dectris detectors write themselves: a master and its data files, also below a Bliss master.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use crate::bliss::{SHAPE, bliss, detector, ended};
 use crate::support::{TestDir, acquisition, all_pixels, assert_whole, group, json, plain_from, text};
 use records::AbsentKind;
 
-/// A Dectris master with three data files of two frames, the last of one.
-fn dectris(place: &TestDir) -> PathBuf {
-    let master = place.create("lab6_master.h5");
+/// Writes a Dectris master with three data files: two of two frames, and the last of one.
+fn dectris(dir: &TestDir) -> PathBuf {
+    let master = dir.create("lab6_master.h5");
     let entry = group(&master, "entry", "NXentry");
     let data = group(&entry, "data", "NXdata");
     for (number, frames) in [(1, 2), (2, 2), (3, 1)] {
         let name = format!("lab6_data_{number:06}.h5");
-        let file = place.create(&name);
+        let file = dir.create(&name);
         let entry = group(&file, "entry", "NXentry");
         plain_from(&group(&entry, "data", "NXdata"), "data", (number - 1) * 2, [frames, 6, 7]);
         data.link_external(&name, "/entry/data/data", &format!("data_{number:06}")).unwrap();
@@ -24,13 +24,13 @@ fn dectris(place: &TestDir) -> PathBuf {
     text(&specific, "data_collection_date", "2026-03-04T10:20:30.123+01:00");
     specific.new_dataset::<u32>().create("nimages").unwrap().write_scalar(&5).unwrap();
     specific.new_dataset::<u32>().create("ntrigger").unwrap().write_scalar(&1).unwrap();
-    place.path("lab6_master.h5")
+    dir.path("lab6_master.h5")
 }
 
 #[test]
 fn a_dectris_master_and_its_data_files() {
-    let place = TestDir::new();
-    let master = dectris(&place);
+    let dir = TestDir::new();
+    let master = dectris(&dir);
     let scan = acquisition(&master);
     assert_eq!(
         (scan.entry.as_str(), scan.detector.as_str(), scan.dataset.as_str()),
@@ -39,16 +39,16 @@ fn a_dectris_master_and_its_data_files() {
     assert_eq!(scan.start_time.as_deref(), Some("2026-03-04T10:20:30.123+01:00"));
     assert_eq!((scan.frames, scan.sources.len(), scan.exposure_time, scan.complete), (5, 3, Some(0.5), true));
     assert_whole(&scan);
-    let alone = acquisition(&place.path("lab6_data_000002.h5"));
+    let alone = acquisition(&dir.path("lab6_data_000002.h5"));
     assert_eq!((alone.frames, alone.detector.as_str(), alone.dataset.as_str()), (2, "data", "/entry/data/data"));
 }
 
 #[test]
 fn dectris_files_that_are_missing_leave_their_place() {
     for (gone, range) in [("lab6_data_000002.h5", "[[2,4]]"), ("lab6_data_000003.h5", "[[4,5]]")] {
-        let place = TestDir::new();
-        let master = dectris(&place);
-        std::fs::remove_file(place.path(gone)).unwrap();
+        let dir = TestDir::new();
+        let master = dectris(&dir);
+        std::fs::remove_file(dir.path(gone)).unwrap();
         let scan = acquisition(&master);
         assert_eq!(scan.frames, 5);
         assert_eq!(
@@ -63,9 +63,9 @@ fn dectris_files_that_are_missing_leave_their_place() {
 
 #[test]
 fn dectris_files_that_a_bliss_master_shows() {
-    let place = TestDir::new();
-    dectris(&place);
-    let file = place.create("s_0001.h5");
+    let dir = TestDir::new();
+    dectris(&dir);
+    let file = dir.create("s_0001.h5");
     let (entry, instrument) = bliss(&file, "1.1");
     let builder = detector(&instrument, "eiger").new_dataset::<u16>().shape(SHAPE);
     let builder = builder.virtual_map("lab6_data_000001.h5", "/entry/data/data", [2, 6, 7], .., SHAPE, (0..2, .., ..));
@@ -74,14 +74,14 @@ fn dectris_files_that_a_bliss_master_shows() {
     drop(builder);
     ended(&entry);
     drop((entry, instrument, file));
-    assert_whole(&acquisition(&place.path("s_0001.h5")));
+    assert_whole(&acquisition(&dir.path("s_0001.h5")));
 }
 
 #[test]
 fn a_link_that_the_master_lacks_shifts_no_frames() {
     for (gone, range) in [(2, "[[2,4]]"), (1, "[[0,2]]")] {
-        let place = TestDir::new();
-        let master = dectris(&place);
+        let dir = TestDir::new();
+        let master = dectris(&dir);
         let file = hdf5::File::open_rw(&master).unwrap();
         file.group("entry/data").unwrap().unlink(&format!("data_{gone:06}")).unwrap();
         drop(file);

@@ -1,5 +1,4 @@
-//! Datasets that the HDF5 crate does not make: of either byte order, and virtual ones over any union
-//! of frames.
+//! Writes datasets that the HDF5 crate can't: of either byte order, and virtual ones over any union of frames.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -34,7 +33,7 @@ pub fn create_chunked(file: &File, name: &str, kind: Dtype, big: bool, shape: [u
         (Dtype::F32, true) => *H5T_IEEE_F32BE,
         (Dtype::F64, true) => *H5T_IEEE_F64BE,
     };
-    // SAFETY: identifiers are valid, and buffers have the length that is told with them.
+    // SAFETY: identifiers are valid, and each buffer has the length that is passed with it.
     hdf5::sync::sync(|| unsafe {
         let creation = H5Pcreate(*H5P_CLS_DATASET_CREATE);
         assert!(H5Pset_chunk(creation, 3, chunk.as_ptr()) >= 0);
@@ -43,10 +42,10 @@ pub fn create_chunked(file: &File, name: &str, kind: Dtype, big: bool, shape: [u
     file.dataset(name).unwrap()
 }
 
-/// A run of frames: the first, how many, and how far one is from the next.
+/// A strided range of frames: first frame, number of frames, and stride.
 pub type Run = (u64, u64, u64);
 
-/// One mapping: frames of the virtual dataset, file, dataset and its shape, and its frames.
+/// A mapping: frames of the virtual dataset; file, dataset and extents of the source; and frames of the source.
 pub struct Mapping<'a> {
     pub here: &'a [Run],
     pub file: &'a str,
@@ -60,7 +59,7 @@ pub struct Mapping<'a> {
 pub fn create_virtual(group: &Group, name: &str, shape: [u64; 3], mappings: &[Mapping<'_>]) {
     let unlimited = mappings.iter().any(|mapping| mapping.here.iter().any(|run| run.1 == H5S_UNLIMITED));
     let most = if unlimited { [H5S_UNLIMITED, shape[1], shape[2]] } else { shape };
-    // SAFETY: as above; names end in NUL.
+    // SAFETY: identifiers are valid, buffers have the length that is passed with them, and names end in NUL.
     hdf5::sync::sync(|| unsafe {
         let creation = H5Pcreate(*H5P_CLS_DATASET_CREATE);
         for mapping in mappings {
@@ -96,7 +95,7 @@ unsafe fn selection(shape: &[u64; 3], most: &[u64; 3], runs: &[Run]) -> hid_t {
 
 unsafe fn create(group: &Group, name: &str, stored: hid_t, shape: &[u64; 3], most: &[u64; 3], creation: hid_t) {
     let name = CString::new(name).unwrap();
-    // SAFETY: as above.
+    // SAFETY: all buffers have three entries.
     unsafe {
         let space = H5Screate_simple(3, shape.as_ptr(), most.as_ptr());
         let dataset = H5Dcreate2(group.id(), name.as_ptr(), stored, space, H5P_DEFAULT, creation, H5P_DEFAULT);

@@ -1,4 +1,4 @@
-//! Image files and numbered series of them.
+//! Tests image files, and numbered series of them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use frames::source::{Dtype, FrameChunks, SourceReader};
 
 use crate::support::{TestDir, acquisition, frame, json, numbers, refusal, value};
 
-/// Writes an array of `count` frames, or an image where there is one, as NumPy does.
+/// Writes an NPY file with an array of `count` frames, or with one image if `count` is 1.
 fn npy(path: &Path, first: usize, count: usize) {
     let shape = if count == 1 { "(6, 7)".to_owned() } else { format!("({count}, 6, 7)") };
     let header = format!("{{'descr': '<u2', 'fortran_order': False, 'shape': {shape}, }}");
@@ -20,45 +20,45 @@ fn npy(path: &Path, first: usize, count: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-fn written(place: &TestDir, names: &[&str]) -> Vec<PathBuf> {
-    names.iter().enumerate().for_each(|(number, name)| npy(&place.path(name), number, 1));
-    names.iter().map(|name| place.path(name)).collect()
+fn written(dir: &TestDir, names: &[&str]) -> Vec<PathBuf> {
+    names.iter().enumerate().for_each(|(number, name)| npy(&dir.path(name), number, 1));
+    names.iter().map(|name| dir.path(name)).collect()
 }
 
 #[test]
 fn a_single_image_is_a_scan_of_one_frame() {
-    let place = TestDir::new();
-    npy(&place.path("lab6_0012.npy"), 0, 1);
-    let scan = acquisition(&place.path("lab6_0012.npy"));
+    let dir = TestDir::new();
+    npy(&dir.path("lab6_0012.npy"), 0, 1);
+    let scan = acquisition(&dir.path("lab6_0012.npy"));
     assert_eq!((scan.entry.as_str(), scan.detector.as_str(), scan.codec.as_str()), ("1.1", "lab6_0012", "npy"));
     assert_eq!((scan.frames, scan.shape, scan.dtype.as_str(), scan.complete), (1, [6, 7], "u16", true));
-    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
-    let FrameChunks::Whole(chunk) = store.frame_chunks(0) else { panic!() };
+    let reader = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
+    let FrameChunks::Whole(chunk) = reader.frame_chunks(0) else { panic!() };
     let mut bytes = Vec::new();
-    store.read_chunk(&chunk, &mut bytes).unwrap();
-    assert_eq!(numbers(&bytes, Dtype::U16, store.coding().big_endian), frame(0, [6, 7]));
-    assert!(store.coding().filters.is_empty());
-    assert!(matches!(store.frame_chunks(1), FrameChunks::Absent(_)));
+    reader.read_chunk(&chunk, &mut bytes).unwrap();
+    assert_eq!(numbers(&bytes, Dtype::U16, reader.coding().big_endian), frame(0, [6, 7]));
+    assert!(reader.coding().filters.is_empty());
+    assert!(matches!(reader.frame_chunks(1), FrameChunks::Absent(_)));
 }
 
 #[test]
 fn every_image_of_a_stack_is_a_frame() {
-    let place = TestDir::new();
-    npy(&place.path("stack.npy"), 0, 3);
-    let scan = acquisition(&place.path("stack.npy"));
+    let dir = TestDir::new();
+    npy(&dir.path("stack.npy"), 0, 3);
+    let scan = acquisition(&dir.path("stack.npy"));
     assert_eq!(scan.frames, 3);
-    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
-    let FrameChunks::Whole(chunk) = store.frame_chunks(2) else { panic!() };
+    let reader = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
+    let FrameChunks::Whole(chunk) = reader.frame_chunks(2) else { panic!() };
     let mut bytes = Vec::new();
-    store.read_chunk(&chunk, &mut bytes).unwrap();
+    reader.read_chunk(&chunk, &mut bytes).unwrap();
     assert_eq!(numbers(&bytes, Dtype::U16, false), frame(2, [6, 7]));
 }
 
 #[test]
 fn files_that_differ_in_their_last_number_are_a_series() {
-    let place = TestDir::new();
+    let dir = TestDir::new();
     let names = ["b_9.npy", "a/x_0002.npy", "b_10.npy", "a/x_0001.npy", "mask.npy", "a/y_0001.npy", "a/x_0001.tif"];
-    let files = names.map(|name| place.path(name));
+    let files = names.map(|name| dir.path(name));
     let groups: Vec<Vec<String>> = group_series(files)
         .iter()
         .map(|group| group.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect())
@@ -70,8 +70,8 @@ fn files_that_differ_in_their_last_number_are_a_series() {
 
 #[test]
 fn a_series_is_one_scan_in_the_order_of_its_numbers() {
-    let place = TestDir::new();
-    let files = written(&place, &["fe_0008.npy", "fe_0009.npy", "fe_0010.npy"]);
+    let dir = TestDir::new();
+    let files = written(&dir, &["fe_0008.npy", "fe_0009.npy", "fe_0010.npy"]);
     let found = discover_series(&files, &AllScans);
     let DiscoveryKind::Scan(scan) = &found.kind else { panic!("{found:?}") };
     assert_eq!((scan.detector.as_str(), scan.frames, scan.sources.len(), scan.complete), ("fe", 3, 3, true));
@@ -83,21 +83,21 @@ fn a_series_is_one_scan_in_the_order_of_its_numbers() {
 
 #[test]
 fn a_number_that_is_left_out_is_a_missing_file() {
-    let place = TestDir::new();
-    let files = written(&place, &["fe_10.npy", "fe_20.npy", "fe_40.npy"]);
+    let dir = TestDir::new();
+    let files = written(&dir, &["fe_10.npy", "fe_20.npy", "fe_40.npy"]);
     let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
     assert_eq!(json(&scan.absent), r#"[{"range":[[2,3]],"kind":"missing","reason":"file missing: fe_30.npy"}]"#);
     assert_eq!((scan.frames, scan.complete), (4, false));
-    // Dates and the like are no count of frames.
-    let files = written(&place, &["fe_1.npy", "fe_2.npy", "fe_20260304.npy"]);
+    // Dates are not frame numbers.
+    let files = written(&dir, &["fe_1.npy", "fe_2.npy", "fe_20260304.npy"]);
     let DiscoveryKind::Scan(scan) = discover_series(&files, &AllScans).kind else { panic!() };
     assert_eq!((scan.frames, scan.absent.len()), (3, 0));
 }
 
 #[test]
 fn an_image_of_another_shape_or_none_at_all_is_absent() {
-    let place = TestDir::new();
-    let files = written(&place, &["fe_1.npy", "fe_2.npy", "fe_3.npy"]);
+    let dir = TestDir::new();
+    let files = written(&dir, &["fe_1.npy", "fe_2.npy", "fe_3.npy"]);
     std::fs::write(&files[1], "not an image").unwrap();
     let bytes = std::fs::read(&files[2]).unwrap();
     std::fs::write(&files[2], String::from_utf8_lossy(&bytes[..80]).replace("(6, 7)", "(7, 6)").into_bytes()).unwrap();
@@ -110,25 +110,25 @@ fn an_image_of_another_shape_or_none_at_all_is_absent() {
 
 #[test]
 fn an_image_that_changed_under_us_is_an_error() {
-    let place = TestDir::new();
-    npy(&place.path("fe.npy"), 0, 1);
-    let scan = acquisition(&place.path("fe.npy"));
-    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
-    std::fs::write(place.path("fe.npy"), "gone").unwrap();
-    let FrameChunks::Whole(chunk) = store.frame_chunks(0) else { panic!() };
-    assert!(store.read_chunk(&chunk, &mut Vec::new()).is_err());
+    let dir = TestDir::new();
+    npy(&dir.path("fe.npy"), 0, 1);
+    let scan = acquisition(&dir.path("fe.npy"));
+    let reader = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
+    std::fs::write(dir.path("fe.npy"), "gone").unwrap();
+    let FrameChunks::Whole(chunk) = reader.frame_chunks(0) else { panic!() };
+    assert!(reader.read_chunk(&chunk, &mut Vec::new()).is_err());
     assert!(SourceReader::open(&scan.sources[0], scan.shape).is_err());
-    assert!(refusal(&place.path("fe.npy")).contains("neither HDF5 nor an image"));
+    assert!(refusal(&dir.path("fe.npy")).contains("neither HDF5 nor an image"));
 }
 
 #[test]
 fn an_image_that_the_system_does_not_give_is_an_error_of_the_system() {
-    let place = TestDir::new();
-    npy(&place.path("fe.npy"), 0, 1);
-    let scan = acquisition(&place.path("fe.npy"));
-    let store = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
-    let FrameChunks::Whole(chunk) = store.frame_chunks(0) else { panic!() };
-    std::fs::remove_file(place.path("fe.npy")).unwrap();
-    let why = store.read_chunk(&chunk, &mut Vec::new()).unwrap_err();
+    let dir = TestDir::new();
+    npy(&dir.path("fe.npy"), 0, 1);
+    let scan = acquisition(&dir.path("fe.npy"));
+    let reader = SourceReader::open(&scan.sources[0], scan.shape).unwrap();
+    let FrameChunks::Whole(chunk) = reader.frame_chunks(0) else { panic!() };
+    std::fs::remove_file(dir.path("fe.npy")).unwrap();
+    let why = reader.read_chunk(&chunk, &mut Vec::new()).unwrap_err();
     assert_eq!((why.kind(), why.raw_os_error()), (std::io::ErrorKind::NotFound, Some(2)));
 }

@@ -1,4 +1,4 @@
-//! Files of every kind that frames are read from, made by the HDF5 library itself.
+//! Tests reading of frames from files of every kind, most of them written by the HDF5 library.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 

@@ -1,4 +1,4 @@
-//! One dataset: every layout, type, byte order and index, byte by byte.
+//! Tests single datasets: every layout, type, byte order and index, byte by byte.
 
 use frames::hdf5_array::{read_array, read_numbers, read_written_numbers};
 use frames::source::{Chunk, Dtype, FrameChunks, SourceReader};
@@ -25,30 +25,30 @@ fn address(place: &TestDir) -> std::path::PathBuf {
     name.into()
 }
 
-/// The chunks of a store, in the order of the file.
-fn chunks(store: &SourceReader) -> Vec<Chunk> {
-    let of_row = |row| match store.frame_chunks(row) {
+/// Returns the chunks of a source in the order of their offsets.
+fn chunks(reader: &SourceReader) -> Vec<Chunk> {
+    let of_row = |row| match reader.frame_chunks(row) {
         FrameChunks::Whole(chunk) => vec![chunk],
         FrameChunks::Pieces(chunks) => chunks,
         FrameChunks::Absent(why) | FrameChunks::Damaged(why) => panic!("{row}: {why}"),
     };
-    let mut chunks: Vec<Chunk> = (0..store.frames()).flat_map(of_row).collect();
+    let mut chunks: Vec<Chunk> = (0..reader.frames()).flat_map(of_row).collect();
     chunks.sort_by_key(|chunk| chunk.offset);
     chunks.dedup();
     chunks
 }
 
 fn all_frames_are_right(place: &TestDir) {
-    let store = open(place, "/d");
-    let all = chunks(&store);
-    let together = store.read_chunks(&all, || vec![7; 3], || true);
+    let reader = open(place, "/d");
+    let all = chunks(&reader);
+    let together = reader.read_chunks(&all, || vec![7; 3], || true);
     for (chunk, found) in all.iter().zip(together) {
         let mut alone = Vec::new();
-        store.read_chunk(chunk, &mut alone).unwrap();
+        reader.read_chunk(chunk, &mut alone).unwrap();
         assert!(found.unwrap().unwrap() == alone, "{chunk:?}");
     }
     for number in 0..SHAPE[0] {
-        assert_eq!(pixels(&store, number as u64, [6, 7]), frame(number, [6, 7]), "frame {number}");
+        assert_eq!(pixels(&reader, number as u64, [6, 7]), frame(number, [6, 7]), "frame {number}");
     }
     assert_whole(&acquisition(&address(place)));
 }
@@ -69,15 +69,15 @@ fn a_chunk_a_frame() {
 fn of_a_file_that_is_cut_the_chunks_before_the_cut_are_read() {
     let place = TestDir::new();
     place.create("x.h5").new_dataset_builder().with_data(&stack::<u32>(SHAPE)).chunk((1, 6, 7)).create("d").unwrap();
-    let store = open(&place, "/d");
-    let all = chunks(&store);
+    let reader = open(&place, "/d");
+    let all = chunks(&reader);
     let file = std::fs::OpenOptions::new().write(true).open(place.path("x.h5")).unwrap();
     file.set_len(all[3].offset + 1).unwrap();
-    let read = store.read_chunks(&all, Vec::new, || true);
+    let read = reader.read_chunks(&all, Vec::new, || true);
     let told: Vec<bool> = read.into_iter().map(|chunk| chunk.unwrap().is_ok()).collect();
     assert_eq!(told, [true, true, true, false, false]);
-    assert!(!store.is_cached(&all[4]));
-    let unread = store.read_chunks(&all, || panic!("no buffer is asked for"), || false);
+    assert!(!reader.is_cached(&all[4]));
+    let unread = reader.read_chunks(&all, || panic!("no buffer is asked for"), || false);
     assert!(unread.iter().all(Option::is_none));
 }
 
@@ -144,9 +144,9 @@ fn written_as<T: H5Type + Copy + From<u8>>(kind: Dtype, big: bool, bytes: impl F
         write_chunk(&dataset, &[number as u64, 0, 0], 0, &stored).unwrap();
     }
     drop((dataset, file));
-    let store = open(&place, "/d");
-    assert_eq!(store.coding().dtype, kind);
-    assert_eq!(store.coding().big_endian, big && kind.size() > 1, "{kind}");
+    let reader = open(&place, "/d");
+    assert_eq!(reader.coding().dtype, kind);
+    assert_eq!(reader.coding().big_endian, big && kind.size() > 1, "{kind}");
     all_frames_are_right(&place);
 }
 
@@ -159,7 +159,7 @@ fn every_type_in_either_byte_order() {
         )* };
     }
     both!(u8 U8, u16 U16, i16 I16, u32 U32, i32 I32, u64 U64, f32 F32, f64 F64);
-    // All values of the stack fit an i8, which is no `From<u8>`.
+    // All values of the stack fit an i8, which doesn't implement `From<u8>`.
     let place = TestDir::new();
     let bytes = stack::<u8>(SHAPE).mapv(|value| value as i8);
     place.create("x.h5").new_dataset_builder().with_data(&bytes).chunk((1, 6, 7)).create("d").unwrap();
@@ -250,16 +250,16 @@ fn filters_are_told_in_the_order_of_writing_and_chunks_keep_their_mask() {
     builder.shuffle().deflate(6).fletcher32().create("deflate").unwrap();
     drop((coded, file));
 
-    let store = open(&place, "/d");
-    let filters: Vec<_> = store.coding().filters.iter().map(|filter| (filter.id, filter.values.clone())).collect();
+    let reader = open(&place, "/d");
+    let filters: Vec<_> = reader.coding().filters.iter().map(|filter| (filter.id, filter.values.clone())).collect();
     assert_eq!(filters, [(32008, vec![0, 4, 4, 0, 2])]);
-    let FrameChunks::Whole(chunk) = store.frame_chunks(0) else { panic!() };
+    let FrameChunks::Whole(chunk) = reader.frame_chunks(0) else { panic!() };
     let mut bytes = Vec::new();
-    store.read_chunk(&chunk, &mut bytes).unwrap();
+    reader.read_chunk(&chunk, &mut bytes).unwrap();
     assert_eq!((&bytes[..], chunk.filter_mask), (&b"coded"[..], 0));
-    let FrameChunks::Whole(chunk) = store.frame_chunks(1) else { panic!() };
+    let FrameChunks::Whole(chunk) = reader.frame_chunks(1) else { panic!() };
     assert_eq!(chunk.filter_mask, 1);
-    assert_eq!(pixels(&store, 1, [6, 7]), frame(1, [6, 7]));
+    assert_eq!(pixels(&reader, 1, [6, 7]), frame(1, [6, 7]));
 
     for (name, values, codec) in others {
         let coding = open(&place, name).coding().clone();
@@ -286,10 +286,10 @@ fn offsets_count_from_the_first_byte_of_the_file() {
             None => builder.no_chunk().create("d").unwrap(),
         };
         file.close().unwrap();
-        let store = SourceReader::open(&source(&place.path(name), "/d"), [6, 7]).unwrap();
-        (0..5).for_each(|number| assert_eq!(pixels(&store, number, [6, 7]), frame(number as usize, [6, 7]), "{name}"));
+        let reader = SourceReader::open(&source(&place.path(name), "/d"), [6, 7]).unwrap();
+        (0..5).for_each(|number| assert_eq!(pixels(&reader, number, [6, 7]), frame(number as usize, [6, 7]), "{name}"));
     }
-    // Behind a user block, the file is not told by its first bytes.
+    // With a user block, the HDF5 signature is not at the start of the file.
     let mut dataset = place.path("chunked.h5").into_os_string();
     dataset.push("::/d");
     assert_whole(&acquisition(dataset.as_ref()));
@@ -301,7 +301,8 @@ fn offsets_count_from_the_first_byte_of_the_file() {
 
 #[test]
 fn every_chunk_index_of_the_library() {
-    // Of one chunk, of a fixed extent, of one that grows in one or two dimensions; B-trees of the oldest format.
+    // Chunk indexes: single chunk, fixed extents, one or two unlimited dimensions, and B-trees of the oldest
+    // format.
     let versions = [(LibraryVersion::Earliest, LibraryVersion::V110), (LibraryVersion::V110, LibraryVersion::V110)];
     for (low, high) in versions {
         let place = TestDir::new();
@@ -320,9 +321,9 @@ fn every_chunk_index_of_the_library() {
         early.shape(SHAPE).create("implicit").unwrap().write(&frames).unwrap();
         file.close().unwrap();
         for name in ["single", "fixed", "growing", "growing2", "implicit"] {
-            let store = open(&place, name);
+            let reader = open(&place, name);
             for number in 0..5 {
-                assert_eq!(pixels(&store, number, [6, 7]), frame(number as usize, [6, 7]), "{name} {low:?}");
+                assert_eq!(pixels(&reader, number, [6, 7]), frame(number as usize, [6, 7]), "{name} {low:?}");
             }
         }
     }
@@ -332,12 +333,12 @@ fn every_chunk_index_of_the_library() {
 fn a_chunk_that_the_file_does_not_have_is_an_error_and_takes_no_memory() {
     let place = TestDir::new();
     place.create("x.h5").new_dataset_builder().with_data(&stack::<u16>(SHAPE)).chunk((1, 6, 7)).create("d").unwrap();
-    let store = open(&place, "/d");
-    let FrameChunks::Whole(mut chunk) = store.frame_chunks(4) else { panic!() };
+    let reader = open(&place, "/d");
+    let FrameChunks::Whole(mut chunk) = reader.frame_chunks(4) else { panic!() };
     chunk.len = u64::MAX / 2;
-    assert_eq!(store.read_chunk(&chunk, &mut Vec::new()).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(reader.read_chunk(&chunk, &mut Vec::new()).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
     chunk.len = u64::MAX;
-    assert!(store.read_chunk(&chunk, &mut Vec::new()).is_err());
+    assert!(reader.read_chunk(&chunk, &mut Vec::new()).is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Files for the tests, and their pixels read back through a [`SourceReader`].
+//! Writes files for the tests, and reads their pixels back through a [`SourceReader`].
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use hdf5::{File, Group, Hyperslab, Location, SliceOrIndex};
 use ndarray::Array3;
 use records::{Acquisition, Source};
 
-/// A directory that goes away, and files in it.
+/// A directory for test files, removed on drop.
 pub struct TestDir(tempfile::TempDir);
 
 impl TestDir {
@@ -28,17 +28,17 @@ impl TestDir {
     }
 }
 
-/// The value of a pixel: different for all of a small stack, and small enough for any type.
+/// Returns the value of a pixel: different for all pixels of a small stack, and small enough for any type.
 pub fn value(frame: usize, row: usize, column: usize) -> u8 {
     ((frame * 37 + row * 11 + column * 3) % 113) as u8
 }
 
-/// A stack of frames with those values.
+/// Returns a stack of frames with the values of [`value`].
 pub fn stack<T: From<u8>>(shape: [usize; 3]) -> Array3<T> {
     Array3::from_shape_fn(shape, |(frame, row, column)| value(frame, row, column).into())
 }
 
-/// The values of one frame.
+/// Returns the values of one frame.
 pub fn frame(number: usize, shape: [usize; 2]) -> Vec<f64> {
     let rows = (0..shape[0]).flat_map(|row| (0..shape[1]).map(move |column| (row, column)));
     rows.map(|(row, column)| f64::from(value(number, row, column))).collect()
@@ -60,46 +60,46 @@ pub fn text(parent: &Group, name: &str, text: &str) {
     parent.new_dataset::<VarLenUnicode>().create(name).unwrap().write_scalar(&text).unwrap();
 }
 
-/// Makes `name` of these frames, u16, a chunk a frame.
+/// Writes the dataset `name` with these frames as u16, one chunk per frame.
 pub fn plain(parent: &Group, name: &str, shape: [usize; 3]) {
     plain_from(parent, name, 0, shape);
 }
 
-/// A stack whose frames begin at another than frame 0.
+/// Writes a stack whose frames are numbered from `first` on.
 pub fn plain_from(parent: &Group, name: &str, first: usize, shape: [usize; 3]) {
     let frames = Array3::from_shape_fn(shape, |(frame, row, column)| u16::from(value(first + frame, row, column)));
     parent.new_dataset_builder().with_data(&frames).chunk((1, shape[1], shape[2])).create(name).unwrap();
 }
 
-/// Every `step`-th frame of so many from `first` on, whole.
+/// Selects `frames` whole frames, every `step`-th from `first` on.
 pub fn rotations(first: usize, step: usize, frames: usize) -> Hyperslab {
     let all = SliceOrIndex::from(..);
     Hyperslab::from(vec![SliceOrIndex::SliceTo { start: first, step, end: frames, block: 1 }, all, all])
 }
 
-/// A dataset of a file as a source.
+/// Returns a source for a dataset of a file.
 pub fn source(file: &Path, dataset: &str) -> Source {
     Source { file: file.into(), dataset: dataset.to_owned(), ..Source::default() }
 }
 
-/// The pixels of a row of an open source whose chunks are not filtered.
-pub fn pixels(store: &SourceReader, row: u64, shape: [usize; 2]) -> Vec<f64> {
-    let chunks = match store.frame_chunks(row) {
+/// Returns the pixels of a row of an open source without filters.
+pub fn pixels(reader: &SourceReader, row: u64, shape: [usize; 2]) -> Vec<f64> {
+    let chunks = match reader.frame_chunks(row) {
         FrameChunks::Whole(chunk) => vec![chunk],
         FrameChunks::Pieces(chunks) => chunks,
         FrameChunks::Absent(why) | FrameChunks::Damaged(why) => panic!("row {row}: {why}"),
     };
     let mut out = vec![f64::NAN; shape[0] * shape[1]];
     for chunk in &chunks {
-        place(store, chunk, row, shape, &mut out);
+        copy_chunk(reader, chunk, row, shape, &mut out);
     }
     out
 }
 
-fn place(store: &SourceReader, chunk: &Chunk, row: u64, shape: [usize; 2], out: &mut [f64]) {
+fn copy_chunk(reader: &SourceReader, chunk: &Chunk, row: u64, shape: [usize; 2], out: &mut [f64]) {
     let mut bytes = Vec::new();
-    store.read_chunk(chunk, &mut bytes).unwrap();
-    let coding = store.coding();
+    reader.read_chunk(chunk, &mut bytes).unwrap();
+    let coding = reader.coding();
     assert!(coding.filters.is_empty() || chunk.filter_mask == 1, "{coding:?}");
     let values = numbers(&bytes, coding.dtype, coding.big_endian);
     let [_, rows, columns] = chunk.shape.map(|extent| extent as usize);
@@ -112,7 +112,7 @@ fn place(store: &SourceReader, chunk: &Chunk, row: u64, shape: [usize; 2], out: 
     }
 }
 
-/// Stored bytes as numbers.
+/// Converts stored bytes to numbers.
 pub fn numbers(bytes: &[u8], kind: Dtype, big_endian: bool) -> Vec<f64> {
     let each = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
@@ -135,7 +135,7 @@ pub fn numbers(bytes: &[u8], kind: Dtype, big_endian: bool) -> Vec<f64> {
     bytes.chunks_exact(kind.size()).map(each).collect()
 }
 
-/// The scans of a file; whatever else there is fails the test.
+/// Returns the scans of a file, and panics on any other result.
 pub fn acquisitions(path: &Path) -> Vec<Acquisition> {
     let scan = |found: Discovery| match found.kind {
         DiscoveryKind::Scan(acquisition) => *acquisition,
@@ -144,14 +144,14 @@ pub fn acquisitions(path: &Path) -> Vec<Acquisition> {
     discover(path, &AllScans).into_iter().map(scan).collect()
 }
 
-/// The only scan of a file.
+/// Returns the only scan of a file, and panics if there are others.
 pub fn acquisition(path: &Path) -> Acquisition {
     let mut all = acquisitions(path);
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)
 }
 
-/// Why a file's only content is refused.
+/// Returns the error of a file that holds nothing else.
 pub fn refusal(path: &Path) -> String {
     match &discover(path, &AllScans)[..] {
         [Discovery { kind: DiscoveryKind::Failed { why, .. }, .. }] => why.clone(),
@@ -159,17 +159,17 @@ pub fn refusal(path: &Path) -> String {
     }
 }
 
-/// The pixels of a scan's frames as its sources hold them, and `None` for those that are absent. Each
-/// frame must be the one or the other.
+/// Returns the pixels of a scan's frames as its sources hold them, and `None` for absent frames. Panics if a
+/// frame is neither, or both.
 pub fn all_pixels(scan: &Acquisition) -> Vec<Option<Vec<f64>>> {
     let shape = scan.shape.map(|extent| extent as usize);
     let mut out = vec![None; scan.frames as usize];
     let mut known = vec![0; scan.frames as usize];
     for source in &scan.sources {
-        let store = SourceReader::open(source, scan.shape).unwrap();
+        let reader = SourceReader::open(source, scan.shape).unwrap();
         assert_eq!(source.frames.count(), source.rows.count());
         for (number, row) in source.frames.iter().zip(source.rows.iter()) {
-            out[number as usize] = Some(pixels(&store, row, shape));
+            out[number as usize] = Some(pixels(&reader, row, shape));
             known[number as usize] += 1;
         }
     }
@@ -178,7 +178,7 @@ pub fn all_pixels(scan: &Acquisition) -> Vec<Option<Vec<f64>>> {
     out
 }
 
-/// Whether every frame of a scan has the pixels of [`frame_shape`], each in its place.
+/// Asserts that every frame of a scan has the pixels of [`frame`], in the right order.
 pub fn assert_whole(scan: &Acquisition) {
     let shape = scan.shape.map(|extent| extent as usize);
     for (number, pixels) in all_pixels(scan).into_iter().enumerate() {
@@ -186,7 +186,7 @@ pub fn assert_whole(scan: &Acquisition) {
     }
 }
 
-/// Ranges as the wire writes them.
+/// Formats ranges as JSON, as in records.
 pub fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap()
 }
