@@ -1,4 +1,4 @@
-//! Frames that are not one chunk each: put together from the chunks that hold them.
+//! [`Assembler`], which puts frames together from chunks that hold parts of frames, or several frames.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,42 +14,44 @@ pub enum AssembleError {
     /// A chunk can't be read, or there is no memory for it.
     #[error("offset {offset}: {why}")]
     Read {
-        /// Where the chunk is in its file.
+        /// The chunk's offset in its file, in bytes.
         offset: u64,
-        /// What the system says.
+        /// The error of the operating system.
         why: io::Error,
     },
-    /// A chunk does not decode.
+    /// A chunk can't be decoded.
     #[error("offset {offset}: {why}")]
     Decode {
-        /// Where the chunk is in its file.
+        /// The chunk's offset in its file, in bytes.
         offset: u64,
-        /// What is wrong with it.
+        /// The decoder's error.
         why: DecodeError,
     },
 }
 
-/// Puts frames together, one thread's worth. Keeps the chunks of the last frame, decoded, for the
-/// next frame that shares them: chunks of several frames are read and decoded once.
+/// Puts frames together from chunks, on one thread. It keeps the decoded chunks of the last frame for the next frame,
+/// so that a chunk of several frames is read and decoded once.
 #[derive(Default)]
 pub struct Assembler {
     decoded: HashMap<u64, DecodedChunk>,
-    /// Memory of chunks that are needed no more, for those that come.
+    /// Buffers of chunks that are no longer needed, for later chunks.
     free_buffers: Vec<Vec<u8>>,
     stored: Vec<u8>,
 }
 
+/// A decoded chunk.
 struct DecodedChunk {
     pixels: Vec<u8>,
+    /// The digest of the chunk's stored bytes.
     digest: u64,
 }
 
 impl Assembler {
-    /// Sets `frame` to the pixels of the frame in `row`, native-endian and row-major, and returns a digest of the stored
-    /// bytes of its chunks, in their order. `read_nxdetector` fills a buffer with the stored bytes of a chunk.
+    /// Sets `frame` to the pixels of the frame in `row` of the dataset, native-endian and row-major. Returns a digest
+    /// of the stored bytes of its chunks, in their order. `read` fills a buffer with the stored bytes of a chunk.
     ///
     /// # Errors
-    /// A chunk can't be read or does not decode.
+    /// A chunk can't be read or decoded, or there is no memory for it.
     pub fn assemble(
         &mut self,
         pipeline: &Pipeline,
@@ -59,8 +61,8 @@ impl Assembler {
         frame: &mut Vec<u8>,
     ) -> Result<u64, AssembleError> {
         let size = pipeline.dtype().size();
-        let past = self.decoded.extract_if(|offset, _| chunks.iter().all(|chunk| chunk.offset != *offset));
-        self.free_buffers.extend(past.map(|(_, chunk)| chunk.pixels));
+        let unneeded = self.decoded.extract_if(|offset, _| chunks.iter().all(|chunk| chunk.offset != *offset));
+        self.free_buffers.extend(unneeded.map(|(_, chunk)| chunk.pixels));
         let first = chunks.first().map_or(0, |chunk| chunk.offset);
         let no_memory = |offset, why| AssembleError::Read { offset, why };
         frame.clear();
@@ -74,7 +76,7 @@ impl Assembler {
                 read(chunk, &mut self.stored).map_err(|why| AssembleError::Read { offset, why })?;
                 let mut pixels = self.free_buffers.pop().unwrap_or_default();
                 let bytes = chunk_bytes(chunk, size);
-                // What it held is not cleared first: all of it is overwritten.
+                // The old contents are not cleared, because all of them are overwritten.
                 memory::reserve(&mut pixels, bytes).map_err(|why| no_memory(offset, why))?;
                 pixels.resize(bytes, 0);
                 pipeline.decode(chunk.filter_mask, &self.stored, &mut pixels).map_err(|why| match why {
@@ -91,13 +93,13 @@ impl Assembler {
     }
 }
 
-/// Bytes of a chunk's pixels: more than there can be where the product is beyond all numbers.
+/// Returns the bytes of a chunk's pixels; `usize::MAX` if the product overflows, so that the allocation fails.
 fn chunk_bytes(chunk: &Chunk, size: usize) -> usize {
     let bytes = chunk.shape.iter().fold(size as u64, |bytes, extent| bytes.saturating_mul(*extent));
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Copies what the chunk holds of the frame; chunks at the frame's edge may reach beyond it.
+/// Copies the chunk's part of the frame in `row`. Chunks at the frame's edge may reach beyond it.
 fn copy_overlap(decoded: &DecodedChunk, chunk: &Chunk, row: u64, shape: [usize; 2], size: usize, frame: &mut [u8]) {
     let [first, top, left] = chunk.origin.map(|origin| origin as usize);
     let [_, rows, columns] = chunk.shape.map(|length| length as usize);
@@ -115,7 +117,8 @@ mod tests {
     use super::*;
     use kernels::PixelType;
 
-    /// A 2-frame dataset of 3 x 5 pixels in chunks of 2 x 2 x 3, stored as it is: pixel value = 100 f + 10 y + x.
+    /// Returns the chunks of a dataset of 2 frames of 3 x 5 pixels, in chunks of 2 x 2 x 3, not compressed. The value
+    /// of a pixel is 100 f + 10 y + x.
     fn chunks() -> Vec<(Chunk, Vec<u8>)> {
         let origins = [[0, 0, 0], [0, 0, 3], [0, 2, 0], [0, 2, 3]];
         let numbered = origins.into_iter().zip([0u64, 12, 24, 36]);
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_parts_of_several_frames_come_together_and_are_read_once() {
+    fn frames_are_assembled_from_shared_chunks_that_are_read_once() {
         let pipeline = Pipeline::from_hdf5(&[], PixelType::U8, false).unwrap();
         let (all, mut reads) = (chunks(), 0);
         let list: Vec<Chunk> = all.iter().map(|(chunk, _)| *chunk).collect();

@@ -1,4 +1,5 @@
-//! Detector files: an NXdetector in HDF5, as pyFAI saves one, with a mask and the corners of every pixel.
+//! Reads detector files: HDF5 files with an NXdetector group as pyFAI saves it, with a mask and the corners of all
+//! pixels.
 
 use std::path::Path;
 
@@ -8,20 +9,22 @@ use recipe::FileRef;
 
 use crate::IntegratorError;
 
-/// Groups are searched no deeper than this; pyFAI's lies at /entry/program/detector.
+/// How many levels of groups are searched. pyFAI writes the detector to /entry/program/detector.
 const MAX_SEARCH_DEPTH: usize = 4;
 
-/// The detector that a file describes, oriented as the PONI says where it says so.
+/// Reads the detector that a file describes. The orientation of the PONI file, if it has one, replaces that of the
+/// file.
 pub fn read_detector(file: &FileRef, poni: &Poni) -> Result<Detector, IntegratorError> {
-    let wrong =
+    let error =
         |why: String| IntegratorError::Image { role: "detector file", name: file.path.display().to_string(), why };
-    let group = find_nxdetector(&file.path, "/", MAX_SEARCH_DEPTH).map_err(|why| wrong(why.to_string()))?;
-    let group = group.ok_or_else(|| wrong("no NXdetector in it".to_owned()))?;
-    let content = read_nxdetector(&file.path, &group).map_err(wrong)?;
-    Detector::from_nexus(content, &poni.detector).map_err(|why| wrong(why.to_string()))
+    let group = find_nxdetector(&file.path, "/", MAX_SEARCH_DEPTH).map_err(|why| error(why.to_string()))?;
+    let group =
+        group.ok_or_else(|| error("no NXdetector group; expected a detector file as pyFAI saves it".to_owned()))?;
+    let content = read_nxdetector(&file.path, &group).map_err(error)?;
+    Detector::from_nexus(content, &poni.detector).map_err(|why| error(why.to_string()))
 }
 
-/// The first group of class NXdetector, depth first in the order of the names.
+/// Finds the first group of class NXdetector, depth first in the order of the names.
 fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<String>, Hdf5ArrayError> {
     if read_text_attribute(file, group, "NX_class")?.as_deref() == Some("NXdetector") {
         return Ok(Some(group.to_owned()));
@@ -31,7 +34,7 @@ fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<Stri
     }
     for name in list_group(file, group)? {
         let child = format!("{}/{name}", group.trim_end_matches('/'));
-        // What is no group, or can't be opened, holds no detector.
+        // A child that is no group, or can't be opened, is skipped.
         if let Ok(Some(found)) = find_nxdetector(file, &child, depth - 1) {
             return Ok(Some(found));
         }
@@ -39,9 +42,10 @@ fn find_nxdetector(file: &Path, group: &str, depth: usize) -> Result<Option<Stri
     Ok(None)
 }
 
+/// Reads the fields of an NXdetector group; a missing field is `None`.
 fn read_nxdetector(file: &Path, group: &str) -> Result<NexusDetector, String> {
-    let there = list_group(file, group).map_err(|why| why.to_string())?;
-    let path = |name: &str| there.iter().any(|known| known == name).then(|| format!("{group}/{name}"));
+    let members = list_group(file, group).map_err(|why| why.to_string())?;
+    let path = |name: &str| members.iter().any(|member| member == name).then(|| format!("{group}/{name}"));
     let numbers =
         |name: &str| path(name).map(|path| read_numbers(file, &path)).transpose().map_err(|why| why.to_string());
     let pair = |name: &str| numbers(name).map(|values| values.and_then(|values| <[f64; 2]>::try_from(values).ok()));
@@ -60,11 +64,12 @@ fn read_nxdetector(file: &Path, group: &str) -> Result<NexusDetector, String> {
     })
 }
 
-/// Rows x columns x 4 corners x (z, y, x), metres.
+/// Reads the corners of all pixels: rows x columns x 4 corners x (z, y, x), in metres.
 fn read_corners(file: &Path, path: &str) -> Result<PixelCorners, String> {
     let array = read_array(file, path).map_err(|why| why.to_string())?;
     let [rows, columns, 4, 3] = array.shape[..] else {
-        return Err(format!("pixel_corners of {:?}: expected rows x columns x 4 x 3", array.shape));
+        let shape = array.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" x ");
+        return Err(format!("pixel_corners has the shape {shape}; expected rows x columns x 4 x 3"));
     };
     let values = array.values.iter().map(|&value| value as f32).collect();
     PixelCorners::new([rows as usize, columns as usize], values).map_err(|why| why.to_string())

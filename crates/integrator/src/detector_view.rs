@@ -1,4 +1,4 @@
-//! Frames of a part of the detector, or of one flipped, turned or binned: which of its pixels they hold.
+//! [`DetectorView`], the detector as the frames show it: a part of it, or the detector flipped, rotated or binned.
 
 use binning::Csc;
 use geometry::{Detector, DetectorError, PixelMapping};
@@ -6,64 +6,65 @@ use records::FrameLayout;
 
 use crate::IntegratorError;
 
-/// The part of a detector that frames show.
+/// Maps between the pixels of frames and those of the detector as it is read out.
 pub struct DetectorView(PixelMapping);
 
 impl DetectorView {
-    /// That of frames of this framing.
+    /// Makes the view of frames of this layout.
     ///
     /// # Errors
-    /// Frames that can't come from this detector.
-    pub fn new(detector: &Detector, framing: &FrameLayout) -> Result<Self, DetectorError> {
-        PixelMapping::new(detector, framing).map(Self)
+    /// A layout that frames of this detector can't have.
+    pub fn new(detector: &Detector, layout: &FrameLayout) -> Result<Self, DetectorError> {
+        PixelMapping::new(detector, layout).map(Self)
     }
 
-    /// The detector as it is read out.
+    /// Returns the detector as it is read out, with hardware binning if the frames have it.
     pub fn detector(&self) -> &Detector {
         &self.0.detector
     }
 
-    /// Rows and columns of the detector as it is read out.
+    /// Returns the rows and columns of the detector as it is read out.
     pub fn detector_shape(&self) -> [usize; 2] {
         self.0.full()
     }
 
-    /// Rows and columns of the frames.
+    /// Returns the rows and columns of the frames.
     pub fn frame_shape(&self) -> [usize; 2] {
         self.0.shape()
     }
 
-    /// The frames' part of values that the detector has.
+    /// Selects the values of the frames' pixels from an array with a value per detector pixel.
     pub fn select_frame_pixels<T: Copy>(&self, values: Vec<T>) -> Vec<T> {
         if self.0.is_identity() { values } else { self.0.pixels().map(|pixel| values[pixel]).collect() }
     }
 
-    /// The detector's mask of one of the frames: all that they do not show is masked.
+    /// Extends a mask of the frames' pixels to the detector. Pixels outside the frames are masked.
     pub fn detector_mask(&self, of_frames: &[bool]) -> Vec<bool> {
         let mut mask = vec![true; self.detector_shape().iter().product()];
         self.0.pixels().zip(of_frames).for_each(|(pixel, masked)| mask[pixel] = *masked);
         mask
     }
 
-    /// The frames' part of a matrix over the detector's pixels.
+    /// Selects the columns of the frames' pixels from a matrix with a column per detector pixel.
     pub fn select_frame_columns(&self, matrix: Csc) -> Csc {
         if self.0.is_identity() {
             return matrix;
         }
-        let mut cut = Csc { starts: vec![0], bins: Vec::new(), weights: Vec::new(), nbins: matrix.nbins };
+        let mut selected = Csc { starts: vec![0], bins: Vec::new(), weights: Vec::new(), nbins: matrix.nbins };
         for pixel in self.0.pixels() {
             let (bins, weights) = matrix.entries_of_pixel(pixel);
-            cut.bins.extend(bins);
-            cut.weights.extend(weights);
-            cut.starts.push(cut.bins.len() as u64);
+            selected.bins.extend(bins);
+            selected.weights.extend(weights);
+            selected.starts.push(selected.bins.len() as u64);
         }
-        cut
+        selected
     }
 
-    /// A mask of the frames as they are saved, or the frames' part of one of the whole detector, binned or not.
+    /// Loads a mask of the frames' shape, or of the whole detector, binned or not, from which it selects the frames'
+    /// pixels. `load` reads a mask that must have the given rows and columns.
     ///
     /// # Errors
-    /// As `load_image`, which reads a mask of a shape.
+    /// The error of `load` for the frames' shape, if no shape fits.
     pub fn load_mask(
         &self,
         load: impl Fn([usize; 2]) -> Result<Vec<bool>, IntegratorError>,
@@ -76,10 +77,11 @@ impl DetectorView {
         }
     }
 
-    /// An image of the frames as they are saved, or the frames' part of one of the whole detector as it is read out.
+    /// Loads an image of the frames' shape, or of the whole detector as it is read out, from which it selects the
+    /// frames' pixels. `load` reads an image that must have the given rows and columns.
     ///
     /// # Errors
-    /// As `load_image`, which reads an image of a shape.
+    /// The error of `load` for the frames' shape, if no shape fits.
     pub fn load_image<T: Copy>(
         &self,
         load: impl Fn([usize; 2]) -> Result<Vec<T>, IntegratorError>,

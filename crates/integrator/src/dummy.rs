@@ -1,4 +1,5 @@
-//! Which values of the frames' type are no measurement.
+//! Finds the pixel values that mean "no measurement": dummy values of the detector or the recipe, and values outside
+//! the recipe's limits.
 
 use std::ops::RangeInclusive;
 
@@ -8,17 +9,18 @@ use recipe::{DummySetting, Recipe};
 
 use crate::IntegratorError;
 
-/// The rule for frames of `dtype`: the recipe's own, or what the detector is known to write, and all
-/// ones of unsigned 32 and 64 bits, which no detector counts to; and what lies beyond the valid values.
+/// Returns the invalid values of frames of `dtype`: values outside the recipe's limits, and the recipe's dummy value.
+/// If the recipe has none, the values that the detector writes and, in unsigned pixels of 32 or 64 bits, all ones, a
+/// value that no detector counts to.
 ///
 /// # Errors
-/// No value that such a pixel can hold is left.
-pub fn invalid_values(
+/// The rule leaves no value that a pixel of this type can have.
+pub fn build_invalid_values(
     recipe: &Recipe,
     detector: &DummyRule,
     dtype: PixelType,
 ) -> Result<InvalidValues, IntegratorError> {
-    let rule = build_invalid(recipe, detector, dtype);
+    let rule = build_rule(recipe, detector, dtype);
     let excludes_all = match integer_bits(dtype) {
         Some((bits, false)) => rule.covers_integers(&(0..=(1 << bits) - 1)),
         Some((bits, true)) => rule.covers_integers(&(-(1 << (bits - 1))..=(1 << (bits - 1)) - 1)),
@@ -26,20 +28,21 @@ pub fn invalid_values(
         None => rule.covers_reals(&(f64::MIN..=f64::MAX)),
     };
     if excludes_all {
-        return Err(IntegratorError::NothingValid { dtype: dtype.to_string(), settings: name_exclusions(recipe) });
+        return Err(IntegratorError::NothingValid { dtype: dtype.to_string(), settings: describe_exclusions(recipe) });
     }
     Ok(rule)
 }
 
-/// Returns the settings of a recipe that say which values are valid, as a user gives them.
-fn name_exclusions(recipe: &Recipe) -> String {
+/// Returns the settings of a recipe that exclude values, as a user writes them.
+fn describe_exclusions(recipe: &Recipe) -> String {
     let limit = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {value}"));
     let dummy = matches!(recipe.dummy, DummySetting::Value { .. }).then(|| format!("dummy {}", recipe.dummy));
     let all = [limit("valid-min", recipe.valid_min), limit("valid-max", recipe.valid_max), dummy];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn build_invalid(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
+/// Returns the dummy values and the values outside the recipe's limits; these may be all values.
+fn build_rule(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     let below = |least: f64| ValueRange {
         integers: i128::MIN..=(least.ceil() as i128).saturating_sub(1),
         reals: f64::MIN..=as_stored(least, dtype).next_down(),
@@ -49,21 +52,22 @@ fn build_invalid(recipe: &Recipe, detector: &DummyRule, dtype: PixelType) -> Inv
         reals: as_stored(most, dtype).next_up()..=f64::MAX,
     };
     let [below, above] = [recipe.valid_min.map(below), recipe.valid_max.map(above)];
-    [below, above].into_iter().flatten().fold(dummy_values(recipe.dummy, detector, dtype), |rule, span| {
-        rule.or(InvalidValues::from_integers([span.integers])).or(InvalidValues::from_reals([span.reals]))
+    [below, above].into_iter().flatten().fold(build_dummy_rule(recipe.dummy, detector, dtype), |rule, range| {
+        rule.or(InvalidValues::from_integers([range.integers])).or(InvalidValues::from_reals([range.reals]))
     })
 }
 
-/// Invalid values.
+/// A range of values, for integer and for floating-point pixels.
 struct ValueRange {
     integers: RangeInclusive<i128>,
     reals: RangeInclusive<f64>,
 }
 
-fn dummy_values(dummy: DummySetting, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
+/// Returns the dummy values by the recipe's setting.
+fn build_dummy_rule(dummy: DummySetting, detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     match dummy {
         DummySetting::None => InvalidValues::none(),
-        DummySetting::Auto => detector_dummies(detector, dtype),
+        DummySetting::Auto => build_detector_rule(detector, dtype),
         DummySetting::Value { value, delta } => {
             let (low, high) = (value - delta, value + delta);
             InvalidValues::from_integers([low.ceil() as i128..=high.floor() as i128])
@@ -72,7 +76,8 @@ fn dummy_values(dummy: DummySetting, detector: &DummyRule, dtype: PixelType) -> 
     }
 }
 
-fn detector_dummies(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
+/// Returns the dummy values that the detector is known to write, and all ones.
+fn build_detector_rule(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     if let Some((bits, signed)) = integer_bits(dtype) {
         let all_ones = (!signed && bits >= 32).then(|| (1i128 << bits) - 1).map(|ones| ones..=ones);
         return InvalidValues::from_integers(all_ones.into_iter().chain(detector.invalid_range(bits, signed)));
@@ -80,20 +85,20 @@ fn detector_dummies(detector: &DummyRule, dtype: PixelType) -> InvalidValues {
     InvalidValues::from_reals(detector.dummy.map(|dummy| interval_around(dummy, detector.delta.unwrap_or(0.0), dtype)))
 }
 
-/// Returns the reals that are `dummy` or no further from it than `delta`, of the numbers that the pixels can hold.
+/// Returns the interval `dummy` ± `delta`, with limits that the pixels can hold.
 fn interval_around(dummy: f64, delta: f64, dtype: PixelType) -> RangeInclusive<f64> {
     let dummy = as_stored(dummy, dtype);
     as_stored(dummy - delta, dtype)..=as_stored(dummy + delta, dtype)
 }
 
-/// Returns the number that a pixel holds where `value` was written into it: -9999.9 in single precision is -9999.900390625,
-/// and a comparison with the decimal number would never find it.
+/// Returns the number that a pixel has after `value` is stored in it. In single precision -9999.9 becomes
+/// -9999.900390625, so a comparison with the decimal number would never match.
 fn as_stored(value: f64, dtype: PixelType) -> f64 {
     let single = value as f32;
     if dtype == PixelType::F32 && single.is_finite() { f64::from(single) } else { value }
 }
 
-/// The bits of an integer type, and whether it has a sign.
+/// Returns the bits of an integer type and whether it is signed; `None` for floating-point types.
 fn integer_bits(dtype: PixelType) -> Option<(u32, bool)> {
     match dtype {
         PixelType::U8 => Some((8, false)),
@@ -116,18 +121,21 @@ mod tests {
     const EIGER: DummyRule = DummyRule { dummy: Some(-2.0), delta: Some(1.5), counter: true };
 
     #[test]
-    fn all_ones_are_no_count_whatever_the_detector() {
-        let unknown = dummy_values(DummySetting::Auto, &DummyRule::default(), PixelType::U32);
+    fn all_ones_are_invalid_for_any_detector() {
+        let unknown = build_dummy_rule(DummySetting::Auto, &DummyRule::default(), PixelType::U32);
         assert_eq!(unknown, InvalidValues::from_integers([4294967295..=4294967295]));
-        assert_eq!(dummy_values(DummySetting::Auto, &DummyRule::default(), PixelType::U16), InvalidValues::none());
-        assert_eq!(dummy_values(DummySetting::None, &EIGER, PixelType::U32), InvalidValues::none());
+        assert_eq!(build_dummy_rule(DummySetting::Auto, &DummyRule::default(), PixelType::U16), InvalidValues::none());
+        assert_eq!(build_dummy_rule(DummySetting::None, &EIGER, PixelType::U32), InvalidValues::none());
     }
 
     #[test]
-    fn the_detectors_rule_is_that_of_its_pixels_type() {
+    fn the_detectors_dummy_values_depend_on_the_pixel_type() {
         let top_two = InvalidValues::from_integers([65534..=65535]);
-        assert_eq!(dummy_values(DummySetting::Auto, &EIGER, PixelType::U16), top_two);
-        assert_eq!(dummy_values(DummySetting::Auto, &EIGER, PixelType::F32), InvalidValues::from_reals([-3.5..=-0.5]));
+        assert_eq!(build_dummy_rule(DummySetting::Auto, &EIGER, PixelType::U16), top_two);
+        assert_eq!(
+            build_dummy_rule(DummySetting::Auto, &EIGER, PixelType::F32),
+            InvalidValues::from_reals([-3.5..=-0.5])
+        );
     }
 
     fn recipe(valid_min: Option<f64>, valid_max: Option<f64>) -> Recipe {
@@ -136,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_the_valid_ones_are_no_measurement() {
-        let rule = |min, max| build_invalid(&recipe(min, max), &EIGER, PixelType::I32);
+    fn values_outside_the_limits_are_invalid() {
+        let rule = |min, max| build_rule(&recipe(min, max), &EIGER, PixelType::I32);
         assert_eq!(rule(None, None), InvalidValues::none());
         let above = InvalidValues::from_integers([61..=i128::MAX])
             .or(InvalidValues::from_reals([60.5f64.next_up()..=f64::MAX]));
@@ -149,7 +157,7 @@ mod tests {
     #[test]
     fn limits_that_leave_no_value_are_refused() {
         use PixelType::{F32, F64, I16, I32, U8, U16, U32};
-        let rule = |min, max, dtype| invalid_values(&recipe(min, max), &DummyRule::default(), dtype).map(drop);
+        let rule = |min, max, dtype| build_invalid_values(&recipe(min, max), &DummyRule::default(), dtype).map(drop);
         let refused = [
             (Some(65536.0), None, U16),
             (Some(65535.5), None, U16),
@@ -176,25 +184,25 @@ mod tests {
             rule(min, max, dtype).unwrap_or_else(|why| panic!("{min:?} {max:?} {dtype}: {why}"));
         }
         let recipe = |dummy: &str| Recipe { dummy: dummy.parse().unwrap(), ..recipe(None, None) };
-        let why = invalid_values(&recipe("128,128"), &EIGER, U8).unwrap_err().to_string();
+        let why = build_invalid_values(&recipe("128,128"), &EIGER, U8).unwrap_err().to_string();
         assert!(why.contains("dummy 128,128"), "{why}");
-        assert!(invalid_values(&recipe("128,127"), &EIGER, U8).is_ok(), "0 is left");
+        assert!(build_invalid_values(&recipe("128,127"), &EIGER, U8).is_ok(), "0 is left");
     }
 
     #[test]
     fn a_value_is_compared_as_the_pixels_hold_it() {
         // Decimal numbers that single precision rounds up, down and not at all.
         for value in [-9999.9, 0.1, 0.7, -0.3, 1e-7, 65504.1, -2.0, 3.4e38] {
-            let marks = |dtype| dummy_values(DummySetting::Value { value, delta: 0.0 }, &EIGER, dtype);
+            let rule = |dtype| build_dummy_rule(DummySetting::Value { value, delta: 0.0 }, &EIGER, dtype);
             let stored = f64::from(value as f32);
-            assert_eq!(marks(PixelType::F64), integers(value).or(InvalidValues::from_reals([value..=value])));
-            assert_eq!(marks(PixelType::F32), integers(value).or(InvalidValues::from_reals([stored..=stored])));
+            assert_eq!(rule(PixelType::F64), integers(value).or(InvalidValues::from_reals([value..=value])));
+            assert_eq!(rule(PixelType::F32), integers(value).or(InvalidValues::from_reals([stored..=stored])));
             if value < 0.0 {
-                // No valid value is below 0.
+                // The limits of a recipe are not negative.
                 continue;
             }
             let recipe = recipe(Some(value), Some(value));
-            let limits = |dtype| build_invalid(&recipe, &EIGER, dtype);
+            let limits = |dtype| build_rule(&recipe, &EIGER, dtype);
             let valid = |value: f64| [f64::MIN..=value.next_down(), value.next_up()..=f64::MAX];
             for (dtype, held) in [(PixelType::F64, value), (PixelType::F32, stored)] {
                 let [below, above] = valid(held);
@@ -213,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn a_given_value_holds_for_integers_and_reals() {
+    fn a_given_dummy_applies_to_integers_and_reals() {
         let given = DummySetting::Value { value: -2.0, delta: 1.5 };
         let expected = InvalidValues::from_integers([-3..=-1]).or(InvalidValues::from_reals([-3.5..=-0.5]));
-        assert_eq!(dummy_values(given, &EIGER, PixelType::I32), expected);
+        assert_eq!(build_dummy_rule(given, &EIGER, PixelType::I32), expected);
     }
 }

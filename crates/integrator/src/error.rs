@@ -1,16 +1,16 @@
-//! What keeps a recipe from being applied.
+//! [`IntegratorError`], why a recipe can't be applied to frames.
 
 use std::path::PathBuf;
 
-/// Why frames can't be integrated by a recipe.
+/// Why a recipe can't be applied to frames.
 #[derive(Debug, thiserror::Error)]
 pub enum IntegratorError {
-    /// The PONI text, its detector, or the unit.
+    /// The PONI file or its detector is invalid, or does not fit the frames.
     #[error("{}: {why}", poni.display())]
     Geometry {
         /// The PONI file, as the recipe names it.
         poni: PathBuf,
-        /// What is wrong.
+        /// The error of crate `geometry`.
         why: String,
     },
     /// A mask, dark, flat or detector file can't be read as an image.
@@ -20,36 +20,39 @@ pub enum IntegratorError {
         role: &'static str,
         /// The file, and the dataset in it.
         name: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// An image of another shape than the frames.
-    #[error("{role} {name}: {} x {} pixels, expected {} x {} as the frames have; name a {role} of their shape", found[0], found[1], expected[0], expected[1])]
+    /// An image has another shape than the frames.
+    #[error(
+        "{role} {name}: {} x {} pixels; expected {} x {} like the frames: give a {role} of this shape",
+        found[0], found[1], expected[0], expected[1]
+    )]
     Shape {
-        /// `mask`, `dark`, `flat`.
+        /// `mask`, `dark`, `flat` or `variance`.
         role: &'static str,
         /// The file, and the dataset in it.
         name: String,
-        /// Its rows and columns.
+        /// The image's rows and columns.
         found: [usize; 2],
         /// The frames' rows and columns.
         expected: [usize; 2],
     },
-    /// No bins: an empty range, all pixels masked.
+    /// The matrix can't be built: an invalid range or unit, or all pixels are masked.
     #[error("binning: {0}")]
     Binning(String),
-    /// The frames' type or coding is not one that can be decoded.
+    /// The frames have another pixel type than the task says, or a coding that can't be decoded.
     #[error("{0}")]
     Coding(String),
-    /// No pixel can be a measurement, whatever the detector counts.
-    #[error("no value of {dtype} pixels is valid: {settings} exclude all of them; expected some to be left")]
+    /// The limits and dummy values of the recipe exclude all values of the pixel type.
+    #[error("no value of {dtype} pixels is valid: {settings}; change these settings, which exclude all values")]
     NothingValid {
-        /// The frames' type.
+        /// The frames' pixel type.
         dtype: String,
-        /// The settings that exclude values, each with its own.
+        /// The settings that exclude values, with their values.
         settings: String,
     },
-    /// A setting that this version has no way to apply.
+    /// A setting can't be applied.
     #[error("{0}")]
     Unsupported(String),
 }

@@ -1,4 +1,4 @@
-//! Masks, darks, flats and variances as numbers, from image files or HDF5 datasets.
+//! Reads masks, darks, flats and variances from image files or HDF5 datasets.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use records::Source;
 use crate::IntegratorError;
 use crate::assemble::Assembler;
 
-/// What an image is for.
+/// The purpose of an image. Error messages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageRole {
-    /// Not 0 where masked.
+    /// A mask: not 0 where masked.
     Mask,
-    /// Counts without beam.
+    /// A dark: counts without beam.
     Dark,
-    /// Relative response.
+    /// A flat field: the relative response of each pixel.
     Flat,
-    /// The variance of the counts.
+    /// The variance of the counts of each pixel.
     Variance,
 }
 
@@ -34,15 +34,15 @@ impl ImageRole {
     }
 }
 
-/// The pixels of an image of `shape` (rows, columns), row-major: a TIFF, CBF, EDF, NPY or Fit2D file, or a 2-D
-/// dataset; the first of several.
+/// Reads an image that must have `shape` (rows, columns): a TIFF, CBF, EDF, NPY or Fit2D file, or an HDF5 dataset.
+/// Returns the pixels, row-major, of the first image in it.
 pub fn load_image(role: ImageRole, file: &FileRef, shape: [usize; 2]) -> Result<Vec<f64>, IntegratorError> {
     let stack = ImageStack::open_shaped(role, file, shape)?;
     stack.frame(0)
 }
 
-/// The mean of all images of these files, as [`load_image`] reads them, each pixel by itself; `None` of no files.
-/// A pixel that is no number in one of them is none in their mean.
+/// Returns the mean of all images in all files, pixel by pixel; `None` if there is no file. The files are as in
+/// [`load_image`]. A pixel that is NaN in one image is NaN in the mean.
 pub fn load_mean(role: ImageRole, files: &[FileRef], shape: [usize; 2]) -> Result<Option<Vec<f64>>, IntegratorError> {
     let (mut sum, mut count) = (Vec::new(), 0);
     for file in files {
@@ -62,7 +62,7 @@ pub fn load_mean(role: ImageRole, files: &[FileRef], shape: [usize; 2]) -> Resul
     Ok((count > 0).then_some(sum))
 }
 
-/// Checks that a file holds images of a type and coding that [`load_image`] can read, whatever their shape.
+/// Checks that a file has images of a type and coding that [`load_image`] can read. Their shape is not checked.
 pub fn check_image(role: ImageRole, file: &FileRef) -> Result<(), IntegratorError> {
     ImageStack::open(role, file).map(drop)
 }
@@ -88,32 +88,31 @@ impl<'a> ImageStack<'a> {
 
     fn open(role: ImageRole, file: &'a FileRef) -> Result<Self, IntegratorError> {
         let role = role.name();
-        let unreadable =
-            |why: &dyn fmt::Display| IntegratorError::Image { role, name: file.name(), why: why.to_string() };
+        let error = |why: &dyn fmt::Display| IntegratorError::Image { role, name: file.name(), why: why.to_string() };
         if let Some(dataset) = &file.dataset
             && let Ok(header) = frames::image::probe(&file.path)
         {
             let why = format!("{} has no datasets: name the file without ::{dataset}", header.format);
-            return Err(unreadable(&why));
+            return Err(error(&why));
         }
         let dataset = file.dataset.clone().unwrap_or_default();
         let source = Source { file: file.path.clone(), dataset, ..Source::default() };
-        let store = SourceReader::open_any(&source).map_err(|why| unreadable(&why))?;
+        let store = SourceReader::open_any(&source).map_err(|why| error(&why))?;
         if store.frames() == 0 {
-            return Err(unreadable(&"no images in it"));
+            return Err(error(&"0 images; expected at least one"));
         }
         let coding = store.coding();
-        let dtype: PixelType = coding.dtype.name().parse().map_err(|why| unreadable(&why))?;
+        let dtype: PixelType = coding.dtype.name().parse().map_err(|why| error(&why))?;
         let filters: Vec<(u32, &[u32])> =
             coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
-        let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| unreadable(&why))?;
+        let pipeline = Pipeline::from_hdf5(&filters, dtype, coding.big_endian).map_err(|why| error(&why))?;
         let shape = store.shape().map(|length| length as usize);
         Ok(Self { role, file, shape, store, dtype, pipeline })
     }
 
     fn frame(&self, row: u64) -> Result<Vec<f64>, IntegratorError> {
-        let unreadable = |why: String| IntegratorError::Image { role: self.role, name: self.file.name(), why };
-        self.decode(row).map_err(unreadable)
+        let error = |why: String| IntegratorError::Image { role: self.role, name: self.file.name(), why };
+        self.decode(row).map_err(error)
     }
 
     fn decode(&self, row: u64) -> Result<Vec<f64>, String> {
@@ -130,7 +129,7 @@ impl<'a> ImageStack<'a> {
     }
 }
 
-/// Native-endian pixels as numbers.
+/// Converts native-endian pixels to f64.
 pub fn pixels_to_f64(pixels: &[u8], dtype: PixelType) -> Vec<f64> {
     macro_rules! read {
         ($type:ty) => {

@@ -1,4 +1,4 @@
-//! A recipe, applied to frames of one shape and type.
+//! [`Integrator`], a recipe that is ready to be applied to frames of one shape and pixel type.
 
 use frames::source::PixelCoding;
 use geometry::DummyRule;
@@ -10,111 +10,101 @@ use crate::dummy_check::DummyCheck;
 use crate::setup::IntegrationSetup;
 use crate::{IntegratorError, dummy, plan};
 
-/// How a source's chunks are decoded.
+/// Describes how the chunks of a source are decoded; made by [`Integrator::decoder`].
 pub type Decoder = Pipeline;
 
 /// An axis of the patterns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BinAxis {
-    /// Its quantity, as it names a dataset: `q`, `2th`, `r`, `chi`.
+    /// The quantity, which names the dataset in the output: `q`, `2th`, `r`, `chi`.
     pub name: &'static str,
-    /// Its unit, such as `nm^-1`.
+    /// The unit, such as `nm^-1`.
     pub units: &'static str,
-    /// The centres of its bins.
+    /// The centres of the bins.
     pub centers: Vec<f64>,
 }
 
-/// One recipe, ready to turn stored frames into sums per bin; see [`crate::MultiIntegrator`]. Shared by all threads.
+/// A recipe that is ready to be applied to stored frames of one shape and pixel type. All threads share it;
+/// [`crate::MultiIntegrator`] integrates the frames.
 pub struct Integrator {
     pub(crate) shape: [usize; 2],
     pub(crate) dtype: PixelType,
     pub(crate) radial: BinAxis,
     pub(crate) chi: Option<BinAxis>,
     pub(crate) plan: IntegrationPlan,
-    /// For methods that look at all pixels of a bin before they sum them.
+    /// The matrix by bin, for methods that need all pixels of a bin; `None` for plain sums.
     pub(crate) csr: Option<CsrMatrix>,
     pub(crate) invalid_values: InvalidValues,
     pub(crate) dummy_check: Option<DummyCheck>,
     pub(crate) detector: DetectorInfo,
 }
 
-/// What is known of the detector's pixel values.
+/// What is known about the detector's pixel values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DetectorInfo {
-    /// Whether the PONI names the detector, or a file describes it.
+    /// Whether the PONI file names the detector, or a detector file describes it.
     pub(crate) is_named: bool,
-    /// The values that it marks pixels without a count by.
+    /// The values that the detector writes for pixels without a measurement.
     pub(crate) dummy: DummyRule,
 }
 
 impl Integrator {
-    /// An integrator for frames of `framing` and `dtype`. Takes the time of building the
-    /// matrix, on rayon's threads.
+    /// Reads the recipe's files and builds the matrix for frames of `layout` and `dtype`, on the threads of rayon's
+    /// current pool. Most of the time goes into the matrix.
     ///
     /// # Errors
-    /// A PONI, detector, mask, dark or flat that does not fit the frames; a range without pixels; a
-    /// setting that this version can't apply.
-    pub fn new(recipe: &Recipe, framing: &FrameLayout, dtype: PixelType) -> Result<Self, IntegratorError> {
-        let shape = framing.shape.map(|length| length as usize);
-        let setup = IntegrationSetup::new(recipe, framing)?;
-        let (plan, by_bin) = plan::build_plan(recipe, &setup)?;
+    /// A PONI file, detector, mask, dark, flat or variance that can't be read or does not fit the frames; a range
+    /// without pixels; settings that can't be applied, or that leave no valid value.
+    pub fn new(recipe: &Recipe, layout: &FrameLayout, dtype: PixelType) -> Result<Self, IntegratorError> {
+        let shape = layout.shape.map(|length| length as usize);
+        let setup = IntegrationSetup::new(recipe, layout)?;
+        let (plan, csr) = plan::build_plan(recipe, &setup)?;
         let IntegrationSetup { binning, detector, mask, .. } = setup;
         let is_named = detector.name != "Detector" || recipe.detector_file.is_some();
         let known = DetectorInfo { is_named, dummy: detector.dummy };
-        let suspect = DummyCheck::new(recipe, is_named, &mask, dtype);
+        let dummy_check = DummyCheck::new(recipe, is_named, &mask, dtype);
         let unit = binning.axis.unit;
         let radial = BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
         let chi = binning.chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
-        let invalid = dummy::invalid_values(recipe, &known.dummy, dtype)?;
-        Ok(Self {
-            shape,
-            dtype,
-            radial,
-            chi,
-            plan,
-            csr: by_bin,
-            invalid_values: invalid,
-            dummy_check: suspect,
-            detector: known,
-        })
+        let invalid = dummy::build_invalid_values(recipe, &known.dummy, dtype)?;
+        Ok(Self { shape, dtype, radial, chi, plan, csr, invalid_values: invalid, dummy_check, detector: known })
     }
 
-    /// The radial axis.
+    /// Returns the radial axis.
     pub fn radial(&self) -> &BinAxis {
         &self.radial
     }
 
-    /// The azimuthal axis of a cake.
+    /// Returns the azimuthal axis; `None` for a 1-D pattern.
     pub fn chi(&self) -> Option<&BinAxis> {
         self.chi.as_ref()
     }
 
-    /// The sums that frames share.
+    /// Returns the matrix and the sums over it that do not depend on the frame, such as the norms of the bins.
     pub fn plan(&self) -> &IntegrationPlan {
         &self.plan
     }
 
-    /// Bytes of the matrix and of all else that is kept of it.
+    /// Returns the bytes that the integrator keeps in memory: the matrix by pixel, the arrays of the plan and, if there
+    /// is one, the matrix by bin.
     pub fn memory_bytes(&self) -> usize {
         self.plan.memory_bytes() + self.csr.as_ref().map_or(0, CsrMatrix::memory_bytes)
     }
 
-    /// Bytes that each thread needs besides for a method that looks at all pixels of a bin; 0 for others.
+    /// Returns the bytes that each thread needs in addition, for methods that need all pixels of a bin; 0 for others.
     pub fn thread_bytes(&self) -> usize {
-        self.csr.as_ref().map_or(0, |by_bin| by_bin.thread_bytes(&self.plan))
+        self.csr.as_ref().map_or(0, |csr| csr.thread_bytes(&self.plan))
     }
 
-    /// How chunks of this coding are decoded.
+    /// Returns how chunks of this coding are decoded.
     ///
     /// # Errors
-    /// Another pixel type than that of the frames; a filter that is not known.
+    /// A coding with another pixel type than the frames', or with a filter that is not supported.
     pub fn decoder(&self, coding: &PixelCoding) -> Result<Decoder, IntegratorError> {
         let found = coding.dtype.name();
         if found != self.dtype.to_string() {
-            return Err(IntegratorError::Coding(format!(
-                "pixels of type {found}, expected {} as the task says",
-                self.dtype
-            )));
+            let why = format!("the pixel type is {found}; expected {} as in the task", self.dtype);
+            return Err(IntegratorError::Coding(why));
         }
         let filters: Vec<(u32, &[u32])> =
             coding.filters.iter().map(|filter| (filter.id, filter.values.as_slice())).collect();
@@ -122,23 +112,23 @@ impl Integrator {
             .map_err(|why| IntegratorError::Coding(why.to_string()))
     }
 
-    /// Rows, columns and type of the frames that it is for.
+    /// Returns the shape (rows, columns) and the pixel type of the frames.
     pub fn frame_format(&self) -> ([usize; 2], PixelType) {
         (self.shape, self.dtype)
     }
 
-    /// Set for methods that look at all pixels of a bin before they sum them.
+    /// Returns the matrix by bin; `None` for plain sums.
     pub(crate) fn csr(&self) -> Option<&CsrMatrix> {
         self.csr.as_ref()
     }
 
-    /// Which values of the frames' pixels are no measurement.
+    /// Returns the pixel values that mean "no measurement".
     pub(crate) fn invalid_values(&self) -> &InvalidValues {
         &self.invalid_values
     }
 
-    /// What to look for in a first frame, where nobody says what is no measurement: once.
+    /// Returns the check of the first frame for dummy values, on the first call only; `None` if no check is needed.
     pub(crate) fn take_dummy_check(&self) -> Option<&DummyCheck> {
-        self.dummy_check.as_ref().filter(|suspect| suspect.start())
+        self.dummy_check.as_ref().filter(|dummy_check| dummy_check.start_once())
     }
 }

@@ -1,9 +1,38 @@
-//! From stored chunks to sums per bin: a recipe, applied to the frames of one detector.
+//! Applies a recipe to the stored frames of one detector: chunks in, sums per bin out. This crate joins `recipe`,
+//! `geometry`, `binning` and `kernels` for `ai-integrate`, and checks recipes for `plan-split`.
 //!
-//! [`Integrator::new`] does once what all frames share: geometry, mask, binning, corrections, and
-//! the sums of normalization over the matrix. [`MultiIntegrator::integrate`] then turns stored frames into
-//! [`Sums`] by one recipe or by several at once, from any thread; frames that are in several chunks, or in one with
-//! others, are put together before, by [`MultiIntegrator::assemble`].
+//! 1. [`check_files`] and [`check()`] tell early, without building the matrix, whether a recipe can be applied.
+//! 2. [`Integrator::new`] does once what all frames share: it reads the PONI, the detector, masks, darks and flats,
+//!    builds the matrix, and sums the normalization over it. [`Integrator::write_to`] and [`Integrator::from_memory`]
+//!    keep the result in a file, under [`Integrator::cache_key`].
+//! 3. [`Integrator::decoder`] checks the coding of a source's chunks and returns how they are decoded.
+//! 4. [`MultiIntegrator::integrate`] turns stored frames into [`Sums`] by several recipes at once, on any thread, and
+//!    [`MultiIntegrator::integrate_on_device`] on an OpenCL device. Frames that are not exactly one chunk each are put
+//!    together before by [`MultiIntegrator::assemble`].
+//!
+//! # Example
+//! One frame of a Pilatus 100k, integrated to 100 bins:
+//! ```
+//! use integrator::{Integrator, MultiIntegrator, PixelType, Scratch, StoredFrame};
+//! use recipe::{Recipe, Settings};
+//! use records::FrameLayout;
+//! let poni = "poni_version: 2.1\nDetector: Pilatus100k\nDetector_config: {\"orientation\": 3}\n\
+//!             Distance: 0.2\nPoni1: 0.01677\nPoni2: 0.0\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
+//! let settings = Settings { geometry: Some(poni.to_owned()), npt: Some(100), ..Settings::default() };
+//! let recipe = Recipe::resolve(&settings)?;
+//! let layout = FrameLayout::full_frame([195, 487]);
+//! let integrator = Integrator::new(&recipe, &layout, PixelType::U16)?;
+//!
+//! let integrators = MultiIntegrator::new(vec![&integrator]);
+//! let pixels = vec![1_u8; integrators.frame_bytes()];
+//! let frame = StoredFrame { bytes: &pixels, filter_mask: 0 };
+//! let sums = integrators.integrate(&integrators.native_decoder(), &[frame], &mut Scratch::default());
+//! let sums = &sums[0].as_ref().unwrap()[0];
+//! assert_eq!(sums.signal.len(), integrator.radial().centers.len());
+//! let intensity = sums.signal[50] / integrator.plan().norm()[50];
+//! assert!(intensity > 0.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod assemble;
 mod check;

@@ -1,4 +1,4 @@
-//! Frames integrated by several recipes in one pass.
+//! [`MultiIntegrator`], several integrators that share the reading and decoding of frames.
 
 use std::io;
 
@@ -9,57 +9,59 @@ use crate::IntegratorError;
 use crate::assemble::{AssembleError, Assembler};
 use crate::integrator::{Decoder, Integrator};
 
-/// Integrators for the same frames. A frame is read and decoded once for all of them, and its sums by each
-/// are those that it would give alone, to the bit.
+/// Several integrators for frames of one shape and pixel type. A frame is read and decoded once for all of them. The
+/// sums by each integrator are equal to the bit to those that it gives alone.
 #[derive(Clone)]
 pub struct MultiIntegrator<'a> {
     integrators: Vec<&'a Integrator>,
 }
 
 impl<'a> MultiIntegrator<'a> {
-    /// All of these, which must be for frames of one shape and type.
+    /// Combines integrators for frames of one shape and pixel type.
     ///
     /// # Panics
-    /// If they are for different frames, or there is none.
+    /// If there is no integrator, or they are for frames of different shapes or types.
     pub fn new(integrators: Vec<&'a Integrator>) -> Self {
-        assert!(!integrators.is_empty(), "frames are integrated by one recipe at the least");
-        let same = integrators.windows(2).all(|pair| pair[0].frame_format() == pair[1].frame_format());
-        assert!(same, "the integrators of a pass are for the same frames");
+        assert!(!integrators.is_empty(), "at least one integrator");
+        let is_same = integrators.windows(2).all(|pair| pair[0].frame_format() == pair[1].frame_format());
+        assert!(is_same, "integrators for frames of one shape and type");
         Self { integrators }
     }
 
-    /// The integrators.
+    /// Returns the integrators in the order of [`MultiIntegrator::new`], which is the order of the sums.
     pub fn integrators(&self) -> &[&'a Integrator] {
         &self.integrators
     }
 
-    /// Bins of all patterns of a frame.
+    /// Returns the number of bins of all integrators together.
     pub fn total_bins(&self) -> usize {
         self.integrators.iter().map(|integrator| integrator.plan().nbins()).sum()
     }
 
-    /// How chunks of this coding are decoded.
+    /// Returns how chunks of this coding are decoded.
     ///
     /// # Errors
-    /// Another pixel type than that of the frames; a filter that is not known.
+    /// A coding with another pixel type than the frames', or with a filter that is not supported.
     pub fn decoder(&self, coding: &PixelCoding) -> Result<Decoder, IntegratorError> {
         self.integrators[0].decoder(coding)
     }
 
-    /// A warning where the PONI names no detector, nobody says which values are no measurement, and this
-    /// frame holds some that look like it. Only the first frame that it is asked for is looked at.
+    /// Returns a warning if the PONI file names no detector, the recipe gives no dummy value, and this frame has values
+    /// that photon counters use as dummy. Only the first frame of the integrators' lives is checked.
     pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &StoredFrame<'_>) -> Option<String> {
-        let suspects: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
-        if suspects.is_empty() {
+        let checks: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
+        if checks.is_empty() {
             return None;
         }
         let mut pixels = vec![0; self.frame_bytes()];
         decoder.decode(frame.filter_mask, frame.bytes, &mut pixels).ok()?;
-        suspects.into_iter().find_map(|suspect| suspect.check(&pixels))
+        checks.into_iter().find_map(|check| check.check(&pixels))
     }
 
-    /// The sums, by each integrator, of frames that are one chunk each. A frame that does not decode is an
-    /// error of its own. Methods that take whole frames decode them by themselves.
+    /// Decodes and integrates frames that are one chunk each. Returns for each frame the sums by each integrator, in
+    /// order. A frame that can't be decoded is an error of its own.
+    ///
+    /// Methods that need all pixels of a bin decode the frames a second time.
     pub fn integrate(
         &self,
         decoder: &Decoder,
@@ -69,21 +71,24 @@ impl<'a> MultiIntegrator<'a> {
         kernels::integrate_frames(decoder, &self.specs(), frames, scratch)
     }
 
-    /// Which recipes can't be left to this OpenCL device, and why.
+    /// Iterates over the integrators whose method this OpenCL device does not support: the index, and the name of the
+    /// method for messages.
     pub fn unsupported_on_device(&self, device: &opencl::Device) -> impl Iterator<Item = (usize, &'static str)> {
-        let takes_by_bin = device.supports_csr();
+        let supports_csr = device.supports_csr();
         let why = move |integrator: &&Integrator| match integrator.csr() {
-            Some(by_bin) if !by_bin.is_order_free() => Some("medians and quantiles"),
-            Some(_) if !takes_by_bin => Some("clipping and azimuthal errors where a device lacks doubles"),
+            Some(csr) if !csr.is_order_free() => Some("medians and quantiles"),
+            Some(_) if !supports_csr => Some("clipping and azimuthal errors where a device lacks doubles"),
             _ => None,
         };
         self.integrators.iter().enumerate().filter_map(move |(at, integrator)| Some((at, why(integrator)?)))
     }
 
-    /// As [`MultiIntegrator::integrate`], by an OpenCL device, but for what is not for devices; see [`opencl::Queues::integrate_by_all`].
+    /// Decodes and integrates frames on an OpenCL device; otherwise like [`MultiIntegrator::integrate`]. The
+    /// integrators that [`MultiIntegrator::unsupported_on_device`] lists run on the CPU. See
+    /// [`opencl::DeviceQueues::integrate_batch_multi`].
     ///
     /// # Errors
-    /// The device fails, and nothing is done.
+    /// The device fails; no frame is integrated.
     pub fn integrate_on_device(
         &self,
         queues: &mut opencl::DeviceQueues,
@@ -91,53 +96,58 @@ impl<'a> MultiIntegrator<'a> {
         frames: &[StoredFrame<'_>],
         scratch: &mut Scratch,
     ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
-        let mut is_own = vec![false; self.integrators.len()];
-        self.unsupported_on_device(queues.device()).for_each(|(at, _)| is_own[at] = true);
-        let of = |own: bool| -> Vec<_> {
-            self.specs().into_iter().zip(&is_own).filter(|(_, is)| **is == own).map(|(target, _)| target).collect()
+        let mut is_on_cpu = vec![false; self.integrators.len()];
+        self.unsupported_on_device(queues.device()).for_each(|(at, _)| is_on_cpu[at] = true);
+        let specs_on = |cpu: bool| -> Vec<_> {
+            self.specs()
+                .into_iter()
+                .zip(&is_on_cpu)
+                .filter(|(_, on_cpu)| **on_cpu == cpu)
+                .map(|(spec, _)| spec)
+                .collect()
         };
-        let rows = queues.integrate_batch_multi(decoder, &of(false), frames)?;
-        let own = kernels::integrate_frames(decoder, &of(true), frames, scratch);
-        let all = |(row, own): (Result<Vec<Sums>, _>, Result<Vec<Sums>, _>)| {
-            let (mut row, mut own) = (row?.into_iter(), own?.into_iter());
-            Ok(is_own.iter().flat_map(|is| if *is { own.next() } else { row.next() }).collect())
+        let from_device = queues.integrate_batch_multi(decoder, &specs_on(false), frames)?;
+        let from_cpu = kernels::integrate_frames(decoder, &specs_on(true), frames, scratch);
+        let merge_frame = |(device, cpu): (Result<Vec<Sums>, _>, Result<Vec<Sums>, _>)| {
+            let (mut device, mut cpu) = (device?.into_iter(), cpu?.into_iter());
+            Ok(is_on_cpu.iter().flat_map(|on_cpu| if *on_cpu { cpu.next() } else { device.next() }).collect())
         };
-        Ok(rows.into_iter().zip(own).map(all).collect())
+        Ok(from_device.into_iter().zip(from_cpu).map(merge_frame).collect())
     }
 
-    /// Puts a frame together whose chunks are no whole frames; see [`Assembler::assemble`]. [`MultiIntegrator::native_decoder`] is then how it
-    /// is decoded.
+    /// Puts a frame together from chunks that hold parts of it, or several frames; see [`Assembler::assemble`]. The
+    /// result is decoded by [`MultiIntegrator::native_decoder`].
     ///
     /// # Errors
-    /// A chunk can't be read or does not decode.
+    /// A chunk can't be read or decoded, or there is no memory for it.
     pub fn assemble(
         &self,
         decoder: &Decoder,
         assembler: &mut Assembler,
-        place: (u64, &[Chunk]),
+        row_and_chunks: (u64, &[Chunk]),
         read: impl FnMut(&Chunk, &mut Vec<u8>) -> io::Result<()>,
         frame: &mut Vec<u8>,
     ) -> Result<u64, AssembleError> {
-        assembler.assemble(decoder, self.integrators[0].frame_format().0, place, read, frame)
+        assembler.assemble(decoder, self.integrators[0].frame_format().0, row_and_chunks, read, frame)
     }
 
-    /// How frames are decoded that are pixels as they are in memory already.
+    /// Returns the decoder of frames that are decoded already, to native pixels.
     pub fn native_decoder(&self) -> Decoder {
         Pipeline::native(self.integrators[0].frame_format().1)
     }
 
-    /// Bytes of a frame's pixels.
+    /// Returns the bytes of a decoded frame.
     pub fn frame_bytes(&self) -> usize {
         let (shape, dtype) = self.integrators[0].frame_format();
         shape[0] * shape[1] * dtype.size()
     }
 
-    /// What the kernels integrate by.
+    /// Returns the inputs of the kernels, one per integrator.
     fn specs(&self) -> Vec<IntegrationSpec<'a>> {
-        let target = |integrator: &&'a Integrator| {
-            let (plan, invalid, by_bin) = (integrator.plan(), integrator.invalid_values(), integrator.csr());
-            IntegrationSpec { plan, invalid, csr: by_bin }
+        let spec = |integrator: &&'a Integrator| {
+            let (plan, invalid, csr) = (integrator.plan(), integrator.invalid_values(), integrator.csr());
+            IntegrationSpec { plan, invalid, csr }
         };
-        self.integrators.iter().map(target).collect()
+        self.integrators.iter().map(spec).collect()
     }
 }

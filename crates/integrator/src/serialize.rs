@@ -1,4 +1,5 @@
-//! An integrator as bytes: the matrix and all else that takes time to make, used where it lies.
+//! Writes an integrator to the matrix cache and reads it back: the matrix and everything else that takes time to build.
+//! The arrays are used in place in the mapped file.
 
 use std::io::{self, Write};
 
@@ -12,13 +13,14 @@ use crate::dummy_check::DummyCheck;
 use crate::integrator::{BinAxis, DetectorInfo, Integrator};
 use crate::{dummy, plan};
 
-/// The version of the sections.
+/// The version of the format; part of the cache key.
 const SECTIONS_VERSION: u64 = 1;
 
 impl Integrator {
-    /// The digest of all that what [`Integrator::write_to`] writes depends on: the recipe but for what is done to the sums
-    /// later, the frames' framing, the version of this crate and of the form, and how this machine writes numbers.
-    pub fn cache_key(recipe: &Recipe, framing: &FrameLayout) -> String {
+    /// Returns the cache key: a digest of everything that affects the bytes written by [`Integrator::write_to`]. These
+    /// are the recipe, the layout of the frames, the versions of this crate and of the format, and the machine's word
+    /// size. Monitor, error kind, error floor, median error and empty value are applied to the sums later and excluded.
+    pub fn cache_key(recipe: &Recipe, layout: &FrameLayout) -> String {
         let sums_alone = Recipe {
             monitor: Vec::new(),
             error: Default::default(),
@@ -29,17 +31,17 @@ impl Integrator {
         };
         IdHasher::new("matrix")
             .add_text(&sums_alone.digest())
-            .add_text(&format!("{framing:?}"))
+            .add_text(&format!("{layout:?}"))
             .add_text(env!("CARGO_PKG_VERSION"))
             .add_bytes(&SECTIONS_VERSION.to_ne_bytes())
             .add_text(&usize::BITS.to_string())
             .to_hex()
     }
 
-    /// Writes all that is not made again quickly.
+    /// Writes everything that [`Integrator::from_memory`] can't rebuild quickly, as sections.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// An error of `out`.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let DetectorInfo { is_named, dummy: DummyRule { dummy, delta, counter } } = self.detector;
         let real = |value: Option<f64>| [u64::from(value.is_some()), value.unwrap_or(0.0).to_bits()];
@@ -49,48 +51,49 @@ impl Integrator {
         sections::write_section(out, &self.radial().centers)?;
         sections::write_section(out, self.chi().map_or(&[], |chi| &chi.centers))?;
         let mask: Vec<u8> =
-            self.dummy_check.iter().flat_map(|suspect| suspect.mask()).map(|&masked| masked.into()).collect();
+            self.dummy_check.iter().flat_map(|dummy_check| dummy_check.mask()).map(|&masked| masked.into()).collect();
         sections::write_section(out, &mask)?;
         self.plan().write_to(out)
     }
 
-    /// The integrator that was written to the memory from byte `at` on, by this recipe. Its matrix stays where it lies.
+    /// Reads the integrator that [`Integrator::write_to`] wrote to `memory` from byte `at` on. `recipe` and `layout`
+    /// must be those of the cache key. The matrix stays in `memory`.
     ///
     /// # Errors
-    /// Sections that are not of an integrator for such frames.
+    /// Sections that are damaged, or not those of an integrator for such frames.
     pub fn from_memory(
         recipe: &Recipe,
-        framing: &FrameLayout,
+        layout: &FrameLayout,
         dtype: PixelType,
         memory: SharedBytes,
         at: usize,
     ) -> Result<Self, SectionError> {
-        let shape = framing.shape.map(|length| length as usize);
+        let shape = layout.shape.map(|length| length as usize);
         let reader = &mut SectionReader::new(memory, at);
-        let wrong = |what| SectionError::new(at, what);
+        let error = |what| SectionError::new(at, what);
         let flags = reader.read_section_of_len::<u64>(3)?;
         let reals = reader.read_section_of_len::<[u64; 2]>(2)?;
         let real = |[is_some, bits]: [u64; 2]| (is_some != 0).then(|| f64::from_bits(bits));
         let dummy = DummyRule { dummy: real(reals[0]), delta: real(reals[1]), counter: flags[1] != 0 };
         let known = DetectorInfo { is_named: flags[0] != 0, dummy };
-        let unit = Unit::parse(&recipe.unit).map_err(|_| wrong("of a unit that is not known"))?;
+        let unit = Unit::parse(&recipe.unit).map_err(|_| error("the recipe's unit is not known"))?;
         let radial = reader.read_section::<f64>()?.to_vec();
         let chi = reader.read_section::<f64>()?.to_vec();
         let mask: Vec<bool> = reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
-        let statistic = plan::statistic_of(recipe);
-        let plan = IntegrationPlan::from_sections(reader, plan::variance_model_of(recipe, statistic))?;
+        let statistic = plan::select_statistic(recipe);
+        let plan = IntegrationPlan::from_sections(reader, plan::select_variance_model(recipe, statistic))?;
         let is_cake = flags[2] != 0;
         let bins = radial.len().checked_mul(if is_cake { chi.len() } else { 1 });
         if plan.pixels() != shape[0] * shape[1] || bins != Some(plan.nbins()) {
-            return Err(wrong("of frames of another size, or other bins"));
+            return Err(error("the plan has another number of pixels or bins"));
         }
-        let suspect = DummyCheck::new(recipe, known.is_named, &mask, dtype);
-        if suspect.is_some() && mask.len() != plan.pixels() {
-            return Err(wrong("without the mask"));
+        let dummy_check = DummyCheck::new(recipe, known.is_named, &mask, dtype);
+        if dummy_check.is_some() && mask.len() != plan.pixels() {
+            return Err(error("the mask has another length"));
         }
-        // Nobody can use it: it is made anew, which says why.
+        // The caller then builds the integrator anew, and that error tells which settings to change.
         let invalid =
-            dummy::invalid_values(recipe, &known.dummy, dtype).map_err(|_| wrong("of no use for such pixels"))?;
+            dummy::build_invalid_values(recipe, &known.dummy, dtype).map_err(|_| error("no pixel value is valid"))?;
         Ok(Self {
             shape,
             dtype,
@@ -99,7 +102,7 @@ impl Integrator {
             csr: plan::build_csr(&plan, statistic),
             plan,
             invalid_values: invalid,
-            dummy_check: suspect,
+            dummy_check,
             detector: known,
         })
     }
