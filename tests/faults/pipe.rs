@@ -19,7 +19,7 @@ pub const FILTERS: [&str; 7] =
 
 /// Fields that differ from run to run, or say how much of the work was done before.
 const VOLATILE: [&str; 9] =
-    ["seconds", "host", "way", "skipped", "read_bytes", "part_digest", "engine", "device", "sent_bytes"];
+    ["seconds", "host", "decode_path", "skipped", "read_bytes", "part_digest", "engine", "device", "sent_bytes"];
 
 /// How a filter ended, and what it said.
 #[derive(Clone, Debug)]

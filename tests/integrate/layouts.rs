@@ -169,9 +169,9 @@ fn a_slow_way_is_told_with_its_reason() {
         let tasks = run("plan-split", &["--poni", &poni, "--out", &out], &scan).good();
         let first = run("ai-integrate", &["-v"], &tasks.stdout).good();
         let again = run::<&str>("ai-integrate", &[], &tasks.stdout).good();
-        let way = first.records("result")[0]["way"].as_str().unwrap().to_owned();
+        let way = first.records("result")[0]["decode_path"].as_str().unwrap().to_owned();
         assert!(first.stderr.contains(&way), "{way}: {}", first.stderr);
-        assert!(again.records("result")[0]["way"].is_null(), "nothing was integrated");
+        assert!(again.records("result")[0]["decode_path"].is_null(), "nothing was integrated");
         way
     };
     let whole = ways("whole", Some([1, SHAPE[0], SHAPE[1]]));

@@ -91,7 +91,7 @@ impl IntegratedTask {
                 sent_bytes,
                 device: if engine == "cpu" { engine.to_owned() } else { device.clone() },
                 engine: engine.to_owned(),
-                way: if skipped { String::new() } else { tally.decode_path() },
+                decode_path: if skipped { String::new() } else { tally.decode_path() },
                 host: host_name(),
             };
             filter.emit(&result.into())?;

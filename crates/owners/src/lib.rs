@@ -1,9 +1,12 @@
-//! Owners of finals: which scan, of which file, and which recipe a final belongs to.
+//! Owners of finals: the scan, its file, and the recipe to which a final belongs.
 //!
-//! A final's place is known before the final is, and two scans or two recipes may have the same place. A note below the
-//! output root says whose it is, so that plan-split, which can't read HDF5, refuses a plan that would overwrite another's
-//! result. gather writes the note when it writes the final; plan-split changes it where it is told to (`--replace`). A final
-//! without a note is gather's to judge.
+//! The path of a final is known before the final exists, and two scans or two recipes may have the same path. A note
+//! below the output root names the owner, so that plan-split, which can't read HDF5, refuses a plan that would
+//! overwrite the result of another owner. gather writes the note when it writes the final, and `plan-split --replace`
+//! changes it. For a final without a note, gather determines the owner.
+//!
+//! [`OutputOwner::read`] reads the note of one final, [`read_all`] those of all, and [`compare_files`] tells whether
+//! two scans with the same id are one.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -19,21 +22,21 @@ use serde::{Deserialize, Serialize};
 /// The directory of the notes, below the output root.
 const NOTES_DIR: &str = ".azpipe/finals";
 
-/// Whose a final is.
+/// The owner of a final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputOwner {
     /// The final's path below the output root.
     #[serde(rename = "final")]
     pub final_file: RawPath,
-    /// The scan's id.
+    /// The id of the scan.
     pub scan: String,
-    /// The resolved recipe's digest.
+    /// The digest of the resolved recipe.
     pub recipe_digest: String,
     /// The scan's master, or its data file or first image.
     pub file: RawPath,
-    /// The entry in it.
+    /// The entry in `file`.
     pub entry: String,
-    /// The detector.
+    /// The name of the detector.
     pub detector: String,
     /// The dataset that shows the frames.
     #[serde(default)]
@@ -41,12 +44,12 @@ pub struct OutputOwner {
 }
 
 impl OutputOwner {
-    /// Returns the owner of the final of a task of one recipe.
+    /// Creates the owner of the final of a task that has one recipe.
     pub fn from_task(task: &Task) -> Self {
         Self::new(&task.scan, &task.acquisition, &task.recipe_digest, &task.final_file)
     }
 
-    /// Returns the owner that a scan and a recipe are for a final.
+    /// Creates the owner that a scan and a recipe form for a final.
     pub fn new(scan: &str, acquisition: &Acquisition, recipe_digest: &str, final_file: &RawPath) -> Self {
         Self {
             final_file: final_file.clone(),
@@ -59,10 +62,10 @@ impl OutputOwner {
         }
     }
 
-    /// Reads the note about a final; `None` where there is none.
+    /// Reads the note of a final; `None` if there is no note.
     ///
     /// # Errors
-    /// The note can't be read, or is none.
+    /// Fails if the note can't be read or is invalid.
     pub fn read(out: &Path, final_file: &RawPath) -> io::Result<Option<Self>> {
         let path = note_path(out, final_file);
         let text = match untrusted_file::read_text(&path) {
@@ -78,15 +81,15 @@ impl OutputOwner {
         }
     }
 
-    /// Returns where the note lies.
+    /// Returns the path of the note.
     pub fn path(&self, out: &Path) -> PathBuf {
         note_path(out, &self.final_file)
     }
 
-    /// Writes the note, unless it says so already.
+    /// Writes the note, unless it exists with the same content.
     ///
     /// # Errors
-    /// It can't be written.
+    /// Fails if the note can't be written.
     pub fn write(&self, out: &Path) -> io::Result<()> {
         if Self::read(out, &self.final_file).is_ok_and(|there| there.as_ref() == Some(self)) {
             atomic::remove_stale_files_once(&out.join(NOTES_DIR));
@@ -98,12 +101,12 @@ impl OutputOwner {
         atomic::write(&path, format!("{text}\n"), &OwnedFiles::in_azpipe_dir()).map_err(|why| with_path(&path, &why))
     }
 
-    /// Returns whether both are one recipe's result of one scan.
+    /// Returns whether both owners are the same recipe of the same scan.
     pub fn is_same_result(&self, other: &Self) -> bool {
         (&self.scan, &self.recipe_digest) == (&other.scan, &other.recipe_digest)
     }
 
-    /// Returns whether both name the same detector of the same entry in their files.
+    /// Returns whether both owners name the same detector of the same entry in their files.
     pub fn is_same_dataset(&self, other: &Self) -> bool {
         (&self.entry, &self.detector, &self.dataset) == (&other.entry, &other.detector, &other.dataset)
     }
@@ -112,7 +115,7 @@ impl OutputOwner {
 /// Reads all notes below an output root.
 ///
 /// # Errors
-/// The directory or a note can't be read.
+/// Fails if the directory or a note can't be read.
 pub fn read_all(out: &Path) -> io::Result<Vec<OutputOwner>> {
     let directory = out.join(NOTES_DIR);
     let entries = match fs::read_dir(&directory) {
@@ -133,22 +136,21 @@ pub fn read_all(out: &Path) -> io::Result<Vec<OutputOwner>> {
     Ok(owners)
 }
 
-/// How the files of two scans of one id are related.
+/// The relation between the files of two scans with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileRelation {
-    /// They are one file, by one path or by two.
+    /// The files are one file, by one path or by two.
     SameFile,
-    /// The first is not there any more, and may have become the second.
+    /// The first file does not exist any more, and may have been moved to the second path.
     Moved,
-    /// They are two files.
+    /// The files differ.
     DifferentFiles,
 }
 
-/// Tells whether a scan's file is the one that a result was made from: `there` is what the result names, `now` what a
-/// record does.
+/// Compares the file that a result names, `there`, with the file that a record names, `now`.
 ///
 /// # Errors
-/// One of them can't be looked at.
+/// Fails if one of them can't be examined.
 pub fn compare_files(there: &Path, now: &Path) -> io::Result<FileRelation> {
     if there == now {
         return Ok(FileRelation::SameFile);
@@ -165,7 +167,7 @@ pub fn compare_files(there: &Path, now: &Path) -> io::Result<FileRelation> {
     }
 }
 
-/// The path of the note about a final.
+/// Returns the path of the note of a final.
 fn note_path(out: &Path, final_file: &RawPath) -> PathBuf {
     let name = IdHasher::new("final").add_bytes(final_file.as_os_str().as_bytes()).to_short_hex();
     out.join(NOTES_DIR).join(format!("{name}.json"))

@@ -1,4 +1,4 @@
-//! What scan-find says of a scan: one detector of one entry of a master file.
+//! Scan records: one detector of one entry of a master file.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -8,78 +8,78 @@ use serde::{Deserialize, Serialize};
 use crate::wire::check_absolute;
 use crate::{Extra, FrameLayout, IdHasher, ImageOperation, RawPath, Span, Spans};
 
-/// One detector of one scan. `type` is `scan`.
+/// A scan record: one detector of one scan. Its `type` is `scan`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scan {
-    /// [`Acquisition::identity`].
+    /// The scan's id, computed by [`Acquisition::compute_id`].
     pub id: String,
-    /// All else.
+    /// The fields that task and result records share.
     #[serde(flatten)]
     pub acquisition: Acquisition,
 }
 
-/// What was measured, and where it is: the fields that scan, task and result records share.
+/// A detector's measurement and its files: the fields that scan, task and result records share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Acquisition {
-    /// The master file, or the data file or first image where there is no master. Absolute.
+    /// The master file, or the data file or first image of a scan without a master; absolute.
     pub file: RawPath,
-    /// The master's path below the operand that it was found under; its mirror below OUT holds
-    /// the results.
+    /// The master's path below the operand under which it was found; results go to the same path below OUT.
     pub below: RawPath,
     /// The entry, such as `1.1`; `1.1` for images and bare datasets, which have none.
     pub entry: String,
-    /// The detector's name in the entry; for images and bare datasets that of the file or dataset.
+    /// The detector's name in the entry; for images and bare datasets, the name of the file or dataset.
     pub detector: String,
-    /// The dataset that the master shows the frames under, such as `/1.1/instrument/p3/data`.
+    /// The dataset through which the master shows the frames, such as `/1.1/instrument/p3/data`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub dataset: String,
     /// The scan's title, such as `ascan rot 0 90 100 0.1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// ISO 8601, as the file says it.
+    /// The start time in ISO 8601, as the file has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
-    /// ISO 8601, as the file says it; absent while the scan runs.
+    /// The end time in ISO 8601, as the file has it; absent while the scan runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<String>,
-    /// `SUCCESS`, `USER_ABORT`, `FAILURE` or `DELETION`.
+    /// The end reason: `SUCCESS`, `USER_ABORT`, `FAILURE` or `DELETION`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<String>,
-    /// Whether the scan has ended and every frame is there.
+    /// True if the scan has ended and every frame exists.
     pub complete: bool,
-    /// How many frames the scan has, absent ones among them.
+    /// The number of frames of the scan, including absent frames.
     pub frames: u64,
     /// Rows and columns of a frame.
     pub shape: [u64; 2],
-    /// The pixels' type: `u8 i8 u16 i16 u32 i32 u64 f32 f64`.
+    /// The pixel type: `u8 i8 u16 i16 u32 i32 u64 f32 f64`.
     pub dtype: String,
-    /// Shape of a chunk, `[1, rows, columns]` as Lima writes it; empty where not chunked.
+    /// The shape of a chunk, which Lima writes as `[1, rows, columns]`; empty if the dataset is not chunked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunk: Vec<u64>,
-    /// How frames are stored, such as `bslz4`, `bszstd`, `lz4`, `deflate`, `none`, `tiff`.
+    /// The compression of frames, such as `bslz4`, `bszstd`, `lz4`, `deflate`, `none`, `tiff`.
     pub codec: String,
-    /// What Lima did to the images before it saved them; absent where frames show the detector as it is.
+    /// The operation that Lima applied to the images before saving; absent if frames show the detector unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_operation: Option<ImageOperation>,
-    /// What tells the scan from another, where entry, start time, detector and `below` can't: a digest of the first frame's
-    /// stored bytes where no start time is known, of the file's path where another file of the run claims the same.
+    /// A digest that distinguishes scans whose entry, start time, detector and `below` agree. It covers the first
+    /// frame's stored bytes if the start time is unknown, or the file's path if another file of the run claims the
+    /// same scan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// Seconds a frame was exposed.
+    /// The exposure time of a frame in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposure_time: Option<f64>,
-    /// The scan's counters by name: the path of each dataset in the master.
+    /// The scan's counters: for each name, the path of its dataset in the master.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, String>,
-    /// Where the frames are, in the order of their first frame.
+    /// The files that hold the frames, in the order of their first frame.
     pub sources: Vec<Source>,
-    /// Frames that are known not to be there, and why: of a scan all, of a task those of its range.
+    /// Frames that are known to be absent, with reasons. A task lists only those of its range.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<Absent>,
-    /// How many more absent frames the scan has: a task lists those of its own range alone.
+    /// The number of absent frames that the record does not list, since a task lists only those of its range.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub absent_elsewhere: u64,
-    /// Fields of others.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -89,30 +89,30 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How far a scan got.
+/// The state of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScanState {
-    /// The file does not say: images and bare datasets, which are taken for whole.
+    /// The file does not say. Images and bare datasets have this state and count as complete.
     #[default]
     Unknown,
-    /// It has begun and not ended. A scan whose program was killed reads so for ever.
+    /// The scan has begun and not ended. A scan whose program was killed keeps this state forever.
     Running,
-    /// It was ended before its last frame: by the user, by a failure, or by deletion.
+    /// The scan was ended before its last frame: by the user, by a failure, or by deletion.
     Aborted,
-    /// It ended as it was meant to.
+    /// The scan ended as intended.
     Ended,
 }
 
-/// The most pixels that a frame may have: larger ones take more memory than a node has.
+/// The largest number of pixels of a frame; larger frames need more memory than a node has.
 const MAX_FRAME_PIXELS: u64 = 1 << 27;
 
-/// A source names each of its frames twice: the frame, and its row.
+/// How often a source lists each of its frames: once as a frame and once as a row.
 const FRAMES_AND_ROWS: NonZero<u64> = NonZero::new(2).unwrap();
 
 impl Acquisition {
-    /// Returns the id of the scan: a digest of entry, start time, detector, the master's path below the operand, and
-    /// `content` where there is one. Where the files were moved to does not matter, what was measured does.
+    /// Returns the scan's id: a digest of entry, start time, detector, the master's path below the operand, and
+    /// `content` if it is set. The id depends on the measurement, and stays the same when the files are moved.
     pub fn compute_id(&self) -> String {
         use std::os::unix::ffi::OsStrExt;
         let digest = IdHasher::new("scan")
@@ -126,15 +126,16 @@ impl Acquisition {
         }
     }
 
-    /// Returns how far the scan got, as its end time and end reason say, or where a file has no times, whether it is whole.
+    /// Returns the scan's state, from its end time and end reason, or for a file without times, from whether it is
+    /// complete.
     pub fn scan_state(&self) -> ScanState {
         match (self.end_reason.as_deref(), &self.start_time, &self.end_time) {
             (Some("SUCCESS"), ..) | (None, _, Some(_)) => ScanState::Ended,
             (Some(_), ..) => ScanState::Aborted,
-            // Dectris masters say when they began, and not when they ended.
+            // Dectris masters have a start time and no end time.
             (None, Some(_), None) if self.complete => ScanState::Ended,
             (None, Some(_), None) => ScanState::Running,
-            // Not whole, though nothing lacks: its writer has not closed the file.
+            // The scan is incomplete although no frame is absent: its writer has not closed the file.
             (None, None, None) if !self.complete && self.absent.is_empty() && self.absent_elsewhere == 0 => {
                 ScanState::Running
             }
@@ -142,13 +143,12 @@ impl Acquisition {
         }
     }
 
-    /// Rows and columns of the frames, and which part of the detector they show, and how.
+    /// Returns the layout of the frames: their shape, and the part of the detector that they show.
     pub fn frame_layout(&self) -> FrameLayout {
         FrameLayout { shape: self.shape, operation: self.image_operation.clone() }
     }
 
-    /// Whether the numbers are those of a scan that can be, so that whoever works on it need not ask
-    /// again.
+    /// Checks that the numbers are possible for a scan, so that users of the record need not check again.
     pub(crate) fn check(&self) -> Result<(), String> {
         let [rows, columns] = self.shape;
         if self.frames > Spans::MAX_FRAMES {
@@ -167,15 +167,15 @@ impl Acquisition {
         self.sources.iter().try_for_each(Source::check)
     }
 
-    /// The frames of `range` that are known to be absent, and why.
+    /// Returns the frames of `range` that are known to be absent, with reasons.
     pub fn absent_within(&self, range: &Spans) -> Vec<Absent> {
         let within = |absent: &Absent| Absent { range: absent.range.intersection(range), ..absent.clone() };
         self.absent.iter().map(within).filter(|absent| !absent.range.is_empty()).collect()
     }
 }
 
-/// Refuses lists that speak of more frames than a scan can have, each frame standing in `times` of them: short lines can
-/// name many frames, and whoever unites interleaved ones lists them one by one.
+/// Refuses lists with more frames than a scan can have, where each frame is listed `times` times. Short lines can
+/// name many frames, and a union of interleaved spans lists its frames one by one.
 fn check_frames<'a>(field: &str, lists: impl Iterator<Item = &'a Spans>, times: NonZero<u64>) -> Result<(), String> {
     let (mut all, mut apart) = (0_u64, 0_u64);
     for list in lists {
@@ -192,26 +192,26 @@ fn check_frames<'a>(field: &str, lists: impl Iterator<Item = &'a Spans>, times: 
     Ok(())
 }
 
-/// One file with frames of a scan.
+/// A file that holds frames of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// The file, absolute.
+    /// The path of the file, absolute.
     pub file: RawPath,
-    /// The dataset in it; empty for an image file.
+    /// The path of the dataset in the file; empty for an image file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub dataset: String,
-    /// The file's size in bytes when it was found; with `mtime`, what it is known by.
+    /// The file's size in bytes when it was found; a change of `size` or `mtime` shows that the file has changed.
     pub size: u64,
-    /// The file's time of last change, nanoseconds since 1970; on the wire as text, `"1772616030.000000001"`.
+    /// The file's modification time in nanoseconds since 1970, on the wire as text: `"1772616030.000000001"`.
     #[serde(with = "crate::mtime")]
     pub mtime: i64,
-    /// The scan's frames that this file holds, in the order of `rows`.
+    /// The frames of the scan that the file holds, in the order of `rows`.
     pub frames: Spans,
-    /// The rows of the dataset that hold them: entry k of `rows` is entry k of `frames`.
+    /// The rows of the dataset that hold the frames: entry k of `rows` holds entry k of `frames`.
     pub rows: Spans,
-    /// Stored bytes of those frames.
+    /// The stored size of the frames in bytes.
     pub bytes: u64,
-    /// Fields of others.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -229,7 +229,8 @@ impl Source {
         Ok(())
     }
 
-    /// What this source holds of `range`, its bytes in proportion; `None` where it holds nothing.
+    /// Returns the part of this source within `range`, with a proportional share of its bytes; `None` if there is
+    /// none.
     pub fn restricted_to(&self, range: &Spans) -> Option<Self> {
         let range = range.to_sorted();
         let (mut frames, mut rows) = (Spans::default(), Spans::default());
@@ -237,7 +238,7 @@ impl Source {
             for wanted in range.as_slice().iter().filter(|wanted| frame.overlaps(wanted)) {
                 if wanted.step() == 1 {
                     let (from, to) = (frame.count_below(wanted.start()), frame.count_below(wanted.stop()));
-                    // A span has no fewer frames below its end than below its start.
+                    // The count of frames below a limit never decreases as the limit grows.
                     let count = to.saturating_sub(from);
                     frames.push_span(frame.slice(from, count));
                     rows.push_span(row.slice(from, count));
@@ -250,7 +251,8 @@ impl Source {
             }
         }
         (!frames.is_empty()).then_some(())?;
-        // Neither factor has more than 64 bits, and some of the source's frames are in the range.
+        // The product of two 64-bit factors fits, and the divisor is not 0: some of the source's frames are in the
+        // range.
         let of_all = u128::from(self.bytes).saturating_mul(u128::from(frames.count()));
         let share = of_all.checked_div(u128::from(self.frames.count())).unwrap_or_default();
         Some(Self {
@@ -265,7 +267,7 @@ impl Source {
         })
     }
 
-    /// Frames and their rows, in pieces that are one span on either side.
+    /// Returns the frames and their rows in pairs of spans of equal length.
     fn paired_spans(&self) -> impl Iterator<Item = (Span, Span)> {
         let (mut frames, mut rows) = (self.frames.as_slice().iter().copied(), self.rows.as_slice().iter().copied());
         let (mut frame, mut row) = (frames.next(), rows.next());
@@ -280,39 +282,39 @@ impl Source {
     }
 }
 
-/// Why frames have no pattern. Three things that look alike are told apart from the system call up to the summary: a
-/// frame that is missing, one that could not be looked at, and one that was never taken.
+/// The kind of reason for which frames have no pattern. A missing frame, a frame that could not be read, and a frame
+/// that was never taken look alike, and are distinguished from the system call up to the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbsentKind {
-    /// Its file is not there.
+    /// The frame's file does not exist.
     #[default]
     Missing,
-    /// Its file is there, and holds no data for it.
+    /// The frame's file exists, and holds no data for the frame.
     NotWritten,
-    /// Its file could not be opened or read (EIO, ESTALE, EACCES, EMFILE): trying again may help.
+    /// The frame's file could not be opened or read (EIO, ESTALE, EACCES, EMFILE); another attempt may succeed.
     Unreadable,
-    /// The scan was aborted before it, or has not reached it yet.
+    /// The scan was aborted before the frame, or has not reached it yet.
     NeverTaken,
-    /// Its bytes are not what they should be.
+    /// The frame's bytes are invalid.
     Corrupt,
-    /// Its file has changed since scan-find saw it: run scan-find again.
+    /// The frame's file has changed since scan-find recorded it; run scan-find again.
     SourceChanged,
-    /// Its monitor has no usable value.
+    /// The frame's monitor has no usable value.
     NoMonitor,
-    /// Nobody has integrated it yet.
+    /// The frame has not been integrated yet.
     NotIntegrated,
 }
 
 impl AbsentKind {
-    /// Returns whether the frame should have a pattern: all but frames that were never taken.
+    /// Returns whether the frame should have a pattern, which holds for all but frames that were never taken.
     pub fn is_loss(self) -> bool {
         self != Self::NeverTaken
     }
 
-    /// Returns whether such a frame makes a filter end with status 1: every loss does. With `--allow-missing`, a frame
-    /// that has no data or no monitor does not, for no rerun would give it a pattern; a frame whose data could not be
-    /// read, is damaged, or is there and waits to be integrated does in any case.
+    /// Returns whether a frame of this kind makes a filter end with status 1. Every loss does. With
+    /// `--allow-missing`, a frame without data or monitor does not, because no rerun would give it a pattern. A frame
+    /// that could not be read, is damaged, or waits to be integrated always does.
     pub fn is_failure(self, allows_missing: bool) -> bool {
         match self {
             Self::NeverTaken => false,
@@ -322,15 +324,15 @@ impl AbsentKind {
     }
 }
 
-/// Frames that have no pattern or can't have one, and why.
+/// Frames that have no pattern or can't have one, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
-    /// Which of the scan's frames.
+    /// The frames, by their numbers in the scan.
     pub range: Spans,
-    /// What kind of reason it is, for programs. Lines of azpipe before this field was added read as `missing`.
+    /// The kind of reason, for programs. Lines that azpipe wrote before this field was added read as `missing`.
     #[serde(default)]
     pub kind: AbsentKind,
-    /// Why, for people: `file missing: p3_0003.h5`, `not written`, ….
+    /// The reason in words: `file missing: p3_0003.h5`, `not written`, ….
     pub reason: String,
 }
 
@@ -392,7 +394,7 @@ mod tests {
         assert!(spans(format!("[[0,{most}]]")) && !spans(format!("[[0,{}]]", most + 1)));
         assert!(!spans(format!("[[0,{most}],[5,6]]")));
         assert!(spans(format!("[[0,{},2]]", 2 * most_apart)) && !spans(format!("[[0,{},2]]", 2 * most_apart + 1)));
-        // The same, shared out among sources.
+        // Divides the same number of frames among sources.
         let with = |count: u64| {
             let source = |from: u64| Source {
                 file: "/a.h5".into(),

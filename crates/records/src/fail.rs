@@ -1,23 +1,23 @@
-//! What went wrong with one input.
+//! Fail records: the failure of one input.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Extra;
 
-/// One input that could not be worked on. `type` is `fail`.
+/// A fail record: one input that could not be processed. Its `type` is `fail`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fail {
-    /// The id of the record that failed; empty where there was none to read.
+    /// The id of the record that failed; empty if there was no readable record.
     pub id: String,
-    /// The filter that says so.
+    /// The filter that reports the failure.
     pub stage: String,
-    /// A path, or the line that could not be read.
+    /// The path, or the line that could not be read.
     pub about: String,
-    /// Why, in one line.
+    /// The reason in one line.
     pub error: String,
-    /// Whether the same work may succeed later or elsewhere.
+    /// True if the same work may succeed later or on another machine.
     pub retryable: bool,
-    /// Fields of others.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

@@ -1,41 +1,41 @@
-//! What was done to an image between the detector and the file.
+//! Image operations: how an image was transformed between the detector and the file.
 
 use serde::{Deserialize, Serialize};
 
-/// What Lima did to each image before it saved it: pixels were binned, then rows and columns flipped, then the
-/// image turned, then a region of it cut out (Lima, `SoftOpInternalMgr`). As HDF5 files of Lima say it in
-/// `image_operation`, but rows before columns.
+/// The operations that Lima applied to each image before saving: binning, then flips of rows and columns, then a
+/// rotation, then cutting out a region (Lima, `SoftOpInternalMgr`). Lima's HDF5 files record them in
+/// `image_operation`; here, rows come before columns.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ImageOperation {
-    /// Rows and columns of the detector's image before all this; absent where nobody says.
+    /// Rows and columns of the detector's image before all operations; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full: Option<[u64; 2]>,
-    /// How many rows and columns were added up to one.
+    /// How many rows and columns were summed into one.
     pub binning: [u64; 2],
     /// Whether the order of the rows, and that of the columns, was reversed.
     pub flip: [bool; 2],
-    /// Degrees clockwise: 0, 90, 180 or 270.
+    /// The rotation in degrees clockwise: 0, 90, 180 or 270.
     pub rotation: u64,
-    /// Row and column that the region begins at, then its rows and columns.
+    /// The region's first row and first column, then its numbers of rows and columns.
     pub region: [u64; 4],
 }
 
-/// Rows and columns of frames, and which part of the detector they show, and how.
+/// The shape of frames, and the part of the detector that they show.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FrameLayout {
-    /// Rows and columns.
+    /// The numbers of rows and columns.
     pub shape: [u64; 2],
-    /// What was done to them; `None` where they show the detector as it is.
+    /// The operations applied to the frames; `None` if they show the detector unchanged.
     pub operation: Option<ImageOperation>,
 }
 
 impl FrameLayout {
-    /// Frames that show the detector as it is.
+    /// Returns the layout of frames that show the detector unchanged.
     pub fn full_frame(shape: [u64; 2]) -> Self {
         Self { shape, operation: None }
     }
 
-    /// Frames that show the region of the detector that begins at this row and column.
+    /// Returns the layout of frames that show the region of the detector that begins at this row and column.
     pub fn region([row, column]: [u64; 2], shape: [u64; 2]) -> Self {
         let region = [row, column, shape[0], shape[1]];
         let operation = ImageOperation { full: None, binning: [1, 1], flip: [false, false], rotation: 0, region };
@@ -44,18 +44,19 @@ impl FrameLayout {
 }
 
 impl ImageOperation {
-    /// Whether nothing was done to frames of this shape.
+    /// Returns whether the operation leaves frames of this shape unchanged.
     pub fn is_identity(&self, shape: [u64; 2]) -> bool {
         let is_whole = self.full.is_none_or(|full| full == shape);
         is_whole && self.region == [0, 0, shape[0], shape[1]] && self.preserves_pixels()
     }
 
-    /// Whether pixels are those of the detector and in its order: at the most a region was cut out.
+    /// Returns whether frames hold the detector's pixels in their original order; a region may have been cut out.
     pub fn preserves_pixels(&self) -> bool {
         (self.binning, self.flip, self.rotation) == ([1, 1], [false, false], 0)
     }
 
-    /// In words: `binned 2 x 2, rows flipped, turned by 90 degrees, cut to 100 x 80 pixels at row 10, column 20`.
+    /// Describes the operation: `binned 2 x 2, rows flipped, turned by 90 degrees, cut to 100 x 80 pixels at row 10,
+    /// column 20`.
     pub fn describe(&self) -> String {
         let [row, column, rows, columns] = self.region;
         let flipped = match self.flip {
@@ -74,7 +75,7 @@ impl ImageOperation {
         words.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Rows and columns of the image that the region is cut from, where that is known.
+    /// Returns the shape of the image that the region is cut from, if it is known.
     fn uncropped_shape(&self) -> Option<[u64; 2]> {
         let [rows, columns] = [0, 1].map(|axis| self.full?[axis].checked_div(self.binning[axis].max(1)));
         let shape = [rows?, columns?];

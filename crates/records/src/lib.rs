@@ -1,4 +1,4 @@
-//! The wire format of azpipe: one JSON object a line, `type`, `v` and `id_hasher` first.
+//! The wire format of azpipe's records: one JSON object per line, which begins with `type`, `v` and `id`.
 //!
 //! | type | struct | written by |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | `summary` | [`Summary`] | gather |
 //! | `fail` | [`Fail`] | any |
 //!
-//! Every line stands alone. Fields that this version does not know are kept and written again; a
-//! record of a newer version is refused, never guessed at. A path that is not UTF-8 is written
-//! as `<name>_b64`, the base64 of its bytes, in place of `<name>`.
+//! Every line can be read on its own. Fields that this version does not know are kept and written again. A record of
+//! a newer version is refused. A path that is not UTF-8 is written as `<name>_b64`, the base64 of its bytes, in place
+//! of `<name>`.
 //!
 //! ```
 //! use records::{Record, Fail};

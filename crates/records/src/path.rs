@@ -1,4 +1,4 @@
-//! Paths as they are on disk: any bytes but NUL, carried through JSON without loss.
+//! Paths of any bytes but NUL, carried through JSON without loss.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
@@ -10,30 +10,30 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// Stands before the base64 of a path on its way between [`RawPath`] and the `_b64` field.
-/// A path holds no NUL, so no path can be taken for it.
+/// The marker before the base64 of a path, between [`RawPath`] and the `_b64` field. No path can begin with it,
+/// because a path holds no NUL.
 const B64_MARKER: &str = "\0b64:";
 
-/// A path of a record, whatever its bytes.
+/// A path in a record, which may hold any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RawPath(PathBuf);
 
 impl RawPath {
-    /// The path itself.
+    /// Returns the path.
     pub fn as_path(&self) -> &Path {
         &self.0
     }
 
-    /// Whether the path stays below the directory that it is joined to: relative, not empty, and
-    /// without a `..` component.
+    /// Returns whether the path stays below the directory that it is joined to: it is relative, not empty, and has no
+    /// `..` component.
     pub fn is_contained(&self) -> bool {
         use std::path::Component::{CurDir, Normal};
         self.0.components().next().is_some() && self.0.components().all(|part| matches!(part, Normal(_) | CurDir))
     }
 }
 
-/// Returns the path that leads from a directory to a file, both absolute, by their names alone: with `..` for each
-/// directory to leave. Where both are moved together it stays the same.
+/// Returns the relative path from a directory to a file, both absolute, by their names only, with `..` for each
+/// directory to leave. The relative path stays the same when both are moved together.
 pub fn relative_path(directory: &Path, file: &Path) -> PathBuf {
     let (from, to): (Vec<_>, Vec<_>) = (directory.components().collect(), file.components().collect());
     let shared = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
@@ -107,8 +107,8 @@ pub(crate) fn take_b64_fields(value: Value) -> Value {
     })
 }
 
-/// Only bytes that a plain string could not carry are read as a path, so that a user's own
-/// `..._b64` field with any other content comes out as it went in.
+/// Returns whether the base64 stands for bytes that a plain string could not hold. Only such bytes are read as a
+/// path, so that a user's own `..._b64` field with other content is written unchanged.
 fn is_path_bytes(coded: &str) -> bool {
     STANDARD.decode(coded).is_ok_and(|bytes| OsStr::from_bytes(&bytes).to_str().is_none())
 }

@@ -1,44 +1,45 @@
-//! What ai-integrate and gather say of their work.
+//! Result and summary records, in which ai-integrate and gather report their work.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Absent, Extra, RawPath, ScanState, Spans, Task};
 
-/// What came of one recipe of a task that was worked on, or found done. `type` is `result`; `id_hasher` is the
-/// task's, and a task of several recipes has a result for each. What they have in common (bytes read,
-/// seconds) is shared out evenly among those that were worked on, so that results add up.
+/// A result record: the outcome of one recipe of a task. Its `type` is `result`, and its `id` is that of the task. A
+/// task of several recipes has one result for each. Bytes read and seconds are divided evenly among the recipes that
+/// had frames to integrate, so that the results add up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
-    /// What the task said.
+    /// The fields of the task record.
     #[serde(flatten)]
     pub task: Task,
-    /// Frames whose patterns are in the part (or, where `skipped`, in earlier parts or the final).
+    /// Frames whose patterns are in the part, or if `skipped`, in earlier parts or the final.
     pub done: Spans,
-    /// Frames of the range that have no pattern, and why.
+    /// Frames of the range that have no pattern, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Absent>,
-    /// Whether all of it was found done, and nothing was written.
+    /// True if all frames were done before, so that nothing was written.
     pub skipped: bool,
-    /// The part's checksum: 32 hexadecimal digits of XXH3-128 over the file behind its header block.
+    /// The part's checksum: XXH3-128 of the file after its header block, in 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_digest: Option<String>,
-    /// Stored bytes that were read.
+    /// The number of stored bytes read.
     pub read_bytes: u64,
-    /// Bytes that were sent to the device, chunks and where their blocks are, this recipe's share of them; 0 without one.
+    /// This recipe's share of the bytes sent to the device (chunks, and the offsets of their blocks); 0 without a
+    /// device.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_bytes: u64,
     /// Seconds of each stage, summed over the threads.
     pub seconds: Seconds,
     /// `cpu`, or the OpenCL device's name.
     pub device: String,
-    /// `cpu` or `opencl`; `opencl+cpu` where the device did not do all frames.
+    /// `cpu` or `opencl`, or `opencl+cpu` if the device did not integrate all frames.
     pub engine: String,
-    /// Which way the frames of the task took through the processor's kernels, for people: its instruction set, how many
-    /// frames went which way, and of a way that is slower than what the kernels are made for, why it was taken. Absent where the
-    /// processor had no frames.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub way: String,
-    /// The machine's name.
+    /// The decode path of the task's frames through the processor's kernels, for people: the instruction set, how
+    /// many frames took which path, and the reason for a slow path. Absent if the processor integrated no frames.
+    /// Older versions called it `way`.
+    #[serde(default, alias = "way", skip_serializing_if = "String::is_empty")]
+    pub decode_path: String,
+    /// The name of the machine.
     pub host: String,
 }
 
@@ -47,21 +48,21 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Seconds of each stage of an integration, summed over the threads; `wall` by the clock.
+/// Seconds of each stage of an integration, summed over the threads; `wall` is wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
-    /// Positioned reads.
+    /// Reading chunks.
     pub read: f64,
-    /// Decoding and accumulation, which are one pass.
+    /// Decoding and accumulating, which happen in one pass.
     pub integrate: f64,
     /// Writing, syncing and renaming the part.
     pub write: f64,
-    /// From the task's start to its end. The end of one task and the start of the next may overlap.
+    /// Wall-clock time from the task's start to its end. The end of a task may overlap the start of the next.
     pub wall: f64,
 }
 
 impl Seconds {
-    /// An even share of them.
+    /// Returns the seconds divided by `shares`.
     pub fn divided_by(self, shares: u64) -> Self {
         let share = |seconds: f64| seconds / shares as f64;
         Self {
@@ -73,45 +74,46 @@ impl Seconds {
     }
 }
 
-/// One scan's final file. `type` is `summary`; `id_hasher` is the digest of scan and recipe.
+/// A summary record: the final file of one scan. Its `type` is `summary`, and its `id` is a digest of scan and
+/// recipe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Digest of scan and recipe.
+    /// The digest of scan and recipe.
     pub id: String,
     /// The scan's id.
     pub scan: String,
     /// The master file of the scan.
     pub file: RawPath,
-    /// The entry in it.
+    /// The entry in the master file.
     pub entry: String,
     /// The detector.
     pub detector: String,
-    /// The resolved recipe's digest.
+    /// The digest of the resolved recipe.
     pub recipe_digest: String,
     /// The final file, absolute.
     #[serde(rename = "final")]
     pub final_file: RawPath,
-    /// How many frames the scan has.
+    /// The number of frames of the scan.
     pub frames: u64,
-    /// How many of them have a pattern.
+    /// The number of frames that have a pattern.
     pub integrated: u64,
-    /// Frames without a pattern, and why.
+    /// Frames without a pattern, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Absent>,
-    /// Whether every frame that the scan has, or while it runs is to have, has a pattern.
+    /// True if every frame of the scan has a pattern, including the frames that a running scan has yet to take.
     pub complete: bool,
-    /// Whether every frame that was there to be integrated has a pattern: frames whose data is missing or was never
-    /// taken do not count against it; running the pipe again would add nothing.
+    /// True if every frame that could be integrated has a pattern, so that running the pipe again would add nothing.
+    /// Frames whose data is missing or was never taken do not count.
     #[serde(default)]
     pub up_to_date: bool,
-    /// How far the scan itself got.
+    /// The state of the scan.
     #[serde(default)]
     pub scan_state: ScanState,
-    /// Digest of the final's data: equal for equal patterns, however the work was cut.
+    /// A digest of the final's data, which is equal for equal patterns, however the work was divided into tasks.
     pub data_digest: String,
     /// Seconds of each stage, summed over the parts.
     pub seconds: Seconds,
-    /// Fields of others.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub extra: Extra,
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Frames `start`, `start + step`, … below `stop`. On the wire `[start, stop]`, or
-/// `[start, stop, step]` where the step is not 1.
+/// The frames `start`, `start + step`, … below `stop`. The wire format is `[start, stop]`, or `[start, stop, step]`
+/// if the step is not 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     start: u64,
@@ -12,18 +12,18 @@ pub struct Span {
 }
 
 impl Span {
-    /// The frames from `start` up to, not including, `stop`. Empty where `stop <= start`.
+    /// Creates the span from `start` up to, not including, `stop`; it is empty if `stop <= start`.
     pub fn new(start: u64, stop: u64) -> Self {
         Self { start, stop: stop.max(start), step: 1 }
     }
 
-    /// Returns a span of one frame.
+    /// Creates a span of one frame.
     fn one(frame: u64) -> Self {
         Self::strided(frame, 1, 1)
     }
 
-    /// `count` frames from `start`, each `step` after the one before; a step of 0 is taken as 1. Ends at the last number that
-    /// there is, which no frame has: those of records end at [`Spans::MAX_FRAMES`].
+    /// Creates a span of `count` frames from `start` on, `step` apart; a step of 0 counts as 1. The span is cut at
+    /// the largest number, which no frame has: frame numbers in records stay below [`Spans::MAX_FRAMES`].
     pub fn strided(start: u64, count: u64, step: u64) -> Self {
         let step = if count < 2 { 1 } else { step.max(1) };
         let stop = match count.checked_sub(1) {
@@ -33,27 +33,27 @@ impl Span {
         Self { start, stop, step }
     }
 
-    /// How many frames.
+    /// Returns the number of frames.
     pub fn count(&self) -> u64 {
         self.stop.saturating_sub(self.start).div_ceil(self.step)
     }
 
-    /// Returns how many frames, where they are not in a row.
+    /// Returns the number of frames of a span whose step is not 1, and 0 otherwise.
     fn strided_count(&self) -> u64 {
         if self.step == 1 { 0 } else { self.count() }
     }
 
-    /// The distance of a frame from the one before.
+    /// Returns the distance between successive frames.
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// The first frame, if there is one.
+    /// Returns the first frame of a span that is not empty.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The end: one above the last frame, if there is one.
+    /// Returns the end: one more than the last frame of a span that is not empty.
     pub fn stop(&self) -> u64 {
         self.stop
     }
@@ -62,12 +62,12 @@ impl Span {
         (self.start..self.stop).contains(&frame) && frame.abs_diff(self.start).is_multiple_of(self.step)
     }
 
-    /// The frames in order.
+    /// Iterates over the frames in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
         (self.start..self.stop).step_by(self.step as usize)
     }
 
-    /// Returns the frame at an index, whether the span has as many or not.
+    /// Returns the frame at an index, without checking that the span is as long.
     fn frame_at(&self, index: u64) -> u64 {
         self.start.saturating_add(index.saturating_mul(self.step))
     }
@@ -76,12 +76,12 @@ impl Span {
         Self::strided(self.frame_at(from), count, self.step)
     }
 
-    /// Whether the two reach into each other: some frames of one may be frames of the other.
+    /// Returns whether the ranges of two spans overlap, so that they may share frames.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.start < other.stop && other.start < self.stop
     }
 
-    /// How many of its frames are below `frame`.
+    /// Returns the number of frames below `frame`.
     pub(crate) fn count_below(&self, frame: u64) -> u64 {
         frame.clamp(self.start, self.stop).abs_diff(self.start).div_ceil(self.step)
     }
@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// Frame numbers in a given order, as few spans as that order allows.
+/// Frame numbers in a given order, in as few spans as that order allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Span>")]
 pub struct Spans(Vec<Span>);
@@ -121,14 +121,13 @@ pub struct Spans(Vec<Span>);
 impl TryFrom<Vec<Span>> for Spans {
     type Error = String;
 
-    /// Refuses what no scan has, so that whoever lists the frames of a record takes memory within
-    /// bounds.
+    /// Refuses numbers that no scan has, so that listing the frames of a record takes limited memory.
     fn try_from(spans: Vec<Span>) -> Result<Self, String> {
         let most = Self::MAX_FRAMES;
         if let Some(span) = spans.iter().find(|span| span.stop > most) {
             return Err(format!("frame range [{}, {}]: expected numbers up to {most}", span.start, span.stop));
         }
-        // Each span counts MOST frames at the most: the sum of fewer than 2^37 of them can't overflow.
+        // Each span counts at most MAX_FRAMES frames: the sum of fewer than 2^37 spans can't overflow.
         let count: u64 = spans.iter().map(Span::count).sum();
         if count > most {
             return Err(format!("frame ranges of {count} frames: expected {most} at the most"));
@@ -143,48 +142,48 @@ impl TryFrom<Vec<Span>> for Spans {
 }
 
 impl Spans {
-    /// The most frames that a record may speak of, and the end of the numbers that they may have.
+    /// The largest number of frames in a record; frame numbers are below it.
     pub const MAX_FRAMES: u64 = 1 << 27;
 
-    /// The most frames that may stand in ranges with a step, of which a list is made where ranges are united.
+    /// The largest number of frames in spans with a step, which set operations list one by one.
     pub const MAX_STRIDED_FRAMES: u64 = 1 << 24;
 
-    /// The frames 0 to `count` - 1.
+    /// Returns the frames 0 to `count` - 1.
     pub fn first_n(count: u64) -> Self {
         Self::from(Span::new(0, count))
     }
 
-    /// The spans, in order.
+    /// Returns the spans in order.
     pub fn as_slice(&self) -> &[Span] {
         &self.0
     }
 
-    /// How many frames.
+    /// Returns the number of frames.
     pub fn count(&self) -> u64 {
         self.0.iter().map(Span::count).sum()
     }
 
-    /// Returns how many frames stand in ranges with a step.
+    /// Returns the number of frames in spans with a step.
     pub(crate) fn strided_count(&self) -> u64 {
         self.0.iter().map(Span::strided_count).sum()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
-    /// The frames in order.
+    /// Iterates over the frames in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().flat_map(Span::iter)
     }
 
-    /// The `count` entries from the `from`-th on, in order.
+    /// Returns `count` entries from index `from` on, in order.
     pub fn slice(&self, from: u64, count: u64) -> Self {
         let (mut skip, mut left, mut out) = (from, count, Self::default());
         for span in &self.0 {
             let here = span.count();
-            // Those of the span that are skipped, and those that are taken.
+            // The numbers of frames of this span to skip and to take.
             let skipped = skip.min(here);
             let taken = left.min(here.abs_diff(skipped));
             out.push_span(span.slice(skipped, taken));
@@ -196,7 +195,7 @@ impl Spans {
         out
     }
 
-    /// Adds a frame at the end, growing the last span where the frame continues it.
+    /// Appends a frame, and extends the last span if the frame continues it.
     pub fn push(&mut self, frame: u64) {
         if let Some(last) = self.0.last_mut() {
             let count = last.count();
@@ -212,7 +211,7 @@ impl Spans {
         self.0.push(Span::one(frame));
     }
 
-    /// Adds a span at the end, joined to the last one where it continues it.
+    /// Appends a span, and merges it with the last span if it continues that.
     pub fn push_span(&mut self, span: Span) {
         if span.count() == 0 {
             return;
@@ -227,7 +226,7 @@ impl Spans {
         self.0.push(span);
     }
 
-    /// The same frames in rising order, each once.
+    /// Returns the same frames in ascending order, each once.
     pub fn to_sorted(&self) -> Self {
         if self.0.windows(2).all(|pair| pair[0].stop <= pair[1].start) {
             return self.0.iter().copied().collect();
@@ -250,17 +249,17 @@ impl Spans {
         frames.into_iter().collect()
     }
 
-    /// Whether every span has step 1, so that only the ends of spans need to be looked at.
+    /// Returns whether every span has step 1, so that comparing the ends of spans suffices.
     fn has_unit_steps(&self) -> bool {
         self.0.iter().all(|span| span.step == 1)
     }
 
-    /// The frames of `self` that are not in `other`, in rising order.
+    /// Returns the frames of `self` that are not in `other`, in ascending order.
     pub fn difference(&self, other: &Self) -> Self {
         self.retain_members(other, false)
     }
 
-    /// The frames of `self` that are in `other` too, in rising order.
+    /// Returns the frames of `self` that are also in `other`, in ascending order.
     pub fn intersection(&self, other: &Self) -> Self {
         self.retain_members(other, true)
     }
@@ -281,7 +280,7 @@ impl Spans {
         out.split_strided_pairs()
     }
 
-    /// Both are sorted, and of step 1.
+    /// Keeps the frames inside or outside `other`. Both must be sorted and have step 1.
     fn retain_unit_steps(&self, other: &Self, inside: bool) -> Self {
         let mut out = Self::default();
         let mut others = other.0.iter().peekable();
@@ -304,8 +303,8 @@ impl Spans {
         out
     }
 
-    /// `push` may read two neighbouring runs, such as 0 2 3 4, as strided pairs first; runs of two
-    /// with a wide step are split again so that what follows reads as a range.
+    /// Splits spans of two frames with a wide step. [`push`](Self::push) may read two neighbouring runs, such as 0 2
+    /// 3 4, as strided pairs first; after the split, the frames that follow read as a range.
     fn split_strided_pairs(self) -> Self {
         let mut out = Self::default();
         let mut spans = self.0.iter().peekable();

@@ -1,4 +1,4 @@
-//! What plan-split asks for: a frame range of one scan, integrated by one recipe.
+//! Task records: a frame range of one scan, and the recipes to integrate it by.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use crate::wire::{check_absolute, check_id};
 use crate::{Acquisition, IdHasher, RawPath, Span, Spans};
 
-/// A frame range of one scan to integrate, by one recipe or by several in one pass. `type` is `task`. It
-/// says all that its scan record says, with the sources of its range alone, so that the line can be run
-/// anywhere by itself.
+/// A task record: a frame range of one scan to integrate by one recipe, or by several in one pass. Its `type` is
+/// `task`. It repeats its scan record, reduced to the sources of its range, so that the line can be processed
+/// anywhere on its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Digest of scan, recipes and frame range.
+    /// The digest of scan, recipes and frame range.
     pub id: String,
-    /// The scan's id.
+    /// The id of the scan.
     pub scan: String,
-    /// The scan's frames to integrate, rising.
+    /// The frames to integrate, in ascending order.
     pub range: Spans,
-    /// The resolved recipe's file, absolute.
+    /// The path of the resolved recipe, absolute.
     pub recipe: RawPath,
-    /// The resolved recipe's digest.
+    /// The digest of the resolved recipe.
     pub recipe_digest: String,
     /// The output root, absolute.
     pub out: RawPath,
@@ -32,29 +32,29 @@ pub struct Task {
     /// The recipes beyond the first: each frame is decoded once, and integrated by all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<TaskRecipe>,
-    /// What the recipe's monitor read over all frames of the scan, where it is divided by its mean: ai-integrate adds
-    /// that, for parts and finals to have it.
+    /// The readings of the recipe's monitor over all frames of the scan, if the monitor is divided by its mean.
+    /// ai-integrate adds them so that parts and finals hold them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor_readings: Option<MonitorReadings>,
-    /// The cost: stored bytes of the range.
+    /// The cost of the task: the stored bytes of its range.
     pub bytes: u64,
-    /// The scan's own fields, with the sources of `range` alone.
+    /// The fields of the scan, with only the sources of `range`.
     #[serde(flatten)]
     pub acquisition: Acquisition,
 }
 
-/// The readings of a monitor over a scan's frames, whether these have a pattern or not: those that are finite and positive,
-/// for no others can be divided by.
+/// The readings of a monitor over a scan's frames, with or without a pattern. Only finite, positive readings count,
+/// because no others can be divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MonitorReadings {
-    /// Their sum.
+    /// The sum of the readings.
     pub sum: f64,
-    /// How many there are.
+    /// The number of readings.
     pub count: u64,
 }
 
 impl FromIterator<f64> for MonitorReadings {
-    /// Adds up the readings that are finite and positive, in their order.
+    /// Sums the finite, positive readings in their order.
     fn from_iter<I: IntoIterator<Item = f64>>(readings: I) -> Self {
         let valid = readings.into_iter().filter(|reading| reading.is_finite() && *reading > 0.0);
         valid.fold(Self::default(), |all, reading| Self { sum: all.sum + reading, count: all.count.saturating_add(1) })
@@ -62,23 +62,23 @@ impl FromIterator<f64> for MonitorReadings {
 }
 
 impl MonitorReadings {
-    /// Returns their mean; NaN where there is none.
+    /// Returns the mean reading; NaN if there are no readings.
     pub fn mean(&self) -> f64 {
         self.sum / self.count as f64
     }
 
-    /// Returns both together.
+    /// Returns the readings of both.
     pub fn combined_with(self, other: Self) -> Self {
         Self { sum: self.sum + other.sum, count: self.count.saturating_add(other.count) }
     }
 }
 
-/// One recipe of a task, and where its results go.
+/// One recipe of a task, and the paths of its results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecipe {
-    /// The resolved recipe's file, absolute.
+    /// The path of the resolved recipe, absolute.
     pub recipe: RawPath,
-    /// The resolved recipe's digest.
+    /// The digest of the resolved recipe.
     pub recipe_digest: String,
     /// The part's path below the task's `out`.
     pub part: RawPath,
@@ -98,7 +98,7 @@ impl Task {
         self.acquisition.check()
     }
 
-    /// The identity of a task.
+    /// Computes a task's id.
     pub fn compute_id<'a>(scan: &str, recipe_digests: impl IntoIterator<Item = &'a str>, range: &Spans) -> String {
         let range = serde_json::to_string(range).expect("numbers always serialize");
         let of_scan = IdHasher::new("task").add_text(scan);
@@ -109,7 +109,7 @@ impl Task {
             .to_short_hex()
     }
 
-    /// All recipes of the task, in order; one at the least.
+    /// Returns all recipes of the task in order; there is at least one.
     pub fn recipes(&self) -> impl Iterator<Item = TaskRecipe> {
         let first = TaskRecipe {
             recipe: self.recipe.clone(),
@@ -120,15 +120,15 @@ impl Task {
         std::iter::once(first).chain(self.more.iter().cloned())
     }
 
-    /// The task with these recipes in place of its own. `None` where there are none.
+    /// Returns the task with these recipes in place of its own; `None` if there are none.
     pub fn with_recipes(self, recipes: impl IntoIterator<Item = TaskRecipe>) -> Option<Self> {
         let mut recipes = recipes.into_iter();
         let TaskRecipe { recipe, recipe_digest, part, final_file } = recipes.next()?;
         Some(Self { recipe, recipe_digest, part, final_file, more: recipes.collect(), ..self })
     }
 
-    /// The task once a recipe, each with that recipe alone and the id of the whole: what is known of
-    /// frames, parts and finals is known by one recipe.
+    /// Splits the task into one task per recipe, each with the id of the whole: frames, parts and finals are tracked
+    /// by recipe.
     pub fn split_by_recipe(self) -> Vec<Self> {
         let alone = |task: Self, recipe| task.with_recipes([recipe]).expect("a recipe was given");
         let recipes: Vec<TaskRecipe> = self.recipes().collect();
@@ -138,8 +138,8 @@ impl Task {
         tasks
     }
 
-    /// Where the part with the frames of `range` lies below the output root: all parts of a scan and
-    /// a recipe in one directory, each named by its frames, so that equal work meets in one file.
+    /// Returns the path below the output root of the part with the frames of `range`. The parts of a scan and a
+    /// recipe share a directory and are named by their frames, so that equal work gets the same file.
     pub fn part_path(scan: &str, recipe_digest: &str, range: &Spans) -> RawPath {
         let recipe: String = recipe_digest.chars().take(16).collect();
         let range = range.to_sorted();
@@ -148,7 +148,7 @@ impl Task {
         let name = if first.checked_add(range.count()) == Some(end) {
             format!("{first:08}-{:08}.h5", end.saturating_sub(1))
         } else {
-            // One frame after the other, for the same frames may stand in other spans.
+            // The frames are hashed one by one, because different spans may list the same frames.
             let frames: Spans = range.iter().collect();
             let wire = serde_json::to_string(&frames).expect("numbers always serialize");
             format!("{first:08}-{}.h5", IdHasher::new("range").add_text(&wire).to_short_hex())

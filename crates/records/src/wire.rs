@@ -1,4 +1,4 @@
-//! Lines to records and back.
+//! Parses lines into records, and formats records as lines.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,53 +10,53 @@ use crate::{Fail, RawPath, Scan, Summary, Task, TaskResult};
 /// The version of the wire format that this crate writes, and the newest that it reads.
 pub const VERSION: u64 = 1;
 
-/// One line of a pipe.
+/// A record: one line of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
-    /// What can be integrated.
+    /// A scan that can be integrated.
     Scan(Box<Scan>),
-    /// What to integrate.
+    /// A task to integrate.
     Task(Box<Task>),
-    /// What was integrated.
+    /// The result of a task.
     Result(Box<TaskResult>),
-    /// What was put together.
+    /// The summary of a final file.
     Summary(Box<Summary>),
-    /// What went wrong.
+    /// A failure.
     Fail(Box<Fail>),
-    /// A type that this version does not know: passed through as it came.
+    /// A record of a type that this version does not know; its line is passed on unchanged.
     Other(String),
 }
 
-/// Why a line is not a record.
+/// The reasons why a line is not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Not a JSON object with a `type`.
+    /// The line is not a JSON object with a `type`.
     #[error("not a record: {0}")]
     NotRecord(String),
-    /// Written by a newer azpipe.
+    /// The record was written by a newer azpipe.
     #[error("{kind} record of version {found}: this azpipe reads up to version {VERSION}; update it")]
     UnsupportedVersion {
         /// The record's type.
         kind: String,
-        /// Its version.
+        /// The record's version.
         found: u64,
     },
-    /// A known type with a field missing, of the wrong kind, or beyond what can be.
+    /// A record of a known type lacks a field, or a field has the wrong type or an impossible value.
     #[error("{kind} record: {why}")]
     InvalidFields {
         /// The record's type.
         kind: String,
-        /// What serde says of it.
+        /// The error of serde.
         why: String,
     },
 }
 
 impl Record {
-    /// Reads one line.
+    /// Parses one line. Records of unknown types are [`Record::Other`], whatever their version.
     ///
     /// # Errors
-    /// A line that is not a JSON object with a string `type`; a known type of a newer version,
-    /// without a field that it needs, or with numbers that no scan has. Unknown types are [`Record::Other`], whatever their version.
+    /// Fails if the line is not a JSON object with a string `type`, and if a record of a known type is of a newer
+    /// version, lacks a field, or has numbers that no scan has.
     pub fn parse(line: &str) -> Result<Self, RecordError> {
         let value: Value =
             serde_json::from_str(line).map_err(|why| RecordError::NotRecord(describe_json_error(&why)))?;
@@ -86,7 +86,7 @@ impl Record {
         Ok(record)
     }
 
-    /// What the fields' types can't say.
+    /// Checks the constraints that the types of the fields do not express.
     fn check(&self) -> Result<(), String> {
         match self {
             Self::Scan(scan) => check_id("id", &scan.id).and_then(|()| scan.acquisition.check()),
@@ -96,7 +96,7 @@ impl Record {
         }
     }
 
-    /// Returns the record's type, as `type` has it on the wire; `unknown` for a type that this version does not know.
+    /// Returns the record's `type` on the wire; `unknown` for a type that this version does not know.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Scan(_) => "scan",
@@ -108,7 +108,7 @@ impl Record {
         }
     }
 
-    /// The line of this record, without a line break at its end.
+    /// Formats the record as a line, without a line break at its end.
     pub fn to_line(&self) -> String {
         match self {
             Self::Scan(scan) => format_line(self.kind(), scan),
@@ -121,7 +121,7 @@ impl Record {
     }
 }
 
-/// Ids name directories and stand in headers of fixed length: they are short and plain.
+/// Checks an id. Ids name directories and are stored in headers of fixed length, so they must be short and plain.
 pub(crate) fn check_id(field: &str, text: &str) -> Result<(), String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     match (1..=64).contains(&text.len()) && text.bytes().all(plain) {
@@ -130,7 +130,7 @@ pub(crate) fn check_id(field: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// Records are read in any directory, on any machine: a relative path would lead to another file in each.
+/// Checks that a path is absolute: records are read in any directory, and a relative path would lead to another file.
 pub(crate) fn check_absolute(field: &str, path: &RawPath) -> Result<(), String> {
     match path.is_absolute() {
         true => Ok(()),
@@ -138,7 +138,7 @@ pub(crate) fn check_absolute(field: &str, path: &RawPath) -> Result<(), String> 
     }
 }
 
-/// A record is one line: which, its reader knows; serde counts it as the first.
+/// Describes a JSON error without serde's line number, which is always 1 because a record is one line.
 fn describe_json_error(why: &serde_json::Error) -> String {
     why.to_string().replace(" at line 1 column ", ", column ")
 }

@@ -33,7 +33,7 @@ mod strict {
     record!(TaskResult: r#type("type"), v, id, scan, range, recipe, recipe_digest, out, part, last("final"), bytes,
         below, entry, detector, complete, frames, shape, dtype, codec, sources,
         done, skipped, read_bytes, seconds, device, engine, host; optional: file, file_b64, missing, part_digest, sent_bytes,
-            way, monitor_readings);
+            decode_path, monitor_readings);
     record!(Summary: r#type("type"), v, id, scan, file, entry, detector, recipe_digest, last("final"), frames,
         integrated, complete, up_to_date, scan_state, data_digest, seconds; optional: missing);
     record!(Fail: r#type("type"), v, id, stage, about, error, retryable);
@@ -80,6 +80,14 @@ fn unknown_fields_survive_at_every_level() {
     scan["sources"][0]["tape"] = 7.into();
     let line = scan.to_string();
     assert_eq!(serde_json::from_str::<Value>(&Record::parse(&line).unwrap().to_line()).unwrap(), scan);
+}
+
+#[test]
+fn the_former_name_of_the_decode_path_is_still_read() {
+    let line = golden("result");
+    let former = line.replace("\"decode_path\":", "\"way\":");
+    assert_ne!(former, line);
+    assert_eq!(Record::parse(&former).unwrap().to_line(), line);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which files belong to a scan already, and which scans have been told.
+//! Keeps track of the files that belong to scans found so far.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -6,37 +6,37 @@ use std::path::{Component, Path, PathBuf};
 
 use records::relative_path;
 
-/// What has been found so far.
+/// The files that belong to scans found so far.
 #[derive(Default)]
 pub struct ClaimedFiles {
-    /// By their real paths.
+    /// The files, by their real paths.
     files: HashSet<PathBuf>,
-    /// Files whose real paths could not be found out, and why.
+    /// Files whose real paths could not be determined, with the errors.
     unresolved: Vec<(PathBuf, io::Error)>,
     /// The real path of each directory that a file was in.
     directories: HashMap<PathBuf, PathBuf>,
 }
 
 impl ClaimedFiles {
-    /// Whether a file belongs to a scan that has been found.
+    /// Returns whether a file belongs to a scan that has been found.
     pub fn contains(&mut self, file: &Path) -> bool {
         let real = self.real_path(file);
         self.files.contains(&real) || self.files.contains(file)
     }
 
-    /// Says that a file belongs to a scan.
+    /// Records that a file belongs to a scan.
     pub fn insert(&mut self, file: &Path) {
         let real = self.real_path(file);
         self.files.insert(real);
     }
 
-    /// The path of a file with no symbolic link in it, or its own where that can't be found out. Directories are looked up
-    /// once: a scan has hundreds of files in one.
+    /// Returns the path of a file with symbolic links resolved, or the path itself if that fails. Directories are
+    /// resolved once, because a scan has hundreds of files in one.
     pub fn real_path(&mut self, file: &Path) -> PathBuf {
         match self.resolve(file) {
             Ok(real) => real,
             Err(why) => {
-                // What is not there belongs to nothing.
+                // A file that does not exist belongs to no scan.
                 if !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
                     self.unresolved.push((file.to_owned(), why));
                 }
@@ -69,12 +69,13 @@ impl ClaimedFiles {
         Ok(real)
     }
 
-    /// Takes the files whose real paths could not be found out, so that a scan may not be known for one that has been told.
+    /// Takes the files whose real paths could not be determined; a scan with such files may have been reported
+    /// before.
     pub fn take_unresolved(&mut self) -> Vec<(PathBuf, io::Error)> {
         std::mem::take(&mut self.unresolved)
     }
 
-    /// Returns whether there are files whose real paths could not be found out.
+    /// Returns whether there are files whose real paths could not be determined.
     pub fn has_unresolved(&self) -> bool {
         !self.unresolved.is_empty()
     }
@@ -85,9 +86,10 @@ impl ClaimedFiles {
     }
 }
 
-/// Returns the path below an operand's directory that the results of a master are to have, whatever else was named: its
-/// own below `root`, which is the operand where that is a directory, and else the operand's. A file that lies elsewhere,
-/// such as one that a collection of masters links to, has the path that leads to it, without the steps up.
+/// Returns the path of a master's results below the output root, which does not depend on the other operands: the
+/// master's path below `root`, which is the operand if it is a directory, or else the operand's directory. For a file
+/// that lies elsewhere, such as a link of a collection of masters, it is the relative path to the file without its
+/// `..` components.
 pub fn path_below(file: &Path, root: &Path) -> PathBuf {
     relative_path(root, file).components().filter(|part| *part != Component::ParentDir).collect()
 }

@@ -1,4 +1,4 @@
-//! Directories: what is in them that may hold frames, in a fixed order, symbolic links followed.
+//! Lists the files of a directory that may hold frames, in a fixed order, and follows symbolic links.
 
 use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
@@ -8,38 +8,38 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-/// Endings of the files that are looked at in a directory, in lower case. Arrays (NPY) are masks more
-/// often than frames, and are read only where they are named.
+/// Lower-case suffixes of the HDF5 files that a walk reads. Arrays (NPY) are masks more often than frames, and are
+/// read only if they are named.
 const HDF5_SUFFIXES: [&str; 7] = ["h5", "hdf5", "hdf", "nxs", "nx", "nexus", "cxi"];
 const IMAGE_SUFFIXES: [&str; 4] = ["tif", "tiff", "cbf", "edf"];
 
-/// What was found in one directory. Each list is sorted, symbolic links behind the others.
+/// The contents of a directory. Each list is sorted, with symbolic links last.
 #[derive(Debug, Default)]
 pub struct DirectoryListing {
     /// Files that are HDF5 by their names.
     pub hdf5: Vec<PathBuf>,
     /// Files that are images by their names.
     pub images: Vec<PathBuf>,
-    /// Directories below.
+    /// Subdirectories.
     pub subdirectories: Vec<PathBuf>,
-    /// What can't be looked at, and why.
+    /// Entries that can't be examined, with the errors.
     pub unreadable: Vec<(PathBuf, io::Error)>,
 }
 
 impl DirectoryListing {
-    /// Lists a directory. Hidden files are somebody's own business, and left out.
+    /// Lists a directory without its hidden files.
     ///
     /// # Errors
-    /// The directory can't be read.
+    /// Fails if the directory can't be read.
     pub fn read(path: &Path) -> io::Result<Self> {
         let entry = |entry: io::Result<DirEntry>| entry.map(|entry| (entry.file_type().ok(), entry.path()));
         let mut listed: Vec<(Option<FileType>, PathBuf)> = fs::read_dir(path)?.map(entry).collect::<io::Result<_>>()?;
-        // Links last: what is reached twice is told under its own name.
+        // Links come last, so that a file that is reached twice is reported under its own name.
         let is_link = |kind: &Option<FileType>| kind.is_some_and(|kind| kind.is_symlink());
         listed.sort_unstable_by(|one, two| (is_link(&one.0), &one.1).cmp(&(is_link(&two.0), &two.1)));
         let mut out = Self::default();
         for (kind, path) in listed.into_iter().filter(|(_, path)| !is_hidden(path)) {
-            // Most file systems say what an entry is as they list it, which spares a look at each.
+            // Most file systems return the type of an entry with the listing, which saves a stat of each.
             match kind.filter(|kind| !kind.is_symlink()) {
                 Some(kind) if kind.is_dir() => {
                     out.subdirectories.push(path);
@@ -55,7 +55,7 @@ impl DirectoryListing {
                 Ok(metadata) if metadata.is_dir() => out.subdirectories.push(path),
                 Ok(metadata) if metadata.is_file() => out.classify(path),
                 Ok(_) => (),
-                // A link that leads nowhere, or round in a ring, holds no frames; nor does what has gone since.
+                // A link that dangles or loops holds no frames; nor does an entry that has been removed since.
                 Err(why)
                     if matches!(Errno::from_raw(why.raw_os_error().unwrap_or(0)), Errno::ENOENT | Errno::ELOOP) => {}
                 Err(why) => out.unreadable.push((path, why)),
@@ -73,22 +73,22 @@ impl DirectoryListing {
     }
 }
 
-/// What makes a directory the same, whatever it is called.
+/// Returns the device and inode numbers, which identify a file or directory under any name.
 pub fn file_id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Whether a walk would take a file for HDF5.
+/// Returns whether a walk takes a file for HDF5, by its name.
 pub fn is_hdf5_name(path: &Path) -> bool {
     suffix(path).is_some_and(|ending| HDF5_SUFFIXES.contains(&ending.as_str()))
 }
 
-/// Whether a file is an image by its name.
+/// Returns whether a file is an image, by its name.
 pub fn is_image_name(path: &Path) -> bool {
     suffix(path).is_some_and(|ending| IMAGE_SUFFIXES.contains(&ending.as_str()) || ending == "npy")
 }
 
-/// What is looked for in a directory, for those who find nothing.
+/// Returns the suffixes that a walk looks for, for the message that nothing was found.
 pub fn searched_suffixes() -> String {
     format!("looked for .{} files", [&HDF5_SUFFIXES[..], &IMAGE_SUFFIXES[..]].concat().join(", ."))
 }

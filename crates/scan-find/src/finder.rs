@@ -1,4 +1,4 @@
-//! From paths to records: what is looked at, what is left out, and what is said of it.
+//! Turns paths into scan records, and reports failures and what was left out.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,42 +13,42 @@ use crate::first_frame::{FirstFrameDigests, FirstFrameError};
 use crate::stability::StabilityTracker;
 use crate::watcher::DirectoryWatcher;
 
-/// How many of the detectors that do not match are named.
+/// The largest number of detectors that a message lists.
 const MAX_NAMED_DETECTORS: usize = 10;
 
-/// A search under way.
+/// A search in progress.
 pub struct Finder<'a> {
     args: &'a Args,
     filter: &'a Filter,
     pub(crate) claims: ClaimedFiles,
-    /// The digest of what was last said of each scan: the words may be megabytes.
+    /// The digest of the last record of each scan; the records themselves may have megabytes.
     emitted_digests: HashMap<String, String>,
-    /// By which path each file and dataset was reached, and where its results go: what is reached twice is told once.
+    /// The path by which each file and dataset was reached, and the path of its results. Each is reported once.
     reached_by: HashMap<(PathBuf, String), (RawPath, RawPath)>,
-    /// The file and dataset that was first to have an id.
+    /// The first file and dataset with each id.
     ids: HashMap<String, (PathBuf, String)>,
     first_frame_digests: FirstFrameDigests,
     failures: HashSet<(String, String)>,
-    /// How many things were found that were worth a word or a record.
+    /// The number of discoveries that gave a record or a message.
     pub(crate) found_count: usize,
-    /// HDF5 files that have no detector with frames.
+    /// The number of HDF5 files without a detector that has frames.
     pub(crate) files_without_detector: usize,
-    /// Detectors that were there and not wanted.
+    /// Detectors that exist and that the arguments exclude.
     unwanted: BTreeSet<String>,
     skipped: usize,
-    /// The directories that a search that goes on has come by.
+    /// Watches the directories that a following search has visited.
     pub(crate) watcher: DirectoryWatcher,
     stability: StabilityTracker,
-    /// Whether frames were held back whose files had just been changed.
+    /// True if frames were withheld because their files have just changed.
     pub(crate) has_unstable: bool,
-    /// How many records were written.
+    /// The number of records written.
     pub(crate) emitted: u64,
-    /// Whether all that the last visit found is complete.
+    /// True if every scan of the last visit is complete.
     pub(crate) is_complete: bool,
 }
 
 impl<'a> Finder<'a> {
-    /// A search for what the arguments ask for.
+    /// Creates a search for the scans that the arguments ask for.
     pub fn new(args: &'a Args, filter: &'a Filter) -> Self {
         Self {
             args,
@@ -71,15 +71,16 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Watches the directories of all files that scans are made of.
+    /// Watches the directories of all files that belong to scans.
     pub(crate) fn watch_directories(&mut self) {
         self.claims.directories().for_each(|directory| self.watcher.watch(directory));
     }
 
-    /// Visits a file; `take` gets what it holds, as soon as it is found. `linked` says which other
-    /// files' entries it may bring along.
+    /// Reads a file, and passes each scan that it holds to `take`, as soon as it is found. `linked` decides of which
+    /// other files entries may be followed.
     ///
     /// # Errors
+    /// Fails with the error of `take`, and on a signal.
     /// Those of `take`; a signal.
     pub(crate) fn visit(
         &mut self,
@@ -90,7 +91,7 @@ impl<'a> Finder<'a> {
         self.filter.check_stopped()?;
         let args = self.args;
         self.is_complete = true;
-        // Files can't be opened while one is being visited.
+        // No other file can be opened while this one is being read.
         let mut waiting = Vec::new();
         discover::walk(file, &ArgsScanFilter { args, linked }, &mut |found| {
             self.filter.check_stopped()?;
@@ -105,10 +106,10 @@ impl<'a> Finder<'a> {
         waiting.into_iter().try_for_each(|found| take(self, found))
     }
 
-    /// Takes each series of images for one scan. `root` is what `below` counts from for a series.
+    /// Reports each series of images as one scan. For a series, `below` is relative to `root`.
     ///
     /// # Errors
-    /// As [`Finder::report`].
+    /// Fails as [`Finder::report`] does.
     pub(crate) fn report_image_series<'p>(
         &mut self,
         series: &'p [Vec<PathBuf>],
@@ -118,14 +119,14 @@ impl<'a> Finder<'a> {
         for files in series {
             self.filter.check_stopped()?;
             let found = discover::discover_series(files, &ArgsScanFilter { args: self.args, linked: &|_| true });
-            // They are a series again when they are met again.
+            // The images are not claimed, so that a later look finds the series again.
             all.push(Discovery { files: Vec::new(), ..found });
         }
         self.prefetch_contents(&all);
         all.into_iter().zip(series).try_for_each(|(found, files)| self.report(found, root(files)))
     }
 
-    /// Has the files opened side by side that tell apart those of these scans that don't say when they began.
+    /// Opens in parallel the files whose first frames distinguish those scans that have no start time.
     pub(crate) fn prefetch_contents(&self, all: &[Discovery]) {
         self.first_frame_digests.prefetch(all.iter().filter_map(|found| match &found.kind {
             DiscoveryKind::Scan(scan) => Some(&**scan),
@@ -133,14 +134,13 @@ impl<'a> Finder<'a> {
         }));
     }
 
-    /// Says what was found: a record, a failure, or a word on stderr. `root` is what `below` counts
-    /// from.
+    /// Reports a discovery: as a record, a failure, or a message on stderr. `below` is relative to `root`.
     ///
     /// # Errors
-    /// The record can't be written; the first failure under `--fail-fast`.
+    /// Fails if the record can't be written, and at the first failure under `--fail-fast`.
     pub(crate) fn report(&mut self, found: Discovery, root: &Path) -> Result<(), Stop> {
         let about = found.display_path();
-        // Not the file itself: it may have more to tell later.
+        // The file itself is not claimed, because a later look may find more in it.
         found.files.iter().filter(|file| **file != found.file).for_each(|file| self.claims.insert(file));
         match found.kind {
             DiscoveryKind::Scan(acquisition) => self.report_scan(*acquisition, &found.dataset, root),
@@ -189,7 +189,7 @@ impl<'a> Finder<'a> {
         let place = (self.claims.real_path(&acquisition.file), dataset.to_owned());
         let way = (acquisition.file.clone(), acquisition.below.clone());
         if *self.reached_by.entry(place.clone()).or_insert_with(|| way.clone()) != way {
-            // By another way, such as a link or an operand inside another, it has been told already.
+            // The scan was reported before by another path, such as a link or an operand inside another.
             return Ok(());
         }
         let about = format!("{}::{dataset}", acquisition.file.display());
@@ -215,7 +215,7 @@ impl<'a> Finder<'a> {
         failures.into_iter().try_for_each(|(why, retryable)| self.fail(about.clone(), why, retryable))
     }
 
-    /// Tells a scan from others by its content, where it does not say when it began, or another file has claimed the same.
+    /// Sets the scan's content digest if it has no start time, or if another file has claimed the same id.
     fn set_content_digest(
         &mut self,
         acquisition: &mut Acquisition,
@@ -232,17 +232,17 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Whether a scan began since `--since`; one that does not say when, whether its files changed.
+    /// Returns whether a scan began after `--since`; a scan without a start time is judged by the times of its files.
     fn is_recent(&self, acquisition: &Acquisition) -> bool {
         let Some(since) = self.args.since else { return true };
         let began = acquisition.start_time.as_deref().and_then(|start| since.accepts(start));
         began.unwrap_or_else(|| acquisition.sources.iter().any(|source| since.accepts_mtime(source.mtime)))
     }
 
-    /// Tells a failure, once.
+    /// Reports a failure once.
     ///
     /// # Errors
-    /// As [`Filter::fail`].
+    /// Fails as [`Filter::fail`] does.
     pub(crate) fn fail(&mut self, about: String, error: String, retryable: bool) -> Result<(), Stop> {
         self.found_count += 1;
         if !self.failures.insert((about.clone(), error.clone())) {
@@ -252,10 +252,10 @@ impl<'a> Finder<'a> {
         self.filter.fail(Fail { about, error, retryable, ..Fail::default() })
     }
 
-    /// Tells of files whose real paths could not be found out.
+    /// Reports files whose real paths could not be determined.
     ///
     /// # Errors
-    /// As [`Finder::report`].
+    /// Fails as [`Finder::report`] does.
     pub(crate) fn report_unresolved(&mut self) -> Result<(), Stop> {
         let failures = self.claims.take_unresolved();
         failures.into_iter().try_for_each(|(file, why)| self.fail(file.display().to_string(), why.to_string(), true))
@@ -267,7 +267,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Says what was left out, where that is all there was or not what one would expect.
+    /// Reports what was left out, if nothing else was found or if that is unexpected.
     pub fn report_left_out(&self) {
         if self.skipped > 0 {
             let scans = if self.skipped == 1 { "scan" } else { "scans" };
@@ -281,7 +281,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// What the arguments want.
+/// The scans and detectors that the arguments ask for.
 struct ArgsScanFilter<'a> {
     args: &'a Args,
     linked: &'a dyn Fn(&Path) -> bool,
@@ -297,7 +297,7 @@ impl ScanFilter for ArgsScanFilter<'_> {
     }
 
     fn includes_scan(&self, title: Option<&str>, start_time: Option<&str>) -> bool {
-        // A scan that does not say when it began is judged by its files, once they are known.
+        // A scan without a start time is judged by its files, once they are known.
         let began = self.args.since.zip(start_time).and_then(|(since, start)| since.accepts(start));
         matches_any(&self.args.title, title.unwrap_or_default()) && began.unwrap_or(true)
     }
@@ -311,8 +311,9 @@ impl ScanFilter for ArgsScanFilter<'_> {
     }
 }
 
-/// What of a scan should be there and could not be read, in a few words: what the system refused, which may be had another time,
-/// and what is damaged. A frame that is missing is none of these: it is known to be.
+/// Returns the reasons why parts of a scan could not be read, each with whether another attempt may succeed: yes for
+/// errors of the system, no for damaged data. Missing frames are not among them, because they are known to be
+/// missing.
 fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
     let told = |(kind, retryable): (AbsentKind, bool)| {
         let of_kind = || acquisition.absent.iter().filter(|absent| absent.kind == kind);
@@ -324,7 +325,7 @@ fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
     [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)].into_iter().filter_map(told).collect()
 }
 
-/// What is missing of a scan, in a few words.
+/// Summarizes the absent frames of a scan.
 fn absent_summary(acquisition: &Acquisition) -> Option<String> {
     let is_failure = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
     let lost: Vec<&Absent> = acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();

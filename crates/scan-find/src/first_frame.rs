@@ -1,4 +1,4 @@
-//! What tells scans apart that say nothing else of themselves: the bytes of their first frame.
+//! Digests of first frames, which distinguish scans that have no start time.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Seek as _};
@@ -7,25 +7,25 @@ use std::path::PathBuf;
 use frames::source::{FrameChunks, SourceError, SourceReader};
 use records::{Acquisition, IdHasher, Source};
 
-/// How much of an image file is looked at.
+/// The largest number of bytes of an image file that are hashed.
 const MAX_DIGEST_BYTES: u64 = 1 << 20;
 
-/// The digests of first frames.
+/// The digests of first frames computed so far.
 #[derive(Default)]
 pub struct FirstFrameDigests(HashMap<Key, String>);
 
-/// File, dataset, size and time of last change.
+/// The file, its dataset, size and modification time.
 type Key = (PathBuf, String, u64, i64);
 
-/// Why a first frame can't be read.
+/// The reason why a first frame can't be read.
 #[derive(Debug)]
 pub struct FirstFrameError {
-    /// In one line.
+    /// The reason in one line.
     pub why: String,
 }
 
 impl FirstFrameDigests {
-    /// Has the files of first frames opened side by side that [`FirstFrameDigests::digest`] will be asked for next, in this order.
+    /// Opens in parallel the files that [`FirstFrameDigests::digest`] needs next, in this order.
     pub fn prefetch<'s>(&self, scans: impl Iterator<Item = &'s Acquisition>) {
         let nameless = scans.filter(|scan| scan.start_time.is_none());
         let unknown = nameless.filter_map(first_source).filter(|source| !self.0.contains_key(&key(source)));
@@ -33,11 +33,11 @@ impl FirstFrameDigests {
         frames::prefetch_to_read(&files);
     }
 
-    /// Returns a digest of the first frame's stored bytes, and of what it is: its dataset, shape and type. As frames are
-    /// added, or the file is moved, it stays the same.
+    /// Returns a digest of the first frame's stored bytes, dataset, shape and type. The digest stays the same as
+    /// frames are added and when the file is moved.
     ///
     /// # Errors
-    /// The frame can't be read, which is not that there is none.
+    /// Fails if the frame can't be read, and not if there is no frame.
     pub fn digest(&mut self, scan: &Acquisition) -> Result<String, FirstFrameError> {
         let Some(source) = first_source(scan) else { return Ok(digest_of(scan, &[])) };
         let key = key(source);
@@ -75,7 +75,7 @@ fn read_first_bytes(source: &Source) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The stored bytes of the first frame that has been written, one behind the other.
+/// Reads the stored bytes of the first frame that has been written, and concatenates its chunks.
 fn read_first_frame(source: &Source, shape: [u64; 2]) -> Result<Vec<u8>, String> {
     let store = SourceReader::open(source, shape).map_err(|why: SourceError| why.to_string())?;
     let chunks = source.rows.iter().find_map(|row| match store.frame_chunks(row) {

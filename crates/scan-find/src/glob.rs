@@ -1,4 +1,4 @@
-//! Globs that the shell did not expand, because they were quoted or came by a list.
+//! Expands globs that the shell did not expand, because they were quoted or came from a list.
 
 use std::fs;
 use std::io;
@@ -7,22 +7,22 @@ use std::path::{Component, Path, PathBuf};
 
 use globset::GlobBuilder;
 
-/// Whether a path has a component that only a glob would have.
+/// Returns whether a path has a component with glob characters.
 pub fn is_glob(path: &Path) -> bool {
     path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
-/// What a glob names.
+/// The outcome of expanding a glob.
 #[derive(Debug, Default)]
 pub struct ExpandedGlob {
-    /// The paths, sorted as a shell does.
+    /// The paths, in the order of a shell.
     pub paths: Vec<PathBuf>,
-    /// What could not be looked at on the way, and why.
+    /// Paths that could not be examined, with the errors.
     pub unreadable: Vec<(PathBuf, io::Error)>,
 }
 
 impl ExpandedGlob {
-    /// The value, or what stands for nothing where there is no such file or directory. Other errors are kept.
+    /// Returns the value, or the default if there is no such file or directory. Other errors are recorded.
     fn or_default<T: Default>(&mut self, path: &Path, looked: io::Result<T>) -> T {
         looked.unwrap_or_else(|why| {
             if !matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
@@ -32,7 +32,7 @@ impl ExpandedGlob {
         })
     }
 
-    /// What is in a directory, sorted.
+    /// Lists a directory, sorted.
     fn list(&mut self, directory: &Path) -> Vec<PathBuf> {
         let place = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
         let name = |entry: io::Result<fs::DirEntry>| Ok(directory.join(entry?.file_name()));
@@ -42,7 +42,8 @@ impl ExpandedGlob {
         members
     }
 
-    /// A directory and all below it, links to directories left out: those may lead back up.
+    /// Returns a directory and all directories below it. Links to directories are not followed, because they may lead
+    /// back up.
     fn with_directories_below(&mut self, directory: &Path) -> Vec<PathBuf> {
         let mut all = vec![directory.to_owned()];
         for below in self.list(directory) {
@@ -55,10 +56,10 @@ impl ExpandedGlob {
     }
 }
 
-/// Finds the paths that a glob names. `**` is any number of directories.
+/// Finds the paths that a glob matches. `**` matches any number of directories.
 ///
 /// # Errors
-/// Not a glob: in words.
+/// Returns the reason why the text is not a valid glob.
 pub fn expand_glob(glob: &Path) -> Result<ExpandedGlob, String> {
     let mut out = ExpandedGlob::default();
     let mut found = vec![PathBuf::new()];

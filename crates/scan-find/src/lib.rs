@@ -1,5 +1,9 @@
-//! scan-find: paths in, scan records out. Which detectors were read out in which scans, where each
-//! frame is, and which frames are not there.
+//! scan-find reads paths and writes scan records: which detectors were read out in which scans, which files hold the
+//! frames, and which frames are missing.
+//!
+//! [`main`] is the whole program, and [`command`] describes its command line for the manual page. A walk turns
+//! operands (files, directories, datasets, globs and lists) into files, the `frames` crate discovers the scans in
+//! each file, and each scan becomes one record. With `--follow`, the search repeats whenever a directory changes.
 
 mod args;
 mod claimed_files;
@@ -23,12 +27,12 @@ use finder::Finder;
 use stability::STABILITY_PERIOD;
 use walk::OperandWalker;
 
-/// The command line, for the manual page.
+/// Returns the command line, for the manual page.
 pub fn command() -> clap::Command {
     filter::command::<Args>("scan-find")
 }
 
-/// Runs the filter.
+/// Runs scan-find and returns its exit status.
 pub fn main() -> ExitCode {
     frames::hdf5_worker::run_with_worker(|| filter::run("scan-find", run))
 }
@@ -55,17 +59,17 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     Ok(())
 }
 
-/// After a change that the kernel told of, others are waited for this long: a file is seldom written by itself.
+/// How long to wait for further changes after the first, because files are seldom written one at a time.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// Where the kernel tells of changes, a look without one is to take this share of the time at the most. There is one now
-/// and then all the same: it costs little, and not all that a scan is made of need be where somebody watches.
+/// The minimum ratio of the pause to the duration of the last search, while the kernel reports no change. The search
+/// is repeated even then, because it costs little and some files of a scan may lie outside the watched directories.
 const IDLE_PAUSE_FACTOR: u32 = 100;
 
-/// The same while there are changes.
+/// The minimum ratio of the pause to the duration of the last search, while there are changes.
 const BUSY_PAUSE_FACTOR: u32 = 4;
 
-/// Looks again and again, until a signal ends it, or nothing has changed for as long as `until_idle`.
+/// Repeats the search until a signal ends it, or nothing has changed for as long as `until_idle`.
 fn follow(
     pause: Duration,
     until_idle: Option<Duration>,
@@ -104,7 +108,7 @@ fn follow(
     }
 }
 
-/// Takes the paths on stdin, as they come.
+/// Searches the paths on stdin as they arrive.
 fn search_listed(
     args: &Args,
     filter: &Filter,

@@ -1,31 +1,30 @@
-//! `--since`: a point in time, and whether a scan began before it.
+//! Parses `--since`, and decides whether a scan began after it.
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// A point in time, on the beamline's clock or on any.
+/// A point in time, in UTC or on the beamline's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Since {
-    /// Seconds since 1970, UTC.
+    /// Seconds since 1970 in UTC.
     Utc(f64),
-    /// Seconds since 1970 on a clock that does not say its offset.
+    /// Seconds since 1970 on a clock of unknown offset.
     LocalClock(f64),
 }
 
-/// Why a text is no time.
+/// The reason why a text is not a time.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a time: expected such as 2026-03-04, 2026-03-04T10:20, 2026-03-04T10:20:30+01:00, 90m, 12h, 7d")]
 pub struct TimeParseError(String);
 
-/// What a text says of a time: seconds on its own clock, and that clock's offset in seconds if it says it.
+/// A parsed time: seconds on its own clock, and the offset of that clock in seconds if the text has it.
 struct ParsedTime {
     clock: f64,
     offset: Option<f64>,
 }
 
 impl Since {
-    /// Whether a scan with this start time began at that time or later; `None` where the text says
-    /// no time.
+    /// Returns whether a scan with this start time began at or after this time; `None` if the text is not a time.
     pub fn accepts(&self, start_time: &str) -> Option<bool> {
         let stamp = ParsedTime::parse(start_time)?;
         Some(match self {
@@ -34,7 +33,7 @@ impl Since {
         })
     }
 
-    /// Whether a file with this time of last change (nanoseconds since 1970) was changed since then.
+    /// Returns whether a modification time (nanoseconds since 1970) is at or after this time.
     pub fn accepts_mtime(&self, mtime: i64) -> bool {
         let (Self::Utc(then) | Self::LocalClock(then)) = self;
         mtime as f64 / 1e9 >= *then
@@ -54,7 +53,7 @@ impl FromStr for Since {
     }
 }
 
-/// Seconds of `90m`, `12h`, `7d`.
+/// Parses an age such as `90m`, `12h` or `7d` into seconds.
 fn parse_age(text: &str) -> Option<f64> {
     let unit = match text.as_bytes().last()? {
         b's' => 1.0,
@@ -68,8 +67,8 @@ fn parse_age(text: &str) -> Option<f64> {
 }
 
 impl ParsedTime {
-    /// Reads ISO 8601 as files and people write it: a date, then maybe a time of day behind `T` or a
-    /// space, then maybe an offset.
+    /// Parses ISO 8601 as files and people write it: a date, optionally a time of day after `T` or a space, and
+    /// optionally an offset.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (date, rest) = text.split_at_checked(10)?;
@@ -92,7 +91,7 @@ impl ParsedTime {
     }
 }
 
-/// Seconds of `10:20`, `10:20:30.5`, and `1020`, as offsets may be written.
+/// Parses `10:20`, `10:20:30.5`, or the `1020` of an offset into seconds.
 fn parse_time_of_day(text: &str) -> Option<f64> {
     if text.len() == 4 && !text.contains(':') {
         return parse_time_of_day(&format!("{}:{}", &text[..2], &text[2..]));
@@ -108,8 +107,8 @@ fn parse_digits(text: &str) -> Option<i64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar. Years are taken to begin in March, so that
-/// the leap day is their last; 146097 days are 400 years.
+/// Returns the days from 1970-01-01 to a date of the Gregorian calendar. The computation starts years in March, so
+/// that the leap day is the last day; 400 years have 146097 days.
 fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     if !((1..=12).contains(&month) && (1..=31).contains(&day)) {
         return None;

@@ -1,8 +1,8 @@
-//! Files that are left alone long enough to be told of.
+//! Withholds the frames of files that have just changed.
 //!
-//! Lima says in a file that it is closed, and then closes it: another time of last change. Whoever is given the file in
-//! between finds another one than was told of. So a search that goes on waits until a file has looked the same for a moment, and
-//! while the kernel says that its writer has not closed it.
+//! Lima marks a file as closed and then closes it, which changes the modification time again. A record written in
+//! between would hold an outdated time. So a following search waits until a file has been unchanged for a moment, and
+//! while the kernel reports that its writer still has it open.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use records::{Absent, AbsentKind, Acquisition, Source, Spans};
 use crate::claimed_files::ClaimedFiles;
 use crate::watcher::DirectoryWatcher;
 
-/// How long a file that was changed a moment ago is to look the same.
+/// How long a recently changed file must stay unchanged.
 pub const STABILITY_PERIOD: Duration = Duration::from_millis(200);
 
-/// After this time a file may be told of in any case. It also may change again until then without another time of last change:
-/// clocks of file systems tick a few hundred times a second, and some once.
+/// The age from which on a file counts as unchanged. A younger file may change again with the same modification time,
+/// because the clocks of file systems tick a few hundred times a second, and some once.
 const RECENT_CHANGE: Duration = Duration::from_secs(2);
 
-/// The reason of a frame whose file is waited for.
+/// The reason given for frames of a file that may still change.
 const BEING_WRITTEN_REASON: &str = "being written";
 
-/// What files looked like when they were seen first: size and time of last change.
+/// The size and modification time of each file when it was first seen.
 #[derive(Default)]
 pub struct StabilityTracker(HashMap<PathBuf, ((u64, i64), Instant)>);
 
 impl StabilityTracker {
-    /// Makes the frames absent whose files have changed a moment ago, and returns whether there are any. They are as frames of
-    /// a file that is being written: to come.
+    /// Makes the frames absent whose files have just changed, and returns whether there are any. They count as frames
+    /// that are still being written.
     pub fn withhold_unstable(
         &mut self,
         scan: &mut Acquisition,
@@ -71,7 +71,7 @@ impl StabilityTracker {
     }
 }
 
-/// Whether a file was changed a moment ago, or, by the clock of its file system, is yet to be.
+/// Returns whether a modification time is recent, or in the future by the clock of the file system.
 pub fn is_recent(mtime: i64) -> bool {
     let changed = Duration::from_nanos(u64::try_from(mtime).unwrap_or(0));
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

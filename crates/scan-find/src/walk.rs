@@ -1,4 +1,4 @@
-//! Operands: files, directories, datasets, globs, and lists of them.
+//! Walks over operands: files, directories, datasets, globs, and lists of them.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,43 +15,43 @@ use crate::finder::Finder;
 use crate::glob::{expand_glob, is_glob};
 use crate::stability::is_recent;
 
-/// Takes operands one after the other.
+/// Searches operands one after the other.
 pub struct OperandWalker<'a> {
     pub(crate) finder: Finder<'a>,
-    /// Images of one series, as long as each operand is the neighbour of the last.
+    /// The images of a series, collected while each operand follows the last.
     series: Vec<PathBuf>,
-    /// Files that need no second look, and what they looked like then.
+    /// Files that need not be read again, with their stamps when they were read.
     unchanged: HashMap<PathBuf, (u64, i64)>,
-    /// Data files that a patient walk has met.
+    /// Data files that a following walk has seen.
     seen_before: HashSet<PathBuf>,
-    /// Whether the search goes on until something is there.
+    /// True if the search repeats until files appear.
     follows: bool,
     look: LookState,
 }
 
-/// What a patient walk makes of one look at all operands.
+/// The state of a following walk during one look at all operands.
 #[derive(Default)]
 struct LookState {
-    /// Of the files that it came by, and what they looked like.
+    /// The hash of the visited files and their stamps.
     files: DefaultHasher,
-    /// The digest of these at the look before, and how many records there were then.
+    /// The hash of the previous look, and the number of records at its end.
     before: Option<(u64, u64)>,
-    /// Whether something was left for the next look.
+    /// True if something was left for the next look.
     is_unfinished: bool,
     was_unfinished: bool,
 }
 
-/// One directory tree being walked.
+/// The walk of one directory tree.
 struct TreeWalk<'a> {
     root: &'a Path,
-    /// Directories that have been in it, by identity: links may lead back to them.
+    /// Directories that have been visited, by identity, because links may lead back to them.
     seen: HashSet<(u64, u64)>,
-    /// HDF5 files that the system refused: what lies below or beside them may be theirs.
+    /// HDF5 files that could not be read; files below or beside them may belong to them.
     unreadable: Vec<PathBuf>,
 }
 
 impl TreeWalk<'_> {
-    /// Returns the file that this one may belong to, and that could not be read to know.
+    /// Returns the unreadable file to which this file may belong.
     fn unreadable_master_of(&self, file: &Path) -> Option<&Path> {
         let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let is_master = |master: &&PathBuf| {
@@ -66,38 +66,39 @@ impl TreeWalk<'_> {
 }
 
 impl<'a> OperandWalker<'a> {
-    /// A walk that tells `finder`. One that is patient takes it well where there is nothing yet.
+    /// Creates a walk that reports to `finder`. A patient walk accepts operands that do not exist yet.
     pub fn new(finder: Finder<'a>, is_patient: bool) -> Self {
         let (settled, met, look) = (HashMap::new(), HashSet::new(), LookState::default());
         Self { finder, series: Vec::new(), unchanged: settled, seen_before: met, follows: is_patient, look }
     }
 
-    /// Whether the last look left something for the next one.
+    /// Returns whether the last look left something for the next one.
     pub fn was_unfinished(&self) -> bool {
         self.look.was_unfinished
     }
 
-    /// Ends a look at all operands. Returns whether files have changed, or something was told, since the look before.
+    /// Ends a look at all operands, and returns whether files have changed or records were written since the previous
+    /// look.
     pub fn finish_pass(&mut self) -> bool {
         let LookState { files, before, is_unfinished, .. } = std::mem::take(&mut self.look);
         let now = (files.finish(), self.finder.emitted);
         self.look = LookState { before: Some(now), was_unfinished: is_unfinished, ..LookState::default() };
-        // Files of a scan may lie in directories that the walk does not come by.
+        // Files of a scan may lie in directories that the walk does not visit.
         self.finder.watch_directories();
         before != Some(now)
     }
 
-    /// Notes what a file looks like, whatever becomes of it, and returns that.
+    /// Records the stamp of a file and returns it.
     fn record_stamp(&mut self, file: &Path) -> Option<(u64, i64)> {
         let stamp = if self.follows { size_and_mtime(file) } else { None };
         (file, stamp).hash(&mut self.look.files);
         stamp
     }
 
-    /// Takes one operand.
+    /// Searches one operand.
     ///
     /// # Errors
-    /// As [`Finder::take`].
+    /// Fails as [`Finder::report`] does.
     pub fn search(&mut self, operand: &Path) -> Result<(), Stop> {
         let path = std::path::absolute(operand).unwrap_or_else(|_| operand.to_owned());
         let DatasetPath { file, dataset } = match DatasetPath::try_parse(&path) {
@@ -121,10 +122,10 @@ impl<'a> OperandWalker<'a> {
         self.finder.report_unresolved()
     }
 
-    /// Takes what waits for a neighbour that has not come.
+    /// Reports the images that wait for the next image of their series.
     ///
     /// # Errors
-    /// As [`Finder::take`].
+    /// Fails as [`Finder::report`] does.
     pub fn finish_series(&mut self) -> Result<(), Stop> {
         self.flush_series()
     }
@@ -143,7 +144,7 @@ impl<'a> OperandWalker<'a> {
         }
     }
 
-    /// Whether a file is an image: by its name, or else by its content.
+    /// Returns whether a file is an image, by its name or else by its content.
     fn is_image(&self, path: &Path) -> Result<bool, FileKindError> {
         if is_image_name(path) || is_hdf5_name(path) {
             return Ok(is_image_name(path));
@@ -155,7 +156,7 @@ impl<'a> OperandWalker<'a> {
         }
     }
 
-    /// An image waits for the next of its series.
+    /// Adds an image to the current series, or starts a new series.
     fn push_image(&mut self, path: PathBuf) -> Result<(), Stop> {
         let is_next =
             match (self.series.last().and_then(|last| NumberedFileName::parse(last)), NumberedFileName::parse(&path)) {
@@ -175,7 +176,7 @@ impl<'a> OperandWalker<'a> {
             .report_image_series(&discover::group_series(images), |files| files[0].parent().unwrap_or(Path::new("/")))
     }
 
-    /// A file or dataset, `file` being the file in either case.
+    /// Searches a file or a dataset; `file` is the file in either case.
     fn search_file(&mut self, path: &Path, file: &Path) -> Result<(), Stop> {
         self.flush_series()?;
         let root = file.parent().unwrap_or(Path::new("/")).to_owned();
@@ -215,7 +216,8 @@ impl<'a> OperandWalker<'a> {
         self.report_failure(root, format!("no scan in this directory or below: {there}"))
     }
 
-    /// Files first, so that masters, which lie above their data, are known before these.
+    /// Searches a directory: files before subdirectories, so that masters, which lie above their data, are found
+    /// first.
     fn search_directory(&mut self, directory: &Path, tree: &mut TreeWalk<'_>) -> Result<(), Stop> {
         match directory.metadata() {
             Ok(metadata) if tree.seen.insert(file_id(&metadata)) => (),
@@ -244,9 +246,9 @@ impl<'a> OperandWalker<'a> {
         listed.subdirectories.iter().try_for_each(|below| self.search_directory(below, tree))
     }
 
-    /// Bliss masters are told at once. Other files wait until all of the directory have been seen:
-    /// they may be data files of one that comes later by name. Where the search goes on, they wait for
-    /// the next look: they may be of a scan that began after its master was looked at.
+    /// Searches HDF5 files. Bliss masters are reported at once. Other files wait until all files of the directory
+    /// have been read, because they may be data files of a master that comes later by name. A following search keeps
+    /// them for the next look, because they may belong to a scan that began after its master was read.
     fn search_hdf5_files(&mut self, files: &[PathBuf], tree: &mut TreeWalk<'_>) -> Result<(), Stop> {
         let root = tree.root;
         let mut waiting: Vec<Discovery> = Vec::new();
@@ -260,7 +262,7 @@ impl<'a> OperandWalker<'a> {
                 self.finder.found_count += 1;
                 continue;
             }
-            // Masters below this root are walked by, and need not be had from a collection of them.
+            // The walk itself visits the masters below this root, so entries that link to them are skipped.
             let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
             let mut is_unreadable = false;
             self.finder.visit(file, &elsewhere, |finder, found| {
@@ -296,7 +298,7 @@ impl<'a> OperandWalker<'a> {
         })
     }
 
-    /// Remembers that a file needs no second look while it looks as before the first.
+    /// Remembers that a file need not be read again while its stamp is the one from before it was read.
     fn remember_unchanged(&mut self, file: &Path, before: Option<(u64, i64)>) {
         let Some(stamp) = before.filter(|_| self.finder.is_complete) else { return };
         match is_recent(stamp.1) {
@@ -305,7 +307,7 @@ impl<'a> OperandWalker<'a> {
         }
     }
 
-    /// Tells an error of the system: of all but a file that is not there nothing is known, and the next time it may be.
+    /// Reports an error of the system. Unless the file does not exist, another attempt may succeed.
     fn report_io_error(&mut self, about: &Path, why: &io::Error) -> Result<(), Stop> {
         self.flush_series()?;
         match why.kind() {
@@ -320,7 +322,7 @@ impl<'a> OperandWalker<'a> {
     }
 }
 
-/// Whether the system refused something of what was found, so that it may have files that are not known.
+/// Returns whether a part of the discovery could not be read, so that it may have files that are not known.
 fn has_unreadable(found: &Discovery) -> bool {
     match &found.kind {
         DiscoveryKind::Failed { unreadable, .. } => *unreadable,
@@ -329,7 +331,7 @@ fn has_unreadable(found: &Discovery) -> bool {
     }
 }
 
-/// Whether a system call says that there is no file of this name.
+/// Returns whether a system call reports that the file does not exist.
 fn is_not_found(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -340,7 +342,7 @@ fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
     Some((metadata.len(), metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())))
 }
 
-/// Whether this is of an entry as Bliss names them: no data file has such.
+/// Returns whether a discovery is an entry with a Bliss name, which no data file has.
 fn is_bliss_entry(found: &Discovery) -> bool {
     let entry = found.dataset.trim_start_matches('/').split('/').next().unwrap_or_default();
     entry.split_once('.').is_some_and(|(scan, part)| {

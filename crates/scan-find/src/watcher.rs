@@ -1,7 +1,7 @@
-//! Directories watched through inotify, so that a search that goes on looks again when something changes, and rests else.
+//! Watches directories through inotify, so that a following search runs when something changes and sleeps otherwise.
 //!
-//! The kernel tells of what this machine does. What other machines do to a network file system it does not tell, so there
-//! the search looks again at each interval: [`DirectoryWatcher::watches_all`] says whether it has to.
+//! The kernel reports only changes made on this machine. On a network file system, other machines make changes, too,
+//! so the search repeats at each interval: [`DirectoryWatcher::watches_all`] returns whether the reports suffice.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -11,8 +11,8 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::statfs::statfs;
 
-/// File systems whose every change this machine makes, by the numbers that statfs(2) has for them: ext2 to ext4, xfs, btrfs, zfs,
-/// f2fs, bcachefs, tmpfs, ramfs, and overlayfs, as containers have it.
+/// File systems that only this machine changes, by their statfs(2) numbers: ext2 to ext4, xfs, btrfs, zfs, f2fs,
+/// bcachefs, tmpfs, ramfs, and overlayfs, which containers use.
 const WATCHABLE_FILE_SYSTEMS: [i64; 9] =
     [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0xca45_1a4e, 0x0102_1994, 0x8584_58f6, 0x794c_7630];
 
@@ -22,20 +22,21 @@ pub struct DirectoryWatcher {
     inotify: Option<Inotify>,
     directories: HashMap<WatchDescriptor, PathBuf>,
     watched: HashSet<PathBuf>,
-    /// Directories that can't be watched, or whose changes may come from other machines.
+    /// Directories that can't be watched, or that other machines may change.
     unwatchable: HashSet<PathBuf>,
-    /// Files that somebody has changed and not closed since.
+    /// Files that a program has changed and not closed since.
     open_for_writing: HashSet<PathBuf>,
 }
 
 impl DirectoryWatcher {
-    /// Starts to watch; where the kernel refuses, no directory is seen.
+    /// Creates a watcher. If the kernel refuses, no directory is watched.
     pub fn new() -> Self {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok();
         Self { inotify, ..Self::default() }
     }
 
-    /// Watches a directory from now on, links to it followed. Look at it after this, not before, lest a change be missed.
+    /// Watches a directory from now on, and follows links to it. List the directory after this call, or a change may
+    /// be missed.
     pub fn watch(&mut self, directory: &Path) {
         if self.watched.contains(directory) || self.unwatchable.contains(directory) {
             return;
@@ -45,7 +46,7 @@ impl DirectoryWatcher {
                 self.directories.insert(descriptor, directory.to_owned());
                 self.watched.insert(directory.to_owned());
             }
-            // It has gone: its parent will tell when it comes back.
+            // The directory is gone; its parent reports its return.
             Err(Errno::ENOENT | Errno::ENOTDIR) => (),
             Err(_) => drop(self.unwatchable.insert(directory.to_owned())),
         }
@@ -53,7 +54,7 @@ impl DirectoryWatcher {
 
     fn try_watch(&self, directory: &Path) -> Result<WatchDescriptor, Errno> {
         let inotify = self.inotify.as_ref().ok_or(Errno::EMFILE)?;
-        // Closing alone is not enough: some writers keep a file open for days and flush it.
+        // Waiting for the close is not enough: some writers keep a file open for days and flush it.
         let changes = AddWatchFlags::IN_MODIFY
             | AddWatchFlags::IN_CLOSE_WRITE
             | AddWatchFlags::IN_ATTRIB
@@ -67,28 +68,29 @@ impl DirectoryWatcher {
         if WATCHABLE_FILE_SYSTEMS.contains(&kind) { inotify.add_watch(directory, changes) } else { Err(Errno::EREMOTE) }
     }
 
-    /// Whether every directory that was added is watched, and its changes are all told.
+    /// Returns whether every added directory is watched and all its changes are reported.
     pub fn watches_all(&self) -> bool {
         self.inotify.is_some() && self.unwatchable.is_empty()
     }
 
-    /// Whether somebody has changed a file, and has not closed it since. Its directory is named as it was added.
+    /// Returns whether a program has changed a file and not closed it since. The file's directory must be named as it
+    /// was added.
     pub fn is_open_for_writing(&self, file: &Path) -> bool {
         self.open_for_writing.contains(file)
     }
 
-    /// Readable when something has changed.
+    /// Returns a descriptor that is readable when something has changed.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(|inotify| inotify.as_fd())
     }
 
-    /// Takes what the kernel has told so far, and returns whether anything has changed.
+    /// Reads the changes that the kernel has reported so far, and returns whether there were any.
     pub fn take_changes(&mut self) -> bool {
         let mut has_changed = false;
         while let Some(events) = self.inotify.as_ref().and_then(|inotify| inotify.read_events().ok()) {
             has_changed |= !events.is_empty();
             for event in events {
-                // Another directory may take its place, which is another one to watch.
+                // Another directory may take the place of this one, and must be watched in its stead.
                 let gone = AddWatchFlags::IN_IGNORED | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;
                 if event.mask.intersects(gone)
                     && let Some(directory) = self.directories.remove(&event.wd)
