@@ -70,7 +70,7 @@ fn commands_that_fail_after_they_were_accepted_leave_their_frames_to_the_process
     for code in ["-4", "-9999"] {
         let Some((ran, ..)) = with_fault("ended", ("CODE", code), &[]) else { return };
         let said = ran.stderr.matches("the processor integrates instead").count();
-        assert!(said == 1 && ran.stderr.contains(&format!("ended with {code}")), "{}", ran.stderr);
+        assert!(said == 1 && ran.stderr.contains(&format!("ended with OpenCL error {code}")), "{}", ran.stderr);
         assert_eq!(engines(&ran).last().map(String::as_str), Some("cpu"), "{:?}", engines(&ran));
     }
 }

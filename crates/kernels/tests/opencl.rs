@@ -1,4 +1,6 @@
-//! The kernels on an OpenCL device against the scalar kernel. Needs a driver: PoCL does; in CI its lack is a failure.
+//! Compares integration on an OpenCL device with the scalar kernel.
+//!
+//! The tests need an OpenCL driver, such as PoCL. Without one they are skipped, and fail in CI.
 
 #[path = "support/opencl.rs"]
 mod opencl;
@@ -12,20 +14,21 @@ use kernels::{
 use opencl::device;
 use support::{Csc, Frame, Photons, Random};
 
-/// Bitshuffle with LZ4, elements as long as pixels.
+/// Bitshuffle with LZ4 and elements of the size of a pixel: HDF5 filter and options.
 const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
 
-/// Work-groups of one lane, as on processors, and of many, as on GPUs; sums in doubles and in pairs of floats.
+/// Returns settings for work-groups of one lane, as on CPUs, and of many, as on GPUs, with sums in doubles and in pairs
+/// of floats.
 fn all_settings() -> [DeviceSettings; 3] {
-    let of = |group, without_doubles| DeviceSettings {
+    let settings = |group, force_float_pairs| DeviceSettings {
         work_group_size: Some(group),
-        force_float_pairs: without_doubles,
+        force_float_pairs,
         ..DeviceSettings::default()
     };
-    [of(1, false), of(64, false), of(32, true)]
+    [settings(1, false), settings(64, false), settings(32, true)]
 }
 
-/// Frames of one kind, and their plan.
+/// Stored frames, and the plan to integrate them with.
 struct Case {
     plan: IntegrationPlan,
     invalid: InvalidValues,
@@ -35,7 +38,8 @@ struct Case {
 }
 
 impl Case {
-    /// Errors are Poisson's for all but the smallest types, lest each type is compiled for twice.
+    /// Creates random frames and a plan. Errors are Poisson's except for types of one byte, so that each type needs
+    /// only one compilation.
     fn random(dtype: PixelType, pixels: usize, nbins: usize, block: usize, count: usize, random: &mut Random) -> Case {
         let errors = if dtype.size() == 1 { VarianceModel::None } else { VarianceModel::Poisson };
         let plan = plan(pixels, nbins, errors, random);
@@ -66,7 +70,7 @@ impl Case {
         self.chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect()
     }
 
-    /// The sums of all frames.
+    /// Returns the device's sums of all frames.
     fn sums(&self, queues: &mut DeviceQueues) -> Vec<Sums> {
         self.some_sums(queues, &self.stored())
     }
@@ -76,14 +80,14 @@ impl Case {
         found.into_iter().map(|sums| sums.expect("a good chunk")).collect()
     }
 
-    /// Against the scalar kernel: sums to the rounding of sums, norms to the bit.
+    /// Compares with the scalar kernel: sums must agree up to rounding, weights to the bit.
     fn check(&self, found: &[Sums], what: &str) {
         assert_eq!(found.len(), self.frames.len());
         for (i, (frame, found)) in self.frames.iter().zip(found).enumerate() {
             let mut expected = Sums::default();
             accumulate_frame(&frame.bytes, frame.dtype, &self.plan, &self.invalid, &mut expected);
             let scale = |values: &[f64]| values.iter().map(|v| v.abs()).fold(0., f64::max) * 1e-15;
-            // A dark that cancels the counts leaves their rounding.
+            // If the dark cancels the counts, only their rounding error remains.
             let raw = scale(&expected.signal) + if frame.dtype.size() == 8 { scale(&frame.values) } else { 0. };
             let close = |found: &[f64], expected: &[f64]| {
                 let pairs = found.iter().zip(expected);
@@ -104,7 +108,7 @@ impl Case {
     }
 }
 
-/// A plan that masks some pixels, with a dark or without.
+/// Returns a plan that masks some pixels, with or without dark.
 fn plan(pixels: usize, nbins: usize, errors: VarianceModel, random: &mut Random) -> IntegrationPlan {
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
     let dark: Option<Vec<f64>> = (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(9) as f64).collect());
@@ -125,15 +129,15 @@ fn sums_are_those_of_the_scalar_kernel() {
         let Some(device) = device(settings.clone()) else { return };
         for dtype in PixelType::ALL {
             use PixelType::{F32, I32, U16, U32, U64};
-            // To compile takes longest: all types once, those that differ in kind also in the other ways.
+            // Compiling takes most of the time, so only one type of each kind is tested with all settings.
             let is_plain = settings.work_group_size == Some(1);
             if !is_plain && ![U16, U32, I32, U64, F32].contains(&dtype) {
                 continue;
             }
             let default = 8192 / dtype.size();
-            // Less than a column, one short block, blocks that end with the frame, odd ends, and another block size.
+            // Less than a column, one short block, blocks that end with the frame, odd lengths, and another block size.
             let mut shapes = vec![(5, default), (40, default), (2 * default, default), (9003, default)];
-            // Too small and too large for the device's decoder, too.
+            // The smallest and the largest blocks are out of the range that the device decodes.
             shapes.extend([256, 64, 4096].into_iter().filter(|_| is_plain && dtype == U32).map(|block| (9003, block)));
             for (pixels, block) in shapes {
                 let nbins = [1, 3, 400][random.below(3) as usize];
@@ -163,7 +167,8 @@ fn a_pilatus_2m_whose_chunks_end_in_odd_pixels_is_integrated_whole() {
     assert!(sent < 1.1, "{sent}: not decoded by the device");
 }
 
-/// What [`kernels_are_sound_to_a_simulator`] runs: work-groups of many lanes, sound and damaged blocks, two plans.
+/// A small case for [`kernels_are_sound_to_a_simulator`]: work-groups of many lanes, valid and damaged blocks, two
+/// plans.
 #[test]
 fn few_frames_that_a_simulator_has_time_for() {
     let random = &mut Random::new(19);
@@ -181,8 +186,8 @@ fn few_frames_that_a_simulator_has_time_for() {
         let Some(device) = device(settings.clone()) else { return };
         let mut queues = DeviceQueues::new(device, 2).expect("queues");
         let plans = [(&case.plan, &case.invalid), (&other, &invalid)];
-        let targets = plans.map(|(plan, invalid)| IntegrationSpec { plan, invalid, csr: None });
-        let found = queues.integrate_batch_multi(&case.pipeline, &targets, &case.stored()).expect("it works");
+        let specs = plans.map(|(plan, invalid)| IntegrationSpec { plan, invalid, csr: None });
+        let found = queues.integrate_batch_multi(&case.pipeline, &specs, &case.stored()).expect("it works");
         assert_eq!((found[0].is_ok(), queues.disputed()), (false, 0));
         for (frame, row) in found.iter().enumerate().skip(1) {
             let row = row.as_ref().expect("a good chunk");
@@ -227,11 +232,12 @@ fn plans_together_give_the_bytes_of_each_alone() {
     let random = &mut Random::new(17);
     let (dtype, pixels) = (PixelType::U32, 9003);
     let mut case = Case::random(dtype, pixels, 30, 2048, 9, random);
-    // Dead pixels that no plan masks; and a chunk that does not decode.
+    // Dead pixels that no plan masks, and a chunk that can't be decoded.
     case.frames[1] = Frame::random(dtype, pixels, Photons::Below(6), 300, &vec![], random);
     case.chunks[1] = (support::bslz4(&case.frames[1].bytes, 4, 2048), 0);
     case.chunks[5] = (vec![0; 30], 0);
-    // More plans than a device keeps without need, with errors and without, by different rules for invalid pixels.
+    // More plans than the number of idle matrices that a device keeps, with and without errors, and with different
+    // invalid values.
     let rules = [vec![], vec![0..=0, 3..=7], support::gaps(dtype)];
     let plans: Vec<(IntegrationPlan, InvalidValues)> = [1, 300, 40, 700, 9, 90]
         .into_iter()
@@ -257,7 +263,7 @@ fn plans_together_give_the_bytes_of_each_alone() {
             for _ in 0..2 {
                 let before = queues.sent_bytes();
                 let found =
-                    queues.integrate_batch_multi(&case.pipeline, &targets(&all), &case.stored()).expect("it works");
+                    queues.integrate_batch_multi(&case.pipeline, &specs(&all), &case.stored()).expect("it works");
                 assert_eq!(found.len(), case.frames.len());
                 for (frame, row) in found.iter().enumerate() {
                     let expected: Result<Vec<Sums>, _> = expected.iter().map(|sums| sums[frame].clone()).collect();
@@ -273,13 +279,13 @@ fn plans_together_give_the_bytes_of_each_alone() {
     }
 }
 
-fn targets<'a>(plans: &[(&'a IntegrationPlan, &'a InvalidValues)]) -> Vec<IntegrationSpec<'a>> {
+fn specs<'a>(plans: &[(&'a IntegrationPlan, &'a InvalidValues)]) -> Vec<IntegrationSpec<'a>> {
     plans.iter().map(|&(plan, invalid)| IntegrationSpec { plan, invalid, csr: None }).collect()
 }
 
-/// Whether frame 1 has norms of its own, by plan.
+/// Returns for each plan whether frame 1 has weights that differ from the plan's.
 fn found_exceptions(queues: &mut DeviceQueues, case: &Case, plans: &[(&IntegrationPlan, &InvalidValues)]) -> Vec<bool> {
-    let rows = queues.integrate_batch_multi(&case.pipeline, &targets(plans), &case.stored()[1..2]).expect("it works");
+    let rows = queues.integrate_batch_multi(&case.pipeline, &specs(plans), &case.stored()[1..2]).expect("it works");
     rows[0].as_ref().expect("a good chunk").iter().map(|sums| sums.weight_override.is_some()).collect()
 }
 
@@ -296,16 +302,16 @@ fn a_device_without_memory_for_one_frame_says_so_and_is_kept() {
 }
 
 #[test]
-fn a_device_that_does_not_answer_is_given_up() {
+fn a_device_that_does_not_answer_is_disabled() {
     let random = &mut Random::new(16);
     let case = Case::random(PixelType::U16, 300_000, 30, 4096, 3, random);
-    let patience = std::time::Duration::ZERO;
-    let Some(device) = device(DeviceSettings { timeout: patience, ..DeviceSettings::default() }) else { return };
+    let timeout = std::time::Duration::ZERO;
+    let Some(device) = device(DeviceSettings { timeout, ..DeviceSettings::default() }) else { return };
     let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
     let integrate =
         |queues: &mut DeviceQueues| queues.integrate(&case.pipeline, &case.plan, &case.invalid, &case.stored());
-    let why = integrate(&mut queues).expect_err("no patience");
-    assert!(why.to_string().contains("no answer"), "{why}");
+    let why = integrate(&mut queues).expect_err("no time to answer");
+    assert!(why.to_string().contains("did not answer"), "{why}");
     assert_eq!((integrate(&mut queues).err(), device.failure()), (Some(why.clone()), Some(&why)));
     assert_eq!(DeviceQueues::new(device.clone(), 1).err(), Some(why));
 }

@@ -1,5 +1,6 @@
-//! Clipping and azimuthal errors on an OpenCL device: the bytes of the processor. Needs a driver: PoCL does; in CI its lack is a
-//! failure.
+//! Tests that sigma clipping and azimuthal errors on an OpenCL device give the same bytes as on the CPU.
+//!
+//! They need an OpenCL driver, such as PoCL. Without one they are skipped, and fail in CI.
 
 #[path = "support/opencl.rs"]
 mod opencl;
@@ -15,17 +16,17 @@ use kernels::{
 use opencl::device;
 use support::{Csc, Frame, Photons, Random};
 
-/// Bitshuffle with LZ4, elements as long as pixels.
+/// Bitshuffle with LZ4 and elements of the size of a pixel: HDF5 filter and options.
 const BSLZ4: (u32, &[u32]) = (32008, &[0, 2]);
 
 const CLIP: Statistic = Statistic::SigmaClip { threshold: 1.5, max_iter: 5 };
 
-/// One frame a work-group, and four.
+/// Returns settings for one frame per work-group, and for four.
 fn all_settings() -> [DeviceSettings; 2] {
     [1, 64].map(|group| DeviceSettings { work_group_size: Some(group), ..DeviceSettings::default() })
 }
 
-/// Every method that a device has.
+/// All statistics and variance models that a device can compute.
 const METHODS: [(Statistic, VarianceModel); 7] = [
     (Statistic::Mean, VarianceModel::Azimuthal),
     (CLIP, VarianceModel::Poisson),
@@ -36,28 +37,33 @@ const METHODS: [(Statistic, VarianceModel); 7] = [
     (Statistic::SigmaClip { threshold: 2., max_iter: 0 }, VarianceModel::Hybrid),
 ];
 
-/// Frames of one kind, and what they are integrated by.
+/// Stored frames, and the plan and matrix to integrate them with.
 struct Case {
     plan: IntegrationPlan,
-    by_bin: CsrMatrix,
+    csr: CsrMatrix,
     invalid: InvalidValues,
     pipeline: Pipeline,
     chunks: Vec<(Vec<u8>, u32)>,
 }
 
 impl Case {
-    fn new(csc: &Csc, dtype: PixelType, (statistic, errors): (Statistic, VarianceModel), random: &mut Random) -> Case {
+    fn new(
+        csc: &Csc,
+        dtype: PixelType,
+        (statistic, variance_model): (Statistic, VarianceModel),
+        random: &mut Random,
+    ) -> Case {
         let pixels = csc.starts.len() - 1;
         let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
         let dark: Option<Vec<f64>> =
             (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(100) as f64 / 7.).collect());
         let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 3.).collect();
-        let plan = match errors {
+        let plan = match variance_model {
             VarianceModel::Given => IntegrationPlan::with_variance(csc.matrix(), &n, &given, dark.as_deref()),
-            _ => IntegrationPlan::new(csc.matrix(), &n, errors, dark.as_deref()),
+            _ => IntegrationPlan::new(csc.matrix(), &n, variance_model, dark.as_deref()),
         };
         let plan = plan.expect("arrays of the matrix's size");
-        let (by_bin, rule) = (CsrMatrix::new(&plan, statistic), support::gaps(dtype));
+        let (csr, rule) = (CsrMatrix::new(&plan, statistic), support::gaps(dtype));
         let frame = |random: &mut Random| {
             let photons = [Photons::Sparse(50), Photons::Below(6), Photons::Below(70000), Photons::Noise];
             let one_in = [0, 0, 1000, 2][random.below(4) as usize];
@@ -69,30 +75,30 @@ impl Case {
         };
         let chunks = (0..6).map(|_| chunk(frame(random), random)).collect();
         let pipeline = Pipeline::from_hdf5(&[BSLZ4], dtype, false).expect("known filter");
-        Case { plan, by_bin, invalid: InvalidValues::from_integers(rule), pipeline, chunks }
+        Case { plan, csr, invalid: InvalidValues::from_integers(rule), pipeline, chunks }
     }
 
     fn stored(&self) -> Vec<StoredFrame<'_>> {
         self.chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect()
     }
 
-    fn target(&self) -> IntegrationSpec<'_> {
-        IntegrationSpec { plan: &self.plan, invalid: &self.invalid, csr: Some(&self.by_bin) }
+    fn spec(&self) -> IntegrationSpec<'_> {
+        IntegrationSpec { plan: &self.plan, invalid: &self.invalid, csr: Some(&self.csr) }
     }
 
-    /// The processor's sums.
+    /// Returns the CPU's sums.
     fn expected(&self) -> Vec<Sums> {
         let rows =
-            self.by_bin.integrate(&self.pipeline, &self.plan, &self.invalid, &self.stored(), &mut Scratch::default());
+            self.csr.integrate(&self.pipeline, &self.plan, &self.invalid, &self.stored(), &mut Scratch::default());
         rows.into_iter().map(|sums| sums.expect("a good chunk")).collect()
     }
 
     fn found(&self, queues: &mut DeviceQueues, frames: &[StoredFrame<'_>]) -> Vec<Sums> {
-        let rows = queues.integrate_batch_multi(&self.pipeline, &[self.target()], frames).expect("a device that works");
+        let rows = queues.integrate_batch_multi(&self.pipeline, &[self.spec()], frames).expect("a device that works");
         rows.into_iter().map(|row| row.expect("a good chunk").remove(0)).collect()
     }
 
-    /// The device's sums are the processor's.
+    /// Asserts that the device's sums are the CPU's.
     fn check(&self, device: &Arc<Device>, what: &str) {
         let mut queues = DeviceQueues::new(device.clone(), 2).expect("queues");
         assert_same(&self.found(&mut queues, &self.stored()), &self.expected(), what);
@@ -100,7 +106,7 @@ impl Case {
     }
 }
 
-/// To the bit.
+/// Asserts that sums are equal to the bit.
 fn assert_same(found: &[Sums], expected: &[Sums], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (frame, (found, expected)) in found.iter().zip(expected).enumerate() {
@@ -119,7 +125,8 @@ fn assert_same(found: &[Sums], expected: &[Sums], what: &str) {
     }
 }
 
-/// Pixels that are not split, into bins by `bin_entries`; those beyond the last bin are in none.
+/// Returns a matrix of pixels that are not split. `bin` gives the bin of a pixel; from `nbins` on, the pixel has no
+/// bin.
 fn unsplit(pixels: usize, nbins: usize, bin: impl Fn(usize) -> usize) -> Csc {
     let mut csc = Csc { starts: vec![0], nbins, ..Csc::default() };
     for bin in (0..pixels).map(bin) {
@@ -139,7 +146,8 @@ fn sums_are_the_processor_s_to_the_bit() {
         let Some(device) = device(settings.clone()) else { return };
         for dtype in PixelType::ALL {
             use PixelType::{F32, I32, U16};
-            // To compile takes longest: all types once, those that differ in kind also four frames at a time.
+            // Compiling takes most of the time, so only one type of each kind is tested with four frames per
+            // work-group.
             if settings.work_group_size != Some(1) && ![U16, I32, F32].contains(&dtype) {
                 continue;
             }
@@ -163,7 +171,7 @@ fn bins_of_no_pixel_of_one_and_of_a_hundred_thousand() {
     let random = &mut Random::new(32);
     for settings in all_settings() {
         let Some(device) = device(settings) else { return };
-        // Of bins 0 to 99 every other one has one pixel, and the next two have the rest.
+        // Every other one of bins 0 to 99 has one pixel. Bins 100 and 101 share all other pixels.
         let csc = unsplit(205_003, 103, |pixel| if pixel < 50 { 2 * pixel } else { 100 + pixel % 2 });
         for method in METHODS {
             Case::new(&csc, PixelType::I32, method, random).check(&device, &format!("{method:?}"));
@@ -173,14 +181,14 @@ fn bins_of_no_pixel_of_one_and_of_a_hundred_thousand() {
 
 #[test]
 fn the_last_place_of_a_limit_decides_as_on_the_processor() {
-    // Bins of 3 to 300 pixels of variance 1 that are 0 but for x and -x: their mean is 0, and outliers are beyond what Chauvenet's
-    // criterion says for so many.
+    // Bins of 3 to 300 pixels of variance 1, all 0 except for x and -x. Their mean is 0, and x is an outlier if it is
+    // beyond Chauvenet's criterion for the number of pixels.
     let sizes = 3..=300;
     let bins: Vec<usize> = sizes.clone().flat_map(|size| vec![size - 3; size]).collect();
     let csc = unsplit(bins.len(), sizes.clone().count(), |pixel| bins[pixel]);
     let ones = vec![1.; bins.len()];
     let plan = IntegrationPlan::with_variance(csc.matrix(), &ones, &ones, None).expect("arrays of the matrix's size");
-    let by_bin = CsrMatrix::new(&plan, Statistic::SigmaClip { threshold: 0., max_iter: 1 });
+    let csr = CsrMatrix::new(&plan, Statistic::SigmaClip { threshold: 0., max_iter: 1 });
     let chauvenet = |size: usize| (2. * (size as f64 / std::f64::consts::TAU.sqrt()).ln()).sqrt();
     let frame = |places: i64| -> Vec<u8> {
         let values = sizes.clone().flat_map(|size| {
@@ -191,7 +199,7 @@ fn the_last_place_of_a_limit_decides_as_on_the_processor() {
     };
     let chunks = (-8..=8).map(|places| (support::bslz4(&frame(places), 8, 1024), 0)).collect();
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::F64, false).expect("known filter");
-    let case = Case { plan, by_bin, invalid: InvalidValues::none(), pipeline, chunks };
+    let case = Case { plan, csr, invalid: InvalidValues::none(), pipeline, chunks };
     let counts: Vec<f64> = case
         .expected()
         .iter()
@@ -219,8 +227,8 @@ fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
         let plan =
             IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::Poisson, None).expect("norms");
         let none = InvalidValues::none();
-        let targets = [IntegrationSpec { plan: &plan, invalid: &none, csr: None }, case.target()];
-        let rows = queues.integrate_batch_multi(&case.pipeline, &targets, &case.stored()).expect("a device that works");
+        let specs = [IntegrationSpec { plan: &plan, invalid: &none, csr: None }, case.spec()];
+        let rows = queues.integrate_batch_multi(&case.pipeline, &specs, &case.stored()).expect("a device that works");
         let rows: Vec<Vec<Sums>> = rows.into_iter().map(|row| row.expect("a good chunk")).collect();
         let summed = queues.integrate(&case.pipeline, &plan, &none, &case.stored()).expect("a device that works");
         for (row, alone) in rows.iter().zip(summed) {
@@ -254,9 +262,9 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
                 }
             }
             let stored: Vec<_> = chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect();
-            let targets = [case.target()];
-            let found = queues.integrate_batch_multi(&case.pipeline, &targets, &stored).expect("it goes on");
-            let expected = integrate_frames(&case.pipeline, &targets, &stored, &mut Scratch::default());
+            let specs = [case.spec()];
+            let found = queues.integrate_batch_multi(&case.pipeline, &specs, &stored).expect("it goes on");
+            let expected = integrate_frames(&case.pipeline, &specs, &stored, &mut Scratch::default());
             for (frame, (found, expected)) in found.into_iter().zip(expected).enumerate() {
                 match (found, expected) {
                     (Ok(found), Ok(expected)) => assert_same(&found, &expected, &format!("frame {frame}")),
@@ -273,23 +281,43 @@ fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
     let random = &mut Random::new(35);
     let csc = Csc::random(9000, 30, random);
     let case = Case::new(&csc, PixelType::U16, (CLIP, VarianceModel::Azimuthal), random);
-    let of = |settings| -> Option<(DeviceError, Option<DeviceError>)> {
+    let fail_with = |settings| -> Option<(DeviceError, Option<DeviceError>)> {
         let device = device(settings)?;
         let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
-        let why = queues.integrate_batch_multi(&case.pipeline, &[case.target()], &case.stored());
+        let why = queues.integrate_batch_multi(&case.pipeline, &[case.spec()], &case.stored());
         Some((why.expect_err("it can't"), device.failure().cloned()))
     };
-    let Some((why, trouble)) = of(DeviceSettings { force_float_pairs: true, ..DeviceSettings::default() }) else {
+    let Some((why, failure)) = fail_with(DeviceSettings { force_float_pairs: true, ..DeviceSettings::default() })
+    else {
         return;
     };
     assert!(matches!(why, DeviceError::Unsupported(_)) && why.to_string().contains("doubles"), "{why}");
-    assert_eq!(trouble, None);
-    let Some((why, trouble)) = of(DeviceSettings { queue_memory: 1000, ..DeviceSettings::default() }) else { return };
+    assert_eq!(failure, None);
+    let Some((why, failure)) = fail_with(DeviceSettings { queue_memory: 1000, ..DeviceSettings::default() }) else {
+        return;
+    };
     assert!(matches!(why, DeviceError::OutOfMemory(_)), "{why}");
-    assert_eq!(trouble, None);
+    assert_eq!(failure, None);
 }
 
-/// What [`kernels_are_sound_to_a_simulator`] runs.
+#[test]
+fn plans_and_matrices_that_do_not_belong_together_are_refused() {
+    let random = &mut Random::new(36);
+    let case = Case::new(&Csc::random(9000, 30, random), PixelType::U16, (CLIP, VarianceModel::Azimuthal), random);
+    let larger = Case::new(&Csc::random(9008, 30, random), PixelType::U16, (CLIP, VarianceModel::Azimuthal), random);
+    let Some(device) = device(DeviceSettings::default()) else { return };
+    let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
+    let why = queues.integrate_batch_multi(&case.pipeline, &[case.spec(), larger.spec()], &case.stored());
+    let expected = "expected plans for frames of the same size".to_owned();
+    assert_eq!(why, Err(DeviceError::Unsupported(expected)));
+    let mixed = IntegrationSpec { csr: Some(&larger.csr), ..case.spec() };
+    let why = queues.integrate_batch_multi(&case.pipeline, &[mixed], &case.stored());
+    let expected = "expected the CSR matrix that was made from the plan".to_owned();
+    assert_eq!(why, Err(DeviceError::Unsupported(expected)));
+    assert_eq!(device.failure(), None);
+}
+
+/// A small case for [`kernels_are_sound_to_a_simulator`].
 #[test]
 fn few_frames_that_a_simulator_has_time_for() {
     let random = &mut Random::new(31);

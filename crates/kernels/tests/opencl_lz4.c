@@ -1,8 +1,8 @@
-// The LZ4 decoder of the OpenCL kernels as a C program, for the address sanitizer to watch: blocks in, what became of them out.
+// Runs the LZ4 decoder of the OpenCL kernels as a C program under the address sanitizer.
 //
-// A group of one lane. On stdin for each block its length, the length that it should have decoded (32 bits each, native), its
-// bytes. On stdout for each whether it was sound, in a byte, and what was decoded. Memory is as long as these say and no
-// longer, so that a byte outside of it ends the program.
+// The work-group has one lane. stdin: for each block its length and its decoded length (32 bits each, native), then its bytes.
+// stdout: for each block a byte that is 1 if the block is valid, then the decoded bytes. Memory is exactly as long as needed, so
+// that an access to a byte outside of it ends the program.
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
-//! The LZ4 decoder of the OpenCL kernels, compiled as C under the address sanitizer, which no driver for processors can run under:
-//! on sound and on damaged blocks it decodes what `lz4_flex` does, refuses what that refuses, and stays within its memory.
+//! Checks the LZ4 decoder of the OpenCL kernels, compiled as C with the address sanitizer. No OpenCL driver for CPUs
+//! runs under the sanitizer.
+//!
+//! On valid and damaged blocks it must give the bytes or the refusal of `lz4_flex`, and stay within its memory.
 
 mod support;
 
@@ -10,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use support::Random;
 
-/// A block, and the bytes that it should decode to; `None` for a block that is not sound.
+/// A block, and the bytes that it decodes to; `None` for a damaged block.
 struct Case {
     block: Vec<u8>,
     len: usize,
@@ -38,7 +40,7 @@ impl Case {
         if below(8) == 0 {
             block.truncate(below(block.len() + 1));
         }
-        // Sometimes it should be of another length than it is.
+        // Some blocks are said to have another decoded length than they have.
         let len = if below(10) == 0 { 1 + below(8192) } else { len };
         let mut decoded = vec![0; len];
         let sound = lz4_flex::block::decompress_into(&block, &mut decoded).is_ok_and(|written| written == len);
@@ -51,7 +53,7 @@ impl Case {
     }
 }
 
-/// The program, if there is a compiler with a sanitizer.
+/// Compiles the program. Returns `None` if there is no compiler with the sanitizer.
 fn compile(to: &Path) -> bool {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/opencl_lz4.c");
@@ -81,7 +83,7 @@ fn the_decoder_of_devices_stays_within_its_memory_and_decodes_what_lz4_flex_does
         .expect("it starts");
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let output = std::thread::scope(|scope| {
-        // Where the sanitizer ends it, it reads no more.
+        // If the sanitizer ends the program, it reads no more input.
         scope.spawn(move || drop(stdin.write_all(&input)));
         child.wait_with_output().expect("it ends")
     });

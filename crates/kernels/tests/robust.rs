@@ -1,4 +1,4 @@
-//! Clipping, quantiles and azimuthal errors against their definitions, pixel by pixel and bin by bin.
+//! Compares sigma clipping, quantile means and azimuthal errors with their definitions, written as plain loops.
 
 mod support;
 
@@ -9,7 +9,7 @@ use kernels::{
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
 
-/// A valid pixel's share in a bin.
+/// The part of a valid pixel in a bin.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     w: f64,
@@ -18,7 +18,7 @@ struct Share {
     v: f64,
 }
 
-/// signal, variance, norm, norm_sq, count.
+/// Sums of a bin: signal, variance, norm, norm², count.
 type Five = [f64; 5];
 
 fn sums_of(shares: &[Share]) -> Five {
@@ -43,7 +43,7 @@ fn clipped(mut shares: Vec<Share>, errors: VarianceModel, threshold: f64, rounds
         let std = (if azimuthal { spread(&shares) } else { variance } / norm_sq).sqrt();
         let chauvenet = (2. * (count.max(3.) / (2. * std::f64::consts::PI).sqrt()).ln()).sqrt();
         let (mean, limit) = (mean(&shares), threshold.max(chauvenet) * std);
-        // What rounding alone puts away from the mean is no outlier.
+        // A distance from the mean that rounding explains makes no outlier.
         shares.retain(|p| (p.s / p.n - mean).abs() <= limit + 1e-12 * mean.abs());
     }
     shares
@@ -62,7 +62,7 @@ fn between(mut shares: Vec<Share>, low: f64, high: f64) -> Vec<Share> {
     shares
 }
 
-/// What the definitions make of a bin's shares.
+/// Returns the sums of a bin by the definitions.
 fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> Five {
     let chosen = match statistic {
         Statistic::Mean => shares,
@@ -104,7 +104,7 @@ fn check(case: &Case) {
         _ => IntegrationPlan::new(csc.matrix(), &n, errors, dark.as_deref()),
     };
     let plan = plan.expect("arrays of the matrix's size");
-    let by_bin = CsrMatrix::new(&plan, statistic);
+    let matrix = CsrMatrix::new(&plan, statistic);
     let (invalid, raw) =
         (InvalidValues::from_integers(rule), Pipeline::from_hdf5(&[], dtype, false).expect("no filters"));
     let found: Vec<Sums> = Isa::available()
@@ -114,14 +114,14 @@ fn check(case: &Case) {
             let stored = StoredFrame { bytes: &frame.bytes, filter_mask: 0 };
             let other = StoredFrame { bytes: &other.bytes, filter_mask: 0 };
             let short = StoredFrame { bytes: &frame.bytes[1..], filter_mask: 0 };
-            // In groups, beside frames that do not decode, or alone: a frame's sums are its own.
+            // The sums of a frame are the same in a group, with frames that can't be decoded, and alone.
             let several =
-                by_bin.integrate(&raw, &plan, &invalid, &[stored, short, stored, stored, stored, stored], scratch);
+                matrix.integrate(&raw, &plan, &invalid, &[stored, short, stored, stored, stored, stored], scratch);
             assert_eq!(several.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true, true, true]);
-            let alone = by_bin.integrate(&raw, &plan, &invalid, &[stored], scratch);
-            // Pixels that are invalid in all frames of a group, and in this one alone.
-            let alike = by_bin.integrate(&raw, &plan, &invalid, &[stored; 2], scratch);
-            let among = by_bin.integrate(&raw, &plan, &invalid, &[other, stored, other], scratch).into_iter().nth(1);
+            let alone = matrix.integrate(&raw, &plan, &invalid, &[stored], scratch);
+            // Some pixels are invalid in all frames of a group, and some in this frame only.
+            let alike = matrix.integrate(&raw, &plan, &invalid, &[stored; 2], scratch);
+            let among = matrix.integrate(&raw, &plan, &invalid, &[other, stored, other], scratch).into_iter().nth(1);
             several.into_iter().chain(alone).chain(alike).chain(among).filter_map(Result::ok)
         })
         .collect();
@@ -145,7 +145,7 @@ fn check(case: &Case) {
         };
         let variance = sums.variance.as_ref().map_or(0., |variance| variance[bin]);
         assert_eq!(sums.variance.is_some(), errors != VarianceModel::None);
-        // What the signals' and the variances' terms come to: sums of both signs cancel.
+        // The sums of the absolute values of the terms: terms of both signs cancel.
         let size: f64 = shares.iter().map(|p| p.w * p.s.abs()).sum();
         let square: f64 = shares.iter().map(|p| (p.w * p.s).powi(2) + p.w * p.w * p.v).sum();
         let scales = [size, square, norm, norm_sq, count];
@@ -189,7 +189,7 @@ proptest! {
         photons in prop_oneof![
             Just(Photons::Sparse(50)),
             Just(Photons::Below(4)),
-            // Few beyond 16 bits, and many.
+            // Few pixels that overflow 16 bits, and many.
             Just(Photons::Below(65600)),
             Just(Photons::Below(70000)),
         ],
@@ -202,7 +202,7 @@ proptest! {
     }
 }
 
-/// A bin of pixels of weight and norm 1.
+/// Returns a bin of pixels of weight and norm 1.
 fn one_bin(values: &[u32], statistic: Statistic, errors: VarianceModel) -> Sums {
     let pixels = values.len();
     let csc = Csc { starts: (0..=pixels as u64).collect(), bins: vec![0; pixels], weights: vec![1.; pixels], nbins: 1 };
@@ -262,7 +262,8 @@ fn the_median_is_of_one_pixel_or_of_the_middle_two() {
 
 #[test]
 fn equal_pixels_are_no_outliers_of_each_other() {
-    // Σ x / 3 of three equal numbers may round to another one, and then all are as far off as the standard deviation.
+    // Σ x / 3 of three equal numbers may round to another number. Then the distance of all from the mean is the
+    // standard deviation.
     let clip = Statistic::SigmaClip { threshold: 0., max_iter: 5 };
     for value in [0, 1, 49, 123_457] {
         for errors in [VarianceModel::Azimuthal, VarianceModel::Poisson] {

@@ -1,9 +1,13 @@
-//! How many frames a second one core integrates, or the OpenCL devices, from stored chunks in memory to sums: synthetic
-//! frames of an Eiger 4M and of others, 1000 bins, bounding-box splitting, Poisson errors.
+//! Measures how many frames per second one core, or each OpenCL device, integrates: from stored chunks in memory to
+//! sums.
 //!
-//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-A-BATCH] [portable|avx2|avx512|opencl] [METHOD]`
+//! Frames are synthetic, of an Eiger 4M and other detectors, with 1000 bins, bounding-box splitting and Poisson errors.
 //!
-//! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles; pixels are clipped unsplit.
+//! `cargo run --release -p azpipe-kernels --example throughput -- [CASE-SUBSTRING] [FRAMES-PER-BATCH]
+//! [portable|avx2|avx512|opencl] [METHOD]`
+//!
+//! METHOD is sum, azimuthal, clip (Poisson errors), clip-azimuthal, median or quartiles. All but `sum` do not split
+//! pixels.
 #![allow(clippy::print_stdout)]
 
 mod opencl;
@@ -18,7 +22,7 @@ use kernels::{
 };
 
 const NBINS: usize = 1000;
-/// Different frames a case.
+/// Number of different frames per case.
 const DISTINCT: usize = 16;
 
 struct Case {
@@ -26,9 +30,9 @@ struct Case {
     shape: [usize; 2],
     dtype: PixelType,
     light: Light,
-    /// Module gaps hold the type's greatest value (-1 where signed), and the mask knows.
+    /// True if module gaps hold the largest value of the type (-1 for signed types); the mask excludes them.
     gaps: bool,
-    /// In so many pixels one is dead that the mask does not know.
+    /// One in this many pixels is dead, and not in the mask.
     dead: Option<u64>,
     store: Store,
 }
@@ -37,7 +41,7 @@ struct Case {
 enum Store {
     Bslz4,
     Bszstd,
-    /// LZ4 without bitshuffle, one block a frame.
+    /// LZ4 without bitshuffle, one block per frame.
     Lz4,
     Deflate,
     Raw,
@@ -45,9 +49,9 @@ enum Store {
 
 #[derive(Clone, Copy)]
 enum Light {
-    /// Mean counts a pixel, everywhere.
+    /// Mean counts per pixel, the same everywhere.
     Flat(f64),
-    /// Powder rings with this many counts at their crests, over a thin background.
+    /// Powder rings with this many counts at their maxima, over a weak background.
     Rings(f64),
 }
 
@@ -114,8 +118,8 @@ fn main() {
     }
 }
 
-/// What the method needs beside the plan.
-fn by_bin(method: &str, plan: &IntegrationPlan) -> Option<CsrMatrix> {
+/// Returns the CSR matrix that a method needs besides the plan; `None` for sums.
+fn csr_matrix(method: &str, plan: &IntegrationPlan) -> Option<CsrMatrix> {
     let statistic = match method {
         "sum" => return None,
         "azimuthal" => Statistic::Mean,
@@ -130,7 +134,7 @@ impl Case {
     fn run(&self, batch: usize, isa: Isa, method: &str) {
         let pixels = self.shape[0] * self.shape[1];
         let plan = self.plan(method);
-        let by_bin = by_bin(method, &plan);
+        let csr = csr_matrix(method, &plan);
         let (pipeline, invalid, chunks) = (self.pipeline(), self.invalid(), self.chunks());
         let stored: Vec<StoredFrame<'_>> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
@@ -144,9 +148,9 @@ impl Case {
         let all: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
         let integrate = time(|| {
             for frames in all.chunks(batch) {
-                match &by_bin {
+                match &csr {
                     None => drop(black_box(integrate_batch(&pipeline, &plan, &invalid, frames, &mut scratch))),
-                    Some(by_bin) => drop(black_box(by_bin.integrate(&pipeline, &plan, &invalid, frames, &mut scratch))),
+                    Some(csr) => drop(black_box(csr.integrate(&pipeline, &plan, &invalid, frames, &mut scratch))),
                 }
             }
         });
@@ -165,7 +169,7 @@ impl Case {
     fn plan(&self, method: &str) -> IntegrationPlan {
         let [rows, columns] = self.shape;
         let errors = if method.ends_with("azimuthal") { VarianceModel::Azimuthal } else { VarianceModel::Poisson };
-        // A solid angle's.
+        // The solid angle.
         let norm = |pixel: usize| 1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64);
         let norms: Vec<f64> = (0..rows * columns).map(norm).collect();
         IntegrationPlan::new(self.matrix(!method.starts_with("clip")), &norms, errors, None).expect("one norm a pixel")
@@ -192,7 +196,7 @@ impl Case {
     }
 
     fn is_gap(&self, row: usize, column: usize) -> bool {
-        // The modules of an Eiger: 1030 × 514 pixels, 10 and 37 apart.
+        // The modules of an Eiger: 1030 × 514 pixels, with gaps of 10 and 37 pixels.
         self.gaps && (column % 1040 >= 1030 || row % 551 >= 514)
     }
 
@@ -206,7 +210,8 @@ impl Case {
         TiledCsc::new(&starts, &bins, &weights, NBINS).expect("a good matrix")
     }
 
-    /// Bounding boxes in the radius, or their middles: where each pixel's entries start, their bins and weights.
+    /// Returns the matrix of the pixels' bounding boxes in radius, or of their centres: the index of each pixel's first
+    /// entry, the bins and the weights.
     fn entries(&self, split: bool) -> (Vec<u64>, Vec<u32>, Vec<f32>) {
         let [rows, columns] = self.shape;
         let corners = [(0., 0.), (0., 1.), (1., 0.), (1., 1.)];
@@ -264,17 +269,17 @@ impl Case {
     }
 }
 
-/// Brightness at a radius, in 0..64: a crest each 97 pixels.
+/// Returns the brightness at a radius, in 0..64, with a maximum every 97 pixels.
 fn ring(radius: f64) -> usize {
     let distance = (radius % 97. - 48.) / 6.;
     (63. * (-0.5 * distance * distance).exp()) as usize
 }
 
-/// Poisson counts at 65536 equally likely levels.
+/// Returns the quantiles of a Poisson distribution at 65536 equally likely levels.
 fn quantiles(mean: f64) -> Vec<u16> {
     let (mut count, mut term, mut below) = (0u16, (-mean).exp(), 0.);
     if mean > 500. {
-        // The first terms underflow: a normal distribution is as good here.
+        // The first terms underflow. A normal distribution is close enough.
         return (0..65536).map(|i| (mean + mean.sqrt() * 3. * ((i as f64 / 32768.) - 1.)) as u16).collect();
     }
     (0..65536)
@@ -290,7 +295,7 @@ fn quantiles(mean: f64) -> Vec<u16> {
 }
 
 impl Case {
-    /// The chunk of a frame.
+    /// Returns the chunk of a frame.
     fn store(&self, frame: &[u64]) -> Vec<u8> {
         let element = self.dtype.size();
         let bytes =
@@ -332,7 +337,7 @@ impl Case {
     }
 }
 
-/// The bit planes of a block.
+/// Returns the bit planes of a block.
 fn planes(block: &[u64], element: usize) -> Vec<u8> {
     let mut planes = vec![0u8; block.len() * element];
     for (i, &pixel) in block.iter().enumerate() {
@@ -345,11 +350,11 @@ fn planes(block: &[u64], element: usize) -> Vec<u8> {
     planes
 }
 
-/// The best and the median time of a call.
+/// Measures the best and the median time of a call.
 fn time(mut work: impl FnMut()) -> [Duration; 2] {
     let begun = Instant::now();
     work();
-    // The clock may tick in milliseconds only: as often as it takes for one tick to be little.
+    // The clock may have a resolution of milliseconds, so calls are repeated until a tick is short compared to them.
     let rounds = (SAMPLE.as_secs_f64() / begun.elapsed().as_secs_f64()).ceil().max(1.) as u32;
     let mut times: Vec<Duration> = (0..7)
         .map(|_| {
@@ -362,11 +367,11 @@ fn time(mut work: impl FnMut()) -> [Duration; 2] {
     [times[0], times[times.len() / 2]]
 }
 
-/// How long is measured at a time.
+/// Returns the minimum duration of one measurement.
 const SAMPLE: Duration = Duration::from_millis(400);
 
-/// This thread's time on the processor, which neighbours disturb less than the clock on the wall; that one where the
-/// kernel does not tell.
+/// Returns the CPU time of this thread, which other processes disturb less than the wall clock; or the time of the wall
+/// clock, if the kernel does not report CPU time.
 fn clock() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

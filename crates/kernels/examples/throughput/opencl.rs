@@ -1,5 +1,7 @@
-//! The same on OpenCL devices: engines share a device, each a thread with two queues. Beside their rates stand those that the device
-//! would have if it did one thing alone: copy the chunks to it, decode them, or move through its memory what a frame needs.
+//! Measures the throughput of OpenCL devices. Engines share a device; each is a thread with two queues.
+//!
+//! The rates are compared with upper bounds: the rate of copying the chunks alone, of decoding alone, and of moving
+//! what a frame needs through the device's memory.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,22 +10,22 @@ use kernels::opencl::{Device, DeviceQueues, DeviceSettings, StageTimes, all_devi
 use kernels::{IntegrationPlan, IntegrationSpec, StoredFrame, TiledCsc, VarianceModel};
 
 use crate::upper_bounds::Bounds;
-use crate::{Case, DISTINCT, by_bin};
+use crate::{Case, DISTINCT, csr_matrix};
 
-/// Engines a device.
+/// Numbers of engines per device.
 const ENGINES: [usize; 5] = [1, 2, 4, 8, 16];
 
-/// How long a rate is taken.
+/// Duration of one measurement.
 const TIME: Duration = Duration::from_secs(3);
 
-/// Frames of a launch when decoding is measured alone: as many as a launch takes.
+/// Number of frames per launch when decoding is measured alone: the maximum of a launch.
 const MANY: usize = 64;
 
-/// Bytes of an entry of the matrix on a device: a place and a weight.
+/// Bytes of a matrix entry on a device: the position of a pixel and a weight.
 const ENTRY: usize = 6;
 
-/// A table for each device: frames a second by engines, the stages of a frame as the device's events tell, and the part of each bound
-/// that is reached.
+/// Prints a table for each device: frames per second for each number of engines, the time of each stage by the device's
+/// events, and the fraction of each upper bound.
 pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, method: &str) {
     let all = match all_devices() {
         Ok(all) => all,
@@ -75,15 +77,15 @@ pub fn run<'a>(cases: impl Iterator<Item = &'a Case> + Clone, batch: usize, meth
 
 fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds: &Bounds) {
     let (plan, pipeline, invalid, chunks) = (case.plan(method), case.pipeline(), case.invalid(), case.chunks());
-    let by_bin = by_bin(method, &plan);
-    let targets = [IntegrationSpec { plan: &plan, invalid: &invalid, csr: by_bin.as_ref() }];
+    let csr = csr_matrix(method, &plan);
+    let targets = [IntegrationSpec { plan: &plan, invalid: &invalid, csr: csr.as_ref() }];
     let stored: Vec<StoredFrame<'_>> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
     let frames: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(batch).collect();
     let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
     let ratio = (DISTINCT * plan.pixels() * pipeline.dtype().size()) as f64 / stored_bytes as f64;
     let chunk = stored_bytes as f64 / DISTINCT as f64;
     let matrix = (case.entries(true).1.len() * ENTRY) as f64;
-    // A chunk is written and read; each frame has need of the matrix.
+    // A chunk is written and read once. The matrix is read for each frame.
     let most = [bounds.copy / chunk, decode(case, device, &stored), bounds.memory / (2. * chunk + matrix)];
     for (what, rate) in ["copy", "decode", "memory"].into_iter().zip(most) {
         println!("{:<24} {ratio:>6.1} {:>14} {rate:>9.1}", case.name, what);
@@ -95,7 +97,7 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
         };
         let mut all: Vec<DeviceQueues> =
             (0..engines).map(|_| DeviceQueues::new(device.clone(), 2).expect("queues")).collect();
-        // Compilation, and the matrix's way to the device, are not counted.
+        // Compiling kernels and copying the matrix are not measured.
         for queues in &mut all {
             work(queues);
         }
@@ -130,7 +132,8 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
     }
 }
 
-/// Frames a second that the device decodes, unshuffles and searches for invalid pixels: the kernel's time with a matrix of no entries.
+/// Measures the frames per second that the device decodes, unshuffles and searches for invalid pixels: the time of the
+/// kernel with a matrix without entries.
 fn decode(case: &Case, device: &Arc<Device>, stored: &[StoredFrame<'_>]) -> f64 {
     let pixels = case.shape[0] * case.shape[1];
     let matrix = TiledCsc::new(&vec![0; pixels + 1], &[], &[], 1).expect("a good matrix");
@@ -142,7 +145,7 @@ fn decode(case: &Case, device: &Arc<Device>, stored: &[StoredFrame<'_>]) -> f64 
         let sums = queues.integrate(&case.pipeline(), &plan, &case.invalid(), &frames).expect("a device that works");
         sums.len() as f64 / (device.stage_times().integrate - before)
     };
-    // The first is not counted.
+    // The first run is not measured.
     work();
     (0..3).map(|_| work()).fold(0., f64::max)
 }

@@ -1,4 +1,4 @@
-//! What bounds a device's rate, measured on it beside the rate: copies to it, and its memory.
+//! Measures the upper bounds of a device's throughput: the bandwidth of copies to it, and of its memory.
 #![allow(unsafe_code)] // OpenCL is a C interface; each use says why it is sound.
 
 use std::ffi::{CStr, CString};
@@ -10,28 +10,28 @@ use ocl::core::{
     PlatformInfo, Result,
 };
 
-/// Bytes that are copied at a time: more than caches hold.
+/// Bytes of one copy: more than caches hold.
 const BYTES: usize = 256 << 20;
 
-/// Each is measured so often, after once that is not counted; the best counts.
+/// Number of measurements, after one that is discarded. The best one is taken.
 const REPEATS: usize = 5;
 
 const SOURCE: &CStr = c"__kernel void copy(__global const uint4 *from, __global uint4 *to)
 { size_t i = get_global_id(0); to[i] = from[i]; }";
 
-/// Lanes of a work-group of the copy: any device can do that.
+/// Lanes per work-group of the copy kernel. All devices support it.
 const GROUP: usize = 64;
 
-/// Bytes a second.
+/// Bandwidths in bytes per second.
 pub struct Bounds {
-    /// From pinned memory of the host to the device.
+    /// Copies from pinned memory of the host to the device.
     pub copy: f64,
-    /// Through the device's memory, reading and writing.
+    /// Reads and writes of the device's memory, together.
     pub memory: f64,
 }
 
 impl Bounds {
-    /// Those of a device; of two alike, of either.
+    /// Measures the bandwidths of a device. Of several devices with equal descriptions, one is measured.
     ///
     /// # Errors
     /// The driver fails.
@@ -40,7 +40,8 @@ impl Bounds {
         let context = core::create_context(None, &[device], None, None)?;
         let queue = core::create_command_queue(&context, device, None)?;
         let buffer = |flags| {
-            // SAFETY: without data there is nothing that must outlive the call.
+            // SAFETY: The call is unsafe because a buffer may refer to host memory that must outlive it. No host
+            // pointer is given, so the driver allocates the memory.
             unsafe { core::create_buffer::<_, u8>(&context, flags, BYTES, None) }
         };
         let (one, other) = (buffer(MemFlags::READ_WRITE)?, buffer(MemFlags::READ_WRITE)?);
@@ -66,7 +67,7 @@ fn find(description: &DeviceDescription) -> Result<DeviceId> {
     Err("the device is not listed any more".into())
 }
 
-/// The rate of so many bytes a call of `bin_buffer`.
+/// Measures the bandwidth of a call that copies `bytes` bytes.
 fn rate(bytes: usize, queue: &CommandQueue, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut best = 0f64;
     for repeat in 0..=REPEATS {
@@ -82,16 +83,19 @@ fn rate(bytes: usize, queue: &CommandQueue, mut work: impl FnMut() -> Result<()>
 
 fn copy(queue: &CommandQueue, pinned: &Mem, to: &Mem) -> Result<f64> {
     let access = MapFlags::READ | MapFlags::WRITE;
-    // SAFETY: the whole of a buffer that nothing else uses, unmapped below.
+    // SAFETY: The range is the whole buffer, which no other command uses. The call blocks, so the memory is accessible
+    // when it returns, and it is unmapped below, after the last use.
     let mut map: MemMap<u8> =
         unsafe { core::enqueue_map_buffer(queue, pinned, true, access, 0, BYTES, None::<&Event>, None::<&mut Event>) }?;
-    // SAFETY: mapped, and written before it is read.
+    // SAFETY: The memory is mapped for writing, as long as the slice, and not referred to elsewhere. `u8` has no
+    // invalid values, and `write_bytes` fills the memory before the slice is made.
     let bytes = unsafe {
         map.as_mut_ptr().write_bytes(1, BYTES);
         std::slice::from_raw_parts(map.as_ptr(), BYTES)
     };
     let rate = rate(BYTES, queue, || {
-        // SAFETY: the bytes stay until the queue has finished.
+        // SAFETY: The write does not block. The bytes stay mapped and unchanged until `finish` has returned, and the
+        // device buffer is as long.
         unsafe { core::enqueue_write_buffer(queue, to, false, 0, bytes, None::<&Event>, None::<&mut Event>) }
     });
     core::enqueue_unmap_mem_object(queue, pinned, &map, None::<&Event>, None::<&mut Event>)?;
@@ -108,7 +112,8 @@ fn memory(context: &Context, device: DeviceId, queue: &CommandQueue, [from, to]:
     let lanes = [BYTES / 16, 1, 1];
     rate(2 * BYTES, queue, || {
         let group = Some([GROUP, 1, 1]);
-        // SAFETY: as many lanes as both buffers have elements.
+        // SAFETY: The kernel accesses element `get_global_id(0)` of both buffers, and there are as many lanes as the
+        // buffers have elements. The arguments are those of the kernel, and the buffers outlive the call to `finish`.
         unsafe { core::enqueue_kernel(queue, &kernel, 1, None, &lanes, group, None::<&Event>, None::<&mut Event>) }
     })
 }

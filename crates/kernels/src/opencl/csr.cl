@@ -1,10 +1,11 @@
-// Frames by methods that look at all pixels of a bin before they sum those that count, in two steps; see `robust`.
+// Statistics that need all pixels of a bin, with the matrix in CSR form; see `kernels::robust`. There are two kernels:
 //
-// `decode`: a work-group decodes a tile of one frame to local memory, and puts its pixels into the frame's room.
-// `choose`: sixteen lanes, a team, go through the pixels of one bin of one frame as often as the method asks for. A team keeps
-// the order of `robust::lanes`, and each step is rounded as there, so sums are the processor's bytes.
+// `decode`: a work-group decodes a tile of one frame to local memory, and copies its pixels to the frame's room.
+// `choose`: a team of sixteen lanes passes over the pixels of one bin of one frame, as often as the statistic needs. A team sums
+// in the order of `robust::partial_sums` and rounds each step as the CPU does, so the sums are the CPU's bytes.
 //
-// A frame's room holds its pixels, then by bin the numbers of the entries that are left in it, once some are dropped.
+// The room of a frame is its part of global memory. It holds the pixels, then for each bin the indices of the entries that
+// remain once some have been dropped.
 
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
@@ -13,21 +14,21 @@
 #define TEAM_LANE (get_local_id(0) % TEAM)
 #define TEAM_NUMBER (get_local_id(0) / TEAM)
 
-// What `errors` may be.
+// Values of `errors`; see `variance_model_code`.
 #define ERRORS_NO 0
 #define ERRORS_COUNTS 1
 #define ERRORS_SPREAD 2
 #define ERRORS_HYBRID 3
 #define ERRORS_GIVEN 4
 
-// A share of the mean that rounding may put a pixel away from it.
+// Relative distance from the mean that counts as zero, as `MEAN_TOLERANCE` of `robust::bin_buffer`.
 #define ROUNDING 1e-12
 
-// Bytes of a frame's pixels, and of its room, both in eights.
+// Bytes of a frame's pixels, and of its room, both multiples of eight.
 static ulong pixel_bytes(uint pixels) { return ((ulong)pixels * SIZE + 7) / 8 * 8; }
 static ulong room_bytes(uint pixels, uint entries) { return pixel_bytes(pixels) + ((ulong)entries * 4 + 7) / 8 * 8; }
 
-// `input` and `status` are those of `integrate`.
+// `input` and `status` have the layout that `integrate` describes.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void decode(__global const uchar *input, uint frames, uint tiles, uint whole, uint pixels_of_frame, uint entries,
             __global uchar *rooms, __global uint *status)
@@ -62,7 +63,7 @@ void decode(__global const uchar *input, uint frames, uint tiles, uint whole, ui
         for (uint k = 0; k < 8; k++)
             pixels[first + 8 * column + k] = bits[k];
     }
-    // The pixels behind the last block.
+    // The pixels after the last block.
     if (tile + 1 == tiles)
         for (uint k = LANE; k < pixels_of_frame - whole; k += GROUP)
             pixels[whole + k] = read_bits(input + table[tiles] + k * SIZE);
@@ -71,7 +72,7 @@ void decode(__global const uchar *input, uint frames, uint tiles, uint whole, ui
 // A bin of one frame.
 typedef struct {
     __global const PIXEL *frame;
-    // Of its entries: the pixel, w, n, the dark counts, w² v.
+    // For each entry: index of the pixel, w, n, dark counts, w² v.
     __global const uint *pixels;
     __global const float *weights;
     __global const double *norms;
@@ -79,12 +80,12 @@ typedef struct {
     __global const double *variances;
     bool has_weights, has_darks;
     uint errors;
-    // Which values are invalid.
+    // Invalid values: pairs of lowest and highest.
     __global const PIXEL *ranges;
     uint range_count;
 } Bin;
 
-// w s.
+// Returns w s.
 static double signal_of(const Bin *bin, uint entry)
 {
     double signal = (double)bin->frame[bin->pixels[entry]];
@@ -93,14 +94,14 @@ static double signal_of(const Bin *bin, uint entry)
     return bin->has_weights ? (double)bin->weights[entry] * signal : signal;
 }
 
-// w n.
+// Returns w n.
 static double norm_of(const Bin *bin, uint entry)
 {
     double norm = bin->norms[entry];
     return bin->has_weights ? (double)bin->weights[entry] * norm : norm;
 }
 
-// w² v.
+// Returns w² v.
 static double variance_of(const Bin *bin, uint entry)
 {
     if (bin->errors == ERRORS_GIVEN)
@@ -113,14 +114,14 @@ static double variance_of(const Bin *bin, uint entry)
     return bin->has_weights ? w * w * counts : counts;
 }
 
-// The sum of a team's partial sums.
+// Returns the sum of a team's partial sums.
 static double tree(__local const double *p)
 {
     return (((p[0] + p[8]) + (p[4] + p[12])) + ((p[2] + p[10]) + (p[6] + p[14]))) +
            (((p[1] + p[9]) + (p[5] + p[13])) + ((p[3] + p[11]) + (p[7] + p[15])));
 }
 
-// The natural logarithm as `robust::logarithm` has it.
+// Returns the natural logarithm, by the algorithm of `robust::logarithm`.
 static double logarithm(double x)
 {
     ulong bits = as_ulong(x);
@@ -138,13 +139,13 @@ static double logarithm(double x)
     return (double)exponent * 0.6931471805599453 + 2.0 * f * series;
 }
 
-// Chauvenet's criterion: see `robust::clip`.
+// Returns Chauvenet's criterion; see `robust::sigma_clip`.
 static double chauvenet(double count)
 {
     return sqrt(2.0 * logarithm((count > 3.0 ? count : 3.0) / sqrt(6.283185307179586)));
 }
 
-// Whether an entry is of a valid pixel, in round 0, or else of one near the mean.
+// Returns true if an entry stays: in round 0 if its pixel is valid, in later rounds if it is no outlier.
 static bool passes(const Bin *bin, uint entry, uint round, double mean, double limit)
 {
     if (round == 0)
@@ -153,9 +154,9 @@ static bool passes(const Bin *bin, uint entry, uint round, double mean, double l
     return fabs(signal_of(bin, entry) - mean * norm) <= limit * fabs(norm);
 }
 
-// `whole_*`: by bin, the weights where all pixels are valid. `sums`: for each frame signals by bin, then variances, norms, squares
-// of norms, counts. All lanes of a group take every step, for barriers are among them; a team that has nothing to do goes through
-// no entries.
+// `whole_*`: the weights of each bin if all its pixels are valid. `sums`: for each frame the signals of all bins, then variances,
+// norms, squared norms, counts. All lanes of a work-group must reach every barrier, so a team without work passes over no entries
+// instead of returning.
 __kernel __attribute__((reqd_work_group_size(TEAM * TEAMS, 1, 1)))
 void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins, uint entries,
             __global const uint *starts, __global const uint *pixels,
@@ -165,8 +166,9 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
             __global const PIXEL *ranges, uint range_count, double threshold, uint rounds,
             __global const uint *status, __global double *sums)
 {
-    // Partial sums, five times those of all lanes; for each team which lanes' entries pass; whether any team drops some. What a lane
-    // writes there only on some condition must be volatile: compilers that run lanes side by side would have all of them write.
+    // Five partial sums for each lane; for each team, masks of the lanes whose entries pass; whether any team drops entries.
+    // Variables that a lane writes under a condition must be volatile: compilers that vectorize over lanes would let all of them
+    // write.
     __local double partial[5 * TEAM * TEAMS];
     __local volatile uint masks[3 * TEAMS];
     __local volatile uint votes[1];
@@ -176,7 +178,7 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
 
     uint number = get_group_id(0);
     uint frame = get_group_id(1) * TEAMS + TEAM_NUMBER;
-    // What is damaged has no pixels worth a look.
+    // A damaged frame has no pixels to reduce.
     bool is_there = frame < frames && status[frames + frame] == 0xffffffffu;
     bool is_spread = errors == ERRORS_SPREAD || errors == ERRORS_HYBRID;
     uint first = starts[number];
@@ -196,16 +198,16 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
         ranges,
         range_count,
     };
-    // The entries that are left, and their numbers if they are not all.
+    // Number of the remaining entries, and their indices (`left`) once some have been dropped.
     uint count = is_there ? longest : 0;
     __global uint *left = (__global uint *)(room + pixel_bytes(pixels_of_frame)) + first;
     bool is_listed = false;
 
     double signal = 0.0, variance = 0.0, norm = 0.0, norm_sq = 0.0, weight = 0.0;
-    // What outliers are measured by.
+    // The limits for outliers, from the round before.
     double mean = 0.0, limit = 0.0;
     bool is_whole = true, goes_on = true, more = true;
-    // First invalid pixels are dropped, then outliers, `rounds` times at the most.
+    // Round 0 drops invalid pixels; up to `rounds` more rounds drop outliers.
     for (uint round = 0; more; round++) {
         double failing = 0.0;
         for (uint i = TEAM_LANE; goes_on && i < count; i += TEAM)
@@ -224,8 +226,8 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
         goes_on = goes_on && (drops || round == 0);
         is_whole = is_whole && !drops;
 
-        // The numbers of those that pass move up, sixteen at a time: by a mask each lane learns which of its team's pass. Three
-        // masks take turns, so that one is read and one made ready while the next one is written.
+        // Compact the indices of the entries that stay, sixteen at a time: a mask tells each lane which entries of its team
+        // stay. Three masks are used in turn: one is written while another one is read and the third is cleared.
         uint kept = 0, turn = 0;
         uint end = any_drops ? longest : 0;
         for (uint from = 0; from < end; from += TEAM) {
@@ -241,7 +243,7 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
             uint all = mask[turn];
             if (TEAM_LANE == 0)
                 mask[turn == 0 ? 2 : turn - 1] = 0;
-            // Places up to here have been read by all lanes.
+            // All lanes have read the indices up to here, so they can be overwritten.
             if (stays)
                 left[kept + popcount(all & ((1u << TEAM_LANE) - 1))] = entry;
             kept += popcount(all);

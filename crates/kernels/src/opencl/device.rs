@@ -1,4 +1,4 @@
-//! A device at work: what the queues of all engines on it share.
+//! An open OpenCL device: its context, compiled kernels and cached matrices, shared by all queues.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,61 +16,61 @@ use super::slot_layout::{SlotLayout, tile_counts};
 use crate::plan::IntegrationPlan;
 use crate::robust::CsrMatrix;
 
-/// Matrices that a device keeps beside those in use: recipes take turns where tasks of several are mixed.
+/// Number of idle matrices that a device keeps. Tasks of several recipes may alternate, and need their matrices again.
 const MAX_CACHED_MATRICES: usize = 4;
 
-/// How a device is used.
+/// Settings of an open device.
 #[derive(Clone, Debug)]
 pub struct DeviceSettings {
-    /// Lanes of a work-group; by default 64, and 1 where each lane is a thread's loop.
+    /// Lanes per work-group. The default is 64, or fewer if the device allows no more, and 1 on CPUs, whose drivers run
+    /// the lanes of a work-group in a loop.
     pub work_group_size: Option<usize>,
-    /// Sums in pairs of floats, also on devices that compute in doubles.
+    /// Sums in pairs of floats even if the device computes in doubles; for tests.
     pub force_float_pairs: bool,
-    /// Where compiled kernels are kept.
+    /// Directory that caches compiled kernels; `None` disables the cache.
     pub cache: Option<PathBuf>,
     /// Bytes of the device's memory that one queue may use.
     pub queue_memory: u64,
-    /// A device that does not answer for so long is given up.
+    /// Time to wait for a command. A device that takes longer is disabled.
     pub timeout: Duration,
-    /// Whether to take the times of the stages; see [`Device::stage_times`].
+    /// Measures the times of the stages; see [`Device::stage_times`].
     pub profile: bool,
 }
 
-/// Seconds that a device spent, as its events tell.
+/// Seconds that a device spent in each stage, by its profiling events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StageTimes {
-    /// Copying chunks to it.
+    /// Copying chunks to the device.
     pub write: f64,
-    /// Decoding and adding.
+    /// The first kernel: decoding frames and summing pixels, or with a CSR matrix decoding only.
     pub integrate: f64,
-    /// Adding up the shares of each bin.
+    /// The second kernel: adding up the partial sums of each bin, or with a CSR matrix the statistics of each bin.
     pub reduce: f64,
 }
 
 impl Default for DeviceSettings {
     fn default() -> DeviceSettings {
-        let patience = Duration::from_secs(120);
         DeviceSettings {
             work_group_size: None,
             force_float_pairs: false,
             cache: None,
             queue_memory: u64::MAX,
-            timeout: patience,
+            timeout: Duration::from_secs(120),
             profile: false,
         }
     }
 }
 
-/// An OpenCL device, its compiled kernels, and the matrices in its memory. Shared by all threads.
+/// An open OpenCL device, with its compiled kernels and the matrices in its memory. All threads share it.
 pub struct Device {
     description: DeviceDescription,
     pub(super) id: DeviceId,
     pub(super) context: Context,
     pub(super) settings: DeviceSettings,
     programs: Mutex<HashMap<KernelVariant, Arc<Program>>>,
-    /// The one used last stands first.
+    /// Matrices in the device's memory, the most recently used first.
     matrices: Mutex<Vec<Arc<DeviceMatrix>>>,
-    /// Invalid values, as pairs of pixels: some bytes for each rule.
+    /// Buffers of invalid ranges, by their encoded bytes; see [`super::queues`].
     ranges: Mutex<HashMap<Vec<u8>, Arc<DeviceBuffer>>>,
     failure: OnceLock<DeviceError>,
     stages: Mutex<StageTimes>,
@@ -78,20 +78,22 @@ pub struct Device {
 
 /// A plan's matrix in a device's memory.
 pub(super) struct DeviceMatrix {
-    plan: u64,
+    /// The plan's [`IntegrationPlan::id`].
+    plan_id: u64,
+    /// Pixels per block.
     elements: usize,
-    /// Tiles of a frame.
+    /// Tiles per frame.
     pub(super) tiles: u32,
-    /// Pixels of a frame that are in blocks.
+    /// Pixels of a frame that are in blocks. Up to seven pixels after the last block are not bitshuffled.
     pub(super) block_pixels: u32,
     pub(super) entries: MatrixBuffers,
 }
 
-/// A matrix in the order in which kernels walk it.
+/// A matrix in the layout of the kernels that use it.
 pub(super) enum MatrixBuffers {
-    /// For pixels that are summed as they come.
+    /// The matrix for sums; see `integrate.cl`.
     Slots(SlotBuffers),
-    /// For methods that look at all pixels of a bin.
+    /// The matrix for statistics that need all pixels of a bin; see `csr.cl`.
     Csr(CsrBuffers),
 }
 
@@ -110,13 +112,14 @@ pub(super) struct SlotBuffers {
 }
 
 impl Device {
-    /// A device, ready to work.
+    /// Opens a device. Kernels are compiled later, when frames first need them.
     ///
     /// # Errors
-    /// It can't be used, or its driver fails.
+    /// The device is not usable (see [`DeviceDescription::unusable`]), or its driver fails.
     pub fn open(description: &DeviceDescription, settings: DeviceSettings) -> Result<Device, DeviceError> {
         let id = description.id.filter(|_| description.unusable.is_none());
-        let id = id.ok_or_else(|| DeviceError::Unsupported(description.unusable.unwrap_or("no device").to_owned()))?;
+        let unusable = || description.unusable.unwrap_or("expected a device from the list of devices").to_owned();
+        let id = id.ok_or_else(|| DeviceError::Unsupported(unusable()))?;
         Ok(Device {
             description: description.clone(),
             id,
@@ -130,12 +133,13 @@ impl Device {
         })
     }
 
-    /// What it is.
+    /// Returns the description that the device was opened with.
     pub fn description(&self) -> &DeviceDescription {
         &self.description
     }
 
-    /// Whether it takes methods that look at all pixels of a bin: these need doubles, and lanes that sum a bin together.
+    /// Returns true if the device can compute statistics that need all pixels of a bin, except quantiles. These need
+    /// doubles and work-groups of at least 16 lanes.
     pub fn supports_csr(&self) -> bool {
         self.has_doubles() && self.description.lanes >= csr::LANES_PER_BIN
     }
@@ -144,22 +148,22 @@ impl Device {
         self.description.has_doubles && !self.settings.force_float_pairs
     }
 
-    /// Why it is of no use any more, if so.
+    /// Returns the error that has disabled the device, if any.
     pub fn failure(&self) -> Option<&DeviceError> {
         self.failure.get()
     }
 
-    /// Gives it up: whoever asks it for something gets this error from now on. The first reason counts.
+    /// Disables the device: all later calls return this error. If it is disabled twice, the first error stays.
     pub fn disable(&self, why: DeviceError) {
         let _ = self.failure.set(why);
     }
 
-    /// Where its time went so far, if its settings ask for it.
+    /// Returns the seconds spent in each stage so far; 0 unless [`DeviceSettings::profile`] is set.
     pub fn stage_times(&self) -> StageTimes {
         *self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the times of a launch: of writing, and of integrating and reducing by each plan.
+    /// Adds the times of a launch: of its write, and of the two kernels of each plan.
     pub(super) fn record_times(&self, written: &Event, steps: &[[Event; 3]]) {
         if !self.settings.profile {
             return;
@@ -177,20 +181,22 @@ impl Device {
         }
     }
 
-    /// The variant of the kernels for frames of this type, in blocks of so many bytes.
-    pub(super) fn variant(&self, dtype: crate::PixelType, block_bytes: usize, method: KernelKind) -> KernelVariant {
+    /// Returns the variant of the kernels for frames of a pixel type, in blocks of `block_bytes` decoded bytes.
+    pub(super) fn variant(&self, dtype: crate::PixelType, block_bytes: usize, kind: KernelKind) -> KernelVariant {
         let group = if self.description.kind == DeviceKind::Cpu { 1 } else { self.description.lanes.clamp(1, 64) };
         let doubles = self.has_doubles();
-        KernelVariant { dtype, block_bytes, method, group: self.settings.work_group_size.unwrap_or(group), doubles }
+        KernelVariant { dtype, block_bytes, kind, group: self.settings.work_group_size.unwrap_or(group), doubles }
     }
 
-    /// The compiled kernels. Each variant is compiled once; who asks in the meantime waits.
+    /// Returns the compiled kernels of a variant. Each variant is compiled once; meanwhile other threads wait.
     pub(super) fn program(&self, variant: KernelVariant) -> Result<Arc<Program>, DeviceError> {
         if variant.dtype == crate::PixelType::F64 && !variant.doubles {
-            return Err(DeviceError::Unsupported("pixels of type f64: expected a device that has doubles".to_owned()));
+            let why = "float64 pixels: expected a device with doubles (cl_khr_fp64)";
+            return Err(DeviceError::Unsupported(why.to_owned()));
         }
-        if variant.method == KernelKind::Csr && !self.supports_csr() {
-            let why = "clipping and azimuthal errors: expected a device that has doubles, and work-groups of 16";
+        if variant.kind == KernelKind::Csr && !self.supports_csr() {
+            let why = "sigma clipping and azimuthal errors: expected a device with doubles (cl_khr_fp64) and work-groups of \
+                       16 lanes or more";
             return Err(DeviceError::Unsupported(why.to_owned()));
         }
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,21 +211,26 @@ impl Device {
         Ok(program)
     }
 
-    /// A plan's matrix for blocks of so many pixels, by bin where the method is of such. It is copied to the device once; who asks
-    /// in the meantime waits.
+    /// Returns a plan's matrix in the device's memory, for blocks of `elements` pixels: the CSR matrix if `csr` is
+    /// given.
+    ///
+    /// A matrix is copied to the device once; meanwhile other threads wait. If memory is short, idle matrices are
+    /// dropped.
     pub(super) fn matrix(
         &self,
         plan: &IntegrationPlan,
-        by_bin: Option<&CsrMatrix>,
+        csr: Option<&CsrMatrix>,
         elements: usize,
     ) -> Result<Arc<DeviceMatrix>, DeviceError> {
         let mut matrices = self.matrices.lock().unwrap_or_else(PoisonError::into_inner);
-        let is = |matrix: &DeviceMatrix| matches!(matrix.entries, MatrixBuffers::Csr(_)) == by_bin.is_some();
-        let known = matrices.iter().position(|one| (one.plan, one.elements) == (plan.id(), elements) && is(one));
-        let matrix = match known {
-            Some(at) => matrices.remove(at),
+        let is_wanted = |matrix: &Arc<DeviceMatrix>| {
+            let is_csr = matches!(matrix.entries, MatrixBuffers::Csr(_));
+            (matrix.plan_id, matrix.elements, is_csr) == (plan.id(), elements, csr.is_some())
+        };
+        let matrix = match matrices.iter().position(is_wanted) {
+            Some(index) => matrices.remove(index),
             None => {
-                let make = || DeviceMatrix::new(&self.context, plan, by_bin, elements).map(Arc::new);
+                let make = || DeviceMatrix::new(&self.context, plan, csr, elements).map(Arc::new);
                 evict_idle(&mut matrices, MAX_CACHED_MATRICES - 1);
                 make().or_else(|why| match why {
                     DeviceError::OutOfMemory(_) if evict_idle(&mut matrices, 0) => make(),
@@ -227,12 +238,12 @@ impl Device {
                 })?
             }
         };
-        // The newest stands first, so that the one used least is the first to go.
+        // The most recently used matrix is first, so that `evict_idle` drops the least recently used ones.
         matrices.insert(0, matrix.clone());
         Ok(matrix)
     }
 
-    /// Invalid values as the kernels take them.
+    /// Returns a buffer with the encoded invalid ranges. Equal ranges share one buffer.
     pub(super) fn ranges(&self, ranges: Vec<u8>) -> Result<Arc<DeviceBuffer>, DeviceError> {
         let mut known = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(buffer) = known.get(&ranges) {
@@ -244,35 +255,40 @@ impl Device {
     }
 }
 
-/// Drops matrices that nobody uses, but for the newest `most`. Whether there were any to drop.
-fn evict_idle(matrices: &mut Vec<Arc<DeviceMatrix>>, most: usize) -> bool {
-    let (before, mut idle) = (matrices.len(), 0);
+/// Drops all matrices that no launch uses, except the `max_idle` most recently used ones. Returns true if any was
+/// dropped.
+fn evict_idle(matrices: &mut Vec<Arc<DeviceMatrix>>, max_idle: usize) -> bool {
+    let (count_before, mut idle) = (matrices.len(), 0);
     matrices.retain(|matrix| {
         let is_idle = Arc::strong_count(matrix) == 1;
         idle += usize::from(is_idle);
-        !is_idle || idle <= most
+        !is_idle || idle <= max_idle
     });
-    matrices.len() < before
+    matrices.len() < count_before
 }
 
 impl DeviceMatrix {
     fn new(
         context: &Context,
         plan: &IntegrationPlan,
-        by_bin: Option<&CsrMatrix>,
+        csr: Option<&CsrMatrix>,
         elements: usize,
     ) -> Result<DeviceMatrix, DeviceError> {
-        let too_large = || DeviceError::Unsupported("a matrix of 2^32 entries or more".to_owned());
-        let [tiles, whole] = tile_counts(plan.pixels(), elements).ok_or_else(too_large)?;
-        let entries = match by_bin {
+        let too_large = || DeviceError::Unsupported("matrix too large: expected fewer than 2^32 entries".to_owned());
+        let [tiles, block_pixels] = tile_counts(plan.pixels(), elements).ok_or_else(too_large)?;
+        let entries = match csr {
             None => MatrixBuffers::Slots(SlotBuffers::new(
                 context,
                 &SlotLayout::new(plan, elements).ok_or_else(too_large)?,
             )?),
-            Some(by_bin) if u32::try_from(by_bin.norms.len()).is_err() => return Err(too_large()),
-            Some(by_bin) => MatrixBuffers::Csr(CsrBuffers::new(context, plan, by_bin)?),
+            Some(csr) if u32::try_from(csr.norms.len()).is_err() => return Err(too_large()),
+            // The kernels rely on it.
+            Some(csr) if !csr.fits(plan) => {
+                return Err(DeviceError::Unsupported("expected the CSR matrix that was made from the plan".to_owned()));
+            }
+            Some(csr) => MatrixBuffers::Csr(CsrBuffers::new(context, plan, csr)?),
         };
-        Ok(DeviceMatrix { plan: plan.id(), elements, tiles, block_pixels: whole, entries })
+        Ok(DeviceMatrix { plan_id: plan.id(), elements, tiles, block_pixels, entries })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which devices there are.
+//! Lists the OpenCL devices of the machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,47 +6,47 @@ use std::sync::{Mutex, PoisonError};
 
 use ocl::core::{self, DeviceId, DeviceInfo, DeviceInfoResult, DeviceType, PlatformId, PlatformInfo, Status};
 
-/// A device, and what its driver says of it. The default is none that could be used.
+/// A device and its properties, as its driver reports them. The default describes no device and can't be opened.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceDescription {
-    /// The driver's platform.
+    /// Name of the platform: the driver.
     pub platform: String,
-    /// The device's name.
+    /// Name of the device.
     pub name: String,
-    /// What it is.
+    /// GPU, CPU or other accelerator.
     pub kind: DeviceKind,
-    /// Its version of OpenCL.
+    /// Version of OpenCL that the device supports.
     pub version: String,
-    /// The driver's version.
+    /// Version of the driver.
     pub driver: String,
-    /// Bytes of its memory.
+    /// Bytes of global memory.
     pub memory: u64,
-    /// Bytes that a work-group has to itself.
+    /// Bytes of local memory of a work-group.
     pub local_memory: u64,
-    /// Lanes that a work-group may have.
+    /// Maximum number of lanes (work-items) in a work-group.
     pub lanes: usize,
-    /// Whether it computes in doubles.
+    /// True if the device computes in doubles (`cl_khr_fp64`).
     pub has_doubles: bool,
-    /// Where it is plugged in, where the driver tells.
+    /// PCI address, if the driver reports it.
     pub pci: Option<PciAddress>,
-    /// Why it is of no use to us, if so.
+    /// Reason why the device can't be used; `None` if it can.
     pub unusable: Option<&'static str>,
     pub(super) id: Option<DeviceId>,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A graphics processor.
     #[default]
     Gpu,
-    /// The machine's own processor, driven through OpenCL.
+    /// The CPU of the machine, through an OpenCL driver such as PoCL.
     Cpu,
-    /// Anything else.
+    /// Any other device, such as an FPGA.
     Accelerator,
 }
 
-/// A place on the PCI bus, written `0000:3b:00.0`.
+/// A PCI address, written `0000:3b:00.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciAddress {
     domain: u32,
@@ -55,59 +55,64 @@ pub struct PciAddress {
     function: u8,
 }
 
-/// Why there are no devices.
+/// The reason why no devices can be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenClUnavailable {
-    /// No OpenCL library.
+    /// No OpenCL library can be loaded.
     #[error("{0}: install an OpenCL loader (Debian: ocl-icd-libopencl1) and the GPU's driver")]
     NoLibrary(#[from] opencl_loader::OpenClNotLoaded),
-    /// A library, but no driver that it knows of.
+    /// The OpenCL library finds no driver.
     #[error(
-        "no driver: install the GPU's (nothing usable is listed in /etc/OpenCL/vendors; where the driver is there and the list is \
-         not, as in some containers, OCL_ICD_VENDORS=libnvidia-opencl.so.1 names it, or OCL_ICD_FILENAMES to Khronos' loader)"
+        "no OpenCL driver found: install the GPU's driver, which must be listed in /etc/OpenCL/vendors; if it is installed but not \
+         listed, as in some containers, set OCL_ICD_VENDORS=libnvidia-opencl.so.1, or OCL_ICD_FILENAMES for the Khronos loader"
     )]
     NoDriver,
-    /// The library fails.
-    #[error("{0}")]
+    /// A call of the OpenCL library failed.
+    #[error("OpenCL: listing the devices failed: {0}")]
     Failed(String),
 }
 
-/// Local memory that a work-group needs: a block before and after it is unshuffled, and some words.
+/// Minimum local memory of a work-group, in bytes: a block before and after unshuffling, and a few words.
 const MIN_LOCAL_MEMORY: u64 = 20 << 10;
 
-/// The devices of all platforms, in the order in which they are listed: the indices that users know.
+/// Lists the devices of all platforms, in the order of the OpenCL library. Users select devices by the index in this
+/// list.
 ///
 /// # Errors
-/// No library, no driver. A platform that fails is left out as long as another has devices.
+/// There is no OpenCL library or no driver. A platform that fails is skipped if another platform has devices.
 pub fn all_devices() -> Result<Vec<DeviceDescription>, OpenClUnavailable> {
-    // Loaders may say that there is no platform while another thread makes them look for the drivers.
+    // Some loaders report no platform while another thread makes them look for drivers.
     static DISCOVERY_LOCK: Mutex<()> = Mutex::new(());
-    let _one = DISCOVERY_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let _lock = DISCOVERY_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     opencl_loader::load()?;
     // `get_platform_ids` would wait ten seconds for a driver to appear.
     let mut count = 0;
-    // SAFETY: no list is asked for, only its length.
+    // SAFETY: With 0 entries and a null list, `clGetPlatformIDs` writes only the number of platforms, to `count`, which
+    // is a `cl_uint` that outlives the call. The library has been loaded by the line above, so the symbol that
+    // `opencl_loader` forwards to is present. The lock keeps two threads from initializing the loader at once.
     let status = unsafe { ocl::ffi::clGetPlatformIDs(0, std::ptr::null_mut(), &mut count) };
     if status == Status::CL_PLATFORM_NOT_FOUND_KHR as i32 || status == 0 && count == 0 {
         return Err(OpenClUnavailable::NoDriver);
     }
     let failed = |why: core::Error| OpenClUnavailable::Failed(error_text(&why));
     let mut found = Vec::new();
-    let mut trouble = None;
+    let mut failure = None;
     for platform in core::get_platform_ids().map_err(failed)? {
         match devices_of_platform(platform) {
             Ok(devices) => found.extend(devices),
-            // A platform whose devices are hidden or unplugged.
+            // The devices of the platform are hidden or unplugged.
             Err(why) if why.api_status() == Some(Status::CL_DEVICE_NOT_FOUND) => {}
-            Err(why) => trouble = Some(why),
+            Err(why) => failure = Some(why),
         }
     }
-    match trouble {
+    match failure {
         Some(why) if found.is_empty() => Err(failed(why)),
         _ => Ok(found),
     }
 }
 
+/// Describes the devices of one platform.
+/// Describes the devices of one platform.
 fn devices_of_platform(platform: PlatformId) -> core::Result<Vec<DeviceDescription>> {
     let name = core::get_platform_info(platform, PlatformInfo::Name)?.to_string();
     let ids = core::get_device_ids(platform, Some(DeviceType::ALL), None)?;
@@ -115,16 +120,18 @@ fn devices_of_platform(platform: PlatformId) -> core::Result<Vec<DeviceDescripti
 }
 
 impl DeviceDescription {
-    /// How records name it: by name, and by its place where that is known.
+    /// Returns the text that identifies the device in records: its name, and its PCI address if known.
     pub fn label(&self) -> String {
-        self.pci.map_or_else(|| self.name.clone(), |place| format!("{} ({place})", self.name))
+        self.pci.map_or_else(|| self.name.clone(), |address| format!("{} ({address})", self.name))
     }
 
-    /// Whether it is more than the machine's own processor under another name.
+    /// Returns false if the device is the machine's CPU, for which `--engine cpu` is faster.
     pub fn is_not_cpu(&self) -> bool {
         self.kind != DeviceKind::Cpu
     }
 
+    /// Asks the driver for the properties of a device.
+    /// Asks the driver for the properties of a device.
     fn query(id: DeviceId, platform: &str) -> core::Result<DeviceDescription> {
         let info = |request| core::get_device_info(id, request);
         let text = |request| info(request).map(|text| text.to_string().trim().to_owned());
@@ -148,9 +155,9 @@ impl DeviceDescription {
         let local_memory = number(DeviceInfo::LocalMemSize)?;
         let unusable = [
             (number(DeviceInfo::Available)? == 0, "not available"),
-            (number(DeviceInfo::CompilerAvailable)? == 0, "its driver has no compiler"),
-            (number(DeviceInfo::EndianLittle)? == 0, "big-endian"),
-            (local_memory < MIN_LOCAL_MEMORY, "less than 20 KiB of local memory"),
+            (number(DeviceInfo::CompilerAvailable)? == 0, "the driver has no compiler"),
+            (number(DeviceInfo::EndianLittle)? == 0, "big-endian: expected a little-endian device"),
+            (local_memory < MIN_LOCAL_MEMORY, "local memory too small: expected at least 20 KiB"),
         ];
         Ok(DeviceDescription {
             platform: platform.to_owned(),
@@ -170,7 +177,7 @@ impl DeviceDescription {
 }
 
 impl PciAddress {
-    /// By the extension of OpenCL 3, or those of the two vendors.
+    /// Asks for the address, by the extension of OpenCL 3 or those of NVIDIA and AMD.
     fn query(id: DeviceId, has: impl Fn(&str) -> bool) -> Option<PciAddress> {
         const PCI_BUS_INFO_KHR: u32 = 0x410f;
         const PCI_BUS_ID_NV: u32 = 0x4008;
@@ -187,13 +194,13 @@ impl PciAddress {
             return Some(PciAddress { domain, bus: bus as u8, device: device as u8, function: function as u8 });
         }
         if has("cl_nv_device_attribute_query") {
-            // The slot is device and function, as in configuration addresses; older drivers know no domain.
+            // The slot holds device and function, as in PCI configuration addresses. Older drivers report no domain.
             let slot = word(PCI_SLOT_ID_NV)?;
             let (domain, bus) = (word(PCI_DOMAIN_ID_NV).unwrap_or(0), word(PCI_BUS_ID_NV)? as u8);
             return Some(PciAddress { domain, bus, device: (slot >> 3) as u8, function: (slot & 7) as u8 });
         }
         if has("cl_amd_device_attribute_query") {
-            // A type, 17 bytes of nothing, and bus, device, function.
+            // The structure is a 32-bit type, 17 unused bytes, then bus, device and function.
             let topology = bytes(TOPOLOGY_AMD)?;
             let [bus, device, function] = *topology.get(21..24)?.first_chunk()?;
             return Some(PciAddress { domain: 0, bus, device, function });
@@ -211,12 +218,12 @@ impl fmt::Display for PciAddress {
 impl FromStr for PciAddress {
     type Err = ();
 
-    /// As `lspci` writes it: the domain and the function may be left out.
+    /// Parses an address as `lspci` writes it. The domain and the function may be omitted.
     fn from_str(text: &str) -> Result<PciAddress, ()> {
         let number = |digits: &str| u32::from_str_radix(digits, 16).map_err(|_| ());
         let byte = |digits: &str| number(digits).and_then(|number| u8::try_from(number).map_err(|_| ()));
-        let (place, function) = text.split_once('.').unwrap_or((text, "0"));
-        let (domain, bus, device) = match place.split(':').collect::<Vec<_>>()[..] {
+        let (slot, function) = text.split_once('.').unwrap_or((text, "0"));
+        let (domain, bus, device) = match slot.split(':').collect::<Vec<_>>()[..] {
             [domain, bus, device] => (number(domain)?, bus, device),
             [bus, device] => (0, bus, device),
             _ => return Err(()),
@@ -235,7 +242,7 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// What a driver says, in one line.
+/// Returns a driver's error in one line.
 pub(super) fn error_text(why: &core::Error) -> String {
     match why.api_status() {
         Some(status) => format!("{status:?}"),
@@ -248,10 +255,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_read_as_they_are_written() {
-        let place = PciAddress { domain: 1, bus: 0x3b, device: 2, function: 1 };
-        assert_eq!(place.to_string(), "0001:3b:02.1");
-        assert_eq!("0001:3b:02.1".parse(), Ok(place));
+    fn pci_addresses_are_parsed_as_they_are_printed() {
+        let address = PciAddress { domain: 1, bus: 0x3b, device: 2, function: 1 };
+        assert_eq!(address.to_string(), "0001:3b:02.1");
+        assert_eq!("0001:3b:02.1".parse(), Ok(address));
         assert_eq!("3B:00".parse(), Ok(PciAddress { domain: 0, bus: 0x3b, device: 0, function: 0 }));
         for wrong in ["", "0", "3b:00:00:00", "gpu:1", "100:100:1", "A100"] {
             assert_eq!(wrong.parse::<PciAddress>(), Err(()), "{wrong}");

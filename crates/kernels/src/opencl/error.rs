@@ -1,32 +1,34 @@
-//! Why a device did not do what it was asked for.
+//! Errors of a device.
 
 use ocl::core::{self, Status};
 
 use super::discovery::error_text;
 
-/// A device fails, or lacks something. Frames are never lost by it: the processor can integrate them.
+/// An error of a device. No frames are lost by it: the caller integrates them on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// More memory is needed than there is, even for one frame at a time.
+    /// The device has too little memory, even for one frame at a time.
     #[error("out of memory: {0}")]
     OutOfMemory(String),
-    /// It is not made for this.
+    /// The device or its driver lacks a feature that the integration needs.
     #[error("{0}")]
     Unsupported(String),
-    /// Its sums of a frame are not those of the processor.
-    #[error("wrong sums of frame {0}")]
+    /// The device's sums of the given frame differ from the CPU's.
+    #[error("wrong sums of frame {0}: they differ from the CPU's")]
     WrongSums(u64),
-    /// It, its driver or its compiler fails, now or before.
+    /// The device, its driver or its compiler failed, now or in an earlier call.
     #[error("{0}")]
     Failed(String),
 }
 
 impl DeviceError {
-    /// What a command ended with.
+    /// Returns the error for a command whose execution status is negative.
     pub(super) fn from_status(code: i32) -> DeviceError {
+        let text = format!("a command ended with OpenCL error {code}");
         match code {
-            -6..=-4 => DeviceError::OutOfMemory(format!("a command ended with {code}")),
-            _ => DeviceError::Failed(format!("a command ended with {code}")),
+            // CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY.
+            -6..=-4 => DeviceError::OutOfMemory(text),
+            _ => DeviceError::Failed(text),
         }
     }
 }

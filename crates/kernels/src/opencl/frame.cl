@@ -1,8 +1,8 @@
-// Pixels of a tile, from a bitshuffled block or as they are, to local memory.
+// Reads the pixels of a tile, bitshuffled or native, to local memory.
 //
-// A tile is the pixels of one block, and the last one also the up to seven pixels behind it. Pixel `p` of a tile stands at
-// `p % 8 * COLUMNS + p / 8`: neighbouring lanes unshuffle neighbouring columns of eight pixels, and write to
-// neighbouring words. The few behind the last block stand from `8 * COLUMNS` on.
+// A tile holds the pixels of one block; the last tile also has the up to seven pixels after the last block. Pixel `p` of a tile is
+// at position `p % 8 * COLUMNS + p / 8`, so that neighbouring lanes, which unshuffle neighbouring columns of eight pixels, write to
+// neighbouring words. The pixels after the last block are at positions from `8 * COLUMNS` on.
 
 #if SIZE == 1
 typedef uchar BITS;
@@ -14,18 +14,11 @@ typedef uint BITS;
 typedef ulong BITS;
 #endif
 
-// Eights of pixels in a whole block, and with the pixels behind the last.
+// Columns (of eight pixels) in a block, and positions in a tile, with those after the last block.
 #define COLUMNS (BLOCK_BYTES / SIZE / 8)
 #define PLACES (8 * COLUMNS + 8)
 
-// Where a tile is in the frame.
-typedef struct {
-    uint number;
-    uint columns; // eights of pixels in its block
-    uint behind;  // pixels behind it
-} Tile;
-
-// Eight bytes that hold bit `b` of eight pixels each, to eight bytes that are the pixels.
+// Transposes 8 × 8 bits: from eight bytes with one bit of eight pixels each to eight bytes with eight bits of one pixel each.
 static ulong transpose(ulong x)
 {
     ulong t = (x ^ (x >> 7)) & 0x00AA00AA00AA00AAul;
@@ -41,7 +34,7 @@ static PIXEL of_bits(BITS bits)
     return AS_PIXEL(bits);
 }
 
-// Whether the pixel counts as not measured: `ranges` are pairs of lowest and highest, inclusive.
+// Returns true if a pixel is invalid. `ranges` are pairs of the lowest and the highest invalid value.
 static bool is_invalid(PIXEL x, __global const PIXEL *ranges, uint count)
 {
 #if REAL_PIXEL
@@ -54,7 +47,7 @@ static bool is_invalid(PIXEL x, __global const PIXEL *ranges, uint count)
     return invalid;
 }
 
-// The bits of eight pixels from the planes of a block, which are `columns` bytes each.
+// Reads the bits of eight pixels from the bit planes of a block, which are `columns` bytes each.
 static void unshuffle(__local const uchar *planes, uint columns, uint column, BITS *bits)
 {
     for (uint k = 0; k < 8; k++)
@@ -69,7 +62,7 @@ static void unshuffle(__local const uchar *planes, uint columns, uint column, BI
     }
 }
 
-// The bits of a pixel that stands in memory as it is, little-endian and maybe not aligned.
+// Reads the bits of a native pixel, little-endian and possibly not aligned.
 static BITS read_bits(__global const uchar *at)
 {
     BITS bits = 0;
@@ -78,7 +71,8 @@ static BITS read_bits(__global const uchar *at)
     return bits;
 }
 
-// Puts up to eight pixels into their places, invalid ones as zeros; returns which of them are invalid and used.
+// Stores up to eight pixels at positions `place`, `place + step`, ..., invalid ones as zeros. Returns a mask of the pixels that are
+// invalid and used. Sets `lit` if any stored pixel is not zero.
 static uchar put(__local PIXEL *pixels, uint place, uint step, uint count, const BITS *bits, uchar used,
                  __global const PIXEL *ranges, uint range_count, __local volatile uint *lit)
 {
@@ -94,13 +88,13 @@ static uchar put(__local PIXEL *pixels, uint place, uint step, uint count, const
         }
         pixels[place + k * step] = x;
     }
-    // All lanes write the same.
+    // All lanes write the same value.
     if (any)
         *lit = 1;
     return bad & used;
 }
 
-// The eight pixels of a column of a tile, of which all pixels, or the planes, are at hand.
+// Reads the eight pixels of a column of a tile, from native pixels (`stored`) or from bit planes.
 static void read_column(bool native, __global const uchar *stored, __local const uchar *planes, uint columns, uint column,
     BITS *bits)
 {

@@ -1,15 +1,15 @@
-// From stored frames to sums by bin, in two steps.
+// Integrates stored frames to sums of each bin. There are two kernels:
 //
-// `integrate`: a work-group takes a span of consecutive tiles of one frame. Tile by tile it decodes a block to local memory,
-// puts the pixels into their places, and adds each row of the tile (the entries of the matrix that share a slot) to its slot.
-// A slot is a bin, or a share of one that has many entries, of one span: no other work-group touches it.
-// `reduce`: a lane adds the slots of one bin of one frame.
+// `integrate`: a work-group takes a span of consecutive tiles of one frame. Tile by tile it decodes a block to local memory, stores
+// the pixels at their positions, and adds each row of the tile (the matrix entries that share a slot) to its slot. A slot is a
+// partial sum of one bin in one span, so no other work-group writes it; see `slot_layout.rs`.
+// `reduce`: a lane adds up the slots of one bin of one frame.
 //
-// Each sum has one order, so a frame's sums are the same bytes on every run, in any batch.
+// Each sum has a fixed order, so the sums of a frame are the same bytes on every run and in every batch.
 
-// `input`: for each frame a word that is 1 where its pixels stand as they are, and `tiles + 1` places in `input`, of the tiles'
-// bytes and of the pixels behind the last; then the chunks. A compressed block but the last is followed by the four
-// bytes of the next one's length. `status`: for each frame how many pixels are invalid, and for each the first damaged tile.
+// `input`: for each frame a table, then the chunks. A table has a word that is 1 if the pixels are native, then `tiles + 1` offsets
+// in `input`: of each tile's bytes, and of the pixels after the last block. After each compressed block but the last follow the four
+// bytes of the next block's length. `status`: the number of invalid pixels of each frame, then the first damaged tile of each frame.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void integrate(__global const uchar *input, uint frames, uint tiles, uint span, uint whole, uint pixels_of_frame,
                __global const uint *slot_starts, __global const uint *row_starts, __global const uint *entry_starts,
@@ -32,7 +32,7 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
     bool native = table[0] == 1;
     table += 1;
 
-    // A slot belongs to one lane throughout, so nobody has to wait for what another lane writes to it.
+    // A slot belongs to one lane throughout, so no barrier is needed between writes to it.
     for (uint slot = LANE; slot < slots; slot += GROUP)
         for (uint quantity = 0; quantity < QUANTITIES; quantity++)
             sums[slot * QUANTITIES + quantity] = zero();
@@ -40,7 +40,7 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
     bool sound = true;
     uint end = min(tiles, (number + 1) * span);
     for (uint tile = number * span; tile < end && sound; tile++) {
-        // Pixels in the tile's block, and behind it.
+        // Pixels in the tile's block, and after it.
         uint first = tile * 8 * COLUMNS;
         uint length = min(8u * COLUMNS, whole - first);
         uint behind = tile + 1 == tiles ? pixels_of_frame - whole : 0;
@@ -64,7 +64,7 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
                 if (bad)
                     atomic_add(&invalid_count[frame], popcount((uint)bad));
             }
-            // What has no pixel has no invalid one.
+            // Columns without pixels have no invalid ones.
             for (uint column = columns + LANE; column < COLUMNS; column += GROUP)
                 tile_invalid[column] = 0;
             if (LANE == 0) {
@@ -109,12 +109,12 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
                 }
             }
         }
-        // The next tile's block and pixels take the place of these.
+        // The next tile overwrites the block and the pixels.
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 }
 
-// `sums`: for each frame the signals by bin, then the excesses by bin.
+// `sums`: for each frame the signals of all bins, then the Poisson excesses of all bins.
 __kernel void reduce(__global const REAL *partial, uint frames, uint bins, uint slots,
                      __global const uint *bin_starts, __global const uint *bin_slots, __global REAL *sums)
 {

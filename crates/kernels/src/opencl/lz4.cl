@@ -1,11 +1,11 @@
-// Raw LZ4 blocks, by all lanes of a work-group.
+// Decompresses raw LZ4 blocks with all lanes of a work-group.
 //
-// Lanes parse alike, each by itself and all in step, and share the copying. A stream is not trusted: nothing is read outside
-// of `in[0..in_len]`, nothing written outside of `out[0..out_len]`, and a stream that would is not sound.
+// All lanes parse the stream in step, each for itself, and share the copying. The stream is not trusted: nothing is read outside
+// of `in[0..in_len]` and nothing written outside of `out[0..out_len]`; a stream that asks for it is damaged.
 
 #define LANE ((uint)get_local_id(0))
 
-// Reads what a length of 15 goes on with. Whether the stream has it, and it is no longer than what is left.
+// Reads the bytes that extend a length of 15. Returns false if the stream ends before, or if the length exceeds `most`.
 static bool read_length(__global const uchar *in, uint in_len, uint *at, uint *length, uint most)
 {
     uint more = *length == 15 ? 255 : 0;
@@ -31,7 +31,7 @@ static void fill(__local uchar *out, uint from, uint length, uchar value)
         out[from + i] = value;
 }
 
-// Copies what lies `distance` back; a distance below the length makes a period.
+// Copies `length` bytes from `distance` bytes before. A distance below the length repeats these bytes.
 static void copy_back(__local uchar *out, uint to, uint distance, uint length)
 {
     uint from = to - distance;
@@ -46,8 +46,8 @@ static void copy_back(__local uchar *out, uint to, uint distance, uint length)
     }
 }
 
-// Decodes a block that must fill `out[0..out_len]`; whether it is sound and does. All lanes call it and get the same.
-// A barrier must follow before `out` is read.
+// Decompresses a block to `out[0..out_len]`. Returns false if the block is damaged or has another length. All lanes of the
+// work-group must call it, and get the same result. A barrier must follow before `out` is read.
 static bool expand(__global const uchar *in, uint in_len, __local uchar *out, uint out_len)
 {
     uint at = 0, done = 0;
@@ -86,7 +86,7 @@ static bool expand(__global const uchar *in, uint in_len, __local uchar *out, ui
         for (uint i = LANE; i < literals; i += GROUP)
             out[done + i] = in[first + i];
         done += literals;
-        // What a match copies has been written by other lanes; what the one before it wrote, too.
+        // A match copies bytes that other lanes have written, in this sequence or the one before.
         barrier(CLK_LOCAL_MEM_FENCE);
         if (copied)
             copy_back(out, done, distance, copied);

@@ -1,23 +1,47 @@
 //! Integration on OpenCL devices.
 //!
-//! Chunks cross the bus as they are stored, with the places of their blocks beside them. A work-group decodes blocks of
-//! one frame into the memory that it has to itself, unshuffles them there, and adds the pixels to the bins
-//! that the blocks reach: a frame never passes through the device's memory. Two frames' sums do not meet, and each sum has one
-//! order, so results are the same bytes on every run of a device, whatever the batch; with those of [`crate::accumulate`]
-//! they agree to the rounding of doubles, or of pairs of floats where a device has no doubles. Norms and invalid
-//! pixels' exceptions are made by the processor, and equal to the bit.
+//! [`all_devices`] lists the devices, [`Device::open`] compiles kernels for one, and [`DeviceQueues`] integrates frames
+//! on it: the counterpart of [`crate::integrate_frames`].
 //!
-//! Several plans share what is sent, and the kernels run once for each: what one gives does not depend on the others.
+//! Flow of a batch: [`DeviceQueues`] splits it into launches and gives each to a command queue in turn. A launch copies
+//! the stored chunks and the offsets of their blocks to the device. For each plan, two kernels run: the first decodes
+//! frames, and after the second the sums of each bin are complete. Then the sums are read back, and the CPU completes
+//! them to [`crate::Sums`].
 //!
-//! Methods that look at all pixels of a bin are given whole frames in the device's memory (`by_bin.cl`), and keep the order of
-//! [`crate::ByBin`]: their results are its bytes.
+//! - Sums (`integrate.cl`): a work-group decompresses the blocks of one frame to its local memory, unshuffles them
+//!   there and adds the pixels to the bins. Decoded frames never reach the device's global memory. Frames do not share
+//!   sums and each sum has a fixed order, so the results of a device are the same bytes on every run and in every
+//!   batch. They agree with [`crate::accumulate_frame`] up to the rounding of doubles, or of pairs of floats on devices
+//!   without doubles. The CPU computes norms, and weights without invalid pixels; these are equal to the bit.
+//! - Statistics of all pixels of a bin (`csr.cl`): decoded frames are kept in the device's global memory. The kernels
+//!   sum in the order of [`crate::CsrMatrix`] and give the same bytes.
 //!
-//! Bitshuffled LZ4 is decoded by the device; all else by the processor, which sends pixels. A frame that the device
-//! finds damaged is looked at again by the processor, whose word counts.
+//! Several plans share one copy of the chunks, and the kernels run once for each plan. Plans don't affect each other.
 //!
-//! The library is found when it is first asked for (see the crate `opencl-loader`): where there is none, [`all_devices`]
-//! says what is missing, and nothing else happens.
-#![allow(unsafe_code)] // OpenCL is a C interface; each use says why it is sound.
+//! The device decodes bitshuffled LZ4. For all other codecs the CPU decodes, and sends pixels. If the device finds a
+//! frame damaged, the CPU decodes it again and decides.
+//!
+//! The OpenCL library is loaded when it is first used (see crate `opencl-loader`). If it is not installed,
+//! [`all_devices`] returns an error that says what is missing.
+//!
+//! ```no_run
+//! use std::error::Error;
+//! use std::sync::Arc;
+//!
+//! use kernels::opencl::{Device, DeviceQueues, DeviceSettings, all_devices};
+//! use kernels::{IntegrationPlan, InvalidValues, Pipeline, StoredFrame, Sums};
+//!
+//! fn integrate(pipeline: &Pipeline, plan: &IntegrationPlan, chunks: &[Vec<u8>]) -> Result<Vec<Sums>, Box<dyn Error>> {
+//!     let devices = all_devices()?;
+//!     let description = devices.iter().find(|device| device.unusable.is_none()).ok_or("no usable device")?;
+//!     let device = Arc::new(Device::open(description, DeviceSettings::default())?);
+//!     let mut queues = DeviceQueues::new(device, 2)?;
+//!     let frames: Vec<_> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
+//!     let sums = queues.integrate(pipeline, plan, &InvalidValues::none(), &frames)?;
+//!     Ok(sums.into_iter().collect::<Result<_, _>>()?)
+//! }
+//! ```
+#![allow(unsafe_code)] // OpenCL is a C interface. Each unsafe block says what it relies on.
 
 mod buffer;
 mod csr;

@@ -1,4 +1,4 @@
-//! The kernels, compiled for a device; what its compiler made is kept in files.
+//! Compiles the kernels for a device, and caches the binaries in files.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,78 +13,81 @@ use super::csr;
 use super::error::DeviceError;
 use crate::PixelType;
 
-/// What comes before the sources: a pixel may be a double.
+/// Prepended to the sources, because the type of a pixel may be double.
 const SOURCE_PROLOGUE: &str = "#if DOUBLES\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n";
 
-/// What becomes of the pixels.
+/// The computation that a pair of kernels does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum KernelKind {
-    /// They are summed as they come: signals and, with errors of each pixel's own counts, the variances' excesses.
+    /// Sums over all valid pixels of a bin: the signal and, if asked for, the variance from the pixels' counts.
     Sums {
-        /// Whether there are such errors.
+        /// True to sum the Poisson excess w² (max(raw, 1) - 1), too.
         variance: bool,
     },
-    /// They are chosen by a look at all of a bin.
+    /// Statistics that need all pixels of a bin.
     Csr,
 }
 
-/// What kernels are compiled for.
+/// The constants that a pair of kernels is compiled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct KernelVariant {
     pub(super) dtype: PixelType,
     /// Bytes of a decoded block.
     pub(super) block_bytes: usize,
-    pub(super) method: KernelKind,
-    /// Lanes of a work-group.
+    pub(super) kind: KernelKind,
+    /// Lanes per work-group.
     pub(super) group: usize,
-    /// Whether sums are doubles, not pairs of floats: the same size in either case.
+    /// True if sums are doubles, false if they are pairs of floats. Both take 8 bytes.
     pub(super) doubles: bool,
 }
 
 impl KernelVariant {
-    /// Pixels in a block.
+    /// Returns the number of pixels in a block.
     pub(super) fn elements(&self) -> usize {
         self.block_bytes / self.dtype.size()
     }
 
-    /// Sums by bin.
+    /// Returns the number of sums per bin.
     pub(super) fn sums_per_bin(&self) -> usize {
-        match self.method {
+        match self.kind {
             KernelKind::Sums { variance } => 1 + usize::from(variance),
             KernelKind::Csr => csr::SUMS_PER_BIN,
         }
     }
 
-    /// The two kernels that follow one another.
+    /// Returns the names of the two kernels, in the order in which they run.
     pub(super) fn kernels(&self) -> [&'static str; 2] {
-        match self.method {
+        match self.kind {
             KernelKind::Sums { .. } => ["integrate", "reduce"],
             KernelKind::Csr => ["decode", "choose"],
         }
     }
 
-    /// Frames whose pixels of one bin a work-group looks at side by side.
+    /// Returns the number of frames of which a work-group of `choose` sums a bin at the same time.
     pub(super) fn bins_per_group(&self) -> usize {
         (self.group / csr::LANES_PER_BIN).max(1)
     }
 
+    /// Returns the source text of the kernels.
     fn sources(&self) -> String {
-        let own = match self.method {
+        let own = match self.kind {
             KernelKind::Sums { .. } => [include_str!("sums.cl"), include_str!("integrate.cl")].concat(),
             KernelKind::Csr => include_str!("csr.cl").to_owned(),
         };
         [SOURCE_PROLOGUE, include_str!("lz4.cl"), include_str!("frame.cl"), &own].concat()
     }
 
-    /// A sum as the kernels leave it.
-    pub(super) fn decode_sum(&self, real: [u8; 8]) -> f64 {
+    /// Decodes a sum that the kernels have written: a double, or a pair of floats.
+    pub(super) fn decode_sum(&self, bytes: [u8; 8]) -> f64 {
         if self.doubles {
-            return f64::from_le_bytes(real);
+            return f64::from_le_bytes(bytes);
         }
-        let [high, low] = [[real[0], real[1], real[2], real[3]], [real[4], real[5], real[6], real[7]]];
+        let [high, low] = [[bytes[0], bytes[1], bytes[2], bytes[3]], [bytes[4], bytes[5], bytes[6], bytes[7]]];
         f64::from(f32::from_le_bytes(high)) + f64::from(f32::from_le_bytes(low))
     }
 
+    /// Returns the options for the device's compiler.
+    /// Returns the options for the device's compiler.
     fn options(&self) -> String {
         let pixel = match self.dtype {
             PixelType::U8 => "uchar",
@@ -98,9 +101,9 @@ impl KernelVariant {
             PixelType::F32 => "float",
             PixelType::F64 => "double",
         };
-        let is_real = u8::from(matches!(self.dtype, PixelType::F32 | PixelType::F64));
+        let is_float = u8::from(matches!(self.dtype, PixelType::F32 | PixelType::F64));
         format!(
-            "-cl-std=CL1.2 -DPIXEL={pixel} -DAS_PIXEL=as_{pixel} -DREAL_PIXEL={is_real} -DSIZE={} -DBLOCK_BYTES={} \
+            "-cl-std=CL1.2 -DPIXEL={pixel} -DAS_PIXEL=as_{pixel} -DREAL_PIXEL={is_float} -DSIZE={} -DBLOCK_BYTES={} \
              -DQUANTITIES={} -DGROUP={} -DTEAMS={} -DDOUBLES={}",
             self.dtype.size(),
             self.block_bytes,
@@ -111,8 +114,10 @@ impl KernelVariant {
         )
     }
 
-    /// The program, out of the cache, a directory, if it is there; else compiled, and put into it. `driver` is all that makes
-    /// one driver's binaries unfit for another.
+    /// Returns the program from the cache directory if it is there, or compiles it and stores it there.
+    ///
+    /// `driver` identifies the device and its driver: a binary for one is no good for another, so it is part of the
+    /// key.
     pub(super) fn build(
         &self,
         context: &Context,
@@ -137,7 +142,7 @@ impl KernelVariant {
             let log = core::get_program_build_info(&program, device, ProgramBuildInfo::BuildLog);
             let log = log.map_or_else(|_| why.to_string(), |log| log.to_string());
             DeviceError::Failed(format!(
-                "the driver's compiler: {}",
+                "the driver's compiler failed: {}",
                 log.split_whitespace().collect::<Vec<_>>().join(" ")
             ))
         })?;
@@ -145,26 +150,29 @@ impl KernelVariant {
             (file, core::get_program_info(&program, ProgramInfo::Binaries))
             && let [binary] = &binaries[..]
         {
-            // A cache that can't be written costs the next run some seconds, and nothing else.
+            // If the cache can't be written, the next run compiles again. That costs some seconds, and nothing else.
             let _ = write_cached(&file, &key, binary);
         }
         Ok(program)
     }
 }
 
-/// A cached binary. It stands behind the key that it was made by, and a checksum of both.
+/// Returns a cached binary, or `None` if the file is missing, damaged, or stored under another key.
+///
+/// The file holds a checksum of all that follows, the key, a zero byte and the binary.
 fn read_cached(file: &Path, key: &str) -> Option<Vec<u8>> {
     let content = fs::read(file).ok()?;
     verified_body(&content)?.strip_prefix(key.as_bytes())?.strip_prefix(b"\0").map(<[u8]>::to_vec)
 }
 
-/// What follows the checksum of a cached binary, where it is as it was written.
+/// Returns the part of a cached file after its checksum, or `None` if the checksum does not match.
 fn verified_body(content: &[u8]) -> Option<&[u8]> {
     let (checksum, content) = content.split_first_chunk()?;
     (u64::from_le_bytes(*checksum) == xxh3_64(content)).then_some(content)
 }
 
-/// Many processes may do so at once, each with the same content: the file is whole whenever it is there.
+/// Writes a binary to the cache. Several processes may write the same file at once: it is replaced atomically, so
+/// readers always see a complete file.
 fn write_cached(file: &Path, key: &str, binary: &[u8]) -> std::io::Result<()> {
     let body = [key.as_bytes(), b"\0", binary].concat();
     let content = [&xxh3_64(&body).to_le_bytes()[..], &body].concat();

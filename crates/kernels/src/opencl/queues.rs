@@ -1,4 +1,4 @@
-//! Stored frames in, sums out, on a device: the counterpart of [`crate::integrate_by_all`].
+//! Integrates batches of stored frames on a device: the counterpart of [`integrate_frames`].
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,102 +18,109 @@ use crate::simd;
 use crate::sums::Sums;
 use crate::{IntegrationSpec, Pipeline, Scratch, StoredFrame, integrate_frames};
 
-/// The longest block, decoded, that fits into a work-group's memory.
+/// Maximum bytes of a decoded block, such that the block fits in a work-group's local memory.
 const MAX_BLOCK_BYTES: usize = 8192;
 
-/// Blocks of fewer pixels are decoded by the processor: their matrix would be larger than it is worth.
+/// Minimum number of pixels of a block that the device decodes. For smaller blocks, the tables of the matrix would be
+/// larger than the matrix.
 const MIN_BLOCK_ELEMENTS: usize = 128;
 
-/// Frames of a launch at the most.
+/// Maximum number of frames per launch.
 const MAX_FRAMES_PER_LAUNCH: usize = 64;
 
-/// The queues that one thread has on a device, and the memory that they use.
+/// The command queues that one thread has on a device, with their buffers.
 pub struct DeviceQueues {
     device: Arc<Device>,
     queues: Vec<DeviceQueue>,
-    /// Frames of a launch, as far as memory allows.
+    /// Maximum number of frames per launch; halved when memory is short.
     max_frames: usize,
-    /// For frames that the device can't decode.
+    /// Working memory for frames that the device found damaged.
     cpu_scratch: Scratch,
-    /// By plan, the last frame's invalid pixels, and the sums without them: detectors mark the same pixels again and again.
+    /// The invalid pixels of the last frame of each plan, by [`IntegrationPlan::id`]. Detectors mark the same pixels in
+    /// most frames, so the sums without them can be reused.
     last_invalid: HashMap<u64, LastInvalidPixels>,
-    /// What the last call was for stays with the device until the next one.
+    /// The matrices of the last call. Holding them keeps the device from dropping them before the next call.
     matrices: Vec<Arc<DeviceMatrix>>,
     disputed_frames: u64,
 }
 
-/// The sums of a frame by each plan.
+/// The sums of a frame, one element per plan.
 type FrameResult = Result<Vec<Sums>, DecodeError>;
 
-/// A frame of a call, by its number there, and where its blocks are if the device decodes them.
+/// A frame of a call.
 #[derive(Clone)]
 struct IndexedFrame {
+    /// Index of the frame in the call.
     index: usize,
+    /// Offsets of the frame's blocks, if the device decodes them.
     block_offsets: Option<BlockOffsets>,
 }
 
-/// Frames whose blocks are of one size.
+/// Frames with blocks of the same size.
 struct BlockSizeGroup {
+    /// Bytes of a decoded block.
     block_bytes: usize,
     frames: Vec<IndexedFrame>,
 }
 
-/// What came of frames, and those that are to be launched again, fewer at a time.
+/// The outcome of some launches.
 struct LaunchOutcome {
+    /// Frames that are done, by index.
     outputs: Vec<(usize, FrameOutcome)>,
+    /// Frames that did not fit in memory, to be launched again, fewer at a time.
     remaining: Vec<IndexedFrame>,
 }
 
+/// The invalid pixels of a frame, and the plan's sums without them.
 struct LastInvalidPixels {
     bitmap: Vec<u8>,
     totals: StaticSums,
 }
 
 impl DeviceQueues {
-    /// `count` queues, at least one: with two or more, copying, decoding and reducing of several launches overlap.
+    /// Creates `count` queues, at least one. With two or more, copying and computing of several launches overlap.
     ///
     /// # Errors
-    /// The driver fails, or the device has been given up.
+    /// The driver fails, or the device has been disabled.
     pub fn new(device: Arc<Device>, count: usize) -> Result<DeviceQueues, DeviceError> {
         device.failure().map_or(Ok(()), |why| Err(why.clone()))?;
         let queues = (0..count.max(1)).map(|_| DeviceQueue::new(device.clone())).collect::<Result<_, _>>()?;
-        let processor = Scratch::default();
-        let (last_invalid, matrices) = (HashMap::new(), Vec::new());
         Ok(DeviceQueues {
             device,
             queues,
             max_frames: MAX_FRAMES_PER_LAUNCH,
-            cpu_scratch: processor,
-            last_invalid,
-            matrices,
+            cpu_scratch: Scratch::default(),
+            last_invalid: HashMap::new(),
+            matrices: Vec::new(),
             disputed_frames: 0,
         })
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// Bytes sent to the device for frames, so far.
+    /// Returns the bytes sent to the device for frames so far.
     pub fn sent_bytes(&self) -> u64 {
         self.queues.iter().map(|queue| queue.sent_bytes).sum()
     }
 
-    /// How many frames the device has refused that the processor did decode, so far: none, or it can't be trusted.
+    /// Returns the number of frames so far that the device found damaged, but the CPU could decode. If it is not 0, the
+    /// device can't be trusted.
     pub fn disputed(&self) -> u64 {
         self.disputed_frames
     }
 
-    /// Frames that a launch takes, as far as memory allows.
+    /// Returns the maximum number of frames per launch, as far as memory has allowed so far.
     pub fn frames_per_launch(&self) -> usize {
         self.max_frames
     }
 
-    /// As [`DeviceQueues::integrate_batch_multi`] by one plan.
+    /// Integrates frames with one plan; see [`DeviceQueues::integrate_batch_multi`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`DeviceQueues::integrate_batch_multi`].
     pub fn integrate(
         &mut self,
         pipeline: &Pipeline,
@@ -125,59 +132,69 @@ impl DeviceQueues {
         Ok(rows.into_iter().map(|row| row.map(|mut sums| sums.remove(0))).collect())
     }
 
-    /// Decodes frames of the pipeline's type and integrates them by several plans for frames of one size, each with its rule
-    /// for invalid pixels and its method; a frame is sent once for all of them. Sums agree with those of [`crate::accumulate`]
-    /// but for the rounding of sums, and norms of invalid pixels to the bit; those by methods that look at all pixels of a bin
-    /// are the bytes of [`crate::ByBin`]. They are the same each time on one device, however many frames and plans come
-    /// together. A frame that does not decode is an error of its own, as [`integrate_frames`] words it.
+    /// Decodes frames and integrates them with several plans, each with its own invalid values and statistic. All plans
+    /// must be for frames of the same size. Each frame is sent to the device once.
     ///
-    /// # Errors
-    /// The device fails, which leaves nothing done, and gives it up unless it lacks just memory or the ability.
+    /// Signals and variances agree with [`crate::accumulate_frame`] up to the rounding of sums, and weights are equal
+    /// to the bit. Statistics with a CSR matrix are the same bytes as [`crate::CsrMatrix::integrate`]. A device gives
+    /// the same bytes for a frame whichever frames and plans are integrated with it. A frame that can't be decoded
+    /// gives the error of [`integrate_frames`]; the other frames are not affected.
+    ///
+    /// # Errors The device fails, lacks memory, or can't do what a plan needs. Then no frame is done. A failed device
+    /// is disabled; without enough memory or a feature it can still be used for other plans.
     pub fn integrate_batch_multi(
         &mut self,
         pipeline: &Pipeline,
-        targets: &[IntegrationSpec<'_>],
+        specs: &[IntegrationSpec<'_>],
         frames: &[StoredFrame<'_>],
     ) -> Result<Vec<FrameResult>, DeviceError> {
         self.device.failure().map_or(Ok(()), |why| Err(why.clone()))?;
-        // The crate `ocl` panics at error codes that it does not know.
-        let rows = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, targets, frames)));
-        let rows =
-            rows.unwrap_or_else(|_| Err(DeviceError::Failed("the driver's answer is not understood".to_owned())));
-        if let Err(why @ DeviceError::Failed(_)) = &rows {
+        // Crate `ocl` panics at error codes that it does not know.
+        let results = catch_unwind(AssertUnwindSafe(|| self.try_integrate(pipeline, specs, frames)));
+        let results = results
+            .unwrap_or_else(|_| Err(DeviceError::Failed("the driver returned an unknown error code".to_owned())));
+        if let Err(why @ DeviceError::Failed(_)) = &results {
             self.device.disable(why.clone());
         }
-        rows
+        results
     }
 
+    /// Integrates frames; does not disable the device if that fails.
     fn try_integrate(
         &mut self,
         pipeline: &Pipeline,
-        targets: &[IntegrationSpec<'_>],
+        specs: &[IntegrationSpec<'_>],
         frames: &[StoredFrame<'_>],
     ) -> Result<Vec<FrameResult>, DeviceError> {
-        let Some(IntegrationSpec { plan, .. }) = targets.first() else {
+        let Some(IntegrationSpec { plan, .. }) = specs.first() else {
             return Ok(frames.iter().map(|_| Ok(Vec::new())).collect());
         };
+        // The kernels rely on it: they read the pixels of each plan from the same input.
+        if specs.iter().any(|spec| spec.plan.pixels() != plan.pixels()) {
+            return Err(DeviceError::Unsupported("expected plans for frames of the same size".to_owned()));
+        }
         let mut results: Vec<Option<FrameResult>> = frames.iter().map(|_| None).collect();
         for BlockSizeGroup { block_bytes, frames: mut todo } in group_by_block_size(pipeline, plan, frames) {
-            let aims = targets.iter().map(|target| self.device_plan(pipeline, block_bytes, target));
-            let job = LaunchJob { pipeline, plans: aims.collect::<Result<_, _>>()? };
-            self.matrices = job.plans.iter().map(|aim| aim.matrix.clone()).collect();
+            let device_plans = specs.iter().map(|spec| self.device_plan(pipeline, block_bytes, spec));
+            let job = LaunchJob { pipeline, plans: device_plans.collect::<Result<_, _>>()? };
+            self.matrices = job.plans.iter().map(|device_plan| device_plan.matrix.clone()).collect();
             while !todo.is_empty() {
-                let LaunchOutcome { outputs, remaining: left } = self.launch(&job, frames, todo)?;
-                todo = left;
+                let LaunchOutcome { outputs, remaining } = self.launch(&job, frames, todo)?;
+                todo = remaining;
                 for (index, output) in outputs {
                     results[index] = Some(match output {
-                        FrameOutcome::Sums(all) => {
-                            Ok(job.plans.iter().zip(all).map(|(aim, sums)| self.complete(aim, sums)).collect())
-                        }
+                        FrameOutcome::Sums(all) => Ok(job
+                            .plans
+                            .iter()
+                            .zip(all)
+                            .map(|(device_plan, sums)| self.complete(device_plan, sums))
+                            .collect()),
                         FrameOutcome::DecodeFailed(why) => Err(why),
                         FrameOutcome::DamagedOnDevice => {
-                            let alone = &frames[index..=index];
-                            let found = integrate_frames(pipeline, targets, alone, &mut self.cpu_scratch).remove(0);
-                            self.disputed_frames += u64::from(found.is_ok());
-                            found
+                            let frame = &frames[index..=index];
+                            let result = integrate_frames(pipeline, specs, frame, &mut self.cpu_scratch).remove(0);
+                            self.disputed_frames += u64::from(result.is_ok());
+                            result
                         }
                     });
                 }
@@ -186,25 +203,28 @@ impl DeviceQueues {
         Ok(results.into_iter().map(|result| result.expect("each frame is in one group")).collect())
     }
 
-    /// A plan as the device takes it, for frames in blocks of so many bytes.
+    /// Prepares a plan for the device, for frames in blocks of `block_bytes` decoded bytes.
     fn device_plan<'a>(
         &self,
         pipeline: &Pipeline,
         block_bytes: usize,
-        &IntegrationSpec { plan, invalid, csr: by_bin }: &IntegrationSpec<'a>,
+        &IntegrationSpec { plan, invalid, csr }: &IntegrationSpec<'a>,
     ) -> Result<DevicePlan<'a>, DeviceError> {
-        if by_bin.is_some_and(|by_bin| !by_bin.is_order_free()) {
-            return Err(DeviceError::Unsupported("medians and quantiles".to_owned()));
+        if csr.is_some_and(|csr| !csr.is_order_free()) {
+            let why = "medians and quantiles: expected a mean or sigma clipping on a device";
+            return Err(DeviceError::Unsupported(why.to_owned()));
         }
-        let method = by_bin.map_or(KernelKind::Sums { variance: plan.has_count_variance() }, |_| KernelKind::Csr);
-        let variant = self.device.variant(pipeline.dtype(), block_bytes, method);
-        let matrix = self.device.matrix(plan, by_bin, variant.elements())?;
+        let kind = csr.map_or(KernelKind::Sums { variance: plan.has_count_variance() }, |_| KernelKind::Csr);
+        let variant = self.device.variant(pipeline.dtype(), block_bytes, kind);
+        let matrix = self.device.matrix(plan, csr, variant.elements())?;
         let ranges = with_pixel!(pipeline.dtype(), encode_ranges(invalid));
         let range_count = (ranges.len() / (2 * pipeline.dtype().size())) as u32;
-        Ok(DevicePlan { plan, by_bin, variant, matrix, ranges: self.device.ranges(ranges)?, range_count })
+        Ok(DevicePlan { plan, csr, variant, matrix, ranges: self.device.ranges(ranges)?, range_count })
     }
 
-    /// Launches frames, as many at a time as memory allows, on all queues in turn.
+    /// Integrates frames in launches of up to `max_frames`, on all queues in turn.
+    ///
+    /// If memory is short, `max_frames` is halved, and the frames that are not done are returned as `remaining`.
     fn launch<'a>(
         &mut self,
         job: &LaunchJob<'_>,
@@ -213,31 +233,31 @@ impl DeviceQueues {
     ) -> Result<LaunchOutcome, DeviceError> {
         let size = todo.len().div_ceil(self.queues.len()).clamp(1, self.max_frames);
         let mut outputs = Vec::new();
-        let mut short = None;
+        let mut failure = None;
         for (turn, launch) in todo.chunks(size).enumerate() {
-            let number = turn % self.queues.len();
-            let input = |IndexedFrame { index, block_offsets: places }: &IndexedFrame| LaunchFrame {
+            let queue_index = turn % self.queues.len();
+            let launch_frame = |IndexedFrame { index, block_offsets }: &IndexedFrame| LaunchFrame {
                 index: *index,
                 stored: frames[*index],
-                block_offsets: places.clone(),
+                block_offsets: block_offsets.clone(),
             };
-            let queue = &mut self.queues[number];
-            let done = queue.wait_and_read().and_then(|done| {
+            let queue = &mut self.queues[queue_index];
+            let submitted = queue.wait_and_read().and_then(|done| {
                 outputs.extend(done);
-                queue.submit(job, launch.iter().map(input).collect())
+                queue.submit(job, launch.iter().map(launch_frame).collect())
             });
-            if let Err(why) = done {
-                short = Some(why);
+            if let Err(why) = submitted {
+                failure = Some(why);
                 break;
             }
         }
         for queue in &mut self.queues {
             match queue.wait_and_read() {
                 Ok(done) => outputs.extend(done),
-                Err(why) => short = short.or(Some(why)),
+                Err(why) => failure = failure.or(Some(why)),
             }
         }
-        match short {
+        match failure {
             None => return Ok(LaunchOutcome { outputs, remaining: Vec::new() }),
             Some(DeviceError::OutOfMemory(_)) if size > 1 => {
                 self.max_frames = size / 2;
@@ -246,39 +266,40 @@ impl DeviceQueues {
             Some(why) => return Err(why),
         }
         let is_done = |index: usize| outputs.iter().any(|(done, _)| *done == index);
-        let left = todo.into_iter().filter(|frame| !is_done(frame.index)).collect();
-        Ok(LaunchOutcome { outputs, remaining: left })
+        let remaining = todo.into_iter().filter(|frame| !is_done(frame.index)).collect();
+        Ok(LaunchOutcome { outputs, remaining })
     }
 
-    /// A frame's sums, from what the device found.
-    fn complete(&mut self, aim: &DevicePlan<'_>, found: FrameSums) -> Sums {
-        let plan = aim.plan;
-        let DevicePhotonSums { signal, poisson_excess: excess, invalid } = match (found, aim.by_bin) {
+    /// Completes the device's sums of a frame with the plan's dark, base variance and weights.
+    fn complete(&mut self, device_plan: &DevicePlan<'_>, sums: FrameSums) -> Sums {
+        let plan = device_plan.plan;
+        let DevicePhotonSums { signal, poisson_excess, invalid } = match (sums, device_plan.csr) {
             (FrameSums::Photons(photons), _) => photons,
-            (FrameSums::Selected(numbers), Some(by_bin)) => return by_bin.sums_from_device(plan, &numbers),
-            (FrameSums::Selected(_), None) => unreachable!("pixels are chosen by methods that look at all of a bin"),
+            (FrameSums::Selected(numbers), Some(csr)) => return csr.sums_from_device(plan, &numbers),
+            (FrameSums::Selected(_), None) => unreachable!("only plans with a CSR matrix select pixels"),
         };
-        let Some(bitmap) = invalid else { return Sums::from_photon_sums(plan, signal, excess, None) };
+        let Some(bitmap) = invalid else { return Sums::from_photon_sums(plan, signal, poisson_excess, None) };
         let last = self.last_invalid.remove(&plan.id()).filter(|last| last.bitmap == bitmap);
         let last = last.unwrap_or_else(|| {
-            let pixels = pixels_of_bitmap(&bitmap, aim.variant.elements(), aim.matrix.block_pixels);
+            let pixels = pixels_of_bitmap(&bitmap, device_plan.variant.elements(), device_plan.matrix.block_pixels);
             LastInvalidPixels { totals: simd::static_sums_without(plan, &pixels), bitmap }
         });
-        let sums = Sums::from_photon_sums(plan, signal, excess, Some(&last.totals));
+        let sums = Sums::from_photon_sums(plan, signal, poisson_excess, Some(&last.totals));
         self.last_invalid.insert(plan.id(), last);
         sums
     }
 }
 
-/// The frames by the blocks that they are in. It does not depend on the other frames in which group a frame is.
+/// Groups frames by the size of their blocks. The group of a frame does not depend on the other frames, so that its
+/// sums don't either.
 fn group_by_block_size(pipeline: &Pipeline, plan: &IntegrationPlan, frames: &[StoredFrame<'_>]) -> Vec<BlockSizeGroup> {
     let size = pipeline.dtype().size();
-    let decoded = default_block_elements(size) * size;
+    let default_block_bytes = default_block_elements(size) * size;
     let mut groups: Vec<BlockSizeGroup> = Vec::new();
     for (index, stored) in frames.iter().enumerate() {
-        let places = block_offsets(pipeline, stored, plan.pixels() * size);
-        let block_bytes = places.as_ref().map_or(decoded, |places| places.block_bytes);
-        let frame = IndexedFrame { index, block_offsets: places };
+        let block_offsets = block_offsets(pipeline, stored, plan.pixels() * size);
+        let block_bytes = block_offsets.as_ref().map_or(default_block_bytes, |offsets| offsets.block_bytes);
+        let frame = IndexedFrame { index, block_offsets };
         match groups.iter_mut().find(|group| group.block_bytes == block_bytes) {
             Some(group) => group.frames.push(frame),
             None => groups.push(BlockSizeGroup { block_bytes, frames: vec![frame] }),
@@ -287,27 +308,29 @@ fn group_by_block_size(pipeline: &Pipeline, plan: &IntegrationPlan, frames: &[St
     groups
 }
 
-/// Where a frame's blocks are, if the device can decode them. A stream whose framing is damaged it can't.
+/// Returns the offsets of a frame's blocks if the device can decode them. It can't if the codec is not bitshuffled LZ4,
+/// the block size does not suit it, or the headers of the blocks are damaged.
 fn block_offsets(pipeline: &Pipeline, stored: &StoredFrame<'_>, frame_bytes: usize) -> Option<BlockOffsets> {
     let bitshuffle = pipeline.only_bitshuffle(stored.filter_mask).filter(|b| b.codec == Codec::Lz4)?;
-    let places = BlockOffsets::scan(bitshuffle, stored.bytes, frame_bytes).ok()?;
-    let elements = places.block_bytes / pipeline.dtype().size();
-    (elements >= MIN_BLOCK_ELEMENTS && places.block_bytes <= MAX_BLOCK_BYTES).then_some(places)
+    let offsets = BlockOffsets::scan(bitshuffle, stored.bytes, frame_bytes).ok()?;
+    let elements = offsets.block_bytes / pipeline.dtype().size();
+    (elements >= MIN_BLOCK_ELEMENTS && offsets.block_bytes <= MAX_BLOCK_BYTES).then_some(offsets)
 }
 
-/// The invalid ranges as the kernels take them.
+/// Encodes the invalid ranges for the kernels: the lowest and the highest pixel of each range, in the pixel type.
 fn encode_ranges<T: Pixel>(invalid: &InvalidValues) -> Vec<u8> {
     let bytes = |pixel: T| pixel.bits().into().to_le_bytes()[..T::SIZE].to_vec();
     invalid.for_type::<T>().ranges().iter().flat_map(|&(low, high)| [bytes(low), bytes(high)].concat()).collect()
 }
 
-/// The invalid pixels, rising, of a bitmap by tile: for each its eights of pixels, then those behind the last block.
-fn pixels_of_bitmap(bitmap: &[u8], elements: usize, whole: u32) -> Vec<u32> {
+/// Returns the indices of the pixels set in a device's bitmap, ascending. See [`super::slot_layout::SlotLayout::used`]
+/// for the layout.
+fn pixels_of_bitmap(bitmap: &[u8], elements: usize, block_pixels: u32) -> Vec<u32> {
     let columns = elements / 8;
     let mut pixels = Vec::new();
-    for (tile, of_tile) in bitmap.chunks_exact(columns + 1).enumerate() {
-        for (column, &byte) in of_tile.iter().enumerate().filter(|(_, byte)| **byte != 0) {
-            let first = if column == columns { whole } else { (tile * elements + 8 * column) as u32 };
+    for (tile, tile_bits) in bitmap.chunks_exact(columns + 1).enumerate() {
+        for (column, &byte) in tile_bits.iter().enumerate().filter(|(_, byte)| **byte != 0) {
+            let first = if column == columns { block_pixels } else { (tile * elements + 8 * column) as u32 };
             pixels.extend(iter_bits(byte.into()).map(|bit| first + bit as u32));
         }
     }

@@ -1,7 +1,7 @@
-// Sums of products, in doubles or, on devices without, in pairs of floats.
+// Sums of products, in doubles or, on devices without doubles, in pairs of floats.
 //
-// A pair is an unevaluated sum of two floats, some 48 bits, by the error-free transformations of Dekker (1971) and Knuth (The
-// Art of Computer Programming 2, 4.2.2); no step may be contracted.
+// A pair is an unevaluated sum of two floats with about 48 bits, computed with the error-free transformations of Dekker (1971)
+// and Knuth (The Art of Computer Programming 2, 4.2.2). No operations may be contracted to fused multiply-adds.
 
 #pragma OPENCL FP_CONTRACT OFF
 
@@ -45,12 +45,12 @@ static REAL of_pixel(PIXEL x)
 #if REAL_PIXEL || SIZE < 4
     return (float2)((float)x, 0.0f);
 #else
-    // In halves: the nearest float of the greatest integers is beyond their type.
+    // The integer is split in parts of 16 bits, because the float nearest to the largest integers does not fit in their type.
     PIXEL low = x & 0xffff;
     PIXEL middle = (x >> 16) & 0xffff;
     REAL sum = add((float2)((float)low, 0.0f), (float2)((float)middle * 65536.0f, 0.0f));
 #if SIZE == 4
-    // An unsigned one has been read as it is; a negative one lacks its sign's weight.
+    // The parts give the unsigned value; for a negative integer, the weight of the sign bit is subtracted.
     return x < 0 ? add(sum, (float2)(-4294967296.0f, 0.0f)) : sum;
 #else
     PIXEL high = (x >> 32) & 0xffff;

@@ -94,6 +94,11 @@ impl CsrMatrix {
         matrix
     }
 
+    /// Returns true if the matrix has the bins of a plan and refers to no pixel outside of its frames.
+    pub(crate) fn fits(&self, plan: &IntegrationPlan) -> bool {
+        self.starts.len() == plan.nbins() + 1 && self.pixels.iter().all(|&pixel| (pixel as usize) < plan.pixels())
+    }
+
     /// Returns the bytes of memory that the matrix takes.
     pub fn memory_bytes(&self) -> usize {
         let reals = size_of_val(&*self.norms) + size_of_val(&*self.dark) + size_of_val(&*self.variance);

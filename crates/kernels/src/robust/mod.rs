@@ -4,16 +4,14 @@
 //! reduced in one of two ways:
 //!
 //! - `interleaved` (with `interleaved_pixels`) reduces 8 frames at once; SIMD lanes are frames. It needs frames that
-//!   are
-//!   decoded block by block.
+//!   are decoded block by block.
 //! - `per_frame` (with `bin_buffer`) reduces one decoded frame after the other, with any codec and pixel type. It is
-//!   the
-//!   reference: `interleaved` gives the same bytes.
+//!   the reference: `interleaved` gives the same bytes.
 //!
 //! Both return [`crate::Sums`] with the weights of the pixels that were selected, so these sums merge like all others.
 //!
-//! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin: mean m = Σ w s / Σ w n, V
-//! = Σ w² v or, azimuthal, Σ w² (s - m n)², std = √(V / Σ w² n²). The definitions are those of pyFAI 2026.9
+//! With weight w, normalization n, signal s = raw - dark and variance v of a pixel in a bin: mean m = Σ w s / Σ w n,
+//! V = Σ w² v or, azimuthal, Σ w² (s - m n)², std = √(V / Σ w² n²). The definitions are those of pyFAI 2026.9
 //! (`sigma_clip_ng` and `medfilt1d_ng` of its Python engine), except for split pixels: here each part of a split pixel
 //! is clipped or kept by the bin that it falls into.
 //!

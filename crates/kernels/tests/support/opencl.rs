@@ -1,4 +1,4 @@
-//! The device that tests run on.
+//! The OpenCL device that tests run on, and the simulator that checks the kernels.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kernels::opencl::{Device, DeviceSettings, all_devices};
 
-/// The first device that there is. Its lack is a failure in CI.
+/// Opens the first usable device. Returns `None` if there is none; in CI that is a failure.
 pub fn device(settings: DeviceSettings) -> Option<Arc<Device>> {
     let found = all_devices().map(|all| all.into_iter().find(|device| device.unusable.is_none()));
     match found {
@@ -18,9 +18,11 @@ pub fn device(settings: DeviceSettings) -> Option<Arc<Device>> {
     }
 }
 
-/// Has a test of this program run by Oclgrind, which must find nothing wrong. PoCL runs the lanes of a group in an order of its own: it
-/// does not see a barrier that misses, or that not all lanes reach. Oclgrind sees these, whatever is read or written out of bounds, and
-/// calls that drivers may refuse. It takes a thousand times as long.
+/// Runs a test of this program under the simulator Oclgrind, and asserts that it reports nothing.
+///
+/// Oclgrind finds data races, barriers that some lanes don't reach, accesses out of bounds and invalid API calls. PoCL
+/// finds none of these, as it runs the lanes of a work-group in a fixed order. The simulation takes a thousand times as
+/// long.
 pub fn simulate(test: &str) {
     let libraries = ["/usr/lib/oclgrind/liboclgrind-rt.so", "/usr/local/lib/oclgrind/liboclgrind-rt.so"];
     let Some(library) = libraries.into_iter().find(|path| Path::new(path).exists()) else {
