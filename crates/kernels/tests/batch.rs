@@ -1,4 +1,4 @@
-//! Batches of stored frames give the scalar kernel's bytes, whatever is beside them in the batch.
+//! Compares batches of stored frames with the scalar kernel: the sums of a frame are the same bytes in any batch.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Csc, Frame, Photons, Random};
 
 const BSLZ4: (u32, &[u32]) = (32008, &[0, 4, 0, 0, 2]);
 
-/// The bits of all sums: -0 is not 0 here, and NaN would equal itself.
+/// Returns the bits of all sums, so that -0 differs from 0 and NaN equals itself.
 fn bits(sums: &Sums) -> Vec<Vec<u64>> {
     let mut all = vec![&sums.signal];
     all.extend(&sums.variance);
@@ -38,16 +38,16 @@ struct Case {
     seed: u64,
 }
 
-/// Which values are invalid.
+/// A set of invalid values.
 #[derive(Clone, Copy, Debug)]
 enum Rule {
     Gaps,
     Nothing,
-    /// -4..=-2, or 65533..=65534: not all values that share the range's top bits.
+    /// -4..=-2, or 65533..=65534: values with the same top bits as others that are valid.
     Odd,
-    /// All negative values; of unsigned types those with the top bit set.
+    /// All negative values; for unsigned types, those with the top bit set.
     Negative,
-    /// Zero too: no plane tells it.
+    /// A range with zero, which no bit plane shows.
     Zero,
 }
 
@@ -129,7 +129,7 @@ impl Case {
         InvalidValues::from_integers(self.rule.ranges(self.dtype))
     }
 
-    /// More plans for the same frames: of other bins and with other pixels; the third with a rule of its own.
+    /// Returns more plans for the same frames, with other bins and pixels; the third one has its own invalid values.
     fn check_together(
         &self,
         scratch: &mut Scratch,
@@ -140,7 +140,7 @@ impl Case {
         let random = &mut Random::new(self.seed + 1);
         let finer = Case { nbins: 2 * self.nbins + 3, errors: !self.errors, ..self.clone() }.plan(random);
         let weights = Csc::random(self.pixels, self.nbins, random).matrix();
-        // A sector: most pixels have no part in it.
+        // A sector, in which most pixels have no entries.
         let norms: Vec<f64> = (0..self.pixels).map(|p| f64::from(p % 4500 < 300)).collect();
         let sector = IntegrationPlan::new(weights, &norms, VarianceModel::Poisson, None).expect("a norm a pixel");
         let (invalid, others) = (self.invalid(), InvalidValues::from_integers([7..=7]));
@@ -171,7 +171,7 @@ impl Case {
             .collect();
         let stored: Vec<StoredFrame<'_>> =
             chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect();
-        // A second pass finds the scratch as the first one left it.
+        // The second pass reuses the scratch of the first one.
         for isa in Isa::available() {
             let mut scratch = Scratch::new(isa);
             self.check_on(&mut scratch, &plan, &frames, &stored);

@@ -1,11 +1,12 @@
-//! Fletcher-32 as h5py writes and judges it: what the HDF5 library refuses is refused, and nothing else.
+//! Compares Fletcher-32 with h5py: exactly those chunks are refused that the HDF5 library refuses.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use kernels::{Pipeline, PixelType};
 
-/// The Python that has h5py: of `AZPIPE_PEERS`, or `.venv` in the root; none where a developer has not set it up.
+/// Returns the Python interpreter that has h5py: that of `AZPIPE_PEERS`, or `.venv` in the root. Returns `None` if
+/// there is none.
 fn python() -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let peers = std::env::var_os("AZPIPE_PEERS").map_or_else(|| root.join(".venv"), PathBuf::from);
@@ -23,7 +24,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect()
 }
 
-/// The damage that `fletcher.py` does to stored bytes, in its order.
+/// The kinds of damage that `fletcher.py` does to stored bytes, in its order.
 fn variants(stored: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let flipped = [1, 255].into_iter().flat_map(move |flip| {
         (0..stored.len()).map(move |at| {

@@ -1,10 +1,10 @@
-//! Chunks that the filters' own libraries wrote (h5py 3 with hdf5plugin, 61 × 43 pixels) decode to the frame they hold.
+//! Decodes chunks that the filters' own libraries have written (h5py 3 with hdf5plugin, 61 × 43 pixels).
 
 use kernels::{DecodeError, Pipeline, PixelType};
 
 const PIXELS: u64 = 61 * 43;
 
-/// The frame in every golden chunk: mostly small numbers, some that need all bits.
+/// Returns the frame in each golden chunk: mostly small numbers, and some that need all bits.
 fn frame() -> impl Iterator<Item = u64> {
     (0..PIXELS).map(|i| i * 2654435761 % (1 << 32)).map(|v| if v % 17 == 0 { v } else { v % 5 })
 }
@@ -114,7 +114,7 @@ fn hostile_lengths_are_refused_before_anything_is_allocated() {
             stored[range].fill(0xff);
             match golden.decode(&stored) {
                 Err(DecodeError::Header { offset: 0, .. } | DecodeError::Block { block: 0, offset: 12, .. }) => {}
-                // A single block may claim any size, as long as it holds the frame.
+                // A single block may have any size that is enough for the frame.
                 Ok(_) if golden.name == "lz4_u8" && what == "block size" => {}
                 other => panic!("{}: {what}: {:?}", golden.name, other.err()),
             }

@@ -1,4 +1,4 @@
-//! The scalar kernel against loops written straight from the definitions.
+//! Compares the scalar kernel with loops written straight from the definitions.
 
 mod support;
 
@@ -10,7 +10,7 @@ fn gaps(dtype: PixelType) -> InvalidValues {
     InvalidValues::from_integers(support::gaps(dtype))
 }
 
-/// Σ w x in the order of summation.
+/// Returns Σ w x in the order of summation.
 fn ordered(order: &[(usize, usize, f64)], nbins: usize, x: impl Fn(usize) -> f64, square: bool) -> Vec<f64> {
     let mut sums = vec![0.; nbins];
     for &(pixel, bin, w) in order {
@@ -24,7 +24,7 @@ fn close(found: &[f64], expected: &[f64]) -> bool {
         && found.iter().zip(expected).all(|(f, e)| (f - e).abs() <= 1e-13 * e.abs() && (*e != 0. || *f == 0.))
 }
 
-/// A case by its seed.
+/// Creates a case from its seed.
 fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invalid: u64, dark: bool, seed: u64) {
     let random = &mut Random::new(seed);
     let csc = Csc::random(pixels, nbins, random);
@@ -37,7 +37,7 @@ fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invali
     let mut sums = Sums::default();
     accumulate_frame(&frame.bytes, dtype, &plan, &InvalidValues::from_integers(rule), &mut sums);
 
-    // A pixel of norm zero counts as little as an invalid one.
+    // A pixel of norm zero adds as little as an invalid one.
     let usable = |p: usize| n[p] != 0.;
     let counts = |p: usize| usable(p) && frame.valid[p];
     let order = csc.in_order();

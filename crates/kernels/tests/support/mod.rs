@@ -1,9 +1,9 @@
-//! What the tests hold the kernels against: a reference encoder, and sums by the plainest of loops.
+//! References for the tests: random frames and matrices, an encoder, and sums by plain loops.
 #![allow(dead_code)] // each test program uses a part of it
 
 use kernels::PixelType;
 
-/// Xorshift; equal everywhere, so that a failure can be repeated by its seed.
+/// A xorshift generator. It gives the same numbers on every machine, so that a failure can be repeated by its seed.
 pub struct Random(u64);
 
 impl Random {
@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// A matrix by pixel, as `TiledCsc::new` takes it.
+/// A matrix in CSC form, as the arguments of `TiledCsc::new`.
 #[derive(Debug, Default)]
 pub struct Csc {
     pub starts: Vec<u64>,
@@ -33,7 +33,7 @@ pub struct Csc {
 }
 
 impl Csc {
-    /// Neighbouring pixels fall into like bins; some pixels reach over many, some into none.
+    /// Creates a random matrix. Neighbouring pixels have similar bins; some pixels have many bins, some have none.
     pub fn random(pixels: usize, nbins: usize, random: &mut Random) -> Csc {
         let mut csc = Csc { starts: vec![0], nbins, ..Csc::default() };
         for pixel in 0..pixels {
@@ -65,7 +65,7 @@ impl Csc {
         range.map(|e| (self.bins[e] as usize, f64::from(self.weights[e]))).filter(|(_, w)| *w != 0.)
     }
 
-    /// All entries as (pixel, bin, weight) in the order of summation, straight from its definition.
+    /// Returns all entries as (pixel, bin, weight) in the order of summation, straight from its definition.
     pub fn in_order(&self) -> Vec<(usize, usize, f64)> {
         let pixels = self.starts.len() - 1;
         let mut order = Vec::new();
@@ -86,7 +86,7 @@ impl Csc {
     }
 }
 
-/// A frame: the numbers, which of them are valid, and the native bytes.
+/// A frame: its values, which of them are valid, and the native bytes.
 pub struct Frame {
     pub dtype: PixelType,
     pub values: Vec<f64>,
@@ -97,19 +97,19 @@ pub struct Frame {
 /// Ranges of invalid integers.
 pub type Ranges = Vec<std::ops::RangeInclusive<i128>>;
 
-/// How photons fall.
+/// A distribution of photons.
 #[derive(Clone, Copy, Debug)]
 pub enum Photons {
-    /// One pixel in so many is lit.
+    /// One pixel in this many has counts.
     Sparse(u64),
-    /// Up to so many counts in each pixel.
+    /// Fewer than this many counts in each pixel.
     Below(u64),
-    /// All bits at random.
+    /// Random bits.
     Noise,
 }
 
 impl Frame {
-    /// One pixel in `invalid_values` has a gap's value; 0 is none.
+    /// Creates a random frame. One pixel in `invalid` has the value of a gap; with 0 none has.
     pub fn random(
         dtype: PixelType,
         pixels: usize,
@@ -164,7 +164,8 @@ impl Frame {
     }
 }
 
-/// What detectors write into gaps and dead pixels: the two greatest of an unsigned type, -1 and -2 of a signed one.
+/// Returns the values that detectors write into gaps and dead pixels: the two largest of an unsigned type, -1 and -2 of
+/// a signed type.
 pub fn gaps(dtype: PixelType) -> Ranges {
     match dtype.name().strip_prefix('u') {
         Some(bits) => {
@@ -175,7 +176,7 @@ pub fn gaps(dtype: PixelType) -> Ranges {
     }
 }
 
-/// Bitshuffle's chunk of a frame, bit by bit, each block compressed by `compress`.
+/// Encodes a frame as a bitshuffle chunk, bit by bit, each block compressed by `compress`.
 pub fn bitshuffle(pixels: &[u8], element: usize, block: usize, compress: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let mut stored = Vec::new();
     stored.extend((pixels.len() as u64).to_be_bytes());
@@ -198,7 +199,7 @@ pub fn bitshuffle(pixels: &[u8], element: usize, block: usize, compress: impl Fn
     stored
 }
 
-/// Bitshuffle with LZ4.
+/// Encodes a frame with bitshuffle and LZ4.
 pub fn bslz4(pixels: &[u8], element: usize, block: usize) -> Vec<u8> {
     bitshuffle(pixels, element, block, lz4_flex::block::compress)
 }
