@@ -39,10 +39,10 @@ pub struct Integrator {
     pub(crate) detector: DetectorInfo,
 }
 
-/// What is known about the detector's pixel values.
+/// The facts known about the detector's pixel values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DetectorInfo {
-    /// Whether the PONI file names the detector, or a detector file describes it.
+    /// True if the PONI file names the detector, or a detector file describes it.
     pub(crate) is_named: bool,
     /// The values that the detector writes for pixels without a measurement.
     pub(crate) dummy: DummyRule,

@@ -40,7 +40,7 @@ impl InvalidValues {
         self
     }
 
-    /// Returns whether every integer of a range is invalid, so that no pixel of such a type is ever a measurement.
+    /// Returns whether every integer in `all` is invalid. If `all` is the range of a pixel type, no pixel can be valid.
     pub fn covers_integers(&self, all: &RangeInclusive<i128>) -> bool {
         let mut ranges: Vec<_> = self.integers.iter().filter(|range| !range.is_empty()).collect();
         ranges.sort_by_key(|range| *range.start());
@@ -54,7 +54,7 @@ impl InvalidValues {
         first_left > *all.end()
     }
 
-    /// Returns whether every real of a range is invalid.
+    /// Returns whether every real in `all` is invalid.
     pub fn covers_reals(&self, all: &RangeInclusive<f64>) -> bool {
         let mut ranges: Vec<_> = self.reals.iter().filter(|range| !range.is_empty()).collect();
         ranges.sort_by(|a, b| a.start().total_cmp(b.start()));

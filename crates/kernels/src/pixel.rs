@@ -80,10 +80,10 @@ pub(crate) trait Pixel: Copy + PartialOrd + Send + 'static {
     /// Bytes per pixel.
     const SIZE: usize;
 
-    /// Whether pixels are integers.
+    /// True if pixels are integers.
     const INTEGER: bool;
 
-    /// Whether pixels can be negative.
+    /// True if pixels can be negative.
     const SIGNED: bool;
 
     /// The unsigned integer of the same size.

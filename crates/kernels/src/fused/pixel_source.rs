@@ -23,7 +23,7 @@ pub(crate) struct TileContext<'a> {
     pub(crate) pixels: usize,
     /// The pixels without matrix entries.
     pub(crate) unused: &'a Bitmap,
-    /// Whether all pixels are summed anyway, because the first frame has many that are above 1. For the other frames
+    /// True if all pixels are summed anyway, because the first frame has many that are above 1. For the other frames
     /// the zero pixels need not be found.
     pub(crate) is_dense: bool,
     /// The cache of [`TileContext::used`], which only native pixels need.
@@ -57,7 +57,7 @@ pub(crate) struct BlockSource<'a> {
     codec: Codec,
     /// How many bytes are decoded so far.
     decoded: usize,
-    /// Whether every tile lies in one block, so that tiles can be read from bit planes.
+    /// True if every tile lies in one block, so that tiles can be read from bit planes.
     reads_planes: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::pixel::Pixel;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlaneInvalidRule {
     pub(crate) ranges: Vec<InvalidPlaneRange>,
-    /// Whether the top bit is a sign.
+    /// True if the top bit is a sign.
     pub(crate) signed: bool,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct PlaneInvalidRule {
 pub(crate) struct InvalidPlaneRange {
     /// Consecutive planes whose bit is set in all values of the range.
     pub(crate) planes: Range<usize>,
-    /// Whether only values of the range have all these bits set.
+    /// True if only values of the range have all these bits set.
     pub(crate) exact: bool,
     /// The lowest value of the range, as a bit pattern; `high` is the highest.
     low: u64,

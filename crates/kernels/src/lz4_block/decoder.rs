@@ -159,7 +159,7 @@ struct BlockWriter<V> {
     len: usize,
     at: usize,
     zero_from: usize,
-    /// Whether a register was stored since zeros were last skipped.
+    /// True if a register was stored since zeros were last skipped.
     dirty_since_skip: bool,
     /// The last bytes before `at`, for registers that can track them; see [`ByteRegister::append`].
     tail: V,

@@ -25,7 +25,7 @@ pub(crate) fn decompress(block: &[u8], out: &mut [u8]) -> bool {
     lz4_flex::block::decompress_into(block, out).is_ok_and(|written| written == out.len())
 }
 
-/// What a decoder knows about the contents of the buffer after a block is decoded.
+/// The contents of the buffer as a decoder knows them after decoding a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DecodedBlock {
     /// All bytes of the buffer from this index on are zero.
