@@ -110,8 +110,20 @@ impl WeightOverrides {
         if starts.windows(2).any(|pair| pair[0] > pair[1]) {
             return Err("starts of exceptions that do not rise".into());
         }
-        let weights = [group.dataset(NORM)?, group.dataset(NORM_SQ)?, group.dataset(COUNT)?];
-        Ok(Self { frames, starts, bins: group.dataset(BINS)?, weights, read: OverrideBlock::default() })
+        let entries = starts.last().copied().unwrap_or_default();
+        let open_list = |name: &str| {
+            let dataset = group.dataset(name)?;
+            let shape = dataset.shape();
+            // One value fewer would be read beyond the end of what is there, though every checksum is right.
+            if shape.len() != 1 || shape[0] as u64 != entries {
+                return Err(
+                    format!("{GROUP_NAME}/{name} of shape {shape:?}: expected [{entries}], as {STARTS} say").into()
+                );
+            }
+            Result::Ok(dataset)
+        };
+        let weights = [open_list(NORM)?, open_list(NORM_SQ)?, open_list(COUNT)?];
+        Ok(Self { frames, starts, bins: open_list(BINS)?, weights, read: OverrideBlock::default() })
     }
 
     /// A frame's own weights, if it has any. Those of the frames behind it that one read may well take are read with it.

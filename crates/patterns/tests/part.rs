@@ -201,3 +201,23 @@ fn datasets_that_do_not_fit_each_other_are_refused_though_the_checksum_is_right(
         assert!(why.contains(expected), "{why}");
     }
 }
+
+#[test]
+fn weight_overrides_shorter_than_their_starts_are_refused_though_the_checksum_is_right() {
+    for name in ["exceptions/bins", "exceptions/norm", "exceptions/norm_sq", "exceptions/count"] {
+        let out = tempfile::tempdir().unwrap();
+        let (recipe, acquisition) = (recipe(), acquisition(30, |_| 7));
+        let task = task(&acquisition, &recipe, &Span::new(10, 20).into());
+        let path = write_part(out.path(), &task, &recipe, [row(10), with_weight_override(11)]);
+        edit(&path, |file| {
+            let (is_bins, len) = (name.ends_with("bins"), file.dataset(name).unwrap().size());
+            file.unlink(name).unwrap();
+            match is_bins {
+                true => drop(file.new_dataset::<u32>().shape([len - 1]).create(name).unwrap()),
+                false => drop(file.new_dataset::<f64>().shape([len - 1]).create(name).unwrap()),
+            }
+        });
+        let why = part::read_part(&path).and_then(|part| part.open().map(drop)).unwrap_err().to_string();
+        assert!(why.contains(&format!("{name} of shape")), "{why}");
+    }
+}
