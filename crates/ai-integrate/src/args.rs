@@ -6,73 +6,112 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
 
-/// Integrate frames: task records in, result records out, patterns into part files.
+/// Examples at the end of `--help`; those of the man page are the same commands with their input.
+const EXAMPLES: &str = "\
+Examples:
+  Integrate all scans below RAW_DATA on this machine:
+    scan-find RAW_DATA | plan-split --poni lab6.poni --out PROCESSED |
+      ai-integrate | gather
+
+  Integrate the first three tasks of a plan on two threads:
+    head -n 3 tasks.jsonl | ai-integrate --threads 2 > results.jsonl
+
+  Run four processes of one thread each with GNU parallel:
+    parallel --pipe -N5 -j4 ai-integrate --threads 1 < tasks.jsonl | gather
+
+  List the tasks that lost frames, with the reasons:
+    jq -c 'select(.missing) | [.id, .missing]' results.jsonl";
+
+/// Integrate the frames of tasks and write the patterns to part files
 ///
-/// Frames that an earlier run has integrated, however the work was cut then, are found and skipped.
-/// On SIGTERM or SIGUSR1, and at the deadline, what has begun is finished and kept.
+/// Reads task records (from plan-split), writes part files below the output directory, and prints a result record for
+/// each task (for gather). Frames that an earlier run has integrated are found and skipped, even if the work was split
+/// differently then. On SIGTERM, on SIGUSR1, and at the deadline, the batches in progress are finished and kept.
 #[derive(Parser)]
-#[command(name = "ai-integrate", version)]
+#[command(name = "ai-integrate", version, after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Files of task records; `-` or none is stdin
+    /// Files of task records; `-` or no FILE reads stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
-    /// What integrates; auto takes the fastest that there is
-    #[arg(long, value_name = "ENGINE", default_value = "auto")]
-    pub engine: EngineKind,
-
-    /// OpenCL devices to use: indices, parts of names, PCI addresses, or `slot`, which goes by the number of this job
-    /// among those on the machine [default: all GPUs]
-    #[arg(long, value_name = "I,J", value_delimiter = ',')]
-    pub device: Vec<String>,
-
-    /// Tasks at a time, each with threads of its own; with OpenCL, on each device
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub engines: u16,
-
-    /// Threads of an engine [default: the CPU budget over the engines]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: Option<u16>,
-
-    /// Frames that are integrated side by side
-    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub batch_frames: u16,
-
-    /// Write below this directory, not below the root that each task names
+    /// Write results below DIR [default: --out of plan-split]
+    ///
+    /// The default is the output directory that each task names.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
-    /// Keep matrices, and kernels compiled for OpenCL devices, in this directory, or `none`: they are made once, and
-    /// matrices are mapped by all processes of a machine [default: .azpipe below the output root]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub cache: Option<PathBuf>,
-
-    /// Take on no more work after this time: seconds, 90s, 50m, 12h or HH:MM:SS
-    #[arg(long, value_name = "T", value_parser = filter::duration::parse)]
-    pub deadline: Option<Duration>,
-
-    /// Integrate what has been integrated already
+    /// Integrate all frames, also those that an earlier run integrated
     #[arg(long)]
     pub force: bool,
 
-    /// Status 1 for frames that scan-find knew to be absent: the default, and the contrary of --allow-missing
-    #[arg(long, overrides_with = "allow_missing")]
+    /// Start no more work after T: 3000, 90s, 50m, 12h or HH:MM:SS
+    ///
+    /// T is counted from the start of the program; a plain number is in seconds. The batches in progress are finished
+    /// and kept, and the exit status is 75: run the same command again to integrate the rest. [default: no deadline]
+    #[arg(long, value_name = "T", value_parser = filter::duration::parse)]
+    pub deadline: Option<Duration>,
+
+    /// Exit with status 1 when scan-find reported frames as missing
+    ///
+    /// This is the default. It undoes an --allow-missing earlier on the command line.
+    #[arg(long, overrides_with = "allow_missing", hide_short_help = true)]
     strict: bool,
 
-    /// Integrate N frames of each task on the processor, too; a device that differs is used no more
-    #[arg(long, value_name = "N", default_value = "0")]
-    pub verify: u32,
+    /// Compute engine: `auto` uses a GPU if one is found, otherwise the CPU
+    #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Computing")]
+    pub engine: EngineKind,
 
-    /// List the OpenCL devices, and do nothing else
-    #[arg(long)]
+    /// OpenCL devices, such as 0,1 or `slot` [default: all GPUs]
+    ///
+    /// A device is named by its index in --list-devices, by a part of its name (`A100`), or by its PCI address. With
+    /// `slot`, each job on a machine takes one device in turn, by the job's number among the jobs on that machine (from
+    /// PARALLEL_JOBSLOT, SLOT or SLURM_LOCALID).
+    #[arg(long, value_name = "I,J", value_delimiter = ',', help_heading = "Computing")]
+    pub device: Vec<String>,
+
+    /// List the OpenCL devices and exit
+    #[arg(long, help_heading = "Computing")]
     pub list_devices: bool,
+
+    /// CPU threads of each engine [default: all CPUs / engines]
+    ///
+    /// All CPUs are those that the job may use: SLURM_CPUS_PER_TASK, or the affinity mask and the cgroup's quota.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Computing")]
+    pub threads: Option<u16>,
+
+    /// Tasks to integrate at a time; with OpenCL, on each device
+    ///
+    /// Each task has threads of its own: see --threads.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Computing")]
+    pub engines: u16,
+
+    /// Frames to integrate together in one batch
+    ///
+    /// More frames take more memory.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024),
+        help_heading = "Computing", hide_short_help = true)]
+    pub batch_frames: u16,
+
+    /// Directory for matrices and compiled kernels, or `none` [default: .azpipe in the output directory]
+    ///
+    /// Integration matrices, and kernels compiled for OpenCL devices, are made once and reused by later runs. All
+    /// processes on a machine share the memory of a matrix in the cache. The default keeps matrices in OUT/.azpipe/matrix
+    /// and kernels in OUT/.azpipe/opencl. The files may be deleted at any time.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Computing", hide_short_help = true)]
+    pub cache: Option<PathBuf>,
+
+    /// Check N frames of each task on the CPU against the GPU's results
+    ///
+    /// A device whose results differ is not used any more. 0 checks none.
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "Computing", hide_short_help = true)]
+    pub verify: u32,
 
     #[command(flatten)]
     pub common: CommonArgs,
 }
 
 impl Args {
-    /// Where matrices are kept for results below `out`; `None` for nowhere.
+    /// Returns the directory of the matrix cache for results below `out`, or `None` with `--cache none`.
     pub fn matrix_cache_dir(&self, out: &Path) -> Option<PathBuf> {
         match &self.cache {
             None => Some(out.join(".azpipe/matrix")),
@@ -81,7 +120,7 @@ impl Args {
         }
     }
 
-    /// Where compiled kernels are kept for results below `out`; `None` for nowhere.
+    /// Returns the directory of compiled kernels for results below `out`, or `None` with `--cache none`.
     pub fn kernel_cache_dir(&self, out: &Path) -> Option<PathBuf> {
         match &self.cache {
             None => Some(out.join(".azpipe/opencl")),
@@ -96,14 +135,14 @@ impl AsRef<CommonArgs> for Args {
     }
 }
 
-/// What integrates.
+/// The kind of compute engine that integrates the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineKind {
-    /// The fastest that there is.
+    /// A GPU if one is found, otherwise the CPU.
     Auto,
-    /// The processor.
+    /// The CPU.
     Cpu,
-    /// OpenCL devices.
+    /// OpenCL devices: all GPUs, or the devices of --device.
     #[value(name = "opencl")]
     OpenCl,
 }
