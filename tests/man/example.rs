@@ -20,6 +20,27 @@ fn examples(sections: &str) -> Vec<String> {
     examples
 }
 
+/// Returns how many examples a page has.
+pub fn count(sections: &str) -> usize {
+    examples(sections).len()
+}
+
+/// Returns the section EXAMPLES of a page as `--help` shows it: plain text, with the commands indented.
+pub fn as_plain_text(sections: &str) -> String {
+    let lines = sections.lines().skip_while(|line| *line != ".SH EXAMPLES").skip(1);
+    let mut literal = false;
+    let mut out = "Examples:\n".to_owned();
+    for line in lines.take_while(|line| !line.starts_with(".SH")) {
+        match line {
+            ".EX" | ".EE" => literal = line == ".EX",
+            ".PP" => out += if out.ends_with(":\n") { "" } else { "\n" },
+            line if literal => out += &format!("      {line}\n"),
+            line => out += &format!("  {}\n", line.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-")),
+        }
+    }
+    out
+}
+
 /// Runs the examples of a page one after the other, where a reader would have the sample dataset.
 pub fn run_all(sections: &str) {
     let place = tempfile::tempdir().expect("a directory");

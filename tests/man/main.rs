@@ -54,6 +54,40 @@ fn pages_are_what_the_command_lines_say() {
     }
 }
 
+/// The filters whose help is complete: it has short help for one screen, and examples.
+const SCREENS: [&str; 1] = ["plan-split"];
+
+#[test]
+fn short_help_fits_a_screen() {
+    for (name, ..) in pages().filter(|(name, ..)| SCREENS.contains(&name.as_str())) {
+        let program = Path::new(env!("CARGO_BIN_EXE_gather")).with_file_name(&name);
+        let help = Command::new(program).arg("-h").env("COLUMNS", "80").output().expect("it prints its help");
+        let help = String::from_utf8(help.stdout).expect("UTF-8");
+        assert!(help.lines().count() <= 50, "{name}: {} lines\n{help}", help.lines().count());
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{name}\n{help}");
+    }
+}
+
+/// `--help` shows the examples of the manual page, which `examples_work` runs.
+#[test]
+fn long_help_shows_the_examples_of_the_page() {
+    for (name, sections, _) in pages().filter(|(name, ..)| SCREENS.contains(&name.as_str())) {
+        let path = root().join("crates").join(&name).join("src/examples.txt");
+        let examples = example::as_plain_text(&sections);
+        if std::env::var_os("AZPIPE_BLESS").is_some() {
+            std::fs::write(&path, &examples).expect("the examples are written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            kept == examples,
+            "{} is out of date; write it anew: AZPIPE_BLESS=1 cargo test --test man",
+            path.display()
+        );
+        let count = example::count(&sections);
+        assert!((3..=6).contains(&count), "{name}: {count} examples");
+    }
+}
+
 #[test]
 fn pages_have_the_sections_that_readers_look_for() {
     for (name, _, page) in pages() {

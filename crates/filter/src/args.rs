@@ -6,36 +6,37 @@ use clap::{ArgAction, Args, ValueEnum};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Common options")]
 pub struct CommonArgs {
-    /// Leave the exit status at 0 for frames without data
+    /// Exit with 0 even if frames have no data
     ///
-    /// For those who know that files are missing or were never written, or that a monitor has no value: such frames
-    /// are NaN and stand in the records as ever. Frames whose data can't be read, is damaged or has changed give
-    /// status 1 all the same. It concerns ai-integrate and gather; slurm-emit hands it on to its jobs.
+    /// For runs in which files are known to be missing or a monitor has no value: those frames are NaN in the results, and
+    /// the records name them as usual. Frames whose data can't be read, is damaged or has changed still give status 1.
+    /// The option concerns ai-integrate and gather; slurm-emit passes it to its jobs.
     #[arg(long)]
     pub allow_missing: bool,
 
     /// Stop at the first input that fails
+    ///
+    /// By default, the failure is reported and the next input follows.
     #[arg(long)]
     pub fail_fast: bool,
 
-    /// Write each record as soon as it is made
+    /// Write each record at once, unbuffered
     ///
-    /// Without it, records are written in blocks while there is more input to read, and at once
-    /// when there is none.
+    /// By default, records are written in blocks while there is more input to read, and at once when there is none.
     #[arg(long)]
     pub line_buffered: bool,
 
-    /// Whether to show progress on stderr
+    /// Show progress on stderr: auto, on or off
     ///
-    /// `auto` shows it where stderr is a terminal, stdout is not, and TERM is not `dumb`.
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    /// `auto` shows it if stderr is a terminal, stdout is not, and TERM is not `dumb`.
+    #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub progress: When,
 
-    /// Say nothing on stderr but errors
+    /// Print only errors on stderr
     #[arg(short, long, overrides_with = "verbose")]
     pub quiet: bool,
 
-    /// Say more on stderr; twice for more yet
+    /// Print more on stderr; -vv for still more
     #[arg(short, long, action = ArgAction::Count, overrides_with = "quiet")]
     pub verbose: u8,
 }

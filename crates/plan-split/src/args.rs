@@ -13,43 +13,58 @@ use records::RawPath;
 
 use crate::cut::By;
 
-/// Cut scans into tasks, each a frame range to integrate by one recipe or by several in one pass.
+/// Cut scans into tasks: ranges of frames to integrate by one or more recipes
 ///
-/// Reads scan records and writes task records. Where the record of a scan comes again, as `scan-find --follow` writes it, tasks
-/// are written for what is new or changed alone. A recipe is resolved once: its defaults filled in,
-/// the PONI text and the digest of every file with it, and written below the output root.
+/// Reads scan records from `scan-find` and writes task records for `ai-integrate`. A recipe holds the settings of an
+/// integration: geometry, bins, masks, corrections. Give it with the options below, as a file, or both. Each recipe is
+/// resolved once, with its defaults, the PONI text and a digest of every file that it names, and is stored below DIR.
+/// When the record of a scan comes again, as from `scan-find --follow`, only new or changed frames become tasks.
 #[derive(Parser)]
-#[command(name = "plan-split", version)]
+#[command(name = "plan-split", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
-    /// Files of scan records; `-` or none is stdin
+    /// Files of scan records; default or `-`: stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
-    /// Where results go: finals below it, parts and recipes in its .azpipe
+    /// Directory for results (required)
+    ///
+    /// Result files are written below it; their intermediate parts and the recipes go to DIR/.azpipe. Only
+    /// --print-recipe does without it.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present = "print_recipe")]
     pub out: Option<PathBuf>,
 
-    /// How to cut: bytes=N, file, scan, frames=N or workers=N
+    /// Task size, such as frames=100
+    ///
+    /// bytes=N: at most about N bytes of stored data in a task, such as bytes=500M (K, M, G and T are powers of 1024).
+    /// frames=N: N frames. workers=N: each scan in N tasks. file: one task for each data file. scan: one for each scan.
     #[arg(long, value_name = "HOW", default_value = "bytes=2G")]
     pub by: By,
 
-    /// A name that ends the finals' names, where several recipes share an output root; once a recipe, in order
-    /// [default for several: the names of their files]
-    #[arg(long, value_name = "NAME", action = ArgAction::Append)]
-    pub recipe_name: Vec<String>,
-
-    /// A recipe file: ours (TOML), whose keys are the names of these flags, a configuration of pyFAI's worker (JSON), or
-    /// one of ESRF's integrator (INI); flags win. May be repeated: frames are read once, and integrated by all
+    /// File with the settings of an integration; repeatable
+    ///
+    /// A recipe of azpipe (TOML; its keys are the names of the options below), a configuration of pyFAI's worker (JSON),
+    /// or one of ESRF's integrator (INI). Options override the file. With several recipes, each frame is read once
+    /// and integrated by all of them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
     pub recipe: Vec<PathBuf>,
 
-    /// Redo what is there: results of other settings in DIR give way to those of these, each as soon as the new one is whole
+    /// Suffix for the names of the result files; once for each recipe, in order
     ///
-    /// Without it, a scan whose result in DIR was made by another recipe is refused, and the settings that differ are named.
+    /// It tells apart the results of several recipes in one DIR. Default: none for one recipe, the names of the recipe
+    /// files for several.
+    #[arg(long, value_name = "NAME", action = ArgAction::Append, hide_short_help = true)]
+    pub recipe_name: Vec<String>,
+
+    /// Replace results in DIR that were made with other settings
+    ///
+    /// An old result stays until the new one is complete. Without this option, a scan that has a result of another
+    /// recipe in DIR is refused, with a list of the settings that differ.
     #[arg(long)]
     pub replace: bool,
 
-    /// Print the recipe, every key with what it means, as a recipe file in TOML; read no records and write no tasks
+    /// Print the recipe as a commented TOML file, and exit
+    ///
+    /// Reads no scan records and writes no tasks.
     #[arg(long)]
     pub print_recipe: bool,
 
@@ -66,162 +81,231 @@ impl AsRef<CommonArgs> for Args {
     }
 }
 
+// The headings of the help, in the order of use.
+const GEOMETRY: &str = "Geometry";
+const BINNING: &str = "Binning";
+const MASKS: &str = "Masks";
+const CORRECTIONS: &str = "Corrections and normalization";
+const ERRORS: &str = "Averages and errors";
+
 /// The settings of a recipe.
 #[derive(Group)]
-#[command(next_help_heading = "Recipe")]
 pub struct RecipeFlags {
-    /// The geometry: a PONI file of pyFAI
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// PONI file: the geometry, as calibrated by pyFAI
+    #[arg(long, value_name = "FILE", help_heading = GEOMETRY, value_hint = ValueHint::FilePath)]
     poni: Option<PathBuf>,
 
-    /// The detector in place of that of the PONI: a name that pyFAI knows, or a NeXus detector file
-    #[arg(long, value_name = "NAME|FILE")]
+    /// Detector that replaces the one in the PONI file
+    ///
+    /// A name that pyFAI knows, such as eiger2_cdte_4m, or a NeXus detector file.
+    #[arg(long, value_name = "NAME|FILE", help_heading = GEOMETRY, hide_short_help = true)]
     poni_detector: Option<PathBuf>,
 
-    /// The row and column of the detector that frames begin at, where they show a region of it [default: all of it]
-    #[arg(long, value_name = "ROW,COLUMN", value_parser = pair::<u64>)]
+    /// First row and column of the detector region that the frames show
+    ///
+    /// In pixels, counted from 0, for instance 512,0. Default: frames show the whole detector.
+    #[arg(long, value_name = "ROW,COLUMN", help_heading = GEOMETRY, hide_short_help = true, value_parser = pair::<u64>)]
     roi: Option<[u64; 2]>,
 
-    /// Undo what Lima says it did to the images (binning, flips, rotation, region), for a PONI of the whole detector:
-    /// on, or off for a PONI of the frames as they are saved [default: on]
-    #[arg(long, value_name = "on|off", value_parser = switch)]
+    /// Undo the image operation that Lima recorded [default: on]
+    ///
+    /// Lima may bin, flip or rotate images, or save a region of them. With `on`, the PONI file is of the whole
+    /// detector; with `off` or --roi, it is of the frames as saved.
+    #[arg(long, value_name = "on|off", help_heading = GEOMETRY, hide_short_help = true, value_parser = switch)]
     image_operation: Option<bool>,
 
-    /// Radial bins [default: 1000]
-    #[arg(long, value_name = "N")]
+    /// Number of radial bins [default: 1000]
+    #[arg(long, value_name = "N", help_heading = BINNING)]
     npt: Option<u64>,
 
-    /// Azimuthal bins; more than 1 gives a cake [default: 1]
-    #[arg(long, value_name = "N")]
+    /// Number of azimuthal bins; above 1: a cake
+    ///
+    /// Default: 1, which gives one pattern for each frame. With more, the result is a 2D image of azimuth and radius,
+    /// as from `integrate2d` of pyFAI.
+    #[arg(long, value_name = "N", help_heading = BINNING)]
     npt_azim: Option<u64>,
 
-    /// r_mm, r_m, 2th_deg, 2th_rad, q_nm^-1, q_A^-1, d_m, d_nm, d_A, d*2_nm^-2 or d*2_A^-2 [default: q_nm^-1]
-    #[arg(long, value_name = "U")]
+    /// Radial unit, such as 2th_deg [default: q_nm^-1]
+    ///
+    /// One of r_mm, r_m, 2th_deg, 2th_rad, q_nm^-1, q_A^-1, d_m, d_nm, d_A, d*2_nm^-2 or d*2_A^-2. Quote those with
+    /// `*`.
+    #[arg(long, value_name = "U", help_heading = BINNING)]
     unit: Option<String>,
 
-    /// Radial limits in the unit [default: all that unmasked pixels cover]
-    #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair::<f64>)]
+    /// Radial limits, in the unit [default: all]
+    ///
+    /// For instance 0.5,40. Default: the range that the unmasked pixels cover.
+    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = pair::<f64>)]
     radial_range: Option<[f64; 2]>,
 
-    /// Azimuthal limits in degrees, across 180 too [default: the full circle]
-    #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = pair::<f64>)]
+    /// Azimuthal limits, in degrees [default: all]
+    ///
+    /// For instance --azimuth-range=-30,30. The range may cross 180, as in 170,190. Default: the full circle.
+    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = pair::<f64>)]
     azimuth_range: Option<[f64; 2]>,
 
-    /// The edges of the radial bins, in place of --npt and --radial-range; they need not be equally far apart
-    #[arg(long, value_name = "A,B,C", allow_hyphen_values = true, value_delimiter = ',')]
+    /// Edges of the radial bins, in the unit
+    ///
+    /// They replace --npt and --radial-range; bins may have different widths. For instance 0.5,1,2,4,8 for four bins.
+    #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_delimiter = ',')]
     radial_edges: Option<Vec<f64>>,
 
-    /// The edges of the azimuthal bins of a cake, degrees, in place of --npt-azim and --azimuth-range
-    #[arg(long, value_name = "A,B,C", allow_hyphen_values = true, value_delimiter = ',')]
+    /// Edges of the azimuthal bins of a cake, in degrees
+    ///
+    /// They replace --npt-azim and --azimuth-range. For instance --azimuth-edges=-180,-90,0,30,180 for four bins.
+    #[arg(long, value_name = "A,B,C", help_heading = BINNING, hide_short_help = true, allow_hyphen_values = true, value_delimiter = ',')]
     azimuth_edges: Option<Vec<f64>>,
 
-    /// How a pixel is shared among bins: no, bbox or full [default: bbox; with --sigma-clip no]
-    #[arg(long, value_name = "HOW")]
+    /// Pixel splitting: no, bbox, full [default: bbox]
+    ///
+    /// As in pyFAI: how a pixel is shared among the bins that it overlaps. With --sigma-clip, the default is `no`.
+    #[arg(long, value_name = "HOW", help_heading = BINNING)]
     split: Option<Split>,
 
-    /// A mask, not 0 where masked: EDF, TIFF, CBF, NPY, Fit2D or file.h5::/path; may be repeated
-    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    /// Mask file, not 0 where masked; repeatable
+    ///
+    /// EDF, TIFF, CBF, NPY, Fit2D, or file.h5::/path. A pixel is masked if any of the files masks it.
+    #[arg(long, value_name = "FILE", help_heading = MASKS, action = ArgAction::Append)]
     mask: Vec<PathBuf>,
 
-    /// The same the other way about: 0 where masked; may be repeated
-    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    /// Inverted mask file, 0 where masked; repeatable
+    ///
+    /// In the formats of --mask.
+    #[arg(long, value_name = "FILE", help_heading = MASKS, hide_short_help = true, action = ArgAction::Append)]
     mask_inverted: Vec<PathBuf>,
 
-    /// A masked shape: circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN, polygon:ROW,COLUMN,... or
-    /// sector:FROM,TO (degrees); with outside- before it, all but the shape; may be repeated
-    #[arg(long, value_name = "SHAPE", action = ArgAction::Append)]
+    /// Masked shape, as circle:540,512,40; repeatable
+    ///
+    /// circle:ROW,COLUMN,RADIUS, rectangle:ROW,COLUMN,ROW,COLUMN or polygon:ROW,COLUMN,... in pixels from the outer
+    /// corner of the first pixel, or sector:FROM,TO in degrees. Pixels whose centre is inside are masked. The prefix
+    /// `outside-` masks the outside, as in outside-sector:-90,90.
+    #[arg(long, value_name = "SHAPE", help_heading = MASKS, action = ArgAction::Append)]
     mask_region: Vec<MaskRegion>,
 
-    /// Values below are no measurement, frame by frame
-    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    /// Mask pixels below V in each frame
+    ///
+    /// V is in counts. Default: no limit.
+    #[arg(long, value_name = "V", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
     valid_min: Option<f64>,
 
-    /// Values above are no measurement, frame by frame: saturated
-    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    /// Mask pixels above V in each frame (saturation)
+    ///
+    /// V is in counts. Default: no limit.
+    #[arg(long, value_name = "V", help_heading = MASKS, allow_hyphen_values = true)]
     valid_max: Option<f64>,
 
-    /// Dark frames, averaged and subtracted: every image of the file; may be repeated
-    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
-    dark: Vec<PathBuf>,
-
-    /// Flat fields, averaged: every image of the file; may be repeated
-    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
-    flat: Vec<PathBuf>,
-
-    /// What the flat field is: divide (the pixels' response, as for pyFAI) or multiply (a correction, as Dectris
-    /// detectors hold) [default: divide]
-    #[arg(long, value_name = "MODE")]
-    flat_mode: Option<FlatMode>,
-
-    /// Correct for the share of the photons that this sensor absorbs: MATERIAL,THICKNESS, such as CdTe,750um, of Si,
-    /// Ge, GaAs, CdTe or Gd2O2S [default: no correction]
-    #[arg(long, value_name = "SENSOR")]
-    sensor: Option<Sensor>,
-
-    /// Polarization factor, -1 to 1 [default: no correction]
-    #[arg(long, value_name = "F", allow_hyphen_values = true)]
-    polarization: Option<f64>,
-
-    /// Degrees from the horizontal to the plane of polarization [default: 0]
-    #[arg(long, value_name = "DEG", allow_hyphen_values = true)]
-    polarization_offset: Option<f64>,
-
-    /// Solid angle correction: on or off [default: on]
-    #[arg(long, value_name = "on|off", value_parser = switch)]
-    solid_angle: Option<bool>,
-
-    /// Where errors come from: no, poisson, azimuthal (the spread within a bin), hybrid (azimuthal while clipping,
-    /// poisson in the result) or variance [default: poisson, with --variance variance]
-    #[arg(long, value_name = "MODEL")]
-    error_model: Option<ErrorModel>,
-
-    /// An image of each pixel's variance, for that error model
-    #[arg(long, value_name = "FILE")]
-    variance: Option<PathBuf>,
-
-    /// What errors are: sem (of the mean) or std (of a pixel) [default: sem]
-    #[arg(long, value_name = "sem|std")]
-    error: Option<ErrorMeasure>,
-
-    /// Which counts have a variance of one photon at the least: each pixel's of each frame (pixel, as pyFAI), each bin's
-    /// (bin), or none. With sparse frames (less than a photon a pixel) `bin` gives the true errors [default: pixel]
-    #[arg(long, value_name = "pixel|bin|none")]
-    error_floor: Option<ErrorFloor>,
-
-    /// Drop pixels more than T standard deviations from their bin's mean, at most ROUNDS times [default rounds: 5];
-    /// T is never less than Chauvenet's criterion, and chauvenet is it alone
-    #[arg(long, value_name = "T[,ROUNDS]")]
-    sigma_clip: Option<SigmaClip>,
-
-    /// The mean of the pixels between two percentiles of their bin; 50 is the median
-    #[arg(long, value_name = "LOW,HIGH")]
-    median: Option<Quantiles>,
-
-    /// Errors of --median: by how much the median scatters (scatter), or those of the pixels between the percentiles
-    /// alone (pyfai) [default: scatter]
-    #[arg(long, value_name = "scatter|pyfai")]
-    median_error: Option<MedianError>,
-
-    /// What each frame is divided by: a counter of the scan, exposure-time, a number or file.h5::/path; may be
-    /// repeated, for a product
-    #[arg(long, value_name = "NAME", action = ArgAction::Append)]
-    monitor: Vec<String>,
-
-    /// What the monitor is divided by: a number, mean, or what a monitor may be; once a monitor, in order [default: 1]
-    #[arg(long, value_name = "X|mean", action = ArgAction::Append, allow_hyphen_values = true)]
-    monitor_reference: Vec<ReferenceSetting>,
-
-    /// Bins without pixels: nan or 0 [default: nan]
-    #[arg(long, value_name = "nan|0")]
-    empty: Option<EmptyBinValue>,
-
-    /// Pixel values that are no measurement: auto (as the detector is known), none, V or V,DELTA [default: auto]
-    #[arg(long, value_name = "RULE", allow_hyphen_values = true)]
+    /// Values of invalid pixels, masked in each frame [default: auto]
+    ///
+    /// `auto`: the values that the detector is known to write; `none`; V: this value; or V,DELTA: from V-DELTA to
+    /// V+DELTA. For instance --dummy=-1,0.5.
+    #[arg(long, value_name = "RULE", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
     dummy: Option<DummySetting>,
 
-    /// Mask the gaps that the detector is known to have: on or off [default: on]
-    #[arg(long, value_name = "on|off", value_parser = switch)]
+    /// Mask the gaps between the detector's modules [default: on]
+    #[arg(long, value_name = "on|off", help_heading = MASKS, hide_short_help = true, value_parser = switch)]
     detector_mask: Option<bool>,
+
+    /// Dark frames, averaged and subtracted; repeatable
+    ///
+    /// All images of the file are used, in the formats of --mask.
+    #[arg(long, value_name = "FILE", help_heading = CORRECTIONS, action = ArgAction::Append)]
+    dark: Vec<PathBuf>,
+
+    /// Flat field, averaged, by which to divide; repeatable
+    ///
+    /// All images of the file are used, in the formats of --mask. See --flat-mode.
+    #[arg(long, value_name = "FILE", help_heading = CORRECTIONS, action = ArgAction::Append)]
+    flat: Vec<PathBuf>,
+
+    /// How to apply the flat field: divide or multiply [default: divide]
+    ///
+    /// `divide` by it if it is the response of the pixels, as in pyFAI; `multiply` by it if it is a correction factor,
+    /// as in Dectris files.
+    #[arg(long, value_name = "MODE", help_heading = CORRECTIONS, hide_short_help = true)]
+    flat_mode: Option<FlatMode>,
+
+    /// Polarization factor, -1 to 1, such as 0.99
+    ///
+    /// As pyFAI's `polarization_factor`. Default: no correction.
+    #[arg(long, value_name = "F", help_heading = CORRECTIONS, allow_hyphen_values = true)]
+    polarization: Option<f64>,
+
+    /// Angle from the horizontal to the plane of polarization, in degrees [default: 0]
+    #[arg(long, value_name = "DEG", help_heading = CORRECTIONS, hide_short_help = true, allow_hyphen_values = true)]
+    polarization_offset: Option<f64>,
+
+    /// Correct for the solid angle of each pixel [default: on]
+    #[arg(long, value_name = "on|off", help_heading = CORRECTIONS, hide_short_help = true, value_parser = switch)]
+    solid_angle: Option<bool>,
+
+    /// Correct for absorption in the sensor: MATERIAL,THICKNESS
+    ///
+    /// For instance CdTe,750um. Materials: Si, Ge, GaAs, CdTe and Gd2O2S. Corrects for the fraction of photons that the
+    /// sensor absorbs at each pixel's angle of incidence, relative to normal incidence. Default: no correction.
+    #[arg(long, value_name = "SENSOR", help_heading = CORRECTIONS, hide_short_help = true)]
+    sensor: Option<Sensor>,
+
+    /// Counter by which to divide each frame; repeatable
+    ///
+    /// A counter of the scan such as fpico2, exposure-time, a number, or file.h5::/path. Several monitors are
+    /// multiplied. Default: none.
+    #[arg(long, value_name = "NAME", help_heading = CORRECTIONS, action = ArgAction::Append)]
+    monitor: Vec<String>,
+
+    /// Value by which the monitor is divided; once for each monitor, in order [default: 1]
+    ///
+    /// A number, `mean` (over the scan), or any quantity that --monitor accepts. With `mean`, intensities stay near the
+    /// counts.
+    #[arg(long, value_name = "X|mean", help_heading = CORRECTIONS, hide_short_help = true, action = ArgAction::Append, allow_hyphen_values = true)]
+    monitor_reference: Vec<ReferenceSetting>,
+
+    /// no, poisson, azimuthal, hybrid or variance
+    ///
+    /// `no`: no errors. `poisson`: from counting statistics. `azimuthal`: from the spread of the pixels in a bin.
+    /// `hybrid`: azimuthal while clipping, poisson in the result. `variance`: from --variance. Default: poisson; with
+    /// --variance, variance.
+    #[arg(long, value_name = "MODEL", help_heading = ERRORS)]
+    error_model: Option<ErrorModel>,
+
+    /// Image of each pixel's variance, for --error-model variance
+    #[arg(long, value_name = "FILE", help_heading = ERRORS, hide_short_help = true)]
+    variance: Option<PathBuf>,
+
+    /// Standard error of the mean (sem) or standard deviation of a pixel (std) [default: sem]
+    #[arg(long, value_name = "sem|std", help_heading = ERRORS, hide_short_help = true)]
+    error: Option<ErrorMeasure>,
+
+    /// Counts whose variance is at least that of one photon [default: pixel]
+    ///
+    /// Those of each pixel of each frame (`pixel`, as in pyFAI), the sum of each bin (`bin`), or `none`. For sparse
+    /// frames (less than a photon per pixel), `bin` gives the true errors.
+    #[arg(long, value_name = "pixel|bin|none", help_heading = ERRORS, hide_short_help = true)]
+    error_floor: Option<ErrorFloor>,
+
+    /// Drop outliers of a bin beyond T sigma
+    ///
+    /// As pyFAI's `sigma_clip_ng`: drop pixels more than T standard deviations from the mean of their bin, at most
+    /// ROUNDS times (default: 5), for instance 5,3. T is never below Chauvenet's criterion; `chauvenet` in place of T
+    /// uses the criterion alone.
+    #[arg(long, value_name = "T[,ROUNDS]", help_heading = ERRORS)]
+    sigma_clip: Option<SigmaClip>,
+
+    /// Mean of the pixels between two percentiles of their bin
+    ///
+    /// For instance 10,90; 50 alone is the median.
+    #[arg(long, value_name = "LOW,HIGH", help_heading = ERRORS, hide_short_help = true)]
+    median: Option<Quantiles>,
+
+    /// Errors of --median: scatter or pyfai [default: scatter]
+    ///
+    /// `scatter`: by how much the median scatters from frame to frame. `pyfai`: from the pixels between the percentiles
+    /// alone.
+    #[arg(long, value_name = "scatter|pyfai", help_heading = ERRORS, hide_short_help = true)]
+    median_error: Option<MedianError>,
+
+    /// Value of empty bins: nan or 0 [default: nan]
+    #[arg(long, value_name = "nan|0", help_heading = ERRORS, hide_short_help = true)]
+    empty: Option<EmptyBinValue>,
 }
 
 impl From<RecipeFlags> for Settings {
