@@ -314,7 +314,7 @@ mod tests {
         for (age, name) in [&a, &b, &c, &d].into_iter().enumerate() {
             write(name, age, ours);
         }
-        // Whatever others keep in the directory that --cache names.
+        // Files of other programs in the directory that --cache names must stay.
         let theirs =
             ["mine.matrix".to_owned(), format!("{}.matrix", "e".repeat(32)), format!("{}.other", "f".repeat(32))];
         write(&theirs[0], 0, ours);

@@ -1,7 +1,7 @@
 //! Atomic files: they appear at their target whole or not at all.
 //!
 //! A file is written under a dot-name in its target's directory, synced and renamed. The dot-name says which process
-//! writes it ([`crate::writer_process`]), and an empty lock file beside it stays locked while that process runs. So
+//! writes it (module `writer_process`), and an empty lock file beside it stays locked while that process runs. So
 //! [`remove_stale_files`] can tell a dead writer's files from those of a running one, on this machine and on others.
 //! (The lock is not on the file itself, because HDF5 locks that.)
 

@@ -12,7 +12,7 @@ pub struct ImageOperation {
     pub full: Option<[u64; 2]>,
     /// How many rows and columns were summed into one.
     pub binning: [u64; 2],
-    /// Whether the order of the rows, and that of the columns, was reversed.
+    /// Flags for rows and for columns: true if their order was reversed.
     pub flip: [bool; 2],
     /// The rotation in degrees clockwise: 0, 90, 180 or 270.
     pub rotation: u64,

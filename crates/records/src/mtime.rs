@@ -1,6 +1,6 @@
-//! A file's time of last change on the wire: seconds since 1970 with nine decimals, as text.
+//! A file's modification time on the wire: seconds since 1970 with nine decimals, as text.
 //!
-//! As a JSON number it would have more digits than a double has, and jq and JavaScript would round it.
+//! The value is a text because it has more digits than a double, to which jq and JavaScript would round a JSON number.
 
 use serde::{Deserialize, Deserializer, Serializer};
 
@@ -16,7 +16,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     parse(&text).ok_or_else(|| serde::de::Error::custom(format!("mtime {text:?}: expected seconds with nine decimals")))
 }
 
-/// The decimals count upward, before 1970 too: -1.500000000 is half a second after -1.
+/// Parses a time in nanoseconds. The decimals count upward, before 1970 too: -1.500000000 is half a second after -1.
 fn parse(text: &str) -> Option<i64> {
     let (seconds, rest) = text.split_once('.')?;
     let digits = rest.len() == 9 && rest.bytes().all(|digit| digit.is_ascii_digit());

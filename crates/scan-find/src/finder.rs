@@ -81,7 +81,6 @@ impl<'a> Finder<'a> {
     ///
     /// # Errors
     /// Fails with the error of `take`, and on a signal.
-    /// Those of `take`; a signal.
     pub(crate) fn visit(
         &mut self,
         file: &Path,
