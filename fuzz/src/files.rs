@@ -7,16 +7,18 @@ use frames::image;
 use patterns::part;
 use tempfile::TempDir;
 
-/// Where inputs are written for those that read files: in memory, where the system has such a directory.
-static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
-    let memory = Path::new("/dev/shm");
-    let root = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-    tempfile::Builder::new().prefix("azpipe-fuzz").tempdir_in(root).expect("a directory for inputs")
-});
+/// Where inputs are written for those that read files. `scripts/fuzz` sets TMPDIR to a place in memory, and removes it.
+static DIRECTORY: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::Builder::new().prefix("azpipe-fuzz").tempdir().expect("a directory for inputs"));
+
+/// Returns the directory for inputs, and for what is made of them.
+pub fn directory() -> &'static Path {
+    DIRECTORY.path()
+}
 
 /// Calls `with` with a file of this content.
 pub fn with_file(name: &str, data: &[u8], with: impl FnOnce(&Path)) {
-    let path: PathBuf = DIRECTORY.path().join(name);
+    let path: PathBuf = directory().join(name);
     std::fs::write(&path, data).expect("inputs can be written");
     with(&path);
 }
@@ -40,8 +42,8 @@ pub fn image(data: &[u8]) {
 /// The first line of a part, and the part where its checksum is right, which it hardly is.
 pub fn part(data: &[u8]) {
     with_file("part.h5", data, |path| {
-        if part::peek(path).is_ok() {
-            let _ = part::read(path);
+        if part::read_user_block(path).is_ok() {
+            let _ = part::read_part(path);
         }
     });
 }

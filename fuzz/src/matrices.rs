@@ -4,12 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use integrator::{Integrator, PixelType};
 use recipe::{Recipe, Settings};
-use records::Framing;
+use records::FrameLayout;
 
 /// What the kept integrator was made of.
 struct Kept {
     recipe: Recipe,
-    framing: Framing,
+    framing: FrameLayout,
     bytes: Vec<u8>,
 }
 
@@ -18,10 +18,10 @@ static KEPT: LazyLock<Kept> = LazyLock::new(|| {
                 Poni1: 0.0003\nPoni2: 0.0004\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";
     let settings = Settings { geometry: Some(poni.to_owned()), npt: Some(7), ..Settings::default() };
     let recipe = Recipe::resolve(&settings).expect("a recipe");
-    let framing = Framing::whole([9, 11]);
+    let framing = FrameLayout::full_frame([9, 11]);
     let mut bytes = Vec::new();
     let integrator = Integrator::new(&recipe, &framing, PixelType::U32).expect("an integrator");
-    integrator.put(&mut bytes).expect("memory takes all");
+    integrator.write_to(&mut bytes).expect("memory takes all");
     Kept { recipe, framing, bytes }
 });
 

@@ -25,10 +25,13 @@ pub fn spans(data: &[u8]) {
         all
     };
     let (first, second) = (list(&one), list(&two));
-    assert_eq!(list(&one.sorted()), first);
-    assert_eq!(list(&one.and(&two)), first.iter().copied().filter(|frame| second.contains(frame)).collect::<Vec<_>>());
+    assert_eq!(list(&one.to_sorted()), first);
     assert_eq!(
-        list(&one.minus(&two)),
+        list(&one.intersection(&two)),
+        first.iter().copied().filter(|frame| second.contains(frame)).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        list(&one.difference(&two)),
         first.iter().copied().filter(|frame| !second.contains(frame)).collect::<Vec<_>>()
     );
     let again: Spans =
@@ -63,7 +66,7 @@ pub fn recipe_ini(data: &[u8]) {
 fn read_as(name: &str, data: &[u8]) {
     crate::files::with_file(name, data, |path| {
         if let Ok(file) = RecipeFile::read(path) {
-            let _ = file.section_of("pilatus");
+            let _ = file.section_for("pilatus");
             file.sections();
         }
     });
