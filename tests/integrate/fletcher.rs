@@ -40,6 +40,6 @@ fn a_chunk_that_does_not_agree_with_its_checksum_is_a_corrupt_frame() {
         assert_eq!(result["done"], json!([[0, 2], [3, 4]]), "{}", ran.stderr);
         assert_eq!(result["missing"][0]["kind"], "corrupt", "{result}");
         assert_eq!(result["missing"][0]["range"], json!([[2, 3]]), "{result}");
-        assert!(ran.stderr.contains("fletcher32: checksum "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("fletcher32: the chunk is corrupt: checksum "), "{}", ran.stderr);
     }
 }

@@ -140,7 +140,7 @@ impl AsRef<CommonArgs> for Args {
 pub enum EngineKind {
     /// A GPU if one is found, otherwise the CPU.
     Auto,
-    /// The CPU.
+    /// The CPU, even if there is a GPU
     Cpu,
     /// OpenCL devices: all GPUs, or the devices of --device.
     #[value(name = "opencl")]

@@ -43,7 +43,7 @@ pub struct MatrixCache<'a> {
 
 /// An integrator, with the origin of its matrix and the cache's warnings.
 pub struct CachedIntegrator {
-    /// The integrator.
+    /// The integrator, its matrix mapped from the cache or just computed.
     pub integrator: Integrator,
     /// The origin of the matrix.
     pub origin: MatrixOrigin,

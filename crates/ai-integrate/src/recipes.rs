@@ -16,7 +16,7 @@ use crate::task_runner::TaskError;
 
 /// A recipe, checked against the task's digest, and its integrator for frames of one format.
 pub struct LoadedRecipe {
-    /// The recipe.
+    /// The resolved recipe that the integrators are made for.
     pub recipe: Recipe,
     format: FrameFormat,
     integrator: OnceLock<Result<Arc<Integrator>, TaskError>>,

@@ -47,7 +47,7 @@ pub enum When {
     /// Where the stream is a terminal.
     #[default]
     Auto,
-    /// Always.
+    /// On any stream
     #[value(name = "on")]
     Always,
     /// Never.

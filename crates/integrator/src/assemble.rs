@@ -39,7 +39,7 @@ pub struct Assembler {
     stored: Vec<u8>,
 }
 
-/// A decoded chunk.
+/// The pixels of one chunk, kept for the next frames that have a piece in it.
 struct DecodedChunk {
     pixels: Vec<u8>,
     /// The digest of the chunk's stored bytes.

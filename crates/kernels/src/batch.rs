@@ -141,7 +141,7 @@ impl<'a, T: Pixel> SameMaskGroup<'a, T> {
 }
 
 /// The sums of one frame by each plan, or why it can't be decoded.
-type FrameResult = Result<Vec<Sums>, DecodeError>;
+pub(crate) type FrameResult = Result<Vec<Sums>, DecodeError>;
 
 fn integrate<T: Pixel>(
     pipeline: &Pipeline,

@@ -54,7 +54,7 @@ pub struct Monitor {
 pub enum MonitorSetting {
     /// A monitor with its reference.
     WithReference(NamedMonitor),
-    /// A number.
+    /// A constant by which each frame is divided.
     Number(f64),
     /// The name of a counter, `exposure-time`, or `file.h5::/path`.
     Name(String),

@@ -18,7 +18,7 @@ pub enum RegionShape {
         /// Row and column of the opposite corner.
         to: [f64; 2],
     },
-    /// A circle.
+    /// A circle around a pixel.
     Circle {
         /// Row and column of the centre.
         center: [f64; 2],

@@ -86,7 +86,7 @@ pub struct Summary {
     pub file: RawPath,
     /// The entry in the master file.
     pub entry: String,
-    /// The detector.
+    /// The name of the detector in its scan.
     pub detector: String,
     /// The digest of the resolved recipe.
     pub recipe_digest: String,

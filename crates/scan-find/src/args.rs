@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "T", requires = "follow", value_parser = filter::duration::parse)]
     pub until_idle: Option<Duration>,
 
-    /// What to do with scans that are being written, were aborted, or lack frames
+    /// Scans that are being written, were aborted, or lack frames: emit or skip them
     #[arg(long, value_name = "WHAT", default_value = "emit")]
     pub incomplete: Incomplete,
 
@@ -65,7 +65,7 @@ pub struct Args {
     pub common: CommonArgs,
 }
 
-/// What to do with scans that are not complete.
+/// The treatment of scans that are not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Incomplete {
     /// Write their records, with the frames that are absent.
@@ -89,7 +89,7 @@ fn parse_glob(text: &str) -> Result<GlobMatcher, globset::Error> {
     Ok(GlobBuilder::new(text).build()?.compile_matcher())
 }
 
-/// Whether a name is one of those wanted; every one is where none is said.
+/// Returns true if a name matches one of the patterns, or if there are no patterns.
 pub fn matches_any(patterns: &[GlobMatcher], name: &str) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(name))
 }

@@ -20,7 +20,7 @@ pub struct DirectoryListing {
     pub hdf5: Vec<PathBuf>,
     /// Files that are images by their names.
     pub images: Vec<PathBuf>,
-    /// Subdirectories.
+    /// The subdirectories, which are searched as well.
     pub subdirectories: Vec<PathBuf>,
     /// Entries that can't be examined, with the errors.
     pub unreadable: Vec<(PathBuf, io::Error)>,

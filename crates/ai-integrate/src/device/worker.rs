@@ -12,7 +12,7 @@ const VERIFY_TOLERANCE: f64 = 1e-6;
 
 /// The OpenCL device that a task's worker threads share, and how each of them uses it.
 pub struct SharedDevice {
-    /// The device.
+    /// The OpenCL device that all worker threads of a task share.
     pub device: Arc<Device>,
     /// The device's name in results and warnings.
     pub label: String,

@@ -8,6 +8,7 @@ use super::device::{Device, DeviceMatrix};
 use super::error::DeviceError;
 use super::program::KernelKind;
 use super::queue::{DevicePhotonSums, DevicePlan, DeviceQueue, FrameOutcome, FrameSums, LaunchFrame, LaunchJob};
+use crate::batch::FrameResult;
 use crate::bitmap::iter_bits;
 use crate::codec::DecodeError;
 use crate::codec::bitshuffle::{BlockOffsets, Codec, default_block_elements};
@@ -43,9 +44,6 @@ pub struct DeviceQueues {
     matrices: Vec<Arc<DeviceMatrix>>,
     disputed_frames: u64,
 }
-
-/// The sums of a frame, one element per plan.
-type FrameResult = Result<Vec<Sums>, DecodeError>;
 
 /// A frame of a call.
 #[derive(Clone)]
@@ -96,7 +94,7 @@ impl DeviceQueues {
         })
     }
 
-    /// Returns the device.
+    /// Returns the device whose command queues these are.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }

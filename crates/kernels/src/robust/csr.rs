@@ -148,7 +148,7 @@ impl CsrMatrix {
         &self.pixels[self.starts[bin]..]
     }
 
-    /// Returns the entries of a bin.
+    /// Returns the pixels that a bin has, with their weights and norms.
     pub(super) fn entries_of_bin(&self, bin: usize, plan: &IntegrationPlan) -> BinEntries<'_> {
         let range = self.starts[bin]..self.starts[bin + 1];
         BinEntries {
