@@ -13,55 +13,91 @@ use filter::CommonArgs;
 pub use site::{Choice, MemoryChoice, SiteFlags};
 pub use size::SizeFlags;
 
-/// Turn tasks into job scripts
+/// Examples at the end of `--help`; those of the man page are the same commands with their input.
+const EXAMPLES: &str = "\
+Examples:
+  Write a job array of at most four jobs at a time, and queue it:
+    slurm-emit --partition gpu --n-workers 4 --dir jobs tasks.jsonl
+    jobs/submit
+
+  Show each setting and where it comes from, and write nothing:
+    slurm-emit --partition gpu --n-workers 4 --dir jobs --explain tasks.jsonl
+
+  Give each job 2 engines of 8 threads, 64 GiB and an account, and load a module:
+    slurm-emit -p cpu -t 02:00:00 -A in1234 --ai-engines-per-worker 2 \
+      --cores-per-worker 8 --mem 64G --setup 'module load hdf5' --dir cpu tasks.jsonl
+
+  Run on this machine, without SLURM:
+    slurm-emit --target local --dir here tasks.jsonl";
+
+/// Write SLURM job scripts that integrate tasks
 ///
-/// Reads task records and writes a directory: the plan, the scripts that run it, and those to call: submit, and
-/// where SLURM runs it status, cancel and resubmit. Nothing runs before submit is called, which may be called
-/// again: it runs what is missing. Records of other types go on to stdout.
+/// Reads task records (from plan-split) and writes a directory with the plan, a job array, a closing gather, and the
+/// scripts to call: submit, status, cancel and resubmit. Nothing runs until you call DIR/submit. Call it again to
+/// submit what is missing. Records of other types are copied to stdout.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "slurm-emit", version, args_override_self = true)]
+#[command(name = "slurm-emit", version, args_override_self = true, after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Files of task records; `-` or none is stdin
+    /// Files of task records; `-` or no FILE reads stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 
-    /// What is to run the tasks
-    #[arg(long, value_name = "ENGINE", default_value = "slurm")]
-    pub target: Target,
-
-    /// The directory to write: plan, scripts, logs and results
+    /// Directory to write: plan, scripts, logs and results
+    ///
+    /// It must be new, empty, or written by slurm-emit for the same plan. All nodes must see it.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 
-    /// Run DIR/submit
+    /// Submit at once: run DIR/submit
     #[arg(long)]
     pub submit: bool,
 
-    /// Ask SLURM whether the jobs could run, and say what it refuses and why
+    /// Ask SLURM whether it would accept the jobs
+    ///
+    /// Prints what SLURM refuses, with the reason; the exit status is then 2.
     #[arg(long)]
     pub check: bool,
 
-    /// Write nothing, and show what becomes of each setting, and why
+    /// Print each setting and its reason; write nothing
     #[arg(long)]
     pub explain: bool,
 
-    /// Where ai-integrate and gather are, as the nodes see it [default: beside slurm-emit]
+    /// System that runs the tasks
+    #[arg(long, value_name = "SYSTEM", default_value = "slurm")]
+    pub target: Target,
+
+    /// Read settings of your site from a TOML file; flags win
     ///
-    /// PARTITION=DIR says it for the nodes of one partition, for programs of another architecture.
-    #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath)]
-    pub bin: Vec<Bin>,
-
-    /// The Python that has dask or Ray, on this machine and on the nodes
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    pub python: OsString,
-
-    /// Settings of the site: a TOML file whose keys are the names of the flags below; flags win
+    /// The keys are the names of the flags of the groups below, and `target` and `bin`; a list repeats a flag, and `true`
+    /// gives a flag without a value. An example of a file:
+    ///
+    /// partition = "gpu"
+    ///
+    /// time = "02:00:00"
+    ///
+    /// setup = ["module load cuda"]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub profile: Option<PathBuf>,
 
-    /// Take partition, sizes, time and memory from an INI file of ESRF's integrator; profile and flags win
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Read settings of the cluster from an INI file of ESRF's integrator
+    ///
+    /// Takes partition, numbers of workers, engines and cores, time and memory from its section "computations
+    /// distribution". The profile and flags win.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub integrator_ini: Option<PathBuf>,
+
+    /// Directory of ai-integrate and gather on the nodes [default: that of slurm-emit]
+    ///
+    /// PARTITION=DIR names the directory for the nodes of one partition, such as p9gpu=/opt/ppc64le/bin, when those
+    /// need programs for another architecture. May be repeated.
+    #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
+    pub bin: Vec<Bin>,
+
+    /// Python with dask or Ray, for --target dask and ray
+    ///
+    /// It must be found on this machine and on the nodes.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", hide_short_help = true)]
+    pub python: OsString,
 
     #[command(flatten)]
     pub size: SizeFlags,
@@ -106,12 +142,12 @@ impl Args {
     }
 }
 
-/// What runs the tasks.
+/// The system that runs the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
-    /// A job array, and a gather after it.
+    /// A SLURM job array, and a gather after it.
     Slurm,
-    /// This machine alone.
+    /// This machine, without SLURM.
     Local,
     /// GNU parallel, here or on other machines.
     Parallel,
@@ -119,20 +155,20 @@ pub enum Target {
     Make,
     /// Jobs of dask workers, started by dask-jobqueue, and a driver that hands out the tasks.
     Dask,
-    /// The same with workers on this machine: `--partition local`.
+    /// Dask workers on this machine: `--partition local`.
     #[value(skip)]
     DaskHere,
     /// One job on several nodes with a Ray of its own, and a driver that hands out the tasks.
     Ray,
-    /// The same on this machine: `--partition local`.
+    /// Ray on this machine: `--partition local`.
     #[value(skip)]
     RayHere,
 }
 
-/// Where the programs are.
+/// A directory of programs, for all nodes or for those of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bin {
-    /// The partition whose nodes find them there; all, where there is none.
+    /// The partition whose nodes use this directory; `None` for all nodes.
     pub partition: Option<String>,
     /// The directory.
     pub dir: PathBuf,

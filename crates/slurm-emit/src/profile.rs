@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::{Args as _, Parser as _};
 use filter::untrusted_file;
 use toml::{Table, Value};
 
-use crate::args::Args;
+use crate::args::{Args, SiteFlags, SizeFlags};
 use crate::error::Error;
 
 /// The arguments with those of the files that they name.
@@ -68,14 +68,11 @@ fn flag(key: &str, value: &Value) -> Result<OsString, String> {
     }
 }
 
-/// The flags that a profile may hold: those that say how to run, not what, where, or whether.
+/// Returns the names of the flags that a profile may set: how to run the tasks, not which tasks, where, or whether.
 fn settings() -> Vec<String> {
-    let command = Args::command();
-    let is_setting = |argument: &&clap::Arg| match argument.get_help_heading() {
-        Some(heading) => heading == "Size" || heading == "SLURM",
-        None => matches!(argument.get_id().as_str(), "target" | "bin"),
-    };
-    command.get_arguments().filter(is_setting).filter_map(|argument| argument.get_long().map(str::to_owned)).collect()
+    let groups = SiteFlags::augment_args(SizeFlags::augment_args(clap::Command::new("profile")));
+    let names = groups.get_arguments().filter_map(|argument| argument.get_long());
+    ["target", "bin"].into_iter().chain(names).map(str::to_owned).collect()
 }
 
 /// Keys of the integrator's section `computations distribution`, and the flags that they are.

@@ -44,116 +44,147 @@ impl FromStr for MemoryChoice {
 
 /// What sbatch is told.
 #[derive(Clone, Debug, Group)]
-#[command(next_help_heading = "SLURM")]
+#[command(next_help_heading = "Resources of each job")]
 pub struct SiteFlags {
-    /// The partition, or several with commas; as the integrator has it, local is --target local, and any gpu,p9gpu
-    #[arg(short, long, visible_alias = "queue", value_name = "P")]
+    /// Partition, or several: gpu,p9gpu
+    ///
+    /// --queue is accepted too, as in dask-jobqueue.
+    ///
+    /// Two names are those of ESRF's integrator: local is --target local, and any is gpu,p9gpu.
+    #[arg(short, long, alias = "queue", value_name = "P")]
     pub partition: Option<String>,
 
-    /// The walltime of a job, or auto: twice what its batch should take
-    #[arg(short, long, visible_alias = "walltime", value_name = "T", default_value = "01:00:00")]
+    /// Walltime of each job, or auto
+    ///
+    /// --walltime is accepted too, as in dask-jobqueue.
+    ///
+    /// A job that does not finish in time requeues itself. auto asks for twice the time that the batch is estimated to take.
+    #[arg(short, long, alias = "walltime", value_name = "T", default_value = "01:00:00")]
     pub time: Choice<Walltime>,
 
-    /// Seconds before the walltime at which a job finishes its frames and requeues itself [default: 120, or a quarter of T]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=65535))]
+    /// Seconds before the walltime at which a job stops and requeues itself [default: 120, or a quarter of T]
+    ///
+    /// The job finishes and keeps the frames in progress first.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=65535), hide_short_help = true)]
     pub drain_seconds: Option<u64>,
 
-    /// Memory of a job, none (as the site has it), or auto: by recipe, frames and threads [default: auto]
+    /// Memory of each job: 100G, auto or none [default: auto]
     ///
-    /// 100G is of 1024, and 100GB of 1000 as for dask-jobqueue. With none, many sites give a job all memory of its
-    /// node, and no second job a place on it.
-    #[arg(long, visible_alias = "memory", value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
+    /// --memory is accepted too, as in dask-jobqueue.
+    ///
+    /// auto estimates the memory from recipe, frame size and threads. none leaves the memory to the site's default; at many
+    /// sites a job then gets all memory of its node, and no second job fits there. 100G is in units of 1024, and 100GB in
+    /// units of 1000, as in dask-jobqueue.
+    #[arg(long, alias = "memory", value_name = "M", overrides_with_all = ["mem_per_cpu", "mem_per_gpu"])]
     pub mem: Option<MemoryChoice>,
 
-    /// Memory of each CPU, in place of --mem
-    #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_gpu"])]
+    /// Memory per CPU, such as 4G, in place of --mem
+    #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_gpu"], hide_short_help = true)]
     pub mem_per_cpu: Option<Memory>,
 
-    /// Memory for each GPU, in place of --mem
-    #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_cpu"])]
+    /// Memory per GPU, such as 64G, in place of --mem
+    #[arg(long, value_name = "M", overrides_with_all = ["mem", "mem_per_cpu"], hide_short_help = true)]
     pub mem_per_gpu: Option<Memory>,
 
-    /// Generic resources, such as gpu:1 or shard:4; none; or auto: gpu:1 where the partition's name has gpu in it
+    /// GPUs: gpu:1, shard:4, none or auto
+    ///
+    /// auto is gpu:1 if the partition's name contains gpu, otherwise none.
     #[arg(long, value_name = "G", default_value = "auto", overrides_with_all = ["gpus", "gpus_per_task"])]
     pub gres: String,
 
-    /// GPUs of a job, where the site wants --gpus in place of --gres
-    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus_per_task"])]
+    /// GPUs of each job, such as 1, for sites that want --gpus in place of --gres
+    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus_per_task"], hide_short_help = true)]
     pub gpus: Option<String>,
 
-    /// GPUs of a job, where the site wants --gpus-per-task in place of --gres
-    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus"])]
+    /// GPUs of each job, such as 1, for sites that want --gpus-per-task in place of --gres
+    #[arg(long, value_name = "G", overrides_with_all = ["gres", "gpus"], hide_short_help = true)]
     pub gpus_per_task: Option<String>,
 
-    /// Ask for the CPUs of a job as those of N tasks on one node, where the site wants that; ai-integrate stays one
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Request the CPUs of a job as N SLURM tasks on one node
+    ///
+    /// For sites that want it. ai-integrate still runs once in each job.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
     pub ntasks_per_node: Option<u64>,
 
-    /// The account to charge
-    #[arg(short = 'A', long, value_name = "A")]
+    /// Account to charge
+    #[arg(short = 'A', long, value_name = "A", help_heading = "Account and nodes")]
     pub account: Option<String>,
 
-    /// The quality of service
-    #[arg(long, value_name = "Q")]
+    /// Quality of service
+    #[arg(long, value_name = "Q", help_heading = "Account and nodes")]
     pub qos: Option<String>,
 
     /// Features that the nodes must have
-    #[arg(short = 'C', long, value_name = "LIST")]
+    #[arg(short = 'C', long, value_name = "LIST", help_heading = "Account and nodes")]
     pub constraint: Option<String>,
 
-    /// Nodes to use
-    #[arg(short = 'w', long, value_name = "LIST")]
+    /// Nodes to use, such as node[01-04]
+    #[arg(short = 'w', long, value_name = "LIST", hide_short_help = true, help_heading = "Account and nodes")]
     pub nodelist: Option<String>,
 
-    /// Nodes not to use
-    #[arg(short = 'x', long, value_name = "LIST")]
+    /// Nodes not to use, such as node07
+    #[arg(short = 'x', long, value_name = "LIST", help_heading = "Account and nodes", hide_short_help = true)]
     pub exclude: Option<String>,
 
-    /// The reservation to run in
-    #[arg(long, value_name = "NAME")]
+    /// Reservation to run in
+    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Account and nodes")]
     pub reservation: Option<String>,
 
     /// Licenses, such as that of a file system
-    #[arg(short = 'L', long, value_name = "LIST")]
+    #[arg(short = 'L', long, value_name = "LIST", hide_short_help = true, help_heading = "Account and nodes")]
     pub licenses: Option<String>,
 
-    /// Have each node alone
-    #[arg(long)]
+    /// Share no node with other jobs
+    #[arg(long, hide_short_help = true, help_heading = "Account and nodes")]
     pub exclusive: bool,
 
-    /// How to use hardware threads, such as nomultithread: a physical core for each CPU
-    #[arg(long, value_name = "TYPE", overrides_with = "threads_per_core")]
+    /// Use of hardware threads, such as nomultithread
+    ///
+    /// nomultithread gives a job one physical core for each CPU.
+    #[arg(
+        long,
+        value_name = "TYPE",
+        overrides_with = "threads_per_core",
+        hide_short_help = true,
+        help_heading = "Account and nodes"
+    )]
     pub hint: Option<String>,
 
-    /// Hardware threads of a core to use, where the site wants that in place of --hint
-    #[arg(long, value_name = "N", overrides_with = "hint")]
+    /// Hardware threads to use per core, for sites that want it in place of --hint
+    #[arg(long, value_name = "N", overrides_with = "hint", hide_short_help = true, help_heading = "Account and nodes")]
     pub threads_per_core: Option<u64>,
 
     /// How srun binds ai-integrate to CPUs, such as cores
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", hide_short_help = true, help_heading = "Account and nodes")]
     pub cpu_bind: Option<String>,
 
-    /// The name of the jobs [default: azpipe; dask-worker for the workers of dask]
-    #[arg(short = 'J', long, value_name = "NAME")]
+    /// Name of the jobs [default: azpipe]
+    ///
+    /// The workers of dask are called dask-worker by default.
+    #[arg(short = 'J', long, value_name = "NAME", help_heading = "Job scripts", hide_short_help = true)]
     pub job_name: Option<String>,
 
-    /// The network interface that dask's workers and scheduler talk over
-    #[arg(long, value_name = "NAME")]
+    /// Network interface for dask's scheduler and workers, such as ib0
+    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = "Job scripts")]
     pub interface: Option<String>,
 
-    /// One more directive, such as --directive=--comment=id31; may be repeated
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    /// Add a line to the #SBATCH header, such as --directive=--comment=id31; may be repeated
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, hide_short_help = true, help_heading = "Job scripts")]
     pub directive: Vec<OsString>,
 
-    /// A directive of ours to leave out, such as cpus-per-task; may be repeated
-    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    /// Leave out a line of the #SBATCH header, such as cpus-per-task; may be repeated
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true, hide_short_help = true, help_heading = "Job scripts")]
     pub skip_directive: Vec<String>,
 
-    /// A line of bash to run first in each job, such as --setup 'module load cuda'; may be repeated
-    #[arg(long, value_name = "LINE")]
+    /// Bash line to run first, such as 'module load cuda'
+    ///
+    /// The line runs at the start of each job. May be repeated.
+    #[arg(long, value_name = "LINE", help_heading = "Job scripts")]
     pub setup: Vec<OsString>,
 
-    /// The partition of the closing gather, which needs no GPU [default: that of the array]
-    #[arg(long, value_name = "P")]
+    /// Partition of the closing gather [default: that of the array]
+    ///
+    /// gather needs no GPU.
+    #[arg(long, value_name = "P", hide_short_help = true, help_heading = "Job scripts")]
     pub gather_partition: Option<String>,
 }

@@ -10,58 +10,75 @@ use crate::size::Size;
 
 /// How the work is shared.
 #[derive(Clone, Debug, Group)]
-#[command(next_help_heading = "Size")]
+#[command(next_help_heading = "Jobs and batches")]
 pub struct SizeFlags {
-    /// Jobs at a time
+    /// Jobs that run at a time
     #[arg(long, value_name = "W", default_value_t = 4, overrides_with = "scale", value_parser = clap::value_parser!(u64).range(1..))]
     pub n_workers: u64,
 
-    /// The same, as dask's scale takes it: jobs=W, or what all jobs have together, cores=N or memory=M
-    #[arg(long, value_name = "SIZE", overrides_with = "n_workers")]
+    /// Jobs that run at a time, in dask's syntax, such as jobs=4
+    ///
+    /// jobs=W is --n-workers W; cores=N and memory=M are the total of all jobs, such as cores=128 or memory=1T.
+    #[arg(long, value_name = "SIZE", overrides_with = "n_workers", hide_short_help = true)]
     pub scale: Option<Scale>,
 
-    /// Engines in a job, which share its GPU [default: 8]
-    #[arg(long, visible_alias = "processes", value_name = "E", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Tasks at a time in each job [default: 8]
+    ///
+    /// Each task has an engine of its own; the engines of a job share its GPU. dask's name of the flag, --processes, is
+    /// accepted too.
+    #[arg(long, alias = "processes", value_name = "E", value_parser = clap::value_parser!(u64).range(1..))]
     pub ai_engines_per_worker: Option<u64>,
 
-    /// Threads of an engine, a CPU each [default: 4]
+    /// CPU threads for each task [default: 4]
     #[arg(long, value_name = "C", overrides_with = "cores", value_parser = clap::value_parser!(u64).range(1..))]
     pub cores_per_worker: Option<u64>,
 
-    /// CPUs of a job, which its engines divide; alone, it gives as many engines as dask-jobqueue would processes
-    #[arg(long, value_name = "N", overrides_with = "cores_per_worker", value_parser = clap::value_parser!(u64).range(1..))]
+    /// CPUs of each job, divided among its engines
+    ///
+    /// Without --ai-engines-per-worker, a job has as many engines as dask-jobqueue would start processes.
+    #[arg(long, value_name = "N", overrides_with = "cores_per_worker", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
     pub cores: Option<u64>,
 
-    /// The engine, as ai-integrate takes it [default: what ai-integrate finds]
+    /// Compute engine: auto, cpu or opencl
+    ///
+    /// The names are those of `ai-integrate --engine`, which chooses by default.
     #[arg(long, value_name = "KIND")]
     pub engine: Option<String>,
 
-    /// OpenCL devices of a job, as ai-integrate takes them; slot gives one to each worker of a machine in turn
-    #[arg(long, value_name = "I,J")]
+    /// OpenCL devices of each job, as in ai-integrate: 0,1 or slot
+    ///
+    /// slot gives one device to each worker on a machine in turn.
+    #[arg(long, value_name = "I,J", hide_short_help = true)]
     pub device: Option<String>,
 
-    /// Minutes that a batch of tasks should take; 0 for one task a batch
+    /// Minutes of work per batch
     ///
-    /// The first batches are shorter, so that results come soon, and so are the last ones, so that all jobs end at about
-    /// the same time. They are in the order of the scans, but that the shortest of the scans that all jobs could begin with
-    /// goes first.
+    /// A batch is the share of one element of the job array. With 0, each task is a batch.
+    ///
+    /// The first batches are shorter, so that results come soon, and so are the last batches, so that all jobs end at about
+    /// the same time. Batches follow the order of the scans, except that the shortest of the scans that all jobs could begin
+    /// with goes first.
     #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = minutes)]
     pub batch_minutes: f64,
 
-    /// Stored bytes that a job integrates in a second, for the size of batches
-    #[arg(long, value_name = "R", default_value = "500M", overrides_with = "rate_from")]
+    /// Bytes of stored data that a job integrates per second
+    ///
+    /// Used to estimate how long a task takes.
+    #[arg(long, value_name = "R", default_value = "500M", overrides_with = "rate_from", hide_short_help = true)]
     pub rate: Rate,
 
-    /// Take the rate from the result records of earlier work
-    #[arg(long, value_name = "RESULTS", overrides_with = "rate", value_hint = ValueHint::FilePath)]
+    /// Take the rate from the result records of an earlier run
+    ///
+    /// RESULTS is a file that ai-integrate wrote to stdout.
+    #[arg(long, value_name = "RESULTS", overrides_with = "rate", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub rate_from: Option<PathBuf>,
 
-    /// Elements that SLURM allows an array [default: what scontrol says when it is submitted]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Elements that SLURM allows in a job array [default: MaxArraySize of scontrol, at submission]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
     pub max_array_size: Option<u64>,
 
-    /// Logical CPUs of a node, for warnings [default: what sinfo says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Logical CPUs of a node, for warnings [default: from sinfo]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
     pub node_cpus: Option<u64>,
 }
 
