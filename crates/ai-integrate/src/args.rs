@@ -6,29 +6,13 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
 
-/// Examples at the end of `--help`; those of the man page are the same commands with their input.
-const EXAMPLES: &str = "\
-Examples:
-  Integrate all scans below RAW_DATA on this machine:
-    scan-find RAW_DATA | plan-split --poni lab6.poni --out PROCESSED |
-      ai-integrate | gather
-
-  Integrate the first three tasks of a plan on two threads:
-    head -n 3 tasks.jsonl | ai-integrate --threads 2 > results.jsonl
-
-  Run four processes of one thread each with GNU parallel:
-    parallel --pipe -N5 -j4 ai-integrate --threads 1 < tasks.jsonl | gather
-
-  List the tasks that lost frames, with the reasons:
-    jq -c 'select(.missing) | [.id, .missing]' results.jsonl";
-
 /// Integrate the frames of tasks and write the patterns to part files
 ///
 /// Reads task records (from plan-split), writes part files below the output directory, and prints a result record for
 /// each task (for gather). Frames that an earlier run has integrated are found and skipped, even if the work was split
 /// differently then. On SIGTERM, on SIGUSR1, and at the deadline, the batches in progress are finished and kept.
 #[derive(Parser)]
-#[command(name = "ai-integrate", version, after_long_help = EXAMPLES)]
+#[command(name = "ai-integrate", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
     /// Files of task records; `-` or no FILE reads stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -16,33 +16,33 @@ use patterns::{export, plot};
 /// its results pause. Whatever parts lie in the output root for that scan and
 /// recipe count, by whatever run and cut of the work. A frame that nobody integrated is NaN, and says so.
 #[derive(Parser)]
-#[command(name = "gather", version)]
+#[command(name = "gather", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
-    /// Files of result records; `-` or none is stdin
+    /// Files of result records; `-` or no FILE reads stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
-    /// Gather whatever parts there are below this output root, in place of stdin
+    /// Gather all parts below this directory, without records
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub from: Option<PathBuf>,
 
-    /// The tasks whose frames must be there for status 0; `-` is stdin
+    /// Exit with 1 unless all tasks of this plan are done; `-`: stdin
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plan: Option<PathBuf>,
 
-    /// Write nothing but the plan's tasks that are still to do, each cut to its missing frames
+    /// Print the tasks of --plan that are still to do; write no files
     ///
-    /// Tasks keep their ids, so that they can be found in the plan. Needs --plan.
+    /// Each task is cut to its missing frames. Tasks keep their ids, so that they can be found in the plan.
     #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
     pub missing: bool,
 
-    /// With --missing, cut the tasks further, into pieces of about so many stored bytes at the most
-    #[arg(long, value_name = "BYTES", requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
+    /// With --missing: largest size of a task, in stored bytes; larger tasks are cut
+    #[arg(long, value_name = "BYTES", hide_short_help = true, requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
     pub task_bytes: Option<u64>,
 
-    /// Gather nothing: remove what results that were replaced have left below --from, and say what and how many bytes
+    /// Remove what replaced results left below --from; gather nothing
     ///
-    /// With `plan-split --replace`, or where raw data was written anew, a final becomes another result's. The parts, recipe and
+    /// Prints each directory and file that is removed, and how many bytes. With `plan-split --replace`, or where raw data was written anew, a final becomes another result's. The parts, recipe and
     /// matrix of the earlier one stay below DIR/.azpipe, and so does the note of a final that was removed by hand. They go
     /// where the final that took their place has each frame that it can have. Parts whose final is
     /// not there, or not whole, always stay: they may be all that there is of their frames. So do files that are not azpipe's. Nothing
@@ -50,12 +50,14 @@ pub struct Args {
     #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
     pub clean: bool,
 
-    /// With --clean, say what would be removed, and remove nothing
-    #[arg(long, requires = "clean")]
+    /// With --clean: print what would be removed, and remove nothing
+    #[arg(long, hide_short_help = true, requires = "clean")]
     pub dry_run: bool,
 
-    /// Leave a scan alone, without a summary and without status 1, until it is over and all of its frames that are there
-    /// are integrated
+    /// Skip scans that are running or not yet integrated
+    ///
+    /// Such a scan gets no output file and no summary, and does not change the exit status, until it has ended and all of its frames that are
+    /// there are integrated.
     #[arg(long)]
     pub complete_only: bool,
 
@@ -68,24 +70,25 @@ pub struct Args {
 
 /// What finals are like, and what comes with them.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Finals")]
+#[command(next_help_heading = "Output")]
 pub struct Form {
-    /// Whether finals hold the patterns, or show those of the parts
+    /// Output files: copy the patterns, or link to the parts
     ///
-    /// A virtual final is made at once and needs its parts. A copied one can be moved; cakes in it are compressed by
+    /// `copy` stores the patterns in the output file. `virtual` makes virtual datasets that show those in the parts. `integrator` is
+    /// `copy` with the names of ESRF's integrator. A virtual final is made at once and needs its parts. A copied one can be moved; cakes in it are compressed by
     /// byte shuffle and deflate, which h5py and silx read without a plugin.
-    #[arg(long, value_name = "HOW", default_value = "copy")]
+    #[arg(long, value_name = "HOW", default_value = "copy", hide_short_help = true)]
     pub layout: Layout,
 
-    /// Keep the parts of finals that no longer need them
-    #[arg(long)]
+    /// Keep the parts after they have been copied into the output file
+    #[arg(long, hide_short_help = true)]
     pub keep_parts: bool,
 
-    /// Keep the frames' f64 sums in the final
-    #[arg(long)]
+    /// Keep the sums of each frame in the output file, for later averages
+    #[arg(long, hide_short_help = true)]
     pub keep_sums: bool,
 
-    /// Add patterns of many frames: the mean, sum or median of all, or of every N
+    /// Average all frames, or every N, as in mean,100
     ///
     /// Mean and sum are made of the frames' sums, and their errors too; the median's error is what medians of
     /// such frames scatter by, from their counts alone, whatever the floor of single frames. A range that lacks frames is of those that
@@ -93,33 +96,37 @@ pub struct Form {
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
-    /// Add the patterns of each scan's detectors, frame by frame, into a final called NAME
+    /// Merge each scan's detectors, frame by frame, into one NAME
     ///
     /// As pyFAI's MultiGeometry does, from their sums: of equal units, ranges and bins. Sums are made when a scan is
     /// integrated, and go with its parts: gather all detectors in one run, or with --keep-sums.
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub merge: Option<String>,
 
-    /// The same over all scans that are gathered, as of a detector at several positions, into OUT/NAME.h5
+    /// Merge all scans, such as detector positions, into OUT/NAME.h5
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub merge_all: Option<String>,
 
-    /// Write patterns for other programs beside the final; several formats with commas
+    /// Export patterns beside the output file: xye,dat,csv,fxye,nxazint
     ///
-    /// Text formats hold the patterns of --average (the mean, where it says nothing), a file each; nxazint
+    /// Several formats are separated by commas. Text formats hold the patterns of --average (the mean, where it says nothing), a file each; nxazint
     /// holds every frame.
-    #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', hide_possible_values = true)]
     pub export: Vec<Format>,
 
-    /// Write a page about this run: what was integrated, losses with their reasons, times, a picture of each final
+    /// Write a web page about this run
+    ///
+    /// The page has what was integrated, frames without a pattern with their reasons, times, and a picture of each output file.
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
 
-    /// Draw the patterns; for a second final and more, the final's name is added to FILE's
+    /// Draw the patterns
+    ///
+    /// With several output files, the name of each after the first is added to FILE's.
     #[arg(long, value_name = "FILE.png|svg", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
 
-    /// Let --report, --plot and --export replace files that azpipe did not write
+    /// Let --report, --plot and --export replace files of others
     ///
     /// Raw data and settings of the run are never written over.
     #[arg(long)]

@@ -16,7 +16,7 @@ use crate::since::Since;
 /// names are not listed again; numbered images of one directory are one scan. Files are opened
 /// read-only and without a lock, so that a beamline may be writing them.
 #[derive(Parser)]
-#[command(name = "scan-find", version)]
+#[command(name = "scan-find", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
     /// Files, directories, datasets (FILE::/PATH), quoted globs; `-` or none is a list of them on stdin
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]

@@ -13,30 +13,13 @@ use filter::CommonArgs;
 pub use site::{Choice, MemoryChoice, SiteFlags};
 pub use size::SizeFlags;
 
-/// Examples at the end of `--help`; those of the man page are the same commands with their input.
-const EXAMPLES: &str = "\
-Examples:
-  Write a job array of at most four jobs at a time, and queue it:
-    slurm-emit --partition gpu --n-workers 4 --dir jobs tasks.jsonl
-    jobs/submit
-
-  Show each setting and where it comes from, and write nothing:
-    slurm-emit --partition gpu --n-workers 4 --dir jobs --explain tasks.jsonl
-
-  Give each job 2 engines of 8 threads, 64 GiB and an account, and load a module:
-    slurm-emit -p cpu -t 02:00:00 -A in1234 --ai-engines-per-worker 2 \
-      --cores-per-worker 8 --mem 64G --setup 'module load hdf5' --dir cpu tasks.jsonl
-
-  Run on this machine, without SLURM:
-    slurm-emit --target local --dir here tasks.jsonl";
-
 /// Write SLURM job scripts that integrate tasks
 ///
 /// Reads task records (from plan-split) and writes a directory with the plan, a job array, a closing gather, and the
 /// scripts to call: submit, status, cancel and resubmit. Nothing runs until you call DIR/submit. Call it again to
 /// submit what is missing. Records of other types are copied to stdout.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "slurm-emit", version, args_override_self = true, after_long_help = EXAMPLES)]
+#[command(name = "slurm-emit", version, args_override_self = true, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
     /// Files of task records; `-` or no FILE reads stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
