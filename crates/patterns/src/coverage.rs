@@ -42,7 +42,7 @@ impl Coverage {
 }
 
 /// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the final, as
-/// [`CoverageIndex::find`] of an index that is new.
+/// [`CoverageIndex::find_coverage`] of an index that is new.
 pub fn find_coverage(out_root: &Path, task: &Task) -> Coverage {
     CoverageIndex::default().find_coverage(out_root, task)
 }

@@ -18,7 +18,7 @@
 //!     coverage                 NXcollection: what a rerun asks for, and the digests of all of it
 //! ```
 //!
-//! A union of several finals ([`frame_source`]) is such a file, too; `members` beside `integrated` says of which, with the recipe and PONI
+//! A union of several finals ([`merge()`]) is such a file, too; `members` beside `integrated` says of which, with the recipe and PONI
 //! text of each. Cakes are stored in compressed chunks, patterns in one piece.
 //!
 //! **Every frame of the scan has a row**, whatever is missing. A row that no file gives is NaN, and
