@@ -1,4 +1,4 @@
-//! The manners that all five filters share, asked of the programs as they are built.
+//! The behavior that all five filters share, asked of the programs as they are built.
 
 mod arguments;
 mod paths;

@@ -1,4 +1,4 @@
-//! The manners that show only where there is something to do: scans from raw data to finals.
+//! The shared behavior that only shows where there is work: scans from raw data to output files.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};

@@ -40,8 +40,8 @@ pub fn start(tool: &'static str) {
         let file = wait_for_hang(limit);
         let seconds = limit.as_secs_f64();
         filter::worker_process::end_with_error(&format!(
-            "{tool}: {}: the HDF5 library does not get on with it for {seconds} s: the file is damaged: remove it, or move it \
-             away, and run again ({TIMEOUT_ENV} sets the limit)",
+            "{tool}: {}: the HDF5 library made no progress for {seconds} s: the file may be damaged: replace it by a sound \
+             copy, or move it out of the way, and run again ({TIMEOUT_ENV} sets the limit)",
             file.display()
         ));
     });

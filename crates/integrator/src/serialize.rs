@@ -31,7 +31,7 @@ impl Integrator {
         };
         IdHasher::new("matrix")
             .add_text(&sums_alone.digest())
-            .add_text(&format!("{layout:?}"))
+            .add_text(&layout.to_key_text())
             .add_text(env!("CARGO_PKG_VERSION"))
             .add_bytes(&SECTIONS_VERSION.to_ne_bytes())
             .add_text(&usize::BITS.to_string())

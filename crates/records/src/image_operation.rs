@@ -41,6 +41,12 @@ impl FrameLayout {
         let operation = ImageOperation { full: None, binning: [1, 1], flip: [false, false], rotation: 0, region };
         Self { shape, operation: Some(operation) }
     }
+
+    /// Returns a text that is equal for equal layouts, for cache keys: JSON of the shape and the operation. It does not depend on the
+    /// names of types, as a text made by [`Debug`](std::fmt::Debug) would.
+    pub fn to_key_text(&self) -> String {
+        serde_json::to_string(&(self.shape, &self.operation)).expect("numbers and truth values always serialize")
+    }
 }
 
 impl ImageOperation {
@@ -109,5 +115,15 @@ mod tests {
         assert!(ImageOperation { region: [0, 0, 1043, 981], ..whole.clone() }.is_identity([1043, 981]));
         assert!(!ImageOperation { region: [0, 0, 1000, 981], ..whole.clone() }.is_identity([1000, 981]));
         assert!(!ImageOperation { rotation: 180, region: [0, 0, 1043, 981], ..whole }.is_identity([1043, 981]));
+    }
+
+    #[test]
+    fn layouts_that_differ_have_other_keys_and_no_key_names_a_type() {
+        let layouts =
+            [FrameLayout::full_frame([3, 4]), FrameLayout::region([0, 0], [3, 4]), FrameLayout::region([1, 0], [3, 4])];
+        let keys = layouts.each_ref().map(FrameLayout::to_key_text);
+        assert_eq!(keys[0], "[[3,4],null]");
+        assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2], "{keys:?}");
+        assert!(keys.iter().all(|key| !key.contains("Layout") && !key.contains("Operation")), "{keys:?}");
     }
 }

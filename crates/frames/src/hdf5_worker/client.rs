@@ -55,7 +55,7 @@ struct WorkerProcess {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkerError {
     #[error(
-        "the HDF5 library does not get on with it for {} s: the file is damaged, or its storage hangs ({TIMEOUT_ENV} sets the limit)",
+        "the HDF5 library made no progress for {} s: the file is damaged, or its storage hangs ({TIMEOUT_ENV} sets the limit)",
         .0.as_secs_f64()
     )]
     TimedOut(Duration),
