@@ -66,7 +66,7 @@ pub fn lz4(data: &[u8]) {
     }
 }
 
-/// What frames of two tiles and a bit are integrated by.
+/// Integrators of frames that are a little larger than two tiles.
 static INTEGRATORS: LazyLock<[Integrator; 3]> = LazyLock::new(|| {
     let poni = "poni_version: 2\nDetector: Detector\nDetector_config: {\"pixel1\": 1e-4, \"pixel2\": 1e-4}\n\
                 Distance: 0.1\nPoni1: 0.0025\nPoni2: 0.003\nRot1: 0\nRot2: 0\nRot3: 0\nWavelength: 1e-10\n";

@@ -6,9 +6,9 @@ use hdf5::{Dataset, File, Group, H5Type, Location};
 
 use crate::input::Input;
 
-/// What a file has: the paths of its datasets and groups, and attributes with their objects.
+/// The contents of an HDF5 file: the paths of its datasets and groups, and attributes with their objects.
 pub struct Catalog {
-    datasets: Vec<String>,
+    pub datasets: Vec<String>,
     groups: Vec<String>,
     attributes: Vec<(String, String)>,
 }

@@ -191,7 +191,7 @@ fn read(store: &SourceReader, row: u64, shape: [u64; 2]) -> Option<Vec<f64>> {
     let chunks = match store.frame_chunks(row) {
         FrameChunks::Whole(chunk) => vec![chunk],
         FrameChunks::Pieces(chunks) => chunks,
-        FrameChunks::Absent(_) | FrameChunks::Damaged(_) => return None,
+        FrameChunks::NoData(_) | FrameChunks::Damaged(_) => return None,
     };
     if shape[0].checked_mul(shape[1])? > 1 << 20 {
         return None;

@@ -6,7 +6,7 @@ use integrator::{Integrator, PixelType};
 use recipe::{Recipe, Settings};
 use records::FrameLayout;
 
-/// What the kept integrator was made of.
+/// The recipe and frame layout of a stored integrator, and its bytes.
 struct Kept {
     recipe: Recipe,
     framing: FrameLayout,

@@ -1,7 +1,7 @@
 //! Parts and finals whose checksums are right, though they hold what azpipe would not write.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use hdf5::File;
@@ -18,24 +18,24 @@ use crate::edits::{Catalog, edit};
 use crate::files::directory;
 use crate::input::Input;
 
-const FRAMES: u64 = 6;
+pub const FRAMES: u64 = 6;
 const BINS: usize = 6;
 /// Bytes before the HDF5 of a part.
 const BLOCK: usize = 512;
-const FINAL: &str = "sample_scan0001_p3.h5";
+pub const FINAL: &str = "sample_scan0001_p3.h5";
 
 /// The part of half of a scan, the final of all of it, and what each of them has.
-struct Base {
-    recipe: Recipe,
-    scan: Acquisition,
+pub struct Base {
+    pub recipe: Recipe,
+    pub scan: Acquisition,
     /// With a pattern, and as a cake.
-    parts: [Sealed; 2],
-    final_file: Sealed,
+    pub parts: [Sealed; 2],
+    pub final_file: Sealed,
 }
 
-struct Sealed {
+pub struct Sealed {
     bytes: Vec<u8>,
-    catalog: Catalog,
+    pub catalog: Catalog,
 }
 
 impl Sealed {
@@ -47,15 +47,20 @@ impl Sealed {
 
     /// Writes the file with the edits of an input. Returns what the library could still open.
     fn write_edited(&self, path: &Path, input: &mut Input) -> hdf5::Result<File> {
-        fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
-        fs::write(path, &self.bytes).expect("inputs can be written");
-        let file = File::with_options().with_fapl(|access| access.file_locking(false)).open_rw(path)?;
+        let file = self.write(path)?;
         edit(&file, &self.catalog, input);
         Ok(file)
     }
+
+    /// Writes the file, and opens it to be edited.
+    pub fn write(&self, path: &Path) -> hdf5::Result<File> {
+        fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
+        fs::write(path, &self.bytes).expect("inputs can be written");
+        File::with_options().with_fapl(|access| access.file_locking(false)).open_rw(path)
+    }
 }
 
-static BASE: LazyLock<Base> = LazyLock::new(|| {
+pub static BASE: LazyLock<Base> = LazyLock::new(|| {
     let geometry = Some("Distance: 0.1\nPoni1: 0\nPoni2: 0\nWavelength: 1e-10\n".to_owned());
     let settings = Settings { geometry, npt: Some(BINS as u64), ..Settings::default() };
     let recipe = Recipe { poni_file: "/data/lab6.poni".into(), ..Recipe::resolve(&settings).expect("a recipe") };
@@ -105,7 +110,7 @@ static BASE: LazyLock<Base> = LazyLock::new(|| {
     Base { recipe, scan, parts: [pattern, cake], final_file }
 });
 
-fn task(scan: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
+pub fn task(scan: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
     let (id, digest) = (scan.compute_id(), recipe.digest());
     let sources = scan.sources.iter().filter_map(|source| source.restricted_to(range)).collect();
     Task {
@@ -177,7 +182,7 @@ pub fn sealed_part(data: &[u8]) {
 }
 
 /// Makes a part's first line agree with its frames, and its checksum with its bytes.
-fn seal_part(path: &Path, frames: &[u64], keeps_sources: bool) {
+pub fn seal_part(path: &Path, frames: &[u64], keeps_sources: bool) {
     let mut bytes = fs::read(path).expect("the file is there");
     let line = bytes[..BLOCK].split(|byte| *byte == b'\n').next().unwrap_or_default();
     let mut head: Value = serde_json::from_slice(line).expect("the block is not edited");
@@ -243,7 +248,7 @@ fn delete_checksums(file: &File) -> hdf5::Result<()> {
 }
 
 /// Computes the digests of a final anew, so far as what they are of is there.
-fn seal_digests(file: &File, with_rows: bool) -> hdf5::Result<()> {
+pub fn seal_digests(file: &File, with_rows: bool) -> hdf5::Result<()> {
     let process = file.group(PROCESS)?;
     let (integrated, coverage) = (process.group("integrated")?, process.group("coverage")?);
     let text = |name: &str| -> hdf5::Result<String> {
@@ -304,8 +309,8 @@ fn add_numbers(hash: &mut Xxh3, numbers: impl Iterator<Item = u64>) {
     hash.update(&bytes);
 }
 
-/// Puts checksums of all bytes behind the end of a file, as `patterns::h5::segments` describes them.
-fn seal_segments(path: &Path) {
+/// Puts checksums of all bytes behind the end of a file, as `patterns::h5::checksums` describes them.
+pub fn seal_segments(path: &Path) {
     let mut bytes = fs::read(path).expect("the file is there");
     let size = bytes.len() as u64;
     let mut table = Vec::new();
@@ -335,11 +340,11 @@ fn gather(out: &Path, base: &Base) {
         let options = OutputOptions { keep_sums: true, average: "mean".parse().ok(), ..OutputOptions::default() };
         for options in [OutputOptions::default(), options] {
             let Ok(built) = output::build(&target, &options, &()) else { continue };
-            let path = PathBuf::from(target.path());
-            // Without a pattern and without a final of before there is nothing to write.
-            if !path.exists() {
+            // Without a pattern there is nothing to write, and a final that can't be used stays until there is.
+            if built.layout.is_none() {
                 continue;
             }
+            let path = target.path();
             let mut there = OutputFile::open(&path).unwrap_or_else(|why| panic!("{why} after {:?}", built.warnings));
             let frames = there.status.len();
             there.verify(0..frames).expect("a new final can be read");

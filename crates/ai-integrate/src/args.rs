@@ -10,7 +10,7 @@ use filter::CommonArgs;
 ///
 /// Reads task records (from plan-split), writes part files below the output directory, and prints a result record for
 /// each task (for gather). Frames that an earlier run has integrated are found and skipped, even if the work was split
-/// differently then. On SIGTERM, on SIGUSR1, and at the deadline, the batches in progress are finished and kept.
+/// differently then. On SIGTERM, on SIGUSR1, and at the deadline, the frames in progress are finished and kept.
 #[derive(Parser)]
 #[command(name = "ai-integrate", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
@@ -25,31 +25,40 @@ pub struct Args {
     pub out: Option<PathBuf>,
 
     /// Integrate all frames, also those that an earlier run integrated
+    ///
+    /// The settings stay the same. Use it to have the sums of all frames again, from which gather averages, or to redo
+    /// results that you don't trust. If settings have changed, use `plan-split --replace` instead.
     #[arg(long)]
     pub force: bool,
 
     /// Start no more work after T: 3000, 90s, 50m, 12h or HH:MM:SS
     ///
-    /// T is counted from the start of the program; a plain number is in seconds. The batches in progress are finished
+    /// T is counted from the start of the program; a plain number is in seconds. The frames in progress are finished
     /// and kept, and the exit status is 75: run the same command again to integrate the rest. [default: no deadline]
     #[arg(long, value_name = "T", value_parser = filter::duration::parse)]
     pub deadline: Option<Duration>,
 
     /// Exit with status 1 when scan-find reported frames as missing
     ///
-    /// This is the default. It undoes an --allow-missing earlier on the command line.
+    /// This is the default, of gather, too. The flag only undoes an --allow-missing earlier on the command line.
     #[arg(long, overrides_with = "allow_missing", hide_short_help = true)]
     strict: bool,
 
-    /// Compute engine: `auto` uses a GPU if one is found, otherwise the CPU
+    /// Compute engine: `auto` uses all GPUs that are found, or else the CPU
+    ///
+    /// --device chooses some of the GPUs. If a GPU fails during the run, the CPU integrates its frames, and a warning
+    /// says so; no frame is lost, and the exit status stays the same. With `opencl`, a machine without a usable device
+    /// is an error at the start.
     #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Computing")]
     pub engine: EngineKind,
 
     /// OpenCL devices, such as 0,1 or `slot` [default: all GPUs]
     ///
-    /// A device is named by its index in --list-devices, by a part of its name (`A100`), or by its PCI address. With
-    /// `slot`, each job on a machine takes one device in turn, by the job's number among the jobs on that machine (from
-    /// PARALLEL_JOBSLOT, SLOT or SLURM_LOCALID).
+    /// A device is named by its index in --list-devices, by a part of its name (`A100`), or by its PCI address. A
+    /// job of SLURM sees only the GPUs that it requested, and needs no --device. `slot` is for several ai-integrate side
+    /// by side on one machine: each takes one device in turn, by the number that GNU parallel (PARALLEL_JOBSLOT), xargs
+    /// (SLOT) or an srun of several tasks (SLURM_LOCALID) gives it. Separate jobs of SLURM, such as the elements of a
+    /// job array, all have the number 0: with `slot`, each takes the first of the GPUs that it sees.
     #[arg(long, value_name = "I,J", value_delimiter = ',', help_heading = "Computing")]
     pub device: Vec<String>,
 
@@ -65,7 +74,7 @@ pub struct Args {
 
     /// Tasks to integrate at a time; with OpenCL, on each device
     ///
-    /// Each task has threads of its own: see --threads.
+    /// An engine is the group of threads that works on one task: see --threads.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Computing")]
     pub engines: u16,
 
@@ -86,7 +95,8 @@ pub struct Args {
 
     /// Check N frames of each task on the CPU against the GPU's results
     ///
-    /// A device whose results differ is not used any more. 0 checks none.
+    /// Sums may differ by 1e-6 of their value, because a GPU adds in another order. A device that differs by more is not
+    /// used any more, and the CPU integrates in its place. 0 checks none.
     #[arg(long, value_name = "N", default_value = "0", help_heading = "Computing", hide_short_help = true)]
     pub verify: u32,
 
@@ -122,7 +132,7 @@ impl AsRef<CommonArgs> for Args {
 /// The kind of compute engine that integrates the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineKind {
-    /// A GPU if one is found, otherwise the CPU.
+    /// All GPUs that are found, or else the CPU.
     Auto,
     /// The CPU, even if there is a GPU
     Cpu,

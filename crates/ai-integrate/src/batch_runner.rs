@@ -2,13 +2,14 @@
 
 use filter::{Filter, Stop};
 
+use crate::batch_output::BatchOutput;
 use crate::batches::Batches;
 use crate::device::worker::SharedDevice;
 use crate::pipeline::OrderedPipeline;
 use crate::prefetch::{Prefetcher, prefetch_threads};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::SourcePool;
-use crate::worker::{BatchOutput, IntegrationWorker};
+use crate::worker::IntegrationWorker;
 
 /// Bytes of finished rows that may wait for an earlier batch, beyond one batch per thread.
 const MAX_WAITING_BYTES: usize = 512 << 20;
@@ -68,12 +69,12 @@ impl BatchRunner<'_> {
     pub fn max_in_flight(&self) -> usize {
         // A row has signal and variance, and three weights if the frame has invalid pixels.
         let row = 5 * size_of::<f64>() * self.total_bins();
-        let windows = MAX_WAITING_BYTES / (row * self.batches.max_frames()).max(1);
-        windows.clamp(self.threads + 1, 4 * self.threads + 4)
+        let batches = MAX_WAITING_BYTES / (row * self.batches.max_frames()).max(1);
+        batches.clamp(self.threads + 1, 4 * self.threads + 4)
     }
 
     /// Returns the number of bins per frame, summed over all recipes.
     pub fn total_bins(&self) -> usize {
-        self.recipe_groups.iter().map(|pass| pass.integrators.total_bins()).max().unwrap_or(0)
+        self.recipe_groups.iter().map(|group| group.integrators.total_bins()).max().unwrap_or(0)
     }
 }

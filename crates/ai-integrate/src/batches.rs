@@ -10,6 +10,11 @@ const MAX_INTERLEAVED_SOURCES: u64 = 16;
 /// How many times its nominal size a batch may reach in order to end at the end of a chunk that holds several frames.
 const MAX_BATCH_STRETCH: usize = 8;
 
+/// A recipe of a task, by its position among the task's recipes. Positions within a [recipe set](Batches::recipe_sets)
+/// are plain numbers, so that the compiler tells the two apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecipeIndex(pub usize);
+
 /// A frame, and the source and row that hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLocation {
@@ -27,17 +32,19 @@ pub struct FrameLocation {
 pub struct Batches {
     locations: Vec<FrameLocation>,
     /// The sets of recipes that integrate the same frames; each set lists recipes in ascending order.
-    recipe_sets: Vec<Vec<usize>>,
+    recipe_sets: Vec<Vec<RecipeIndex>>,
     /// The end of each batch, as an index into `locations`.
     ends: Vec<usize>,
 }
 
 impl Batches {
-    /// Divides the frames that any recipe has `todo` into batches of about `batch` frames of any one source. Where
-    /// sources interleave, as those of Lima 2's receivers do, a batch holds as many times more frames. Where a chunk
-    /// holds several frames, a batch ends at the end of a chunk, because a thread decodes the whole chunk.
+    /// Divides the frames that any recipe has `todo` into batches with about `batch` frames of each source.
+    ///
+    /// Usually a batch has one source. If consecutive frames are in different sources in turn, as Lima 2's receivers
+    /// write them, a batch holds `batch` frames times the number of sources. If a chunk holds several frames, a batch
+    /// ends at the end of a chunk, because a thread decodes the whole chunk.
     pub fn new(scan: &Acquisition, todo: &[Spans], batch: usize) -> Self {
-        let mut locations = locate_frames(scan, &union_of(todo));
+        let mut locations = locate_frames(scan, &Spans::union_all(todo));
         let sets = assign_recipe_sets(&mut locations, todo);
         let steps = scan.sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
         let interleaved = steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MAX_INTERLEAVED_SOURCES);
@@ -57,12 +64,12 @@ impl Batches {
     }
 
     /// Returns the sets of recipes that integrate the same frames.
-    pub fn recipe_sets(&self) -> &[Vec<usize>] {
+    pub fn recipe_sets(&self) -> &[Vec<RecipeIndex>] {
         &self.recipe_sets
     }
 
     /// Returns the frames of a recipe in ascending order.
-    pub fn frames_of_recipe(&self, recipe: usize) -> impl Iterator<Item = u64> {
+    pub fn frames_of_recipe(&self, recipe: RecipeIndex) -> impl Iterator<Item = u64> {
         self.locations
             .iter()
             .filter(move |location| self.recipe_sets[location.recipe_set].contains(&recipe))
@@ -97,7 +104,7 @@ impl Batches {
 
     /// Returns the frames that a recipe has `todo` and that no source holds.
     pub fn frames_without_source(&self, todo: &[Spans]) -> Spans {
-        union_of(todo).difference(&self.locations.iter().map(|location| location.frame).collect())
+        Spans::union_all(todo).difference(&self.locations.iter().map(|location| location.frame).collect())
     }
 }
 
@@ -115,17 +122,13 @@ fn locate_frames(scan: &Acquisition, todo: &Spans) -> Vec<FrameLocation> {
     locations
 }
 
-fn union_of(todo: &[Spans]) -> Spans {
-    todo.iter().flat_map(|todo| todo.as_slice()).copied().collect::<Spans>().to_sorted()
-}
-
 /// Assigns to each location the set of recipes that have its frame to integrate, and returns the sets.
-fn assign_recipe_sets(locations: &mut [FrameLocation], todo: &[Spans]) -> Vec<Vec<usize>> {
+fn assign_recipe_sets(locations: &mut [FrameLocation], todo: &[Spans]) -> Vec<Vec<RecipeIndex>> {
     let frames: Vec<Vec<u64>> = todo.iter().map(|todo| todo.to_sorted().iter().collect()).collect();
-    let mut sets: Vec<Vec<usize>> = Vec::new();
+    let mut sets: Vec<Vec<RecipeIndex>> = Vec::new();
     for location in locations {
-        let wants = |recipe: &usize| frames[*recipe].binary_search(&location.frame).is_ok();
-        let set: Vec<usize> = (0..todo.len()).filter(wants).collect();
+        let wants = |recipe: &RecipeIndex| frames[recipe.0].binary_search(&location.frame).is_ok();
+        let set: Vec<RecipeIndex> = (0..todo.len()).map(RecipeIndex).filter(wants).collect();
         location.recipe_set = sets.iter().position(|known| *known == set).unwrap_or_else(|| {
             sets.push(set);
             sets.len() - 1
@@ -149,39 +152,41 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_the_frames() {
+    fn batches_follow_the_frames() {
         let scan = scan([source(Span::new(0, 5)), source(Span::new(5, 10))]);
         let todo: Spans = [1, 2, 4, 5, 6, 11].into_iter().collect();
-        let windows = Batches::new(&scan, std::slice::from_ref(&todo), 2);
-        assert_eq!((windows.len(), windows.frames(), windows.max_frames()), (3, 5, 2));
+        let batches = Batches::new(&scan, std::slice::from_ref(&todo), 2);
+        assert_eq!((batches.len(), batches.frames(), batches.max_frames()), (3, 5, 2));
         assert_eq!(
-            windows.locations_of(1),
+            batches.locations_of(1),
             [
                 FrameLocation { frame: 4, source: 0, row: 4, recipe_set: 0 },
                 FrameLocation { frame: 5, source: 1, row: 0, recipe_set: 0 }
             ]
         );
-        assert_eq!(windows.frames_without_source(&[todo]), Span::new(11, 12).into());
+        assert_eq!(batches.frames_without_source(&[todo]), Span::new(11, 12).into());
         assert_eq!(Batches::new(&scan, &[Spans::default()], 2).len(), 0);
     }
 
     #[test]
     fn a_frame_knows_the_recipes_that_have_it_to_do() {
         let scan = scan([source(Span::new(0, 6))]);
-        let windows = Batches::new(&scan, &[Spans::first_n(4), Span::new(2, 6).into(), Span::new(3, 3).into()], 9);
+        let batches = Batches::new(&scan, &[Spans::first_n(4), Span::new(2, 6).into(), Span::new(3, 3).into()], 9);
         let wanted: Vec<_> =
-            windows.locations().iter().map(|location| windows.recipe_sets()[location.recipe_set].as_slice()).collect();
-        assert_eq!(wanted, [&[0][..], &[0], &[0, 1], &[0, 1], &[1], &[1]]);
-        assert_eq!(windows.frames_of_recipe(1).collect::<Vec<_>>(), [2, 3, 4, 5]);
-        assert_eq!(windows.frames_of_recipe(2).count(), 0);
+            batches.locations().iter().map(|location| batches.recipe_sets()[location.recipe_set].as_slice()).collect();
+        let (first, both, second) =
+            (&[RecipeIndex(0)][..], &[RecipeIndex(0), RecipeIndex(1)][..], &[RecipeIndex(1)][..]);
+        assert_eq!(wanted, [first, first, both, both, second, second]);
+        assert_eq!(batches.frames_of_recipe(RecipeIndex(1)).collect::<Vec<_>>(), [2, 3, 4, 5]);
+        assert_eq!(batches.frames_of_recipe(RecipeIndex(2)).count(), 0);
     }
 
     #[test]
     fn interleaved_sources_share_a_window() {
         let scan = scan([source(Span::strided(0, 4, 2)), source(Span::strided(1, 4, 2))]);
-        let windows = Batches::new(&scan, &[Spans::first_n(8)], 2);
+        let batches = Batches::new(&scan, &[Spans::first_n(8)], 2);
         assert_eq!(
-            windows.locations_of(0).iter().map(|location| (location.frame, location.source)).collect::<Vec<_>>(),
+            batches.locations_of(0).iter().map(|location| (location.frame, location.source)).collect::<Vec<_>>(),
             [(0, 0), (1, 1), (2, 0), (3, 1)]
         );
     }
@@ -190,8 +195,8 @@ mod tests {
     fn windows_end_with_a_chunk_of_several_frames() {
         let lengths = |chunk: u64| {
             let scan = Acquisition { chunk: vec![chunk, 9, 9], ..scan([source(Span::new(0, 50))]) };
-            let windows = Batches::new(&scan, &[Spans::first_n(50)], 4);
-            (0..windows.len()).map(|index| windows.locations_of(index).len()).collect::<Vec<_>>()
+            let batches = Batches::new(&scan, &[Spans::first_n(50)], 4);
+            (0..batches.len()).map(|index| batches.locations_of(index).len()).collect::<Vec<_>>()
         };
         assert_eq!(lengths(10), [10, 10, 10, 10, 10]);
         assert_eq!(lengths(3), [6, 6, 6, 6, 6, 6, 6, 6, 2]);
@@ -202,8 +207,8 @@ mod tests {
     fn a_frame_in_two_sources_is_taken_from_the_newest_file() {
         let newer = Source { mtime: 5, ..source(Span::new(2, 5)) };
         let scan = scan([source(Span::new(0, 4)), newer, source(Span::new(3, 6))]);
-        let windows = Batches::new(&scan, &[Spans::first_n(6)], 9);
-        let sources: Vec<usize> = windows.locations().iter().map(|location| location.source).collect();
+        let batches = Batches::new(&scan, &[Spans::first_n(6)], 9);
+        let sources: Vec<usize> = batches.locations().iter().map(|location| location.source).collect();
         assert_eq!(sources, [0, 0, 1, 1, 1, 2]);
     }
 }

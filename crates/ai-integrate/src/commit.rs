@@ -1,25 +1,27 @@
 //! Commits a task whose frames are integrated: renames its parts into place and emits its results. Making a file
 //! durable means waiting for the disk, so a separate thread commits a task while the next one is integrated.
 
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use filter::{Filter, Stop};
+use patterns::Status;
 use patterns::coverage::CoverageIndex;
 use patterns::part::PartWriter;
-use records::{Absent, AbsentKind, Fail, Spans, Task, TaskResult};
+use records::{Absent, AbsentKind, Acquisition, Fail, Spans, Task, TaskResult, format_count, format_frames};
 
-use crate::batches::Batches;
-use crate::job::Job;
-use crate::stats::{TaskStats, format_ranges};
+use crate::batches::{Batches, RecipeIndex};
+use crate::recipe_task::RecipeTask;
+use crate::stats::{MAX_RANGES_IN_MESSAGE, TaskStats, loss_record};
 
 /// A task whose frames are integrated and whose parts are not committed yet.
 pub struct IntegratedTask {
     /// The time at which the task was begun.
     pub began: Instant,
     /// The task's recipes.
-    pub jobs: Vec<Job>,
+    pub recipe_tasks: Vec<RecipeTask>,
     /// The frames that were to be integrated.
     pub batches: Batches,
     /// The counts, losses and times of the task's batches.
@@ -46,18 +48,19 @@ impl IntegratedTask {
     }
 
     /// Commits the parts, adds them to `index`, and emits the losses and one result per recipe. Frames that should
-    /// have a pattern and have none make the status 1, whether this run or scan-find noticed it.
+    /// have a pattern and have none make the status 1, whether this run, an earlier one or scan-find noticed it.
     ///
     /// # Errors
     /// Fails if a part can't be written, and as [`Filter::emit`].
     pub fn commit(mut self, filter: &Filter, index: &CoverageIndex) -> Result<TaskProgress, Stop> {
         let digests = self.commit_parts(index)?;
-        let first = &self.jobs[0];
+        let first = &self.recipe_tasks[0];
         self.stats.report_losses(filter, &first.task)?;
-        let without_monitor = self.stats.has_frames_without_monitor().then_some(AbsentKind::NoMonitor);
+        report_earlier_losses(filter, &self.recipe_tasks)?;
         warn_of_absent(filter, first);
-        filter.mark_failed_if_lossy(first.absent.iter().map(|absent| absent.kind).chain(without_monitor));
-        let todo: Vec<Spans> = self.jobs.iter().map(|job| job.todo.clone()).collect();
+        filter.mark_failed_if_lossy(first.absent.iter().map(|absent| absent.kind));
+        self.report_without_monitor(filter);
+        let todo: Vec<Spans> = self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let frames_without_source =
             report_frames_without_source(filter, &first.task, self.batches.frames_without_source(&todo))?;
         let progress = TaskProgress {
@@ -65,23 +68,28 @@ impl IntegratedTask {
             cut_short: self.stats.frames() < self.batches.frames(),
         };
         self.stats.seconds.wall = self.began.elapsed().as_secs_f64();
-        let Self { jobs, batches: windows, stats: tally, device, .. } = self;
-        let has_work = |recipe| windows.frames_of_recipe(recipe).next().is_some();
-        let shares = tally.recipe_shares(has_work);
-        for (recipe, ((job, part_digest), (read_bytes, seconds))) in
-            jobs.into_iter().zip(digests).zip(shares).enumerate()
+        let Self { recipe_tasks, batches, stats, device, .. } = self;
+        let has_work = |recipe| batches.frames_of_recipe(recipe).next().is_some();
+        let shares = stats.recipe_shares(has_work);
+        for (recipe, ((recipe_task, part_digest), (read_bytes, seconds))) in
+            recipe_tasks.into_iter().zip(digests).zip(shares).enumerate()
         {
-            let done: Spans = tally.done(recipe).iter().copied().collect();
-            let done = job.covered.as_slice().iter().chain(done.as_slice()).copied().collect::<Spans>().to_sorted();
-            let (engine, sent_bytes) = tally.engine(recipe);
+            let recipe = RecipeIndex(recipe);
+            let without_pattern = frames_without_pattern(&recipe_task, &stats, recipe);
+            let known_before = describe_without_pattern(&without_pattern, &recipe_task.task.acquisition);
+            let done: Spans = stats.done(recipe).iter().copied().collect();
+            let done =
+                without_pattern.values().fold(recipe_task.covered.union(&done), |done, frames| done.difference(frames));
+            let (engine, sent_bytes) = stats.engine(recipe);
             let skipped = !has_work(recipe);
-            let missing = job
+            let missing = recipe_task
                 .absent
                 .into_iter()
-                .chain(tally.missing(&job.todo))
-                .chain(absent_within(&frames_without_source, &job.todo));
+                .chain(stats.missing(&recipe_task.todo, &recipe_task.task.acquisition))
+                .chain(known_before)
+                .chain(absent_within(&frames_without_source, &recipe_task.todo));
             let result = TaskResult {
-                task: job.task,
+                task: recipe_task.task,
                 done,
                 missing: missing.collect(),
                 skipped,
@@ -91,7 +99,7 @@ impl IntegratedTask {
                 sent_bytes,
                 device: if engine == "cpu" { engine.to_owned() } else { device.clone() },
                 engine: engine.to_owned(),
-                decode_path: if skipped { String::new() } else { tally.decode_path() },
+                decode_path: if skipped { String::new() } else { stats.decode_path() },
                 host: host_name(),
             };
             filter.emit(&result.into())?;
@@ -99,16 +107,39 @@ impl IntegratedTask {
         Ok(progress)
     }
 
+    /// Warns of the frames that have sums and no monitor, by this run or an earlier one; they make the status 1 unless
+    /// missing frames are allowed.
+    fn report_without_monitor(&self, filter: &Filter) {
+        for (recipe, recipe_task) in self.recipe_tasks.iter().enumerate() {
+            let all = frames_without_pattern(recipe_task, &self.stats, RecipeIndex(recipe));
+            for absent in all.into_iter().map(|(status, frames)| status.to_absent(frames, None)) {
+                if absent.kind == AbsentKind::NoMonitor {
+                    let of_several =
+                        if self.recipe_tasks.len() > 1 { Some(&recipe_task.task.final_file) } else { None };
+                    let about = of_several.map_or(String::new(), |file| format!(" for {}", file.display()));
+                    let (scan, frames) = (&recipe_task.task.acquisition, absent.range.count());
+                    let (file, entry) = (scan.file.display(), &scan.entry);
+                    filter.warn(&format!(
+                        "{file}: entry {entry}{about}: {frames} frames without a pattern: {}",
+                        absent.reason
+                    ));
+                    filter.mark_failed_if_lossy([absent.kind]);
+                }
+            }
+        }
+    }
+
     /// Makes the parts durable, renames them to the names of the frames that they hold, and returns their digests by
     /// recipe.
     fn commit_parts(&mut self, index: &CoverageIndex) -> Result<Vec<Option<String>>, Stop> {
         let began = Instant::now();
-        let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.jobs).enumerate();
-        let finished = parts.map(|(recipe, (part, job))| {
-            let (done, lost) = (self.stats.done(recipe), self.stats.lost().intersection(&job.todo));
+        let parts = std::mem::take(&mut self.parts).into_iter().zip(&self.recipe_tasks).enumerate();
+        let finished = parts.map(|(recipe, (part, recipe_task))| {
+            let recipe = RecipeIndex(recipe);
+            let (done, lost) = (self.stats.done(recipe), self.stats.lost().intersection(&recipe_task.todo));
             let Some(mut part) = part.filter(|_| done.len() as u64 + lost.count() > 0) else { return Ok(None) };
             if done.len() < self.batches.frames_of_recipe(recipe).count() {
-                part.rename(&job.partial_part_name(&done.iter().copied().collect(), &lost))?;
+                part.rename(&recipe_task.partial_part_name(&done.iter().copied().collect(), &lost))?;
             }
             let path = part.target().to_path_buf();
             part.finish().inspect(|_| index.add(&path)).map(Some)
@@ -119,7 +150,7 @@ impl IntegratedTask {
     }
 }
 
-/// A task that a thread of its own commits.
+/// A task that a separate thread commits.
 pub struct PendingCommit<'a> {
     scan: String,
     range: Spans,
@@ -134,12 +165,12 @@ impl<'a> PendingCommit<'a> {
     pub fn spawn<'e>(
         scope: &'a Scope<'a, 'e>,
         task: IntegratedTask,
-        settle: &'a (impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
+        commit: &'a (impl Fn(IntegratedTask) -> Result<(), Stop> + Sync),
     ) -> Result<Self, Stop> {
-        let Task { scan, range, .. } = &task.jobs[0].task;
+        let Task { scan, range, .. } = &task.recipe_tasks[0].task;
         let (scan, range) = (scan.clone(), range.clone());
-        let thread = Builder::new().name("settle".to_owned()).spawn_scoped(scope, move || settle(task));
-        thread.map(|thread| Self { scan, range, thread }).map_err(|why| Stop::fatal("threads", why))
+        let thread = Builder::new().name("commit".to_owned()).spawn_scoped(scope, move || commit(task));
+        thread.map(|thread| Self { scan, range, thread }).map_err(|why| Stop::fatal("starting a thread", why))
     }
 
     /// Returns whether the other task shares frames with this one. Which of them are done is known only after this
@@ -160,14 +191,78 @@ impl<'a> PendingCommit<'a> {
     }
 }
 
+/// Returns the frames of a task's recipe that no rerun would give a pattern, by status: those of this run without a
+/// monitor, and those of earlier runs.
+fn frames_without_pattern(recipe_task: &RecipeTask, stats: &TaskStats, recipe: RecipeIndex) -> BTreeMap<Status, Spans> {
+    let mut all: BTreeMap<Status, Spans> = BTreeMap::new();
+    let earlier = recipe_task.covered_without_pattern.iter().map(|(status, frames)| (*status, frames.clone()));
+    for (status, frames) in stats.without_pattern(recipe).chain(earlier) {
+        let known = all.entry(status).or_default();
+        *known = known.as_slice().iter().chain(frames.as_slice()).copied().collect::<Spans>().to_sorted();
+    }
+    all.retain(|_, frames| !frames.is_empty());
+    all
+}
+
+/// Returns the records of these frames. Those without data name their file, as the run that lost them did.
+fn describe_without_pattern(frames: &BTreeMap<Status, Spans>, scan: &Acquisition) -> Vec<Absent> {
+    let mut all = Vec::new();
+    for (status, frames) in frames {
+        match status {
+            Status::Absent => all.extend(frames_by_source(scan, frames.clone()).into_iter().map(|(source, frames)| {
+                status.to_absent(frames.into_iter().collect(), Some(&scan.short_name(&scan.sources[source].file)))
+            })),
+            _ => all.push(status.to_absent(frames.clone(), None)),
+        }
+    }
+    all
+}
+
+/// Returns the frames in each source, by its index.
+fn frames_by_source(scan: &Acquisition, frames: Spans) -> BTreeMap<usize, Vec<u64>> {
+    let mut by_source: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for location in Batches::new(scan, &[frames], 1).locations() {
+        by_source.entry(location.source).or_default().push(location.frame);
+    }
+    by_source
+}
+
+/// Reports the frames that an earlier run lost for good, because their file has no data for them, as that run did.
+fn report_earlier_losses(filter: &Filter, recipe_tasks: &[RecipeTask]) -> Result<(), Stop> {
+    let lost = recipe_tasks.iter().filter_map(|recipe_task| recipe_task.covered_without_pattern.get(&Status::Absent));
+    let lost: Spans = lost.flat_map(|frames| frames.as_slice()).copied().collect();
+    let task = &recipe_tasks[0].task;
+    for (source, frames) in frames_by_source(&task.acquisition, lost.to_sorted()) {
+        filter.fail(loss_record(
+            task,
+            source,
+            &frames,
+            "no data for them in the file, as an earlier run found",
+            true,
+        ))?;
+    }
+    Ok(())
+}
+
 /// Warns of the frames of a task that scan-find expected and did not find; they make the status 1.
-fn warn_of_absent(filter: &Filter, job: &Job) {
-    let lost: Vec<&Absent> = job.absent.iter().filter(|absent| absent.kind.is_loss()).collect();
-    let Some(first) = lost.first() else { return };
+fn warn_of_absent(filter: &Filter, recipe_task: &RecipeTask) {
+    let (file, entry) = (recipe_task.task.acquisition.file.display(), &recipe_task.task.acquisition.entry);
+    if let Some(why) = describe_absent(&recipe_task.absent) {
+        filter.warn(&format!("{file}: entry {entry}: {why}"));
+    }
+}
+
+/// Describes the frames that scan-find expected and did not find; `None` if there are none.
+pub(crate) fn describe_absent(absent: &[Absent]) -> Option<String> {
+    let lost: Vec<&Absent> = absent.iter().filter(|absent| absent.kind.is_loss()).collect();
     let count: u64 = lost.iter().map(|absent| absent.range.count()).sum();
     let more = if lost.len() > 1 { ", and other reasons" } else { "" };
-    let (file, entry) = (job.task.acquisition.file.display(), &job.task.acquisition.entry);
-    filter.warn(&format!("{file}: entry {entry}: {count} frames without data: {}{more}", first.reason));
+    Some(format!("{} without data: {}{more}", format_count(count, "frame"), lost.first()?.reason))
+}
+
+/// Describes frames of a task that none of its sources holds.
+pub(crate) fn describe_frames_without_source(frames: &Spans) -> String {
+    format!("{}: no file of the task has them", format_frames(frames, MAX_RANGES_IN_MESSAGE))
 }
 
 /// Reports the frames that no source of the task holds although scan-find did not list them as absent.
@@ -179,7 +274,7 @@ fn report_frames_without_source(
     if frames_without_source.is_empty() {
         return Ok(None);
     }
-    let error = format!("frames {}: no source of the task holds them", format_ranges(&frames_without_source));
+    let error = describe_frames_without_source(&frames_without_source);
     let about = task.acquisition.file.display().to_string();
     filter.fail(Fail { id: task.id.clone(), about, error, ..Fail::default() })?;
     Ok(Some(Absent { range: frames_without_source, kind: AbsentKind::Missing, reason: "no source".to_owned() }))

@@ -9,20 +9,40 @@
 //! 3. Worker threads decode and integrate the batches, on the processor or on an OpenCL device.
 //! 4. The rows go into the part in the order of the frames.
 //! 5. A separate thread makes the part durable and emits the result, while the engine integrates the next task.
+//!
+//! The modules of this path, from the outermost to the innermost:
+//!
+//! - `run_engine` (here): one engine, which takes task after task
+//!   - `task_runner`: one task, with all its recipes
+//!     - `recipe_task`: one recipe of the task: frames to do, integrator, monitor, rows of the part
+//!     - `recipe_group`: the recipes that integrate the same frames in one pass
+//!     - `batches`: the division of the frames into batches
+//!     - `batch_runner`: all batches of the task
+//!       - `pipeline`: the threads, and the order of the results
+//!         - `prefetch`: loads a batch on a prefetch thread
+//!         - `worker`: processes a batch on a worker thread, into a `batch_output`
+//!           - `device`: the OpenCL device that the worker uses
+//!     - `commit`: makes parts durable, and emits the results
+//!
+//! Behaviour of the program is tested in `tests/integration/ai_integrate`.
 
-mod advice;
 mod args;
+mod batch_output;
 mod batch_runner;
 mod batches;
 mod commit;
 mod device;
-mod job;
+mod error;
 mod matrix_cache;
 mod memory;
+#[cfg(test)]
+mod messages;
 mod monitor;
 mod pipeline;
 mod prefetch;
 mod recipe_group;
+mod recipe_task;
+mod recipe_warnings;
 mod recipes;
 mod sources;
 mod stats;
@@ -36,8 +56,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use filter::{Filter, Input, Stop, cpu};
-use records::Record;
+use filter::{Filter, Input, Stop};
+use records::{Record, format_count};
+use system::cpu;
 
 use args::Args;
 use commit::{IntegratedTask, PendingCommit, TaskProgress};
@@ -77,12 +98,13 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let engines = usize::from(args.engines) * device_pool.device_count().max(1);
     let threads = args.threads.map_or_else(|| (cpu::available_cpus() / engines).max(1), usize::from);
     if engines * threads > MAX_THREADS {
-        let why = format!("{engines} engines x {threads}: expected {MAX_THREADS} threads at the most");
-        return Err(Stop::fatal("threads", why));
+        let (engines, threads) = (format_count(engines, "engine"), format_count(threads, "thread"));
+        let why = format!("{engines} with {threads} each: expected at most {MAX_THREADS} threads in all");
+        return Err(Stop::fatal("--engines and --threads", why));
     }
     // The engine that first needs a matrix builds it on these threads.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(engines * threads).build_global();
-    pool.map_err(|why| Stop::fatal("threads", why))?;
+    pool.map_err(|why| Stop::fatal("starting threads", why))?;
     let runner = TaskRunner::new(filter, &args, &device_pool, threads);
     let drain = DrainState::default();
     let commit = |task: IntegratedTask| {
@@ -97,8 +119,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         };
         let start = |number| thread::Builder::new().spawn_scoped(scope, move || engine(number));
         let others: Result<Vec<_>, _> = (1..engines).map(start).collect();
-        let others =
-            others.map_err(|why| Stop::fatal("threads", why)).inspect_err(|stop| filter.stop_all_threads(stop))?;
+        let others = others
+            .map_err(|why| Stop::fatal("starting a thread", why))
+            .inspect_err(|stop| filter.stop_all_threads(stop))?;
         let first = engine(0);
         let all = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         all.fold(first, Result::and)
@@ -161,7 +184,7 @@ struct HaltOnPanic<'a>(&'a Filter);
 impl Drop for HaltOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.stop_all_threads(&Stop::fatal("engine", "panicked"));
+            self.0.stop_all_threads(&Stop::fatal("engine", "internal error, please report this bug of azpipe"));
         }
     }
 }

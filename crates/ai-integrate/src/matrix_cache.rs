@@ -8,20 +8,21 @@
 //! follows. A file that fails its checksum is built again. One process builds a matrix while the others wait for it.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use filter::atomic::{self, AtomicFile};
-use filter::mapped_file::{MappedFile, is_mapped_elsewhere};
-use filter::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
 use integrator::{Integrator, IntegratorError, PixelType};
 use rayon::prelude::*;
 use recipe::Recipe;
 use records::FrameLayout;
 use serde::{Deserialize, Serialize};
+use system::atomic::{self, AtomicFile};
+use system::mapped_file::{MappedFile, is_mapped_elsewhere};
+use system::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Length of the header in bytes.
@@ -113,13 +114,13 @@ impl<'a> MatrixCache<'a> {
             Ok(memory) => match Integrator::from_memory(recipe, framing, dtype, memory, MATRIX_HEADER_BYTES) {
                 Ok(integrator) => Some(integrator),
                 Err(why) => {
-                    warnings.push(format!("{}: {why}; made anew", path.display()));
+                    warnings.push(describe_unusable_matrix(&path, &why));
                     None
                 }
             },
             Err(why) if why.kind() == io::ErrorKind::NotFound => None,
             Err(why) => {
-                warnings.push(format!("{}: {why}; made anew", path.display()));
+                warnings.push(describe_unusable_matrix(&path, &why));
                 None
             }
         };
@@ -147,21 +148,30 @@ impl<'a> MatrixCache<'a> {
                 }
                 evict_least_recent(directory, &path, MAX_CACHE_BYTES);
             }
-            Err(why) => found.warnings.push(format!("{}: {why}; the matrix is not kept", directory.display())),
+            Err(why) => found.warnings.push(describe_uncached(directory, &why)),
         }
         Ok(found)
     }
+}
+
+pub(crate) fn describe_unusable_matrix(path: &Path, why: &dyn Display) -> String {
+    format!("{}: {why}: the matrix is built again", path.display())
+}
+
+pub(crate) fn describe_uncached(directory: &Path, why: &io::Error) -> String {
+    format!("{}: {why}: the matrix is not cached, and each run builds it again", directory.display())
 }
 
 /// Maps the matrix file of a key after it has verified the header and the checksum.
 fn open_matrix(path: &Path, key: &str) -> io::Result<Arc<MappedFile>> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mapped = MappedFile::open(path)?;
-    let (head, body) = mapped.as_ref().split_at_checked(MATRIX_HEADER_BYTES).ok_or_else(|| wrong("not a matrix"))?;
+    let (head, body) =
+        mapped.as_ref().split_at_checked(MATRIX_HEADER_BYTES).ok_or_else(|| wrong("not a cached matrix"))?;
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let found: MatrixFileHeader = serde_json::from_slice(line).map_err(|_| wrong("not a matrix"))?;
+    let found: MatrixFileHeader = serde_json::from_slice(line).map_err(|_| wrong("not a cached matrix"))?;
     if (found.azpipe.as_str(), found.v, found.key.as_str()) != ("matrix", 1, key) {
-        return Err(wrong("another matrix"));
+        return Err(wrong("the matrix of another recipe or version"));
     }
     if found.bytes != body.len() as u64 || found.xxh3 != checksum(body) {
         return Err(wrong("damaged"));
@@ -208,7 +218,7 @@ struct BuildLock {
 }
 
 impl BuildLock {
-    /// Waits until no other process builds the matrix. Returns `None` where the file system has no locks, or after
+    /// Waits until no other process builds the matrix. Returns `None` if the file system has no locks, or after
     /// [`BUILD_LOCK_TIMEOUT`]; each process then builds the matrix itself.
     fn acquire(matrix: &Path) -> io::Result<Option<Self>> {
         ownership::create_directories(matrix.parent().unwrap_or(Path::new("")))?;

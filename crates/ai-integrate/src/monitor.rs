@@ -3,9 +3,9 @@
 use frames::hdf5_array::{Hdf5ArrayError, list_group, read_written_numbers};
 use patterns::Status;
 use recipe::{Monitor as Ratio, MonitorReference, Quantity};
-use records::{MonitorReadings, Task};
+use records::{Acquisition, MonitorReadings, Task, format_count};
 
-use crate::task_runner::TaskError;
+use crate::error::TaskError;
 
 /// The product of the recipe's monitors, for each frame of the scan.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl MonitorValues {
         Ok(read)
     }
 
-    /// Returns the monitor of a frame: 1 without monitors, NaN where a quantity has no value.
+    /// Returns the monitor of a frame: 1 without monitors, NaN if a quantity has no value.
     pub fn value(&self, frame: u64) -> f64 {
         let product = |list: &[QuantityValues]| list.iter().map(|values| values.value(frame)).product::<f64>();
         match self.denominator.is_empty() {
@@ -80,6 +80,15 @@ impl QuantityValues {
     }
 }
 
+/// Describes that a scan has no counter `name`. `is_there` says that `measurement` has something else by that name.
+pub(crate) fn describe_unknown_counter(scan: &Acquisition, name: &str, is_there: bool) -> String {
+    let why =
+        if is_there { format!(": `measurement/{name}` does not have one number per frame") } else { String::new() };
+    let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    format!("monitor {name}: entry {} has no such counter{why}; its counters: {known}", scan.entry)
+}
+
 fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskError> {
     let scan = &task.acquisition;
     let refuse = |why: String| Err(TaskError { why, retryable: false });
@@ -88,7 +97,7 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskE
         Quantity::Number(number) => Ok(QuantityValues::Constant(*number)),
         Quantity::ExposureTime => match scan.exposure_time {
             Some(seconds) => Ok(QuantityValues::Constant(seconds)),
-            None => refuse(format!("monitor exposure-time: entry {} does not say how long it exposed", scan.entry)),
+            None => refuse(format!("monitor exposure-time: entry {} has no exposure time", scan.entry)),
         },
         Quantity::Counter(name) => match scan.counters.get(name) {
             Some(dataset) => {
@@ -96,13 +105,9 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskE
             }
             None => {
                 let group = format!("/{}/measurement", scan.entry);
-                // The listing only makes the error clearer: where the group can't be listed, the reason is left out.
+                // The listing only makes the error clearer: if the group can't be listed, the reason is left out.
                 let is_there = list_group(&scan.file, &group).is_ok_and(|names| names.contains(name));
-                let expected =
-                    if is_there { ": what is in `measurement` by that name is not one number a frame" } else { "" };
-                let known: Vec<&str> = scan.counters.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                refuse(format!("entry {} has no counter `{name}`{expected}; it has: {known}", scan.entry))
+                refuse(describe_unknown_counter(scan, name, is_there))
             }
         },
         Quantity::File(file) => {
@@ -111,11 +116,8 @@ fn read_values(task: &Task, quantity: &Quantity) -> Result<QuantityValues, TaskE
             match values[..] {
                 [one] => Ok(QuantityValues::Constant(one)),
                 ref each if (each.len() as u64) < scan.frames => {
-                    let (found, expected) = (each.len(), scan.frames);
-                    refuse(format!(
-                        "monitor {}: {found} values: expected one, or one for each of {expected} frames",
-                        file.name()
-                    ))
+                    let (found, expected) = (format_count(each.len(), "value"), format_count(scan.frames, "frame"));
+                    refuse(format!("monitor {}: {found}: expected one, or one for each of {expected}", file.name()))
                 }
                 _ => Ok(QuantityValues::PerFrame(values)),
             }

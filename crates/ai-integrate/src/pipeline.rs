@@ -47,7 +47,7 @@ impl OrderedPipeline {
     ) -> Result<(), Stop> {
         let (tickets, queue) = sync_channel(self.max_in_flight);
         let (queue, load, worker) = (&Mutex::new(queue), &load, &worker);
-        let no_thread = |why| Stop::fatal("threads", why);
+        let no_thread = |why| Stop::fatal("starting a thread", why);
         // Returning for any reason drops the tickets and the results. The prefetch threads then end, and the workers
         // end when the last of them is gone. The last worker that ends releases a prefetch thread whose item nobody
         // takes.

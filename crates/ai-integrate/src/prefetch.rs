@@ -51,32 +51,32 @@ impl<'a> Prefetcher<'a> {
 
     /// Prefetches the frames of a batch. A file that can't be opened or read is not an error here: the worker thread
     /// that needs it fails again and reports it. When the filter drains, nothing more is read.
-    pub fn prefetch(&self, places: &[FrameLocation]) -> Prefetched {
+    pub fn prefetch(&self, locations: &[FrameLocation]) -> Prefetched {
         let began = Instant::now();
-        let mut load = Prefetched::default();
-        for run in sorted_by_source(places).chunk_by(|one, two| one.source == two.source) {
+        let mut prefetched = Prefetched::default();
+        for run in sorted_by_source(locations).chunk_by(|one, two| one.source == two.source) {
             if self.filter.is_draining() {
                 break;
             }
-            self.read_source(run, &mut load);
+            self.read_source(run, &mut prefetched);
         }
-        load.seconds = began.elapsed().as_secs_f64();
-        load
+        prefetched.seconds = began.elapsed().as_secs_f64();
+        prefetched
     }
 
     /// Reads the chunks of one source that are not in the page cache.
-    fn read_source(&self, run: &[FrameLocation], load: &mut Prefetched) {
+    fn read_source(&self, run: &[FrameLocation], prefetched: &mut Prefetched) {
         let source = run[0].source;
         let Some(open) = self.sources.open_ahead(source) else { return };
-        let of_row = |place: &FrameLocation| match open.store.frame_chunks(place.row) {
+        let of_row = |location: &FrameLocation| match open.store.frame_chunks(location.row) {
             Where::Whole(chunk) => vec![chunk],
             Where::Pieces(chunks) => chunks,
-            Where::Absent(_) | Where::Damaged(_) => Vec::new(),
+            Where::NoData(_) | Where::Damaged(_) => Vec::new(),
         };
         let mut chunks: Vec<Chunk> = run.iter().flat_map(of_row).collect();
         chunks.sort_unstable_by_key(|chunk| chunk.offset);
         chunks.dedup_by_key(|chunk| chunk.offset);
-        let mut left = MAX_PREFETCH_BYTES.saturating_sub(load.bytes);
+        let mut left = MAX_PREFETCH_BYTES.saturating_sub(prefetched.bytes);
         let fits = |chunk: &Chunk| left.checked_sub(chunk.len).inspect(|rest| left = *rest).is_some();
         chunks.retain(|chunk| !open.store.is_cached(chunk));
         let count = chunks.iter().copied().take_while(fits).count();
@@ -84,8 +84,8 @@ impl<'a> Prefetcher<'a> {
         let read = open.store.read_chunks(&chunks, || self.take_buffer(), || !self.filter.is_draining());
         for (chunk, bytes) in chunks.iter().zip(read) {
             let Some(bytes) = bytes else { break };
-            load.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-            load.chunks.insert((source, chunk.offset), bytes);
+            prefetched.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            prefetched.chunks.insert((source, chunk.offset), bytes);
         }
     }
 
@@ -96,12 +96,12 @@ impl<'a> Prefetcher<'a> {
     /// Swaps a prefetched chunk, if there is one, with a buffer that is free for reuse.
     pub fn take(
         &self,
-        load: &mut Prefetched,
+        prefetched: &mut Prefetched,
         source: usize,
         chunk: &Chunk,
         bytes: &mut Vec<u8>,
     ) -> Option<io::Result<()>> {
-        let read = load.chunks.remove(&(source, chunk.offset))?;
+        let read = prefetched.chunks.remove(&(source, chunk.offset))?;
         Some(read.map(|read| {
             let spare = std::mem::replace(bytes, read);
             if spare.capacity() > 0 {
@@ -112,8 +112,8 @@ impl<'a> Prefetcher<'a> {
 }
 
 /// Returns the locations of a batch in the order in which they are processed: one source after the other.
-pub fn sorted_by_source(places: &[FrameLocation]) -> Vec<FrameLocation> {
-    let mut by_source = places.to_vec();
-    by_source.sort_by_key(|place| (place.source, place.recipe_set));
+pub fn sorted_by_source(locations: &[FrameLocation]) -> Vec<FrameLocation> {
+    let mut by_source = locations.to_vec();
+    by_source.sort_by_key(|location| (location.source, location.recipe_set));
     by_source
 }

@@ -2,14 +2,14 @@
 
 use integrator::MultiIntegrator;
 
-use crate::batches::Batches;
-use crate::job::{Job, Resources};
+use crate::batches::{Batches, RecipeIndex};
 use crate::monitor::MonitorValues;
+use crate::recipe_task::{RecipeTask, Resources};
 
 /// The recipes that integrate the same frames in one group.
 pub struct RecipeGroup<'a> {
-    /// The indices of the recipes in the task, in ascending order.
-    pub recipes: &'a [usize],
+    /// The recipes, in ascending order.
+    pub recipes: &'a [RecipeIndex],
     /// The integrators, in the order of `recipes`.
     pub integrators: MultiIntegrator<'a>,
     /// The monitors, in the order of `recipes`.
@@ -18,13 +18,14 @@ pub struct RecipeGroup<'a> {
 
 impl<'a> RecipeGroup<'a> {
     /// Creates one group for each recipe set of the batches.
-    pub fn for_batches(jobs: &'a [Job], batches: &'a Batches) -> Vec<Self> {
-        let group = |recipes: &'a Vec<usize>| {
-            let means =
-                |recipe: &usize| jobs[*recipe].resources.as_ref().expect("a recipe with frames to do has means");
-            let all: Vec<&Resources> = recipes.iter().map(means).collect();
-            let together = MultiIntegrator::new(all.iter().map(|means| &*means.integrator).collect());
-            Self { recipes, integrators: together, monitors: all.into_iter().map(|means| &means.monitor).collect() }
+    pub fn for_batches(recipe_tasks: &'a [RecipeTask], batches: &'a Batches) -> Vec<Self> {
+        let group = |recipes: &'a Vec<RecipeIndex>| {
+            let resources = |recipe: &RecipeIndex| {
+                recipe_tasks[recipe.0].resources.as_ref().expect("a recipe with frames to do has its resources")
+            };
+            let all: Vec<&Resources> = recipes.iter().map(resources).collect();
+            let integrators = MultiIntegrator::new(all.iter().map(|resources| &*resources.integrator).collect());
+            Self { recipes, integrators, monitors: all.into_iter().map(|resources| &resources.monitor).collect() }
         };
         batches.recipe_sets().iter().map(group).collect()
     }

@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use filter::untrusted_file;
 use frames::image::ImageError;
 use frames::source::{SourceError, SourceReader};
 use integrator::{Decoder, MultiIntegrator};
 use patterns::Status;
 use records::{Acquisition, Source};
+use system::untrusted_file::{self, FileVersion};
 
 use crate::batches::Batches;
 
@@ -30,7 +29,8 @@ pub struct FrameLoss {
 }
 
 impl FrameLoss {
-    /// Creates the loss of a frame whose chunk does not exist.
+    /// Creates the loss of a frame for which its file, unchanged since scan-find recorded it, holds no data. A later
+    /// plan may find the data, so the loss is retryable.
     pub fn absent(why: String) -> Self {
         Self { status: Status::Absent, why, retryable: true }
     }
@@ -41,7 +41,7 @@ impl FrameLoss {
     }
 
     /// Creates the loss of a frame that can't be read. An error of the system (a missing file, a failed read) may go
-    /// away, so it is retryable. An error without a system code lies in the file's content.
+    /// away, so it is retryable. An error without a system code is in the file's content.
     pub fn from_io_error(reason: &io::Error, why: &impl Display) -> Self {
         let status = match (reason.raw_os_error(), reason.kind()) {
             (_, io::ErrorKind::OutOfMemory) => Status::Unreadable,
@@ -96,7 +96,7 @@ impl<'a> SourcePool<'a> {
         unsure: &'a BTreeMap<usize, FrameLoss>,
     ) -> Self {
         let mut left = vec![0; scan.sources.len()];
-        batches.locations().iter().for_each(|place| left[place.source] += 1);
+        batches.locations().iter().for_each(|location| left[location.source] += 1);
         let slots = left
             .into_iter()
             .map(|left| Mutex::new(SourceSlot { remaining_frames: left, source: None, change_errors: None }));
@@ -174,7 +174,7 @@ impl<'a> SourcePool<'a> {
     }
 }
 
-const CHANGED_WHILE_READ: &str = "changed while it was read (another size or time); run scan-find again";
+const CHANGED_WHILE_READ: &str = "changed while it was read (size or time of last change): run scan-find again";
 
 fn source_changed(why: &str) -> FrameLoss {
     FrameLoss { status: Status::SourceChanged, why: why.to_owned(), retryable: true }
@@ -186,20 +186,22 @@ fn check_unchanged(source: &Source) -> Result<(), FrameLoss> {
     match untrusted_file::open_for_check(&source.file) {
         Ok(found) if is_as_recorded(source, &found) => Ok(()),
         Err(why) if why.raw_os_error().is_some() && why.kind() != io::ErrorKind::NotFound => {
-            Err(FrameLoss::from_io_error(&why, &format!("whether it changed while it was read can't be seen: {why}")))
+            Err(FrameLoss::from_io_error(&why, &format!("can't check whether it changed while it was read: {why}")))
         }
         Ok(_) | Err(_) => Err(source_changed(CHANGED_WHILE_READ)),
     }
 }
 
 fn is_as_recorded(source: &Source, found: &Metadata) -> bool {
-    (found.len(), mtime_ns(found)) == (source.size, source.mtime)
+    FileVersion::new(found).size_and_mtime() == (source.size, source.mtime)
 }
 
 fn open(source: &Source, shape: [u64; 2], integrators: &MultiIntegrator<'_>) -> Result<OpenSource, FrameLoss> {
     let found = std::fs::metadata(&source.file).map_err(|why| FrameLoss::from_io_error(&why, &why))?;
     if !is_as_recorded(source, &found) {
-        return Err(source_changed("changed since scan-find saw it (another size or time); run scan-find again"));
+        return Err(source_changed(
+            "changed since scan-find read it (size or time of last change): run scan-find again",
+        ));
     }
     let store = SourceReader::open(source, shape).map_err(|error| match &error {
         SourceError::Io { why, .. } | SourceError::Image(ImageError::Io { why, .. }) => {
@@ -212,11 +214,6 @@ fn open(source: &Source, shape: [u64; 2], integrators: &MultiIntegrator<'_>) -> 
     })?;
     let decoder = integrators.decoder(store.coding()).map_err(|why| FrameLoss::corrupt(&why))?;
     Ok(OpenSource { store, decoder })
-}
-
-/// Returns the modification time in nanoseconds since 1970.
-fn mtime_ns(metadata: &Metadata) -> i64 {
-    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ use filter::{Filter, Stop};
 use integrator::opencl::DeviceError;
 use integrator::{DecodePathCounts, Scratch};
 use patterns::Status;
-use records::{Absent, Fail, Seconds, Source, Spans, Task};
+use records::{Absent, Acquisition, Fail, RawPath, Seconds, Source, Spans, Task, format_frames};
 
+use crate::batch_output::BatchOutput;
+use crate::batches::RecipeIndex;
 use crate::sources::FrameLoss;
-use crate::worker::BatchOutput;
 
 /// The largest number of frame ranges that a message lists.
-const MAX_RANGES_IN_MESSAGE: usize = 8;
+pub(crate) const MAX_RANGES_IN_MESSAGE: usize = 8;
 
 /// The statistics of a task, summed over its batches.
 #[derive(Default)]
@@ -31,8 +32,8 @@ pub struct TaskStats {
     pub prefetched_bytes: u64,
     /// By recipe, the number of frames that a device integrated, and of bytes sent to it.
     by_device: Vec<(usize, u64)>,
-    /// True if a frame has sums but no pattern, because its monitor is invalid.
-    has_frames_without_monitor: bool,
+    /// Frames with sums but without a pattern, because their monitor is invalid, by recipe and status.
+    without_pattern: Vec<BTreeMap<Status, Vec<u64>>>,
     /// The error that made the run stop using the device.
     pub device_error: Option<DeviceError>,
     /// The time spent in each stage.
@@ -51,7 +52,12 @@ struct LostFrames {
 impl TaskStats {
     /// Creates the statistics of a task with this number of recipes.
     pub fn new(recipes: usize) -> Self {
-        Self { done: vec![Vec::new(); recipes], by_device: vec![(0, 0); recipes], ..Self::default() }
+        Self {
+            done: vec![Vec::new(); recipes],
+            without_pattern: vec![BTreeMap::new(); recipes],
+            by_device: vec![(0, 0); recipes],
+            ..Self::default()
+        }
     }
 
     /// Adds the output of a batch.
@@ -64,14 +70,16 @@ impl TaskStats {
         self.decode_paths += batch.decode_paths;
         self.assembled_frames += batch.assembled_frames;
         for (recipe, frames, sent_bytes) in batch.by_device {
-            let (all, bytes) = &mut self.by_device[recipe];
+            let (all, bytes) = &mut self.by_device[recipe.0];
             *all += frames;
             *bytes += sent_bytes;
         }
         self.device_error = self.device_error.take().or(batch.device_error);
         for (recipe, row) in batch.rows.iter().filter(|(_, row)| row.has_sums()) {
-            self.done[*recipe].push(row.frame);
-            self.has_frames_without_monitor |= row.status != Status::Ok;
+            self.done[recipe.0].push(row.frame);
+            if row.status != Status::Ok {
+                self.without_pattern[recipe.0].entry(row.status).or_default().push(row.frame);
+            }
         }
         for (frame, source, FrameLoss { status, why, retryable }) in batch.losses {
             let lost = self.losses.entry((source, status)).or_insert(LostFrames { frames: Vec::new(), why, retryable });
@@ -86,15 +94,15 @@ impl TaskStats {
     }
 
     /// Returns the frames that have sums by a recipe, in ascending order.
-    pub fn done(&self, recipe: usize) -> &[u64] {
-        &self.done[recipe]
+    pub fn done(&self, recipe: RecipeIndex) -> &[u64] {
+        &self.done[recipe.0]
     }
 
     /// Returns the name of the engine that integrated a recipe's frames, and the number of bytes sent to the device.
-    pub fn engine(&self, recipe: usize) -> (&'static str, u64) {
-        match self.by_device[recipe] {
+    pub fn engine(&self, recipe: RecipeIndex) -> (&'static str, u64) {
+        match self.by_device[recipe.0] {
             (0, bytes) => ("cpu", bytes),
-            (frames, bytes) if frames < self.done[recipe].len() => ("opencl+cpu", bytes),
+            (frames, bytes) if frames < self.done[recipe.0].len() => ("opencl+cpu", bytes),
             (_, bytes) => ("opencl", bytes),
         }
     }
@@ -107,14 +115,14 @@ impl TaskStats {
         let isa = format!("{:?}", Scratch::default().isa()).to_lowercase();
         let pieces = match self.assembled_frames {
             0 => String::new(),
-            frames => format!(", {frames} of them put together from pieces (slower: a chunk is no frame)"),
+            frames => format!(", {frames} of them assembled from chunks that are not one frame each (slower)"),
         };
         format!("{isa}: {}{pieces}", self.decode_paths)
     }
 
-    /// Returns whether a frame has sums but no pattern, because its monitor is invalid.
-    pub fn has_frames_without_monitor(&self) -> bool {
-        self.has_frames_without_monitor
+    /// Returns the frames that have sums by a recipe and no pattern, because their monitor is invalid, by status.
+    pub fn without_pattern(&self, recipe: RecipeIndex) -> impl Iterator<Item = (Status, Spans)> {
+        self.without_pattern[recipe.0].iter().map(|(status, frames)| (*status, frames.iter().copied().collect()))
     }
 
     /// Returns whether any frame has sums.
@@ -124,8 +132,8 @@ impl TaskStats {
 
     /// Divides the bytes and seconds of the task among its recipes: evenly among those that were `at_work`, or among
     /// all if none was. The shares add up to the totals.
-    pub fn recipe_shares(&self, at_work: impl Fn(usize) -> bool) -> Vec<(u64, Seconds)> {
-        let works: Vec<bool> = (0..self.done.len()).map(at_work).collect();
+    pub fn recipe_shares(&self, at_work: impl Fn(RecipeIndex) -> bool) -> Vec<(u64, Seconds)> {
+        let works: Vec<bool> = (0..self.done.len()).map(RecipeIndex).map(at_work).collect();
         let none_works = !works.contains(&true);
         let sharers = works.iter().filter(|works| **works || none_works).count() as u64;
         let mut bytes = self.read_bytes;
@@ -152,36 +160,39 @@ impl TaskStats {
     /// Fails as [`Filter::fail`] does.
     pub fn report_losses(&self, filter: &Filter, task: &Task) -> Result<(), Stop> {
         for ((source, _), lost) in &self.losses {
-            let about = source_name(&task.acquisition.sources[*source]);
-            let error = format!("frames {}: {}", format_ranges(&lost.frames.iter().copied().collect()), lost.why);
-            filter.fail(Fail { id: task.id.clone(), about, error, retryable: lost.retryable, ..Fail::default() })?;
+            filter.fail(loss_record(task, *source, &lost.frames, &lost.why, lost.retryable))?;
         }
         Ok(())
     }
 
-    /// Returns the frames of `todo` that were lost, by status.
-    pub fn missing(&self, todo: &Spans) -> Vec<Absent> {
-        let mut by_status: BTreeMap<Status, Vec<u64>> = BTreeMap::new();
-        for ((_, status), lost) in &self.losses {
-            by_status.entry(*status).or_default().extend(&lost.frames);
+    /// Returns the frames of `todo` that were lost, by file and status. The reasons name the files of `scan`.
+    pub fn missing(&self, todo: &Spans, scan: &Acquisition) -> Vec<Absent> {
+        // A file may be several sources, such as a virtual dataset's.
+        let mut by_file: BTreeMap<(&RawPath, Status), Vec<u64>> = BTreeMap::new();
+        for ((source, status), lost) in &self.losses {
+            by_file.entry((&scan.sources[*source].file, *status)).or_default().extend(&lost.frames);
         }
-        let absent = |(status, frames): (Status, Vec<u64>)| {
+        let absent = |((file, status), frames): ((&RawPath, Status), Vec<u64>)| {
             let range = frames.into_iter().collect::<Spans>().to_sorted().intersection(todo);
-            status.to_absent(range)
+            status.to_absent(range, Some(&scan.short_name(file)))
         };
-        by_status.into_iter().map(absent).filter(|absent| !absent.range.is_empty()).collect()
+        by_file.into_iter().map(absent).filter(|absent| !absent.range.is_empty()).collect()
     }
 }
 
-/// Formats frames for a message in the notation of records, with at most [`MAX_RANGES_IN_MESSAGE`] ranges.
-pub fn format_ranges(frames: &Spans) -> String {
-    let frames = frames.to_sorted();
-    let shown: Spans = frames.as_slice().iter().take(MAX_RANGES_IN_MESSAGE).copied().collect();
-    let text = serde_json::to_string(&shown).expect("numbers always serialize");
-    match frames.count() - shown.count() {
-        0 => text,
-        more => format!("{text} and {more} more"),
-    }
+/// Returns the `fail` record of frames of a source that were lost.
+pub(crate) fn loss_record(task: &Task, source: usize, frames: &[u64], why: &str, retryable: bool) -> Fail {
+    let source = &task.acquisition.sources[source];
+    let (about, error) = (source_name(source), describe_loss(source, frames, why));
+    Fail { id: task.id.clone(), about, error, retryable, ..Fail::default() }
+}
+
+/// Describes why frames of a source were lost, without the path of the source, which the reader knows.
+pub(crate) fn describe_loss(source: &Source, frames: &[u64], why: &str) -> String {
+    let without = |name: &str| why.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+    let why = without(&source_name(source)).or_else(|| without(&source.file.display().to_string())).unwrap_or(why);
+    let frames = frames.iter().copied().collect();
+    format!("{}: {why}", format_frames(&frames, MAX_RANGES_IN_MESSAGE))
 }
 
 fn source_name(source: &Source) -> String {
@@ -200,7 +211,7 @@ mod tests {
         let lost = |&(frame, source, status, why): &(u64, usize, Status, &str)| {
             (frame, source, FrameLoss { status, why: why.to_owned(), retryable: false })
         };
-        let rows = losses.iter().map(|loss| (0, FrameRow::without_sums(loss.0, loss.2, 1.0))).collect();
+        let rows = losses.iter().map(|loss| (RecipeIndex(0), FrameRow::without_sums(loss.0, loss.2, 1.0))).collect();
         BatchOutput { frames: losses.len(), rows, losses: losses.iter().map(lost).collect(), ..BatchOutput::default() }
     }
 
@@ -211,13 +222,18 @@ mod tests {
         stats.add_batch(batch(&[(2, 1, Status::Corrupt, "block 1"), (3, 1, Status::FileMissing, "gone")]));
         assert_eq!((stats.frames(), stats.losses.len()), (4, 3));
         assert_eq!(stats.losses[&(0, Status::Corrupt)].why, "block 3");
-        let missing: Vec<(String, String)> = stats
-            .missing(&Spans::first_n(9))
-            .into_iter()
-            .map(|absent| (format_ranges(&absent.range), absent.reason))
-            .collect();
-        assert_eq!(missing[0], ("[[3,4]]".to_owned(), "file missing".to_owned()));
-        assert_eq!(missing[1], ("[[0,3]]".to_owned(), "does not decode".to_owned()));
+        let source = |name: &str| Source { file: format!("/raw/{name}").into(), ..Source::default() };
+        let sources = vec![source("s/p3_0000.h5"), source("s/p3_0001.h5")];
+        let scan = Acquisition { file: "/raw/master.h5".into(), sources, ..Acquisition::default() };
+        let missing = stats.missing(&Spans::first_n(9), &scan).into_iter();
+        let missing: Vec<String> =
+            missing.map(|absent| format!("{}: {}", format_frames(&absent.range, 8), absent.reason)).collect();
+        let expected = [
+            "frames 0 to 1: can't be decoded: s/p3_0000.h5",
+            "frame 3: file missing: s/p3_0001.h5",
+            "frame 2: can't be decoded: s/p3_0001.h5",
+        ];
+        assert_eq!(missing, expected);
     }
 
     #[test]
@@ -227,19 +243,12 @@ mod tests {
         stats.seconds.wall = 6.0;
         let shares = |works: [bool; 3]| {
             stats
-                .recipe_shares(|recipe| works[recipe])
+                .recipe_shares(|recipe| works[recipe.0])
                 .into_iter()
                 .map(|(bytes, seconds)| (bytes, seconds.wall))
                 .collect::<Vec<_>>()
         };
         assert_eq!(shares([true, false, true]), [(3, 3.0), (0, 0.0), (4, 3.0)]);
         assert_eq!(shares([false; 3]), [(2, 2.0), (2, 2.0), (3, 2.0)]);
-    }
-
-    #[test]
-    fn a_message_does_not_list_a_thousand_ranges() {
-        let scattered: Spans = (0..1000u64).map(|number| number * number).collect();
-        let text = format_ranges(&scattered);
-        assert!(text.len() < 200 && text.ends_with(" more"), "{text}");
     }
 }

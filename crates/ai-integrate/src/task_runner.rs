@@ -4,25 +4,24 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use filter::{Filter, Stop};
-use integrator::PixelType;
 use integrator::opencl::DeviceError;
 use patterns::coverage::{CoverageIndex, OwnerError};
 use patterns::part::{self, PartWriter};
-use records::{Acquisition, Fail, Spans, Task};
+use records::{Fail, Spans, Task, format_count};
 
 use crate::args::Args;
 use crate::batch_runner::BatchRunner;
-use crate::batches::Batches;
+use crate::batches::{Batches, RecipeIndex};
 use crate::commit::IntegratedTask;
 use crate::device::pool::DevicePool;
 use crate::device::worker::SharedDevice;
-use crate::job::Job;
+use crate::error::TaskError;
 use crate::memory;
 use crate::recipe_group::RecipeGroup;
+use crate::recipe_task::RecipeTask;
 use crate::recipes::RecipeCache;
 use crate::sources::{FrameLoss, SourcePool};
 use crate::stats::TaskStats;
-use crate::worker::frames_assembled_at_once;
 
 /// The number of files that all engines together keep open ahead of need; the usual limit of a process is 1024.
 const MAX_OPEN_FILES: usize = 256;
@@ -36,15 +35,6 @@ pub struct TaskRunner<'a> {
     recipes: RecipeCache,
     /// The index of the frames that are done.
     index: CoverageIndex,
-}
-
-/// The reason why a task can't be integrated.
-#[derive(Clone, Debug)]
-pub struct TaskError {
-    /// The reason in one line.
-    pub why: String,
-    /// True if another attempt may succeed.
-    pub retryable: bool,
 }
 
 /// The outcome of an attempt to integrate a task.
@@ -84,7 +74,7 @@ impl<'a> TaskRunner<'a> {
             task.out = std::path::absolute(out).map_err(|why| Stop::fatal(out.display(), why))?.into();
         }
         let is_of_several = !task.more.is_empty();
-        let mut jobs = Vec::new();
+        let mut recipe_tasks = Vec::new();
         for task in task.split_by_recipe() {
             match self.index.check_owner(&task.out, &task) {
                 Ok(()) => (),
@@ -94,23 +84,23 @@ impl<'a> TaskRunner<'a> {
                     continue;
                 }
             }
-            match Job::new(&task, &self.recipes, &self.index, self.args, self.filter) {
-                Ok(job) => jobs.push(job),
+            match RecipeTask::new(&task, &self.recipes, &self.index, self.args, self.filter) {
+                Ok(recipe_task) => recipe_tasks.push(recipe_task),
                 Err(refusal) => self.report_task_error(&task, refusal, is_of_several)?,
             }
         }
-        let Some(first) = jobs.first() else { return Ok(None) };
-        let todo: Vec<Spans> = jobs.iter().map(|job| job.todo.clone()).collect();
+        let Some(first) = recipe_tasks.first() else { return Ok(None) };
+        let todo: Vec<Spans> = recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let batches = Batches::new(&first.task.acquisition, &todo, self.args.batch_frames.into());
         self.filter.progress().add_total(batches.frames() as u64, "frames");
-        let berth = self.open_device(engine, &first.task, &batches);
-        let (mut device, mut unsure) = (berth.as_ref(), BTreeMap::new());
-        let (tally, parts) = loop {
+        let shared_device = self.open_device(engine, &first.task, &batches);
+        let (mut device, mut unsure) = (shared_device.as_ref(), BTreeMap::new());
+        let (stats, parts) = loop {
             if batches.len() == 0 {
-                break (TaskStats::new(jobs.len()), jobs.iter().map(|_| None).collect());
+                break (TaskStats::new(recipe_tasks.len()), recipe_tasks.iter().map(|_| None).collect());
             }
-            match self.integrate_batches(&jobs, &batches, device, &unsure)? {
-                TaskOutcome::Done(tally, parts) => break (*tally, parts),
+            match self.integrate_batches(&recipe_tasks, &batches, device, &unsure)? {
+                TaskOutcome::Done(stats, parts) => break (*stats, parts),
                 TaskOutcome::WrongDevice => device = None,
                 // The parts hold rows of frames that can't be trusted, so they are written again without those
                 // sources.
@@ -120,8 +110,8 @@ impl<'a> TaskRunner<'a> {
                 }
             }
         };
-        let device = berth.map_or_else(String::new, |berth| berth.label);
-        Ok(Some(IntegratedTask { began, jobs, batches, stats: tally, parts, device }))
+        let device = shared_device.map_or_else(String::new, |shared_device| shared_device.label);
+        Ok(Some(IntegratedTask { began, recipe_tasks, batches, stats, parts, device }))
     }
 
     /// Reports that a task, or one of its recipes, can't be integrated.
@@ -140,7 +130,7 @@ impl<'a> TaskRunner<'a> {
     fn open_device(&self, engine: usize, task: &Task, batches: &Batches) -> Option<SharedDevice> {
         let cache = self.args.kernel_cache_dir(&task.out);
         let (device, label) = self.device_pool.device(engine, cache, self.filter).filter(|_| batches.len() > 0)?;
-        let frames = batches.locations().iter().map(|place| place.frame);
+        let frames = batches.locations().iter().map(|location| location.frame);
         let verified = SharedDevice::sample_frames(frames, self.args.verify as usize);
         // A single thread overlaps two launches; with more threads, the launches of different threads overlap.
         Some(SharedDevice {
@@ -155,121 +145,91 @@ impl<'a> TaskRunner<'a> {
     /// `unsure` are not read.
     fn integrate_batches(
         &self,
-        jobs: &[Job],
+        recipe_tasks: &[RecipeTask],
         batches: &Batches,
-        berth: Option<&SharedDevice>,
+        shared_device: Option<&SharedDevice>,
         unsure: &BTreeMap<usize, FrameLoss>,
     ) -> Result<TaskOutcome, Stop> {
-        let mut tally = TaskStats::new(jobs.len());
+        let mut stats = TaskStats::new(recipe_tasks.len());
         let cannot_write = |why: part::PartError| Stop::fatal("part", why);
-        let mut parts = Vec::with_capacity(jobs.len());
-        for (recipe, job) in jobs.iter().enumerate() {
-            let frames: Spans = batches.frames_of_recipe(recipe).collect();
-            let means = job.resources.as_ref().filter(|_| !frames.is_empty());
-            let part =
-                means.map(|means| job.create_part(&means.integrator, &frames)).transpose().map_err(cannot_write)?;
-            parts.push(part);
+        let mut parts = Vec::with_capacity(recipe_tasks.len());
+        for (recipe, recipe_task) in recipe_tasks.iter().enumerate() {
+            let frames: Spans = batches.frames_of_recipe(RecipeIndex(recipe)).collect();
+            parts.push(match &recipe_task.resources {
+                Some(resources) if !frames.is_empty() => {
+                    Some(recipe_task.create_part(&resources.integrator, &frames).map_err(cannot_write)?)
+                }
+                _ => None,
+            });
         }
-        let scan = &jobs[0].task.acquisition;
-        let passes = RecipeGroup::for_batches(jobs, batches);
+        let scan = &recipe_tasks[0].task.acquisition;
+        let groups = RecipeGroup::for_batches(recipe_tasks, batches);
         let most_open = MAX_OPEN_FILES / usize::from(self.args.engines);
-        let sources = SourcePool::new(scan, &passes[0].integrators, batches, most_open, unsure);
+        let sources = SourcePool::new(scan, &groups[0].integrators, batches, most_open, unsure);
         let (threads, batch) = (self.threads, self.args.batch_frames.into());
-        let left_out = |device| passes.iter().flat_map(move |pass| pass.integrators.unsupported_on_device(device));
-        for (_, why) in berth.iter().flat_map(|berth| left_out(&berth.device)) {
-            self.device_pool.warn_once(self.filter, "OpenCL", format_args!("not made for {why}"));
+        let left_out = |device| groups.iter().flat_map(move |group| group.integrators.unsupported_on_device(device));
+        for (_, why) in shared_device.iter().flat_map(|shared_device| left_out(&shared_device.device)) {
+            self.device_pool.warn_once(self.filter, "OpenCL", format_args!("no kernels for {why}"));
         }
-        let crew = BatchRunner {
+        let runner = BatchRunner {
             filter: self.filter,
             threads,
             batch_frames: batch,
-            recipe_groups: &passes,
-            shared_device: berth,
+            recipe_groups: &groups,
+            shared_device,
             sources: &sources,
             batches,
         };
         self.filter.note(1, || {
-            let stored = jobs[0].task.bytes / jobs[0].task.range.count().max(1);
-            let expected =
-                memory::estimate_bytes(jobs, &crew, stored, decoded_bytes_per_thread(scan, batch, stored)) >> 20;
-            format!("task {}: memory expected: {expected} MiB with {threads} threads", jobs[0].task.id)
+            let stored = recipe_tasks[0].task.bytes / recipe_tasks[0].task.range.count().max(1);
+            let expected = memory::estimate_bytes(
+                recipe_tasks,
+                &runner,
+                stored,
+                memory::decoded_bytes_per_thread(scan, batch, stored),
+            ) >> 20;
+            let threads = format_count(threads, "thread");
+            format!("task {}: about {expected} MiB of memory with {threads}", recipe_tasks[0].task.id)
         });
-        crew.run(|window| {
+        runner.run(|output| {
             let began = Instant::now();
-            window.warnings.iter().for_each(|warning| self.filter.warn(warning));
-            for (recipe, row) in &window.rows {
-                let part = parts[*recipe].as_mut().expect("a recipe with frames to do has a part");
-                jobs[*recipe].check_first_frame(row, self.filter);
+            output.warnings.iter().for_each(|warning| self.filter.warn(warning));
+            for (recipe, row) in &output.rows {
+                let part = parts[recipe.0].as_mut().expect("a recipe with frames to do has a part");
+                recipe_tasks[recipe.0].check_first_frame(row, self.filter);
                 part.push_row(row).map_err(cannot_write)?;
             }
-            self.filter.progress().advance(window.frames as u64);
-            tally.add_batch(window);
-            tally.seconds.write += began.elapsed().as_secs_f64();
+            self.filter.progress().advance(output.frames as u64);
+            stats.add_batch(output);
+            stats.seconds.write += began.elapsed().as_secs_f64();
             Ok(())
         })?;
         if sources.without_checksum() > 0 {
             self.filter.note(1, || {
-                let id = &jobs[0].task.id;
-                format!("task {id}: {} CBF images without Content-MD5: not verified", sources.without_checksum())
+                let id = &recipe_tasks[0].task.id;
+                let images = format_count(sources.without_checksum(), "CBF image");
+                format!("task {id}: {images} without Content-MD5: damage can't be detected")
             });
         }
         self.filter.note(1, || {
-            let ahead = match tally.prefetched_bytes.div_ceil(1 << 20) {
+            let ahead = match stats.prefetched_bytes.div_ceil(1 << 20) {
                 0 => String::new(),
                 mib => format!("; {mib} MiB read ahead"),
             };
-            let peak = memory::peak_bytes()
-                .map_or(String::new(), |bytes| format!("; memory at the most: {} MiB", bytes >> 20));
-            format!("task {}: {}{ahead}{peak}", jobs[0].task.id, tally.decode_path())
+            let peak = memory::peak_bytes().map_or(String::new(), |bytes| format!("; peak memory {} MiB", bytes >> 20));
+            format!("task {}: {}{ahead}{peak}", recipe_tasks[0].task.id, stats.decode_path())
         });
-        if let Some((why, berth)) = tally.device_error.take().zip(berth) {
-            self.device_pool.warn_once(self.filter, &berth.label, &why);
+        if let Some((why, shared_device)) = stats.device_error.take().zip(shared_device) {
+            self.device_pool.warn_once(self.filter, &shared_device.label, &why);
             if matches!(why, DeviceError::WrongSums(_)) {
                 return Ok(TaskOutcome::WrongDevice);
             }
         }
         let unsure = sources.close_all();
         if unsure.is_empty() {
-            Ok(TaskOutcome::Done(Box::new(tally), parts))
+            Ok(TaskOutcome::Done(Box::new(stats), parts))
         } else {
             Ok(TaskOutcome::SourcesChanged(unsure))
         }
-    }
-}
-
-/// Returns the bytes of decoded data that a thread holds: one frame, or, where frames are assembled from chunks, a
-/// group of frames and the chunks of one frame. The chunks may span many more frames. They count twice decoded, as
-/// the output of the last filter and of the one before it, and once with the `stored` bytes of each frame.
-fn decoded_bytes_per_thread(scan: &Acquisition, batch: usize, stored: u64) -> u64 {
-    let [rows, columns] = scan.shape;
-    let size = scan.dtype.parse().map_or(8, |dtype: PixelType| dtype.size() as u64);
-    let frame = rows.saturating_mul(columns).saturating_mul(size);
-    let [depth, height, width] = match scan.chunk[..] {
-        [depth, height, width] if scan.chunk != [1, rows, columns] => [depth, height.max(1), width.max(1)],
-        _ => return frame,
-    };
-    let covered = rows.next_multiple_of(height).saturating_mul(columns.next_multiple_of(width));
-    let chunks = covered.saturating_mul(size).saturating_mul(depth);
-    let side_by_side = frame.saturating_mul(frames_assembled_at_once(frame as usize, batch) as u64);
-    side_by_side.saturating_add(chunks.saturating_mul(2)).saturating_add(stored.saturating_mul(depth))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_of_many_frames_count_as_they_are_decoded() {
-        let scan = |chunk: &[u64]| Acquisition {
-            shape: [10, 20],
-            dtype: "u16".to_owned(),
-            chunk: chunk.to_vec(),
-            ..Acquisition::default()
-        };
-        let bytes = |chunk: &[u64]| decoded_bytes_per_thread(&scan(chunk), 4, 100);
-        assert_eq!([bytes(&[]), bytes(&[1, 10, 20])], [400, 400]);
-        assert_eq!(bytes(&[50, 10, 20]), 4 * 400 + 2 * 50 * 400 + 50 * 100);
-        assert_eq!(bytes(&[1, 6, 20]), 4 * 400 + 2 * 12 * 20 * 2 + 100, "the last chunk overhangs");
-        assert_eq!(bytes(&[u64::MAX, 10, 20]), u64::MAX);
     }
 }

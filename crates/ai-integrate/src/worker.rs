@@ -4,56 +4,16 @@ use std::io;
 use std::time::Instant;
 
 use frames::source::{Chunk, FrameChunks as Where};
-use integrator::opencl::DeviceError;
-use integrator::{AssembleError, Assembler, DecodeError, DecodePathCounts, Decoder, Scratch, StoredFrame, Sums};
-use patterns::{BinWeights, FrameRow};
+use integrator::{AssembleError, Assembler, DecodeError, Decoder, Scratch, StoredFrame};
+use patterns::FrameRow;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::batch_output::BatchOutput;
 use crate::batches::FrameLocation;
-use crate::device::worker::{DeviceBatch, DeviceWorker, SharedDevice};
-use crate::monitor::MonitorValues;
+use crate::device::worker::{DeviceBatch, DeviceOutcome, DeviceWorker, SharedDevice};
 use crate::prefetch::{Prefetched, Prefetcher, sorted_by_source};
 use crate::recipe_group::RecipeGroup;
 use crate::sources::{FrameLoss, OpenSource, SourcePool};
-
-/// The output of a batch.
-#[derive(Default)]
-pub struct BatchOutput {
-    /// The number of frames in the batch.
-    pub frames: usize,
-    /// The rows in ascending order of frames, each with its recipe's index in the task.
-    pub rows: Vec<(usize, FrameRow)>,
-    /// The frames that were lost, each with its source and reason.
-    pub losses: Vec<(u64, usize, FrameLoss)>,
-    /// Warnings about suspicious frames.
-    pub warnings: Vec<String>,
-    /// How often the kernels took each decode path.
-    pub decode_paths: DecodePathCounts,
-    /// The number of frames assembled from several chunks.
-    pub assembled_frames: u64,
-    /// The number of stored bytes read.
-    pub read_bytes: u64,
-    /// The number of stored bytes that were prefetched, because they were not in the page cache.
-    pub prefetched_bytes: u64,
-    /// The recipe's index in the task, the number of frames that the device integrated, and its share of the bytes
-    /// sent.
-    pub by_device: Vec<(usize, usize, u64)>,
-    /// The error that made this thread stop using the device.
-    pub device_error: Option<DeviceError>,
-    /// The time spent reading, in seconds.
-    pub read_seconds: f64,
-    /// The time spent decoding and integrating, in seconds.
-    pub integrate_seconds: f64,
-}
-
-impl BatchOutput {
-    /// Adds a frame's row for each recipe of its group.
-    fn push(&mut self, pass: &RecipeGroup<'_>, frame: u64, stored_digest: u64, sums: Vec<Sums>) {
-        for ((&recipe, monitor), sums) in pass.recipes.iter().zip(&pass.monitors).zip(sums) {
-            self.rows.push((recipe, frame_row(frame, monitor, stored_digest, sums)));
-        }
-    }
-}
 
 /// A worker thread's state, whose buffers are reused from batch to batch.
 pub struct IntegrationWorker<'a> {
@@ -71,7 +31,7 @@ pub struct IntegrationWorker<'a> {
 
 /// A frame of the current batch whose stored bytes have been read.
 struct FrameRead {
-    place: FrameLocation,
+    location: FrameLocation,
     filter_mask: u32,
     /// The XXH3-64 of its stored bytes.
     digest: u64,
@@ -80,43 +40,42 @@ struct FrameRead {
 impl<'a> IntegrationWorker<'a> {
     /// Creates a worker that integrates `batch` frames at once, on the device if there is one.
     pub fn new(
-        passes: &'a [RecipeGroup<'a>],
+        recipe_groups: &'a [RecipeGroup<'a>],
         sources: &'a SourcePool<'a>,
-        ahead: &'a Prefetcher<'a>,
+        prefetcher: &'a Prefetcher<'a>,
         batch: usize,
-        berth: Option<&'a SharedDevice>,
+        shared_device: Option<&'a SharedDevice>,
     ) -> Self {
         Self {
-            recipe_groups: passes,
+            recipe_groups,
             sources,
-            prefetcher: ahead,
+            prefetcher,
             batch_frames: batch,
             buffers: vec![Vec::new(); batch],
             scratch: Scratch::default(),
-            device: DeviceWorker::new(berth),
+            device: DeviceWorker::new(shared_device),
             assembler: Assembler::default(),
             assembled: None,
         }
     }
 
     /// Integrates the frames of a batch that has been prefetched.
-    pub fn process_batch(&mut self, places: &[FrameLocation], mut load: Prefetched) -> BatchOutput {
-        let (ahead_bytes, read) = (load.bytes, load.seconds);
+    pub fn process_batch(&mut self, locations: &[FrameLocation], mut prefetched: Prefetched) -> BatchOutput {
         let mut out = BatchOutput {
-            frames: places.len(),
-            prefetched_bytes: ahead_bytes,
-            read_seconds: read,
+            frames: locations.len(),
+            prefetched_bytes: prefetched.bytes,
+            read_seconds: prefetched.seconds,
             ..BatchOutput::default()
         };
-        for run in
-            sorted_by_source(places).chunk_by(|one, two| (one.source, one.recipe_set) == (two.source, two.recipe_set))
+        for run in sorted_by_source(locations)
+            .chunk_by(|one, two| (one.source, one.recipe_set) == (two.source, two.recipe_set))
         {
             let index = run[0].source;
             match self.sources.open(index) {
                 Ok(open) => run
                     .chunks(self.batch_frames)
-                    .for_each(|batch| self.process_chunk(&open, batch, &mut load, &mut out)),
-                Err(loss) => run.iter().for_each(|place| self.record_loss(*place, &loss, &mut out)),
+                    .for_each(|batch| self.process_chunk(&open, batch, &mut prefetched, &mut out)),
+                Err(loss) => run.iter().for_each(|location| self.record_loss(*location, &loss, &mut out)),
             }
             self.sources.release(index, run.len() as u64);
         }
@@ -128,72 +87,74 @@ impl<'a> IntegrationWorker<'a> {
     fn process_chunk(
         &mut self,
         open: &OpenSource,
-        places: &[FrameLocation],
-        load: &mut Prefetched,
+        locations: &[FrameLocation],
+        prefetched: &mut Prefetched,
         out: &mut BatchOutput,
     ) {
         let began = Instant::now();
-        let mut batch: Vec<FrameRead> = Vec::with_capacity(places.len());
+        let mut batch: Vec<FrameRead> = Vec::with_capacity(locations.len());
         let mut in_pieces = Vec::new();
-        for &place in places {
-            match open.store.frame_chunks(place.row) {
+        for &location in locations {
+            match open.store.frame_chunks(location.row) {
                 Where::Whole(chunk) => {
                     let stored = &mut self.buffers[batch.len()];
-                    match read_chunk(self.prefetcher, load, open, place.source, &chunk, stored) {
+                    match read_chunk(self.prefetcher, prefetched, open, location.source, &chunk, stored) {
                         // The digest is computed while the bytes are in the CPU's cache.
                         Ok(()) => {
                             let digest = xxh3_64(stored);
-                            batch.push(FrameRead { place, filter_mask: chunk.filter_mask, digest });
+                            batch.push(FrameRead { location, filter_mask: chunk.filter_mask, digest });
                         }
-                        Err(why) => self.record_loss(place, &FrameLoss::from_io_error(&why, &why), out),
+                        Err(why) => self.record_loss(location, &FrameLoss::from_io_error(&why, &why), out),
                     }
                 }
-                Where::Pieces(chunks) => in_pieces.push((place, chunks)),
-                Where::Absent(why) => self.record_loss(place, &FrameLoss::absent(why), out),
-                Where::Damaged(why) => self.record_loss(place, &FrameLoss::corrupt(&why), out),
+                Where::Pieces(chunks) => in_pieces.push((location, chunks)),
+                Where::NoData(why) => self.record_loss(location, &FrameLoss::absent(why), out),
+                Where::Damaged(why) => self.record_loss(location, &FrameLoss::corrupt(&why), out),
             }
         }
         out.read_bytes += self.buffers[..batch.len()].iter().map(|buffer| buffer.len() as u64).sum::<u64>();
         let have_read = Instant::now();
-        let pass = &self.recipe_groups[places[0].recipe_set];
-        self.integrate(pass, &open.decoder, &batch, out);
+        let group = &self.recipe_groups[locations[0].recipe_set];
+        self.integrate(group, &open.decoder, &batch, out);
         out.assembled_frames += in_pieces.len() as u64;
-        let at_a_time = frames_assembled_at_once(pass.integrators.frame_bytes(), self.batch_frames);
-        in_pieces.chunks(at_a_time).for_each(|frames| self.assemble_and_integrate(pass, open, frames, load, out));
+        let at_a_time = frames_assembled_at_once(group.integrators.frame_bytes(), self.batch_frames);
+        in_pieces
+            .chunks(at_a_time)
+            .for_each(|frames| self.assemble_and_integrate(group, open, frames, prefetched, out));
         out.read_seconds += (have_read - began).as_secs_f64();
         out.integrate_seconds += have_read.elapsed().as_secs_f64();
     }
 
-    fn integrate(&mut self, pass: &RecipeGroup<'_>, decoder: &Decoder, batch: &[FrameRead], out: &mut BatchOutput) {
+    fn integrate(&mut self, group: &RecipeGroup<'_>, decoder: &Decoder, batch: &[FrameRead], out: &mut BatchOutput) {
         let pairs = self.buffers.iter().zip(batch);
         let stored: Vec<StoredFrame<'_>> =
             pairs.map(|(bytes, frame)| StoredFrame { bytes, filter_mask: frame.filter_mask }).collect();
         if let Some(first) = stored.first() {
-            out.warnings.extend(pass.integrators.warn_of_dummies(decoder, first));
+            out.warnings.extend(group.integrators.warn_of_dummies(decoder, first));
         }
-        let numbers: Vec<u64> = batch.iter().map(|frame| frame.place.frame).collect();
-        let (together, scratch) = (&pass.integrators, &mut self.scratch);
-        let sums = match self.device.integrate(together, decoder, &stored, &numbers, scratch) {
-            Some(Ok(DeviceBatch { sums, sent_bytes })) => {
+        let numbers: Vec<u64> = batch.iter().map(|frame| frame.location.frame).collect();
+        let sums = match self.device.integrate(&group.integrators, decoder, &stored, &numbers, &mut self.scratch) {
+            DeviceOutcome::Done(DeviceBatch { sums, sent_bytes }) => {
                 let frames = sums.iter().filter(|sums| sums.is_ok()).count();
-                let by_recipe = sent_bytes.into_iter().map(|(recipe, bytes)| (pass.recipes[recipe], frames, bytes));
+                let by_recipe = sent_bytes.into_iter().map(|(recipe, bytes)| (group.recipes[recipe], frames, bytes));
                 out.by_device.extend(by_recipe);
                 sums
             }
-            other => {
-                out.device_error = other.and_then(Result::err).or(out.device_error.take());
-                pass.integrators.integrate(decoder, &stored, &mut self.scratch)
+            DeviceOutcome::UseCpu => group.integrators.integrate(decoder, &stored, &mut self.scratch),
+            DeviceOutcome::Failed(why) => {
+                out.device_error = Some(why);
+                group.integrators.integrate(decoder, &stored, &mut self.scratch)
             }
         };
         for (sums, frame) in sums.into_iter().zip(batch) {
             match sums {
-                Ok(sums) => out.push(pass, frame.place.frame, frame.digest, sums),
+                Ok(sums) => out.push(group, frame.location.frame, frame.digest, sums),
                 Err(why @ DecodeError::Memory(_)) => self.record_loss(
-                    frame.place,
+                    frame.location,
                     &FrameLoss::from_io_error(&io::ErrorKind::OutOfMemory.into(), &why),
                     out,
                 ),
-                Err(why) => self.record_loss(frame.place, &FrameLoss::corrupt(&why), out),
+                Err(why) => self.record_loss(frame.location, &FrameLoss::corrupt(&why), out),
             }
         }
     }
@@ -201,43 +162,43 @@ impl<'a> IntegrationWorker<'a> {
     /// Assembles frames from their chunks, and integrates the assembled pixels.
     fn assemble_and_integrate(
         &mut self,
-        pass: &RecipeGroup<'_>,
+        group: &RecipeGroup<'_>,
         open: &OpenSource,
         frames: &[(FrameLocation, Vec<Chunk>)],
-        load: &mut Prefetched,
+        prefetched: &mut Prefetched,
         out: &mut BatchOutput,
     ) {
         let mut batch = Vec::with_capacity(frames.len());
-        for &(place, ref chunks) in frames {
-            if self.assembled.replace(place.source) != Some(place.source) {
+        for &(location, ref chunks) in frames {
+            if self.assembled.replace(location.source) != Some(location.source) {
                 self.assembler = Assembler::default();
             }
-            let (ahead, read_bytes) = (self.prefetcher, &mut out.read_bytes);
+            let (prefetcher, read_bytes) = (self.prefetcher, &mut out.read_bytes);
             let read = |chunk: &Chunk, stored: &mut Vec<u8>| {
                 *read_bytes += chunk.len;
-                read_chunk(ahead, load, open, place.source, chunk, stored)
+                read_chunk(prefetcher, prefetched, open, location.source, chunk, stored)
             };
             let pixels = &mut self.buffers[batch.len()];
-            match pass.integrators.assemble(&open.decoder, &mut self.assembler, (place.row, chunks), read, pixels) {
-                Ok(digest) => batch.push(FrameRead { place, filter_mask: 0, digest }),
+            match group.integrators.assemble(&open.decoder, &mut self.assembler, (location.row, chunks), read, pixels) {
+                Ok(digest) => batch.push(FrameRead { location, filter_mask: 0, digest }),
                 Err(error) => {
                     let loss = match &error {
                         AssembleError::Read { why, .. } => FrameLoss::from_io_error(why, &error),
                         AssembleError::Decode { .. } => FrameLoss::corrupt(&error),
                     };
-                    self.record_loss(place, &loss, out);
+                    self.record_loss(location, &loss, out);
                 }
             }
         }
-        self.integrate(pass, &pass.integrators.native_decoder(), &batch, out);
+        self.integrate(group, &group.integrators.native_decoder(), &batch, out);
     }
 
-    fn record_loss(&self, place: FrameLocation, loss: &FrameLoss, out: &mut BatchOutput) {
-        let pass = &self.recipe_groups[place.recipe_set];
-        for (&recipe, monitor) in pass.recipes.iter().zip(&pass.monitors) {
-            out.rows.push((recipe, FrameRow::without_sums(place.frame, loss.status, monitor.value(place.frame))));
+    fn record_loss(&self, location: FrameLocation, loss: &FrameLoss, out: &mut BatchOutput) {
+        let group = &self.recipe_groups[location.recipe_set];
+        for (&recipe, monitor) in group.recipes.iter().zip(&group.monitors) {
+            out.rows.push((recipe, FrameRow::without_sums(location.frame, loss.status, monitor.value(location.frame))));
         }
-        out.losses.push((place.frame, place.source, loss.clone()));
+        out.losses.push((location.frame, location.source, loss.clone()));
     }
 }
 
@@ -249,28 +210,12 @@ pub fn frames_assembled_at_once(frame_bytes: usize, batch: usize) -> usize {
 
 /// Fills `stored` with the stored bytes of a chunk, which are taken from the prefetched ones or read now.
 fn read_chunk(
-    ahead: &Prefetcher<'_>,
-    load: &mut Prefetched,
+    prefetcher: &Prefetcher<'_>,
+    prefetched: &mut Prefetched,
     open: &OpenSource,
     source: usize,
     chunk: &Chunk,
     stored: &mut Vec<u8>,
 ) -> io::Result<()> {
-    ahead.take(load, source, chunk, stored).unwrap_or_else(|| open.store.read_chunk(chunk, stored))
-}
-
-fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> FrameRow {
-    let value = monitor.value(frame);
-    let (monitor, status) = (value, monitor.status(value));
-    let exception =
-        sums.weight_override.map(|own| BinWeights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
-    FrameRow {
-        frame,
-        status,
-        stored_digest,
-        monitor,
-        signal: sums.signal,
-        variance: sums.variance,
-        weight_override: exception,
-    }
+    prefetcher.take(prefetched, source, chunk, stored).unwrap_or_else(|| open.store.read_chunk(chunk, stored))
 }

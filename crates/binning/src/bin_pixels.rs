@@ -77,8 +77,8 @@ pub fn bin_pixels(geometry: &Geometry, mask: &[bool], request: &BinningRequest) 
     Ok(Binning { axis, chi, matrix })
 }
 
-/// Checks a request without building the full matrix. Where the request gives limits, the centres of pixels usually
-/// decide whether any pixel lies in them.
+/// Checks a request without building the full matrix. If the request gives limits, the centres of pixels usually
+/// suffice to decide whether any pixel is within them.
 ///
 /// # Errors
 /// As for [`bin_pixels`].

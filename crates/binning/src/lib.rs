@@ -5,7 +5,7 @@
 //! This is done once per recipe and detector; integrating a frame is then a product with the matrix (crate `kernels`).
 //!
 //! 1. Positions of all pixels are computed in the base unit: centres, half widths or corners, as the splitting needs.
-//! 2. The axes follow from the request and, where it gives no limits, from the unmasked pixels.
+//! 2. The axes follow from the request and, if it gives no limits, from the unmasked pixels.
 //! 3. Each pixel is split over the bins that it overlaps, in parallel by blocks of pixels. The result does not depend on
 //!    the number of threads.
 //!

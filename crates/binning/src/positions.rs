@@ -98,7 +98,7 @@ fn corner_extent(corners: &[[f32; 2]; 4]) -> (f64, f64) {
     corners.iter().fold(EMPTY_EXTENT, |(min, max), corner| (min.min(corner[0].into()), max.max(corner[0].into())))
 }
 
-/// Returns the smallest interval that contains those of all unmasked pixels; NaN limits are ignored.
+/// Returns the smallest interval that contains the intervals of all unmasked pixels; NaN limits are ignored.
 fn extent(mask: &[bool], interval: impl Fn(usize) -> (f64, f64) + Sync) -> Option<(f64, f64)> {
     let hull = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
     let (min, max) = mask

@@ -2,7 +2,8 @@
 
 use geometry::Unit;
 
-/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI.
+/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI. Crate `integrator` translates
+/// the recipe's `Split` into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PixelSplitting {
     /// No splitting: the whole pixel counts in the bin of its centre.

@@ -42,8 +42,11 @@ pub(crate) fn wrap_degrees_to_radians(degrees: f64) -> f64 {
 
 impl Sector {
     /// Returns whether the interval `min..max` overlaps the sector. The interval is in radians, at most 2π long, and
-    /// part of it lies in [-π, π]. The limits belong to the sector, but a periodic image of the interval must reach
-    /// beyond them, so that a pixel exactly at π is not at -π as well.
+    /// partly within [-π, π].
+    ///
+    /// The interval is compared as it is, and shifted by 2π in both directions. As it is, it overlaps the sector if it
+    /// touches one of the limits. Shifted, it must reach beyond the limit: otherwise a pixel that ends at π would also
+    /// count for a sector that begins at -π.
     #[inline]
     pub fn overlaps(&self, min: f64, max: f64) -> bool {
         max >= self.lower && min <= self.upper

@@ -10,7 +10,8 @@ pub struct CommonArgs {
     ///
     /// For runs in which files are known to be missing or a monitor has no value: those frames are NaN in the results, and
     /// the records name them as usual. Frames whose data can't be read, is damaged or has changed still give status 1.
-    /// The option concerns ai-integrate and gather; slurm-emit passes it to its jobs.
+    /// Only ai-integrate and gather obey it. slurm-emit passes it to its jobs; scan-find and plan-split accept it, so that
+    /// all filters of a pipe can have the same flags.
     #[arg(long)]
     pub allow_missing: bool,
 

@@ -2,16 +2,21 @@
 
 use std::time::Duration;
 
+/// Explains that a text is not a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a duration: seconds, 90s, 50m, 12h or HH:MM:SS")]
+pub struct DurationError;
+
 /// Parses a duration as people and SLURM write it: seconds, `90s`, `50m`, `12h` or `HH:MM:SS`.
 ///
 /// # Errors
-/// Returns the text of what was expected.
-pub fn parse(text: &str) -> Result<Duration, String> {
+/// The text has none of these forms, or is too large.
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let seconds = match text.split(':').collect::<Vec<_>>()[..] {
         [hours, minutes, seconds] => parse_clock(hours, minutes, seconds),
         _ => parse_with_suffix(text),
     };
-    seconds.map(Duration::from_secs).ok_or_else(|| "expected seconds, 90s, 50m, 12h or HH:MM:SS".to_owned())
+    seconds.map(Duration::from_secs).ok_or(DurationError)
 }
 
 fn parse_clock(hours: &str, minutes: &str, seconds: &str) -> Option<u64> {

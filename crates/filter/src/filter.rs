@@ -207,9 +207,11 @@ impl Filter {
         self.wait(stream, Some(Instant::now() + time))
     }
 
-    /// Waits for the first of: input on `stream`, `until`, or a request to drain. Returns whether there is input. The
-    /// wait ends, too, when the reader of stdout goes: in `tail -f | filter | head`, no later record may ever reveal
-    /// that.
+    /// Waits until there is input on `stream`, the time `until` has come, or the filter is asked to drain. Returns
+    /// whether there is input.
+    ///
+    /// Also notices when the reader of stdout closes the pipe. Otherwise a filter in `tail -f FILE | filter | head` would
+    /// notice only when it writes its next record, which may never come.
     pub(crate) fn wait(&self, stream: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool, Stop> {
         let wakes = [signal::stop_fd(), signal::drain_fd(), Some(self.stop_pipe.0.as_fd())];
         let waited = stream.into_iter().chain(wakes.into_iter().flatten());
@@ -223,7 +225,7 @@ impl Filter {
             }
             match poll(&mut waited, poll_timeout(limit)) {
                 Ok(_) | Err(Errno::EINTR) => (),
-                Err(errno) => return Err(Stop::fatal("poll", io::Error::from(errno))),
+                Err(errno) => return Err(Stop::fatal("waiting for input", io::Error::from(errno))),
             }
             if stream.is_some() && waited[0].any() == Some(true) {
                 return Ok(true);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::unistd::{AccessFlags, access};
-use records::{Fail, Record};
+use records::{Fail, Record, RecordError};
 
 use crate::line_reader::{LineEvent, LineReader};
 use crate::record_types::ExpectedRecords;
@@ -19,12 +19,23 @@ use crate::{Filter, Stop, signal};
 /// The input of a filter.
 pub struct Input {
     pending_files: VecDeque<PathBuf>,
-    current: Option<(String, LineReader)>,
+    current: Option<CurrentFile>,
     separator: u8,
     /// The type of record that the filter works on.
     expected: Option<ExpectedRecords>,
     /// The input's name in messages.
     name: String,
+}
+
+/// The file that is being read.
+struct CurrentFile {
+    /// The file's name in messages.
+    name: String,
+    lines: LineReader,
+    /// True once a record was read. A file whose first lines are no records may be another kind of file.
+    has_records: bool,
+    /// The number of lines at the beginning that are not records.
+    leading_lines: u64,
 }
 
 /// The outcome of a wait with a time limit.
@@ -60,8 +71,8 @@ impl Input {
         Ok(Self { pending_files: waiting, current: None, separator: b'\n', expected: None, name })
     }
 
-    /// Sets the type of record that the filter works on. The filter then warns of other types of azpipe, and fails at
-    /// the end if there were records and none was of this type. An empty input is no failure.
+    /// Sets the type of record that the filter works on. The filter then warns of records of azpipe's other types. If
+    /// the input had records and none was of this type, the end of the input is an error. An empty input is no error.
     pub fn with_expected_type(self, kind: &'static str) -> Self {
         Self { expected: Some(ExpectedRecords::new(kind)), ..self }
     }
@@ -72,8 +83,9 @@ impl Input {
     }
 
     /// Returns the next record, or `None` at the end and when the filter drains. A line that is not a record, or is
-    /// of a newer version, is reported by [`Filter::fail`] and skipped. A `fail` record of another filter makes the
-    /// status 1 at the end, too.
+    /// of a newer version, is reported by [`Filter::fail`] and skipped. A file of another kind is reported once: binary
+    /// data is not read on, and lines before the first record are counted after the first of them. A `fail` record of
+    /// another filter makes the status 1 at the end, too.
     ///
     /// # Errors
     /// Fails as [`Filter::fail`] does, and with [`Stop::Signal`] while it waits.
@@ -98,11 +110,15 @@ impl Input {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let record = match std::str::from_utf8(&line) {
-                Ok(line) => Record::parse(line).map_err(|error| error.to_string()),
-                Err(_) => Err("not a record: expected UTF-8".to_owned()),
+            let parsed = match std::str::from_utf8(&line) {
+                Ok(line) => Record::parse(line),
+                Err(_) => Err(RecordError::NotRecord("expected UTF-8".to_owned())),
             };
-            match record {
+            if !matches!(parsed, Err(RecordError::NotRecord(_))) {
+                self.report_leading_lines(filter)?;
+                self.current.iter_mut().for_each(|current| current.has_records = true);
+            }
+            match parsed {
                 Ok(record) => {
                     if matches!(record, Record::Fail(_)) {
                         filter.mark_failed();
@@ -112,7 +128,10 @@ impl Input {
                     }
                     return Ok(Polled::Ready(record));
                 }
-                Err(error) => filter.fail(Fail { about, error, ..Fail::default() })?,
+                Err(error) => {
+                    let is_binary = line.contains(&0) || std::str::from_utf8(&line).is_err();
+                    self.report_bad_line(filter, about, error.to_string(), is_binary)?;
+                }
             }
         }
         if let Some(expected) =
@@ -121,6 +140,43 @@ impl Input {
             expected.check_any_expected(filter, &self.name);
         }
         Ok(Polled::End)
+    }
+
+    /// Reports a line that is not a record. Before the first record of a file, only the first such line is reported at
+    /// once, and a file that is binary is not read on.
+    fn report_bad_line(&mut self, filter: &Filter, about: String, error: String, is_binary: bool) -> Result<(), Stop> {
+        let Some(current) = self.current.as_mut().filter(|current| !current.has_records) else {
+            return filter.fail(Fail { about, error, ..Fail::default() });
+        };
+        if is_binary {
+            let about = current.name.clone();
+            self.current = None;
+            let error = format!("binary data, not records: expected {}", self.describe_expected());
+            return filter.fail(Fail { about, error, ..Fail::default() });
+        }
+        current.leading_lines += 1;
+        if current.leading_lines > 1 {
+            return Ok(());
+        }
+        filter.fail(Fail { about, error, ..Fail::default() })
+    }
+
+    /// Reports the lines at the beginning of the current file that are not records, except the first, which
+    /// [`report_bad_line`](Self::report_bad_line) has reported.
+    fn report_leading_lines(&mut self, filter: &Filter) -> Result<(), Stop> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let about = current.name.clone();
+        let error = match std::mem::take(&mut current.leading_lines) {
+            0 | 1 => return Ok(()),
+            2 => "one more line is not a record".to_owned(),
+            lines => format!("{} more lines are not records", lines - 1),
+        };
+        let error = format!("{error}: expected {}", self.describe_expected());
+        filter.fail(Fail { about, error, ..Fail::default() })
+    }
+
+    fn describe_expected(&self) -> String {
+        self.expected.as_ref().map_or_else(|| "one JSON object per line".to_owned(), ExpectedRecords::describe)
     }
 
     /// Returns whether all of the input has been read. If the filter drained, false means that there may be more.
@@ -148,7 +204,7 @@ impl Input {
             if filter.is_draining() {
                 return Ok(Polled::End);
             }
-            let Some((name, lines)) = &mut self.current else {
+            let Some(CurrentFile { name, lines, .. }) = &mut self.current else {
                 if !self.open_next(filter)? {
                     // No wait for input follows that could flush the records of work still in progress.
                     filter.output.input_idle()?;
@@ -163,10 +219,11 @@ impl Input {
                 }
                 Ok(LineEvent::TooLong) => Fail {
                     about: format!("{name}:{}", lines.line_number()),
-                    error: "not a record: the line is longer than 64 MiB, which no scan's record is".to_owned(),
+                    error: "not a record: a line longer than 64 MiB".to_owned(),
                     ..Fail::default()
                 },
                 Ok(LineEvent::End) => {
+                    self.report_leading_lines(filter)?;
                     self.current = None;
                     continue;
                 }
@@ -191,7 +248,8 @@ impl Input {
             };
             match lines {
                 Ok(lines) => {
-                    self.current = Some((display_name(&path), lines));
+                    let name = display_name(&path);
+                    self.current = Some(CurrentFile { name, lines, has_records: false, leading_lines: 0 });
                     return Ok(true);
                 }
                 Err(error) => filter.fail(Fail {

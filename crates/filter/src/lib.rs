@@ -1,4 +1,4 @@
-//! The parts that all Unix filters of azpipe share: streams, exit status, signals, atomic files, progress.
+//! The parts that all Unix filters of azpipe share: streams of records, exit status, signals, messages, progress.
 //!
 //! A filter is a clap struct with [`CommonArgs`] flattened into it, and a body:
 //!
@@ -38,30 +38,33 @@
 //!
 //! [`run()`] parses the arguments, catches the signals, flushes the output, and converts the outcome into an
 //! [`exit_status`]. Lines on stderr are `tool: where: what`, one per problem.
+//!
+//! # Stopping and draining
+//! SIGINT and SIGTERM stop a filter: [`Filter`]'s functions return [`Stop`], and the body returns it to [`run()`]. A filter
+//! with long tasks can *drain* instead ([`Filter::enable_drain_signals`], [`Filter::drain_at`]): at the first SIGTERM or
+//! SIGUSR1, or at a deadline, it takes no more input, ends the work that it has begun, and exits with status
+//! [`DRAINED`](exit_status::DRAINED), so that the rest can be run later.
+//!
+//! Files that appear whole or not at all are in crate `system` (`system::atomic`).
 
-pub mod atomic;
-pub mod cpu;
 pub mod duration;
 pub mod exit_status;
-pub mod mapped_file;
-pub mod memory;
-pub mod ownership;
+pub mod process_control;
 pub mod quote;
-pub mod untrusted_file;
-pub mod worker_process;
 
 mod args;
 mod console;
 mod filter;
 mod input;
 mod line_reader;
+#[cfg(test)]
+mod messages;
 mod output;
 mod progress;
 mod record_types;
 mod run;
 mod signal;
 mod stop;
-mod writer_process;
 
 pub use args::{CommonArgs, When};
 pub use filter::Filter;

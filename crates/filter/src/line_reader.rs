@@ -73,7 +73,8 @@ impl LineReader {
     /// Returns the next line as soon as it is complete, or [`LineEvent::Pending`] at `until`.
     ///
     /// # Errors
-    /// The inner error is the stream's own, or says that it has no separators; the outer is that of [`Filter::wait`].
+    /// The inner error is an error of the stream, or says that the stream has no separators. The outer error comes from
+    /// [`Filter::wait`].
     pub(crate) fn next(&mut self, filter: &Filter, until: Option<Instant>) -> Result<io::Result<LineEvent<'_>>, Stop> {
         loop {
             let found = self.bytes[self.searched..].iter().position(|&byte| byte == self.separator);
@@ -97,7 +98,8 @@ impl LineReader {
                 if self.skipped / MAX_SKIPPED_LINES >= self.longest {
                     (self.ended, self.too_long) = (true, false);
                     let skipped = self.skipped;
-                    let why = format!("no end of a line in {skipped} bytes: these are no records, and no more is read");
+                    let why =
+                        format!("no line break in {skipped} bytes: expected one record per line; the rest is not read");
                     return Ok(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
                 }
             }
@@ -224,7 +226,7 @@ mod tests {
         let mut lines =
             LineReader { longest: READ_BYTES, ..LineReader::open(Path::new("/dev/zero"), b'\n').expect("a device") };
         let why = lines.next(&filter, None).expect("nothing stops it").expect_err("it has no end").to_string();
-        assert!(why.starts_with("no end of a line in "), "{why}");
+        assert!(why.starts_with("no line break in "), "{why}");
         assert!(matches!(lines.next(&filter, None), Ok(Ok(LineEvent::End))));
     }
 }

@@ -8,7 +8,7 @@ use crate::console::Console;
 /// Counts a filter's work from any thread, and shows the progress now and then.
 pub struct Progress<'a> {
     console: Option<&'a Console>,
-    tally: &'a Mutex<ProgressCounts>,
+    counts: &'a Mutex<ProgressCounts>,
 }
 
 /// The counts so far.
@@ -23,27 +23,27 @@ pub(crate) struct ProgressCounts {
 
 impl<'a> Progress<'a> {
     /// Creates a progress counter that shows nothing if `console` is `None`.
-    pub(crate) fn new(console: Option<&'a Console>, tally: &'a Mutex<ProgressCounts>) -> Self {
-        Self { console, tally }
+    pub(crate) fn new(console: Option<&'a Console>, counts: &'a Mutex<ProgressCounts>) -> Self {
+        Self { console, counts }
     }
 
     /// Adds work to do, in a unit such as `frames`.
     pub fn add_total(&self, more: u64, unit: &'static str) {
-        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.total += more;
-        tally.unit = unit;
-        tally.began.get_or_insert_with(Instant::now);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.total += more;
+        counts.unit = unit;
+        counts.began.get_or_insert_with(Instant::now);
     }
 
     /// Counts work as done.
     pub fn advance(&self, done: u64) {
-        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.done += done;
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.done += done;
         let Some(console) = self.console else { return };
         let now = Instant::now();
-        if tally.is_update_due(now, console.progress_interval()) {
-            tally.shown = Some(now);
-            console.show_progress(&tally.format_line(now));
+        if counts.is_update_due(now, console.progress_interval()) {
+            counts.shown = Some(now);
+            console.show_progress(&counts.format_line(now));
         }
     }
 }
@@ -56,7 +56,8 @@ impl ProgressCounts {
     /// Formats `1200/9600 frames, 812/s, 0:10 left`; the time left is omitted before there is a rate.
     fn format_line(&self, now: Instant) -> String {
         let elapsed = self.began.map_or(0.0, |began| now.duration_since(began).as_secs_f64());
-        let mut line = format!("{}/{} {}", self.done, self.total, self.unit);
+        let unit = if self.total == 1 { self.unit.strip_suffix('s').unwrap_or(self.unit) } else { self.unit };
+        let mut line = format!("{}/{} {unit}", self.done, self.total);
         if self.done > 0 && elapsed > 0.0 {
             let rate = self.done as f64 / elapsed;
             line += &format!(", {}/s", format_rate(rate));
@@ -87,8 +88,10 @@ mod tests {
     #[test]
     fn a_line_tells_done_rate_and_time_left() {
         let began = Instant::now();
-        let tally = ProgressCounts { unit: "frames", done: 1200, total: 9600, began: Some(began), shown: None };
-        assert_eq!(tally.format_line(began + Duration::from_secs(2)), "1200/9600 frames, 600/s, 0:14 left");
+        let counts = ProgressCounts { unit: "frames", done: 1200, total: 9600, began: Some(began), shown: None };
+        assert_eq!(counts.format_line(began + Duration::from_secs(2)), "1200/9600 frames, 600/s, 0:14 left");
+        let counts = ProgressCounts { unit: "frames", done: 1, total: 1, began: None, shown: None };
+        assert_eq!(counts.format_line(began), "1/1 frame");
         assert_eq!(format_clock(3725.5), "1:02:06");
         assert_eq!(format_rate(7.0), "7.00");
     }
@@ -96,8 +99,8 @@ mod tests {
     #[test]
     fn the_last_step_is_always_shown() {
         let now = Instant::now();
-        let tally = ProgressCounts { done: 9, total: 9, shown: Some(now), ..ProgressCounts::default() };
-        assert!(tally.is_update_due(now, Duration::from_secs(1)));
-        assert!(!ProgressCounts { done: 8, ..tally }.is_update_due(now, Duration::from_secs(1)));
+        let counts = ProgressCounts { done: 9, total: 9, shown: Some(now), ..ProgressCounts::default() };
+        assert!(counts.is_update_due(now, Duration::from_secs(1)));
+        assert!(!ProgressCounts { done: 8, ..counts }.is_update_due(now, Duration::from_secs(1)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use records::Record;
+use records::{Record, format_count};
 
 use crate::Filter;
 
@@ -26,7 +26,7 @@ impl ExpectedRecords {
         *count += 1;
         if *count == 1 && kind != self.kind && matches!(kind, "scan" | "task" | "result" | "summary") {
             let expected = self.describe();
-            filter.warn(&format!("{place}: a {kind} record, which is left as it is: expected {expected}"));
+            filter.warn(&format!("{place}: a {kind} record, which is passed on unchanged: expected {expected}"));
         }
     }
 
@@ -42,7 +42,8 @@ impl ExpectedRecords {
         filter.report_error(input, &format!("no {kind} record, but {}: expected {expected}", others.join(" and ")));
     }
 
-    fn describe(&self) -> String {
+    /// Describes the expected records and the filter that writes them.
+    pub(crate) fn describe(&self) -> String {
         let maker = match self.kind {
             "scan" => "scan-find",
             "task" => "plan-split",
@@ -53,9 +54,8 @@ impl ExpectedRecords {
 }
 
 fn describe((kind, count): (&&'static str, &u64)) -> String {
-    match (*kind, count) {
-        ("unknown", count) => format!("{count} of unknown type"),
-        (kind, 1) => format!("1 {kind} record"),
-        (kind, count) => format!("{count} {kind} records"),
+    match (*kind, *count) {
+        ("unknown", count) => format!("{} of unknown type", format_count(count, "record")),
+        (kind, count) => format_count(count, &format!("{kind} record")),
     }
 }

@@ -34,7 +34,7 @@ where
         match thread.spawn_scoped(scope, || run_on_this_thread(name, body)) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
             Err(why) => {
-                Console::new().write_message(&format!("{name}: {}", Stop::fatal("threads", why)));
+                Console::new().write_message(&format!("{name}: {}", Stop::fatal("starting a thread", why)));
                 ExitCode::from(exit_status::USAGE_OR_IO)
             }
         }
@@ -90,9 +90,9 @@ fn print_clap_message(name: &str, command: &mut Command, message: &clap::Error) 
 
 fn open_filter(name: &'static str, common: &CommonArgs) -> Result<Filter, Stop> {
     check_stdout_open()?;
-    signal::install_handlers().map_err(|error| Stop::fatal("signals", error))?;
+    signal::install_handlers().map_err(|error| Stop::fatal("catching signals", error))?;
     let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| Stop::fatal("stdout", error))?;
-    Filter::new(name, common, stdout).map_err(|error| Stop::fatal("pipe", error))
+    Filter::new(name, common, stdout).map_err(|error| Stop::fatal("making a pipe", error))
 }
 
 fn check_stdout_open() -> Result<(), Stop> {
@@ -110,7 +110,7 @@ fn flush_last_records(filter: &Filter, stop: Stop) -> Stop {
 }
 
 fn exit_code(name: &str, command: &mut Command, stop: &Stop) -> ExitCode {
-    let tell = || Console::new().write_message(&format!("{name}: {stop}"));
+    let report = || Console::new().write_message(&format!("{name}: {stop}"));
     match stop {
         Stop::BrokenPipe => die_by_signal(SIGPIPE),
         Stop::Signal(signal) => die_by_signal(*signal),
@@ -118,11 +118,11 @@ fn exit_code(name: &str, command: &mut Command, stop: &Stop) -> ExitCode {
         Stop::Drained { worked: true } => ExitCode::from(exit_status::DRAINED),
         Stop::Drained { worked: false } => ExitCode::from(exit_status::DRAINED_NO_WORK),
         Stop::Fatal { .. } => {
-            tell();
+            report();
             ExitCode::from(exit_status::USAGE_OR_IO)
         }
         Stop::NothingToRead => {
-            tell();
+            report();
             let _ = write!(io::stderr(), "\n{}", command.render_help());
             ExitCode::from(exit_status::USAGE_OR_IO)
         }

@@ -90,7 +90,8 @@ pub fn install_handlers() -> io::Result<()> {
     for (signal, before) in set_handlers()? {
         if signal == Signal::SIGINT && matches!(before.handler(), SigHandler::SigIgn) {
             SIGINT_WAS_IGNORED.store(true, SeqCst);
-            // SAFETY: restores the action that the process was started with.
+            // SAFETY: the action is the one that the process was started with, as the system returned it. It ignores the
+            // signal, so no code runs.
             unsafe { sigaction(signal, &before) }?;
         }
     }
@@ -104,7 +105,7 @@ pub(crate) fn reinstall_handlers() {
     let _ = set_handlers();
     if SIGINT_WAS_IGNORED.load(SeqCst) {
         let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
-        // SAFETY: ignoring a signal runs no code.
+        // SAFETY: the action is one that the system knows, and ignoring a signal runs no code.
         let _ = unsafe { sigaction(Signal::SIGINT, &ignore) };
     }
 }
@@ -113,7 +114,9 @@ pub(crate) fn reinstall_handlers() {
 fn set_handlers() -> io::Result<[(Signal, SigAction); 3]> {
     // Interrupted reads and writes resume. Every wait of a filter is a poll, which does not resume.
     let action = SigAction::new(SigHandler::Handler(on_signal), SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler calls only async-signal-safe functions (see `on_signal`).
+    // SAFETY: the handler is a function of C's signature that lives as long as the program, and it may interrupt any code:
+    // it calls only async-signal-safe functions and takes no lock (see `on_signal`). It can't unwind: it has nothing that
+    // panics but arithmetic on milliseconds, and an `extern "C"` function aborts in place of unwinding.
     let take = |signal| unsafe { sigaction(signal, &action) }.map(|before| (signal, before));
     Ok([take(Signal::SIGINT)?, take(Signal::SIGTERM)?, take(Signal::SIGUSR1)?])
 }
@@ -121,7 +124,8 @@ fn set_handlers() -> io::Result<[(Signal, SigAction); 3]> {
 /// Handles a signal. It uses only atomics, `clock_gettime`, `write`, `sigaction` and `raise`, all async-signal-safe,
 /// and restores errno for the interrupted code.
 extern "C" fn on_signal(signal: c_int) {
-    // SAFETY: the address of this thread's errno is always valid.
+    // SAFETY: the C library returns the address of this thread's errno, valid for as long as the thread, and a handler runs
+    // on the thread that it interrupted. Nobody else has a reference to it.
     let errno = unsafe { *libc::__errno_location() };
     let now = monotonic_millis();
     let drains = DRAIN_ENABLED.load(SeqCst) && signal != SIGINT;
@@ -129,7 +133,7 @@ extern "C" fn on_signal(signal: c_int) {
     if !heard && let Ok(signal) = Signal::try_from(signal) {
         let _ = kill_self(signal);
     }
-    // SAFETY: as above.
+    // SAFETY: the same thread's errno, as above: the interrupted code finds it as it was.
     unsafe { *libc::__errno_location() = errno };
 }
 
@@ -211,16 +215,19 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 extern "C" fn before_main() {
     record_closed_streams();
     // With this variable set, HDF5 locks the files of a running scan even if it is asked not to when it opens one.
-    // SAFETY: there is one thread, and the name ends in NUL.
+    // SAFETY: the name ends in NUL. No other thread reads the environment meanwhile, for there is none yet: the loader calls
+    // this on the process's first thread, and the libraries that the filters are linked with (the C library and what it
+    // brings) start no thread when they are loaded. An OpenCL library, which may, is loaded after `main` has begun.
     unsafe { libc::unsetenv(c"HDF5_USE_FILE_LOCKING".as_ptr()) };
     // All threads get the stack size that is known to suffice: 2 MiB unless a thread asks for another.
-    // SAFETY: as above.
+    // SAFETY: the name ends in NUL, and there is one thread, as above.
     unsafe { libc::unsetenv(c"RUST_MIN_STACK".as_ptr()) };
 }
 
 fn record_closed_streams() {
     for stream in 0..3 {
-        // SAFETY: F_GETFD reads the flags of a descriptor, or says that it is not open.
+        // SAFETY: F_GETFD takes two numbers and touches no memory of this process: it returns the flags of a descriptor, or
+        // an error where it is not open.
         if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
             CLOSED_STREAMS.fetch_or(1 << stream, SeqCst);
         }

@@ -27,7 +27,7 @@ pub enum Stop {
     #[error("nothing to read: no file given, and stdin is a terminal")]
     NothingToRead,
     /// The filter was asked to finish early: status 75 if `worked`, otherwise 76.
-    #[error("drained")]
+    #[error("stopped early with work left: run the same command again")]
     Drained {
         /// True if any work was done.
         worked: bool,

@@ -62,7 +62,10 @@ impl ChunkGrid {
     ) -> Result<Self, LibraryError> {
         let rank = chunk_shape.len();
         if extents.len() != rank {
-            return Err(LibraryError::new(format!("chunks of {rank} dimensions in a dataset of {}", extents.len())));
+            return Err(LibraryError::new(format!(
+                "chunks of {rank} dimensions in a dataset of {} dimensions",
+                extents.len()
+            )));
         }
         let extents = to_three_dimensions(extents, rank, 1);
         let chunk = to_three_dimensions(chunk_shape, rank, 1).map(|extent| extent.max(1));
@@ -70,7 +73,8 @@ impl ChunkGrid {
         let layers = extents[0].div_ceil(chunk[0]);
         // The total number of chunks fits in u64, so the numbers of single chunks do, too.
         let per_layer = across[0].checked_mul(across[1]).filter(|layer| layer.checked_mul(layers).is_some());
-        let per_layer = per_layer.ok_or_else(|| LibraryError::new("more chunks than there are numbers"))?;
+        let per_layer =
+            per_layer.ok_or_else(|| LibraryError::new("extents with more chunks than a 64-bit number can count"))?;
         let mut damaged = BTreeSet::new();
         let mut written: Vec<(u64, ChunkLocation)> = Vec::with_capacity(chunks.len());
         for StoredChunk { origin, filter_mask, offset, bytes } in chunks.iter().copied() {
@@ -169,7 +173,7 @@ fn remainder(number: u64, size: u64) -> u64 {
     number.checked_rem(size).unwrap_or_default()
 }
 
-/// Returns the numbers of the chunks whose bytes overlap with those of another chunk.
+/// Returns the numbers of the chunks whose bytes overlap with the bytes of another chunk.
 fn overlapping(written: &[(u64, ChunkLocation)]) -> Vec<u64> {
     let mut by_offset: Vec<&(u64, ChunkLocation)> = written.iter().collect();
     by_offset.sort_by_key(|(_, location)| location.offset);

@@ -27,7 +27,7 @@ pub struct Hdf5Filter {
 }
 
 impl PixelCoding {
-    pub(crate) fn new(stored: ElementType, filters: Vec<PipelineFilter>) -> Result<Self, String> {
+    pub(crate) fn new(stored: ElementType, filters: Vec<PipelineFilter>) -> Result<Self, PixelTypeError> {
         let dtype = dtype_of_element(stored)?;
         let big_endian = stored.big_endian && dtype.size() > 1;
         let filters = filters.into_iter().map(|PipelineFilter { id, values }| Hdf5Filter { id, values }).collect();
@@ -35,9 +35,9 @@ impl PixelCoding {
     }
 
     /// Returns the coding of unfiltered pixels in native byte order.
-    pub(crate) fn native_dtype(dtype: Dtype) -> Result<Self, String> {
+    pub(crate) fn native_dtype(dtype: Dtype) -> Result<Self, PixelTypeError> {
         if dtype == Dtype::I64 {
-            return Err(unsupported_dtype("i64"));
+            return Err(PixelTypeError::SignedLong);
         }
         Ok(Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() })
     }
@@ -69,7 +69,23 @@ impl Hdf5Filter {
     }
 }
 
-fn dtype_of_element(stored: ElementType) -> Result<Dtype, String> {
+/// Explains why elements of a type can't be pixels. `Display` uses NumPy's names of types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PixelTypeError {
+    #[error("int64 elements: expected {PIXEL_TYPES}")]
+    SignedLong,
+    #[error("float16 elements: expected {PIXEL_TYPES}")]
+    HalfFloat,
+    #[error("text elements: expected {PIXEL_TYPES}")]
+    Text,
+    /// A compound, an enumeration, an integer with padding bits, or an unusual floating-point number.
+    #[error("elements of an unknown type with {0} bytes: expected {PIXEL_TYPES}")]
+    Unknown(u64),
+}
+
+const PIXEL_TYPES: &str = "uint8, int8, uint16, int16, uint32, int32, uint64, float32 or float64";
+
+fn dtype_of_element(stored: ElementType) -> Result<Dtype, PixelTypeError> {
     use Dtype::{F32, F64, I8, I16, I32, U8, U16, U32, U64};
     Ok(match (stored.class, stored.bytes, stored.signed) {
         (ElementClass::Integer, 1, false) => U8,
@@ -81,13 +97,9 @@ fn dtype_of_element(stored: ElementType) -> Result<Dtype, String> {
         (ElementClass::Integer, 8, false) => U64,
         (ElementClass::Float, 4, _) => F32,
         (ElementClass::Float, 8, _) => F64,
-        (ElementClass::Integer, 8, true) => return Err(unsupported_dtype("i64")),
-        (ElementClass::Float, 2, _) => return Err(unsupported_dtype("f16")),
-        (ElementClass::Text, ..) => return Err(unsupported_dtype("text")),
-        _ => return Err(unsupported_dtype("of another kind")),
+        (ElementClass::Integer, 8, true) => return Err(PixelTypeError::SignedLong),
+        (ElementClass::Float, 2, _) => return Err(PixelTypeError::HalfFloat),
+        (ElementClass::Text, ..) => return Err(PixelTypeError::Text),
+        (_, bytes, _) => return Err(PixelTypeError::Unknown(bytes)),
     })
-}
-
-fn unsupported_dtype(found: &str) -> String {
-    format!("elements are {found}: expected u8, i8, u16, i16, u32, i32, u64, f32 or f64")
 }

@@ -3,7 +3,7 @@
 //! | file | entry | detector |
 //! |---|---|---|
 //! | Bliss master | `1.1`, `2.1`, … | each detector of `instrument` that has images |
-//! | collection of Bliss masters | those of the masters that it links to | |
+//! | collection of Bliss masters | the scans of the masters that it links to | |
 //! | Lima 1 or 2 file, NeXus file with NXdetector | its NXentry | its NXdetector |
 //! | Dectris master or data file | `includes_entry` | the NXdetector, or `data` |
 //! | a dataset, `file.h5::/path` | `1.1` | the dataset's name |
@@ -13,7 +13,8 @@ mod dataset_cache;
 mod dectris;
 mod detector;
 mod entry;
-mod error;
+pub(crate) mod error;
+mod file_content_cache;
 mod frame_map;
 mod image_operation;
 mod images;
@@ -23,23 +24,23 @@ mod links;
 mod never_taken;
 mod plain_dataset;
 mod stored_dataset;
-mod unchanged;
-mod virtual_dataset;
+pub(crate) mod unusable;
+pub(crate) mod virtual_dataset;
 mod walk;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use filter::untrusted_file;
 use records::Acquisition;
 use serde::{Deserialize, Serialize};
+use system::untrusted_file;
 
 pub use images::{NumberedFileName, group_series};
 
 use crate::dataset_path::DatasetPath;
 use crate::ffi::Hdf5Object;
 use crate::hdf5_worker::{self, WorkerAnswer, WorkerRequest};
-use crate::image;
+use crate::image::{self, FirstBytes};
 use crate::open_ahead;
 use error::DiscoverError;
 use walk::FileWalk;
@@ -93,7 +94,7 @@ pub struct Discovery {
     pub file: PathBuf,
     /// Path of the dataset in `file`; empty if the result concerns the whole file.
     pub dataset: String,
-    /// Files that belong to the scan, and are therefore not searched for scans of their own.
+    /// Files that belong to the scan, and are therefore not searched for other scans.
     pub files: Vec<PathBuf>,
     /// Kind of the result, with its data.
     pub kind: DiscoveryKind,
@@ -133,10 +134,6 @@ pub enum DiscoveryKind {
 impl Discovery {
     fn new(file: &Path, dataset: &str, what: DiscoveryKind) -> Self {
         Self { file: file.to_owned(), dataset: dataset.to_owned(), files: Vec::new(), kind: what }
-    }
-
-    fn unusable(file: &Path, dataset: &str, why: String, retryable: bool) -> Self {
-        Self::new(file, dataset, DiscoveryKind::Failed { why, retryable, unreadable: false })
     }
 
     /// Returns a failed result. `has_ended` says whether the scan is over, if that is known: an error in a file
@@ -199,7 +196,7 @@ pub(crate) fn walk_in_process<E>(
     each: &mut dyn FnMut(Discovery) -> Result<(), E>,
 ) -> Result<(), E> {
     if select.looks_again() {
-        unchanged::begin();
+        file_content_cache::begin();
     }
     match DatasetPath::try_parse(path) {
         Err(why) => each(Discovery::failed(path, "", &DiscoverError::from_io(path, &why), None)),
@@ -219,7 +216,7 @@ pub(crate) fn walk_in_process<E>(
 /// Returns the scan that a series of image files forms, with the frames in the order of the files.
 pub fn discover_series(files: &[PathBuf], select: &dyn ScanFilter) -> Discovery {
     if select.looks_again() {
-        unchanged::begin();
+        file_content_cache::begin();
     }
     images::discover_images(files, select)
 }
@@ -254,7 +251,7 @@ pub fn detect_file_kind(file: &Path) -> Result<FileKind, FileKindError> {
     let no_answer = |why: String, again| FileKindError { why, retryable: again, unreadable: again };
     match client.request(&WorkerRequest::Kind { file: file.into() }) {
         Ok(Ok((WorkerAnswer::Kind(kind), _))) => kind,
-        Ok(_) => Err(no_answer("an answer to another question".to_owned(), false)),
+        Ok(_) => Err(no_answer(hdf5_worker::UNEXPECTED_ANSWER.to_owned(), false)),
         Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
     }
 }
@@ -269,7 +266,7 @@ pub(crate) fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileK
     open_ahead::keep_open(file, opened);
     let found = match probed {
         Ok(_) => return Ok(FileKind::Image),
-        Err(image::ImageError::Unknown { found, .. }) if found.starts_with("HDF5") => return Ok(FileKind::Hdf5),
+        Err(image::ImageError::Unknown { found: FirstBytes::Hdf5, .. }) => return Ok(FileKind::Hdf5),
         Err(why @ image::ImageError::Unknown { .. }) => why,
         Err(why) => return Err(file_kind_error(file, &DiscoverError::from_image(file, &why), false)),
     };

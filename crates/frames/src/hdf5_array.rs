@@ -1,6 +1,6 @@
-//! Reads small arrays and texts from HDF5 files: counters, masks, darks, flats, pixel corners.
+//! Reads small arrays and texts from HDF5 files through the worker process: monitors, masks, darks, flats, pixel corners.
 //!
-//! These are read through the HDF5 library, so only its built-in filters are supported: deflate, shuffle and
+//! They are read through the HDF5 library, so only its built-in filters are supported: deflate, shuffle and
 //! Fletcher's checksum.
 
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub(crate) fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Ar
             && let Some(filter) = filters.iter().find(|filter| !(1..=3).contains(&filter.id))
         {
             return Err(LibraryError::new(format!(
-                "compressed with filter {}: expected deflate, shuffle or none",
+                "compressed with HDF5 filter {}: expected deflate or none (`h5repack -f GZIP=4 IN OUT` converts a file)",
                 filter.id
             )));
         }
@@ -134,7 +134,7 @@ pub fn read_text(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
 
 pub(crate) fn read_text_in_process(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
     with_object(file, dataset, ObjectType::Dataset, |object| {
-        object.read_text()?.ok_or_else(|| LibraryError::new("not a text"))
+        object.read_text()?.ok_or_else(|| LibraryError::new("not text: expected a string"))
     })
 }
 
@@ -193,7 +193,7 @@ fn ask_worker<T>(
     let no_answer = |why: String| Hdf5ArrayError::NoAnswer { file: file.to_owned(), why };
     Some(match client.request(&request()) {
         Ok(Ok((answer, bulk))) => {
-            take(answer, bulk).ok_or_else(|| no_answer("an answer to another question".to_owned()))
+            take(answer, bulk).ok_or_else(|| no_answer(hdf5_worker::UNEXPECTED_ANSWER.to_owned()))
         }
         Ok(Err(failure)) => Err(failure.into_array_error(file)),
         Err(why) => Err(no_answer(why.to_string())),

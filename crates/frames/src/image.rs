@@ -25,8 +25,9 @@ use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use file_bytes::{FileBytes, FormatError};
-use filter::untrusted_file;
 pub use pixel_data::{Dtype, PixelData};
+use records::format_count;
+use system::untrusted_file;
 
 use crate::open_ahead;
 
@@ -104,8 +105,8 @@ pub enum ImageError {
     Unknown {
         /// Path of the file.
         path: PathBuf,
-        /// Description of the file's first bytes.
-        found: String,
+        /// The first bytes of the file.
+        found: FirstBytes,
     },
     /// The file violates its format, or uses a feature that is not supported.
     #[error("{}: {format}: {why}", path.display())]
@@ -118,7 +119,7 @@ pub enum ImageError {
         why: String,
     },
     /// The frame number is beyond the last frame.
-    #[error("{}: no frame {frame}: the file has {frames}", path.display())]
+    #[error("{}: no frame {frame}: {} in the file", path.display(), format_count(*frames, "frame"))]
     NoFrame {
         /// Path of the file.
         path: PathBuf,
@@ -127,6 +128,37 @@ pub enum ImageError {
         /// Number of frames in the file.
         frames: usize,
     },
+}
+
+/// The beginning of a file that is no image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstBytes {
+    /// The file is empty.
+    Empty,
+    /// The signature of HDF5.
+    Hdf5,
+    /// Up to eight bytes of anything else.
+    Other(Vec<u8>),
+}
+
+impl FirstBytes {
+    fn new(start: &[u8]) -> Self {
+        match start {
+            [] => Self::Empty,
+            _ if start.starts_with(b"\x89HDF\r\n\x1a\n") => Self::Hdf5,
+            _ => Self::Other(start[..start.len().min(8)].to_vec()),
+        }
+    }
+}
+
+impl fmt::Display for FirstBytes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => out.write_str("an empty file"),
+            Self::Hdf5 => out.write_str("HDF5 (name the dataset: FILE::/PATH)"),
+            Self::Other(bytes) => write!(out, "\"{}\"", bytes.escape_ascii()),
+        }
+    }
 }
 
 /// Reads the first image of a file.
@@ -176,7 +208,7 @@ fn detect_format_of_open<R: Read + Seek>(
     let io = |why| ImageError::Io { path: path.to_owned(), why };
     let mut content = FileBytes::new(BufReader::new(file)).map_err(io)?;
     let start = content.read_start().map_err(io)?;
-    let unknown = || ImageError::Unknown { path: path.to_owned(), found: describe_start(&start) };
+    let unknown = || ImageError::Unknown { path: path.to_owned(), found: FirstBytes::new(&start) };
     Ok((detect_format(&start).ok_or_else(unknown)?, content))
 }
 
@@ -190,16 +222,6 @@ fn detect_format(start: &[u8]) -> Option<ImageFormat> {
         _ if start.trim_ascii_start().starts_with(b"{") => Some(ImageFormat::Edf),
         _ => None,
     }
-}
-
-fn describe_start(start: &[u8]) -> String {
-    if start.is_empty() {
-        return "an empty file".to_owned();
-    }
-    if start.starts_with(b"\x89HDF\r\n\x1a\n") {
-        return "HDF5 (name the dataset: FILE::/PATH)".to_owned();
-    }
-    format!("\"{}\"", start[..start.len().min(8)].escape_ascii())
 }
 
 fn read_header<R: Read + Seek>(format: ImageFormat, content: &mut FileBytes<R>) -> Result<ImageHeader, FormatError> {

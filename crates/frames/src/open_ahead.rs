@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Builder;
 
-use filter::untrusted_file;
 use rustix::io::{Errno, pread};
 use rustix::process::{Resource, getrlimit};
+use system::untrusted_file;
 
 use crate::hdf5_worker::{self, WorkerRequest};
 
@@ -85,7 +85,7 @@ pub(crate) fn open_ahead_in_process(paths: impl Iterator<Item = PathBuf>) {
 /// Opens a file for reading, or returns the descriptor from the pool if the path still leads to the same file.
 ///
 /// # Errors
-/// Fails like [`filter::untrusted_file::open`].
+/// Fails like [`system::untrusted_file::open`].
 pub fn open(path: &Path) -> io::Result<Arc<File>> {
     let kept = LAST_OPENED.take().filter(|(kept, _)| kept == path).map(|(_, file)| file);
     if let Some(file) = kept.or_else(|| POOL.get()?.take(path))

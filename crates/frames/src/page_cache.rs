@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::path::Path;
 
-use filter::untrusted_file;
 use rustix::io::{ReadWriteFlags, preadv2};
+use system::untrusted_file;
 
 /// Maximum length in bytes of a range for which only the last byte is tested.
 const SINGLE_PROBE_BYTES: u64 = 128 << 10;

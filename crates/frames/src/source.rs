@@ -3,79 +3,30 @@
 //! The chunk index is read once through the HDF5 library. After that, chunks are read with positioned reads,
 //! from any number of threads.
 
+mod error;
+mod index;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filter::memory;
-use records::Source;
-use serde::{Deserialize, Serialize};
+use records::{Source, format_count};
+use system::memory;
 
 use crate::chunk_grid::{ChunkGrid, ChunkLocation, DAMAGED_INDEX};
 pub use crate::coding::{Dtype, Hdf5Filter, PixelCoding};
-use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
-use crate::frame_shape::{format_shape, frame_dimensions};
-use crate::hdf5_worker::{self, WorkerAnswer, WorkerFailure, WorkerRequest};
+use crate::frame_shape::check_shape;
 use crate::open_ahead;
 use crate::page_cache::{self, is_range_cached};
 use crate::{coalesced_read, image};
+pub use error::SourceError;
+pub(crate) use index::SourceIndex;
+use index::StoredLocation;
 
 /// Reason of a frame whose chunks are not all written.
 pub const NOT_WRITTEN: &str = "not written";
-
-/// Explains why a source can't be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// The file can't be opened.
-    #[error("{}: {why}", file.display())]
-    Io {
-        /// Path of the file.
-        file: PathBuf,
-        /// Error of the system.
-        why: io::Error,
-    },
-    /// The HDF5 library can't parse the file.
-    #[error("{}: not readable as HDF5: {why}", file.display())]
-    Hdf5 {
-        /// Path of the file.
-        file: PathBuf,
-        /// Error of the HDF5 library.
-        why: String,
-    },
-    /// The HDF5 worker gave no answer, so it is unknown where the frames are.
-    #[error("{}: {why}", file.display())]
-    NoAnswer {
-        /// Path of the file.
-        file: PathBuf,
-        /// Failure of the worker.
-        why: String,
-        /// True if a later attempt may succeed.
-        retryable: bool,
-    },
-    /// The dataset doesn't exist, or holds no readable frames.
-    #[error("{}::{dataset}: {why}", file.display())]
-    Dataset {
-        /// Path of the file.
-        file: PathBuf,
-        /// Path of the dataset.
-        dataset: String,
-        /// Reason, and what was expected.
-        why: String,
-    },
-    /// The image can't be read.
-    #[error(transparent)]
-    Image(#[from] image::ImageError),
-    /// The image differs from the one that the source describes.
-    #[error("{}: {why}", file.display())]
-    Mismatch {
-        /// Path of the file.
-        file: PathBuf,
-        /// The difference, and what was expected.
-        why: String,
-    },
-}
 
 /// Chunks that hold the pixels of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +36,8 @@ pub enum FrameChunks {
     /// Several chunks, or one chunk that also holds other frames or extends beyond the frame. Ordered by rows
     /// first.
     Pieces(Vec<Chunk>),
-    /// No chunk: the frame is absent, with the reason.
-    Absent(String),
+    /// The file holds no data for the frame, with the reason.
+    NoData(String),
     /// Unknown, because the file is damaged, with the reason.
     Damaged(String),
 }
@@ -179,7 +130,7 @@ impl SourceReader {
     /// Returns the chunks of the frame in this row of the dataset.
     pub fn frame_chunks(&self, row: u64) -> FrameChunks {
         if row >= self.frames {
-            return FrameChunks::Absent(format!("no frame {row}: the file has {}", self.frames));
+            return FrameChunks::NoData(format!("no row {row}: {} in the file", format_count(self.frames, "row")));
         }
         let len = self.frame_bytes();
         let whole = |offset| {
@@ -191,7 +142,7 @@ impl SourceReader {
             // A saturated offset is beyond the end of any file, so reading there fails.
             SourceData::Contiguous(_, offset) => whole(offset.saturating_add(row.saturating_mul(len))),
             SourceData::Compact(_) | SourceData::Image(_) => whole(row.saturating_mul(len)),
-            SourceData::Nothing => FrameChunks::Absent(NOT_WRITTEN.to_owned()),
+            SourceData::Nothing => FrameChunks::NoData(NOT_WRITTEN.to_owned()),
         }
     }
 
@@ -272,7 +223,11 @@ impl SourceReader {
                 let image = image::read_frame(path, chunk.origin[0] as usize).map_err(into_io_error)?;
                 *bytes = image.pixels.to_ne_bytes();
                 let fits = image.pixels.dtype() == self.coding.dtype && bytes.len() as u64 == chunk.len;
-                if fits { Ok(()) } else { Err(io::Error::other("an image of another shape or type than the first")) }
+                if fits {
+                    Ok(())
+                } else {
+                    Err(io::Error::other("another shape or pixel type than the first image of the file"))
+                }
             }
             SourceData::Nothing => Err(io::Error::other(NOT_WRITTEN)),
         }
@@ -284,10 +239,12 @@ impl SourceReader {
 
     fn frame_chunks_in(&self, grid: &ChunkGrid, row: u64) -> FrameChunks {
         if grid.is_damaged(row) {
-            return FrameChunks::Damaged(format!("{DAMAGED_INDEX}: its entries for this frame contradict others"));
+            return FrameChunks::Damaged(format!(
+                "{DAMAGED_INDEX}: the entries of this frame repeat or overlap others"
+            ));
         }
         if !grid.is_written(row) {
-            return FrameChunks::Absent(NOT_WRITTEN.to_owned());
+            return FrameChunks::NoData(NOT_WRITTEN.to_owned());
         }
         let chunk = |(origin, place): ([u64; 3], ChunkLocation)| Chunk {
             offset: place.offset,
@@ -305,10 +262,10 @@ impl SourceReader {
 
     fn open_image(path: &Path, expected: Option<[u64; 2]>) -> Result<Self, SourceError> {
         let header = image::probe(path)?;
-        let not_that = |why| SourceError::Mismatch { file: path.to_owned(), why };
+        let mismatch = |why: String| SourceError::Mismatch { file: path.to_owned(), why };
         let shape = header.shape.map(|extent| extent as u64);
-        check_shape(shape, expected).map_err(not_that)?;
-        let coding = PixelCoding::native_dtype(header.kind).map_err(not_that)?;
+        check_shape(shape, expected).map_err(|why| mismatch(why.to_string()))?;
+        let coding = PixelCoding::native_dtype(header.kind).map_err(|why| mismatch(why.to_string()))?;
         let (frames, bytes) = (header.frames as u64, SourceData::Image(path.to_owned()));
         Ok(Self { coding, frames, shape, bytes, lacks_checksum: header.is_unverified })
     }
@@ -316,7 +273,7 @@ impl SourceReader {
     fn open_hdf5(path: &Path, dataset: &str, expected: Option<[u64; 2]>) -> Result<Self, SourceError> {
         // The system's error for an unreadable file is clearer than the library's.
         let file = open_ahead::open(path).map_err(|why| SourceError::Io { file: path.to_owned(), why })?;
-        let SourceIndex { coding, frames, shape, stored } = Self::read_index(path, dataset, expected)?;
+        let SourceIndex { coding, frames, shape, stored } = SourceIndex::open(path, dataset, expected)?;
         let bytes = match stored {
             StoredLocation::Chunks(grid) => SourceData::Chunks(file, grid),
             StoredLocation::Contiguous(offset) => SourceData::Contiguous(file, offset),
@@ -324,130 +281,6 @@ impl SourceReader {
             StoredLocation::Nothing => SourceData::Nothing,
         };
         Ok(Self { coding, frames, shape, bytes, lacks_checksum: false })
-    }
-
-    /// Reads the location of a dataset's bytes, in the worker process if there is one.
-    fn read_index(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<SourceIndex, SourceError> {
-        let Some(client) = hdf5_worker::client() else { return Self::read_index_in_process(path, dataset, shape) };
-        let no_answer = |why: String, retryable| SourceError::NoAnswer { file: path.to_owned(), why, retryable };
-        let request = WorkerRequest::Index { file: path.into(), dataset: dataset.to_owned(), shape };
-        match client.request(&request) {
-            Ok(Ok((WorkerAnswer::Index(index), bulk))) => Ok(index.with_bytes(&bulk)),
-            Ok(Ok(_)) => Err(no_answer("an answer to another question".to_owned(), false)),
-            Ok(Err(failure)) => Err(failure.into_store_error(path)),
-            Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
-        }
-    }
-
-    /// Reads the location of a dataset's bytes by calling the HDF5 library in this process.
-    pub(crate) fn read_index_in_process(
-        path: &Path,
-        dataset: &str,
-        shape: Option<[u64; 2]>,
-    ) -> Result<SourceIndex, SourceError> {
-        let io = |why| SourceError::Io { file: path.to_owned(), why };
-        let failed = |err: LibraryError, wrong: &dyn Fn(String) -> SourceError| match err.into_io() {
-            Ok(why) => io(why),
-            Err(LibraryError { why, .. }) => wrong(why),
-        };
-        let not_hdf5 = |why| SourceError::Hdf5 { file: path.to_owned(), why };
-        let wrong = |why| SourceError::Dataset { file: path.to_owned(), dataset: dataset.to_owned(), why };
-        let opened = Hdf5Object::open_file(path).map_err(|err| failed(err, &not_hdf5))?;
-        let object = opened.open(dataset).map_err(|err| failed(err, &|_| wrong("no such dataset".to_owned())))?;
-        if object.object_type() != ObjectType::Dataset {
-            return Err(wrong("not a dataset".to_owned()));
-        }
-        SourceIndex::read(&object, shape).map_err(|err| failed(err, &wrong))
-    }
-}
-
-/// Location and coding of a dataset's bytes: the part of a source that needs the HDF5 library.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SourceIndex {
-    coding: PixelCoding,
-    frames: u64,
-    shape: [u64; 2],
-    stored: StoredLocation,
-}
-
-/// Location of a dataset's bytes in its file.
-#[derive(Debug, Serialize, Deserialize)]
-enum StoredLocation {
-    Chunks(ChunkGrid),
-    /// Contiguous, from this offset on.
-    Contiguous(u64),
-    /// In the object header.
-    Compact(Vec<u8>),
-    Nothing,
-}
-
-impl SourceIndex {
-    /// Removes the chunk list from the index and returns it as bytes.
-    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
-        match &mut self.stored {
-            StoredLocation::Chunks(grid) => grid.take_bytes(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn with_bytes(mut self, bulk: &[u8]) -> Self {
-        if let StoredLocation::Chunks(grid) = &mut self.stored {
-            grid.restore_bytes(bulk);
-        }
-        self
-    }
-
-    fn read(object: &Hdf5Object, expected: Option<[u64; 2]>) -> Result<Self, LibraryError> {
-        let extents = object.shape()?;
-        let [frames, rows, columns] = frame_dimensions(&extents).map_err(LibraryError::new)?;
-        let shape = [rows, columns];
-        check_shape(shape, expected).map_err(LibraryError::new)?;
-        let pixel = object.element_type()?;
-        let (stored, filters) = match object.storage_layout()? {
-            StorageLayout::Compact => (StoredLocation::Compact(object.read_raw_elements()?), Vec::new()),
-            StorageLayout::Contiguous(None) => (StoredLocation::Nothing, Vec::new()),
-            StorageLayout::Contiguous(Some(offset)) => (StoredLocation::Contiguous(offset), Vec::new()),
-            StorageLayout::Chunked(chunk, filters) => {
-                (StoredLocation::Chunks(ChunkGrid::read(object, &extents, &chunk)?), filters)
-            }
-            StorageLayout::External(_) => return Err(LibraryError::new("stored in other files: name those")),
-            StorageLayout::Virtual(_) => {
-                return Err(LibraryError::new("virtual: name the datasets that it is made of"));
-            }
-        };
-        Ok(Self { coding: PixelCoding::new(pixel, filters).map_err(LibraryError::new)?, frames, shape, stored })
-    }
-}
-
-impl From<SourceError> for WorkerFailure {
-    fn from(error: SourceError) -> Self {
-        match error {
-            SourceError::Io { why, .. } => Self::from_io(&why),
-            SourceError::Dataset { dataset, why, .. } => Self::Dataset { dataset, why },
-            SourceError::Hdf5 { why, .. } => Self::Hdf5(why),
-            other => Self::Hdf5(other.to_string()),
-        }
-    }
-}
-
-impl WorkerFailure {
-    fn into_store_error(self, file: &Path) -> SourceError {
-        let file = file.to_owned();
-        match self {
-            Self::Io { errno, why } => SourceError::Io { file, why: Self::to_io(errno, why) },
-            Self::Hdf5(why) => SourceError::Hdf5 { file, why },
-            Self::Dataset { dataset, why } => SourceError::Dataset { file, dataset, why },
-        }
-    }
-}
-
-/// Returns an error if frames don't have the expected shape.
-fn check_shape(found: [u64; 2], expected: Option<[u64; 2]>) -> Result<(), String> {
-    match expected {
-        Some(expected) if expected != found => {
-            Err(format!("frames of {}: expected {}", format_shape(&found), format_shape(&expected)))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Ends the process if the HDF5 library never returns from reading a file.
 //!
-//! A filter that reads parts, output files and counters calls the library itself. A single flipped bit may make
-//! it hang with its global lock held, and nothing in the process can cancel the call. So each call is announced
-//! to a thread by [`watch`]; if the call hangs, the thread ends the process with a message that names the file.
-//! Finished results are kept, and a rerun does the rest.
+//! ai-integrate and gather call the library in their own process to read parts and final files, and gather to copy the raw
+//! file's counters into a final file. Files without checksums are first read by the worker process
+//! ([`file_check`](crate::file_check)), where the library may hang without harm. This module is for hangs that the worker
+//! doesn't come upon. All other raw metadata is read by the worker alone, also the counters that ai-integrate uses as
+//! monitors ([`hdf5_array`](crate::hdf5_array)). A single flipped bit may make the library hang with its global lock held, and
+//! nothing in the process can cancel the call. So each call is announced to a thread by [`watch`]; if the call hangs, the
+//! thread ends the process with a message that names the file. Finished results are kept, and a rerun does the rest.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -39,7 +42,7 @@ pub fn start(tool: &'static str) {
     let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
         let file = wait_for_hang(limit);
         let seconds = limit.as_secs_f64();
-        filter::worker_process::end_with_error(&format!(
+        filter::process_control::end_with_error(&format!(
             "{tool}: {}: the HDF5 library made no progress for {seconds} s: the file may be damaged: replace it by a sound \
              copy, or move it out of the way, and run again ({TIMEOUT_ENV} sets the limit)",
             file.display()
@@ -81,6 +84,11 @@ pub(crate) fn wait_for_storage<T>(call: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Returns whether a call waits for the file system.
+pub(crate) fn waits_for_storage() -> bool {
+    WAITS_FOR_STORAGE.load(Relaxed)
+}
+
 /// Waits for a call that takes longer than `limit`, and returns its file. Time is measured by this thread's own
 /// sleeps, so that a suspended process does not count as hanging.
 fn wait_for_hang(limit: Duration) -> PathBuf {
@@ -90,7 +98,7 @@ fn wait_for_hang(limit: Duration) -> PathBuf {
         let (current, file) = under_way(|now| (now.number, now.file.clone()));
         waited = match &file {
             Some(_) if current != number => Duration::ZERO,
-            Some(_) if WAITS_FOR_STORAGE.load(Relaxed) => waited,
+            Some(_) if waits_for_storage() => waited,
             Some(_) => waited.saturating_add(TICK),
             None => Duration::ZERO,
         };

@@ -1,52 +1,63 @@
-//! The command line.
+//! The command line of gather.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum, ValueHint};
-use filter::ownership::ReplacePolicy;
 use filter::{CommonArgs, Stop};
 use patterns::output::{self, Average, OutputOptions, WritePolicy};
 use patterns::report::Report;
 use patterns::{export, plot};
+use system::ownership::ReplacePolicy;
 
-/// Put the patterns of each scan into one NeXus file.
+use crate::messages;
+
+/// Write the patterns of each scan to one NeXus file
 ///
-/// Reads result records and writes one summary record a scan and recipe, as soon as the last of its
-/// frames has come, or at the end of the input; a scan of which more comes has another summary once that differs, when
-/// its results pause. Whatever parts lie in the output root for that scan and
-/// recipe count, by whatever run and cut of the work. A frame that nobody integrated is NaN, and says so.
+/// Reads result records from `ai-integrate` and writes the scan's final file: a NeXus file with a pattern for every
+/// frame. It prints a summary record for each final file, when the last frame has arrived or at the end of the input.
+/// If more frames arrive later, as in a live scan, the file is updated and another summary is printed.
+/// All parts of the scan and recipe below the output directory are used, whichever run wrote them. A frame without a
+/// pattern is NaN, and `frame_status` in the file says why.
 #[derive(Parser)]
 #[command(name = "gather", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
-    /// Files of result records; `-` or no FILE reads stdin
+    /// Files of result records; default or `-`: stdin
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
     /// Gather all parts below this directory, without records
+    ///
+    /// DIR is the directory that `plan-split --out` named.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub from: Option<PathBuf>,
 
-    /// Exit with 1 unless all tasks of this plan are done; `-`: stdin
+    /// Exit with 1 unless all tasks in FILE are done; `-`: stdin
+    ///
+    /// FILE holds the task records of `plan-split`. Without this option, all frames that exist must be integrated.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub plan: Option<PathBuf>,
 
     /// Print the tasks of --plan that are still to do; write no files
     ///
-    /// Each task is cut to its missing frames. Tasks keep their ids, so that they can be found in the plan.
+    /// Each task is reduced to its missing frames and keeps its id. Pipe the tasks to `ai-integrate`. Results are looked
+    /// for where the tasks say; with --from DIR, in DIR.
     #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
     pub missing: bool,
 
-    /// With --missing: largest size of a task, in stored bytes; larger tasks are cut
+    /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed) data
+    ///
+    /// Default: tasks are not split.
     #[arg(long, value_name = "BYTES", hide_short_help = true, requires = "missing", value_parser = clap::value_parser!(u64).range(1..))]
     pub task_bytes: Option<u64>,
 
     /// Remove what replaced results left below --from; gather nothing
     ///
-    /// Prints each directory and file that is removed, and how many bytes. With `plan-split --replace`, or where raw data was written anew, a final becomes another result's. The parts, recipe and
-    /// matrix of the earlier one stay below DIR/.azpipe, and so does the note of a final that was removed by hand. They go
-    /// where the final that took their place has each frame that it can have. Parts whose final is
-    /// not there, or not whole, always stay: they may be all that there is of their frames. So do files that are not azpipe's. Nothing
-    /// is removed while another run is at work there (status 2).
+    /// After `plan-split --replace`, or if raw data was written again, the parts, recipe and matrix of the earlier result
+    /// are left below DIR/.azpipe. They are removed once the new final file has every frame that it can have. Parts
+    /// whose final file is missing or not complete are kept, because they may be the only copy of their frames. Files
+    /// that azpipe did not write are kept, too. Each file or directory that is removed is printed with its size. If
+    /// another run is working in DIR, nothing is removed, and the exit status is 2.
     #[arg(long, requires = "from", conflicts_with_all = ["inputs", "plan", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
     pub clean: bool,
 
@@ -56,79 +67,85 @@ pub struct Args {
 
     /// Skip scans that are running or not yet integrated
     ///
-    /// Such a scan gets no output file and no summary, and does not change the exit status, until it has ended and all of its frames that are
-    /// there are integrated.
+    /// Such a scan gets no final file and no summary, and does not change the exit status, until it has ended and all
+    /// frames that exist are integrated.
     #[arg(long)]
     pub complete_only: bool,
 
     #[command(flatten)]
-    pub form: Form,
+    pub output: OutputArgs,
 
     #[command(flatten)]
     pub common: CommonArgs,
 }
 
-/// What finals are like, and what comes with them.
+/// The flags about final files and the files that are made from them.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
-pub struct Form {
-    /// Output files: copy the patterns, or link to the parts
-    ///
-    /// `copy` stores the patterns in the output file. `virtual` makes virtual datasets that show those in the parts. `integrator` is
-    /// `copy` with the names of ESRF's integrator. A virtual final is made at once and needs its parts. A copied one can be moved; cakes in it are compressed by
-    /// byte shuffle and deflate, which h5py and silx read without a plugin.
-    #[arg(long, value_name = "HOW", default_value = "copy", hide_short_help = true)]
-    pub layout: Layout,
-
-    /// Keep the parts after they have been copied into the output file
-    #[arg(long, hide_short_help = true)]
-    pub keep_parts: bool,
-
-    /// Keep the sums of each frame in the output file, for later averages
-    #[arg(long, hide_short_help = true)]
-    pub keep_sums: bool,
-
+pub struct OutputArgs {
     /// Average all frames, or every N, as in mean,100
     ///
-    /// Mean and sum are made of the frames' sums, and their errors too; the median's error is what medians of
-    /// such frames scatter by, from their counts alone, whatever the floor of single frames. A range that lacks frames is of those that
-    /// are there.
+    /// Adds a group `averaged` to the final file. `mean` and `sum` add the counts of the frames, and their errors follow
+    /// from all of these counts together; the error of `median` is by how much the median of as many frames scatters.
+    /// `--error-floor pixel` is for single frames and does not enter: in an average, a bin has at least the variance of
+    /// one photon in all frames together (with `none`: no least variance). Frames without a pattern are left out.
+    ///
+    /// `mean` and `sum` need the sums of the frames, which are removed with the parts: give --average when you integrate,
+    /// or keep them (--keep-sums, --keep-parts or --layout virtual). Otherwise, `ai-integrate --force` makes them again.
+    /// `median` needs them only with --empty 0. Default: none.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
-    /// Merge each scan's detectors, frame by frame, into one NAME
+    /// Export patterns to xye, dat, csv, fxye or nxazint files
     ///
-    /// As pyFAI's MultiGeometry does, from their sums: of equal units, ranges and bins. Sums are made when a scan is
-    /// integrated, and go with its parts: gather all detectors in one run, or with --keep-sums.
-    #[arg(long, value_name = "NAME", value_parser = name)]
-    pub merge: Option<String>,
-
-    /// Merge all scans, such as detector positions, into OUT/NAME.h5
-    #[arg(long, value_name = "NAME", value_parser = name)]
-    pub merge_all: Option<String>,
-
-    /// Export patterns beside the output file: xye,dat,csv,fxye,nxazint
-    ///
-    /// Several formats are separated by commas. Text formats hold the patterns of --average (the mean, where it says nothing), a file each; nxazint
-    /// holds every frame.
+    /// The files lie beside the final file. Separate several formats by commas. Text formats hold the patterns of
+    /// --average, one file each, and without --average the mean of all frames; nxazint holds every frame.
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', hide_possible_values = true)]
-    pub export: Vec<Format>,
+    pub export: Vec<ExportFormatArg>,
 
-    /// Write a web page about this run
+    /// Plot the patterns: frames as a heat map, and their mean
     ///
-    /// The page has what was integrated, frames without a pattern with their reasons, times, and a picture of each output file.
-    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
-    pub report: Option<PathBuf>,
-
-    /// Draw the patterns
-    ///
-    /// With several output files, the name of each after the first is added to FILE's.
+    /// Each final file has its own plot: the first is FILE, and the others have the name of the final file added to it.
     #[arg(long, value_name = "FILE.png|svg", value_hint = ValueHint::FilePath)]
     pub plot: Option<PathBuf>,
 
-    /// Let --report, --plot and --export replace files of others
+    /// Write a web page about this run
     ///
-    /// Raw data and settings of the run are never written over.
+    /// The page lists what was integrated, the frames without a pattern with their reasons, and times, and shows a plot of
+    /// each final file.
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub report: Option<PathBuf>,
+
+    /// Merge each scan's patterns, frame by frame, into one NAME
+    ///
+    /// The patterns of a scan's detectors, or of several recipes, become one, as with pyFAI's MultiGeometry: they must have
+    /// the same unit, range and number of bins. Merging needs the sums of the frames, which are removed with the parts:
+    /// gather all that is to be merged in one run, or use --keep-sums.
+    #[arg(long, value_name = "NAME", value_parser = parse_file_name)]
+    pub merge: Option<String>,
+
+    /// Merge all scans, such as detector positions, into OUT/NAME.h5
+    ///
+    /// The scans must have the same number of frames. See --merge.
+    #[arg(long, value_name = "NAME", value_parser = parse_file_name)]
+    pub merge_all: Option<String>,
+
+    /// How final files store patterns: copy, virtual or integrator
+    #[arg(long, value_name = "HOW", default_value = "copy", hide_short_help = true)]
+    pub layout: LayoutArg,
+
+    /// Keep the parts after they have been copied into the final file
+    #[arg(long, hide_short_help = true)]
+    pub keep_parts: bool,
+
+    /// Keep the sums of each frame in the final file, for later averages and merges
+    #[arg(long, hide_short_help = true)]
+    pub keep_sums: bool,
+
+    /// Let --report, --plot and --export replace any file
+    ///
+    /// By default, they replace only files that azpipe wrote. Raw data, recipes and final files of this run are never
+    /// replaced.
     #[arg(long)]
     pub overwrite: bool,
 }
@@ -139,95 +156,99 @@ impl AsRef<CommonArgs> for Args {
     }
 }
 
-/// How a final stores its patterns.
+/// A value of `--layout`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Layout {
-    /// The final holds them, and its parts go once it is complete
+pub enum LayoutArg {
+    /// Copy the patterns from the parts, which are removed once the file has every frame that exists. The file can be moved. Cakes are compressed with
+    /// shuffle and deflate, which h5py and silx read without a plugin
     Copy,
-    /// The final shows those of the parts, which stay
+    /// Link to the parts with virtual datasets. The file is written at once, and needs its parts
     Virtual,
-    /// As copy, and all under the names of ESRF's integrator as well, such as /azim_01/intensities
+    /// As copy, also under the names of ESRF's integrator, such as /azim_01/intensities
     Integrator,
 }
 
-/// A name that is part of a file's and of a group's.
-fn name(text: &str) -> Result<String, &'static str> {
-    match text.is_empty() || text.starts_with('.') || text.contains('/') {
-        true => Err("expected a name without /, that does not begin with a dot"),
-        false => Ok(text.to_owned()),
+/// Parses the name of a merged result, which becomes part of a file name and the name of a group.
+fn parse_file_name(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || text.starts_with('.') || text.contains('/') {
+        return Err(messages::merge_name());
     }
+    Ok(text.to_owned())
 }
 
-/// What patterns are written as.
+/// A value of `--export`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Format {
-    /// Three columns without a header, and without empty bins
+pub enum ExportFormatArg {
+    /// Three columns (x, intensity, error) without a header and without empty bins
     Xye,
     /// Columns below a header, as pyFAI writes them
     Dat,
     /// Comma-separated values
     Csv,
-    /// GSAS powder data over centidegrees of 2theta, without empty bins; from 2theta or q
+    /// GSAS powder data over 2theta in centidegrees, without empty bins; the unit must be 2theta or q
     Fxye,
-    /// A NeXus file by the definition NXazint1d, or NXazint2d for cakes; of 2theta or q
+    /// A NeXus file by the definition NXazint1d, or NXazint2d for cakes; the unit must be 2theta or q
     Nxazint,
 }
 
 impl Args {
-    /// How finals are to be made.
-    pub fn options(&self) -> OutputOptions {
-        let needs_average = self.formats().any(export::ExportFormat::exports_averages);
+    /// Returns the options for writing final files.
+    pub fn output_options(&self) -> OutputOptions {
+        let needs_average = self.export_formats().any(export::ExportFormat::exports_averages);
         let mean = needs_average.then_some(Average::all_frames(output::AverageMethod::Mean));
         OutputOptions {
-            layout: match self.form.layout {
-                Layout::Copy => output::OutputLayout::Copy,
-                Layout::Virtual => output::OutputLayout::Virtual,
-                Layout::Integrator => output::OutputLayout::Integrator,
+            layout: match self.output.layout {
+                LayoutArg::Copy => output::OutputLayout::Copy,
+                LayoutArg::Virtual => output::OutputLayout::Virtual,
+                LayoutArg::Integrator => output::OutputLayout::Integrator,
             },
             policy: if self.complete_only { WritePolicy::WhenComplete } else { WritePolicy::Always },
-            keep_sums: self.form.keep_sums,
-            keep_parts: self.form.keep_parts,
-            average: self.form.average.or(mean),
+            keep_sums: self.output.keep_sums,
+            keep_parts: self.output.keep_parts,
+            average: self.output.average.or(mean),
         }
     }
 
-    /// Whether finals are to be merged.
+    /// Returns whether final files are to be merged.
     pub fn merges(&self) -> bool {
-        self.form.merge.is_some() || self.form.merge_all.is_some()
+        self.output.merge.is_some() || self.output.merge_all.is_some()
     }
 
-    /// The formats that were asked for.
-    pub fn formats(&self) -> impl Iterator<Item = export::ExportFormat> {
-        self.form.export.iter().map(|format| match format {
-            Format::Xye => export::ExportFormat::Xye,
-            Format::Dat => export::ExportFormat::Dat,
-            Format::Csv => export::ExportFormat::Csv,
-            Format::Fxye => export::ExportFormat::Fxye,
-            Format::Nxazint => export::ExportFormat::NxAzint,
+    /// Returns the formats of `--export`.
+    pub fn export_formats(&self) -> impl Iterator<Item = export::ExportFormat> {
+        self.output.export.iter().map(|format| match format {
+            ExportFormatArg::Xye => export::ExportFormat::Xye,
+            ExportFormatArg::Dat => export::ExportFormat::Dat,
+            ExportFormatArg::Csv => export::ExportFormat::Csv,
+            ExportFormatArg::Fxye => export::ExportFormat::Fxye,
+            ExportFormatArg::Nxazint => export::ExportFormat::NxAzint,
         })
     }
 
-    /// Refuses what could only fail once the work is done.
+    /// Checks the paths of the plot and the report before any work is done.
     ///
     /// # Errors
-    /// A picture of no known kind; a page in a directory that is not there, or of another name than a page's; a file of
-    /// somebody else's in the place of either.
-    pub fn check(&self, policy: &ReplacePolicy) -> Result<(), Stop> {
-        if let Some(path) = &self.form.plot {
+    /// Fails if a name has another extension than expected, if the directory of the report does not exist, and if a file
+    /// that azpipe did not write would be replaced.
+    pub fn check_output_paths(&self, policy: &ReplacePolicy) -> Result<(), Stop> {
+        if let Some(path) = &self.output.plot {
             plot::check(path, policy).map_err(|why| Stop::fatal("--plot", why))?;
         }
-        if let Some(path) = &self.form.report {
-            let wrong = |why: &dyn std::fmt::Display| Stop::fatal("--report", format!("{}: {why}", path.display()));
-            let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
-            if extension != "html" && extension != "htm" {
-                return Err(wrong(&"expected a name that ends in .html"));
+        let Some(path) = &self.output.report else { return Ok(()) };
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        if extension != "html" && extension != "htm" {
+            return Err(Stop::fatal("--report", messages::report_name(path)));
+        }
+        Report::check(path, policy).map_err(|why| Stop::fatal("--report", format!("{}: {why}", path.display())))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        match directory.metadata() {
+            _ if directory.as_os_str().is_empty() => return Ok(()),
+            Ok(found) if found.is_dir() => return Ok(()),
+            Err(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(Stop::fatal("--report", format!("{}: {why}", directory.display())));
             }
-            Report::check(path, policy).map_err(|why| wrong(&why))?;
+            _ => (),
         }
-        let directory = self.form.report.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-        match directory.as_os_str().is_empty() || directory.is_dir() {
-            true => Ok(()),
-            false => Err(Stop::fatal("--report", format!("{}: no such directory", directory.display()))),
-        }
+        Err(Stop::fatal("--report", messages::no_report_directory(directory)))
     }
 }

@@ -1,44 +1,42 @@
-//! `--clean`: removes what results that were replaced have left.
+//! `--clean`: removes the files that replaced results have left below an output root.
 
 use std::path::Path;
 
 use filter::{Filter, Stop};
-use patterns::output::{self, Leftover, OutputError};
+use patterns::output::{self, OutputError};
 use records::Fail;
 
-/// Removes what is left over below an output root, and tells each file or directory with its bytes; tells them alone where the run
-/// is `dry`.
+use crate::messages;
+
+/// Removes leftovers below an output root, and prints each file or directory with its size; with `dry_run`, only prints
+/// them.
 ///
 /// # Errors
-/// Another run is at work there; the directories can't be read.
-pub fn clean(root: &Path, dry: bool, filter: &Filter) -> Result<(), Stop> {
+/// Fails if another run is working in the output root, or if its directories can't be read.
+pub fn remove_leftovers(root: &Path, dry_run: bool, filter: &Filter) -> Result<(), Stop> {
     let found = output::leftovers(root).map_err(|why| Stop::fatal("--clean", why))?;
-    found.kept.iter().for_each(|kept| filter.warn(&format!("left alone: {kept}")));
-    for why in &found.unread {
-        fail(root, why, filter)?;
+    for kept in &found.kept {
+        filter.warn(&messages::leftover_kept(kept));
     }
-    let (mut files, mut bytes) = (0, 0);
+    for why in &found.unread {
+        report_failure(root, why, filter)?;
+    }
+    let (mut files, mut total_bytes) = (0, 0);
     for leftover in &found.all {
         filter.check_stopped()?;
-        if !dry && let Err(why) = leftover.remove() {
-            fail(root, &why, filter)?;
+        if !dry_run && let Err(why) = leftover.remove() {
+            report_failure(root, &why, filter)?;
             continue;
         }
         files += leftover.count();
-        bytes += leftover.bytes;
-        say(leftover, dry, filter);
+        total_bytes += leftover.bytes;
+        filter.note(0, || messages::leftover_removed(leftover, dry_run));
     }
-    let verb = if dry { "would remove" } else { "removed" };
-    filter.note(0, || format!("{}: {verb} {files} files, {bytes} bytes", root.display()));
+    filter.note(0, || messages::leftovers_removed(root, files, total_bytes, dry_run));
     Ok(())
 }
 
-fn say(Leftover { path, why, bytes, .. }: &Leftover, dry: bool, filter: &Filter) {
-    let verb = if dry { "would remove" } else { "removed" };
-    filter.note(0, || format!("{verb} {}: {bytes} bytes: {why}", path.display()));
-}
-
-fn fail(root: &Path, why: &OutputError, filter: &Filter) -> Result<(), Stop> {
+fn report_failure(root: &Path, why: &OutputError, filter: &Filter) -> Result<(), Stop> {
     let (about, retryable) = (format!("{}: --clean", root.display()), why.io_error().is_some());
     filter.fail(Fail { about, error: why.to_string(), retryable, ..Fail::default() })
 }

@@ -1,12 +1,31 @@
-//! gather: result records in, one final file and one summary record a scan and recipe out. What counts
-//! is what the parts hold; records only say where to look.
+//! gather: writes the final file of each scan and recipe from result records and part files.
+//!
+//! The patterns are read from part files, which ai-integrate wrote below the output root. The result records only say
+//! which scans to look at, and when all their frames are done (`required_tasks.rs` reads a plan instead). Results are collected
+//! by scan and recipe (`scan_group.rs`), `build_schedule.rs` decides when a final file is written or updated, and
+//! `gatherer.rs` has it built by [`patterns::output::build`] and reports it. The filter emits one summary record per final file, and passes on records of other types:
+//!
+//! ```sh
+//! ai-integrate tasks.jsonl | gather > summaries.jsonl
+//! ```
+//!
+//! The library has two entry points: [`main`] runs the filter, and [`command`] describes its command line.
+//!
+//! ```
+//! let command = gather::command();
+//! assert_eq!(command.get_name(), "gather");
+//! assert!(command.get_arguments().any(|argument| argument.get_long() == Some("average")));
+//! ```
+//!
+//! Behaviour of the program is tested in `tests/integration/gather`.
 
 mod args;
+mod build_schedule;
 mod clean;
-mod group;
-mod plan;
-mod schedule;
-mod work;
+mod gatherer;
+mod messages;
+mod required_tasks;
+mod scan_group;
 
 use std::io::ErrorKind;
 use std::io::IsTerminal as _;
@@ -14,104 +33,122 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use filter::ownership::ReplacePolicy;
 use filter::{Filter, Input, Polled, Stop};
 use patterns::output;
 use records::{Fail, Record};
+use system::ownership::ReplacePolicy;
 
 use args::Args;
-use group::Groups;
-use plan::Plan;
-use work::Worker;
+use gatherer::Gatherer;
+use required_tasks::RequiredTasks;
+use scan_group::ScanGroups;
 
-/// The command line, for the manual page.
+/// Returns the command line, from which the manual page is made.
 pub fn command() -> clap::Command {
     filter::command::<Args>("gather")
 }
 
-/// Runs the filter.
+/// Runs the filter with the arguments of the process.
 pub fn main() -> ExitCode {
-    frames::watchdog::start("gather");
-    filter::run("gather", run)
+    // The worker reads files without checksums before this process does.
+    frames::hdf5_worker::run_with_worker(|| {
+        frames::watchdog::start("gather");
+        filter::run("gather", run)
+    })
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
-    let policy = ReplacePolicy { overwrite: args.form.overwrite, ..ReplacePolicy::default() };
-    args.check(&policy)?;
-    let root = args.from.as_deref().map(root).transpose()?;
+    let policy = ReplacePolicy { overwrite: args.output.overwrite, ..ReplacePolicy::default() };
+    args.check_output_paths(&policy)?;
+    let root = args.from.as_deref().map(find_output_root).transpose()?;
     if let (Some(root), true) = (&root, args.clean) {
-        return clean::clean(root, args.dry_run, filter);
+        return clean::remove_leftovers(root, args.dry_run, filter);
     }
-    let plan = args.plan.as_deref().map(|path| Plan::read(path, root.as_deref(), filter)).transpose()?;
+    let plan = args.plan.as_deref().map(|path| RequiredTasks::read(path, root.as_deref(), filter)).transpose()?;
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(args.task_bytes, filter);
     }
     filter.flush_every_record();
-    let writes_beside = args.form.report.is_some() || args.form.plot.is_some() || !args.form.export.is_empty();
-    let mut groups = Groups::new(writes_beside.then(|| policy.protected.clone()));
-    for task in plan.iter().flat_map(Plan::tasks) {
-        let required = groups.require(&task);
-        required.or_else(|why| refuse(&task.id, &why, filter))?;
+    let writes_other_files =
+        args.output.report.is_some() || args.output.plot.is_some() || !args.output.export.is_empty();
+    let mut groups = ScanGroups::new(writes_other_files.then(|| policy.protected.clone()));
+    for task in plan.iter().flat_map(RequiredTasks::split_by_recipe) {
+        let added = groups.add_required_task(&task);
+        added.or_else(|why| report_bad_task(&task.id, &why, filter))?;
     }
-    let mut worker = Worker::new(&args, policy, filter);
+    let mut gatherer = Gatherer::new(&args, policy, filter);
     if reads_results(&args) {
-        let mut input = Input::open(&args.inputs)?.with_expected_type("result");
-        if args.inputs.iter().all(|path| path == Path::new("-")) {
-            filter.yield_progress_to_upstream();
-        }
-        loop {
-            match input.next_until(filter, groups.next_due())? {
-                Polled::Ready(Record::Result(result)) => {
-                    groups.add_result(&result).or_else(|why| refuse(&result.task.id, &why, filter))?;
-                }
-                Polled::Ready(other) => {
-                    worker.note(&other);
-                    filter.emit(&other)?;
-                }
-                Polled::Pending => (),
-                Polled::End => break,
-            }
-            while let Some(group) = groups.take_due(Instant::now()) {
-                worker.make(group)?;
-            }
-        }
-        filter.resume_progress();
+        gather_results(&args, &mut groups, &mut gatherer, filter)?;
     }
     if let Some(root) = &root {
         for found in output::find_outputs(root) {
             match found {
                 Ok(target) => groups.add_found(target),
-                Err(why) => refuse("", &why, filter)?,
+                Err(why) => report_bad_parts(root, &why, filter)?,
             }
         }
     }
-    groups.iter_mut().filter(|group| group.schedule.is_open()).try_for_each(|group| worker.make(group))?;
-    worker.judge(groups.iter_mut().map(|group| &*group));
-    worker.merge()?;
-    worker.report()
+    for group in groups.iter_mut().filter(|group| group.schedule.has_new_input()) {
+        gatherer.update_final(group)?;
+    }
+    gatherer.mark_if_frames_lack(groups.iter_mut().map(|group| &*group));
+    gatherer.merge()?;
+    gatherer.write_report()
 }
 
-/// An output root, which must be there.
-fn root(path: &Path) -> Result<PathBuf, Stop> {
+/// Reads result records to the end of the input, and writes final files as they become due. Records of other types are
+/// passed on.
+fn gather_results(args: &Args, groups: &mut ScanGroups, gatherer: &mut Gatherer, filter: &Filter) -> Result<(), Stop> {
+    let mut input = Input::open(&args.inputs)?.with_expected_type("result");
+    if args.inputs.iter().all(|path| path == Path::new("-")) {
+        filter.yield_progress_to_upstream();
+    }
+    loop {
+        match input.next_until(filter, groups.next_due_time())? {
+            Polled::Ready(Record::Result(result)) => {
+                groups.add_result(&result).or_else(|why| report_bad_task(&result.task.id, &why, filter))?;
+            }
+            Polled::Ready(other) => {
+                gatherer.add_to_report(&other);
+                filter.emit(&other)?;
+            }
+            Polled::Pending => (),
+            Polled::End => break,
+        }
+        while let Some(group) = groups.take_due(Instant::now()) {
+            gatherer.update_final(group)?;
+        }
+    }
+    filter.resume_progress();
+    Ok(())
+}
+
+/// Returns the absolute path of the output root, which must exist.
+fn find_output_root(path: &Path) -> Result<PathBuf, Stop> {
     let root = std::path::absolute(path).map_err(|why| Stop::fatal(path.display(), why))?;
     match root.metadata() {
         Ok(found) if found.is_dir() => Ok(root),
         Err(why) if !matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(Stop::fatal(path.display(), why))
         }
-        _ => Err(Stop::fatal(path.display(), "no such directory: expected an output root of plan-split")),
+        _ => Err(Stop::fatal(path.display(), messages::no_output_root())),
     }
 }
 
-/// Whether there are results to read: those of the operands, or of stdin unless an output root, or at
-/// a terminal a plan, says what to gather.
+/// Returns whether to read result records: from the operands, or from stdin, unless `--from` or a plan on stdin (at a
+/// terminal, any plan) says what to gather.
 fn reads_results(args: &Args) -> bool {
     let plan_is_stdin = args.plan.as_deref() == Some(Path::new("-"));
-    let says_what = args.from.is_some() || plan_is_stdin || (args.plan.is_some() && std::io::stdin().is_terminal());
-    !args.inputs.is_empty() || !says_what
+    let has_other_input =
+        args.from.is_some() || plan_is_stdin || (args.plan.is_some() && std::io::stdin().is_terminal());
+    !args.inputs.is_empty() || !has_other_input
 }
 
-fn refuse(id: &str, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
-    let about = if id.is_empty() { "parts".to_owned() } else { format!("task {id}") };
-    filter.fail(Fail { id: id.to_owned(), about, error: why.to_string(), ..Fail::default() })
+fn report_bad_task(id: &str, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
+    filter.fail(Fail { id: id.to_owned(), about: format!("task {id}"), error: why.to_string(), ..Fail::default() })
+}
+
+fn report_bad_parts(root: &Path, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
+    let about = format!("parts in {}", root.display());
+    filter.fail(Fail { about, error: why.to_string(), ..Fail::default() })
 }

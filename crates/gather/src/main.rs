@@ -1,4 +1,4 @@
-//! The binary; see the library.
+//! The program `gather`; the library has its code.
 
 fn main() -> std::process::ExitCode {
     gather::main()

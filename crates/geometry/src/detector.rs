@@ -1,15 +1,11 @@
 //! Detectors: shape, pixel size, gaps, orientation, and the values that mark invalid pixels.
 
-mod error;
-
 use std::sync::Arc;
 
-pub use error::DetectorError;
-
-use crate::gaps;
+use crate::gaps::{self, DetectorGaps};
 use crate::known_detectors::{self, DetectorEntry, Readout};
 use crate::pixel_grid::{self, PixelAxis};
-use crate::{DetectorConfig, DetectorSpec, DummyRule, NexusDetector, Orientation, PixelCorners, Poni};
+use crate::{DetectorConfig, DetectorError, DetectorSpec, DummyRule, NexusDetector, Orientation, PixelCorners, Poni};
 
 /// A detector known by name, configured by a PONI file, or described by a NeXus detector file.
 #[derive(Clone, Debug)]
@@ -102,7 +98,7 @@ impl Detector {
             given.or(entry.pixel.map(|pixel| pixel[axis])).ok_or_else(|| DetectorError::NoPixelSize(name.clone()))
         };
         let [pixel1, pixel2] = [size(config.pixel1, 0)?, size(config.pixel2, 1)?];
-        entry.check_config(config, [pixel1, pixel2])?;
+        check_config(entry, config, [pixel1, pixel2])?;
         let readout = entry.readout(config.max_shape, [pixel1, pixel2]);
         let table_orientation = entry.orientation.and_then(Orientation::from_number);
         Ok(Self {
@@ -288,6 +284,23 @@ impl Detector {
 /// counters are saved with -2 ± 1.5.
 fn is_counter(dummy: Option<f64>, delta: Option<f64>) -> bool {
     dummy == Some(-2.0) && delta == Some(1.5)
+}
+
+/// Refuses a pixel size or a shape with which gaps or wide pixels would not be where the table says.
+fn check_config(entry: &DetectorEntry, config: &DetectorConfig, pixel: [f64; 2]) -> Result<(), DetectorError> {
+    let differs = |axis: usize| entry.pixel.is_some_and(|listed| (pixel[axis] / listed[axis] - 1.0).abs() > 1e-6);
+    if entry.wide.is_some() && (differs(0) || differs(1)) {
+        let own = entry.pixel.unwrap_or(pixel);
+        return Err(DetectorError::Pixel { name: entry.class.clone(), found: pixel, expected: own });
+    }
+    let has_modules =
+        entry.wide.is_some() || matches!(entry.gaps, DetectorGaps::Bands { .. } | DetectorGaps::Modules { .. });
+    match (config.max_shape, entry.shape) {
+        (Some(frames), Some(detector)) if has_modules && frames != detector => {
+            Err(DetectorError::Shape { name: entry.class.clone(), detector, frames })
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

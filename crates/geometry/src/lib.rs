@@ -32,6 +32,7 @@
 
 mod corrections;
 mod detector;
+mod detector_error;
 mod dummy;
 mod gaps;
 mod geometry;
@@ -46,7 +47,8 @@ mod rotation;
 mod sensor;
 mod unit;
 
-pub use detector::{Detector, DetectorError};
+pub use detector::Detector;
+pub use detector_error::DetectorError;
 pub use dummy::DummyRule;
 pub use geometry::{Geometry, GeometryError};
 pub use nexus::NexusDetector;

@@ -2,6 +2,7 @@
 
 mod config;
 mod fields;
+mod value;
 
 use serde_json::Value;
 
@@ -38,8 +39,14 @@ pub enum PoniError {
     /// The version of the format is not known.
     #[error("poni_version {0}: expected 1, 2, 2.1 or 3")]
     Version(String),
+    /// The text has none of the keys of a PONI file.
+    #[error(
+        "not a PONI file: it has no line with Distance, Poni1 or Poni2; \
+         expected the geometry that pyFAI-calib2 saves after a calibration"
+    )]
+    NotPoni,
     /// A mandatory key is missing.
-    #[error("no {0} in the PONI file")]
+    #[error("the PONI file has no {0}; save the geometry again with pyFAI")]
     Missing(&'static str),
     /// The value of a key is out of range or has the wrong type.
     #[error("{key}: {value}: expected {expected}")]
@@ -78,7 +85,7 @@ impl Poni {
                 fields.set(key.trim(), Value::String(value.trim().to_owned()));
             }
         }
-        fields.into_poni()
+        if fields.has_placement() { fields.into_poni() } else { Err(PoniError::NotPoni) }
     }
 
     /// Reads the JSON form, whose key `dist` stands for `Distance`: the object itself, or one that holds it under `poni`

@@ -28,7 +28,7 @@ pub enum SensorMaterial {
     Gd2O2S,
 }
 
-/// A name is not that of a known sensor material.
+/// Explains that a name is not a known sensor material.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("unknown sensor material {0:?}: expected one of {names}", names = SensorMaterial::ALL.map(SensorMaterial::name).join(", "))]
 pub struct UnknownMaterial(pub String);

@@ -30,12 +30,13 @@ pub enum Unit {
     DA,
 }
 
-/// A name is not that of a supported radial unit.
+/// Explains that a name is not a supported radial unit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{why}: expected one of {names}", why = describe_unknown(.0), names = Unit::ALL.map(Unit::name).join(", "))]
+#[error("{}xpected one of {}", describe_unknown(.0), Unit::ALL.map(Unit::name).join(", "))]
 pub struct UnknownUnit(pub String);
 
-/// Explains why a name is refused. Some units of pyFAI are not supported, each for a reason of its own.
+/// Explains why a name is refused, up to the first letter of the word "expected". Some units of pyFAI are not supported,
+/// each for a reason of its own.
 fn describe_unknown(name: &str) -> String {
     let fiber = ["gi_", "qip", "qoop", "qtot", "exit_angle", "scattering_angle", "chigi", "qxgi", "qygi", "qzgi"];
     let why = match name {
@@ -46,9 +47,22 @@ fn describe_unknown(name: &str) -> String {
         _ if fiber.iter().any(|part| name.contains(part)) => {
             "needs the orientation of the sample's surface (fiber and grazing-incidence geometry), which is not supported"
         }
-        _ => return format!("unknown unit {name:?}"),
+        _ => {
+            return match nearest_name(name) {
+                Some(nearest) => format!("unknown unit {name:?}; did you mean {nearest:?}? E"),
+                None => format!("unknown unit {name:?}: e"),
+            };
+        }
     };
-    format!("unit {name} {why}")
+    format!("unit {name} {why}: e")
+}
+
+/// Returns the name most similar to an unknown one; `None` if none is similar.
+fn nearest_name(unknown: &str) -> Option<&'static str> {
+    let similarity = |name: &str| strsim::jaro_winkler(&unknown.to_lowercase(), &name.to_lowercase());
+    // Of equally similar names, the first counts: `max_by` returns the last.
+    let names = Unit::ALL.into_iter().map(Unit::name).rev();
+    names.max_by(|a, b| similarity(a).total_cmp(&similarity(b))).filter(|name| similarity(name) > 0.7)
 }
 
 impl Unit {
@@ -168,7 +182,12 @@ mod tests {
     #[test]
     fn an_unknown_unit_is_refused_with_the_known_ones() {
         let message = Unit::parse("q_nm").unwrap_err().to_string();
-        assert!(message.starts_with("unknown unit \"q_nm\": expected one of r_mm, r_m, 2th_deg"), "{message}");
+        let words = "unknown unit \"q_nm\"; did you mean \"q_nm^-1\"? Expected one of r_mm, r_m, 2th_deg";
+        assert!(message.starts_with(words), "{message}");
+        for (unknown, nearest) in [("2th", "2th_deg"), ("q_a^-1", "q_A^-1"), ("tth_rad", "2th_rad"), ("d_mm", "d_m")] {
+            assert_eq!(nearest_name(unknown), Some(nearest));
+        }
+        assert_eq!(nearest_name("zzz"), None);
     }
 
     #[test]

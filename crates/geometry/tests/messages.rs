@@ -57,6 +57,7 @@ fn detector_errors() {
 fn poni_errors() {
     let errors = [
         PoniError::Version("4".to_owned()),
+        PoniError::NotPoni,
         PoniError::Missing("Distance"),
         PoniError::Value { key: "Wavelength".to_owned(), value: "0.7".to_owned(), expected: "metres" },
         PoniError::Parallax,
@@ -65,7 +66,9 @@ fn poni_errors() {
     ];
     let messages = [
         "poni_version 4: expected 1, 2, 2.1 or 3",
-        "no Distance in the PONI file",
+        "not a PONI file: it has no line with Distance, Poni1 or Poni2; \
+         expected the geometry that pyFAI-calib2 saves after a calibration",
+        "the PONI file has no Distance; save the geometry again with pyFAI",
         "Wavelength: 0.7: expected metres",
         "Parallax: True: parallax correction is not supported; expected False",
         "splineFile: a.spline: distortion by a spline is not supported; \
@@ -79,7 +82,7 @@ fn poni_errors() {
 fn unit_and_material_errors() {
     let unit = |name: &str| Unit::parse(name).unwrap_err().to_string();
     let messages = [
-        (unit("q"), "unknown unit \"q\""),
+        (unit("zzz"), "unknown unit \"zzz\""),
         (unit("qx"), "unit qx is a component of q, which may be negative, not a radial unit"),
         (
             unit("log10(q.m)"),
@@ -91,6 +94,8 @@ fn unit_and_material_errors() {
              which is not supported",
         ),
     ];
+    let nearest = "unknown unit \"2theta\"; did you mean \"2th_deg\"?";
+    assert_eq!(unit("2theta"), format!("{nearest} Expected one of {UNITS}"));
     for (message, expected) in messages {
         assert_eq!(message, format!("{expected}: expected one of {UNITS}"));
     }

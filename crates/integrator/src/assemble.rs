@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 
-use filter::memory;
 use frames::source::Chunk;
 use kernels::{DecodeError, Pipeline};
+use system::memory;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Why a frame can't be put together.

@@ -12,7 +12,7 @@ use crate::IntegratorError;
 /// How many levels of groups are searched. pyFAI writes the detector to /entry/program/detector.
 const MAX_SEARCH_DEPTH: usize = 4;
 
-/// Reads the detector that a file describes. The orientation of the PONI file, if it has one, replaces that of the
+/// Reads the detector that a file describes. The orientation of the PONI file, if it has one, replaces the orientation of the
 /// file.
 pub fn read_detector(file: &FileRef, poni: &Poni) -> Result<Detector, IntegratorError> {
     let error =

@@ -6,7 +6,7 @@ use records::FrameLayout;
 
 use crate::IntegratorError;
 
-/// Maps between the pixels of frames and those of the detector as it is read out.
+/// Maps between the pixels of frames and the pixels of the detector as it is read out.
 pub struct DetectorView(PixelMapping);
 
 impl DetectorView {

@@ -67,6 +67,14 @@ pub fn check_image(role: ImageRole, file: &FileRef) -> Result<(), IntegratorErro
     ImageStack::open(role, file).map(drop)
 }
 
+/// Returns the error of an image, which names the file once although its readers name it, too.
+fn image_error(role: &'static str, file: &FileRef, why: String) -> IntegratorError {
+    let name = file.name();
+    let names = [name.as_str(), &file.path.display().to_string()];
+    let rest = names.iter().find_map(|name| why.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned));
+    IntegratorError::Image { role, name, why: rest.unwrap_or(why) }
+}
+
 /// A file of images, open.
 struct ImageStack<'a> {
     role: &'static str,
@@ -88,7 +96,7 @@ impl<'a> ImageStack<'a> {
 
     fn open(role: ImageRole, file: &'a FileRef) -> Result<Self, IntegratorError> {
         let role = role.name();
-        let error = |why: &dyn fmt::Display| IntegratorError::Image { role, name: file.name(), why: why.to_string() };
+        let error = |why: &dyn fmt::Display| image_error(role, file, why.to_string());
         if let Some(dataset) = &file.dataset
             && let Ok(header) = frames::image::probe(&file.path)
         {
@@ -111,15 +119,14 @@ impl<'a> ImageStack<'a> {
     }
 
     fn frame(&self, row: u64) -> Result<Vec<f64>, IntegratorError> {
-        let error = |why: String| IntegratorError::Image { role: self.role, name: self.file.name(), why };
-        self.decode(row).map_err(error)
+        self.decode(row).map_err(|why| image_error(self.role, self.file, why))
     }
 
     fn decode(&self, row: u64) -> Result<Vec<f64>, String> {
         let chunks = match self.store.frame_chunks(row) {
             FrameChunks::Whole(chunk) => vec![chunk],
             FrameChunks::Pieces(chunks) => chunks,
-            FrameChunks::Absent(why) | FrameChunks::Damaged(why) => return Err(format!("image {row}: {why}")),
+            FrameChunks::NoData(why) | FrameChunks::Damaged(why) => return Err(format!("image {row}: {why}")),
         };
         let mut assembler = Assembler::default();
         let read = |chunk: &_, stored: &mut _| self.store.read_chunk(chunk, stored);

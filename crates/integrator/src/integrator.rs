@@ -8,7 +8,7 @@ use records::FrameLayout;
 
 use crate::dummy_check::DummyCheck;
 use crate::setup::IntegrationSetup;
-use crate::{IntegratorError, dummy, plan};
+use crate::{IntegratorError, build_plan, dummy};
 
 /// Describes how the chunks of a source are decoded; made by [`Integrator::decoder`].
 pub type Decoder = Pipeline;
@@ -58,7 +58,7 @@ impl Integrator {
     pub fn new(recipe: &Recipe, layout: &FrameLayout, dtype: PixelType) -> Result<Self, IntegratorError> {
         let shape = layout.shape.map(|length| length as usize);
         let setup = IntegrationSetup::new(recipe, layout)?;
-        let (plan, csr) = plan::build_plan(recipe, &setup)?;
+        let (plan, csr) = build_plan::build_plan(recipe, &setup)?;
         let IntegrationSetup { binning, detector, mask, .. } = setup;
         let is_named = detector.name != "Detector" || recipe.detector_file.is_some();
         let known = DetectorInfo { is_named, dummy: detector.dummy };

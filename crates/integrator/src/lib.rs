@@ -35,7 +35,7 @@
 //! ```
 
 mod assemble;
-mod check;
+mod build_plan;
 mod detector_file;
 mod detector_view;
 mod dummy;
@@ -44,14 +44,14 @@ mod error;
 mod images;
 mod integrator;
 mod multi_integrator;
-mod plan;
+mod recipe_check;
 mod serialize;
 mod setup;
 
 pub use assemble::{AssembleError, Assembler};
-pub use check::{check, check_files};
 pub use error::IntegratorError;
 pub use integrator::{BinAxis, Decoder, Integrator};
 pub use kernels::sections::{SectionError, SharedBytes};
 pub use kernels::{DecodeError, DecodePathCounts, PixelType, Scratch, StoredFrame, Sums, opencl};
 pub use multi_integrator::MultiIntegrator;
+pub use recipe_check::{check, check_files};

@@ -59,7 +59,7 @@ impl<'a> MultiIntegrator<'a> {
     }
 
     /// Decodes and integrates frames that are one chunk each. Returns for each frame the sums by each integrator, in
-    /// order. A frame that can't be decoded is an error of its own.
+    /// order. The result of a frame that can't be decoded is an error.
     ///
     /// Methods that need all pixels of a bin decode the frames a second time.
     pub fn integrate(

@@ -11,7 +11,7 @@ use records::{FrameLayout, IdHasher};
 
 use crate::dummy_check::DummyCheck;
 use crate::integrator::{BinAxis, DetectorInfo, Integrator};
-use crate::{dummy, plan};
+use crate::{build_plan, dummy};
 
 /// The version of the format; part of the cache key.
 const SECTIONS_VERSION: u64 = 1;
@@ -57,10 +57,10 @@ impl Integrator {
     }
 
     /// Reads the integrator that [`Integrator::write_to`] wrote to `memory` from byte `at` on. `recipe` and `layout`
-    /// must be those of the cache key. The matrix stays in `memory`.
+    /// must be the ones in the cache key. The matrix stays in `memory`.
     ///
     /// # Errors
-    /// Sections that are damaged, or not those of an integrator for such frames.
+    /// Sections that are damaged, or belong to something else than an integrator for frames of this layout.
     pub fn from_memory(
         recipe: &Recipe,
         layout: &FrameLayout,
@@ -80,8 +80,8 @@ impl Integrator {
         let radial = reader.read_section::<f64>()?.to_vec();
         let chi = reader.read_section::<f64>()?.to_vec();
         let mask: Vec<bool> = reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
-        let statistic = plan::select_statistic(recipe);
-        let plan = IntegrationPlan::from_sections(reader, plan::select_variance_model(recipe, statistic))?;
+        let statistic = build_plan::select_statistic(recipe);
+        let plan = IntegrationPlan::from_sections(reader, build_plan::select_variance_model(recipe, statistic))?;
         let is_cake = flags[2] != 0;
         let bins = radial.len().checked_mul(if is_cake { chi.len() } else { 1 });
         if plan.pixels() != shape[0] * shape[1] || bins != Some(plan.nbins()) {
@@ -99,7 +99,7 @@ impl Integrator {
             dtype,
             radial: BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: radial },
             chi: is_cake.then_some(BinAxis { name: "chi", units: "deg", centers: chi }),
-            csr: plan::build_csr(&plan, statistic),
+            csr: build_plan::build_csr(&plan, statistic),
             plan,
             invalid_values: invalid,
             dummy_check,

@@ -5,26 +5,15 @@
 
 use crate::codec::{DecodeError, Pipeline};
 use crate::decode_paths::DecodePathCounts;
-use crate::fused::{BlockSource, InvalidRules, PixelSource, PlaneInvalidRule, Workspace};
+use crate::fused::{InvalidRules, PixelSource, Workspace};
 use crate::invalid_values::InvalidValues;
 use crate::lz4_block::SLACK;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::IntegrationPlan;
-use crate::robust;
-use crate::simd::{Isa, LaneBackend, Portable};
+use crate::robust::{self, CsrMatrix};
+use crate::simd::{Isa, Kernel, Simd};
+use crate::stored_frame::StoredFrame;
 use crate::sums::Sums;
-
-#[cfg(target_arch = "x86_64")]
-use crate::simd::{Avx2, Avx512, Avx512Gfni};
-
-/// The stored bytes of exactly one whole frame, as read from the file.
-#[derive(Clone, Copy, Debug)]
-pub struct StoredFrame<'a> {
-    /// The chunk's bytes as they are in the file.
-    pub bytes: &'a [u8],
-    /// HDF5's filter mask: bit `i` is set if filter `i` of the pipeline was skipped for this chunk.
-    pub filter_mask: u32,
-}
 
 /// One thread's working memory, which is kept from call to call, and the instruction set that the thread uses.
 pub struct Scratch {
@@ -34,8 +23,8 @@ pub struct Scratch {
     workspace_1: Option<Box<Workspace<1>>>,
     workspace_8: Option<Box<Workspace<8>>>,
     workspace_16: Option<Box<Workspace<16>>>,
-    pub(crate) csr: robust::CsrScratch,
-    pub(crate) decode_paths: DecodePathCounts,
+    csr: robust::CsrScratch,
+    decode_paths: DecodePathCounts,
 }
 
 /// How many frames are decoded whole and then summed together. More would take more memory and gain little, because
@@ -75,15 +64,15 @@ impl Scratch {
 
     /// Returns how many frames are summed side by side. Batches of a multiple of it are the fastest.
     pub fn frames_per_batch(&self) -> usize {
-        if matches!(self.isa, Isa::Avx512 | Isa::Avx512Gfni) { 16 } else { 8 }
+        self.isa.lanes()
     }
 }
 
 /// Decodes frames and sums their pixels by one plan. Returns one result per frame, in order.
 ///
 /// Each frame must decode to the plan's number of pixels, of the pipeline's type. The sums are equal to those of
-/// [`crate::accumulate_frame`] to the bit, whatever the number of frames. A frame that can't be decoded is an error of
-/// its own; the other frames are integrated.
+/// [`crate::accumulate_frame`] to the bit, whatever the number of frames. The result of a frame
+/// that can't be decoded is an error; the other frames are integrated.
 pub fn integrate_batch(
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
@@ -112,6 +101,23 @@ pub fn integrate_batch_multi(
     with_pixel!(pipeline.dtype(), integrate(pipeline, plans, frames, scratch))
 }
 
+impl CsrMatrix {
+    /// Decodes frames and returns the sums of each. `plan` must be the plan that the matrix was made from.
+    ///
+    /// A frame that can't be decoded gives an error; the other frames are not affected.
+    pub fn integrate(
+        &self,
+        pipeline: &Pipeline,
+        plan: &IntegrationPlan,
+        invalid: &InvalidValues,
+        frames: &[StoredFrame<'_>],
+        scratch: &mut Scratch,
+    ) -> Vec<Result<Sums, DecodeError>> {
+        scratch.decode_paths.csr += frames.len() as u64;
+        robust::integrate(self, pipeline, plan, invalid, frames, scratch.isa, &mut scratch.csr)
+    }
+}
+
 /// The plans that share a rule for invalid pixels, and their indices among all plans of the call.
 struct SameMaskGroup<'a, T> {
     rules: InvalidRules<T>,
@@ -123,14 +129,9 @@ impl<'a, T: Pixel> SameMaskGroup<'a, T> {
     fn group_plans(plans: &[(&'a IntegrationPlan, &InvalidValues)]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (plan_index, (plan, invalid)) in plans.iter().enumerate() {
-            let native = invalid.for_type::<T>();
-            let index = groups.iter().position(|group| group.rules.native == native).unwrap_or_else(|| {
-                let planes = if T::INTEGER { PlaneInvalidRule::new(&native) } else { None };
-                groups.push(Self {
-                    rules: InvalidRules { native, planes },
-                    plans: Vec::new(),
-                    plan_indices: Vec::new(),
-                });
+            let rules = InvalidRules::new(invalid);
+            let index = groups.iter().position(|group| group.rules.native == rules.native).unwrap_or_else(|| {
+                groups.push(Self { rules, plans: Vec::new(), plan_indices: Vec::new() });
                 groups.len() - 1
             });
             groups[index].plans.push(plan);
@@ -154,11 +155,11 @@ fn integrate<T: Pixel>(
     let frame_bytes = plan.pixels() * T::SIZE;
     let mut rows: Vec<FrameResult> = frames.iter().map(|_| Ok(vec![Sums::default(); plans.len()])).collect();
     let (direct, decoded): (Vec<usize>, Vec<usize>) =
-        (0..frames.len()).partition(|&i| needs_no_decoding(pipeline, &frames[i]));
+        (0..frames.len()).partition(|&i| PixelSource::can_open(pipeline, &frames[i]));
 
     for batch in direct.chunks(scratch.frames_per_batch()) {
         for (group_index, group) in groups.iter().enumerate() {
-            let open = |&i: &usize| open_undecoded(pipeline, &frames[i], frame_bytes);
+            let open = |&i: &usize| PixelSource::open(pipeline, &frames[i], frame_bytes);
             let sources: Vec<_> = batch.iter().map(open).collect();
             if group_index == 0 {
                 sources.iter().flatten().for_each(|source| scratch.decode_paths += source.decode_path(&group.rules));
@@ -187,25 +188,6 @@ fn integrate<T: Pixel>(
     rows
 }
 
-/// Returns whether a frame can be read tile by tile: it is stored as native pixels or in bitshuffled blocks.
-pub(crate) fn needs_no_decoding(pipeline: &Pipeline, stored: &StoredFrame<'_>) -> bool {
-    pipeline.is_native(stored.filter_mask)
-        || pipeline.only_bitshuffle(stored.filter_mask).is_some() && cfg!(target_endian = "little")
-}
-
-/// Opens a frame for which [`needs_no_decoding`] holds, and checks the header and the length.
-pub(crate) fn open_undecoded<'a>(
-    pipeline: &Pipeline,
-    stored: &StoredFrame<'a>,
-    frame_bytes: usize,
-) -> Result<PixelSource<'a>, DecodeError> {
-    match pipeline.only_bitshuffle(stored.filter_mask) {
-        Some(bitshuffle) => BlockSource::open(bitshuffle, stored.bytes, frame_bytes).map(PixelSource::Blocks),
-        None if stored.bytes.len() == frame_bytes => Ok(PixelSource::Native(stored.bytes)),
-        None => Err(DecodeError::Length { filter: "raw", found: stored.bytes.len(), expected: frame_bytes }),
-    }
-}
-
 impl Scratch {
     /// Integrates the frames at the indices `batch`, at most one per lane, by the plans of `group`, and puts the sums
     /// into `rows`.
@@ -216,7 +198,8 @@ impl Scratch {
         group: &SameMaskGroup<'_, T>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
     ) {
-        let sums = self.integrate(&group.plans, &group.rules, sources);
+        let isa = self.isa;
+        let sums = isa.run(SumTiles { scratch: self, plans: &group.plans, rules: &group.rules, sources });
         for (&i, sums) in batch.iter().zip(sums) {
             match (sums, &mut rows[i]) {
                 (Ok(sums), Ok(row)) => group.plan_indices.iter().zip(sums).for_each(|(&plan, sums)| row[plan] = sums),
@@ -225,59 +208,28 @@ impl Scratch {
             }
         }
     }
+}
 
-    /// Integrates at most one frame per lane, with the instruction set of this memory.
-    fn integrate<T: Pixel>(
-        &mut self,
-        plans: &[&IntegrationPlan],
-        rules: &InvalidRules<T>,
-        sources: Vec<Result<PixelSource<'_>, DecodeError>>,
-    ) -> Vec<FrameResult> {
-        #[cfg(target_arch = "x86_64")]
-        match self.isa {
-            Isa::Avx512Gfni => {
-                if let Some(backend) = Avx512Gfni::detect() {
-                    return self.integrate_16_lanes(backend, plans, rules, sources);
-                }
-            }
-            Isa::Avx512 => {
-                if let Some(backend) = Avx512::detect() {
-                    return self.integrate_16_lanes(backend, plans, rules, sources);
-                }
-            }
-            Isa::Avx2 => {
-                if let Some(backend) = Avx2::detect() {
-                    return self.integrate_8_lanes(backend, plans, rules, sources);
-                }
-            }
-            Isa::Portable => {}
-        }
-        self.integrate_8_lanes(Portable, plans, rules, sources)
-    }
+/// Integrates at most one frame per lane by plans that share the rules for invalid pixels.
+struct SumTiles<'a, T> {
+    scratch: &'a mut Scratch,
+    plans: &'a [&'a IntegrationPlan],
+    rules: &'a InvalidRules<T>,
+    sources: Vec<Result<PixelSource<'a>, DecodeError>>,
+}
 
-    fn integrate_16_lanes<T: Pixel, B: LaneBackend<1> + LaneBackend<8> + LaneBackend<16>>(
-        &mut self,
-        backend: B,
-        plans: &[&IntegrationPlan],
-        rules: &InvalidRules<T>,
-        sources: Vec<Result<PixelSource<'_>, DecodeError>>,
-    ) -> Vec<FrameResult> {
-        match sources.len() {
-            ..=8 => self.integrate_8_lanes(backend, plans, rules, sources),
-            _ => self.workspace_16.get_or_insert_default().integrate(backend, plans, rules, sources),
-        }
-    }
+impl<T: Pixel> Kernel for SumTiles<'_, T> {
+    type Output = Vec<FrameResult>;
 
-    fn integrate_8_lanes<T: Pixel, B: LaneBackend<1> + LaneBackend<8>>(
-        &mut self,
-        backend: B,
-        plans: &[&IntegrationPlan],
-        rules: &InvalidRules<T>,
-        sources: Vec<Result<PixelSource<'_>, DecodeError>>,
-    ) -> Vec<FrameResult> {
-        match sources.len() {
-            ..=1 => self.workspace_1.get_or_insert_default().integrate(backend, plans, rules, sources),
-            _ => self.workspace_8.get_or_insert_default().integrate(backend, plans, rules, sources),
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> Vec<FrameResult> {
+        let SumTiles { scratch, plans, rules, sources } = self;
+        if S::HAS_16_LANES && sources.len() > 8 {
+            scratch.workspace_16.get_or_insert_default().integrate(simd, plans, rules, sources)
+        } else if sources.len() > 1 {
+            scratch.workspace_8.get_or_insert_default().integrate(simd, plans, rules, sources)
+        } else {
+            scratch.workspace_1.get_or_insert_default().integrate(simd, plans, rules, sources)
         }
     }
 }

@@ -12,8 +12,10 @@
 //!
 //! Intensities are left to the caller: `signal / norm`; see [`Sums`].
 //!
-//! [`accumulate_frame`] integrates one decoded frame in plain scalar code. It is the reference: every faster path gives
-//! the same bytes, because all keep the one order of summation that [`summation_order`] defines.
+//! [`accumulate_frame`] integrates one decoded frame in plain scalar code. It is the reference for plain sums: every
+//! faster path on the CPU gives the same bytes, because all keep the order that [`summation_order`] defines. Sums on an
+//! OpenCL device have another fixed order, and agree with the CPU's to rounding. The methods of [`CsrMatrix`] sum each bin
+//! in sixteen partial sums; those that a device computes, too, have the same bytes there.
 //!
 //! # Example
 //! Two frames of four pixels, stored as they are, and a matrix that puts two pixels into each of two bins:
@@ -54,11 +56,12 @@ mod robust;
 mod scalar;
 pub mod sections;
 mod simd;
+mod stored_frame;
 pub mod summation_order;
 mod sums;
 mod tiled_csc;
 
-pub use batch::{Scratch, StoredFrame, integrate_batch, integrate_batch_multi};
+pub use batch::{Scratch, integrate_batch, integrate_batch_multi};
 pub use codec::{DecodeError, Pipeline, StreamFault};
 pub use decode_paths::DecodePathCounts;
 pub use integrate::{IntegrationSpec, integrate_frames};
@@ -68,5 +71,6 @@ pub use plan::{IntegrationPlan, IntegrationPlanError, VarianceModel};
 pub use robust::{CsrMatrix, Statistic};
 pub use scalar::accumulate_frame;
 pub use simd::Isa;
+pub use stored_frame::StoredFrame;
 pub use sums::{Sums, WeightOverride};
 pub use tiled_csc::{MatrixError, TiledCsc};

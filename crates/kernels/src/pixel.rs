@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::BitOrAssign;
 use std::str::FromStr;
 
-use crate::fused::lane::PixelWidth;
-
 /// The type of a frame's pixels. `Display` and `FromStr` use the names of the records: `u8`, `i32`, `f64`, ...
+///
+/// Crate `frames` has its own list of types, `Dtype`, because the kernels don't depend on files and frames don't
+/// depend on the kernels; records connect the two by these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum PixelType {
@@ -73,6 +74,20 @@ impl FromStr for PixelType {
     fn from_str(name: &str) -> Result<PixelType, UnknownPixelType> {
         PixelType::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| UnknownPixelType(name.to_owned()))
     }
+}
+
+/// The width in which the pixels of a tile are stored: as narrow as their values allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PixelWidth {
+    /// All pixels are zero; nothing is stored.
+    #[default]
+    Zero,
+    /// All pixels fit in 8 bits.
+    U8,
+    /// All pixels fit in 16 bits.
+    U16,
+    /// Pixels are converted to f64.
+    F64,
 }
 
 /// The Rust type of a [`PixelType`], for kernels that are generic over it.

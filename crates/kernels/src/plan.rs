@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::bitmap::Bitmap;
 use crate::double_double::DoubleDouble;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
+use crate::simd::{Kernel, Simd};
 use crate::tiled_csc::{TiledCsc, TiledCscRef};
 
 /// The variance of pixels, from which the errors of bins follow.
@@ -191,7 +192,8 @@ impl IntegrationPlan {
         sections::write_section(out, &self.bin_sums)
     }
 
-    /// A plan that stays where it lies. Where it has variances of its own, it is of [`VarianceModel::Given`].
+    /// Reads a plan whose arrays stay in the mapped memory. If it holds a variance per pixel, its model is
+    /// [`VarianceModel::Given`].
     ///
     /// # Errors
     /// Sections that are not a plan's, or have indices out of range. Values of weights and sums are not checked.
@@ -309,6 +311,21 @@ impl IntegrationPlan {
     /// Returns the sums over all pixels.
     pub(crate) fn static_sums(&self) -> &StaticSums {
         &self.static_sums
+    }
+}
+
+/// Computes [`IntegrationPlan::static_sums_without`] with the processor's instruction set.
+pub(crate) struct StaticSumsWithout<'a> {
+    pub(crate) plan: &'a IntegrationPlan,
+    pub(crate) invalid: &'a [u32],
+}
+
+impl Kernel for StaticSumsWithout<'_> {
+    type Output = StaticSums;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> StaticSums {
+        self.plan.static_sums_without(self.invalid)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::sums::Sums;
 /// Integrates a decoded frame of native-endian pixels, row-major, and overwrites `sums`.
 ///
 /// # Panics
-/// If the frame's length is not that of the plan's pixels of type `dtype`.
+/// If the frame's length in bytes differs from the plan's number of pixels times the size of `dtype`.
 pub fn accumulate_frame(
     frame: &[u8],
     dtype: PixelType,

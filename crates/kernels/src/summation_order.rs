@@ -1,7 +1,10 @@
-//! Defines the one order in which pixels are summed; every kernel keeps it.
+//! Defines the order in which the CPU sums pixels into bins.
 //!
-//! Floating-point sums depend on their order, and azpipe promises equal bytes for any instruction set, codec, number of
-//! threads and division into tasks. Therefore the order is part of the definition of a result:
+//! Every CPU kernel keeps it but those of `robust`, which need all pixels of a bin and add sixteen partial sums
+//! (`robust/partial_sums.rs`). OpenCL devices add partial sums per work-group ([`crate::opencl`]).
+//!
+//! Floating-point sums depend on their order, and azpipe promises that integration on CPUs gives equal bytes for any
+//! instruction set, codec, number of threads and division into tasks. Therefore the order is part of the definition of a result:
 //!
 //! 1. Each bin has one f64 accumulator per quantity, which starts at +0.
 //! 2. Pixels are added **tile by tile**. A tile is [`TILE`] consecutive pixels of the row-major frame; the last may be
@@ -12,7 +15,8 @@
 //!    `i + 512`, `i + 1024`, `i + 1536` of the tile, if they exist.
 //! 5. A term is `weight · x`, both in f64. The product is rounded and then added, not fused into one rounding.
 //!    For the signal `x` is the pixel. For the Poisson variance the weight is squared (exact: 48 bits) and `x` is
-//!    `max(pixel, 1) - 1`.
+//!    `max(pixel, 1) - 1`, the *Poisson excess*. The remaining variance of 1 per pixel does not depend on the frame:
+//!    the plan has its sum Σ w² per bin, which [`Sums`](crate::Sums) adds at the end.
 //!
 //! Reasons:
 //! - Tiles: a bitshuffled block of 8 KiB holds 2048 pixels of 32 bits. It is decoded into the first-level cache, and

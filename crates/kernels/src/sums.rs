@@ -26,8 +26,8 @@ pub struct WeightOverride {
 }
 
 impl Sums {
-    /// Completes the sums over photons, `signal` = Σ w raw and `excess` = Σ w² (max(raw, 1) - 1), with those of the
-    /// plan. All kernels end with this function. `without_masked` are the plan's sums without the frame's invalid
+    /// Completes the sums over photons, `signal` = Σ w raw and `excess` = Σ w² (max(raw, 1) - 1), with the
+    /// plan's sums. All kernels end with this function. `without_masked` are the plan's sums without the frame's invalid
     /// pixels, if it has any.
     pub(crate) fn from_photon_sums(
         plan: &IntegrationPlan,

@@ -60,7 +60,9 @@ fn return_status(_: &[CWord]) -> CWord {
 fn return_errcode(arguments: &[CWord]) -> CWord {
     let status = arguments.last().copied().unwrap_or(0) as *mut i32;
     if !status.is_null() {
-        // SAFETY: `errcode_ret` of OpenCL's functions is null or points to a `cl_int` that the caller owns.
+        // SAFETY: this stands in only for functions whose last argument is `errcode_ret` (the lines of `forward!` that name
+        // `return_errcode`). By OpenCL's specification it is null, which was compared, or points to a `cl_int` that the caller
+        // owns and lets the function write.
         unsafe { status.write(CL_PLATFORM_NOT_FOUND_KHR) };
     }
     0
@@ -75,7 +77,8 @@ fn return_null(_: &[CWord]) -> CWord {
 macro_rules! forward {
     ($($arguments:tt $stand_in:ident => $($name:ident)*;)*) => { $($(forward!(@ $name $arguments $stand_in);)*)* };
     (@ $name:ident ($($argument:ident)*) $stand_in:ident) => {
-        // SAFETY: the program has no other symbol of this name, because the library is opened with RTLD_LOCAL.
+        // SAFETY: the program has no other symbol of this name: nothing else that is linked defines OpenCL's functions
+        // (`build.rs` gives the linker an empty library), and the one that is loaded is opened with RTLD_LOCAL.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case)]
         unsafe extern "C" fn $name($($argument: CWord),*) -> CWord {
@@ -83,9 +86,13 @@ macro_rules! forward {
             match cached_address(&ADDRESS, concat!(stringify!($name), "\0")) {
                 0 => $stand_in(&[$($argument),*]),
                 address => {
-                    // SAFETY: `address` is that of the function of this name in the library, and its arguments are words.
+                    // SAFETY: `address` is not 0 and is that of the function of this name in the library, which is never closed.
+                    // A function pointer has the size of a word. The function takes as many integers and pointers as there are
+                    // names here, and returns one: in the calling conventions of 64-bit Linux each is a word (see the
+                    // module's documentation).
                     let function: unsafe extern "C" fn($($argument: CWord),*) -> CWord = unsafe { transmute(address) };
-                    // SAFETY: the caller meets the requirements of OpenCL's specification of this function.
+                    // SAFETY: all arguments are passed on as they are, so the function's own conditions are those that the
+                    // caller, who calls it by this name, has to meet.
                     unsafe { function($($argument),*) }
                 }
             }

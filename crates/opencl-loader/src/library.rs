@@ -52,8 +52,9 @@ fn library_handle() -> Result<NonZeroUsize, OpenClNotLoaded> {
 fn open_library(name: OsString) -> Result<NonZeroUsize, String> {
     let shown = name.display().to_string();
     let name = CString::new(name.into_vec()).map_err(|why| format!("{shown}: {why}"))?;
-    // SAFETY: `name` ends with a NUL byte. Opening a library runs its initializers, which is expected of an OpenCL
-    // library.
+    // SAFETY: `name` ends with a NUL byte and outlives the call. Opening a library runs its initializers, which may do
+    // anything: that the library is an OpenCL library is for the system, or for whoever sets `AZPIPE_OPENCL_LIBRARY`, to
+    // answer for, as for every library that a program is started with.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     NonZeroUsize::new(handle as usize).ok_or_else(|| {
         // SAFETY: `dlopen` has just failed on this thread, so `dlerror` returns null or a string that ends with a NUL byte.

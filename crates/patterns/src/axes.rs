@@ -1,26 +1,27 @@
-//! Where the bins are.
+//! The axes of a pattern: the quantity, unit, centres and edges of its bins.
 
 use recipe::Recipe;
 
 /// One axis of a pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PatternAxis {
-    /// Its quantity, which names its dataset: `q`, `2th`, `r`, `d*2`, `chi`.
+    /// Quantity on the axis, which names its dataset: `q`, `2th`, `r`, `d*2` or `chi`.
     pub name: String,
-    /// Its unit, such as `nm^-1` or `deg`.
+    /// Unit of the quantity, such as `nm^-1` or `deg`.
     pub units: String,
-    /// The centres of its bins, in `units`.
+    /// Centres of the bins, in `units`.
     pub centers: Vec<f64>,
 }
 
 impl PatternAxis {
-    /// What a plot writes beside it, such as `q (nm^-1)`.
+    /// Returns the label of the axis in a plot, such as `q (nm^-1)`.
     pub fn label(&self) -> String {
         format!("{} ({})", self.name, self.units)
     }
 
-    /// The edges of the bins, one more than there are bins: those that were `asked` for, else those of bins of one width.
-    /// Centres alone do not tell: those of bins that are narrow and wide in turn may be equally far apart.
+    /// Returns the edges of the bins, one more than there are bins. `asked` are the edges that the recipe gives; without them,
+    /// all bins have the same width. The edges can't be derived from the centres alone: the centres of alternately
+    /// narrow and wide bins may be equally spaced, too.
     fn edges(&self, asked: Option<&[f64]>) -> Vec<f64> {
         if let Some(asked) = asked {
             return asked.to_vec();
@@ -35,51 +36,51 @@ impl PatternAxis {
     }
 }
 
-/// Returns the first and the last of some edges; NaN where there are none.
+/// Returns the first and last of a list of edges; NaN if the list is empty.
 pub(crate) fn ends(edges: &[f64]) -> (f64, f64) {
     let (first, last) = (edges.first().copied(), edges.last().copied());
     (first.unwrap_or(f64::NAN), last.unwrap_or(f64::NAN))
 }
 
-/// The axes of a pattern: radial, and azimuthal in a cake. The bins of a cake are stored
-/// azimuth-major: all radial bins of the first chi, then those of the next.
+/// Axes of a pattern: the radial one, and the azimuthal one if the pattern is a cake. The bins of a cake are stored
+/// azimuth-major: all radial bins of the first chi, then all radial bins of the second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PatternAxes {
-    /// The radial axis.
+    /// Radial axis.
     pub radial: PatternAxis,
-    /// The azimuthal axis of a cake.
+    /// Azimuthal axis of a cake; `None` for a pattern with one dimension.
     pub chi: Option<PatternAxis>,
 }
 
 impl PatternAxes {
-    /// The edges of the radial bins that the recipe makes.
+    /// Returns the edges of the radial bins.
     pub fn radial_edges(&self, recipe: &Recipe) -> Vec<f64> {
         self.radial.edges(recipe.radial_edges.as_deref())
     }
 
-    /// The edges of the azimuthal bins of a cake that the recipe makes.
+    /// Returns the edges of the azimuthal bins; `None` if the pattern is not a cake.
     pub fn chi_edges(&self, recipe: &Recipe) -> Option<Vec<f64>> {
         self.chi.as_ref().map(|chi| chi.edges(recipe.azimuth_edges.as_deref()))
     }
 
-    /// How many bins there are.
+    /// Returns the number of bins of one pattern.
     pub fn bins(&self) -> usize {
-        // Both axes are in memory, and so is a pattern, or else it is not read: the product is small.
+        // Both axes are in memory, and so is any pattern that is read, so the product does not saturate.
         self.iter().fold(1_usize, |bins, axis| bins.saturating_mul(axis.centers.len()))
     }
 
-    /// The shape of one pattern: `[radial]` or `[chi, radial]`.
+    /// Returns the shape of one pattern: `[radial]` or `[chi, radial]`.
     pub fn shape(&self) -> Vec<usize> {
         self.iter().map(|axis| axis.centers.len()).collect()
     }
 
-    /// Where the first bin of each axis begins and the last one ends, in the order of a pattern's dimensions.
+    /// Returns the outer edges of each axis, `[low, high]`, in the order of a pattern's dimensions.
     pub fn bin_ranges(&self, recipe: &Recipe) -> Vec<[f64; 2]> {
         let all = self.chi_edges(recipe).into_iter().chain([self.radial_edges(recipe)]);
         all.map(|edges| ends(&edges).into()).collect()
     }
 
-    /// The axes in the order of a pattern's dimensions.
+    /// Iterates over the axes in the order of a pattern's dimensions.
     pub fn iter(&self) -> impl Iterator<Item = &PatternAxis> {
         self.chi.iter().chain([&self.radial])
     }

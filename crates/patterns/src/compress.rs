@@ -1,7 +1,8 @@
-//! Cakes compressed: bytes shuffled, then deflate, which every reader of HDF5 has without a plugin.
+//! Compresses cakes with shuffle and deflate, which every HDF5 reader supports without a plugin.
 //!
-//! A frame is some chunks of whole chi bins, each below the 1 MiB that readers keep in memory, so that one frame or
-//! one sector is read without its neighbours. Chunks are compressed side by side on all CPUs; the library writes them.
+//! Each chunk holds whole chi bins of one frame and is smaller than the 1 MiB that readers cache, so that a frame or a
+//! sector can be read without its neighbours. The chunks are compressed in parallel on all CPUs, outside of the
+//! HDF5 library, and then written through it.
 
 use std::io::Write as _;
 
@@ -10,14 +11,14 @@ use flate2::write::ZlibEncoder;
 
 use crate::h5::{Dataset, DatasetElement, DatasetStorage, Group, Result};
 
-/// What a reader's cache of chunks holds by default.
+/// Default size of the HDF5 library's chunk cache.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
-/// Higher levels take twice the time for one part in fifty.
+/// Level of deflate. Higher levels take twice the time to save another 2 %.
 pub(crate) const DEFLATE_LEVEL: u8 = 1;
 
-/// A number as it is stored.
+/// Number type of a dataset that can be compressed.
 pub(crate) trait ShuffleElement: DatasetElement {
-    /// Byte `index`, the least significant first.
+    /// Returns one byte of the number; byte 0 is the least significant.
     fn byte(self, index: usize) -> u8;
 }
 
@@ -32,13 +33,13 @@ macro_rules! impl_shuffle_element {
 }
 impl_shuffle_element!(f32, f64, u32, u64);
 
-/// How many chi bins a chunk holds, of cakes of this shape.
+/// Returns the number of chi bins (rows of a cake) that a chunk holds. The shape of a cake is `[chi, radial]`.
 fn rows_per_chunk<T>([lines, width]: [usize; 2]) -> usize {
     let most = crate::row_writer::rows_in::<T>(MAX_CHUNK_BYTES, width).min(lines.max(1));
     lines.max(1).div_ceil(lines.max(1).div_ceil(most))
 }
 
-/// A dataset of `frames` cakes, for [`write_compressed`].
+/// Creates a dataset of `frames` cakes, which [`write_compressed`] fills.
 pub(crate) fn create_compressed<T: ShuffleElement>(
     group: &Group,
     name: &str,
@@ -50,7 +51,7 @@ pub(crate) fn create_compressed<T: ShuffleElement>(
     group.create_dataset::<T>(name, &[frames, lines, width], &form)
 }
 
-/// Writes consecutive frames from `first` on.
+/// Compresses and writes the cakes of consecutive frames, from frame `first` on.
 pub(crate) fn write_compressed<T: ShuffleElement>(
     dataset: &Dataset,
     first: usize,
@@ -58,18 +59,18 @@ pub(crate) fn write_compressed<T: ShuffleElement>(
     cake: [usize; 2],
 ) -> Result<()> {
     let ([lines, width], lines_of_chunk) = (cake, rows_per_chunk::<T>(cake));
-    // A cake is in memory, and a chunk is no more than a cake.
+    // A cake is in memory, and a chunk is no larger than a cake, so the products do not saturate.
     let (of_cake, size) = (lines.saturating_mul(width).max(1), lines_of_chunk.saturating_mul(width).max(1));
     let pieces: Vec<&[T]> = values.chunks(of_cake).flat_map(|frame| frame.chunks(size)).collect();
-    let threads = filter::cpu::available_cpus().min(pieces.len()).max(1);
-    let packed: Vec<Vec<u8>> = std::thread::scope(|scope| {
+    let threads = system::cpu::available_cpus().min(pieces.len()).max(1);
+    let compressed: Vec<Vec<u8>> = std::thread::scope(|scope| {
         let share = |pieces: &[&[T]]| pieces.iter().map(|piece| compress_chunk(piece, size)).collect::<Vec<_>>();
         let shares = pieces.chunks(pieces.len().div_ceil(threads).max(1));
         let workers: Vec<_> = shares.map(|pieces| scope.spawn(move || share(pieces))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("packing does not panic")).collect()
+        workers.into_iter().flat_map(|worker| worker.join().expect("compression does not panic")).collect()
     });
     let chunks_of_frame = lines.div_ceil(lines_of_chunk).max(1);
-    for (frame, chunks) in (first..).zip(packed.chunks(chunks_of_frame)) {
+    for (frame, chunks) in (first..).zip(compressed.chunks(chunks_of_frame)) {
         for (line, chunk) in (0..).step_by(lines_of_chunk).zip(chunks) {
             dataset.write_chunk(&[frame as u64, line, 0], chunk)?;
         }
@@ -77,7 +78,7 @@ pub(crate) fn write_compressed<T: ShuffleElement>(
     Ok(())
 }
 
-/// The stored bytes of a chunk of `size` numbers; where it reaches over the end of the cake, the rest is 0.
+/// Returns the stored bytes of a chunk of `size` numbers. A chunk that extends beyond the cake is filled with 0.
 fn compress_chunk<T: ShuffleElement>(values: &[T], size: usize) -> Vec<u8> {
     let mut shuffled = Vec::with_capacity(size.saturating_mul(size_of::<T>()));
     let rest = size.saturating_sub(values.len());
@@ -96,7 +97,7 @@ mod tests {
     use crate::row_writer::{RowWriter, read_rows};
 
     #[test]
-    fn chunks_are_even_and_not_larger_than_a_readers_cache() {
+    fn chunks_have_similar_sizes_and_fit_a_readers_cache() {
         assert_eq!(rows_per_chunk::<f32>([360, 1000]), 180);
         assert_eq!(rows_per_chunk::<f64>([360, 1000]), 120);
         assert_eq!(rows_per_chunk::<f32>([7, 1_000_000]), 1);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_reads_what_was_packed() {
+    fn the_library_reads_compressed_chunks() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.h5");
         // Three chunks a frame, the last of them one chi bin short.

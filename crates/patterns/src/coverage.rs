@@ -1,77 +1,147 @@
-//! Which frames are done: by parts, however the work was cut, and by the final file.
+//! Coverage: which frames of a task have a result already, in parts or in the final file.
 //!
-//! A part covers a frame if its checksum holds, the frame is settled in it, and the raw data was
-//! known by the same stamp as now: a file that was touched since makes its own frames stale, and no
-//! others. What was lost on the way (a file that had vanished, bytes that did not decode) is not
-//! covered, so that a rerun tries again. A copied final covers in the same way, row by row, each with
-//! a checksum of its own; for a virtual final its parts answer.
+//! A part covers a frame if the part's checksum is right, the frame's [status](crate::Status::is_conclusive) is conclusive, and
+//! the frame's source has the same fingerprint as in the task. A source file that was changed makes its own frames stale,
+//! and no others. Frames that were lost (their file had vanished, their bytes did not decode) are not covered, so a
+//! rerun tries again. A final file that holds its patterns covers frames by the same rules, row by row, each row with a
+//! separate checksum. A virtual final file covers nothing that its parts do not cover.
+//!
+//! # Example
+//! ```no_run
+//! use std::path::Path;
+//!
+//! # fn missing(task: &records::Task) -> records::Spans {
+//! let coverage = patterns::coverage::find_coverage(Path::new("PROCESSED"), task);
+//! let frames_to_integrate = task.range.difference(&coverage.covered_frames());
+//! # frames_to_integrate
+//! # }
+//! ```
 
 mod output_coverage;
 mod part_listing;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use owners::{FileRelation, OutputOwner};
+use output_owners::{FileRelation, OutputOwner};
 use records::{Spans, Task};
 
+use crate::Status;
 use crate::output;
 use crate::part;
 use crate::source_fingerprint::SourceFingerprints;
 use output_coverage::OutputCoverage;
 use part_listing::PartListing;
 
-/// What is done of a task's frames.
+/// Frames of a task that have a result.
 #[derive(Debug, Default)]
 pub struct Coverage {
-    /// The parts that cover some of the task's frames, and which.
-    pub parts: Vec<(PathBuf, Spans)>,
-    /// The task's frames that the final covers and no part does.
-    pub in_output: Spans,
-    /// Files that can't be used, such as damaged parts, and why: worth a warning.
+    /// Parts that cover some of the task's frames, each with the frames that it covers.
+    pub parts: Vec<(PathBuf, CoveredFrames)>,
+    /// Frames of the task that the final file covers and no part does.
+    pub in_output: CoveredFrames,
+    /// Warnings about files that can't be used, such as damaged parts.
     pub unusable: Vec<String>,
 }
 
-impl Coverage {
-    /// The task's frames that are done, rising.
-    pub fn covered_frames(&self) -> Spans {
-        let all = self.parts.iter().map(|(_, frames)| frames).chain([&self.in_output]);
-        all.flat_map(|frames| frames.as_slice().iter().copied()).collect::<Spans>().to_sorted()
+/// The frames that a file covers. Integrating them again would give the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CoveredFrames {
+    /// All covered frames, in ascending order.
+    pub all: Spans,
+    /// Covered frames without a pattern, such as frames without a monitor, by their status.
+    pub without_pattern: BTreeMap<Status, Spans>,
+}
+
+impl CoveredFrames {
+    /// Returns covered frames that all have a pattern.
+    fn with_patterns(all: Spans) -> Self {
+        Self { all, without_pattern: BTreeMap::new() }
     }
 }
 
-/// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the final, as
-/// [`CoverageIndex::find_coverage`] of an index that is new.
+impl FromIterator<(u64, Status)> for CoveredFrames {
+    fn from_iter<I: IntoIterator<Item = (u64, Status)>>(frames: I) -> Self {
+        let mut covered = Self::default();
+        for (frame, status) in frames {
+            covered.all.push(frame);
+            if status != Status::Ok {
+                covered.without_pattern.entry(status).or_default().push(frame);
+            }
+        }
+        covered
+    }
+}
+
+impl Coverage {
+    /// Returns the covered frames of the task, in ascending order.
+    pub fn covered_frames(&self) -> Spans {
+        union(self.files().map(|covered| &covered.all))
+    }
+
+    /// Returns the frames that are done and have no pattern in any file, by their status. Each has one status.
+    pub fn without_pattern(&self) -> BTreeMap<Status, Spans> {
+        let mut found: BTreeMap<Status, Spans> = BTreeMap::new();
+        for (status, frames) in self.files().flat_map(|covered| &covered.without_pattern) {
+            let known = found.entry(*status).or_default();
+            *known = union([&*known, frames]);
+        }
+        if found.is_empty() {
+            return found;
+        }
+        let lacking = |covered: &CoveredFrames| union(covered.without_pattern.values());
+        let patterns: Vec<Spans> = self.files().map(|covered| covered.all.difference(&lacking(covered))).collect();
+        let mut reported = union(&patterns);
+        for frames in found.values_mut() {
+            *frames = frames.difference(&reported);
+            reported = union([&reported, frames]);
+        }
+        found.retain(|_, frames| !frames.is_empty());
+        found
+    }
+
+    fn files(&self) -> impl Iterator<Item = &CoveredFrames> {
+        self.parts.iter().map(|(_, covered)| covered).chain([&self.in_output])
+    }
+}
+
+fn union<'a>(all: impl IntoIterator<Item = &'a Spans>) -> Spans {
+    all.into_iter().flat_map(|frames| frames.as_slice().iter().copied()).collect::<Spans>().to_sorted()
+}
+
+/// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for the task's frames. For several
+/// tasks, [`CoverageIndex::find_coverage`] is faster.
 pub fn find_coverage(out_root: &Path, task: &Task) -> Coverage {
     CoverageIndex::default().find_coverage(out_root, task)
 }
 
-/// How many scans and recipes an index remembers: more than engines of one process work on at a time, and few enough to
-/// keep each one's final open.
+/// Number of scans and recipes that an index remembers: more than one process works on at a time, and few enough
+/// to keep all their final files open.
 const MAX_CACHED_SCANS: usize = 64;
 
-/// Answers which frames are done, for all tasks of a run: the parts of a scan and recipe are listed once, and their final
-/// is opened once.
+/// Finds the covered frames of all tasks of a run. The parts of each scan and recipe are listed once, and their final
+/// file is opened once.
 ///
-/// What this run writes is to be told by [`CoverageIndex::add`]. What others write meanwhile is noticed where it has the frames of
-/// the task that is asked for, or is a new final; other parts of theirs are overlooked, so that work may be done
-/// twice, but never missed.
+/// The parts that this run writes are added with [`CoverageIndex::add`]. Of the files that other runs write meanwhile, the index
+/// notices a part that has the same name as the task's own, and a new final file. It overlooks all other parts:
+/// a frame may then be integrated twice, but none is skipped by mistake.
 #[derive(Default)]
 pub struct CoverageIndex(Mutex<Vec<ScanCoverage>>);
 
-/// What is known of one directory of parts, and of the final of their scan and recipe.
+/// Listing of one directory of parts, and the final file of the same scan and recipe.
 struct ScanCoverage {
     directory: PathBuf,
     listing: PartListing,
-    finished: OutputCoverage,
-    /// Whose results there are; `None` inside where there are none.
+    output: OutputCoverage,
+    /// Owner of the results in the directory, once it was looked up; the inner `None` means that there are no results.
     owner: Option<Option<OutputOwner>>,
 }
 
 impl CoverageIndex {
-    /// Looks for the task's frames among the parts of its scan and recipe below `out_root`, then in the final. Parts that
-    /// have none of them are not opened.
+    /// Searches the parts of the task's scan and recipe below `out_root`, then the final file, for the task's frames. Parts
+    /// without any of these frames are not opened.
     pub fn find_coverage(&self, out_root: &Path, task: &Task) -> Coverage {
         let wanted: Vec<u64> = task.range.to_sorted().iter().collect();
         let mut coverage = Coverage::default();
@@ -87,15 +157,15 @@ impl CoverageIndex {
             self.add(&same_name);
             add_parts_coverage(&[same_name], task, &wanted, &stamps, &mut coverage);
         }
-        // After the parts, for a final is in its place before its parts go.
+        // The final file is searched after the parts: gather removes parts only once the final file is in place.
         let left: Vec<u64> = task.range.difference(&coverage.covered_frames()).iter().collect();
         if !left.is_empty() && task.final_file.is_contained() {
             let path = out_root.join(task.final_file.as_path());
             let mut unread = Vec::new();
             match self
-                .with_scan(&directory, &mut unread, |known| known.finished.covered_frames(&path, task, &stamps, &left))
+                .with_scan(&directory, &mut unread, |known| known.output.covered_frames(&path, task, &stamps, &left))
             {
-                Ok(frames) => coverage.in_output = frames,
+                Ok(covered) => coverage.in_output = covered,
                 Err(output::OutputError::Io { why, .. }) if why.kind() == std::io::ErrorKind::NotFound => (),
                 Err(error) => coverage.unusable.push(error.to_string()),
             }
@@ -104,10 +174,11 @@ impl CoverageIndex {
         coverage
     }
 
-    /// Checks that what lies where the task's results are to go was made of the task's own file, by its scan and recipe.
+    /// Checks that the existing results at the places of the task's part and final file belong to the same scan, recipe
+    /// and file.
     ///
     /// # Errors
-    /// Whose results lie there, and what to do; what could not be looked at.
+    /// Fails if the results belong to another file or recipe, or if a file or directory can't be read.
     pub fn check_owner(&self, out_root: &Path, task: &Task) -> Result<(), OwnerError> {
         let Some(directory) = parts_dir(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
         let final_file = out_root.join(task.final_file.as_path());
@@ -126,11 +197,11 @@ impl CoverageIndex {
         })?;
         let Some(owner) = owner else { return Ok(()) };
         let about = final_file.display();
-        let relation = owners::compare_files(&owner.file, &of_task.file).map_err(unreadable_error)?;
+        let relation = output_owners::compare_files(&owner.file, &of_task.file).map_err(unreadable_error)?;
         if owner.recipe_digest != of_task.recipe_digest {
             return Err(OwnerError::Other(format!(
-                "{about}: the result of another recipe: plan-split --replace has this one take its place, --recipe-name \
-                 keeps both"
+                "{about}: the result of another recipe; run plan-split with --replace to replace it, or with --recipe-name to \
+                 keep both"
             )));
         }
         match relation {
@@ -138,24 +209,24 @@ impl CoverageIndex {
             FileRelation::Moved if owner.is_same_result(&of_task) => Ok(()),
             FileRelation::SameFile | FileRelation::Moved | FileRelation::DifferentFiles => {
                 Err(OwnerError::Other(format!(
-                    "{about}: the result of {}, which is another file: give their results different --out",
+                    "{about}: the result of {}, which is another file; give each of them an --out of its own",
                     owner.file.display()
                 )))
             }
         }
     }
 
-    /// Adds a part that this run has written.
+    /// Adds a part that this run has written, so that later tasks find it.
     pub fn add(&self, part: &Path) {
         let mut known = self.lock();
         if let Some(known) = known.iter_mut().find(|known| part.parent() == Some(&known.directory)) {
-            // Who can't read it now will be told when its frames are asked for.
+            // A failure to read the part is reported when one of its frames is looked for.
             known.listing.add(part, &mut Vec::new());
         }
     }
 
-    /// Has `ask` look at what is known of a directory, which is listed where nothing is known. Files that can't be read are
-    /// described in `unusable`.
+    /// Calls `ask` with the entry of a directory, which is listed first if it is unknown. Warnings about files that can't be
+    /// read are added to `unusable`.
     fn with_scan<T>(
         &self,
         directory: &Path,
@@ -170,13 +241,13 @@ impl CoverageIndex {
                 ScanCoverage {
                     directory: directory.to_owned(),
                     listing,
-                    finished: OutputCoverage::default(),
+                    output: OutputCoverage::default(),
                     owner: None,
                 }
             }
         };
         if all.len() == MAX_CACHED_SCANS {
-            // The one that was not asked for the longest time.
+            // The first entry is the least recently used one.
             all.remove(0);
         }
         all.push(known);
@@ -188,13 +259,13 @@ impl CoverageIndex {
     }
 }
 
-/// Why results can't go where a task wants them.
+/// Reason why a task's results can't be written to their place.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnerError {
-    /// It could not be looked at what lies there.
+    /// The existing files at that place can't be read, so their owner is unknown.
     #[error("{0}")]
     Unreadable(String),
-    /// The results of another file or recipe lie there.
+    /// The place holds the results of another file or recipe.
     #[error("{0}")]
     Other(String),
 }
@@ -203,10 +274,10 @@ fn unreadable_error(why: io::Error) -> OwnerError {
     OwnerError::Unreadable(why.to_string())
 }
 
-/// Whose the parts of a directory are, or else the final of these.
+/// Returns the owner of the parts in a directory, or of the final file if there are no readable parts.
 ///
 /// # Errors
-/// A directory, part or final that could not be looked at.
+/// Fails if the directory, a part or the final file can't be read.
 fn read_owner(directory: &Path, final_file: &Path) -> Result<Option<OutputOwner>, OwnerError> {
     let parts = match part::list_files(directory) {
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -220,7 +291,7 @@ fn read_owner(directory: &Path, final_file: &Path) -> Result<Option<OutputOwner>
                 break;
             }
             Err(why) if why.is_io_failure() => return Err(OwnerError::Unreadable(why.to_string())),
-            // A damaged part says nothing of whose it is, and one that has gone is nobody's.
+            // A damaged part does not tell its owner, and a part that has vanished has none.
             Err(_) => (),
         }
     }
@@ -230,28 +301,28 @@ fn read_owner(directory: &Path, final_file: &Path) -> Result<Option<OutputOwner>
             Ok(there) => Some(there.task),
             Err(output::OutputError::Io { why, .. }) if why.kind() == io::ErrorKind::NotFound => None,
             Err(why @ output::OutputError::Io { .. }) => return Err(OwnerError::Unreadable(why.to_string())),
-            // A damaged final is set aside when another takes its place.
+            // A damaged final file is renamed when a new one takes its place.
             Err(_) => None,
         },
     };
     Ok(task.as_ref().map(OutputOwner::from_task))
 }
 
-/// The directory of the parts of a scan and a recipe.
+/// Returns the directory of the parts of a scan and recipe; `None` if the names lead out of the output root.
 pub fn parts_dir(out_root: &Path, scan: &str, recipe_digest: &str) -> Option<PathBuf> {
     let path = Task::part_path(scan, recipe_digest, &Spans::default());
     path.is_contained().then(|| out_root.join(path.parent().unwrap_or(Path::new(""))))
 }
 
-/// Lists the files that may be parts of a scan and a recipe, in the order of their names.
+/// Lists the files that may be parts of a scan and recipe, ordered by name.
 ///
 /// # Errors
-/// Their directory can't be read.
+/// Fails if the directory exists and can't be read.
 pub fn list_parts(out_root: &Path, scan: &str, recipe_digest: &str) -> io::Result<Vec<PathBuf>> {
     parts_dir(out_root, scan, recipe_digest).map_or(Ok(Vec::new()), |directory| part::list_files(&directory))
 }
 
-/// Adds what these parts cover of the task.
+/// Adds the frames that these parts cover to the coverage of the task.
 fn add_parts_coverage(
     paths: &[PathBuf],
     task: &Task,
@@ -261,42 +332,42 @@ fn add_parts_coverage(
 ) {
     for path in paths {
         match frames_covered_by_part(path, task, wanted, stamps) {
-            Ok(covered) if covered.is_empty() => (),
+            Ok(covered) if covered.all.is_empty() => (),
             Ok(covered) => coverage.parts.push((path.clone(), covered)),
-            // Gather may have taken it in and removed it since it was listed.
+            // Gather may have merged the part into the final file and removed it since it was listed.
             Err(error) if error.was_removed() => (),
             Err(error) => coverage.unusable.push(error.to_string()),
         }
     }
 }
 
-/// Returns which of the wanted frames a part covers. Its checksum is verified.
+/// Returns the wanted frames that a part covers. The part's checksum is verified.
 fn frames_covered_by_part(
     path: &Path,
     task: &Task,
     wanted: &[u64],
     stamps: &SourceFingerprints,
-) -> Result<Spans, part::PartError> {
+) -> Result<CoveredFrames, part::PartError> {
     let (head, mut rest) = part::open_part(path)?;
     if head.scan != task.scan || head.recipe != task.recipe_digest {
         return Err(part::PartError::content(path, "damaged: its first line is about another scan or recipe"));
     }
     if head.count == 0 {
-        return Ok(Spans::default());
+        return Ok(CoveredFrames::default());
     }
     let place = |frame: u64| wanted.partition_point(|wanted| *wanted < frame);
     let meant = &wanted[place(head.first)..place(head.last.saturating_add(1))];
     if meant.is_empty() {
-        return Ok(Spans::default());
+        return Ok(CoveredFrames::default());
     }
-    // Equal digests say that it has all these frames and no others, each settled and of the same raw data: there is no
-    // need to open it as HDF5.
-    if head.sources.is_some_and(|sources| sources == stamps.digest(meant)) {
-        return rest.verify().map(|()| meant.iter().copied().collect());
+    // Equal digests mean that the part has all these frames and no others, each with a pattern and the same source
+    // fingerprint. The part need not be opened as HDF5.
+    if head.sources_of_patterns().is_some_and(|sources| sources == stamps.digest(meant)) {
+        return rest.verify().map(|()| CoveredFrames::with_patterns(meant.iter().copied().collect()));
     }
     let part = part::read_part(path)?;
     let then = SourceFingerprints::new(&part.metadata.task.acquisition);
-    let settled = part.frames.iter().zip(&part.status).filter(|(_, status)| status.is_final());
-    let same = |frame: &u64| wanted.binary_search(frame).is_ok() && then.get(*frame) == stamps.get(*frame);
-    Ok(settled.map(|(frame, _)| *frame).filter(same).collect())
+    let same = |frame: u64| wanted.binary_search(&frame).is_ok() && then.is_same_data(stamps, frame);
+    let rows = part.frames.iter().copied().zip(part.status.iter().copied());
+    Ok(rows.filter(|(frame, status)| status.is_conclusive() && same(*frame)).collect())
 }

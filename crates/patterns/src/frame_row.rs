@@ -1,12 +1,12 @@
-//! What an integration gives: sums per bin, those of a frame and those that frames share.
+//! The results of an integration: the sums of a frame, and the bins and weights that all frames share.
 
 use crate::{PatternAxes, Status};
 
-/// What the pixels of a bin weigh, one value a bin (azimuth-major for a cake). With `w` the share of
-/// a pixel that falls in the bin, and `n` the pixel's normalization (solid angle, polarization, flat):
+/// Weights of the bins: sums over the pixels of a bin, with one value per bin (azimuth-major for a cake). `w` is the
+/// fraction of a pixel that falls in the bin, and `n` the pixel's normalization (solid angle, polarization, flat).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BinWeights {
-    /// `W`, the sum of `w n`; zero where the bin has no pixel.
+    /// `W`, the sum of `w n`; zero for a bin without pixels.
     pub norm: Vec<f64>,
     /// `W₂`, the sum of `w² n²`.
     pub norm_sq: Vec<f64>,
@@ -14,48 +14,50 @@ pub struct BinWeights {
     pub count: Vec<f64>,
 }
 
-/// What all frames of a recipe share.
+/// Axes and weights that all frames of a recipe have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedBins {
-    /// Where the bins are.
+    /// Axes of the bins.
     pub axes: PatternAxes,
-    /// The bins' weights in a frame that invalidates no pixel.
+    /// Weights of the bins in a frame whose only invalid pixels are the masked ones.
     pub weights: BinWeights,
 }
 
-/// One frame's sums.
+/// Sums of one frame, as a part stores them. ai-integrate makes it from `kernels::Sums`, and adds the frame's number, status,
+/// monitor and digest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrameRow {
-    /// Its number in the scan.
+    /// Number of the frame in its scan.
     pub frame: u64,
-    /// Whether it has sums, or why not.
+    /// [`Status::Ok`], or the reason why the frame has no pattern.
     pub status: Status,
-    /// XXH3-64 of its stored bytes, in the order of their chunks; 0 where there are none.
+    /// XXH3-64 of the frame's stored bytes, in the order of their chunks; 0 if there are none.
     pub stored_digest: u64,
-    /// Its monitor; NaN where it has none.
+    /// Monitor value of the frame; NaN if there is none.
     pub monitor: f64,
-    /// `S`, the sum of `w` × counts less the dark, one value a bin; empty without a pattern.
+    /// `S`, the sum of `w` × (counts - dark), one value per bin; empty if the frame has no sums.
     pub signal: Vec<f64>,
-    /// `V`, the sum of `w² σ²`; absent without an error model.
+    /// `V`, the sum of `w² σ²`, one value per bin; `None` without an error model.
     pub variance: Option<Vec<f64>>,
-    /// The frame's own weights, where it invalidates pixels that others do not.
+    /// Weights of this frame, if it has invalid pixels that other frames don't have; `kernels::WeightOverride`. Files store it
+    /// in the group `exceptions`.
     pub weight_override: Option<BinWeights>,
 }
 
 impl FrameRow {
-    /// A frame without a pattern.
+    /// Creates the row of a frame without sums.
     pub fn without_sums(frame: u64, status: Status, monitor: f64) -> Self {
         Self { frame, status, monitor, ..Self::default() }
     }
 
-    /// Whether there are sums. A frame with a bad monitor may have them, and no pattern.
+    /// Returns whether the frame has sums. A frame with an unusable monitor has sums and no pattern.
     pub fn has_sums(&self) -> bool {
         !self.signal.is_empty()
     }
 
-    /// Whether both rows say the same of the frame, to the bit.
+    /// Returns whether two rows are equal to the bit. Any NaN equals any other NaN. `stored_digest` is not compared.
     pub fn is_bit_identical(&self, other: &Self) -> bool {
-        let exceptions = match (&self.weight_override, &other.weight_override) {
+        let equal_weights = match (&self.weight_override, &other.weight_override) {
             (Some(one), Some(two)) => {
                 equal_bits(&one.norm, &two.norm)
                     && equal_bits(&one.norm_sq, &two.norm_sq)
@@ -64,7 +66,7 @@ impl FrameRow {
             (None, None) => true,
             _ => false,
         };
-        exceptions
+        equal_weights
             && (self.frame, self.status) == (other.frame, other.status)
             && equal_bits(&[self.monitor], &[other.monitor])
             && equal_bits(&self.signal, &other.signal)
@@ -75,7 +77,7 @@ impl FrameRow {
     }
 }
 
-/// Equal bits; any NaN equals any other.
+/// Returns whether two lists are equal to the bit. Any NaN equals any other NaN.
 fn equal_bits(one: &[f64], two: &[f64]) -> bool {
     one.len() == two.len() && one.iter().zip(two).all(|(a, b)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()))
 }

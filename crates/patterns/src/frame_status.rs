@@ -1,36 +1,43 @@
-//! What became of a frame.
+//! [`Status`]: whether a frame has a pattern, or why not.
 
 use records::{Absent, AbsentKind, Spans};
 
-/// The entry of a frame in `frame_status`.
+/// Status of a frame, with its number in the dataset `frame_status` of a final file.
+///
+/// Two statuses say that a frame's data is not there. A frame is [`Absent`](Self::Absent) (2) if scan-find listed it as
+/// missing, not written or damaged, or if ai-integrate found no data for it in the file that scan-find recorded; integrating
+/// the same task again can't change that. A frame is [`FileMissing`](Self::FileMissing) (3) if its file vanished after scan-find looked; a rerun tries
+/// it again. Every other status has the same number whether scan-find or ai-integrate found it out, for instance
+/// [`Unreadable`](Self::Unreadable) (8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// It has a pattern.
+    /// The frame has a pattern.
     #[default]
     Ok = 0,
-    /// No part covers it.
+    /// The frame has not been integrated: no part has it.
     NotIntegrated = 1,
-    /// scan-find knew that it is not there.
+    /// The frame has no usable data: when scan-find looked, its file was missing or damaged, or the file doesn't hold the
+    /// frame.
     Absent = 2,
-    /// Its file was there when the scan was found, and is not any more.
+    /// The frame's file existed when scan-find looked, and was missing when ai-integrate did.
     FileMissing = 3,
-    /// Its bytes do not decode.
+    /// The frame's stored bytes can't be decoded.
     Corrupt = 4,
-    /// Its monitor is zero, not a number, or missing.
+    /// The frame's monitor is zero, not a number, or missing.
     Monitor = 5,
-    /// Its file is not the one that the task names: another size or time of last change.
+    /// The frame's file changed after scan-find looked: its size or time of last change differs from the task's.
     SourceChanged = 6,
-    /// Its monitor is zero, not a number, or missing, and the scan had not ended when it was read.
+    /// The frame's monitor is zero, not a number, or missing, and the scan was still running when it was read.
     MonitorPending = 7,
-    /// Its file is there and could not be opened or read: trying again may help.
+    /// The frame's file exists, and could not be opened or read; another attempt may succeed.
     Unreadable = 8,
-    /// The scan was aborted before it, or has not reached it yet.
+    /// The scan was aborted before the frame, or has not reached it yet.
     NeverTaken = 9,
 }
 
 impl Status {
-    /// Every status, in the order of its number.
+    /// Every status, in the order of the numbers.
     pub const ALL: [Self; 10] = [
         Self::Ok,
         Self::NotIntegrated,
@@ -44,12 +51,12 @@ impl Status {
         Self::NeverTaken,
     ];
 
-    /// Reads its number.
+    /// Returns the status that has a number; `None` for an unknown number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Its name in the `flag_meanings` of a final file.
+    /// Returns the name of the status in the attribute `flag_meanings` of `frame_status`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -65,14 +72,18 @@ impl Status {
         }
     }
 
-    /// The reason that a record gives.
+    /// Explanation of the statuses that are easily confused, for the attribute `description` of `frame_status`.
+    pub(crate) const DESCRIPTION: &str = "absent: the frame had no data when scan-find looked, because its file was \
+         missing or did not hold the frame; file_missing: the file vanished between scan-find and ai-integrate";
+
+    /// Returns the reason that records and reports give for a frame of this status.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::NotIntegrated => "not integrated",
             Self::Absent => "absent",
             Self::FileMissing => "file missing",
-            Self::Corrupt => "does not decode",
+            Self::Corrupt => "can't be decoded",
             Self::Monitor => "monitor zero, not a number, or missing",
             Self::SourceChanged => "source file changed",
             Self::MonitorPending => "monitor zero, not a number, or missing in a scan that had not ended",
@@ -81,8 +92,13 @@ impl Status {
         }
     }
 
-    /// Returns the record of frames without a pattern for this reason.
-    pub fn to_absent(self, range: Spans) -> Absent {
+    /// Returns whether the reason is about the file that holds the frame, so that a message should name the file.
+    pub fn is_about_file(self) -> bool {
+        matches!(self, Self::FileMissing | Self::Corrupt | Self::SourceChanged | Self::Unreadable)
+    }
+
+    /// Returns the record of frames without a pattern for this reason. The reason names `file` if it is about the file.
+    pub fn to_absent(self, range: Spans, file: Option<&str>) -> Absent {
         let kind = match self {
             Self::Ok | Self::NotIntegrated => AbsentKind::NotIntegrated,
             Self::Absent | Self::FileMissing => AbsentKind::Missing,
@@ -92,10 +108,15 @@ impl Status {
             Self::Unreadable => AbsentKind::Unreadable,
             Self::NeverTaken => AbsentKind::NeverTaken,
         };
-        Absent { range, kind, reason: self.reason().to_owned() }
+        let reason = match file.filter(|_| self.is_about_file()) {
+            Some(file) => format!("{}: {file}", self.reason()),
+            None => self.reason().to_owned(),
+        };
+        Absent { range, kind, reason }
     }
 
-    /// Returns the status of a frame that scan-find says is absent.
+    /// Returns the status of a frame that a scan record lists as absent. Only unreadable frames and frames that were never
+    /// taken have a status of their own; the other kinds that scan-find reports (missing, not written, corrupt) are [`Absent`](Self::Absent).
     pub fn from_absent_kind(kind: AbsentKind) -> Self {
         match kind {
             AbsentKind::Unreadable => Self::Unreadable,
@@ -104,9 +125,9 @@ impl Status {
         }
     }
 
-    /// Whether the frame is dealt with for good: integrating it again from the same file would give
-    /// the same. What was lost on the way, or had no monitor yet, is tried again by a rerun.
-    pub fn is_final(self) -> bool {
+    /// Returns whether integrating the frame again from the same file would give the same result. Frames that were
+    /// lost, or had no monitor yet, are tried again by a rerun.
+    pub fn is_conclusive(self) -> bool {
         matches!(self, Self::Ok | Self::Absent | Self::Monitor | Self::NeverTaken)
     }
 }

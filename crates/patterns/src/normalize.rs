@@ -1,12 +1,13 @@
-//! From sums to patterns: intensity and its error from one frame's sums.
+//! [`Normalizer`]: computes a pattern (intensity and error of each bin) from the sums of a frame.
 //!
-//! With the monitor `m` of the frame and its reference `r`, and `g = m / r` (1 without a monitor):
+//! With the frame's monitor `m`, its reference `r`, and `g = m / r` (1 without a monitor):
 //!
 //! > intensity = S / (W g), sem = √V / (W g), std = √(V / W₂) / g
 //!
-//! in f64, rounded to f32 once; V is the sum of the pixels' variances, or what the recipe makes of it ([`crate::variance`]). The error is the standard error of the mean (sem), or where the recipe says so the
-//! standard deviation of a pixel (std). A bin without pixels
-//! (`W = 0`) holds what the recipe says of empty bins. Every NaN that is written has one bit pattern.
+//! S, V, W and W₂ are the sums of [`FrameRow`] and [`BinWeights`]; V is first adjusted by the recipe's rule for variances
+//! ([`crate::variance`]). The error is the standard error of the mean (sem), or the standard deviation of a pixel (std) if the
+//! recipe says so. A bin without pixels (`W = 0`) gets the recipe's value for empty bins. All is computed in f64 and
+//! rounded to f32 once. All NaNs have one bit pattern, so that equal patterns are equal bytes.
 
 use recipe::{EmptyBinValue, ErrorMeasure, ErrorModel, Recipe};
 use records::MonitorReadings;
@@ -14,86 +15,86 @@ use records::MonitorReadings;
 use crate::variance::{PhotonVariance, VarianceRule};
 use crate::{BinWeights, FrameRow, Status};
 
-/// The one NaN of f32 datasets.
+/// The only NaN that is written to f32 datasets.
 pub const NAN32: f32 = f32::from_bits(0x7fc0_0000);
-/// The one NaN of f64 datasets.
+/// The only NaN that is written to f64 datasets.
 pub const NAN64: f64 = f64::from_bits(0x7ff8_0000_0000_0000);
 
-/// Intensity and, with an error model, error of each bin.
+/// Intensity of each bin, and error of each bin if there is an error model.
 pub type Pattern = (Vec<f32>, Option<Vec<f32>>);
 
-/// The ratios of a monitor and its reference that can be divided by: counts of 32 bits over these fit into single precision.
+/// Ratios of monitor and reference that patterns can be divided by: 32-bit counts over these ratios are normal f32 numbers.
 const VALID_SCALES: std::ops::RangeInclusive<f64> = 1e-28..=1e28;
 
-/// `value`, or the one NaN.
+/// Returns `value`, with any NaN replaced by [`NAN64`].
 pub fn canonical_nan(value: f64) -> f64 {
     if value.is_nan() { NAN64 } else { value }
 }
 
-/// What of a recipe is applied to sums, and not to pixels. By default no monitor and no errors.
+/// The part of a recipe that is applied to sums of bins, not to pixels. The default has no monitor and no errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Normalizer {
     reference: MonitorDivisor,
     empty: EmptyBinValue,
     errors: bool,
-    deviation: ErrorMeasure,
+    error_measure: ErrorMeasure,
     variances: VarianceRule,
 }
 
-/// What the monitors' product is divided by.
+/// Reference that the monitor is divided by.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum MonitorDivisor {
-    /// There is no monitor.
+    /// No reference: the recipe has no monitor.
     #[default]
     None,
-    /// Its mean over the scan.
+    /// Mean of the monitor over the scan.
     Mean,
-    /// A number.
+    /// Number in the recipe.
     Number(f64),
 }
 
 impl MonitorDivisor {
-    fn of(recipe: &Recipe) -> Self {
+    fn new(recipe: &Recipe) -> Self {
         match recipe.reference() {
             None => Self::None,
             Some(recipe::ReferenceSetting::Mean) => Self::Mean,
             Some(recipe::ReferenceSetting::Value(number)) => Self::Number(number),
-            // Other quantities are in the monitors of the frames.
+            // A quantity is already part of each frame's monitor value.
             Some(recipe::ReferenceSetting::Quantity(_)) => Self::Number(1.0),
         }
     }
 }
 
 impl Normalizer {
-    /// That of a recipe.
+    /// Creates the normalizer of a recipe.
     pub fn new(recipe: &Recipe) -> Self {
         Self {
-            reference: MonitorDivisor::of(recipe),
+            reference: MonitorDivisor::new(recipe),
             empty: recipe.empty,
             errors: recipe.error_model != ErrorModel::No,
-            deviation: recipe.error,
+            error_measure: recipe.error,
             variances: VarianceRule::new(recipe),
         }
     }
 
-    /// Whether patterns have errors.
+    /// Returns whether patterns have errors, which holds for all error models but `no`.
     pub fn has_errors(&self) -> bool {
         self.errors
     }
 
-    /// Whether the recipe normalizes by a monitor.
+    /// Returns whether the recipe divides by a monitor.
     pub fn has_monitor(&self) -> bool {
         self.reference != MonitorDivisor::None
     }
 
-    /// Whether a pattern depends on nothing but its own frame: not so where the monitor is divided by
-    /// its mean over the scan.
+    /// Returns whether a pattern depends on its own frame alone. This is false if the monitor is divided by its mean over
+    /// the scan.
     pub fn needs_only_own_frame(&self) -> bool {
         self.reference != MonitorDivisor::Mean
     }
 
-    /// Returns what the monitor is divided by: the recipe's number, or the mean of the monitor's readings over the scan. NaN
-    /// where there is no reading, 1 where the recipe has no monitor.
+    /// Returns the reference of the monitor: the recipe's number, or the mean of `readings`. The mean of no readings is NaN; without a
+    /// monitor, the reference is 1.
     pub fn reference(&self, readings: MonitorReadings) -> f64 {
         match self.reference {
             MonitorDivisor::None => 1.0,
@@ -102,15 +103,15 @@ impl Normalizer {
         }
     }
 
-    /// `g`, what a frame's weights are multiplied by; `None` where its monitor gives no positive ratio that
-    /// single-precision patterns of any counts can be divided by.
+    /// Returns `g`, the factor of a frame's weights. `None` if the monitor is zero, negative, NaN or so extreme that f32
+    /// patterns can't be divided by the ratio.
     pub fn scale(&self, monitor: f64, reference: f64) -> Option<f64> {
         let scale = if self.has_monitor() { monitor / reference } else { 1.0 };
         VALID_SCALES.contains(&scale).then_some(scale)
     }
 
-    /// Returns intensity and, with an error model, error of a frame; `None` where it has no pattern, or a monitor that
-    /// gives it none. `shared` are the weights of frames without weights of their own.
+    /// Returns the pattern of a frame. `None` if the frame has no sums or no usable monitor. `shared` are the weights of
+    /// frames without a weight override.
     pub fn normalize(&self, row: &FrameRow, shared: &BinWeights, reference: f64) -> Option<Pattern> {
         let weights = row.weight_override.as_ref().unwrap_or(shared);
         let scale = self.scale(row.monitor, reference).filter(|_| row.status == Status::Ok && row.has_sums())?;
@@ -121,17 +122,17 @@ impl Normalizer {
         Some((intensity, variance.map(error)))
     }
 
-    /// Returns the same for sums whose variances are already those of their pattern.
+    /// Returns a normalizer that takes variances as they are, because they were adjusted before.
     pub(crate) fn without_variance_rule(self) -> Self {
         Self { variances: VarianceRule::default(), ..self }
     }
 
-    /// Returns the rule by which variances of sums become those of patterns.
+    /// Returns the rule that adjusts the variances of sums.
     pub(crate) fn variance_rule(&self) -> &VarianceRule {
         &self.variances
     }
 
-    /// Adds the variances by the counts alone of a frame of which the pattern is known, and not the sums.
+    /// Adds the photon variances of a frame to `sums`, if only the frame's pattern is known and not its sums.
     pub(crate) fn add_counted(
         &self,
         (intensity, errors): &Pattern,
@@ -149,20 +150,20 @@ impl Normalizer {
         self.variances.add_pattern(signal, variance.collect(), own, shared, sums);
     }
 
-    /// Returns the share of a frame's variance that is the floor of its pixels, one photon each; `None` where the recipe's
-    /// errors have no such floor.
+    /// Returns the share of a frame's variance that comes from the minimum of one photon per pixel; `None` if the recipe has no
+    /// such minimum.
     pub fn floor_share(&self, row: &FrameRow, shared: &BinWeights) -> Option<f64> {
         self.variances.pixel_floor_share(row, row.weight_override.as_ref().unwrap_or(shared))
     }
 
-    /// Whether errors are those of the mean.
+    /// Returns whether errors are standard errors of the mean.
     pub(crate) fn is_sem(&self) -> bool {
-        self.deviation == ErrorMeasure::Sem
+        self.error_measure == ErrorMeasure::Sem
     }
 
-    /// The error of each bin.
+    /// Returns the error of each bin.
     pub(crate) fn compute_errors(&self, variance: &[f64], norm: &[f64], norm_sq: &[f64], scale: f64) -> Vec<f64> {
-        match self.deviation {
+        match self.error_measure {
             ErrorMeasure::Sem => self.divide(variance, norm, scale, f64::sqrt),
             ErrorMeasure::Std => {
                 let roots: Vec<f64> = norm_sq.iter().map(|norm_sq| norm_sq.sqrt()).collect();
@@ -171,7 +172,7 @@ impl Normalizer {
         }
     }
 
-    /// What a bin without pixels holds.
+    /// Returns the value of a bin without pixels.
     pub(crate) fn empty_value(&self) -> f64 {
         match self.empty {
             EmptyBinValue::Nan => NAN64,
@@ -179,12 +180,11 @@ impl Normalizer {
         }
     }
 
-    /// `new(sum) / (norm scale)` of each bin; what the recipe says where `norm` is zero.
-    pub(crate) fn divide(&self, sums: &[f64], norm: &[f64], scale: f64, of: impl Fn(f64) -> f64) -> Vec<f64> {
+    /// Returns `convert(sum) / (norm scale)` of each bin, and the recipe's value for empty bins where `norm` is zero.
+    pub(crate) fn divide(&self, sums: &[f64], norm: &[f64], scale: f64, convert: impl Fn(f64) -> f64) -> Vec<f64> {
         let empty = self.empty_value();
-        let quotient = |(&sum, &norm): (&f64, &f64)| match norm == 0.0 {
-            true => empty,
-            false => canonical_nan(of(sum) / (norm * scale)),
+        let quotient = |(&sum, &norm): (&f64, &f64)| {
+            if norm == 0.0 { empty } else { canonical_nan(convert(sum) / (norm * scale)) }
         };
         sums.iter().zip(norm).map(quotient).collect()
     }
@@ -199,7 +199,13 @@ mod tests {
     use super::*;
 
     fn finish(reference: MonitorDivisor, empty: EmptyBinValue) -> Normalizer {
-        Normalizer { reference, empty, errors: true, deviation: ErrorMeasure::Sem, variances: VarianceRule::default() }
+        Normalizer {
+            reference,
+            empty,
+            errors: true,
+            error_measure: ErrorMeasure::Sem,
+            variances: VarianceRule::default(),
+        }
     }
 
     fn row(monitor: f64) -> FrameRow {
@@ -220,8 +226,10 @@ mod tests {
 
     #[test]
     fn the_standard_deviation_is_over_the_root_of_the_squared_weights() {
-        let std =
-            Normalizer { deviation: ErrorMeasure::Std, ..finish(MonitorDivisor::Number(50.0), EmptyBinValue::Zero) };
+        let std = Normalizer {
+            error_measure: ErrorMeasure::Std,
+            ..finish(MonitorDivisor::Number(50.0), EmptyBinValue::Zero)
+        };
         let four = BinWeights { norm_sq: vec![4.0, 0.0], ..weights() };
         assert_eq!(std.normalize(&row(100.0), &four, 50.0), Some((vec![1.5, 0.0], Some(vec![1.0, 0.0]))));
         let one = BinWeights { norm_sq: vec![1.0, 0.0], ..weights() };
@@ -239,20 +247,21 @@ mod tests {
 
     #[test]
     fn a_monitor_of_zero_nan_or_the_wrong_sign_gives_no_pattern() {
-        let finish = finish(MonitorDivisor::Mean, EmptyBinValue::Nan);
+        let normalizer = finish(MonitorDivisor::Mean, EmptyBinValue::Nan);
         let monitors = [4.0, 0.0, f64::NAN, 8.0, f64::INFINITY];
-        let reference = finish.reference(monitors.into_iter().chain([-100.0]).collect());
+        let reference = normalizer.reference(monitors.into_iter().chain([-100.0]).collect());
         assert_eq!(reference, 6.0);
-        let good: Vec<bool> = monitors.into_iter().map(|monitor| finish.scale(monitor, reference).is_some()).collect();
+        let good: Vec<bool> =
+            monitors.into_iter().map(|monitor| normalizer.scale(monitor, reference).is_some()).collect();
         assert_eq!(good, [true, false, false, true, false]);
-        assert!(finish.scale(-4.0, reference).is_none() && finish.scale(-4.0, -4.0).is_some());
-        let number = Normalizer { reference: MonitorDivisor::Number(1.0), ..finish };
+        assert!(normalizer.scale(-4.0, reference).is_none() && normalizer.scale(-4.0, -4.0).is_some());
+        let number = Normalizer { reference: MonitorDivisor::Number(1.0), ..normalizer };
         for useless in [1e-320, 1e-40, 1e300] {
             assert_eq!(number.scale(useless, 1.0), None, "{useless}: the pattern would be infinite, or zero");
         }
         let brightest = FrameRow { signal: vec![f64::from(u32::MAX), 0.0], ..row(1e-28) };
         let (intensity, _) = number.normalize(&brightest, &weights(), 1.0).unwrap();
         assert!(intensity[0].is_finite());
-        assert!(finish.reference(MonitorReadings::default()).is_nan());
+        assert!(normalizer.reference(MonitorReadings::default()).is_nan());
     }
 }

@@ -1,16 +1,16 @@
-//! A page about a run: what was integrated, what was lost and why, how long it took, and a picture of each final.
+//! The report of a run: which frames were integrated, which were lost and why, how long it took, and a plot of each final file.
 //!
-//! One HTML file without scripts and without anything from elsewhere: pictures are in it, so that it can be mailed,
-//! kept in a logbook, or opened in ten years.
+//! The report is one HTML file without scripts and external resources, with the plots in it, so that it can be mailed, kept in
+//! a logbook, or opened in ten years.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use filter::atomic;
-use filter::ownership::{OwnedFiles, ReplacePolicy, has_mark};
-use records::{ScanState, Spans, Summary};
+use records::{ScanState, Spans, Summary, format_ranges};
+use system::atomic;
+use system::ownership::{OwnedFiles, ReplacePolicy, has_mark};
 
 use crate::output::{OutputFile, format_iso8601};
 use crate::plot;
@@ -24,7 +24,7 @@ th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums}\
 tr+tr td{border-top:1px solid #8883}img{max-width:100%;height:auto;background:#fff}\
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
 
-/// Claims the pages that azpipe wrote. The title is that of pages from before there was a generator in them.
+/// Claims reports that azpipe wrote. Reports of early versions have no generator and are recognized by their title.
 fn owned_reports(policy: &ReplacePolicy) -> OwnedFiles {
     let has = |path: &Path, mark: &[u8]| has_mark(path, b"<!DOCTYPE html>", mark);
     let is_own = move |path: &Path| {
@@ -33,7 +33,7 @@ fn owned_reports(policy: &ReplacePolicy) -> OwnedFiles {
     OwnedFiles::new("a report", is_own).with_policy(policy)
 }
 
-/// A page being written.
+/// A report that is being written.
 #[derive(Default)]
 pub struct Report {
     rows: String,
@@ -42,22 +42,22 @@ pub struct Report {
     scans: usize,
     frames: u64,
     integrated: u64,
-    /// Finals to which integrating again may add something.
-    unsettled: usize,
-    /// Other finals that lack frames which they should have.
+    /// Number of final files with frames that may get a pattern when they are integrated again.
+    incomplete: usize,
+    /// Number of other final files with lost frames.
     with_losses: usize,
 }
 
 impl Report {
-    /// Adds a final, with a picture of it where one can be drawn.
-    pub fn add(&mut self, summary: &Summary, of: Option<&OutputFile>) {
-        // Sums of what records say saturate: they are shown to people.
+    /// Adds a final file, with a plot if the file can be read.
+    pub fn add(&mut self, summary: &Summary, output: Option<&OutputFile>) {
+        // The sums saturate, because records may hold any numbers.
         self.scans = self.scans.saturating_add(1);
         self.frames = self.frames.saturating_add(summary.frames);
         self.integrated = self.integrated.saturating_add(summary.integrated);
         let lost: u64 =
             summary.missing.iter().filter(|absent| absent.kind.is_loss()).map(|absent| absent.range.count()).sum();
-        self.unsettled = self.unsettled.saturating_add(usize::from(!summary.up_to_date));
+        self.incomplete = self.incomplete.saturating_add(usize::from(!summary.up_to_date));
         self.with_losses = self.with_losses.saturating_add(usize::from(summary.up_to_date && lost > 0));
         let name = escape_html(&summary.final_file.file_stem().unwrap_or_default().to_string_lossy());
         let missing = summary.frames.saturating_sub(summary.integrated);
@@ -79,15 +79,15 @@ impl Report {
             summary.integrated,
         );
         let _ = writeln!(self.sections, "<h2 id=\"s{number}\">{name}</h2>");
-        self.write_facts(summary, of);
+        self.write_facts(summary, output);
         self.write_losses(summary);
-        if let Some(Ok(picture)) = of.map(plot::render_png) {
+        if let Some(Ok(picture)) = output.map(plot::render_png) {
             let picture = STANDARD.encode(picture);
             let _ = writeln!(self.sections, "<img alt=\"patterns of {name}\" src=\"data:image/png;base64,{picture}\">");
         }
     }
 
-    /// Adds what failed, here or in a filter before.
+    /// Adds a failure of this filter or a previous one.
     pub fn add_failure(&mut self, about: &str, why: &str) {
         let _ = writeln!(
             self.failures,
@@ -97,33 +97,35 @@ impl Report {
         );
     }
 
-    /// Checks that a page can be written to a file: what is there may be replaced.
+    /// Checks that a report can be written to a path: an existing file may be replaced.
     ///
     /// # Errors
-    /// Somebody else's file.
+    /// Fails if the file is somebody else's.
     pub fn check(path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
         owned_reports(policy).check(path)
     }
 
-    /// Writes the page, whole or not at all, in place of an earlier one.
+    /// Writes the report. The file appears complete and replaces an earlier report.
     ///
     /// # Errors
-    /// A file that can't be written; somebody else's file.
+    /// Fails if the file can't be written, or is somebody else's.
     pub fn write(&self, path: &Path, policy: &ReplacePolicy) -> std::io::Result<()> {
         atomic::write(path, self.render(), &owned_reports(policy))
     }
 
     fn render(&self) -> String {
-        let (scans, frames, integrated) = (self.scans, self.frames, self.integrated);
+        let (frames, integrated) = (self.frames, self.integrated);
+        let finals = format!("{} final{}", self.scans, if self.scans == 1 { "" } else { "s" });
         let troubles = [
-            (self.unsettled > 0).then(|| format!("{} incomplete.", self.unsettled)),
-            (self.with_losses > 0).then(|| format!("{} with frames that are lost.", self.with_losses)),
+            (self.incomplete > 0).then(|| format!("{} incomplete.", self.incomplete)),
+            (self.with_losses > 0).then(|| format!("{} with lost frames.", self.with_losses)),
             (!self.failures.is_empty()).then(|| "Some inputs failed.".to_owned()),
         ];
         let troubles: Vec<String> = troubles.into_iter().flatten().collect();
-        let lost = match troubles.is_empty() {
-            true => "<span class=good>Nothing is left to do.</span>".to_owned(),
-            false => format!("<span class=bad>{}</span>", troubles.join(" ")),
+        let lost = if troubles.is_empty() {
+            "<span class=good>Nothing is left to do.</span>".to_owned()
+        } else {
+            format!("<span class=bad>{}</span>", troubles.join(" "))
         };
         let time = format_iso8601(std::time::SystemTime::now());
         let failures = match self.failures.as_str() {
@@ -133,9 +135,9 @@ impl Report {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"generator\" content=\"azpipe {}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<title>azpipe: {scans} finals</title>\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>azpipe: {finals}</title>\n\
              <style>{STYLE}</style>\n</head>\n<body>\n<h1>Azimuthal integration</h1>\n\
-             <p>{scans} finals, {integrated} of {frames} frames integrated. {lost}<br>azpipe {}, {time}</p>\n\
+             <p>{finals}, {integrated} of {frames} frames integrated. {lost}<br>azpipe {}, {time}</p>\n\
              <table>\n<tr><th>final</th><th>entry</th><th>detector</th><th>frames</th><th>integrated</th>\
              <th>missing</th><th></th></tr>\n{}</table>\n{failures}{}</body>\n</html>\n",
             env!("CARGO_PKG_VERSION"),
@@ -145,25 +147,26 @@ impl Report {
         )
     }
 
-    fn write_facts(&mut self, summary: &Summary, of: Option<&OutputFile>) {
+    fn write_facts(&mut self, summary: &Summary, output: Option<&OutputFile>) {
         let mut facts = vec![("final", html_code(&summary.final_file.to_string_lossy()))];
         facts.push((
             "raw data",
             format!("{} {}", html_code(&summary.file.to_string_lossy()), escape_html(&summary.entry)),
         ));
-        if let Some(of) = of {
-            let scan = &of.task.acquisition;
+        if let Some(output) = output {
+            let scan = &output.task.acquisition;
             facts.extend(scan.title.iter().map(|title| ("title", escape_html(title))));
             let times: Vec<&str> =
                 [&scan.start_time, &scan.end_time].into_iter().flatten().map(String::as_str).collect();
             facts.push(("measured", escape_html(&times.join(" to "))));
-            let axes = of.shared.axes.iter().zip(of.shared.axes.bin_ranges(&of.recipe)).map(|(axis, limits)| {
-                // What is left of an edge at 0 by rounding is no bound that anybody asked for.
-                let [low, high] = limits.map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
-                format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape_html(&axis.label()))
-            });
+            let axes =
+                output.shared.axes.iter().zip(output.shared.axes.bin_ranges(&output.recipe)).map(|(axis, limits)| {
+                    // Rounding removes the tiny rest of an edge at 0.
+                    let [low, high] = limits.map(|edge| (edge * 1e5).round() / 1e5 + 0.0);
+                    format!("{} bins of {} from {low} to {high}", axis.centers.len(), escape_html(&axis.label()))
+                });
             facts.push(("bins", axes.collect::<Vec<_>>().join("<br>")));
-            facts.push(("recipe", recipe_settings(&of.recipe)));
+            facts.push(("recipe", recipe_settings(&output.recipe)));
         }
         let seconds = &summary.seconds;
         if seconds.wall > 0.0 {
@@ -191,8 +194,9 @@ impl Report {
             let _ = writeln!(self.sections, "<p class=good>Every frame has a pattern.</p>");
             return;
         }
+        const MAX_RANGES: usize = 20;
         let row = |range: &Spans, reason: &str| {
-            let (count, frames) = (range.count(), format_frame_ranges(range));
+            let (count, frames) = (range.count(), format_ranges(range, MAX_RANGES));
             format!("<tr><td class=n>{count}</td><td>{}</td><td>{frames}</td></tr>\n", escape_html(reason))
         };
         let rows: String = summary.missing.iter().map(|absent| row(&absent.range, &absent.reason)).collect();
@@ -201,7 +205,7 @@ impl Report {
     }
 }
 
-/// The settings of a recipe that are not files' content, in its own words.
+/// Returns the settings of a recipe as in a recipe file, except the text of the PONI file.
 fn recipe_settings(recipe: &recipe::Recipe) -> String {
     let Ok(settings) = toml::from_str::<toml::Table>(&recipe.to_toml()) else { return String::new() };
     let plain = settings.iter().filter(|(name, _)| !matches!(name.as_str(), "poni" | "version"));
@@ -209,27 +213,11 @@ fn recipe_settings(recipe: &recipe::Recipe) -> String {
     plain.map(one).map(|setting| html_code(&setting)).collect::<Vec<_>>().join("<br>")
 }
 
-/// The frames of a range, as a person would write them: `0 to 9, 20, 31 to 99 by 2`; at most so many spans.
-fn format_frame_ranges(range: &Spans) -> String {
-    const MAX_RANGES: usize = 20;
-    let spans = range.as_slice();
-    let span = |span: &records::Span| match (span.count(), span.step()) {
-        (1, _) => format!("{}", span.start()),
-        (_, 1) => format!("{} to {}", span.start(), span.stop().saturating_sub(1)),
-        (_, step) => format!("{} to {} by {step}", span.start(), span.stop().saturating_sub(1)),
-    };
-    let mut words: Vec<String> = spans.iter().take(MAX_RANGES).map(span).collect();
-    if spans.len() > MAX_RANGES {
-        words.push("…".to_owned());
-    }
-    words.join(", ")
-}
-
 fn html_code(text: &str) -> String {
     format!("<code>{}</code>", escape_html(text))
 }
 
-/// Text as HTML: file names may hold anything.
+/// Escapes text for HTML. File names may contain any characters.
 fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -252,14 +240,6 @@ mod tests {
     use records::{Absent, AbsentKind, Span};
 
     #[test]
-    fn frames_are_told_as_a_person_would() {
-        let spans = |json: &str| serde_json::from_str::<Spans>(json).expect("spans");
-        assert_eq!(format_frame_ranges(&spans("[[0,10],[20,21],[31,100,3]]")), "0 to 9, 20, 31 to 97 by 3");
-        let many: Spans = (0..100).map(|index| index * index).collect();
-        assert!(format_frame_ranges(&many).ends_with(", …"));
-    }
-
-    #[test]
     fn a_name_is_text_and_a_loss_has_its_reason() {
         let mut report = Report::default();
         let missing =
@@ -280,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_whole_is_green() {
+    fn only_complete_finals_are_green() {
         let page = |complete: bool, up_to_date: bool, scan_state: ScanState, kind: Option<AbsentKind>| {
             let missing = |kind| Absent { range: Spans::first_n(20), kind, reason: "gone".to_owned() };
             let missing: Vec<Absent> = kind.map(missing).into_iter().collect();

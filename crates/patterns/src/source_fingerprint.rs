@@ -1,54 +1,55 @@
-//! What a frame's raw data is known by: file, dataset, size, time of last change, and row.
+//! Source fingerprints, by which a frame's raw data is recognized: file, dataset, size, time of last change, and row.
 //!
-//! A file is named by the path that leads to it from the master's directory, so that frames are known again where the
-//! whole tree was moved. Who asks makes sure that both sides speak of one scan ([`owners::same_file`]).
+//! A file is identified by its path relative to the master's directory, so that frames are recognized after the whole tree was
+//! moved. Callers make sure that both fingerprints are of the same scan ([`output_owners::compare_files`]).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use records::{Acquisition, Source, Spans, relative_path};
+use system::untrusted_file::FileVersion;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The stamps of a scan's frames. Equal stamps mean equal raw data.
+/// Source fingerprints of a scan's frames. Equal fingerprints mean equal raw data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceFingerprints {
     frames: BTreeMap<u64, SourceFingerprint>,
-    /// The sources that the stamps are of, by the digest of what they are known by.
+    /// Sources of the frames, by their digest.
     files: HashMap<u64, FingerprintedSource>,
 }
 
-/// A source that stamps are of.
+/// A source, and the name by which it is recognized.
 #[derive(Clone, Debug)]
 struct FingerprintedSource {
-    /// The digest of the file's name and dataset.
+    /// Digest of the file's path and the dataset.
     name: u64,
-    /// The path that leads to it from the master's directory.
+    /// Path of the file relative to the master's directory.
     path: PathBuf,
     source: Source,
 }
 
-/// What one frame's raw data is known by.
+/// Source fingerprint of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceFingerprint {
-    /// The digest of file, dataset, size and time of last change.
+    /// Digest of file, dataset, size and time of last change.
     file: u64,
     row: u64,
     mtime: i64,
 }
 
 impl SourceFingerprints {
-    /// Returns those of the frames of a scan's sources.
+    /// Returns the fingerprints of the frames in a scan's sources.
     pub fn new(scan: &Acquisition) -> Self {
         let mut stamps = Self::default();
         stamps.add_newest(scan);
         stamps
     }
 
-    /// Adds a scan's sources. Of two that hold the same frame, the one changed last counts; of two changed at
-    /// once, the one that was there before.
+    /// Adds the sources of a scan. If two sources hold the same frame, the one that was changed last counts, or the one that
+    /// was added first if both were changed at the same time.
     pub fn add_newest(&mut self, scan: &Acquisition) {
         let directory = scan.file.parent().unwrap_or(Path::new("/"));
         for source in &scan.sources {
@@ -66,12 +67,17 @@ impl SourceFingerprints {
         }
     }
 
-    /// A frame's stamp; `None` where it is in no source.
+    /// Returns the fingerprint of a frame; `None` if no source has it.
     pub fn get(&self, frame: u64) -> Option<SourceFingerprint> {
         self.frames.get(&frame).copied()
     }
 
-    /// Returns XXH3-64 over these frames and what the raw data of each is known by.
+    /// Returns whether a frame's raw data is known in both, and is the same.
+    pub fn is_same_data(&self, others: &Self, frame: u64) -> bool {
+        self.get(frame).is_some_and(|stamp| others.get(frame) == Some(stamp))
+    }
+
+    /// Returns XXH3-64 over these frames and their fingerprints.
     pub fn digest(&self, frames: &[u64]) -> u64 {
         let mut hash = Xxh3::new();
         for &frame in frames {
@@ -87,7 +93,7 @@ impl SourceFingerprints {
         hash.digest()
     }
 
-    /// These stamps, and those of `others` for frames that have none here.
+    /// Returns these fingerprints, completed by `others` for frames that have none here.
     pub fn with_fallback(mut self, others: &Self) -> Self {
         for (frame, stamp) in &others.frames {
             self.frames.entry(*frame).or_insert(*stamp);
@@ -98,7 +104,7 @@ impl SourceFingerprints {
         self
     }
 
-    /// The sources of the frames below `total`, in the order of their first frame.
+    /// Returns the sources of the frames below `total`, ordered by their first frames.
     pub fn sources(&self, total: u64) -> Vec<Source> {
         let mut held: HashMap<u64, (Spans, Spans)> = HashMap::new();
         for (frame, stamp) in self.frames.range(..total) {
@@ -108,7 +114,7 @@ impl SourceFingerprints {
         }
         let source = |(file, (frames, rows)): (u64, (Spans, Spans))| {
             let FingerprintedSource { source, .. } = self.files.get(&file)?;
-            // Neither factor has more than 64 bits.
+            // The product of two 64-bit numbers fits into 128 bits.
             let of_all = u128::from(source.bytes).saturating_mul(u128::from(frames.count()));
             let share = of_all.checked_div(u128::from(source.frames.count())).unwrap_or_default();
             Some(Source { frames, rows, bytes: share as u64, ..source.clone() })
@@ -119,7 +125,7 @@ impl SourceFingerprints {
     }
 }
 
-/// The files of a scan's sources, each with the state that the sources were found in.
+/// Files of a scan's sources, each with the size and time of last change in the scan's record.
 #[derive(Clone, Debug)]
 pub(crate) struct FileStates(Vec<(u64, (u64, i64))>);
 
@@ -133,64 +139,93 @@ impl FileStates {
     }
 }
 
-/// The last known state of each file that several stamps speak of. Frames of a file that has changed since are stale, all
-/// of them: a file that was written anew may have fewer.
+/// Latest known state (size and time of last change) of each file that several scans' records name. All frames of a file that has
+/// changed since are stale, because a file that was written again may have fewer frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LatestFileStates {
     files: HashMap<u64, FingerprintedSource>,
-    /// Files that are not there any more, of a scan that was written anew.
+    /// Files that no longer exist, of a scan that was written again.
     removed: HashSet<u64>,
-    /// Whether a file was found in two states.
+    /// True if a file was found in two states.
     has_changes: bool,
+    /// The first file that could not be looked at, so that its last state is not known.
+    unseen: Option<Unseen>,
 }
 
 impl LatestFileStates {
-    /// Adds what stamps know. Of two states of a file, that counts which the file is in now; where it is in neither, or
-    /// can't be looked at, the one that was changed last; of two changed at once, the one that was added first.
-    /// Returns whether a file has another last state than before.
+    /// Adds the files of these fingerprints. Returns whether the latest state of any file was replaced.
+    ///
+    /// If a file is added in two states (size and time of last change), its state on disk decides: the state that equals it is
+    /// the latest. If neither does, the one with the later time of change is the latest, or if the times are equal, too, the
+    /// one that was added first. If the file can't be examined, [`Self::check_all_seen`] fails.
     pub fn add(&mut self, stamps: &SourceFingerprints) -> bool {
         let mut is_news = false;
         for known in stamps.files.values() {
             let last = self.files.entry(known.name).or_insert_with(|| known.clone());
             if file_state(&last.source) != file_state(&known.source) {
                 self.has_changes = true;
-                if is_newer(&known.source, &last.source) {
-                    *last = known.clone();
-                    is_news = true;
+                match is_newer(&known.source, &last.source) {
+                    Ok(true) => {
+                        *last = known.clone();
+                        is_news = true;
+                    }
+                    Ok(false) => (),
+                    Err(unseen) => self.unseen = self.unseen.take().or(Some(unseen)),
                 }
             }
         }
         is_news
     }
 
-    /// Where some file has been written anew, looks which files are not there any more below the master's directory, and
-    /// takes their frames for stale: a series that was taken again may have fewer images. Files that `heard` names are as
-    /// it says.
-    pub fn find_removed(&mut self, directory: &Path, heard: &SourceFingerprints) {
+    /// Finds files that no longer exist in the master's directory, and marks their frames as stale, if some file of the scan was written
+    /// again: a series that was taken again may have fewer images. Files that `current` names are not looked for.
+    pub fn find_removed(&mut self, directory: &Path, current: &SourceFingerprints) {
         if !self.has_changes {
             return;
         }
-        let names: HashSet<u64> = heard.files.values().map(|known| known.name).collect();
-        let is_gone = |path: &Path| path.metadata().is_err_and(|why| why.kind() == ErrorKind::NotFound);
-        if is_gone(directory) {
-            return;
+        let names: HashSet<u64> = current.files.values().map(|known| known.name).collect();
+        let removed = (|| {
+            let mut removed = HashSet::new();
+            if read_state(directory)?.is_some() {
+                for known in self.files.values().filter(|known| !names.contains(&known.name)) {
+                    if read_state(&directory.join(&known.path))?.is_none() {
+                        removed.insert(known.name);
+                    }
+                }
+            }
+            Ok(removed)
+        })();
+        match removed {
+            Ok(removed) => self.removed = removed,
+            Err(unseen) => self.unseen = self.unseen.take().or(Some(unseen)),
         }
-        let unheard = self.files.values().filter(|known| !names.contains(&known.name));
-        self.removed = unheard.filter(|known| is_gone(&directory.join(&known.path))).map(|known| known.name).collect();
     }
 
-    /// Returns whether the stamps speak of files in a state that is not their last.
+    /// Checks that every file that had to be looked at could be. Otherwise it is not known which frames are stale.
+    ///
+    /// # Errors
+    /// The first file that could not be looked at.
+    pub fn check_all_seen(&self) -> Result<(), (PathBuf, io::Error)> {
+        self.unseen.as_ref().map_or(Ok(()), |(path, why)| {
+            let why = why
+                .raw_os_error()
+                .map_or_else(|| io::Error::new(why.kind(), why.to_string()), io::Error::from_raw_os_error);
+            Err((path.clone(), why))
+        })
+    }
+
+    /// Returns whether any file of these fingerprints is in an outdated state.
     pub fn is_outdated(&self, stamps: &SourceFingerprints) -> bool {
         stamps.files.values().any(|known| self.is_file_outdated(known))
     }
 
-    /// Returns whether some of the files are in a state that is not their last.
+    /// Returns whether any of these files is in an outdated state.
     pub fn are_outdated(&self, files: &FileStates) -> bool {
         let has_changed = |name, then| self.files.get(name).is_some_and(|last| file_state(&last.source) != then);
         files.0.iter().any(|(name, then)| self.removed.contains(name) || has_changed(name, *then))
     }
 
-    /// Returns the stamps of frames in files that have not changed since.
+    /// Returns the fingerprints of frames in files that have not changed since.
     pub fn retain_current(&self, stamps: &SourceFingerprints) -> SourceFingerprints {
         let mut stamps = stamps.clone();
         stamps.files.retain(|_, known| !self.is_file_outdated(known));
@@ -208,20 +243,30 @@ fn file_state(source: &Source) -> (u64, i64) {
     (source.size, source.mtime)
 }
 
-fn is_newer(one: &Source, other: &Source) -> bool {
-    let now = |source: &Source| {
-        let metadata = source.file.metadata().ok()?;
-        let mtime = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
-        Some((metadata.len(), mtime))
-    };
-    match (now(one) == Some(file_state(one)), now(other) == Some(file_state(other))) {
+/// A file that could not be looked at, and why.
+type Unseen = (PathBuf, Arc<io::Error>);
+
+/// Returns whether a file's state in `one` is a later one than that in `other`: the state that the file is in now, or
+/// else the one that was changed last.
+fn is_newer(one: &Source, other: &Source) -> Result<bool, Unseen> {
+    let is_now = |source: &Source| Ok(read_state(&source.file)? == Some(file_state(source)));
+    Ok(match (is_now(one)?, is_now(other)?) {
         (true, false) => true,
         (false, true) => false,
         _ => one.mtime > other.mtime,
+    })
+}
+
+/// Returns the size and the time of last change of a file; `None` where there is no such file.
+fn read_state(path: &Path) -> Result<Option<(u64, i64)>, Unseen> {
+    match path.metadata() {
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(why) => Err((path.to_owned(), Arc::new(why))),
+        Ok(found) => Ok(Some(FileVersion::new(&found).size_and_mtime())),
     }
 }
 
-/// The digest of a source's file, as it is reached from the master's directory, and of its dataset.
+/// Returns the digest of a source's path relative to the master's directory, and of its dataset.
 fn name_digest(path: &Path, source: &Source) -> u64 {
     let mut hash = Xxh3::new();
     for text in [path.as_os_str().as_bytes(), source.dataset.as_bytes()] {
@@ -304,12 +349,44 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_can_not_be_looked_at_has_no_last_state() {
+        let dir = tempfile::tempdir().unwrap();
+        // The system refuses to look at a name of this length, as it does at any file on a disk that fails.
+        let (raw, master) = (dir.path().join("n".repeat(300)), dir.path().join("s.h5"));
+        let at = |file: &Path, mtime| {
+            let source = Source { file: file.into(), ..source(mtime, 0) };
+            SourceFingerprints::new(&Acquisition { file: master.clone().into(), ..scan([source]) })
+        };
+        let seen = |file: &Path| {
+            let mut last = LatestFileStates::default();
+            last.add(&at(file, 5));
+            assert!(last.check_all_seen().is_ok(), "one state needs no look");
+            last.add(&at(file, 6));
+            last.check_all_seen()
+        };
+        let (path, why) = seen(&raw).unwrap_err();
+        assert_eq!((path, why.kind()), (raw.clone(), ErrorKind::InvalidFilename));
+        assert!(seen(&dir.path().join("gone")).is_ok());
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert!(seen(&dir.path().join("file/below a file")).is_ok());
+        let mut last = LatestFileStates::default();
+        let two = |mtime| Source { file: dir.path().join("gone").into(), ..source(mtime, 0) };
+        let beside = Source { file: raw.into(), frames: records::Span::new(2, 4).into(), ..source(1, 0) };
+        for sources in [vec![two(5), beside], vec![two(6)]] {
+            last.add(&SourceFingerprints::new(&Acquisition { file: master.clone().into(), ..scan(sources) }));
+        }
+        assert!(last.check_all_seen().is_ok());
+        last.find_removed(dir.path(), &SourceFingerprints::default());
+        assert!(last.check_all_seen().is_err(), "whether the file was removed is not known");
+    }
+
+    #[test]
     fn the_state_that_a_file_is_in_counts_though_it_be_older() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("p3_0000.h5");
         std::fs::write(&file, "12345678").unwrap();
         let metadata = file.metadata().unwrap();
-        let mtime = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
+        let (_, mtime) = FileVersion::new(&metadata).size_and_mtime();
         let known = |size, mtime| {
             let source = Source { file: file.clone().into(), size, ..source(mtime, 0) };
             SourceFingerprints::new(&Acquisition { file: dir.path().join("s.h5").into(), ..scan([source]) })

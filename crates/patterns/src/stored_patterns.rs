@@ -1,26 +1,28 @@
-//! Patterns as parts and finals hold them, read block by block. Whoever reads them has a checksum of each, or of all.
+//! Reads the patterns of parts and final files block by block. Rows are not verified here: the callers have checksums of
+//! each row, or of the whole file.
 
 use std::ops::Range;
 
 use crate::h5::{Dataset, Result};
 use crate::row_writer;
 
-/// Intensity, its errors where there are some, and the rows that were read last.
+/// Datasets of intensities and errors, with the block of rows that was read last.
 pub(crate) struct StoredPatterns {
     intensity: Dataset,
     errors: Option<Dataset>,
+    /// Numbers of the rows in `intensities` and `error_values`.
     block: Range<usize>,
     intensities: Vec<f32>,
     error_values: Vec<f32>,
 }
 
 impl StoredPatterns {
-    /// Those of two datasets of one row a frame.
+    /// Creates a reader of two datasets with one row per frame; `errors` is `None` without an error model.
     pub fn new(intensity: Dataset, errors: Option<Dataset>) -> Self {
         Self { intensity, errors, block: 0..0, intensities: Vec::new(), error_values: Vec::new() }
     }
 
-    /// A row's intensity and errors. Those behind it that one read may well take are read with it.
+    /// Returns the intensity and errors of a row. The following rows are read at the same time, up to the size of a block.
     pub fn row(&mut self, row: usize) -> Result<(&[f32], Option<&[f32]>)> {
         if !self.block.contains(&row) {
             self.read(row)?;

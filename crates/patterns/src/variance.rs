@@ -1,24 +1,24 @@
-//! Variances of sums of counts: floors, and the scatter of medians.
+//! Variances of sums of counts: the photon variance, minimum variances, and the scatter of medians.
 //!
-//! pyFAI gives each pixel of each frame a variance of max(counts, 1), and parts hold sums V of these. Where a frame has less than
-//! about a photon a pixel, the floor is most of V: √V is then 4 times the true scatter at 0.05 counts a pixel, 30 times at
-//! 0.001. What the counts alone come to is known from the sum S itself: photons arrive independently, so with w the share
-//! of a pixel that is in the bin,
+//! pyFAI gives each pixel of each frame a variance of max(counts, 1), and parts hold the sums V of these. If a frame has less
+//! than about one photon per pixel, most of V comes from this minimum: √V is then 4 times the true scatter at 0.05 counts
+//! per pixel, and 30 times at 0.001. The true variance, here called *photon variance*, follows from the sum S itself. Photons
+//! arrive independently, so with the fraction w of a pixel that falls in the bin,
 //!
-//! > U = S · Σ w² / Σ w, and one photon is r = Σ w² / Σ w, with Σ w² = W₂ (C / W)² and Σ w = C
+//! > U = S · Σ w² / Σ w, and one photon adds r = Σ w² / Σ w, with Σ w² = W₂ (C / W)² and Σ w = C
 //!
-//! in the mean over all draws, exactly where pixels are not split; C is the count of pixels, W and W₂ the norms. U is kept
-//! between V − Σ w² (all pixels had a photon) and V (none had less), and is V itself where a pixel has [`FLOOR_FREE_COUNTS`] counts or
-//! more in the mean: there the floor is no part of V.
+//! as the expected value, and exactly if pixels are not split; C is the number of pixels, W and W₂ are the norms. U is limited
+//! to the range from V − Σ w² (every pixel had a photon) to V (no pixel had less than one). If the pixels of a bin have a mean
+//! of [`FLOOR_FREE_COUNTS`] counts or more, the minimum plays no part and U is V itself.
 
 use recipe::{ErrorFloor, ErrorMeasure, MedianError, Quantiles, Recipe};
 
 use crate::{BinWeights, FrameRow};
 
-/// Counts a pixel from which on the floor of a pixel's variance does not matter: 1 / 16 of it at the most.
+/// Mean counts per pixel from which on a pixel's minimum variance is ignored, because it contributes 1/16 of V at most.
 const FLOOR_FREE_COUNTS: f64 = 16.0;
 
-/// Sums over frames or members of the variances by the counts alone, and of one photon's, bin by bin.
+/// Photon variances of each bin, summed over frames or members of a merged final file, and the sums of one photon's variance.
 #[derive(Clone, Debug)]
 pub(crate) struct PhotonVariance {
     variance: Vec<f64>,
@@ -26,38 +26,39 @@ pub(crate) struct PhotonVariance {
 }
 
 impl PhotonVariance {
-    /// Returns sums of nothing.
+    /// Creates sums of zero.
     pub fn new(bins: usize) -> Self {
         Self { variance: vec![0.0; bins], photons: vec![0.0; bins] }
     }
 
-    /// Returns the variances by the counts alone, and those of one photon, bin by bin.
+    /// Returns the photon variances and the variances of one photon, bin by bin.
     pub fn bins(&self) -> (&[f64], &[f64]) {
         (&self.variance, &self.photons)
     }
 
-    /// Adds the sums of `members` members of one frame, for which one photon is that of a member in the mean.
+    /// Adds the sums over the `members` members of one merged frame. One photon of the merged frame has the variance of one
+    /// member's photon, averaged over the members.
     pub fn add_members(&mut self, other: &Self, members: usize) {
         self.variance.iter_mut().zip(&other.variance).for_each(|(sum, value)| *sum += value);
         self.photons.iter_mut().zip(&other.photons).for_each(|(sum, value)| *sum += value / members.max(1) as f64);
     }
 }
 
-/// How the variances of a recipe's sums become those of its patterns.
+/// Recipe's rule by which the variances of patterns follow from the variances of sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct VarianceRule {
-    /// Whether variances are those of counted photons.
+    /// True if variances come from counted photons.
     counts_photons: bool,
     floor: ErrorFloor,
-    /// By how much the mean between quantiles scatters more than a mean of as many pixels; `None` where errors are those
-    /// of the pixels that are left.
+    /// Factor by which the mean between quantiles scatters more than the mean of all pixels; `None` if errors are those of the
+    /// remaining pixels.
     quantile_scatter: Option<f64>,
 }
 
 impl VarianceRule {
-    /// Returns the rule of a recipe.
+    /// Creates the rule of a recipe.
     pub fn new(recipe: &Recipe) -> Self {
-        // The standard deviation of a pixel is no error of a mean.
+        // The scatter applies to the error of the mean, and not to the standard deviation of a pixel.
         let scatter = recipe.median_error == Some(MedianError::Scatter) && recipe.error == ErrorMeasure::Sem;
         Self {
             counts_photons: recipe.error_model.is_counting_statistics(),
@@ -66,11 +67,11 @@ impl VarianceRule {
         }
     }
 
-    /// Returns the variance of each bin of a single frame; `own` are the weights of the pixels in it, `shared` those of all
-    /// pixels that the recipe does not mask.
+    /// Returns the variance of each bin of a single frame. `own` are the weights of the pixels that were summed, `shared` the weights of all
+    /// pixels that the recipe doesn't mask.
     pub fn frame_variance(&self, row: &FrameRow, own: &BinWeights, shared: &BinWeights) -> Option<Vec<f64>> {
         let variance = row.variance.as_ref()?;
-        let of_bin = |bin: usize| {
+        let bin_variance = |bin: usize| {
             let floored = match self.floor {
                 ErrorFloor::Pixel => variance[bin],
                 ErrorFloor::Bin => self.poisson_variance(row, variance, own, bin).max(self.photon_variance(own, bin)),
@@ -78,10 +79,10 @@ impl VarianceRule {
             };
             floored * self.quantile_factor(own, shared, bin)
         };
-        Some((0..variance.len()).map(of_bin).collect())
+        Some((0..variance.len()).map(bin_variance).collect())
     }
 
-    /// Adds the variances of a frame by its counts alone to sums over frames.
+    /// Adds the photon variances of a frame to `sums`.
     pub fn add_frame_variance(&self, row: &FrameRow, own: &BinWeights, shared: &BinWeights, sums: &mut PhotonVariance) {
         let Some(variance) = &row.variance else { return };
         for (bin, (sum, photon)) in sums.variance.iter_mut().zip(&mut sums.photons).enumerate() {
@@ -91,8 +92,8 @@ impl VarianceRule {
         }
     }
 
-    /// Adds the variances of a frame by its counts alone to sums over frames, where only the counts and variances of its pattern
-    /// are known, as [`VarianceRule::of_frame`] has them.
+    /// Adds the photon variances of a frame to `sums`. `signal` and `variance` were recomputed from the frame's pattern, so
+    /// that the variance has been adjusted by [`frame_variance`](Self::frame_variance).
     pub fn add_pattern(
         &self,
         signal: Vec<f64>,
@@ -101,8 +102,8 @@ impl VarianceRule {
         shared: &BinWeights,
         sums: &mut PhotonVariance,
     ) {
-        let of_quantiles = |bin| Some(self.quantile_factor(own, shared, bin)).filter(|&factor| factor > 0.0);
-        variance.iter_mut().enumerate().for_each(|(bin, variance)| *variance /= of_quantiles(bin).unwrap_or(1.0));
+        let factor = |bin| Some(self.quantile_factor(own, shared, bin)).filter(|&factor| factor > 0.0);
+        variance.iter_mut().enumerate().for_each(|(bin, variance)| *variance /= factor(bin).unwrap_or(1.0));
         self.add_frame_variance(
             &FrameRow { signal, variance: Some(variance), ..FrameRow::default() },
             own,
@@ -111,12 +112,12 @@ impl VarianceRule {
         );
     }
 
-    /// Returns whether sums of counts have the variance of one photon at the least.
+    /// Returns whether variances have a minimum of one photon, per pixel or per bin.
     pub fn has_floor(&self) -> bool {
         self.counts_photons && self.floor != ErrorFloor::No
     }
 
-    /// Returns sums over frames with their floor: one photon of the bin in all frames together.
+    /// Returns the sums with their minimum: one photon per bin in all frames together.
     pub fn with_floor(&self, sums: &PhotonVariance, frames: u64) -> Vec<f64> {
         if !self.has_floor() {
             return sums.variance.clone();
@@ -125,13 +126,14 @@ impl VarianceRule {
         sums.variance.iter().zip(&sums.photons).map(|(sum, photon)| sum.max(photon / frames)).collect()
     }
 
-    /// Returns the variance of one frame of several members: `all_pixels` where each pixel has its floor.
+    /// Returns the variance of a frame that is merged from several members. `all_pixels` is the sum of the members' variances in
+    /// which each pixel has its minimum, and is returned if the recipe says so.
     pub fn merged_variance(&self, all_pixels: Vec<f64>, counted: &PhotonVariance, members: usize) -> Vec<f64> {
         let by_pixel = !self.counts_photons || self.floor == ErrorFloor::Pixel;
         if by_pixel && self.quantile_scatter.is_none() { all_pixels } else { self.with_floor(counted, members as u64) }
     }
 
-    /// Returns the share of a frame's variance that is floor; `None` where the recipe has none by pixel.
+    /// Returns the share of a frame's variance that comes from the minimum of each pixel; `None` if the recipe has no minimum per pixel.
     pub fn pixel_floor_share(&self, row: &FrameRow, own: &BinWeights) -> Option<f64> {
         let variance = row.variance.as_ref().filter(|_| self.counts_photons && self.floor == ErrorFloor::Pixel)?;
         let all: f64 = variance.iter().sum();
@@ -139,7 +141,7 @@ impl VarianceRule {
         (all > 0.0).then_some(1.0 - counts / all)
     }
 
-    /// U: the variance of a bin by its counts alone.
+    /// Returns U, the photon variance of a bin.
     fn poisson_variance(&self, row: &FrameRow, variance: &[f64], own: &BinWeights, bin: usize) -> f64 {
         let (variance, signal, count) = (variance[bin], row.signal[bin], own.count[bin]);
         if !self.counts_photons || signal >= FLOOR_FREE_COUNTS * count {
@@ -149,13 +151,13 @@ impl VarianceRule {
         (signal * photon).max(variance - photon * count).max(0.0).min(variance)
     }
 
-    /// r: the variance of a bin that holds a single photon.
+    /// Returns r, the variance of a bin that holds a single photon.
     fn photon_variance(&self, own: &BinWeights, bin: usize) -> f64 {
         let (norm, norm_sq, count) = (own.norm[bin], own.norm_sq[bin], own.count[bin]);
         if norm == 0.0 || !self.counts_photons { 0.0 } else { norm_sq * count / (norm * norm) }
     }
 
-    /// The factor on the variance of the pixels between the quantiles that makes it that of their mean's scatter.
+    /// Returns the factor that turns the variance of the pixels between the quantiles into the scatter of their mean.
     fn quantile_factor(&self, own: &BinWeights, shared: &BinWeights, bin: usize) -> f64 {
         let Some(scatter) = self.quantile_scatter else { return 1.0 };
         let (left, all) = (own.count[bin], shared.count[bin]);
@@ -163,18 +165,19 @@ impl VarianceRule {
     }
 }
 
-/// Returns the variance of the mean between two quantiles, over that of the mean of as many normal values as all were:
-/// π/2 for a median, 1 for all.
+/// Returns the variance of the mean between two quantiles of normally distributed values, divided by the variance of the mean of
+/// all the values: π/2 for the median, 1 for the range from 0 to 100 %.
 ///
-/// Values beyond a quantile count as the quantile itself, so for N of them of variance 1 it is Var(clip(x, a, b)) / (p(b) - p(a))² / N
-/// (Stigler, The asymptotic distribution of the trimmed mean, 1973), and p (1 - p) / φ(x)² / N where both quantiles are one.
+/// Values beyond a quantile count as the quantile itself. For N values of variance 1, the variance is Var(clip(x, a, b)) / (p(b) -
+/// p(a))² / N (Stigler, The asymptotic distribution of the trimmed mean, 1973), and p (1 - p) / φ(x)² / N if both
+/// quantiles are equal.
 fn quantile_scatter(Quantiles { low, high }: Quantiles) -> f64 {
-    // A median is the limit of a narrow range, and the very ends are no place of a normal distribution.
+    // The median is computed as the limit of a narrow range; at 0 and 100 % a normal distribution has no quantile.
     let (low, high) = (low / 100.0, high / 100.0);
     let width = (high - low).max(1e-3);
     let middle = f64::midpoint(low, high).clamp(width / 2.0, 1.0 - width / 2.0);
     let (from, to) = (middle - width / 2.0, middle + width / 2.0);
-    // The normal distribution in small steps, each with its probability.
+    // Steps of a normal distribution from -5 to 5, each with its relative probability.
     const STEPS: i32 = 50_000;
     let steps: Vec<(f64, f64)> = (-STEPS..=STEPS)
         .map(|step| f64::from(step) * 5.0 / f64::from(STEPS))
@@ -202,18 +205,18 @@ fn quantile_scatter(Quantiles { low, high }: Quantiles) -> f64 {
 mod tests {
     use super::*;
 
-    /// Uniform numbers between 0 and 1.
+    /// Draws a uniform number between 0 and 1.
     fn uniform(state: &mut u64) -> f64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((*state >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// A draw of a normal distribution of variance 1 (Box and Muller's transformation).
+    /// Draws from a normal distribution of variance 1 (Box and Muller's transformation).
     fn normal(state: &mut u64) -> f64 {
         (-2.0 * uniform(state).ln()).sqrt() * (std::f64::consts::TAU * uniform(state)).cos()
     }
 
-    /// A Poisson draw of a small mean.
+    /// Draws from a Poisson distribution of a small mean.
     fn photons(mean: f64, state: &mut u64) -> f64 {
         let (mut count, mut product, limit) = (0.0, uniform(state), (-mean).exp());
         while product > limit {
@@ -223,7 +226,7 @@ mod tests {
         count
     }
 
-    /// A frame of one bin of `pixels` pixels, and its weights: shares of pixels from `least` to 1.
+    /// Draws a frame of one bin, and its weights. The bin has `pixels` pixels with fractions from `least` to 1.
     fn frame(mean: f64, pixels: u32, least: f64, state: &mut u64) -> (FrameRow, BinWeights) {
         let (mut row, mut weights) = (
             FrameRow { signal: vec![0.0], variance: Some(vec![0.0]), ..FrameRow::default() },
@@ -241,8 +244,8 @@ mod tests {
         (row, weights)
     }
 
-    /// What is stated over what is seen: the root of the mean variance over the scatter of the signal.
-    fn stated_over_seen(mean: f64, least: f64, variance: impl Fn(&FrameRow, &BinWeights) -> f64) -> f64 {
+    /// Returns the ratio of the stated error (root of the mean variance) to the observed scatter of the signal.
+    fn stated_over_observed(mean: f64, least: f64, variance: impl Fn(&FrameRow, &BinWeights) -> f64) -> f64 {
         let (mut state, draws) = (7, 4000);
         let (mut stated, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for _ in 0..draws {
@@ -260,15 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn errors_by_bin_are_what_sums_of_photons_scatter_by() {
+    fn errors_with_a_floor_per_bin_match_the_scatter_of_sums_of_photons() {
         for mean in [0.001, 0.05, 0.3, 1.0, 5.0, 15.0, 40.0] {
             for least in [1.0, 0.3, 0.0] {
                 let of = |floor| {
-                    stated_over_seen(mean, least, |row, own| rule(floor).frame_variance(row, own, own).unwrap()[0])
+                    stated_over_observed(mean, least, |row, own| rule(floor).frame_variance(row, own, own).unwrap()[0])
                 };
                 let (pixel, bin, none) = (of(ErrorFloor::Pixel), of(ErrorFloor::Bin), of(ErrorFloor::No));
                 assert!((0.93..1.07).contains(&none), "mean {mean}, shares from {least}: {none}");
-                // With less than a photon a bin, its floor is more than what is seen.
+                // With less than one photon per bin, the minimum of one photon exceeds the observed scatter.
                 let most = if mean < 0.01 { 2.5 } else { 1.07 };
                 assert!((0.93..most).contains(&bin), "mean {mean}, shares from {least}: {bin}");
                 if mean < 0.1 {

@@ -1,15 +1,16 @@
-//! Weights of frames that invalidate pixels, kept for the bins that differ from the shared ones.
+//! Weight overrides: the bin weights of frames with invalid pixels that other frames don't have, stored for the bins that differ from
+//! the weights of other frames.
 //!
-//! A group of lists: `frames`, rising; `starts`, where the bins of each frame begin, and after the last
-//! the end; and for each of these entries `recipe_and_bins`, `norm`, `norm_sq` and `count`.
+//! The HDF5 group is named `exceptions`, as in all earlier versions of the files, and has these lists: `frames`, ascending; `starts`, the index of the first entry of each frame, followed by
+//! the total; and one value per entry in each of `bins`, `norm`, `norm_sq` and `count`.
 
 use std::ops::Range;
 
 use crate::BinWeights;
-use crate::h5::{Dataset, Group, Result};
+use crate::h5::{Dataset, DatasetElement, Group, Hdf5Error, Result};
 use crate::row_writer::{RowWriter, read_rows};
 
-/// The group's name in parts and finals.
+/// Name of the group in parts and final files.
 const GROUP_NAME: &str = "exceptions";
 const FRAMES: &str = "frames";
 const STARTS: &str = "starts";
@@ -18,7 +19,7 @@ const NORM: &str = "norm";
 const NORM_SQ: &str = "norm_sq";
 const COUNT: &str = "count";
 
-/// Exceptions being written.
+/// Weight overrides that are being written.
 pub(crate) struct WeightOverridesWriter {
     frames: RowWriter<u64>,
     starts: RowWriter<u64>,
@@ -30,7 +31,7 @@ pub(crate) struct WeightOverridesWriter {
 }
 
 impl WeightOverridesWriter {
-    /// Begins with none, in a new group below `parent`.
+    /// Creates the group below `parent`, without entries.
     pub fn create(parent: &Group) -> Result<Self> {
         let group = &parent.create_group(GROUP_NAME)?;
         let mut new = Self {
@@ -46,7 +47,7 @@ impl WeightOverridesWriter {
         Ok(new)
     }
 
-    /// Adds a frame's own weights.
+    /// Appends the weights of a frame. Frames are added in ascending order.
     pub fn push(&mut self, frame: u64, own: &BinWeights, shared: &BinWeights) -> Result<()> {
         let differ = |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
         for bin in 0..shared.norm.len() {
@@ -65,7 +66,7 @@ impl WeightOverridesWriter {
         self.starts.push([self.entries])
     }
 
-    /// Writes what is not yet written.
+    /// Writes the entries that are still in memory.
     pub fn flush(&mut self) -> Result<()> {
         self.frames.flush()?;
         self.starts.flush()?;
@@ -74,15 +75,15 @@ impl WeightOverridesWriter {
     }
 }
 
-/// Entries that are read at a time, about.
+/// Approximate number of entries that are read at once.
 const BLOCK_ENTRIES: u64 = 1 << 16;
 
-/// Returns where a range lies in another, which begins no later.
+/// Returns the position of a range in another one that contains it.
 fn within(range: &Range<usize>, all: &Range<usize>) -> Range<usize> {
     range.start.saturating_sub(all.start)..range.end.saturating_sub(all.start)
 }
 
-/// Exceptions of an open file.
+/// Weight overrides of an open file.
 pub(crate) struct WeightOverrides {
     frames: Vec<u64>,
     starts: Vec<u64>,
@@ -91,7 +92,7 @@ pub(crate) struct WeightOverrides {
     read: OverrideBlock,
 }
 
-/// The entries of some neighbouring frames.
+/// Entries of consecutive frames that were read last.
 #[derive(Default)]
 struct OverrideBlock {
     range: Range<usize>,
@@ -100,39 +101,38 @@ struct OverrideBlock {
 }
 
 impl WeightOverrides {
-    /// Those below `parent`.
+    /// Opens the group below `parent`.
     pub fn open(parent: &Group) -> Result<Self> {
         let group = &parent.group(GROUP_NAME)?;
         let (frames, starts): (Vec<u64>, Vec<u64>) = (group.read_list(FRAMES)?, group.read_list(STARTS)?);
         if starts.len().checked_sub(1) != Some(frames.len()) {
-            return Err(format!("{} starts of {} exceptions: expected one more", starts.len(), frames.len()).into());
+            let (starts, frames) = (starts.len(), frames.len());
+            return Err(format!(
+                "{GROUP_NAME}/{STARTS} has {starts} values; expected {} for {frames} frames",
+                frames.saturating_add(1)
+            )
+            .into());
         }
-        if starts.windows(2).any(|pair| pair[0] > pair[1]) {
-            return Err("starts of exceptions that do not rise".into());
+        if starts.windows(2).any(|pair| pair[0] > pair[1]) || frames.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err(format!("{GROUP_NAME}/{STARTS} or {FRAMES} is not in ascending order").into());
         }
         let entries = starts.last().copied().unwrap_or_default();
-        let open_list = |name: &str| {
-            let dataset = group.dataset(name)?;
-            let shape = dataset.shape();
-            // One value fewer would be read beyond the end of what is there, though every checksum is right.
-            if shape.len() != 1 || shape[0] as u64 != entries {
-                return Err(
-                    format!("{GROUP_NAME}/{name} of shape {shape:?}: expected [{entries}], as {STARTS} say").into()
-                );
-            }
-            Result::Ok(dataset)
-        };
-        let weights = [open_list(NORM)?, open_list(NORM_SQ)?, open_list(COUNT)?];
-        Ok(Self { frames, starts, bins: open_list(BINS)?, weights, read: OverrideBlock::default() })
+        // A shorter list would be read beyond its end, even in a file whose checksums are right.
+        let bins = open_list::<u32>(group, BINS, entries)?;
+        let weight = |name| open_list::<f64>(group, name, entries);
+        let weights = [weight(NORM)?, weight(NORM_SQ)?, weight(COUNT)?];
+        Ok(Self { frames, starts, bins, weights, read: OverrideBlock::default() })
     }
 
-    /// A frame's own weights, if it has any. Those of the frames behind it that one read may well take are read with it.
+    /// Returns the weights of a frame; `None` if it has those in `shared`. The entries of the following frames are read at the same time.
     pub fn for_frame(&mut self, frame: u64, shared: &BinWeights) -> Result<Option<BinWeights>> {
         let Ok(index) = self.frames.binary_search(&frame) else { return Ok(None) };
-        let [start, end, ..] = self.starts[index..] else { return Err("an exception without an end".into()) };
+        let [start, end, ..] = self.starts[index..] else {
+            return Err(format!("{GROUP_NAME}/{STARTS} is too short").into());
+        };
         let wanted = start as usize..end as usize;
         if wanted.start < self.read.range.start || wanted.end > self.read.range.end {
-            // The starts rise: those of the frames behind are looked at until there are enough.
+            // Starts ascend: include the following frames until there are enough entries.
             let most = start.saturating_add(BLOCK_ENTRIES);
             let behind = self.starts[..self.starts.partition_point(|&start| start <= most)].last();
             let end = behind.map_or(end, |&behind| end.max(behind));
@@ -143,7 +143,9 @@ impl WeightOverrides {
         let BinWeights { norm, norm_sq, count } = &mut own;
         for (target, weights) in [norm, norm_sq, count].into_iter().zip(&self.read.weights) {
             for (&bin, value) in self.read.bins[values.clone()].iter().zip(&weights[values.clone()]) {
-                *target.get_mut(bin as usize).ok_or("an exception in a bin that is not there")? = *value;
+                *target
+                    .get_mut(bin as usize)
+                    .ok_or_else(|| format!("{GROUP_NAME}/{BINS}: bin {bin} doesn't exist"))? = *value;
             }
         }
         Ok(Some(own))
@@ -157,6 +159,15 @@ impl WeightOverrides {
             weights: [weights(norm)?, weights(norm_sq)?, weights(count)?],
             range,
         })
+    }
+}
+
+/// Opens a list that has an entry for each bin that differs.
+fn open_list<T: DatasetElement>(group: &Group, name: &str, entries: u64) -> Result<Dataset> {
+    let dataset = group.dataset(name)?;
+    match dataset.check_stored_as::<T>(&[entries as usize]) {
+        Err(Hdf5Error::Damaged(why)) => Err(Hdf5Error::Damaged(format!("{GROUP_NAME}/{why} according to {STARTS}"))),
+        checked => checked.map(|()| dataset),
     }
 }
 
@@ -180,10 +191,10 @@ mod tests {
         writer.push(7, &shared, &shared).unwrap();
         writer.flush().unwrap();
         assert_eq!(file.group(GROUP_NAME).unwrap().read_list::<u32>(BINS).unwrap(), [1]);
-        let mut exceptions = WeightOverrides::open(&file).unwrap();
-        assert_eq!(exceptions.for_frame(4, &shared).unwrap(), Some(own));
-        assert_eq!(exceptions.for_frame(5, &shared).unwrap(), None);
-        assert_eq!(exceptions.for_frame(7, &shared).unwrap(), Some(shared));
+        let mut weight_overrides = WeightOverrides::open(&file).unwrap();
+        assert_eq!(weight_overrides.for_frame(4, &shared).unwrap(), Some(own));
+        assert_eq!(weight_overrides.for_frame(5, &shared).unwrap(), None);
+        assert_eq!(weight_overrides.for_frame(7, &shared).unwrap(), Some(shared));
     }
 
     #[test]
@@ -202,9 +213,9 @@ mod tests {
         let mut writer = WeightOverridesWriter::create(&file).unwrap();
         (0..17).for_each(|frame| writer.push(frame, &own(frame), &shared).unwrap());
         writer.flush().unwrap();
-        let mut exceptions = WeightOverrides::open(&file).unwrap();
+        let mut weight_overrides = WeightOverrides::open(&file).unwrap();
         for frame in (0..17).chain([3, 16, 0, 15, 1]) {
-            assert!(exceptions.for_frame(frame, &shared).unwrap() == Some(own(frame)), "{frame}");
+            assert!(weight_overrides.for_frame(frame, &shared).unwrap() == Some(own(frame)), "{frame}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Patterns of many frames: their values, their errors, and what they need.
+//! Average patterns: their values, their errors, and whether they need sums.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod support;
@@ -15,15 +15,15 @@ fn options(average: &str) -> OutputOptions {
     OutputOptions { average: Some(average.parse().unwrap()), keep_parts: true, ..OutputOptions::default() }
 }
 
-/// The averages of a final, which are as they were written.
+/// Reads all average patterns of a final file, none of which may be damaged.
 fn averages(out: &Path) -> (Average, Vec<AveragePattern>) {
     let averaged = open(out).averaged.unwrap();
     let patterns = (0..averaged.frames.len()).map(|index| averaged.pattern(index).unwrap().unwrap());
     (averaged.average, patterns.collect())
 }
 
-/// The row of a frame whose values do not rise with its number, some lost and one with a pixel less.
-fn mixed(frame: u64) -> FrameRow {
+/// Returns a row whose values don't rise with the frame number; some frames are lost, and one has a weight override.
+fn mixed_row(frame: u64) -> FrameRow {
     match frame {
         3 => FrameRow::without_sums(3, Status::Corrupt, 100.0),
         7 => FrameRow { frame, ..with_weight_override(5) },
@@ -31,8 +31,8 @@ fn mixed(frame: u64) -> FrameRow {
     }
 }
 
-fn write_mixed(out: &Path, scan: &Acquisition, recipe: &Recipe) {
-    write_part(out, &task(scan, recipe, &Spans::first_n(scan.frames)), recipe, (0..scan.frames).map(mixed));
+fn write_mixed_rows(out: &Path, scan: &Acquisition, recipe: &Recipe) {
+    write_part(out, &task(scan, recipe, &Spans::first_n(scan.frames)), recipe, (0..scan.frames).map(mixed_row));
 }
 
 fn norm(row: &FrameRow, bin: usize) -> f64 {
@@ -67,13 +67,13 @@ fn every_range_has_a_pattern_of_the_frames_that_are_there() {
     let out = tempfile::tempdir().unwrap();
     // With the floor by bin one frame's average has the errors of the frame.
     let (recipe, scan) = (Recipe { error_floor: ErrorFloor::Bin, ..recipe() }, acquisition(14, |_| 7));
-    write_mixed(out.path(), &scan, &recipe);
+    write_mixed_rows(out.path(), &scan, &recipe);
     for layout in [OutputLayout::Copy, OutputLayout::Virtual] {
         build(out.path(), &scan, &recipe, OutputOptions { layout, ..options("mean,4") });
         let (average, patterns) = averages(out.path());
         assert_eq!(average.ranges(14), [0..4, 4..8, 8..12, 12..14]);
         assert_eq!(patterns.iter().map(|pattern| pattern.frames).collect::<Vec<_>>(), [3, 4, 4, 2]);
-        let rows: Vec<FrameRow> = (4..8).map(mixed).collect();
+        let rows: Vec<FrameRow> = (4..8).map(mixed_row).collect();
         let weight: f64 = rows.iter().map(|row| norm(row, 1)).sum();
         let signal: f64 = rows.iter().map(|row| row.signal[1]).sum();
         assert_eq!(patterns[1].intensity[1], signal / weight, "a frame's own weights count");
@@ -93,7 +93,7 @@ fn every_range_has_a_pattern_of_the_frames_that_are_there() {
     }
 }
 
-/// The median by the book: sort all, take the middle.
+/// Computes the median by sorting all values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
@@ -104,10 +104,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn a_median_is_that_of_the_frames_in_each_bin() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, scan) = (with_monitor(ReferenceSetting::Value(100.0)), acquisition(12, |_| 7));
-    write_mixed(out.path(), &scan, &recipe);
+    write_mixed_rows(out.path(), &scan, &recipe);
     build(out.path(), &scan, &recipe, options("median"));
     let (_, patterns) = averages(out.path());
-    let rows: Vec<FrameRow> = (0..12).filter(|frame| *frame != 3).map(mixed).collect();
+    let rows: Vec<FrameRow> = (0..12).filter(|frame| *frame != 3).map(mixed_row).collect();
     assert_eq!(patterns[0].frames, 11);
     for bin in [0, 1, 4] {
         let value = |row: &FrameRow, sum: f64| f64::from((sum / (norm(row, bin) * (row.monitor / 100.0))) as f32);

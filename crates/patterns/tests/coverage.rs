@@ -1,4 +1,4 @@
-//! Frames count as done by what parts hold, not by how the work was cut.
+//! Frames count as done by the content of parts, not by the tasks that they were integrated in.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod support;
@@ -8,7 +8,7 @@ use records::{Span, Spans};
 use support::*;
 
 #[test]
-fn any_cut_of_the_work_serves_any_other() {
+fn frames_are_done_whatever_the_tasks() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(100, |_| 7));
     write_range(out.path(), &acquisition, &recipe, 0, 30);
@@ -43,7 +43,7 @@ fn a_touched_source_makes_its_own_frames_stale() {
 }
 
 #[test]
-fn what_was_lost_on_the_way_is_tried_again() {
+fn lost_frames_are_tried_again() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
@@ -54,6 +54,31 @@ fn what_was_lost_on_the_way_is_tried_again() {
     write_part(out.path(), &task, &recipe, rows);
     let done: Vec<u64> = coverage::find_coverage(out.path(), &task).covered_frames().iter().collect();
     assert_eq!(done, [Status::Ok, Status::Absent, Status::Monitor, Status::NeverTaken].map(|status| status as u64));
+}
+
+#[test]
+fn frames_that_are_done_without_a_pattern_are_listed_by_parts_and_final() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(30, |_| 7));
+    let write = |range: Span, without: u64, status: Status| {
+        let task = task(&acquisition, &recipe, &range.into());
+        let rows =
+            range.iter().map(|frame| if frame == without { FrameRow { status, ..row(frame) } } else { row(frame) });
+        write_part(out.path(), &task, &recipe, rows)
+    };
+    write(Span::new(0, 10), 3, Status::Monitor);
+    let ask = |from, to| coverage::find_coverage(out.path(), &task(&acquisition, &recipe, &Span::new(from, to).into()));
+    let frame_3 = std::collections::BTreeMap::from([(Status::Monitor, Spans::from(Span::new(3, 4)))]);
+    assert_eq!((ask(0, 10).covered_frames(), ask(0, 10).without_pattern()), (Spans::first_n(10), frame_3.clone()));
+    assert!(ask(4, 10).without_pattern().is_empty());
+    write(Span::new(3, 5), 9, Status::Ok);
+    assert!(ask(0, 10).without_pattern().is_empty(), "another part has its pattern");
+    write(Span::new(10, 20), 13, Status::Monitor);
+    write(Span::new(20, 30), 99, Status::Ok);
+    let frame_13 = std::collections::BTreeMap::from([(Status::Monitor, Spans::from(Span::new(13, 14)))]);
+    assert_eq!(ask(0, 30).without_pattern(), frame_13);
+    build(out.path(), &acquisition, &recipe, patterns::output::OutputOptions::default());
+    assert_eq!((ask(0, 30).parts.len(), ask(0, 30).without_pattern()), (0, frame_13));
 }
 
 #[test]
@@ -70,7 +95,7 @@ fn a_damaged_part_covers_nothing_and_says_so() {
 
 #[test]
 fn a_run_lists_parts_once_and_reads_those_that_it_asks_for_alone() {
-    /// How often this thread has called read(2) and its like.
+    /// Returns how many read calls this thread has made.
     fn reads() -> u64 {
         let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
         text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()
@@ -91,7 +116,7 @@ fn a_run_lists_parts_once_and_reads_those_that_it_asks_for_alone() {
 }
 
 #[test]
-fn a_run_knows_what_it_has_written_and_what_others_have_of_a_task() {
+fn a_run_finds_its_own_parts_and_the_part_of_a_task_by_others() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(100, |_| 7));
     let index = coverage::CoverageIndex::default();

@@ -1,4 +1,4 @@
-//! Finals of which some bytes are not those that were written.
+//! Final files with damaged bytes.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod support;
@@ -16,7 +16,7 @@ fn options() -> OutputOptions {
     OutputOptions { keep_sums: true, average: Some("mean".parse().unwrap()), ..OutputOptions::default() }
 }
 
-/// A final with all that a final can have, and no parts.
+/// Writes a final file with everything that one can have, and no parts.
 fn write(out: &Path) -> (Acquisition, PathBuf) {
     let (recipe, scan) = (recipe(), acquisition(FRAMES, |_| 7));
     let rows = (0..FRAMES).map(|frame| match frame {
@@ -28,7 +28,7 @@ fn write(out: &Path) -> (Acquisition, PathBuf) {
     (scan, out.join("sample_scan0001_p3.h5"))
 }
 
-/// What a reader takes from a final: `None` where it is told that something is damaged.
+/// Reads all that a reader uses of a final file; `None` if damage is reported.
 fn contents(path: &Path) -> Option<String> {
     let mut there = OutputFile::open(path).ok()?;
     there.verify(0..FRAMES as usize).ok()?;
@@ -66,14 +66,14 @@ fn no_flipped_bit_of_a_final_is_taken_for_a_value() {
 }
 
 #[test]
-fn a_flipped_bit_in_kept_sums_is_told_and_its_frame_is_done_again() {
+fn a_flipped_bit_in_sums_is_reported_and_its_frame_integrated_again() {
     let out = tempfile::tempdir().unwrap();
     let (scan, path) = write(out.path());
     let signal: Vec<u8> = row(4).signal[..2].iter().flat_map(|value| value.to_le_bytes()).collect();
     let bytes = std::fs::read(&path).unwrap();
     flip(&path, bytes.windows(8).position(|window| window == &signal[8..16]).unwrap() + 3);
     let recipe = recipe();
-    let done = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES))).in_output;
+    let done = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Spans::first_n(FRAMES))).in_output.all;
     assert!(done.count() < FRAMES, "{done:?}");
     // Nothing is averaged from it, and its patterns stay.
     let target = target(out.path(), &scan, &recipe);
@@ -86,7 +86,7 @@ fn a_flipped_bit_in_kept_sums_is_told_and_its_frame_is_done_again() {
 }
 
 #[test]
-fn a_damaged_final_is_told_and_kept_beside_the_new_one() {
+fn a_damaged_final_is_reported_and_kept_beside_the_new_one() {
     let out = tempfile::tempdir().unwrap();
     let (scan, path) = write(out.path());
     // The name of a group, in the structure.
@@ -104,7 +104,7 @@ fn a_damaged_final_is_told_and_kept_beside_the_new_one() {
     assert!(open(out.path()).is_intact());
 }
 
-/// As versions before wrote them: without checksums, and without saying that there are any.
+/// Removes the checksums, and the attribute that tells of them, as in final files of early versions.
 fn without_checksums(path: &Path) {
     let file = hdf5::File::open_rw(path).unwrap();
     file.group("1.1/p3_integrate/coverage").unwrap().delete_attr("checksums").unwrap();
@@ -124,7 +124,7 @@ fn finals_of_earlier_versions_are_read_and_their_sums_warned_of() {
 }
 
 #[test]
-fn a_final_that_another_program_has_changed_is_told() {
+fn a_final_that_another_program_changed_is_reported() {
     let out = tempfile::tempdir().unwrap();
     let (_, path) = write(out.path());
     hdf5::File::open_rw(&path).unwrap().create_group("note").unwrap();

@@ -1,16 +1,16 @@
-//! Patterns for other programs.
+//! Exports of patterns for other programs.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod support;
 
 use std::path::{Path, PathBuf};
 
-use filter::ownership::ReplacePolicy;
 use patterns::export::{self, ExportFormat};
 use patterns::output::OutputOptions;
 use recipe::{EmptyBinValue, ErrorModel, Recipe};
 use records::Span;
 use support::*;
+use system::ownership::ReplacePolicy;
 
 /// Exports a scan of ten frames.
 fn exported(out: &Path, recipe: &Recipe, average: Option<&str>, format: ExportFormat) -> Result<Vec<PathBuf>, String> {
@@ -106,12 +106,12 @@ fn fxye_is_over_hundredths_of_a_degree() {
 }
 
 #[test]
-fn a_format_says_what_it_has_no_place_for() {
+fn formats_report_what_they_do_not_support() {
     let refused = |recipe: &Recipe, average, format| {
         let out = tempfile::tempdir().unwrap();
         exported(out.path(), recipe, average, format).unwrap_err()
     };
-    assert!(refused(&recipe(), None, ExportFormat::Xye).contains("no average to export"));
+    assert!(refused(&recipe(), None, ExportFormat::Xye).contains("no average pattern to export"));
     let blind = Recipe { poni: "Distance: 0.1\nPoni1: 0\nPoni2: 0\n".to_owned(), ..recipe() };
     for format in [ExportFormat::Fxye, ExportFormat::NxAzint] {
         let why = refused(&blind, Some("mean"), format);

@@ -1,4 +1,4 @@
-//! A part gives back what was put in, whole and unharmed, or says that it does not.
+//! Parts are read as they were written, and damage is reported.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod support;
@@ -15,7 +15,7 @@ fn names(directory: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn what_was_put_in_comes_out() {
+fn a_part_is_read_as_it_was_written() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(30, |_| 7));
     let task = task(&acquisition, &recipe, &Span::new(10, 20).into());
@@ -42,7 +42,7 @@ fn what_was_put_in_comes_out() {
 }
 
 #[test]
-fn rows_longer_than_a_chunk_come_out_too() {
+fn a_part_of_several_chunks_is_read_as_it_was_written() {
     let out = tempfile::tempdir().unwrap();
     let frames = 30_000;
     let path = write_range(out.path(), &acquisition(frames, |_| 7), &recipe(), 0, frames);
@@ -81,7 +81,7 @@ fn a_flipped_bit_anywhere_is_seen() {
 }
 
 #[test]
-fn an_abandoned_part_leaves_nothing_and_the_dead_are_cleared_up() {
+fn an_abandoned_part_leaves_nothing_and_stale_files_are_removed() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
@@ -89,7 +89,7 @@ fn an_abandoned_part_leaves_nothing_and_the_dead_are_cleared_up() {
     let path = out.path().join(task.part.as_path());
     let (directory, name) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());
     fs::create_dir_all(directory).unwrap();
-    fs::write(directory.join(format!(".{name}.{}.tmp", dead_writer())), "half").unwrap();
+    fs::write(directory.join(format!(".{name}.{}.tmp", ended_writer())), "half").unwrap();
     let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
     writer.push_row(&row(0)).unwrap();
     drop(writer);
@@ -117,13 +117,13 @@ fn a_record_that_names_somebody_elses_file_as_its_part_is_refused() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn rows_and_weights_that_do_not_fit_are_refused() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
     let task = task(&acquisition, &recipe, &Spans::first_n(10));
     let head = PartMetadata { task: task.clone(), recipe };
     let refusal = PartWriter::create(out.path(), &outside(), &head, &shared()).err().unwrap().to_string();
-    assert!(refusal.contains("stays below the output directory"), "{refusal}");
+    assert!(refusal.contains("outside of the output directory"), "{refusal}");
 
     let mut narrow = shared();
     narrow.weights.norm.pop();
@@ -132,14 +132,14 @@ fn what_does_not_fit_is_refused() {
     let mut writer = PartWriter::create(out.path(), &task.part, &head, &shared()).unwrap();
     writer.push_row(&row(3)).unwrap();
     let mut refuse = |row: FrameRow| writer.push_row(&row).unwrap_err().to_string();
-    assert!(refuse(row(3)).contains("not after the frame before it"));
+    assert!(refuse(row(3)).contains("added after frame 3; expected ascending order"));
     assert!(refuse(row(10)).contains("not in the task's range"));
-    assert!(refuse(FrameRow { variance: None, ..row(4) }).contains("0 values of variance: expected 6"));
-    assert!(refuse(FrameRow { signal: vec![1.0; 5], ..row(4) }).contains("5 values of signal: expected 6"));
+    assert!(refuse(FrameRow { variance: None, ..row(4) }).contains("0 values of variance; expected 6"));
+    assert!(refuse(FrameRow { signal: vec![1.0; 5], ..row(4) }).contains("5 values of signal; expected 6"));
 }
 
 #[test]
-fn a_directory_of_any_name_will_do() {
+fn a_directory_may_have_any_name() {
     use std::os::unix::ffi::OsStrExt as _;
     let top = tempfile::tempdir().unwrap();
     let out = top.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 \"1\" $x\n"));
@@ -147,7 +147,7 @@ fn a_directory_of_any_name_will_do() {
     assert!(part::read_part(&path).unwrap().open().unwrap().row(9).unwrap().is_bit_identical(&row(9)));
 }
 
-/// Changes a part through the HDF5 library, and gives it the right checksum again.
+/// Changes a part through the HDF5 library, and sets the right checksum.
 fn edit(path: &std::path::Path, change: impl FnOnce(&hdf5::File)) {
     let file = hdf5::File::open_rw(path).unwrap();
     change(&file);
@@ -163,15 +163,15 @@ fn edit(path: &std::path::Path, change: impl FnOnce(&hdf5::File)) {
 fn datasets_that_do_not_fit_each_other_are_refused_though_the_checksum_is_right() {
     type Change = (&'static str, &'static [usize]);
     let cases: [(&[Change], &str); 7] = [
-        (&[("intensity", &[0, BINS])], "intensity of shape [0, 6]: expected [10, 6]"),
-        (&[("intensity", &[10, BINS - 1])], "intensity of shape [10, 5]"),
-        (&[("intensity", &[])], "intensity of shape []"),
-        (&[("intensity_errors", &[10, BINS + 1])], "intensity_errors of shape [10, 7]"),
-        (&[("intensity_errors", &[9, BINS])], "intensity_errors of shape [9, 6]"),
-        (&[("variance", &[10])], "variance of shape [10]"),
+        (&[("intensity", &[0, BINS])], "intensity has shape [0, 6]; expected [10, 6]"),
+        (&[("intensity", &[10, BINS - 1])], "intensity has shape [10, 5]"),
+        (&[("intensity", &[])], "intensity has shape []"),
+        (&[("intensity_errors", &[10, BINS + 1])], "intensity_errors has shape [10, 7]"),
+        (&[("intensity_errors", &[9, BINS])], "intensity_errors has shape [9, 6]"),
+        (&[("variance", &[10])], "variance has shape [10]"),
         (
             &[("norm", &[0]), ("norm_sq", &[0]), ("count", &[0]), ("radial", &[0]), ("signal", &[10, 0])],
-            "weights that do not fit its 0 bins",
+            "its weights don't fit its 0 bins",
         ),
     ];
     for (changes, expected) in cases {
@@ -218,6 +218,6 @@ fn weight_overrides_shorter_than_their_starts_are_refused_though_the_checksum_is
             }
         });
         let why = part::read_part(&path).and_then(|part| part.open().map(drop)).unwrap_err().to_string();
-        assert!(why.contains(&format!("{name} of shape")), "{why}");
+        assert!(why.contains(&format!("{name} has shape")), "{why}");
     }
 }

@@ -1,4 +1,4 @@
-//! Pictures of finals are there to be looked at.
+//! Plots of final files.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 
 mod support;
@@ -6,14 +6,14 @@ mod support;
 use std::collections::HashSet;
 use std::path::Path;
 
-use filter::ownership::ReplacePolicy;
 use patterns::output::{self, Average, AverageMethod, OutputFile, OutputOptions, OutputSpec};
 use patterns::part::{PartMetadata, PartWriter};
 use patterns::{BinWeights, FrameRow, PatternAxes, PatternAxis, SharedBins, plot};
 use records::Spans;
 use support::*;
+use system::ownership::ReplacePolicy;
 
-/// Powder rings whose lines move with the frame; frames 40 to 49 are missing.
+/// Builds a final file of powder rings that move with the frame; frames 40 to 49 are missing.
 fn rings(out: &Path, frames: u64) -> OutputFile {
     const BINS: usize = 800;
     let centers: Vec<f64> = (0..BINS).map(|bin| 5.0 + 0.05 * bin as f64).collect();

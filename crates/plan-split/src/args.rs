@@ -1,9 +1,9 @@
-//! The command line.
+//! The command line of plan-split.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{ArgAction, Args as Group, Parser, ValueHint};
+use clap::{ArgAction, Parser, ValueHint};
 use filter::CommonArgs;
 use recipe::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError,
@@ -11,7 +11,7 @@ use recipe::{
 };
 use records::RawPath;
 
-use crate::cut::By;
+use crate::split_scan::SplitBy;
 
 /// Cut scans into tasks: ranges of frames to integrate by one or more recipes
 ///
@@ -28,37 +28,41 @@ pub struct Args {
 
     /// Directory for results (required)
     ///
-    /// Result files are written below it; their intermediate parts and the recipes go to DIR/.azpipe. Only
-    /// --print-recipe does without it.
+    /// gather writes one final file per scan and recipe below it, at the path that the master file has below the operand
+    /// of scan-find: `scan-find RAW_DATA` gives DIR/sample/dataset/..., and `scan-find RAW_DATA/*/*/*.h5`, where each
+    /// file is an operand, puts all files into DIR itself. Parts and recipes go to DIR/.azpipe. Not needed with
+    /// --print-recipe.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present = "print_recipe")]
     pub out: Option<PathBuf>,
 
     /// Task size, such as frames=100
     ///
-    /// bytes=N: at most about N bytes of stored data in a task, such as bytes=500M (K, M, G and T are powers of 1024).
-    /// frames=N: N frames. workers=N: each scan in N tasks. file: one task for each data file. scan: one for each scan.
+    /// bytes=N: at most about N bytes of stored (compressed) data per task, such as bytes=500M (K, M, G and T are powers of 1024).
+    /// frames=N: N frames per task. workers=N: N tasks per scan. file: one task per data file. scan: one task per scan.
     #[arg(long, value_name = "HOW", default_value = "bytes=2G")]
-    pub by: By,
+    pub by: SplitBy,
 
     /// File with the settings of an integration; repeatable
     ///
     /// A recipe of azpipe (TOML; its keys are the names of the options below), a configuration of pyFAI's worker (JSON),
-    /// or one of ESRF's integrator (INI). Options override the file. With several recipes, each frame is read once
-    /// and integrated by all of them.
+    /// or one of ESRF's integrator (INI). An option replaces its key in the file, and a list as a whole: --mask drops
+    /// the masks of the recipe. With several recipes, each frame is read once and integrated by all of them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
     pub recipe: Vec<PathBuf>,
 
-    /// Suffix for the names of the result files; once for each recipe, in order
+    /// Suffix for the names of final files; once for each recipe, in order
     ///
-    /// It tells apart the results of several recipes in one DIR. Default: none for one recipe, the names of the recipe
+    /// It distinguishes the results of several recipes in one DIR. Default: none for one recipe, the names of the recipe
     /// files for several.
     #[arg(long, value_name = "NAME", action = ArgAction::Append, hide_short_help = true)]
     pub recipe_name: Vec<String>,
 
     /// Replace results in DIR that were made with other settings
     ///
-    /// An old result stays until the new one is complete. Without this option, a scan that has a result of another
-    /// recipe in DIR is refused, with a list of the settings that differ.
+    /// An old result stays until the new one has every frame that exists. Without this option, a scan that has a result
+    /// of another recipe in DIR is refused, with a list of the settings that differ. The contents of PONI, mask, dark and
+    /// flat files are settings: a mask that was edited under the same name needs --replace, too. To integrate again with
+    /// the same settings, use `ai-integrate --force`.
     #[arg(long)]
     pub replace: bool,
 
@@ -69,7 +73,7 @@ pub struct Args {
     pub print_recipe: bool,
 
     #[command(flatten)]
-    pub flags: RecipeFlags,
+    pub recipe_settings: RecipeFlags,
 
     #[command(flatten)]
     pub common: CommonArgs,
@@ -81,15 +85,15 @@ impl AsRef<CommonArgs> for Args {
     }
 }
 
-// The headings of the help, in the order of use.
+// The headings of the help, in the order in which one thinks about an integration.
 const GEOMETRY: &str = "Geometry";
 const BINNING: &str = "Binning";
 const MASKS: &str = "Masks";
 const CORRECTIONS: &str = "Corrections and normalization";
 const ERRORS: &str = "Averages and errors";
 
-/// The settings of a recipe.
-#[derive(Group)]
+/// The flags that are settings of a recipe. A recipe file has the same keys.
+#[derive(clap::Args)]
 pub struct RecipeFlags {
     /// PONI file: the geometry, as calibrated by pyFAI
     #[arg(long, value_name = "FILE", help_heading = GEOMETRY, value_hint = ValueHint::FilePath)]
@@ -104,14 +108,14 @@ pub struct RecipeFlags {
     /// First row and column of the detector region that the frames show
     ///
     /// In pixels, counted from 0, for instance 512,0. Default: frames show the whole detector.
-    #[arg(long, value_name = "ROW,COLUMN", help_heading = GEOMETRY, hide_short_help = true, value_parser = pair::<u64>)]
+    #[arg(long, value_name = "ROW,COLUMN", help_heading = GEOMETRY, hide_short_help = true, value_parser = parse_pair::<u64>)]
     roi: Option<[u64; 2]>,
 
     /// Undo the image operation that Lima recorded [default: on]
     ///
     /// Lima may bin, flip or rotate images, or save a region of them. With `on`, the PONI file is of the whole
     /// detector; with `off` or --roi, it is of the frames as saved.
-    #[arg(long, value_name = "on|off", help_heading = GEOMETRY, hide_short_help = true, value_parser = switch)]
+    #[arg(long, value_name = "on|off", help_heading = GEOMETRY, hide_short_help = true, value_parser = parse_switch)]
     image_operation: Option<bool>,
 
     /// Number of radial bins [default: 1000]
@@ -135,13 +139,13 @@ pub struct RecipeFlags {
     /// Radial limits, in the unit [default: all]
     ///
     /// For instance 0.5,40. Default: the range that the unmasked pixels cover.
-    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = pair::<f64>)]
+    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = parse_pair::<f64>)]
     radial_range: Option<[f64; 2]>,
 
     /// Azimuthal limits, in degrees [default: all]
     ///
     /// For instance --azimuth-range=-30,30. The range may cross 180, as in 170,190. Default: the full circle.
-    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = pair::<f64>)]
+    #[arg(long, value_name = "A,B", help_heading = BINNING, allow_hyphen_values = true, value_parser = parse_pair::<f64>)]
     azimuth_range: Option<[f64; 2]>,
 
     /// Edges of the radial bins, in the unit
@@ -162,13 +166,14 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "HOW", help_heading = BINNING)]
     split: Option<Split>,
 
-    /// Mask file, not 0 where masked; repeatable
+    /// Mask file: nonzero pixels are masked; repeatable
     ///
-    /// EDF, TIFF, CBF, NPY, Fit2D, or file.h5::/path. A pixel is masked if any of the files masks it.
+    /// EDF, TIFF, CBF, NPY, Fit2D, or file.h5::/path. A pixel is masked if any of the files masks it. The files replace those
+    /// of the recipe file, where one mask is written mask = "a.edf" and several mask = ["a.edf", "b.edf"].
     #[arg(long, value_name = "FILE", help_heading = MASKS, action = ArgAction::Append)]
     mask: Vec<PathBuf>,
 
-    /// Inverted mask file, 0 where masked; repeatable
+    /// Inverted mask file: pixels that are 0 are masked; repeatable
     ///
     /// In the formats of --mask.
     #[arg(long, value_name = "FILE", help_heading = MASKS, hide_short_help = true, action = ArgAction::Append)]
@@ -184,25 +189,27 @@ pub struct RecipeFlags {
 
     /// Mask pixels below V in each frame
     ///
-    /// V is in counts. Default: no limit.
+    /// V is in counts, and valid itself. Default: no limit.
     #[arg(long, value_name = "V", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
     valid_min: Option<f64>,
 
     /// Mask pixels above V in each frame (saturation)
     ///
-    /// V is in counts. Default: no limit.
+    /// V is in counts, and valid itself. Default: no limit. --dummy auto masks only the values by which the detector marks
+    /// invalid pixels; counts below them, at which a pixel may be saturated, need this option.
     #[arg(long, value_name = "V", help_heading = MASKS, allow_hyphen_values = true)]
     valid_max: Option<f64>,
 
     /// Values of invalid pixels, masked in each frame [default: auto]
     ///
-    /// `auto`: the values that the detector is known to write; `none`; V: this value; or V,DELTA: from V-DELTA to
+    /// `auto`: the values that the detector is known to write for gaps, defects and overflow (for photon counters the two
+    /// highest values of the type, such as 65534 and 65535, or all negative ones); `none`; V: this value; or V,DELTA: from V-DELTA to
     /// V+DELTA. For instance --dummy=-1,0.5.
     #[arg(long, value_name = "RULE", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
     dummy: Option<DummySetting>,
 
     /// Mask the gaps between the detector's modules [default: on]
-    #[arg(long, value_name = "on|off", help_heading = MASKS, hide_short_help = true, value_parser = switch)]
+    #[arg(long, value_name = "on|off", help_heading = MASKS, hide_short_help = true, value_parser = parse_switch)]
     detector_mask: Option<bool>,
 
     /// Dark frames, averaged and subtracted; repeatable
@@ -235,7 +242,7 @@ pub struct RecipeFlags {
     polarization_offset: Option<f64>,
 
     /// Correct for the solid angle of each pixel [default: on]
-    #[arg(long, value_name = "on|off", help_heading = CORRECTIONS, hide_short_help = true, value_parser = switch)]
+    #[arg(long, value_name = "on|off", help_heading = CORRECTIONS, hide_short_help = true, value_parser = parse_switch)]
     solid_angle: Option<bool>,
 
     /// Correct for absorption in the sensor: MATERIAL,THICKNESS
@@ -248,14 +255,16 @@ pub struct RecipeFlags {
     /// Counter by which to divide each frame; repeatable
     ///
     /// A counter of the scan such as fpico2, exposure-time, a number, or file.h5::/path. Several monitors are
-    /// multiplied. Default: none.
+    /// multiplied. Intensities are counts / (monitor / reference): see --monitor-reference. Default: none.
     #[arg(long, value_name = "NAME", help_heading = CORRECTIONS, action = ArgAction::Append)]
     monitor: Vec<String>,
 
-    /// Value by which the monitor is divided; once for each monitor, in order [default: 1]
+    /// Monitor value at which intensities stay as counted; once for each monitor, in order [default: 1]
     ///
-    /// A number, `mean` (over the scan), or any quantity that --monitor accepts. With `mean`, intensities stay near the
-    /// counts.
+    /// Intensities are counts / (monitor / X). X is a number, `mean`, or any quantity that --monitor accepts. With `mean`,
+    /// the monitor's mean over the scan, intensities stay near the counts, but each scan has its own mean: to compare
+    /// scans, give a number. In a scan that still runs, it is the mean of the readings so far; gather computes all
+    /// patterns of the scan again when it changes.
     #[arg(long, value_name = "X|mean", help_heading = CORRECTIONS, hide_short_help = true, action = ArgAction::Append, allow_hyphen_values = true)]
     monitor_reference: Vec<ReferenceSetting>,
 
@@ -275,10 +284,12 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "sem|std", help_heading = ERRORS, hide_short_help = true)]
     error: Option<ErrorMeasure>,
 
-    /// Counts whose variance is at least that of one photon [default: pixel]
+    /// Least variance, that of 1 photon: for each pixel, bin or none [default: pixel]
     ///
-    /// Those of each pixel of each frame (`pixel`, as in pyFAI), the sum of each bin (`bin`), or `none`. For sparse
-    /// frames (less than a photon per pixel), `bin` gives the true errors.
+    /// For --error-model poisson and hybrid: 0 counts would have an error of 0. `pixel`: each pixel of each frame has a
+    /// variance of at least 1, as in pyFAI; errors of sparse frames (less than a photon per pixel) are then too large.
+    /// `bin`: the sum of each bin has at least the variance of one photon, which gives the true errors of sparse frames.
+    /// `none`: no least variance. Averages of frames never use the minimum of single pixels: see `gather --average`.
     #[arg(long, value_name = "pixel|bin|none", help_heading = ERRORS, hide_short_help = true)]
     error_floor: Option<ErrorFloor>,
 
@@ -353,13 +364,15 @@ impl From<RecipeFlags> for Settings {
     }
 }
 
-fn pair<T: FromStr>(text: &str) -> Result<[T; 2], String> {
+/// Parses two numbers separated by a comma.
+pub fn parse_pair<T: FromStr>(text: &str) -> Result<[T; 2], String> {
     let numbers =
         text.split_once(',').and_then(|(low, high)| Some([low.trim().parse().ok()?, high.trim().parse().ok()?]));
-    numbers.ok_or_else(|| "expected two numbers with a comma between".to_owned())
+    numbers.ok_or_else(|| "expected two numbers separated by a comma, as in 1,20".to_owned())
 }
 
-fn switch(text: &str) -> Result<bool, String> {
+/// Parses `on` or `off`.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),

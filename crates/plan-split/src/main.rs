@@ -1,4 +1,4 @@
-//! The binary; see the library.
+//! The program `plan-split`; the library has its code.
 
 fn main() -> std::process::ExitCode {
     plan_split::main()

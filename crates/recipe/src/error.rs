@@ -117,3 +117,26 @@ impl RecipeError {
         }
     }
 }
+
+/// Describes an error in a TOML text in one line, with its place.
+pub fn describe_toml_error(text: &str, why: &toml::de::Error) -> String {
+    let message = why.message().trim().replace('\n', ": ");
+    let Some(before) = why.span().and_then(|span| text.get(..span.start)) else { return message };
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |start| start.chars().count()) + 1;
+    format!("line {line}, column {column}: {message}")
+}
+
+/// Describes a value of the wrong type, with its key behind `prefix`, in one line and without the names of Rust's types.
+pub(crate) fn describe_type_error(prefix: &str, why: &toml::de::Error) -> String {
+    let text = why.to_string();
+    let (message, key) = text.trim().split_once("\nin `").unwrap_or((text.trim(), ""));
+    let message = ["usize", "u64", "i64", "u32"].iter().fold(message.to_owned(), |message, name| {
+        message.replace(&format!("expected {name}"), "expected a whole number")
+    });
+    let message = message.replace("expected f64", "expected a number").replace('\n', ": ");
+    match key.trim_end_matches('`') {
+        "" => format!("{prefix}{message}"),
+        key => format!("{prefix}{key}: {message}"),
+    }
+}

@@ -1,10 +1,11 @@
 //! References to files that a recipe depends on, with the digest of their content.
 
+use std::io;
 use std::path::Path;
 
-use filter::untrusted_file::{self, MAX_FILE_BYTES};
 use records::{IdHasher, RawPath};
 use serde::{Deserialize, Serialize};
+use system::untrusted_file::{self, MAX_FILE_BYTES};
 
 use crate::RecipeError;
 
@@ -27,7 +28,7 @@ impl FileRef {
     /// # Errors
     /// The file can't be read.
     pub fn resolve(name: &RawPath, base: &Path) -> Result<Self, RecipeError> {
-        let (file, dataset) = split_dataset(name);
+        let (file, dataset) = split_dataset(name, base)?;
         let path =
             std::path::absolute(base.join(&file)).map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
         let sha256 = sha256_of_file(&path)?;
@@ -62,9 +63,45 @@ fn sha256_of_file(path: &Path) -> Result<String, RecipeError> {
 }
 
 /// Splits `file.h5::/dataset`. A path that contains `::` and exists is a plain file.
-fn split_dataset(name: &RawPath) -> (RawPath, Option<String>) {
-    match name.to_str().and_then(|text| text.rsplit_once("::")) {
-        Some((file, dataset)) if !name.exists() => (file.into(), Some(dataset.to_owned())),
-        _ => (name.clone(), None),
+///
+/// # Errors
+/// Fails if the system does not tell whether a file of the whole name exists.
+fn split_dataset(name: &RawPath, base: &Path) -> Result<(RawPath, Option<String>), RecipeError> {
+    let Some((file, dataset)) = name.to_str().and_then(|text| text.rsplit_once("::")) else {
+        return Ok((name.clone(), None));
+    };
+    Ok(match exists(&base.join(name))? {
+        true => (name.clone(), None),
+        false => (file.into(), Some(dataset.to_owned())),
+    })
+}
+
+/// Returns whether there is a file of this name.
+///
+/// # Errors
+/// Fails if the system does not tell.
+pub(crate) fn exists(path: &Path) -> Result<bool, RecipeError> {
+    match path.metadata() {
+        Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(why) => Err(RecipeError::Io { path: path.to_path_buf(), why }),
+        Ok(_) => Ok(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_can_not_be_looked_up_is_no_dataset() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a::b.edf"), "pixels").unwrap();
+        let split = |name: &str| split_dataset(&name.into(), dir.path());
+        assert_eq!(split("a::b.edf").unwrap(), ("a::b.edf".into(), None));
+        assert_eq!(split("c.h5::/d").unwrap(), ("c.h5".into(), Some("/d".to_owned())));
+        assert_eq!(split("a::b.edf::/d").unwrap(), ("a::b.edf".into(), Some("/d".to_owned())));
+        // The system refuses to look at a name of this length, as it does at any file on a disk that fails.
+        let unseen = format!("{}::/d", "n".repeat(300));
+        assert!(matches!(split(&unseen), Err(RecipeError::Io { path, .. }) if path.ends_with(&unseen)));
     }
 }

@@ -38,7 +38,7 @@ mod settings;
 mod template;
 mod validate;
 
-pub use error::RecipeError;
+pub use error::{RecipeError, describe_toml_error};
 pub use file_ref::FileRef;
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
 pub use one_or_many::OneOrMany;

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI.
+/// The method that splits a pixel among the bins that it overlaps, named as in pyFAI: a setting of a recipe. Crate
+/// `binning`, which doesn't know recipes, has the type `PixelSplitting` for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum Split {
@@ -54,7 +55,7 @@ pub enum ErrorMeasure {
     Std,
 }
 
-/// The counts whose variance is at least that of one photon.
+/// Sets a minimum of one photon for variances, because the estimate from 0 counts would be 0: per pixel, per bin or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum ErrorFloor {

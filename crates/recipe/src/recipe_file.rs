@@ -26,7 +26,7 @@ impl RecipeFile {
     /// The file can't be read or parsed, has an unknown or unsupported key, or an invalid value.
     pub fn read(path: &Path) -> Result<Self, RecipeError> {
         let text =
-            filter::untrusted_file::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+            system::untrusted_file::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let path = path.to_path_buf();
         let format = RecipeFormat::detect(&path, &text);
         if format != RecipeFormat::Toml {

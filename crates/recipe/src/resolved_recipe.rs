@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use records::{FrameLayout, IdHasher, RawPath};
 use serde::{Deserialize, Serialize};
 
+use crate::file_ref;
 use crate::one_or_many::OneOrMany;
 use crate::settings::is_detector_file;
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode, MaskRegion, MedianError,
     Monitor, MonitorReference, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
-    poni_text,
+    describe_toml_error, poni_text,
 };
 
 /// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -62,7 +63,7 @@ pub struct Recipe {
     /// Errors of the mean, or of a single pixel.
     #[serde(skip_serializing_if = "is_sem", default)]
     pub error: ErrorMeasure,
-    /// Counts whose variance is at least that of one photon.
+    /// Minimum of one photon for variances: per pixel, per bin or none.
     #[serde(skip_serializing_if = "is_pixel", default)]
     pub error_floor: ErrorFloor,
     /// Sigma clipping within each bin; `None` for none.
@@ -197,7 +198,7 @@ impl Recipe {
             return Ok(self);
         }
         let next_to_poni = self.poni_file.parent().unwrap_or(Path::new("")).join(name);
-        let found = if next_to_poni.exists() { next_to_poni } else { name.to_path_buf() };
+        let found = if file_ref::exists(&next_to_poni)? { next_to_poni } else { name.to_path_buf() };
         self.detector_file = Some(FileRef::resolve(&found.into(), Path::new(""))?);
         Ok(self)
     }
@@ -343,7 +344,7 @@ impl Recipe {
     /// A file can't be read, or the recipe or one of its files has changed since the recipe was made.
     pub fn load(path: &Path, expected: &str) -> Result<Self, RecipeError> {
         let text =
-            filter::untrusted_file::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
+            system::untrusted_file::read_text(path).map_err(|why| RecipeError::Io { path: path.to_path_buf(), why })?;
         let mut recipe = Self::parse(&text, path, expected)?;
         recipe.files_mut().try_for_each(|file| file.verify())?;
         Ok(recipe)
@@ -357,7 +358,7 @@ impl Recipe {
     pub fn parse(text: &str, path: &Path, expected: &str) -> Result<Self, RecipeError> {
         let syntax_error = |why: toml::de::Error| RecipeError::Syntax {
             path: path.to_path_buf(),
-            why: why.to_string().trim().to_owned(),
+            why: describe_toml_error(text, &why),
         };
         let RecipeVersion { version } = toml::from_str(text).map_err(syntax_error)?;
         if version > RECIPE_VERSION {
@@ -441,8 +442,16 @@ fn read_poni(settings: &Settings) -> Result<(String, RawPath), RecipeError> {
         }
         (None, Some(text)) => Ok((text.clone(), RawPath::default())),
         (Some(file), _) => {
-            let text = filter::untrusted_file::read_text(file)
-                .map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
+            let text = system::untrusted_file::read_text(file).map_err(|why| {
+                let path = file.to_path_buf();
+                match why.kind() {
+                    std::io::ErrorKind::InvalidData => {
+                        let why = "not a PONI file: expected the text that pyFAI-calib2 saves after a calibration";
+                        RecipeError::Syntax { path, why: why.to_owned() }
+                    }
+                    _ => RecipeError::Io { path, why },
+                }
+            })?;
             Ok((text, absolute_path(file)?))
         }
     }

@@ -6,11 +6,12 @@ use std::path::Path;
 use records::RawPath;
 use serde::{Deserialize, Serialize};
 
+use crate::error::describe_type_error;
 use crate::monitor::MonitorSetting;
 use crate::one_or_many::OneOrMany;
 use crate::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError, Quantiles,
-    RecipeError, ReferenceSetting, Sensor, SigmaClip, Split,
+    RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
 };
 
 /// Name of the TOML table that holds the sections.
@@ -134,7 +135,8 @@ impl Settings {
     /// Parses a recipe in TOML and returns the settings at its top, and those of each section `[detector.NAME]`.
     pub(crate) fn parse_all(text: &str, path: &Path) -> Result<(Self, BTreeMap<String, Self>), RecipeError> {
         let syntax_error = |why: String| RecipeError::Syntax { path: path.to_path_buf(), why: why.trim().to_owned() };
-        let mut table: toml::Table = text.parse().map_err(|why: toml::de::Error| syntax_error(why.to_string()))?;
+        let mut table: toml::Table =
+            text.parse().map_err(|why: toml::de::Error| syntax_error(describe_toml_error(text, &why)))?;
         let mut sections = BTreeMap::new();
         match table.remove(SECTION_TABLE) {
             None => (),
@@ -171,7 +173,7 @@ impl Settings {
         }
         table.try_into().map_err(|why: toml::de::Error| RecipeError::Syntax {
             path: path.to_path_buf(),
-            why: format!("{prefix}{}", why.to_string().trim()),
+            why: describe_type_error(prefix, &why),
         })
     }
 
@@ -208,20 +210,24 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Settings, RecipeError> {
-        Settings::parse(text, Path::new("r.toml"))
+        Settings::parse(text, Path::new("a.toml"))
     }
 
     #[test]
     fn the_error_for_a_mistyped_key_names_the_nearest_one() {
         let error = parse("azimut_range = [0, 90]").unwrap_err().to_string();
-        assert_eq!(error, "r.toml: unknown key `azimut-range`; did you mean `azimuth-range`?");
+        assert_eq!(error, "a.toml: unknown key `azimut-range`; did you mean `azimuth-range`?");
         assert!(parse("zzz = 1").unwrap_err().to_string().ends_with("unknown key `zzz`"));
     }
 
     #[test]
     fn the_error_for_a_wrong_type_says_where() {
         let error = parse("npt = \"many\"").unwrap_err().to_string();
-        assert!(error.contains("npt") || error.contains("line 1"), "{error}");
+        assert!(error.contains("npt") && !error.contains('\n') && !error.contains("usize"), "{error}");
+        let error = parse("valid-min = \"low\"").unwrap_err().to_string();
+        assert!(error.contains("valid-min") && !error.contains('\n') && !error.contains("f64"), "{error}");
+        let error = parse("npt = 1\nnpt 5\n").unwrap_err().to_string();
+        assert!(error.starts_with("a.toml: line 2, column 5: ") && !error.contains('\n'), "{error}");
         let error = parse("split = \"pseudo\"").unwrap_err().to_string();
         assert!(error.contains("expected no, bbox or full"), "{error}");
     }

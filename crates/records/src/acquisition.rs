@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::check_absolute;
+use crate::error::FieldError;
+use crate::valid::check_absolute;
 use crate::{Extra, FrameLayout, IdHasher, ImageOperation, RawPath, Span, Spans};
 
 /// A scan record: one detector of one scan. Its `type` is `scan`.
@@ -149,13 +151,13 @@ impl Acquisition {
     }
 
     /// Checks that the numbers are possible for a scan, so that users of the record need not check again.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), FieldError> {
         let [rows, columns] = self.shape;
         if self.frames > Spans::MAX_FRAMES {
-            return Err(format!("{} frames: expected {} at the most", self.frames, Spans::MAX_FRAMES));
+            return Err(FieldError::TooManyFrames(self.frames));
         }
         if rows.checked_mul(columns).is_none_or(|pixels| pixels > MAX_FRAME_PIXELS) {
-            return Err(format!("frames of {rows} x {columns} pixels: expected {MAX_FRAME_PIXELS} at the most"));
+            return Err(FieldError::TooManyPixels { shape: self.shape, most: MAX_FRAME_PIXELS });
         }
         check_absolute("file", &self.file)?;
         check_frames(
@@ -167,6 +169,13 @@ impl Acquisition {
         self.sources.iter().try_for_each(Source::check)
     }
 
+    /// Returns the name of a file of the scan for messages: its path below the master's directory, or its whole path if
+    /// it is elsewhere.
+    pub fn short_name(&self, file: &Path) -> String {
+        let below = self.file.parent().and_then(|directory| file.strip_prefix(directory).ok());
+        below.unwrap_or(file).display().to_string()
+    }
+
     /// Returns the frames of `range` that are known to be absent, with reasons.
     pub fn absent_within(&self, range: &Spans) -> Vec<Absent> {
         let within = |absent: &Absent| Absent { range: absent.range.intersection(range), ..absent.clone() };
@@ -174,22 +183,23 @@ impl Acquisition {
     }
 }
 
-/// Refuses lists with more frames than a scan can have, where each frame is listed `times` times. Short lines can
+/// Refuses lists with more frames than a scan can have. Each frame may be listed `times` times. Short lines can
 /// name many frames, and a union of interleaved spans lists its frames one by one.
-fn check_frames<'a>(field: &str, lists: impl Iterator<Item = &'a Spans>, times: NonZero<u64>) -> Result<(), String> {
+fn check_frames<'a>(
+    field: &'static str,
+    lists: impl Iterator<Item = &'a Spans>,
+    times: NonZero<u64>,
+) -> Result<(), FieldError> {
     let (mut all, mut apart) = (0_u64, 0_u64);
     for list in lists {
         all = all.saturating_add(list.count());
         apart = apart.saturating_add(list.strided_count());
     }
-    for (count, most, of) in
-        [(all / times, Spans::MAX_FRAMES, "frames"), (apart, Spans::MAX_STRIDED_FRAMES, "frames that are not in a row")]
-    {
-        if count > most {
-            return Err(format!("`{field}` has {count} {of}: expected {most} at the most"));
-        }
+    match (all / times, apart) {
+        (frames, _) if frames > Spans::MAX_FRAMES => Err(FieldError::TooManyListed { field, frames }),
+        (_, frames) if frames > Spans::MAX_STRIDED_FRAMES => Err(FieldError::TooManyStrided { field, frames }),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A file that holds frames of a scan.
@@ -217,14 +227,14 @@ pub struct Source {
 }
 
 impl Source {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), FieldError> {
         check_absolute("sources: file", &self.file)?;
         let (frames, rows) = (self.frames.count(), self.rows.count());
         if frames != rows {
-            return Err(format!("source {}: {frames} frames in {rows} rows", self.file.display()));
+            return Err(FieldError::UnevenSource { file: self.file.to_path_buf(), frames, rows });
         }
         if self.frames.to_sorted().count() != frames {
-            return Err(format!("source {}: a frame stands twice in its `frames`", self.file.display()));
+            return Err(FieldError::RepeatedFrame(self.file.to_path_buf()));
         }
         Ok(())
     }
@@ -282,8 +292,12 @@ impl Source {
     }
 }
 
-/// The kind of reason for which frames have no pattern. A missing frame, a frame that could not be read, and a frame
-/// that was never taken look alike, and are distinguished from the system call up to the summary.
+/// The kind of reason for which frames have no pattern. scan-find reports the first five kinds, ai-integrate and gather
+/// all.
+///
+/// A file that is missing, a file that can't be read, and a frame that was never taken all show as data that is not
+/// there. They need different reactions, so the kind is set where the error occurs and is kept in every record from
+/// `scan` to `summary`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbsentKind {
@@ -324,7 +338,9 @@ impl AbsentKind {
     }
 }
 
-/// Frames that have no pattern or can't have one, with the reason.
+/// Frames that have no pattern or can't have one, with the reason. "Absent" refers to the pattern: a scan record lists
+/// frames without data, results and summaries also list damaged frames, frames without a monitor value and frames that
+/// are still to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Absent {
     /// The frames, by their numbers in the scan.
@@ -332,7 +348,7 @@ pub struct Absent {
     /// The kind of reason, for programs. Lines that azpipe wrote before this field was added read as `missing`.
     #[serde(default)]
     pub kind: AbsentKind,
-    /// The reason in words: `file missing: p3_0003.h5`, `not written`, ….
+    /// The reason for people, with the file that it is about: `file missing: p3_0003.h5`, `not written`, ….
     pub reason: String,
 }
 
@@ -405,24 +421,28 @@ mod tests {
             Acquisition { frames: 2 * most_apart, sources: vec![source(0), source(1)], ..good.clone() }.check()
         };
         assert_eq!(with(most_apart), Ok(()));
-        assert!(with(most_apart + 2).unwrap_err().contains("16777216 at the most"));
+        let frames = most_apart + 2;
+        assert_eq!(with(frames), Err(FieldError::TooManyStrided { field: "sources", frames }));
     }
 
     #[test]
     fn numbers_that_no_scan_has_are_refused() {
-        let refuse = |acquisition: Acquisition| acquisition.check().unwrap_err();
+        let refuse = |acquisition: Acquisition| acquisition.check().unwrap_err().to_string();
         let good = Acquisition { file: "/m.h5".into(), frames: 9, shape: [4362, 4148], ..Acquisition::default() };
         assert_eq!(good.check(), Ok(()));
-        assert!(refuse(Acquisition { frames: 1 << 60, ..good.clone() }).contains("134217728 at the most"));
-        assert!(refuse(Acquisition { shape: [1 << 40, 1 << 40], ..good.clone() }).contains("134217728 at the most"));
+        assert!(refuse(Acquisition { frames: 1 << 60, ..good.clone() }).contains("at most 134217728"));
+        assert!(refuse(Acquisition { shape: [1 << 40, 1 << 40], ..good.clone() }).contains("at most 134217728"));
         assert!(refuse(Acquisition { file: "m.h5".into(), ..good.clone() }).contains("expected an absolute path"));
         let relative = Source { file: "p3.h5".into(), ..source("[[0,8]]", "[[0,8]]") };
         assert!(refuse(Acquisition { sources: vec![relative], ..good.clone() }).contains("expected an absolute path"));
         let many = vec![source("[[0,134217728]]", "[[0,134217728]]"); 3];
-        assert!(refuse(Acquisition { sources: many, ..good.clone() }).contains("402653184 frames: expected 134217728"));
+        assert!(
+            refuse(Acquisition { sources: many, ..good.clone() })
+                .contains("402653184 frames: expected at most 134217728")
+        );
         let interleaved = vec![source("[[0,33554431,2]]", "[[0,16777216]]"); 2];
         let why = refuse(Acquisition { sources: interleaved.clone(), ..good.clone() });
-        assert!(why.contains("33554432 frames that are not in a row: expected 16777216"), "{why}");
+        assert!(why.contains("33554432 frames in ranges with a step: expected at most 16777216"), "{why}");
         let absent = interleaved.iter().map(|source| Absent { range: source.frames.clone(), ..Absent::default() });
         let why = refuse(Acquisition { absent: absent.collect(), ..good.clone() });
         assert!(why.contains("`absent`"), "{why}");

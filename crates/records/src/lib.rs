@@ -1,14 +1,40 @@
-//! The wire format of azpipe's records: one JSON object per line, which begins with `type`, `v` and `id`.
+//! The records that azpipe's filters exchange, and the best page to begin with: it defines the words of all crates.
 //!
-//! | type | struct | written by |
+//! # The pipe
+//! azpipe turns detector frames into diffraction patterns. Its programs are Unix filters, which read and write records:
+//!
+//! ```sh
+//! scan-find /data/visitor | plan-split --poni lab6.poni --out PROCESSED | ai-integrate | gather > summaries.jsonl
+//! ```
+//!
+//! | filter | reads | writes |
 //! |---|---|---|
-//! | `scan` | [`Scan`] | scan-find |
-//! | `task` | [`Task`] | plan-split |
-//! | `result` | [`TaskResult`] | ai-integrate |
-//! | `summary` | [`Summary`] | gather |
-//! | `fail` | [`Fail`] | any |
+//! | scan-find | paths | a `scan` record ([`Scan`]) for each scan and detector |
+//! | plan-split | `scan` | `task` records ([`Task`]), each a range of frames and the recipes to apply |
+//! | ai-integrate | `task` | `result` records ([`TaskResult`]), and a part file for each task and recipe |
+//! | gather | `result` | `summary` records ([`Summary`]), and the final file of each scan and recipe |
+//! | slurm-emit | `task` | a directory of job scripts that run ai-integrate on a cluster |
+//! | any | | `fail` records ([`Fail`]), one for each input that can't be processed |
 //!
-//! Every line can be read on its own. Fields that this version does not know are kept and written again. A record of
+//! # Words
+//! | word | meaning |
+//! |---|---|
+//! | master | HDF5 file by which scans are opened; it links to the files with the frames |
+//! | entry | group of a master that describes one measurement, such as `1.1` (NeXus: NXentry) |
+//! | scan | the frames that one detector took during one entry: [`Acquisition`] |
+//! | frame | one image of the detector. The frames of a scan are numbered from 0 |
+//! | source | a dataset or image file that holds some frames of the scan: [`Source`] |
+//! | recipe | all settings of an integration, known by the digest of their values |
+//! | pattern | intensity over the radial axis: the result for a frame |
+//! | cake | pattern with a second, azimuthal axis |
+//! | monitor | quantity such as the photon flux that a frame's intensities are divided by |
+//! | task | work that can be run alone: a range of frames of one scan, and recipes |
+//! | part | HDF5 file with the sums of a task's frames by one recipe, below `OUT/.azpipe/parts` |
+//! | final, final file | HDF5 file with the patterns of all frames of one scan by one recipe: the result |
+//! | output root | the directory `OUT` of finals and parts: `plan-split --out` |
+//!
+//! # The format
+//! A record is one JSON object on one line, which begins with `type`, `v` and `id`. Every line can be read on its own. Fields that this version does not know are kept and written again. A record of
 //! a newer version is refused. A path that is not UTF-8 is written as `<name>_b64`, the base64 of its bytes, in place
 //! of `<name>`.
 //!
@@ -23,6 +49,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 mod acquisition;
+mod error;
 mod fail;
 mod id_hasher;
 mod image_operation;
@@ -31,16 +58,20 @@ mod path;
 mod result;
 mod span;
 mod task;
+mod text;
+mod valid;
 mod wire;
 
 pub use acquisition::{Absent, AbsentKind, Acquisition, Scan, ScanState, Source};
+pub use error::FieldError;
 pub use fail::Fail;
 pub use id_hasher::IdHasher;
 pub use image_operation::{FrameLayout, ImageOperation};
 pub use path::{RawPath, relative_path};
 pub use result::{Seconds, Summary, TaskResult};
-pub use span::{Span, Spans};
+pub use span::{Span, Spans, SpansError};
 pub use task::{MonitorReadings, Task, TaskRecipe};
+pub use text::{format_count, format_frames, format_ranges};
 pub use wire::{Record, RecordError, VERSION};
 
 /// Fields that this version does not know, kept in their order.

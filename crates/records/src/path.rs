@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for RawPath {
             None => text.into_bytes(),
         };
         if bytes.contains(&0) {
-            return Err(D::Error::custom("a path holds a NUL byte"));
+            return Err(D::Error::custom("a path with a NUL byte: no file has such a name"));
         }
         Ok(Self(PathBuf::from(OsString::from_vec(bytes))))
     }

@@ -19,7 +19,7 @@ pub struct TaskResult {
     pub missing: Vec<Absent>,
     /// True if all frames were done before, so that nothing was written.
     pub skipped: bool,
-    /// The part's checksum: XXH3-128 of the file after its header block, in 32 hexadecimal digits.
+    /// The part's checksum: XXH3-128 of the file after its user block, in 32 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_digest: Option<String>,
     /// The number of stored bytes read.

@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Span {
         let (start, stop, step) = match Vec::<u64>::deserialize(deserializer)?[..] {
             [start, stop] => (start, stop, 1),
             [start, stop, step] => (start, stop, step),
-            _ => return Err(D::Error::custom("a frame range is [start, stop] or [start, stop, step]")),
+            _ => return Err(D::Error::custom("expected a frame range [start, stop] or [start, stop, step]")),
         };
         if stop < start || step == 0 {
             return Err(D::Error::custom(format!(
@@ -113,29 +113,46 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+/// Explains why a list of frame ranges is refused. Ranges are cited as records write them: without their end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpansError {
+    /// A frame number is larger than any scan's.
+    #[error("frame range [{start}, {stop}]: expected numbers up to {most}", most = Spans::MAX_FRAMES)]
+    TooLarge {
+        /// First frame of the range.
+        start: u64,
+        /// End of the range, which is one more than its last frame.
+        stop: u64,
+    },
+    /// The ranges hold more frames than a record may have.
+    #[error("frame ranges of {0} frames: expected at most {most}", most = Spans::MAX_FRAMES)]
+    TooManyFrames(u64),
+    /// The ranges with a step hold more frames than a record may have.
+    #[error("frame ranges with a step that have {0} frames: expected at most {most}", most = Spans::MAX_STRIDED_FRAMES)]
+    TooManyStrided(u64),
+}
+
 /// Frame numbers in a given order, in as few spans as that order allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Span>")]
 pub struct Spans(Vec<Span>);
 
 impl TryFrom<Vec<Span>> for Spans {
-    type Error = String;
+    type Error = SpansError;
 
     /// Refuses numbers that no scan has, so that listing the frames of a record takes limited memory.
-    fn try_from(spans: Vec<Span>) -> Result<Self, String> {
-        let most = Self::MAX_FRAMES;
-        if let Some(span) = spans.iter().find(|span| span.stop > most) {
-            return Err(format!("frame range [{}, {}]: expected numbers up to {most}", span.start, span.stop));
+    fn try_from(spans: Vec<Span>) -> Result<Self, SpansError> {
+        if let Some(&Span { start, stop, .. }) = spans.iter().find(|span| span.stop > Self::MAX_FRAMES) {
+            return Err(SpansError::TooLarge { start, stop });
         }
         // Each span counts at most MAX_FRAMES frames: the sum of fewer than 2^37 spans can't overflow.
         let count: u64 = spans.iter().map(Span::count).sum();
-        if count > most {
-            return Err(format!("frame ranges of {count} frames: expected {most} at the most"));
+        if count > Self::MAX_FRAMES {
+            return Err(SpansError::TooManyFrames(count));
         }
         let apart: u64 = spans.iter().map(Span::strided_count).sum();
         if apart > Self::MAX_STRIDED_FRAMES {
-            let most = Self::MAX_STRIDED_FRAMES;
-            return Err(format!("frame ranges of {apart} frames that are not in a row: expected {most} at the most"));
+            return Err(SpansError::TooManyStrided(apart));
         }
         Ok(Self(spans))
     }
@@ -254,6 +271,16 @@ impl Spans {
         self.0.iter().all(|span| span.step == 1)
     }
 
+    /// Returns the frames that are in `self`, in `other` or in both, in ascending order.
+    pub fn union(&self, other: &Self) -> Self {
+        Self::union_all([self, other])
+    }
+
+    /// Returns the frames that are in at least one of the sets, in ascending order.
+    pub fn union_all<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
+        sets.into_iter().flat_map(|set| &set.0).copied().collect::<Self>().to_sorted()
+    }
+
     /// Returns the frames of `self` that are not in `other`, in ascending order.
     pub fn difference(&self, other: &Self) -> Self {
         self.retain_members(other, false)
@@ -305,7 +332,7 @@ impl Spans {
 
     /// Splits spans of two frames with a wide step. [`push`](Self::push) may read two neighbouring runs, such as 0 2
     /// 3 4, as strided pairs first; after the split, the frames that follow read as a range.
-    fn split_strided_pairs(self) -> Self {
+    pub(crate) fn split_strided_pairs(self) -> Self {
         let mut out = Self::default();
         let mut spans = self.0.iter().peekable();
         while let Some(span) = spans.next() {
@@ -346,72 +373,4 @@ impl FromIterator<Span> for Spans {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spans(json: &str) -> Spans {
-        serde_json::from_str(json).unwrap()
-    }
-
-    #[test]
-    fn the_wire_form_is_half_open() {
-        assert_eq!(spans("[[0,3],[10,15,2]]").iter().collect::<Vec<_>>(), [0, 1, 2, 10, 12, 14]);
-        assert_eq!(serde_json::to_string(&Spans::first_n(500)).unwrap(), "[[0,500]]");
-        assert!(serde_json::from_str::<Spans>("[[3,1]]").is_err());
-        assert!(serde_json::from_str::<Spans>("[[0,9,0]]").is_err());
-    }
-
-    #[test]
-    fn ranges_that_no_scan_has_are_refused_before_anybody_lists_them() {
-        let refuse = |json| serde_json::from_str::<Spans>(json).unwrap_err().to_string();
-        assert!(refuse("[[0,1000000000000000000]]").contains("up to 134217728"));
-        assert!(refuse("[[0,18446744073709551615,9223372036854775808]]").contains("up to 134217728"));
-        let many = format!("[{}]", ["[0,134217728]"; 3].join(","));
-        assert!(refuse(&many).contains("402653184 frames"));
-        assert!(refuse("[[0,134217727,2]]").contains("67108864 frames that are not in a row"));
-        assert_eq!(spans("[[0,33554431,2]]").count(), 1 << 24);
-    }
-
-    #[test]
-    fn slices_cut_across_spans() {
-        assert_eq!(spans("[[0,3],[10,16,2]]").slice(2, 3), spans("[[2,3],[10,13,2]]"));
-        assert!(spans("[[0,3]]").slice(3, 5).is_empty());
-    }
-
-    #[test]
-    fn sets_agree_with_a_plain_set() {
-        use std::collections::BTreeSet;
-        let cases = [
-            "[[0,10]]",
-            "[[3,5],[8,20]]",
-            "[[0,30,3]]",
-            "[[5,6]]",
-            "[]",
-            "[[12,14],[2,4]]",
-            "[[0,2],[2,4],[6,9],[7,12],[40,50]]",
-            "[[1,4],[8,9],[11,45]]",
-            "[[0,9,2],[1,10,2],[20,20]]",
-        ];
-        for (a, b) in cases.iter().flat_map(|a| cases.iter().map(move |b| (spans(a), spans(b)))) {
-            let (sa, sb): (BTreeSet<u64>, BTreeSet<u64>) = (a.iter().collect(), b.iter().collect());
-            assert_eq!(a.difference(&b).iter().collect::<BTreeSet<_>>(), &sa - &sb);
-            assert_eq!(a.intersection(&b).iter().collect::<BTreeSet<_>>(), &sa & &sb);
-            assert!(a.to_sorted().iter().eq(sa.iter().copied()));
-        }
-    }
-
-    #[test]
-    fn long_ranges_cost_no_more_than_short_ones() {
-        let (all, most) = (Spans::first_n(Spans::MAX_FRAMES), Spans::MAX_FRAMES);
-        for _ in 0..1000 {
-            assert_eq!(all.difference(&Span::new(5, most).into()), Spans::first_n(5));
-            assert_eq!(all.intersection(&Span::new(5, 7).into()), Span::new(5, 7).into());
-        }
-    }
-
-    #[test]
-    fn single_frames_join_into_ranges() {
-        assert_eq!([0, 2, 3, 4].into_iter().collect::<Spans>(), spans("[[0,1],[2,5]]"));
-        assert_eq!([0, 4, 8].into_iter().collect::<Spans>(), spans("[[0,9,4]]"));
-    }
-}
+mod tests;

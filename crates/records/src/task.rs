@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{check_absolute, check_id};
+use crate::error::FieldError;
+use crate::valid::{check_absolute, check_id};
 use crate::{Acquisition, IdHasher, RawPath, Span, Spans};
 
 /// A task record: a frame range of one scan to integrate by one recipe, or by several in one pass. Its `type` is
@@ -88,7 +89,7 @@ pub struct TaskRecipe {
 }
 
 impl Task {
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), FieldError> {
         check_id("scan", &self.scan)?;
         check_absolute("out", &self.out)?;
         check_absolute("recipe", &self.recipe)?;

@@ -4,8 +4,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::error::{FieldError, describe_json_error};
 use crate::path::{move_to_b64_fields, take_b64_fields};
-use crate::{Fail, RawPath, Scan, Summary, Task, TaskResult};
+use crate::valid::check_id;
+use crate::{Fail, Scan, Summary, Task, TaskResult};
 
 /// The version of the wire format that this crate writes, and the newest that it reads.
 pub const VERSION: u64 = 1;
@@ -34,7 +36,7 @@ pub enum RecordError {
     #[error("not a record: {0}")]
     NotRecord(String),
     /// The record was written by a newer azpipe.
-    #[error("{kind} record of version {found}: this azpipe reads up to version {VERSION}; update it")]
+    #[error("{kind} record of version {found}: this azpipe reads up to version {VERSION}: update azpipe")]
     UnsupportedVersion {
         /// The record's type.
         kind: String,
@@ -46,8 +48,8 @@ pub enum RecordError {
     InvalidFields {
         /// The record's type.
         kind: String,
-        /// The error of serde.
-        why: String,
+        /// The field, and what was expected.
+        why: FieldError,
     },
 }
 
@@ -72,7 +74,7 @@ impl Record {
         match map.shift_remove("v").as_ref().map(Value::as_u64) {
             Some(Some(found)) if found > VERSION => return Err(RecordError::UnsupportedVersion { kind, found }),
             Some(Some(1..)) => (),
-            _ => return Err(RecordError::InvalidFields { kind, why: "expected a version number `v`".to_owned() }),
+            _ => return Err(RecordError::InvalidFields { kind, why: FieldError::Version }),
         }
         let value = take_b64_fields(Value::Object(map));
         let record = match kind.as_str() {
@@ -87,7 +89,7 @@ impl Record {
     }
 
     /// Checks the constraints that the types of the fields do not express.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), FieldError> {
         match self {
             Self::Scan(scan) => check_id("id", &scan.id).and_then(|()| scan.acquisition.check()),
             Self::Task(task) => task.check(),
@@ -121,32 +123,11 @@ impl Record {
     }
 }
 
-/// Checks an id. Ids name directories and are stored in headers of fixed length, so they must be short and plain.
-pub(crate) fn check_id(field: &str, text: &str) -> Result<(), String> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    match (1..=64).contains(&text.len()) && text.bytes().all(plain) {
-        true => Ok(()),
-        false => Err(format!("`{field}` is {text:?}: expected 1 to 64 letters and digits")),
-    }
-}
-
-/// Checks that a path is absolute: records are read in any directory, and a relative path would lead to another file.
-pub(crate) fn check_absolute(field: &str, path: &RawPath) -> Result<(), String> {
-    match path.is_absolute() {
-        true => Ok(()),
-        false => Err(format!("`{field}` is {:?}: expected an absolute path", path.as_path())),
-    }
-}
-
-/// Describes a JSON error without serde's line number, which is always 1 because a record is one line.
-fn describe_json_error(why: &serde_json::Error) -> String {
-    why.to_string().replace(" at line 1 column ", ", column ")
-}
-
 fn parse_fields<T: DeserializeOwned>(kind: &str, value: Value) -> Result<Box<T>, RecordError> {
-    serde_json::from_value(value)
-        .map(Box::new)
-        .map_err(|why| RecordError::InvalidFields { kind: kind.to_owned(), why: why.to_string() })
+    serde_json::from_value(value).map(Box::new).map_err(|why| RecordError::InvalidFields {
+        kind: kind.to_owned(),
+        why: FieldError::Json(describe_json_error(&why)),
+    })
 }
 
 fn format_line(kind: &str, record: &impl Serialize) -> String {

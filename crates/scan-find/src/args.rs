@@ -45,15 +45,18 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     pub since: Option<Since>,
 
-    /// Keep looking, every 5 seconds or so many: new scans are written as they appear
+    /// Keep looking for new scans and frames, every SECONDS: 5 if none are given
     ///
     /// A scan that was not complete is written again when more of its frames are there. On local file systems the kernel
-    /// tells of changes: then they are seen at once, and while nothing changes nothing is read.
+    /// tells of changes: then they are seen at once, and while nothing changes nothing is read. End it with
+    /// --until-idle, or with SIGTERM to scan-find alone: the other filters of the pipe then finish what they have
+    /// received. Ctrl-C ends all filters at once: frames in progress are lost, files that were written stay, and the
+    /// same command adds the rest.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5")]
     #[arg(value_parser = parse_seconds)]
     pub follow: Option<Duration>,
 
-    /// End by itself when nothing has changed for so long: seconds, 90s, 50m, 12h or HH:MM:SS
+    /// End when nothing has changed for the time T: seconds, 90s, 50m, 12h or HH:MM:SS [default: never]
     #[arg(long, value_name = "T", requires = "follow", value_parser = filter::duration::parse)]
     pub until_idle: Option<Duration>,
 
@@ -80,9 +83,14 @@ impl AsRef<CommonArgs> for Args {
     }
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+/// Explains that a text is not an interval.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("expected a number of seconds above 0")]
+pub struct IntervalError;
+
+fn parse_seconds(text: &str) -> Result<Duration, IntervalError> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.filter(|time| !time.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
+    seconds.filter(|time| !time.is_zero()).ok_or(IntervalError)
 }
 
 fn parse_glob(text: &str) -> Result<GlobMatcher, globset::Error> {

@@ -88,7 +88,7 @@ impl ClaimedFiles {
 
 /// Returns the path of a master's results below the output root, which does not depend on the other operands: the
 /// master's path below `root`, which is the operand if it is a directory, or else the operand's directory. For a file
-/// that lies elsewhere, such as a link of a collection of masters, it is the relative path to the file without its
+/// that is elsewhere, such as a link of a collection of masters, it is the relative path to the file without its
 /// `..` components.
 pub fn path_below(file: &Path, root: &Path) -> PathBuf {
     relative_path(root, file).components().filter(|part| *part != Component::ParentDir).collect()

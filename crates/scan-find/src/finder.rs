@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use filter::{Filter, Stop};
 use frames::discover::{self, Discovery, DiscoveryKind, ScanFilter};
-use records::{Absent, AbsentKind, Acquisition, Fail, IdHasher, RawPath, Record, Scan};
+use records::{Absent, AbsentKind, Acquisition, Fail, IdHasher, RawPath, Record, Scan, format_count};
 
 use crate::args::{Args, Incomplete, matches_any};
 use crate::claimed_files::{ClaimedFiles, path_below};
@@ -156,7 +156,9 @@ impl<'a> Finder<'a> {
             }
             DiscoveryKind::NoDetectors { entries } => {
                 self.files_without_detector += 1;
-                self.filter.note(1, || format!("{about}: NXentry groups: {entries}, detectors with frames: none"));
+                self.filter.note(1, || {
+                    format!("{about}: no detector with frames in {}", format_count(entries, "NXentry group"))
+                });
                 Ok(())
             }
             DiscoveryKind::Failed { why, retryable, .. } => {
@@ -192,10 +194,9 @@ impl<'a> Finder<'a> {
             return Ok(());
         }
         let about = format!("{}::{dataset}", acquisition.file.display());
-        if let Err(FirstFrameError { why }) = self.set_content_digest(&mut acquisition, &place) {
+        if let Err(why) = self.set_content_digest(&mut acquisition, &place) {
             self.is_complete = false;
-            let error = format!("its first frame, by which it is told from others, can't be read: {why}");
-            return self.fail(about, error, true);
+            return self.fail(about.clone(), describe_first_frame_error(&about, &why), true);
         }
         let id = acquisition.compute_id();
         let (absent, failures) = (absent_summary(&acquisition), read_failures(&acquisition));
@@ -269,15 +270,30 @@ impl<'a> Finder<'a> {
     /// Reports what was left out, if nothing else was found or if that is unexpected.
     pub fn report_left_out(&self) {
         if self.skipped > 0 {
-            let scans = if self.skipped == 1 { "scan" } else { "scans" };
-            self.filter.warn(&format!("{} incomplete {scans} left out (--incomplete skip)", self.skipped));
+            self.filter.warn(&describe_skipped(self.skipped));
         }
         if self.emitted_digests.is_empty() && self.skipped == 0 && !self.unwanted.is_empty() {
-            let some: Vec<&str> = self.unwanted.iter().take(MAX_NAMED_DETECTORS).map(String::as_str).collect();
-            let more = if self.unwanted.len() > MAX_NAMED_DETECTORS { ", …" } else { "" };
-            self.filter.warn(&format!("nothing matches the options; there is {}{more}", some.join(", ")));
+            self.filter.warn(&describe_unwanted(&self.unwanted));
         }
     }
+}
+
+/// Describes why the first frame of a scan can't be read, without the path that `about` names already.
+pub(crate) fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String {
+    let why = why.to_string();
+    let why = why.strip_prefix(about).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&why);
+    format!("can't read the first frame, which identifies a scan without a start time: {why}")
+}
+
+pub(crate) fn describe_skipped(scans: usize) -> String {
+    format!("{} left out, as --incomplete skip asks", format_count(scans, "incomplete scan"))
+}
+
+/// Describes the detectors of the scans, for when the options exclude all of them.
+pub(crate) fn describe_unwanted(unwanted: &BTreeSet<String>) -> String {
+    let some: Vec<&str> = unwanted.iter().take(MAX_NAMED_DETECTORS).map(String::as_str).collect();
+    let more = if unwanted.len() > MAX_NAMED_DETECTORS { ", …" } else { "" };
+    format!("no scan matches --detector, --entry, --title and --since; the detectors are {}{more}", some.join(", "))
 }
 
 /// The scans and detectors that the arguments ask for.
@@ -313,22 +329,23 @@ impl ScanFilter for ArgsScanFilter<'_> {
 /// Returns the reasons why parts of a scan could not be read, each with whether another attempt may succeed: yes for
 /// errors of the system, no for damaged data. Missing frames are not among them, because they are known to be
 /// missing.
-fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
-    let told = |(kind, retryable): (AbsentKind, bool)| {
+pub(crate) fn read_failures(acquisition: &Acquisition) -> Vec<(String, bool)> {
+    let failure = |(kind, retryable): (AbsentKind, bool)| {
         let of_kind = || acquisition.absent.iter().filter(|absent| absent.kind == kind);
         let frames: u64 = of_kind().map(|absent| absent.range.count()).sum();
         let more = if of_kind().count() > 1 { ", and other reasons" } else { "" };
-        let why = format!("{frames} of {} frames: {}{more}", acquisition.frames, of_kind().next()?.reason);
+        let why =
+            format!("{frames} of {}: {}{more}", format_count(acquisition.frames, "frame"), of_kind().next()?.reason);
         Some((why, retryable))
     };
-    [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)].into_iter().filter_map(told).collect()
+    [(AbsentKind::Unreadable, true), (AbsentKind::Corrupt, false)].into_iter().filter_map(failure).collect()
 }
 
 /// Summarizes the absent frames of a scan.
-fn absent_summary(acquisition: &Acquisition) -> Option<String> {
+pub(crate) fn absent_summary(acquisition: &Acquisition) -> Option<String> {
     let is_failure = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
     let lost: Vec<&Absent> = acquisition.absent.iter().filter(|absent| !is_failure(absent)).collect();
     let frames: u64 = lost.iter().map(|absent| absent.range.count()).sum();
     let more = if lost.len() > 1 { ", and other reasons" } else { "" };
-    Some(format!("{frames} of {} frames absent: {}{more}", acquisition.frames, lost.first()?.reason))
+    Some(format!("{frames} of {} absent: {}{more}", format_count(acquisition.frames, "frame"), lost.first()?.reason))
 }

@@ -1,7 +1,7 @@
 //! Digests of first frames, which distinguish scans that have no start time.
 
 use std::collections::HashMap;
-use std::io::{Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::PathBuf;
 
 use frames::source::{FrameChunks, SourceError, SourceReader};
@@ -17,11 +17,20 @@ pub struct FirstFrameDigests(HashMap<Key, String>);
 /// The file, its dataset, size and modification time.
 type Key = (PathBuf, String, u64, i64);
 
-/// The reason why a first frame can't be read.
-#[derive(Debug)]
-pub struct FirstFrameError {
-    /// The reason in one line.
-    pub why: String,
+/// Explains why a first frame can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FirstFrameError {
+    /// The file, its dataset or the place of the frame in it can't be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The stored bytes of the frame can't be read.
+    #[error("{}: {why}", file.display())]
+    Bytes {
+        /// Path of the file.
+        file: PathBuf,
+        /// Error of the system.
+        why: io::Error,
+    },
 }
 
 impl FirstFrameDigests {
@@ -48,7 +57,7 @@ impl FirstFrameDigests {
             true => read_first_bytes(source),
             false => read_first_frame(source, scan.shape),
         };
-        let digest = digest_of(scan, &bytes.map_err(|why| FirstFrameError { why })?);
+        let digest = digest_of(scan, &bytes?);
         self.0.insert(key, digest.clone());
         Ok(digest)
     }
@@ -67,8 +76,8 @@ fn digest_of(scan: &Acquisition, bytes: &[u8]) -> String {
     IdHasher::new("content").add_text(&scan.dataset).add_text(&shape).add_bytes(bytes).to_short_hex()
 }
 
-fn read_first_bytes(source: &Source) -> Result<Vec<u8>, String> {
-    let wrong = |why: std::io::Error| format!("{}: {why}", source.file.display());
+fn read_first_bytes(source: &Source) -> Result<Vec<u8>, FirstFrameError> {
+    let wrong = |why| FirstFrameError::Bytes { file: source.file.to_path_buf(), why };
     let mut bytes = Vec::new();
     let mut file = frames::open(&source.file).map_err(wrong)?;
     file.rewind().and_then(|()| file.take(MAX_DIGEST_BYTES).read_to_end(&mut bytes)).map_err(wrong)?;
@@ -76,8 +85,9 @@ fn read_first_bytes(source: &Source) -> Result<Vec<u8>, String> {
 }
 
 /// Reads the stored bytes of the first frame that has been written, and concatenates its chunks.
-fn read_first_frame(source: &Source, shape: [u64; 2]) -> Result<Vec<u8>, String> {
-    let store = SourceReader::open(source, shape).map_err(|why: SourceError| why.to_string())?;
+fn read_first_frame(source: &Source, shape: [u64; 2]) -> Result<Vec<u8>, FirstFrameError> {
+    let wrong = |why| FirstFrameError::Bytes { file: source.file.to_path_buf(), why };
+    let store = SourceReader::open(source, shape)?;
     let chunks = source.rows.iter().find_map(|row| match store.frame_chunks(row) {
         FrameChunks::Whole(chunk) => Some(vec![chunk]),
         FrameChunks::Pieces(chunks) => Some(chunks),
@@ -86,7 +96,7 @@ fn read_first_frame(source: &Source, shape: [u64; 2]) -> Result<Vec<u8>, String>
     let mut all = Vec::new();
     for chunk in chunks.unwrap_or_default() {
         let mut bytes = Vec::new();
-        store.read_chunk(&chunk, &mut bytes).map_err(|why| format!("{}: {why}", source.file.display()))?;
+        store.read_chunk(&chunk, &mut bytes).map_err(wrong)?;
         all.extend(bytes);
     }
     Ok(all)

@@ -56,11 +56,22 @@ impl ExpandedGlob {
     }
 }
 
+/// Explains why a text is not a glob.
+#[derive(Debug, thiserror::Error)]
+pub enum GlobError {
+    /// The glob holds bytes that are not UTF-8.
+    #[error("a glob that is not UTF-8: expected plain characters, or the names themselves")]
+    NotUtf8,
+    /// The glob violates the syntax.
+    #[error("{}: expected a glob such as `*_0001.h5`", .0.kind())]
+    Syntax(#[from] globset::Error),
+}
+
 /// Finds the paths that a glob matches. `**` matches any number of directories.
 ///
 /// # Errors
-/// Returns the reason why the text is not a valid glob.
-pub fn expand_glob(glob: &Path) -> Result<ExpandedGlob, String> {
+/// The text is not a glob.
+pub fn expand_glob(glob: &Path) -> Result<ExpandedGlob, GlobError> {
     let mut out = ExpandedGlob::default();
     let mut found = vec![PathBuf::new()];
     for part in glob.components() {
@@ -69,8 +80,8 @@ pub fn expand_glob(glob: &Path) -> Result<ExpandedGlob, String> {
                 found.into_iter().flat_map(|path| out.with_directories_below(&path)).collect()
             }
             Component::Normal(name) if is_glob(Path::new(name)) => {
-                let pattern = name.to_str().ok_or("a glob that is not UTF-8")?;
-                let glob = GlobBuilder::new(pattern).build().map_err(|why| why.to_string())?;
+                let pattern = name.to_str().ok_or(GlobError::NotUtf8)?;
+                let glob = GlobBuilder::new(pattern).build()?;
                 let matcher = glob.compile_matcher();
                 let hidden = pattern.starts_with('.');
                 let fits = |path: &PathBuf| {

@@ -4,6 +4,8 @@
 //! [`main`] is the whole program, and [`command`] describes its command line for the manual page. A walk turns
 //! operands (files, directories, datasets, globs and lists) into files, the `frames` crate discovers the scans in
 //! each file, and each scan becomes one record. With `--follow`, the search repeats whenever a directory changes.
+//!
+//! Behaviour of the program is tested in `tests/integration/scan_find`.
 
 mod args;
 mod claimed_files;
@@ -11,6 +13,8 @@ mod directory;
 mod finder;
 mod first_frame;
 mod glob;
+#[cfg(test)]
+mod messages;
 mod since;
 mod stability;
 mod walk;
@@ -63,7 +67,7 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// The minimum ratio of the pause to the duration of the last search, while the kernel reports no change. The search
-/// is repeated even then, because it costs little and some files of a scan may lie outside the watched directories.
+/// is repeated even then, because it costs little and some files of a scan may be outside the watched directories.
 const IDLE_PAUSE_FACTOR: u32 = 100;
 
 /// The minimum ratio of the pause to the duration of the last search, while there are changes.

@@ -42,15 +42,13 @@ impl StabilityTracker {
         if held.is_empty() {
             return false;
         }
-        let frames = held.iter().flat_map(|source| source.frames.as_slice().iter().copied());
+        let frames = Spans::union_all(held.iter().map(|source| &source.frames));
         let known = scan.absent.iter_mut().find(|absent| absent.reason == BEING_WRITTEN_REASON);
         match known {
-            Some(absent) => {
-                absent.range = absent.range.as_slice().iter().copied().chain(frames).collect::<Spans>().to_sorted();
-            }
+            Some(absent) => absent.range = absent.range.union(&frames),
             None => {
-                let (range, kind) = (frames.collect::<Spans>().to_sorted(), AbsentKind::NeverTaken);
-                scan.absent.push(Absent { range, kind, reason: BEING_WRITTEN_REASON.to_owned() });
+                let (kind, reason) = (AbsentKind::NeverTaken, BEING_WRITTEN_REASON.to_owned());
+                scan.absent.push(Absent { range: frames, kind, reason });
             }
         }
         scan.complete = false;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use filter::Stop;
 use frames::dataset_path::DatasetPath;
 use frames::discover::{self, Discovery, DiscoveryKind, FileKind, FileKindError, NumberedFileName};
-use records::AbsentKind;
+use records::{AbsentKind, format_count};
+use system::untrusted_file::FileVersion;
 
 use crate::directory::{DirectoryListing, file_id, is_hdf5_name, is_image_name, searched_suffixes};
 use crate::finder::Finder;
@@ -68,8 +69,14 @@ impl TreeWalk<'_> {
 impl<'a> OperandWalker<'a> {
     /// Creates a walk that reports to `finder`. A patient walk accepts operands that do not exist yet.
     pub fn new(finder: Finder<'a>, is_patient: bool) -> Self {
-        let (settled, met, look) = (HashMap::new(), HashSet::new(), LookState::default());
-        Self { finder, series: Vec::new(), unchanged: settled, seen_before: met, follows: is_patient, look }
+        Self {
+            finder,
+            series: Vec::new(),
+            unchanged: HashMap::new(),
+            seen_before: HashSet::new(),
+            follows: is_patient,
+            look: LookState::default(),
+        }
     }
 
     /// Returns whether the last look left something for the next one.
@@ -83,7 +90,7 @@ impl<'a> OperandWalker<'a> {
         let LookState { files, before, is_unfinished, .. } = std::mem::take(&mut self.look);
         let now = (files.finish(), self.finder.emitted);
         self.look = LookState { before: Some(now), was_unfinished: is_unfinished, ..LookState::default() };
-        // Files of a scan may lie in directories that the walk does not visit.
+        // Files of a scan may be in directories that the walk does not visit.
         self.finder.watch_directories();
         before != Some(now)
     }
@@ -134,13 +141,13 @@ impl<'a> OperandWalker<'a> {
         self.flush_series()?;
         match expand_glob(glob) {
             Ok(found) if found.paths.is_empty() && found.unreadable.is_empty() && !self.follows => {
-                self.report_failure(glob, "no file or directory of such a name".to_owned())
+                self.report_failure(glob, "no file or directory matches this glob".to_owned())
             }
             Ok(found) => {
                 found.unreadable.iter().try_for_each(|(path, why)| self.report_io_error(path, why))?;
                 found.paths.iter().try_for_each(|path| self.search(path))
             }
-            Err(why) => self.report_failure(glob, why),
+            Err(why) => self.report_failure(glob, why.to_string()),
         }
     }
 
@@ -190,11 +197,13 @@ impl<'a> OperandWalker<'a> {
         })?;
         match empty {
             Some(0) => {
-                let why = "no scan in this HDF5 file: no NXentry; name a dataset of frames: FILE::/PATH";
+                let why =
+                    "no scan in this HDF5 file: it has no NXentry; if it has a dataset of frames, name it: FILE::/PATH";
                 self.report_failure(file, why.to_owned())
             }
             Some(_) if !self.follows => {
-                self.finder.warn_once(file.display().to_string(), "no detector with frames".to_owned());
+                self.finder
+                    .warn_once(file.display().to_string(), "no detector with frames in this HDF5 file".to_owned());
                 Ok(())
             }
             _ => Ok(()),
@@ -211,12 +220,12 @@ impl<'a> OperandWalker<'a> {
         }
         let there = match self.finder.files_without_detector - without {
             0 => searched_suffixes(),
-            files => format!("HDF5 files: {files}, detectors with frames in them: none"),
+            files => format!("no detector with frames in {}", format_count(files, "HDF5 file")),
         };
         self.report_failure(root, format!("no scan in this directory or below: {there}"))
     }
 
-    /// Searches a directory: files before subdirectories, so that masters, which lie above their data, are found
+    /// Searches a directory: files before subdirectories, so that masters, which are above their data, are found
     /// first.
     fn search_directory(&mut self, directory: &Path, tree: &mut TreeWalk<'_>) -> Result<(), Stop> {
         match directory.metadata() {
@@ -290,7 +299,7 @@ impl<'a> OperandWalker<'a> {
         self.finder.prefetch_contents(&waiting);
         waiting.into_iter().try_for_each(|found| match tree.unreadable_master_of(&found.file) {
             Some(master) if !matches!(found.kind, DiscoveryKind::Failed { .. }) => {
-                let why = format!("left out: it may be a data file of {}, which can't be read", master.display());
+                let why = format!("left out: this may be a data file of {}, which can't be read", master.display());
                 self.finder.warn_once(found.file.display().to_string(), why);
                 Ok(())
             }
@@ -337,9 +346,7 @@ fn is_not_found(why: &io::Error) -> bool {
 }
 
 fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = file.metadata().ok()?;
-    Some((metadata.len(), metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())))
+    file.metadata().ok().map(|metadata| FileVersion::new(&metadata).size_and_mtime())
 }
 
 /// Returns whether a discovery is an entry with a Bliss name, which no data file has.

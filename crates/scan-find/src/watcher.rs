@@ -84,11 +84,27 @@ impl DirectoryWatcher {
         self.inotify.as_ref().map(|inotify| inotify.as_fd())
     }
 
-    /// Reads the changes that the kernel has reported so far, and returns whether there were any.
+    /// Reads the changes that the kernel has reported so far, and returns whether there were any. Where the reports can't
+    /// be read, there may have been.
     pub fn take_changes(&mut self) -> bool {
         let mut has_changed = false;
-        while let Some(events) = self.inotify.as_ref().and_then(|inotify| inotify.read_events().ok()) {
+        while let Some(inotify) = &self.inotify {
+            let events = match inotify.read_events() {
+                Ok(events) => events,
+                Err(Errno::EAGAIN) => break,
+                Err(Errno::EINTR) => continue,
+                Err(_) => {
+                    // Changes are found by looking from now on.
+                    self.inotify = None;
+                    self.open_for_writing.clear();
+                    return true;
+                }
+            };
             has_changed |= !events.is_empty();
+            if events.iter().any(|event| event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW)) {
+                // Files may have been closed without a report.
+                self.open_for_writing.clear();
+            }
             for event in events {
                 // Another directory may take the place of this one, and must be watched in its stead.
                 let gone = AddWatchFlags::IN_IGNORED | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF;

@@ -1,7 +1,7 @@
 //! The command line.
 
-mod site;
-mod size;
+mod size_flags;
+mod slurm_flags;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::CommonArgs;
 
-pub use site::{Choice, MemoryChoice, SiteFlags};
-pub use size::SizeFlags;
+pub use size_flags::JobSizeFlags;
+pub use slurm_flags::{AutoOr, MemoryRequest, SlurmFlags};
 
 /// Write SLURM job scripts that integrate tasks
 ///
 /// Reads task records (from plan-split) and writes a directory with the plan, a job array, a closing gather, and the
 /// scripts to call: submit, status, cancel and resubmit. Nothing runs until you call DIR/submit. Call it again to
-/// submit what is missing. Records of other types are copied to stdout.
+/// submit the tasks that are missing. Records of other types are copied to stdout.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "slurm-emit", version, args_override_self = true, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
@@ -27,17 +27,19 @@ pub struct Args {
 
     /// Directory to write: plan, scripts, logs and results
     ///
-    /// It must be new, empty, or written by slurm-emit for the same plan. All nodes must see it.
+    /// It must be new, empty, or written by slurm-emit. Once its jobs are submitted, it keeps its plan. It must be
+    /// on a file system that all nodes see, and so must the raw data and the results (`plan-split --out`).
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 
-    /// Submit at once: run DIR/submit
+    /// Submit the jobs at once, as DIR/submit does
     #[arg(long)]
     pub submit: bool,
 
     /// Ask SLURM whether it would accept the jobs
     ///
-    /// Prints what SLURM refuses, with the reason; the exit status is then 2.
+    /// DIR is written first. Each problem is printed with its reason; the exit status is then 2, and nothing is submitted.
+    /// Programs that the jobs need are looked for, too.
     #[arg(long)]
     pub check: bool,
 
@@ -46,13 +48,17 @@ pub struct Args {
     pub explain: bool,
 
     /// System that runs the tasks
+    ///
+    /// On a single machine (local, parallel, make, and dask or ray with --partition local), the engines together have as
+    /// many threads as the machine that runs the scripts has CPUs, unless --n-workers or --ai-engines-per-worker ask for
+    /// more engines.
     #[arg(long, value_name = "SYSTEM", default_value = "slurm")]
     pub target: Target,
 
     /// Read settings of your site from a TOML file; flags win
     ///
-    /// The keys are the names of the flags of the groups below, and `target` and `bin`; a list repeats a flag, and `true`
-    /// gives a flag without a value. An example of a file:
+    /// Keys are `target`, `bin`, and the names of the flags in the groups below, without the common options. A list
+    /// repeats a flag, and `true` stands for a flag without a value. An example of a file:
     ///
     /// partition = "gpu"
     ///
@@ -65,28 +71,28 @@ pub struct Args {
     /// Read settings of the cluster from an INI file of ESRF's integrator
     ///
     /// Takes partition, numbers of workers, engines and cores, time and memory from its section "computations
-    /// distribution". The profile and flags win.
+    /// distribution". Settings of --profile and flags win.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub integrator_ini: Option<PathBuf>,
 
     /// Directory of ai-integrate and gather on the nodes [default: that of slurm-emit]
     ///
-    /// PARTITION=DIR names the directory for the nodes of one partition, such as p9gpu=/opt/ppc64le/bin, when those
-    /// need programs for another architecture. May be repeated.
+    /// PARTITION=DIR is the directory for the nodes of one partition, such as p9gpu=/opt/ppc64le/bin, which need programs
+    /// for another architecture. May be repeated.
     #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
-    pub bin: Vec<Bin>,
+    pub bin: Vec<ProgramDirectory>,
 
     /// Python with dask or Ray, for --target dask and ray
     ///
-    /// It must be found on this machine and on the nodes.
+    /// It must be on this machine and on the nodes.
     #[arg(long, value_name = "PROGRAM", default_value = "python3", hide_short_help = true)]
     pub python: OsString,
 
     #[command(flatten)]
-    pub size: SizeFlags,
+    pub size: JobSizeFlags,
 
     #[command(flatten)]
-    pub site: SiteFlags,
+    pub slurm: SlurmFlags,
 
     #[command(flatten)]
     pub common: CommonArgs,
@@ -99,26 +105,27 @@ impl AsRef<CommonArgs> for Args {
 }
 
 impl Target {
-    /// Whether its jobs are SLURM's.
-    pub fn is_slurm(self) -> bool {
+    /// Returns whether the tasks run in jobs of SLURM, and not on this machine.
+    pub fn uses_slurm(self) -> bool {
         matches!(self, Self::Slurm | Self::Dask | Self::Ray)
     }
 }
 
 impl Args {
-    /// The integrator's names of partitions, in SLURM's: `local` is none, and `any` both of those with GPUs.
-    pub fn with_partition_names(mut self) -> Self {
-        match self.site.partition.as_deref() {
+    /// Replaces the names of partitions of ESRF's integrator: `local` means this machine, and `any` both partitions with
+    /// GPUs.
+    pub fn with_slurm_partition_names(mut self) -> Self {
+        match self.slurm.partition.as_deref() {
             Some("local") => {
-                self.site.partition = None;
+                self.slurm.partition = None;
                 self.target = match self.target {
-                    Target::Dask => Target::DaskHere,
-                    Target::Ray => Target::RayHere,
+                    Target::Dask => Target::DaskLocal,
+                    Target::Ray => Target::RayLocal,
                     Target::Slurm => Target::Local,
                     other => other,
                 };
             }
-            Some("any") => self.site.partition = Some("gpu,p9gpu".to_owned()),
+            Some("any") => self.slurm.partition = Some("gpu,p9gpu".to_owned()),
             _ => (),
         }
         self
@@ -134,31 +141,31 @@ pub enum Target {
     Local,
     /// GNU parallel, here or on other machines.
     Parallel,
-    /// A makefile.
+    /// A makefile, on this machine.
     Make,
-    /// Jobs of dask workers, started by dask-jobqueue, and a driver that hands out the tasks.
+    /// Dask workers as SLURM jobs, started by dask-jobqueue, and a driver that hands out the tasks.
     Dask,
-    /// Dask workers on this machine: `--partition local`.
+    /// Dask workers on this machine, by `--partition local`.
     #[value(skip)]
-    DaskHere,
-    /// One job on several nodes with a Ray of its own, and a driver that hands out the tasks.
+    DaskLocal,
+    /// One SLURM job on several nodes that starts Ray, and a driver that hands out the tasks.
     Ray,
-    /// Ray on this machine: `--partition local`.
+    /// Ray on this machine, by `--partition local`.
     #[value(skip)]
-    RayHere,
+    RayLocal,
 }
 
-/// A directory of programs, for all nodes or for those of one partition.
+/// A directory of programs, for all nodes or for the nodes of one partition: a value of `--bin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bin {
+pub struct ProgramDirectory {
     /// The partition whose nodes use this directory; `None` for all nodes.
     pub partition: Option<String>,
-    /// The directory.
+    /// The path of the directory.
     pub dir: PathBuf,
 }
 
-impl From<OsString> for Bin {
-    /// `PARTITION=DIR` or `DIR`; what has a slash before its first `=` is a directory.
+impl From<OsString> for ProgramDirectory {
+    /// Parses `PARTITION=DIR` or `DIR`. A value with a slash before its first `=` is a directory.
     fn from(text: OsString) -> Self {
         let bytes = text.as_bytes();
         let partition = bytes.iter().position(|&byte| byte == b'=').and_then(|at| {

@@ -1,117 +1,121 @@
-//! Cuts the plan into batches, each the work of one array element, in the order of the scans; but for one short scan,
-//! which goes first.
+//! Divides the plan into batches, each the work of one element of the job array. Batches follow the order of the scans,
+//! except that one short scan is moved to the front.
 
 use std::ops::Range;
 
-use crate::plan::Plan;
+use crate::task_plan::TaskPlan;
 
 /// Consecutive tasks that one process is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The name of its file, and of those of its results.
+    /// The name of the batch's file, and of the files with its results, without an extension.
     pub name: String,
-    /// Which of the plan's tasks.
+    /// The tasks, by their position in the plan.
     pub tasks: Range<usize>,
 }
 
 impl Batch {
-    /// Batches named by their place in the plan.
-    pub fn numbered(cuts: Vec<Range<usize>>) -> Vec<Self> {
-        let named = |(index, tasks)| Self { name: format!("{index:06}"), tasks };
-        cuts.into_iter().enumerate().map(named).collect()
+    /// Creates batches that are named by their number: `000000`, `000001` and so on.
+    pub fn new_numbered(ranges: Vec<Range<usize>>) -> Vec<Self> {
+        let new = |(index, tasks)| Self { name: format!("{index:06}"), tasks };
+        ranges.into_iter().enumerate().map(new).collect()
     }
 }
 
-/// How large batches are to be.
+/// The size that batches are to have.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cut {
-    /// Minutes that a batch should take; 0 for a task a batch.
+pub struct BatchSizing {
+    /// Minutes that a batch should take; 0 for one task per batch.
     pub minutes: f64,
-    /// Stored bytes a second that a job integrates.
+    /// Stored bytes that a job integrates per second.
     pub rate: f64,
-    /// Jobs at a time.
+    /// Jobs that run at a time.
     pub workers: u64,
 }
 
-/// Below this many minutes a batch is not worth the start of a job.
+/// Minutes below which a batch is not worth the start of a job.
 const SHORTEST_MINUTES: f64 = 1.0;
 
-/// Below this many, not even for the first scan, which somebody waits for.
-const SHORTEST_AT_FIRST: f64 = 0.1;
+/// Minutes below which not even a batch of the first scan, which somebody waits for, is worth the start of a job.
+const SHORTEST_MINUTES_OF_FIRST_SCAN: f64 = 0.1;
 
-impl Cut {
-    /// Cuts a plan into batches of consecutive tasks, and one at the least in each. A batch has whole scans, or a piece
-    /// of a scan that is longer: a scan that ended in the midst of a batch would have to wait for the rest of it.
+impl BatchSizing {
+    /// Divides a plan into batches of consecutive tasks, at least one task in each.
     ///
-    /// Scans keep their order, but that the shortest of those that all jobs could begin with goes first, and is shared by
-    /// all of them: then there is a result to look at after seconds, also where some nodes are slow.
-    pub fn ranges(&self, plan: &Plan) -> Vec<Range<usize>> {
-        let costs = plan.costs();
+    /// A batch holds several whole scans or, if a scan is longer than a batch, a piece of one scan. It never holds the
+    /// end of one scan and the start of the next, because the first scan would have to wait for the second.
+    ///
+    /// Scans keep their order, with one exception. The shortest of the first scans, as many as there are jobs, is moved
+    /// to the front and divided among all jobs. It is finished after seconds, even if some nodes are slow.
+    pub fn divide(&self, plan: &TaskPlan) -> Vec<Range<usize>> {
+        let costs = plan.stored_bytes();
         if self.minutes <= 0.0 {
             return (0..costs.len()).map(|index| index..index + 1).collect();
         }
-        let all: u64 = costs.iter().sum();
-        let mut out: Vec<Range<usize>> = Vec::new();
-        let (mut before, mut room) = (0, 0);
-        for mut scan in self.order(plan) {
+        let total: u64 = costs.iter().sum();
+        let mut batches: Vec<Range<usize>> = Vec::new();
+        // `assigned` bytes are in batches already; `room` is left in the last batch for further whole scans.
+        let (mut assigned, mut room) = (0, 0);
+        for mut scan in self.order_scans(plan) {
             let mut bytes: u64 = costs[scan.clone()].iter().sum();
-            if let Some(batch) = out.last_mut().filter(|batch| bytes <= room && batch.end == scan.start) {
+            if let Some(batch) = batches.last_mut().filter(|batch| bytes <= room && batch.end == scan.start) {
                 batch.end = scan.end;
-                (before, room) = (before + bytes, room - bytes);
+                (assigned, room) = (assigned + bytes, room - bytes);
                 continue;
             }
             let start = scan.start;
-            let most = if out.is_empty() { self.share(bytes) } else { u64::MAX };
+            let most = if batches.is_empty() { self.first_scan_share(bytes) } else { u64::MAX };
             while !scan.is_empty() {
-                let limit = self.bytes(before, all).min(most);
-                let piece = first(&scan, costs, bytes.div_ceil(bytes.div_ceil(limit).max(1)));
+                let limit = self.next_batch_bytes(assigned, total).min(most);
+                let piece = take_tasks(&scan, costs, bytes.div_ceil(bytes.div_ceil(limit).max(1)));
                 let taken: u64 = costs[piece.clone()].iter().sum();
-                (before, bytes, scan.start) = (before + taken, bytes - taken, piece.end);
+                (assigned, bytes, scan.start) = (assigned + taken, bytes - taken, piece.end);
                 room = if piece.start == start && scan.is_empty() { limit.saturating_sub(taken) } else { 0 };
-                out.push(piece);
+                batches.push(piece);
             }
         }
-        out
+        batches
     }
 
-    /// The scans as they are begun.
-    fn order(&self, plan: &Plan) -> Vec<Range<usize>> {
-        let bytes = |scan: &Range<usize>| plan.costs()[scan.clone()].iter().sum::<u64>();
+    /// Returns the scans in the order in which they are integrated.
+    fn order_scans(&self, plan: &TaskPlan) -> Vec<Range<usize>> {
+        let bytes = |scan: &Range<usize>| plan.stored_bytes()[scan.clone()].iter().sum::<u64>();
         let mut scans: Vec<_> = plan.scans().collect();
-        let begun = scans.len().min(usize::try_from(self.workers).unwrap_or(usize::MAX));
-        if let Some(shortest) = (0..begun).min_by_key(|&scan| bytes(&scans[scan])) {
+        let begun_at_once = scans.len().min(usize::try_from(self.workers).unwrap_or(usize::MAX));
+        if let Some(shortest) = (0..begun_at_once).min_by_key(|&scan| bytes(&scans[scan])) {
             scans[..=shortest].rotate_right(1);
         }
         scans
     }
 
-    /// Stored bytes of so many minutes of a job.
-    fn bytes_of(&self, minutes: f64) -> f64 {
+    /// Returns the stored bytes that a job integrates in `minutes`, at most the bytes of a full batch.
+    fn bytes_in(&self, minutes: f64) -> f64 {
         minutes.min(self.minutes) * 60.0 * self.rate
     }
 
-    /// The most bytes of a batch of the first scan: all jobs share it.
-    fn share(&self, scan: u64) -> u64 {
-        let share = scan.div_ceil(self.workers.max(1)) as f64;
-        share.clamp(self.bytes_of(SHORTEST_AT_FIRST), self.bytes_of(self.minutes)).max(1.0) as u64
+    /// Returns the largest size in bytes of a batch of the first scan, which all jobs share.
+    fn first_scan_share(&self, scan_bytes: u64) -> u64 {
+        let share = scan_bytes.div_ceil(self.workers.max(1)) as f64;
+        share.clamp(self.bytes_in(SHORTEST_MINUTES_OF_FIRST_SCAN), self.bytes_in(self.minutes)).max(1.0) as u64
     }
 
-    /// Bytes of the next batch, where so many of all are in batches already: [`Cut::minutes`] in the midst of a long
-    /// plan. The first ones are short, so that there are results soon. The last ones are short again: half of what each
-    /// job still has to do, so that all end at about the same time.
-    fn bytes(&self, before: u64, all: u64) -> u64 {
-        let (longest, shortest) = (self.bytes_of(self.minutes), self.bytes_of(SHORTEST_MINUTES));
+    /// Returns the size of the next batch in bytes, when `assigned` of `total` bytes are in batches already. In the
+    /// middle of a long plan, a batch takes [`BatchSizing::minutes`]. The first batches are shorter, so that there are
+    /// results soon. The last ones are shorter, too: half of the work that is left per job, so that all jobs end at about
+    /// the same time.
+    fn next_batch_bytes(&self, assigned: u64, total: u64) -> u64 {
+        let (longest, shortest) = (self.bytes_in(self.minutes), self.bytes_in(SHORTEST_MINUTES));
         let workers = self.workers as f64;
-        let rising = shortest + before as f64 / workers;
-        let falling = (all - before) as f64 / workers / 2.0;
+        let rising = shortest + assigned as f64 / workers;
+        let falling = (total - assigned) as f64 / workers / 2.0;
         rising.min(falling).clamp(shortest, longest).max(1.0) as u64
     }
 }
 
-/// The first of these tasks, as many as have about so many bytes, and one at the least.
-fn first(tasks: &Range<usize>, costs: &[u64], bytes: u64) -> Range<usize> {
+/// Returns the first of `tasks`, with about `bytes` bytes together, and at least one task.
+fn take_tasks(tasks: &Range<usize>, costs: &[u64], bytes: u64) -> Range<usize> {
     let (mut end, mut sum) = (tasks.start + 1, costs[tasks.start]);
-    // a task belongs where the larger part of it is
+    // A task is taken if at least half of it fits.
     while end < tasks.end && sum + costs[end].div_ceil(2) <= bytes {
         sum += costs[end];
         end += 1;
@@ -125,14 +129,14 @@ mod tests {
 
     use super::*;
 
-    /// 100 bytes a second.
-    fn cut(minutes: f64) -> Cut {
-        Cut { minutes, rate: 100.0, workers: 2 }
+    /// Creates the sizing of two jobs that integrate 100 bytes per second.
+    fn sizing(minutes: f64) -> BatchSizing {
+        BatchSizing { minutes, rate: 100.0, workers: 2 }
     }
 
-    /// A plan of scans, each of tasks of these bytes.
-    fn plan(scans: &[&[u64]]) -> Plan {
-        let mut plan = Plan::default();
+    /// Creates a plan of scans, each given by the bytes of its tasks.
+    fn plan(scans: &[&[u64]]) -> TaskPlan {
+        let mut plan = TaskPlan::default();
         for (scan, costs) in scans.iter().enumerate() {
             for (index, &bytes) in costs.iter().enumerate() {
                 let task = Task { id: format!("{scan}-{index}"), scan: format!("5ca{scan}"), bytes, ..Task::default() };
@@ -144,8 +148,8 @@ mod tests {
 
     #[test]
     fn batches_are_some_minutes_of_consecutive_tasks_and_less_at_both_ends() {
-        // 10 minutes are 60 kB, and a minute less than a task
-        let batches = cut(10.0).ranges(&plan(&[&[10_000; 1], &[10_000; 119]]));
+        // 10 minutes are 60 kB, and a minute is less than a task.
+        let batches = sizing(10.0).divide(&plan(&[&[10_000; 1], &[10_000; 119]]));
         assert!(batches.windows(2).all(|pair| pair[0].end == pair[1].start));
         assert_eq!((batches[0].start, batches.last().unwrap().end), (0, 120));
         let lengths: Vec<_> = batches.iter().map(Range::len).collect();
@@ -157,36 +161,37 @@ mod tests {
     }
 
     #[test]
-    fn a_small_plan_feeds_every_worker() {
-        // 80 kB for two workers, at 6 kB a minute
-        let batches = cut(10.0).ranges(&plan(&[&[1_000; 80]]));
+    fn a_small_plan_has_work_for_every_job() {
+        // 80 kB for two jobs, at 6 kB a minute.
+        let batches = sizing(10.0).divide(&plan(&[&[1_000; 80]]));
         assert!((8..=13).contains(&batches.len()), "{batches:?}");
-        // the first scan is for all of them, but not in batches of a second or two
-        assert_eq!(cut(10.0).ranges(&plan(&[&[10; 200]])), [0..100, 100..200]);
-        assert_eq!(cut(10.0).ranges(&plan(&[&[5; 80]])).len(), 1);
+        // All jobs share the first scan, but not in batches of a second or two.
+        assert_eq!(sizing(10.0).divide(&plan(&[&[10; 200]])), [0..100, 100..200]);
+        assert_eq!(sizing(10.0).divide(&plan(&[&[5; 80]])).len(), 1);
     }
 
     #[test]
     fn a_batch_has_whole_scans_or_a_piece_of_one() {
-        // a minute is 6 kB: one for both jobs, two short ones that don't fit in one, three pieces of a long one, the rest
+        // A minute is 6 kB: one scan for both jobs, two short ones that don't fit in one batch, three pieces of a long
+        // one, and the rest.
         let plan = plan(&[&[1_000; 2], &[1_000; 3], &[2_000; 2], &[2_000; 7], &[100], &[100]]);
-        assert_eq!(cut(1.0).ranges(&plan), [0..1, 1..2, 2..5, 5..7, 7..9, 9..12, 12..14, 14..16]);
+        assert_eq!(sizing(1.0).divide(&plan), [0..1, 1..2, 2..5, 5..7, 7..9, 9..12, 12..14, 14..16]);
     }
 
     #[test]
     fn the_shortest_of_the_scans_that_are_begun_at_once_goes_first() {
-        // for both jobs; the third scan, which is shorter still, would not be begun at once with two jobs
+        // The third scan is shorter still, but two jobs would not begin it at once.
         let plan = plan(&[&[3_000; 4], &[1_000; 4], &[500]]);
-        assert_eq!(cut(1.0).ranges(&plan), [4..6, 6..8, 0..2, 2..4, 8..9]);
-        let three = Cut { workers: 3, ..cut(1.0) };
-        assert_eq!(three.ranges(&plan), [8..9, 0..2, 2..4, 4..8]);
+        assert_eq!(sizing(1.0).divide(&plan), [4..6, 6..8, 0..2, 2..4, 8..9]);
+        let three_jobs = BatchSizing { workers: 3, ..sizing(1.0) };
+        assert_eq!(three_jobs.divide(&plan), [8..9, 0..2, 2..4, 4..8]);
     }
 
     #[test]
-    fn a_large_task_is_a_batch_and_zero_minutes_are_a_task_each() {
-        assert_eq!(cut(1.0).ranges(&plan(&[&[100, 50_000, 100, 100]])), [0..1, 1..2, 2..4]);
-        assert_eq!(cut(0.0).ranges(&plan(&[&[5, 0, 0]])), [0..1, 1..2, 2..3]);
-        assert_eq!(cut(1.0).ranges(&plan(&[&[0, 0]])).len(), 1);
-        assert!(cut(10.0).ranges(&plan(&[])).is_empty());
+    fn a_large_task_is_a_batch_and_zero_minutes_are_one_task_per_batch() {
+        assert_eq!(sizing(1.0).divide(&plan(&[&[100, 50_000, 100, 100]])), [0..1, 1..2, 2..4]);
+        assert_eq!(sizing(0.0).divide(&plan(&[&[5, 0, 0]])), [0..1, 1..2, 2..3]);
+        assert_eq!(sizing(1.0).divide(&plan(&[&[0, 0]])).len(), 1);
+        assert!(sizing(10.0).divide(&plan(&[])).is_empty());
     }
 }

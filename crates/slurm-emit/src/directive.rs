@@ -1,26 +1,27 @@
-//! A directive of sbatch, quoted, with the reason for it beside it.
+//! Directives of sbatch, quoted, each with its reason.
 
 use std::ffi::{OsStr, OsString};
 
 use filter::quote;
 
-use crate::job::Job;
+use crate::error::EmitError;
+use crate::job_settings::JobSettings;
 
-/// One line `#SBATCH --option=value`.
+/// A line `#SBATCH --option=value` of a job script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// The flag of slurm-emit that decides it.
-    pub from: &'static str,
+    /// The flag of slurm-emit that the directive comes from.
+    pub flag: &'static str,
     /// The option of sbatch.
     pub option: &'static str,
-    /// Its value, quoted, if it takes one.
+    /// The value of the option, quoted, if it takes one.
     pub value: Option<OsString>,
-    /// Why it is there.
+    /// The reason for the directive: a comment above it in the script.
     pub why: String,
 }
 
 impl Directive {
-    /// What stands behind `#SBATCH`.
+    /// Returns the text that follows `#SBATCH`.
     pub fn text(&self) -> OsString {
         let mut out = OsString::from(self.option);
         if let Some(value) = &self.value {
@@ -31,11 +32,11 @@ impl Directive {
     }
 }
 
-/// The lines of these directives, each below its reason, and of those that the user adds.
+/// Formats directives as lines of a script, each below its reason, followed by the lines of `--directive`.
 ///
 /// # Errors
-/// A line break in what the user adds.
-pub fn lines(directives: &[Directive], extra: &[OsString]) -> Result<OsString, quote::QuoteError> {
+/// Fails if a line of `--directive` holds a line break.
+pub fn format_directives(directives: &[Directive], extra: &[OsString]) -> Result<OsString, EmitError> {
     let mut out = OsString::new();
     for directive in directives {
         out.push(format!("# {}\n#SBATCH ", directive.why));
@@ -43,8 +44,8 @@ pub fn lines(directives: &[Directive], extra: &[OsString]) -> Result<OsString, q
         out.push("\n");
     }
     for line in extra {
-        // It is sbatch's own language, so that it goes in as it is; but a line it has to be.
-        quote::sbatch(line)?;
+        // The user writes in sbatch's own language, so that the line is not quoted; it only has to be one line.
+        quote::sbatch(line).map_err(|why| EmitError::Directive { flag: "--directive", why })?;
         out.push("#SBATCH ");
         out.push(line);
         out.push("\n");
@@ -52,78 +53,78 @@ pub fn lines(directives: &[Directive], extra: &[OsString]) -> Result<OsString, q
     Ok(out)
 }
 
-/// Collects directives, without those that the user wants to do without.
-pub struct List<'a> {
-    job: &'a Job,
-    out: Vec<Directive>,
+/// Collects the directives of a job script, without those that `--skip-directive` names.
+pub struct DirectiveList<'a> {
+    job: &'a JobSettings,
+    directives: Vec<Directive>,
 }
 
-impl<'a> List<'a> {
-    /// None yet.
-    pub fn new(job: &'a Job) -> Self {
-        Self { job, out: Vec::new() }
+impl<'a> DirectiveList<'a> {
+    /// Creates an empty list.
+    pub fn new(job: &'a JobSettings) -> Self {
+        Self { job, directives: Vec::new() }
     }
 
-    /// All of them.
+    /// Returns the directives in the order in which they were added.
     pub fn into_directives(self) -> Vec<Directive> {
-        self.out
+        self.directives
     }
 
-    /// `option=value`, because of the flag `from`.
+    /// Adds `option=value`, which comes from `flag` of slurm-emit.
     ///
     /// # Errors
-    /// A value that no directive can hold.
-    pub fn add(
-        &mut self,
-        from: &'static str,
-        option: &'static str,
-        value: &str,
-        why: &str,
-    ) -> Result<(), quote::QuoteError> {
-        let value = quote::sbatch(OsStr::new(value))?;
-        self.push(from, option, Some(value), why);
+    /// Fails if no directive can hold the value.
+    pub fn add(&mut self, flag: &'static str, option: &'static str, value: &str, why: &str) -> Result<(), EmitError> {
+        let value = quote::sbatch(OsStr::new(value)).map_err(|why| EmitError::Directive { flag, why })?;
+        self.push(flag, option, Some(value), why);
         Ok(())
     }
 
-    /// An option that our flag has the name of, where the flag is given.
+    /// Adds an option whose flag has the same name in slurm-emit, if the flag was given.
     ///
     /// # Errors
-    /// As [`List::add`].
-    pub fn optional(&mut self, option: &'static str, value: Option<&str>, why: &str) -> Result<(), quote::QuoteError> {
-        value.map_or(Ok(()), |value| self.add(option, option, value, why))
+    /// Fails as [`DirectiveList::add`] does.
+    pub fn add_if_given(&mut self, option: &'static str, value: Option<&str>, why: &str) -> Result<(), EmitError> {
+        match value {
+            Some(value) => self.add(option, option, value, why),
+            None => Ok(()),
+        }
     }
 
-    /// An option without a value.
-    pub fn flag(&mut self, from: &'static str, option: &'static str, why: &str) {
-        self.push(from, option, None, why);
+    /// Adds an option without a value.
+    pub fn add_switch(&mut self, flag: &'static str, option: &'static str, why: &str) {
+        self.push(flag, option, None, why);
     }
 
-    /// Where the job runs and writes its log.
+    /// Adds the directory in which the job runs, and its log there.
     ///
     /// # Errors
-    /// A directory whose name no directive can hold.
-    pub fn place(&mut self, log: &str, why: &str) -> Result<(), quote::QuoteError> {
-        let dir = &self.job.dir;
-        self.push("--dir", "--chdir", Some(quote::sbatch(dir.as_os_str())?), "plan, results and logs are in here");
-        self.log(log, why)?;
-        self.add("--dir", "--open-mode", "append", "a job that is requeued goes on in its log")
+    /// Fails if no directive can hold the name of the directory.
+    pub fn add_directory(&mut self, log: &str, why: &str) -> Result<(), EmitError> {
+        let dir = quote::sbatch(self.job.dir.as_os_str()).map_err(|why| EmitError::Directive { flag: "--dir", why })?;
+        self.push("--dir", "--chdir", Some(dir), "directory of the plan, the results and the logs");
+        self.add_log(log, why)?;
+        self.add("--dir", "--open-mode", "append", "a job that is requeued appends to its log")
     }
 
-    /// Where the job writes its log. Absolute, for in a path below its directory SLURM would read a `%` of that, too.
+    /// Adds the log of the job. Its path is absolute, because SLURM would expand a `%` in the directory of a relative one,
+    /// too.
     ///
     /// # Errors
-    /// As [`List::place`].
-    pub fn log(&mut self, log: &str, why: &str) -> Result<(), quote::QuoteError> {
-        let output = quote::sbatch_log(self.job.dir.join("logs").as_os_str(), log)?;
+    /// Fails if no directive can hold the name of the directory.
+    pub fn add_log(&mut self, log: &str, why: &str) -> Result<(), EmitError> {
+        let logs = self.job.dir.join("logs");
+        let output =
+            quote::sbatch_log(logs.as_os_str(), log).map_err(|why| EmitError::Directive { flag: "--dir", why })?;
         self.push("--dir", "--output", Some(output), why);
         Ok(())
     }
 
-    fn push(&mut self, from: &'static str, option: &'static str, value: Option<OsString>, why: &str) {
+    fn push(&mut self, flag: &'static str, option: &'static str, value: Option<OsString>, why: &str) {
         let name = |option: &str| option.trim_start_matches('-').to_owned();
-        let is_skipped = self.job.site.skip_directive.iter().any(|skipped| name(skipped) == name(option));
+        let is_skipped = self.job.slurm.skip_directive.iter().any(|skipped| name(skipped) == name(option));
         if !is_skipped {
-            self.out.push(Directive { from, option, value, why: why.to_owned() });
+            self.directives.push(Directive { flag, option, value, why: why.to_owned() });
         }
     }
 }

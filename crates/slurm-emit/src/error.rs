@@ -1,90 +1,135 @@
-//! Why there is no directory of scripts.
+//! The errors for which slurm-emit writes no scripts.
 
 use std::path::PathBuf;
 
-/// Why there is no directory of scripts.
+use filter::Stop;
+
+use crate::walltime::Walltime;
+
+/// The reason for which slurm-emit writes no scripts. Each message names first what it is about.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A value can't be written in a script.
-    #[error(transparent)]
-    Quote(#[from] filter::quote::QuoteError),
+pub enum EmitError {
+    /// A value can't be written in an `#SBATCH` directive.
+    #[error("{flag}: {why}; change the value of {flag}")]
+    Directive {
+        /// The flag of slurm-emit that gives the value.
+        flag: &'static str,
+        /// The reason, with the value.
+        why: filter::quote::QuoteError,
+    },
     /// A file or directory can't be read or written.
     #[error("{}: {why}", path.display())]
     File {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         why: std::io::Error,
     },
-    /// The directory's jobs are those of another plan.
-    #[error("{}: its jobs were submitted with another plan or cut: take another --dir, or remove this one", path.display())]
+    /// The jobs of the directory were submitted with another plan.
+    #[error(
+        "{}: jobs were submitted from here with another plan or other batches; choose another --dir, or remove this \
+         directory once its jobs have ended",
+        path.display()
+    )]
     OtherPlan {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory is somebody else's.
-    #[error("{}: holds `{name}`, which slurm-emit did not write: take a new or empty --dir, or one that slurm-emit wrote", path.display())]
-    Foreign {
+    /// The directory is neither empty nor written by slurm-emit.
+    #[error(
+        "{}: holds `{name}`, which slurm-emit did not write; expected a new or empty directory, or one that slurm-emit \
+         wrote: choose another --dir",
+        path.display()
+    )]
+    ForeignDirectory {
         /// The directory.
         path: PathBuf,
-        /// A file in it.
+        /// The name of a file in it.
         name: String,
     },
-    /// Something is in the way in a directory of slurm-emit's.
-    #[error("{}: slurm-emit did not write this: move it away, or take another --dir", path.display())]
-    Theirs {
-        /// What it is.
+    /// A file of somebody else is in the way, in a directory that slurm-emit wrote.
+    #[error("{}: slurm-emit did not write this; move it away, or choose another --dir", path.display())]
+    ForeignFile {
+        /// The file or directory.
         path: PathBuf,
     },
-    /// An id can't be the name of a file.
-    #[error("id `{id}`: a makefile takes letters, digits, - and _")]
-    Id {
+    /// An id can't be a target of a makefile.
+    #[error(
+        "task or scan id `{id}`: expected letters, digits, `-` and `_`, because --target make names files by ids; \
+         use --target local, which takes any id"
+    )]
+    MakeTarget {
         /// The id of a task or scan.
         id: String,
     },
-    /// The memory can't be estimated.
-    #[error("--mem auto: {why}")]
+    /// The memory can't be estimated, because a recipe can't be read.
+    #[error("--mem auto: {why}; restore the recipe file, or give the memory of a job, such as --mem 16G")]
     Recipe {
-        /// What is wrong with the recipe.
+        /// The error of the recipe, with its path.
         why: recipe::RecipeError,
     },
     /// Jobs can't be counted by memory.
-    #[error("--scale memory=M: expected --mem, the memory of one job, with it")]
-    Scale,
-    /// A file of settings says what no flag does.
+    #[error("--scale memory: the memory of a job is not known; give it with --mem, such as --mem 16G")]
+    ScaleWithoutMemory,
+    /// A file of settings has a key or a value that no flag has.
     #[error("{}: {why}", path.display())]
-    Profile {
+    Settings {
         /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The problem, and what was expected.
         why: String,
     },
-    /// A setting of a file has a value that its flag does not take.
-    #[error("{why}, from --profile or --integrator-ini")]
-    Setting {
-        /// What clap says of the flag.
+    /// A file of settings has a value that its flag refuses.
+    #[error("{files}: {why}")]
+    SettingValue {
+        /// The files of settings, joined by `or`.
+        files: String,
+        /// The first line of clap's error.
         why: String,
     },
-    /// The results that the rate was to be taken from do not tell it.
-    #[error("{}: no result record of work that was done: expected those of ai-integrate", path.display())]
+    /// The results of an earlier run don't tell a rate.
+    #[error("{}: no result record of work that was done; expected a file that ai-integrate wrote", path.display())]
     NoRate {
-        /// The file.
+        /// The file of results.
         path: PathBuf,
     },
-    /// The signal would come before there is anything to stop.
-    #[error("--drain-seconds {drain}: expected less than the walltime of {walltime}")]
-    Drain {
-        /// Seconds before the walltime.
-        drain: u64,
-        /// The walltime.
-        walltime: crate::walltime::Walltime,
+    /// Jobs would stop before they could begin.
+    #[error(
+        "--drain-seconds {drain_seconds}: expected fewer seconds than the walltime of {walltime} has, {}",
+        walltime.seconds()
+    )]
+    DrainTooEarly {
+        /// Seconds before the walltime at which a job stops.
+        drain_seconds: u64,
+        /// The walltime of a job.
+        walltime: Walltime,
+    },
+    /// No node has as many CPUs as a job of Ray.
+    #[error(
+        "{job_cpus} CPUs per job: a node has {node_cpus}, and Ray would wait forever for a larger one; reduce \
+         --ai-engines-per-worker or --cores-per-worker"
+    )]
+    LargerThanNode {
+        /// CPUs of a job.
+        job_cpus: u64,
+        /// CPUs of a node.
+        node_cpus: u64,
     },
 }
 
-impl Error {
-    /// What turns an error of the system into one of `path`.
+impl EmitError {
+    /// Returns a function that converts an error of the system into one about `path`.
     pub fn at(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |why| Self::File { path, why }
+    }
+}
+
+impl From<EmitError> for Stop {
+    fn from(error: EmitError) -> Self {
+        // Each message begins with its subject and a colon. A path may hold a colon, too: joined again, it is unchanged.
+        let message = error.to_string();
+        let (what, why) = message.split_once(": ").unwrap_or(("error", &message));
+        Self::fatal(what, why)
     }
 }

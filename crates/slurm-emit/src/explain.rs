@@ -1,41 +1,41 @@
-//! Shows what becomes of each setting.
+//! Shows what each setting becomes in the scripts: the table of `--explain`.
 
 use std::ffi::OsStr;
 
-use filter::quote;
-
 use crate::args::Target;
 use crate::directive::Directive;
-use crate::header;
-use crate::job::Job;
+use crate::error::EmitError;
+use crate::job_directives::{array_directives, driver_directives, gather_directives};
+use crate::job_settings::JobSettings;
+use crate::plural::plural;
 use crate::targets::{dask, ray};
 
-/// One line of the table.
+/// A line of the table: a flag, the settings that follow from it, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ExplainRow {
     flag: String,
     becomes: String,
     why: String,
 }
 
-impl Row {
-    /// A flag, what it becomes, and why.
+impl ExplainRow {
+    /// Creates the row of a flag.
     pub fn new(flag: &str, becomes: impl Into<String>, why: &str) -> Self {
         Self { flag: flag.to_owned(), becomes: becomes.into(), why: why.to_owned() }
     }
 
-    /// A directive.
-    pub fn of_directive(directive: &Directive) -> Self {
+    /// Creates the row of an `#SBATCH` directive.
+    pub fn from_directive(directive: &Directive) -> Self {
         let text = directive.text();
-        Self::new(directive.from, format!("#SBATCH {}", OsStr::to_string_lossy(&text)), &directive.why)
+        Self::new(directive.flag, format!("#SBATCH {}", OsStr::to_string_lossy(&text)), &directive.why)
     }
 
-    /// What the flag becomes.
+    /// Returns the text that the flag becomes.
     pub fn becomes(&self) -> &str {
         &self.becomes
     }
 
-    /// What the rows below are about.
+    /// Creates a heading: the script or program that the rows below it belong to.
     fn heading(name: &str) -> Self {
         Self::new(name, "", "")
     }
@@ -45,59 +45,66 @@ impl Row {
     }
 }
 
-/// A table, a line each: the flag, what it becomes, and why.
+/// Formats the table, one string per line.
 ///
 /// # Errors
-/// A value that no directive can hold.
-pub fn table(target: Target, job: &Job, batches: usize) -> Result<Vec<String>, quote::QuoteError> {
-    let mut rows = vec![Row::new("flag", "becomes", "because")];
-    match target {
-        Target::Slurm => {
-            rows.extend([batches_row(job, batches), Row::heading("job.sbatch")]);
-            rows.extend(header::of_array(job, batches)?.iter().map(Row::of_directive));
-            rows.push(Row::heading("gather.sbatch"));
-            rows.extend(header::of_gather(job)?.iter().map(Row::of_directive));
-        }
-        Target::Dask => {
-            rows.push(Row::heading("dask.sbatch"));
-            rows.extend(header::of_driver(job)?.iter().map(Row::of_directive));
-            rows.push(Row::heading("driver.py"));
-            rows.extend(dask::rows(job)?);
-        }
-        Target::Ray => {
-            rows.push(Row::heading("ray.sbatch"));
-            rows.extend(ray::rows(job)?);
-        }
-        _ => rows.push(batches_row(job, batches)),
-    }
-    rows.push(Row::heading("ai-integrate"));
-    match target {
-        Target::Slurm | Target::Local | Target::Parallel => rows.extend(job.arguments().chunks(2).map(argument)),
-        _ => rows.extend(job.arguments_of_one().chunks(2).map(argument)),
-    }
+/// Fails if no directive can hold a value.
+pub fn format_table(target: Target, job: &JobSettings, batches: usize) -> Result<Vec<String>, EmitError> {
+    let rows = rows(target, job, batches)?;
     let width = |column: usize| rows.iter().map(|row| row.cells()[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
-    let line = |row: &Row| {
+    let format_row = |row: &ExplainRow| {
         let [flag, becomes, why] = row.cells();
         format!("{flag:first$}  {becomes:second$}  {why}").trim_end().to_owned()
     };
-    Ok(rows.iter().map(line).collect())
+    Ok(rows.iter().map(format_row).collect())
 }
 
-fn batches_row(job: &Job, batches: usize) -> Row {
-    let (minutes, rate) = (job.cut.minutes, job.cut.rate / 1e6);
-    let why = format!("{minutes} minutes at {rate:.0} MB/s a job; less at first and towards the end");
-    Row::new("--batch-minutes", format!("{batches} batches"), &why)
+fn rows(target: Target, job: &JobSettings, batches: usize) -> Result<Vec<ExplainRow>, EmitError> {
+    let mut rows = vec![ExplainRow::new("flag", "becomes", "because")];
+    match target {
+        Target::Slurm => {
+            rows.extend([batches_row(job, batches), ExplainRow::heading("job.sbatch")]);
+            rows.extend(array_directives(job, batches)?.iter().map(ExplainRow::from_directive));
+            rows.push(ExplainRow::heading("gather.sbatch"));
+            rows.extend(gather_directives(job)?.iter().map(ExplainRow::from_directive));
+        }
+        Target::Dask => {
+            rows.push(ExplainRow::heading("dask.sbatch"));
+            rows.extend(driver_directives(job)?.iter().map(ExplainRow::from_directive));
+            rows.push(ExplainRow::heading("driver.py"));
+            rows.extend(dask::explain_rows(job)?);
+        }
+        Target::Ray => {
+            rows.push(ExplainRow::heading("ray.sbatch"));
+            rows.extend(ray::explain_rows(job)?);
+        }
+        _ => rows.push(batches_row(job, batches)),
+    }
+    rows.push(ExplainRow::heading("ai-integrate"));
+    let size = if target.uses_slurm() { job.size } else { job.size_on_this_machine() };
+    let arguments = match target {
+        Target::Slurm | Target::Local | Target::Parallel => job.job_arguments(&size),
+        _ => job.engine_arguments(&size),
+    };
+    rows.extend(arguments.chunks(2).map(argument_row));
+    Ok(rows)
 }
 
-fn argument(pair: &[String]) -> Row {
-    let (flag, why) = match pair[0].as_str() {
-        "--engines" if pair[1] == "1" => ("--target", "a process runs a task at a time"),
+fn batches_row(job: &JobSettings, batches: usize) -> ExplainRow {
+    let (minutes, rate) = (job.sizing.minutes, job.sizing.rate / 1e6);
+    let why = format!("{minutes} minutes at {rate:.0} MB/s per job; less at first and towards the end");
+    ExplainRow::new("--batch-minutes", plural(batches as u64, "batch"), &why)
+}
+
+fn argument_row(argument: &[String]) -> ExplainRow {
+    let (flag, why) = match argument[0].as_str() {
+        "--engines" if argument[1] == "1" => ("--target", "each process runs one task at a time"),
         "--engines" => ("--ai-engines-per-worker", "tasks at a time, which share the GPU and the matrix"),
         "--threads" => ("--cores-per-worker", "threads of an engine"),
-        "--allow-missing" => ("--allow-missing", "frames without data are no failure; gather is told so, too"),
-        "--device" => ("--device", "which of the OpenCL devices that the job sees"),
-        _ => ("--engine", "what computes"),
+        "--allow-missing" => ("--allow-missing", "frames without data are no failure; gather gets the flag, too"),
+        "--device" => ("--device", "OpenCL devices to use, of those that the job has"),
+        _ => ("--engine", "compute engine"),
     };
-    Row::new(flag, pair.join(" "), why)
+    ExplainRow::new(flag, argument.join(" "), why)
 }

@@ -1,24 +1,24 @@
-//! The GPUs that a job asks for: sites differ in the flag that they take.
+//! The GPUs that a job requests. Sites differ in the option of sbatch that they accept.
 
 use std::fmt;
 
-/// What a job asks for.
+/// The GPUs that a job requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Gpus {
-    /// None: the CPU engine.
+pub enum GpuRequest {
+    /// No GPU: the CPU engine is used.
     #[default]
     None,
     /// `--gres`, such as `gpu:1`, `gpu:a100:2` or `shard:4`.
     Gres(String),
-    /// `--gpus`.
-    Whole(String),
-    /// `--gpus-per-task`.
+    /// `--gpus`, such as `1` or `a100:2`.
+    Gpus(String),
+    /// `--gpus-per-task`, such as `1`.
     PerTask(String),
 }
 
-impl Gpus {
-    /// What `--gres` says: `none`, `auto` (one GPU where the partition's name has `gpu` in it), or
-    /// what SLURM is to be told.
+impl GpuRequest {
+    /// Creates a request from the value of slurm-emit's `--gres`: `none`, `auto` (one GPU if the partition's name contains
+    /// `gpu`), or a value for SLURM.
     pub fn from_gres(gres: &str, partition: Option<&str>) -> Self {
         match gres {
             "none" | "" => Self::None,
@@ -28,17 +28,17 @@ impl Gpus {
         }
     }
 
-    /// The option of sbatch and its value.
-    pub fn option(&self) -> Option<(&'static str, &str)> {
+    /// Returns the option of sbatch and its value, or `None` without a GPU.
+    pub fn sbatch_option(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::None => None,
             Self::Gres(value) => Some(("--gres", value)),
-            Self::Whole(value) => Some(("--gpus", value)),
+            Self::Gpus(value) => Some(("--gpus", value)),
             Self::PerTask(value) => Some(("--gpus-per-task", value)),
         }
     }
 
-    /// How many GPUs a job has; a shard of one counts as one, for its job sees one device.
+    /// Returns the number of GPUs of a job. Shards of a GPU count as one GPU, because the job sees one device.
     pub fn count(&self) -> u64 {
         let request = match self {
             Self::None => return 0,
@@ -47,16 +47,16 @@ impl Gpus {
                 Some(one) => one,
                 None => return 0,
             },
-            Self::Whole(value) | Self::PerTask(value) => value,
+            Self::Gpus(value) | Self::PerTask(value) => value,
         };
         // `gpu`, `gpu:2`, `gpu:a100:2`, `gpu:a100`, `2`, `a100:2`
         request.rsplit(':').next().and_then(|last| last.parse().ok()).unwrap_or(1)
     }
 }
 
-impl fmt::Display for Gpus {
+impl fmt::Display for GpuRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.option() {
+        match self.sbatch_option() {
             Some((option, value)) => write!(f, "{option}={value}"),
             None => f.write_str("none"),
         }
@@ -79,15 +79,15 @@ mod tests {
             ("tmp:5", 0),
         ];
         for (gres, expected) in counts {
-            assert_eq!(Gpus::from_gres(gres, None).count(), expected, "{gres}");
+            assert_eq!(GpuRequest::from_gres(gres, None).count(), expected, "{gres}");
         }
-        assert_eq!(Gpus::PerTask("a100:2".to_owned()).count(), 2);
+        assert_eq!(GpuRequest::PerTask("a100:2".to_owned()).count(), 2);
     }
 
     #[test]
     fn a_gpu_partition_gives_a_gpu() {
-        assert_eq!(Gpus::from_gres("auto", Some("p9gpu")), Gpus::Gres("gpu:1".to_owned()));
-        assert_eq!(Gpus::from_gres("auto", Some("nice")), Gpus::None);
-        assert_eq!(Gpus::from_gres("none", Some("gpu")), Gpus::None);
+        assert_eq!(GpuRequest::from_gres("auto", Some("p9gpu")), GpuRequest::Gres("gpu:1".to_owned()));
+        assert_eq!(GpuRequest::from_gres("auto", Some("nice")), GpuRequest::None);
+        assert_eq!(GpuRequest::from_gres("none", Some("gpu")), GpuRequest::None);
     }
 }

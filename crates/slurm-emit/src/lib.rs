@@ -1,28 +1,59 @@
-//! slurm-emit: task records in, a directory of job scripts out, for engines that exist. Nothing here
-//! schedules: SLURM's own queue hands out the batches, starts them again, and accounts for them.
+//! Turns task records into a directory of scripts that integrate them: for SLURM, dask, Ray, GNU parallel, make, or this
+//! machine alone. Nothing here schedules. SLURM's queue, or that of the chosen target, hands out the batches, starts them
+//! again after failures, and accounts for them.
+//!
+//! 1. `args` and `settings_files` read the command line, the profile of the site, and the configuration of ESRF's
+//!    integrator.
+//! 2. `task_plan` reads the tasks, and keeps them compressed (`compressed_lines`).
+//! 3. `job_settings` fills in defaults: memory and walltime from `estimate`, the rate from `measured_rate`, the number of
+//!    jobs, engines and threads from `job_size`.
+//! 4. `batches` divides the plan, and `targets` fills the templates of scripts (`scripts`); `job_directives` lists the
+//!    `#SBATCH` lines, each with its reason.
+//! 5. `explain` shows all settings, or `job_dir` writes the directory; `manifest` knows which files in it may be replaced.
+//! 6. `submission_check` asks SLURM and bash whether the jobs would run.
+//!
+//! # Example
+//! A job array of at most four jobs at a time, and its submission:
+//! ```sh
+//! plan-split --poni lab6.poni --out PROCESSED scans.jsonl > tasks.jsonl
+//! slurm-emit --partition gpu --n-workers 4 --dir jobs tasks.jsonl
+//! jobs/submit
+//! ```
+//! The command line is available to other programs, such as one that writes the manual page:
+//! ```
+//! let command = slurm_emit::command();
+//! assert_eq!(command.get_name(), "slurm-emit");
+//! assert!(command.get_arguments().any(|argument| argument.get_long() == Some("partition")));
+//! ```
+//!
+//! Behaviour of the program is tested in `tests/integration/slurm`.
 
 mod args;
 mod batches;
-mod check;
-mod cluster;
-mod demand;
+mod compressed_lines;
 mod directive;
 mod error;
+mod estimate;
 mod explain;
-mod folder;
+mod external_program;
 mod gpus;
-mod header;
-mod job;
-mod lines;
+mod job_dir;
+mod job_directives;
+mod job_settings;
+mod job_size;
 mod manifest;
+mod measured_rate;
 mod memory;
-mod plan;
-mod profile;
-mod python;
-mod rate;
+#[cfg(test)]
+mod messages;
+mod partitions;
+mod plural;
+mod python_literals;
 mod scripts;
-mod size;
+mod settings_files;
+mod submission_check;
 mod targets;
+mod task_plan;
 mod walltime;
 
 use std::io;
@@ -32,83 +63,102 @@ use filter::{Filter, Stop};
 use records::{Fail, Record};
 
 use args::{Args, Target};
-use job::Job;
-use plan::Plan;
+use error::EmitError;
+use job_settings::JobSettings;
+use partitions::{Partition, list_partitions, select_partitions};
+use plural::plural;
 use scripts::Script;
+use task_plan::TaskPlan;
 
-/// The command line, for the manual page.
+/// Returns the command line, for the manual page.
 pub fn command() -> clap::Command {
     filter::command::<Args>("slurm-emit")
 }
 
-/// Runs the filter.
+/// Runs the filter and returns its exit status.
 pub fn main() -> ExitCode {
     filter::run("slurm-emit", run)
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
-    let args = profile::with_files(args).map_err(|why| Stop::fatal("no jobs", why))?.with_partition_names();
-    let plan = Plan::read(&args.files, filter)?;
-    let job = Job::new(&args, &plan).map_err(|why| Stop::fatal("no jobs", why))?;
-    tell_size(&args, &job, filter)?;
-    let unwritten = |why| Stop::fatal("no scripts", why);
-    let (batches, scripts) = targets::emit(args.target, &job, &plan).map_err(unwritten)?;
+    let args = settings_files::add_settings_from_files(args)?.with_slurm_partition_names();
+    let plan = TaskPlan::read(&args.files, filter)?;
+    let job = JobSettings::new(&args, &plan)?;
+    report_size(&args, &job, filter)?;
+    let (batches, scripts) = targets::generate(args.target, &job, &plan)?;
     if args.explain {
-        let table = explain::table(args.target, &job, batches.len()).map_err(|why| unwritten(why.into()))?;
-        // Text in place of records is what was asked for.
-        return table.into_iter().try_for_each(|line| filter.emit(&Record::Other(line)));
+        // The table takes the place of records on stdout.
+        let mut lines = explain::format_table(args.target, &job, batches.len())?.into_iter();
+        return lines.try_for_each(|line| filter.emit(&Record::Other(line)));
     }
-    folder::write(&job.dir, &plan, &batches, &scripts).map_err(unwritten)?;
-    let (tasks, count) = (plan.lines().len(), batches.len());
-    // drivers hand out tasks one by one
-    let cut = if count == 0 && tasks > 0 { String::new() } else { format!(" in {count} batches") };
-    filter.note(0, || format!("{tasks} tasks{cut}: {}", job.dir.join("submit").display()));
+    job_dir::write_job_dir(&job.dir, &plan, &batches, &scripts)?;
+    filter.note(0, || written_note(&args, &job, plan.lines().len(), batches.len()));
     if args.check {
         check(args.target, &job, &scripts, filter)?;
     }
     if args.submit { submit(&job) } else { Ok(()) }
 }
 
-/// Tells every reason why the jobs would not run, if there is one.
-fn check(target: Target, job: &Job, scripts: &[Script], filter: &Filter) -> Result<(), Stop> {
-    let refusals = check::refusals(target, job, scripts);
-    if refusals.is_empty() {
-        return Ok(());
+/// Returns the message about the written directory, with what to do next.
+fn written_note(args: &Args, job: &JobSettings, tasks: usize, batches: usize) -> String {
+    let tasks = plural(tasks as u64, "task");
+    // Drivers hand out the tasks one by one.
+    let batches = match args.target {
+        Target::Dask | Target::DaskLocal | Target::Ray | Target::RayLocal => String::new(),
+        _ => format!(" in {}", plural(batches as u64, "batch")),
+    };
+    if args.submit {
+        format!("{tasks}{batches} written to {}", job.dir.display())
+    } else {
+        format!("{tasks}{batches} written; start the jobs with {}", job.dir.join("submit").display())
     }
-    for refusal in refusals {
-        filter.fail(Fail { about: refusal.about, error: refusal.why, ..Fail::default() })?;
-    }
-    Err(Stop::fatal(job.dir.display(), "the jobs would not run"))
 }
 
-/// The product of workers, engines and threads, and what is wrong with it.
-fn tell_size(args: &Args, job: &Job, filter: &Filter) -> Result<(), Stop> {
-    filter.note(0, || job.size.to_string());
-    let smallest = |all: Vec<cluster::Partition>| {
-        cluster::of_job(&all, args.site.partition.as_deref()).iter().map(|partition| partition.cpus).min()
-    };
-    let warnings = match args.target {
-        target if target.is_slurm() => {
-            let node_cpus = args.size.node_cpus.or_else(|| cluster::partitions().ok().and_then(smallest));
-            if let (Target::Ray, Some(node)) = (target, node_cpus.filter(|node| job.size.cpus() > *node)) {
-                let why = format!("a node has {node}, and Ray would wait for ever for one that has them");
-                return Err(Stop::fatal(format_args!("{} CPUs a job", job.size.cpus()), why));
-            }
-            job.size.warnings(node_cpus)
+/// Reports every reason for which the jobs would not run, as a `fail` record and a message.
+fn check(target: Target, job: &JobSettings, scripts: &[Script], filter: &Filter) -> Result<(), Stop> {
+    let failures = submission_check::find_failures(target, job, scripts);
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let problems = plural(failures.len() as u64, "problem");
+    for failure in failures {
+        filter.fail(Fail { about: failure.subject, error: failure.why, ..Fail::default() })?;
+    }
+    Err(Stop::fatal("--check", format_args!("{problems}, listed above: the jobs would not run, and are not submitted")))
+}
+
+/// Reports the number of jobs, engines, threads and CPUs, with a warning for each rule of thumb that they break.
+fn report_size(args: &Args, job: &JobSettings, filter: &Filter) -> Result<(), Stop> {
+    let warnings: Vec<String> = if args.target.uses_slurm() {
+        filter.note(0, || job.size.to_string());
+        let partition = job.slurm.partition.as_deref();
+        let node_cpus = args.size.node_cpus.or_else(|| smallest_node_cpus(&list_partitions().ok()?, partition));
+        let job_cpus = job.size.cpus();
+        if let (Target::Ray, Some(node_cpus)) = (args.target, node_cpus.filter(|node| job_cpus > *node)) {
+            return Err(EmitError::LargerThanNode { job_cpus, node_cpus }.into());
         }
-        _ => job.size.warnings_here(args.size.node_cpus.unwrap_or(filter::cpu::available_cpus() as u64)),
+        job.size.cluster_warnings(node_cpus)
+    } else {
+        let cpus = args.size.node_cpus.unwrap_or(system::cpu::available_cpus() as u64);
+        let size = job.size_request.on_machine(cpus, job.size.gpus);
+        filter.note(0, || size.to_string());
+        job.size_request.machine_warning(cpus).into_iter().chain(size.gpu_warning()).collect()
     };
     warnings.iter().for_each(|warning| filter.warn(warning));
     Ok(())
 }
 
-/// Runs `submit`. What it says goes to stderr, for stdout is for records.
-fn submit(job: &Job) -> Result<(), Stop> {
+/// Returns the CPUs of the smallest node that a job may run on.
+fn smallest_node_cpus(all: &[Partition], requested: Option<&str>) -> Option<u64> {
+    select_partitions(all, requested).iter().map(|partition| partition.cpus).min()
+}
+
+/// Runs `submit`. Its messages go to stderr, because stdout is for records.
+fn submit(job: &JobSettings) -> Result<(), Stop> {
     let path = job.dir.join("submit");
-    let status = Command::new(&path).stdout(io::stderr()).status();
-    match status {
+    match Command::new(&path).stdout(io::stderr()).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Stop::fatal(path.display(), status)),
-        Err(why) => Err(Stop::fatal(path.display(), why)),
+        Ok(status) => Err(Stop::fatal(path.display(), format_args!("ended with {status}; see its messages above"))),
+        Err(error) => Err(Stop::fatal(path.display(), error)),
     }
 }

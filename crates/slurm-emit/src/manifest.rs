@@ -1,26 +1,29 @@
-//! The mark of a directory that slurm-emit wrote, with the names of the files in it that it may replace.
+//! The manifest of a directory that slurm-emit wrote: the names of the files in it that slurm-emit may replace.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use filter::ownership::{OwnedFiles, has_mark, read_head};
-use filter::{atomic, untrusted_file};
+use system::ownership::{OwnedFiles, has_mark, read_head};
+use system::{atomic, untrusted_file};
 
-use crate::error::Error;
-use crate::folder::{PLAN, entries, exists};
+use crate::error::EmitError;
+use crate::job_dir::{PLAN_NAME, exists, is_directory, list_directory};
 
-/// The mark's file.
-const NAME: &str = ".slurm-emit";
+/// The name of the manifest.
+const MANIFEST_NAME: &str = ".slurm-emit";
 
-/// Its first line; the names follow, one a line.
+/// The first line of the manifest. The names follow, one per line.
 const FIRST_LINE: &str = "azpipe slurm-emit 1: this directory is replaced by slurm-emit, of these files:";
 
-/// What a record of a task begins with.
-const TASK: &[u8] = b"{\"type\":\"task\"";
+/// The beginning of the record of a task.
+const TASK_START: &[u8] = b"{\"type\":\"task\"";
 
-/// The scripts that slurm-emit wrote before it marked its directories.
+/// A sentence on one line of every `submit`, by which slurm-emit recognizes directories from before there were manifests.
+const SUBMIT_MARK: &[u8] = b"May be run again at any time";
+
+/// The scripts that slurm-emit wrote before there were manifests.
 const SCRIPTS: [&str; 13] = [
     "Makefile",
     "cancel",
@@ -37,7 +40,7 @@ const SCRIPTS: [&str; 13] = [
     "worker",
 ];
 
-/// What else such a directory may hold, by the scripts' own doing.
+/// Files and directories that these scripts leave in their directory.
 const STATE: [&str; 16] = [
     ".batches",
     ".joblog",
@@ -57,94 +60,108 @@ const STATE: [&str; 16] = [
     "summary.jsonl",
 ];
 
-/// The names of the files in a directory that slurm-emit wrote.
+/// The names of the files in a directory that slurm-emit may replace, because it wrote them.
 pub struct Manifest {
     dir: PathBuf,
     names: BTreeSet<String>,
 }
 
 impl Manifest {
-    /// Reads the mark of a directory. One that is missing or empty has none and needs none; one that was written before
-    /// there were marks is known by its files.
+    /// Reads the manifest of a directory. A directory that is missing or empty has none and needs none. A directory that
+    /// slurm-emit wrote before there were manifests is recognized by its files.
     ///
     /// # Errors
-    /// The directory is neither empty nor slurm-emit's; it can't be read.
-    pub fn read(dir: &Path) -> Result<Self, Error> {
-        let (dir, path) = (dir.to_owned(), dir.join(NAME));
-        if exists(&dir)? && !dir.is_dir() {
-            return Err(Error::Theirs { path: dir });
-        }
-        match untrusted_file::read_text(&path) {
-            Ok(text) => {
-                let names = text.strip_prefix(FIRST_LINE).ok_or(Error::Theirs { path })?;
-                return Ok(Self { dir, names: names.lines().skip(1).map(str::to_owned).collect() });
+    /// Fails if the directory is neither empty nor written by slurm-emit, and if it can't be read.
+    pub fn read(dir: &Path) -> Result<Self, EmitError> {
+        let foreign = || EmitError::ForeignFile { path: dir.to_owned() };
+        match dir.metadata() {
+            Ok(found) if !found.is_dir() => return Err(foreign()),
+            // A link that leads nowhere, or nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound && exists(dir)? => return Err(foreign()),
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(EmitError::at(dir)(error));
             }
-            Err(why) if why.kind() == ErrorKind::NotFound => (),
-            Err(why) => return Err(Error::at(path)(why)),
+            _ => (),
         }
-        atomic::remove_stale_files(&dir).map_err(Error::at(&dir))?;
-        let there = entries(&dir)?;
-        let is_known = |path: &&PathBuf| {
-            let name = path.file_name().unwrap_or_default();
-            let is_one_of = |names: &[&str]| names.iter().any(|known| name == OsStr::new(known));
-            is_one_of(&SCRIPTS) || is_one_of(&STATE) || is_one_of(&[PLAN])
+        let path = dir.join(MANIFEST_NAME);
+        let names = match untrusted_file::read_text(&path) {
+            Ok(text) => {
+                let names = text.strip_prefix(FIRST_LINE).ok_or(EmitError::ForeignFile { path })?;
+                names.lines().skip(1).map(str::to_owned).collect()
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => names_without_manifest(dir)?,
+            Err(error) => return Err(EmitError::at(path)(error)),
         };
-        if let Some(theirs) = there.iter().find(|path| !is_known(path)) {
-            let name = theirs.file_name().unwrap_or_default().display().to_string();
-            return Err(Error::Foreign { path: dir, name });
-        }
-        let has = |name: &str, test: &dyn Fn(&Path) -> std::io::Result<bool>| -> Result<bool, Error> {
-            let path = dir.join(name);
-            Ok(exists(&path)? && test(&path).map_err(Error::at(&path))?)
-        };
-        let is_plan = |path: &Path| Ok(path.metadata()?.len() == 0 || has_mark(path, TASK, TASK)?);
-        let is_script = |path: &Path| has_mark(path, b"#!/bin/bash\n", b"May be run again at any time");
-        let is_own = has(PLAN, &is_plan)? && has("submit", &is_script)? && dir.join("logs").is_dir();
-        if let (Some(theirs), false) = (there.first(), is_own) {
-            let name = theirs.file_name().unwrap_or_default().display().to_string();
-            return Err(Error::Foreign { path: dir, name });
-        }
-        let names = SCRIPTS.iter().chain(&[PLAN]).map(|name| (*name).to_owned()).collect();
-        let names = if there.is_empty() { BTreeSet::new() } else { names };
-        Ok(Self { dir, names })
+        Ok(Self { dir: dir.to_owned(), names })
     }
 
     /// Checks that a file may be written.
     ///
     /// # Errors
-    /// A file of that name is there, and slurm-emit did not write it.
-    pub fn check(&self, name: &str) -> Result<(), Error> {
+    /// Fails if there is a file of this name that slurm-emit did not write.
+    pub fn check(&self, name: &str) -> Result<(), EmitError> {
         let path = self.dir.join(name);
-        match self.names.contains(name) || !exists(&path)? {
-            true => Ok(()),
-            false => Err(Error::Theirs { path }),
-        }
+        if self.names.contains(name) || !exists(&path)? { Ok(()) } else { Err(EmitError::ForeignFile { path }) }
     }
 
-    /// Adds names, and writes the mark where it changes: before the files themselves, so that a run that is killed
-    /// leaves none without it.
+    /// Adds names, and writes the manifest if it changes. It is written before the files themselves, so that a run that is
+    /// killed leaves no file that the manifest lacks.
     ///
     /// # Errors
-    /// The mark can't be written.
-    pub fn add<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    /// Fails if the manifest can't be written.
+    pub fn add<'a>(&mut self, names: impl Iterator<Item = &'a str>) -> Result<(), EmitError> {
         self.names.extend(names.map(str::to_owned));
-        let path = self.dir.join(NAME);
+        let path = self.dir.join(MANIFEST_NAME);
         let lines = self.names.iter().flat_map(|name| ["\n", name]).collect::<String>();
         let text = format!("{FIRST_LINE}{lines}\n");
-        if untrusted_file::read_text(&path).is_ok_and(|there| there == text) {
+        if untrusted_file::read_text(&path).is_ok_and(|written| written == text) {
             return Ok(());
         }
-        let mark = OwnedFiles::new("its mark", |path| has_mark(path, FIRST_LINE.as_bytes(), FIRST_LINE.as_bytes()));
-        atomic::write(&path, text, &mark).map_err(Error::at(&path))
+        let claim = OwnedFiles::new("the manifest of slurm-emit", |path| {
+            has_mark(path, FIRST_LINE.as_bytes(), FIRST_LINE.as_bytes())
+        });
+        atomic::write(&path, text, &claim).map_err(EmitError::at(&path))
     }
 }
 
-/// Claims the files whose names the mark beside them has, and those of a cut that is being written.
+/// Returns the names of the files in a directory without a manifest that slurm-emit may replace.
+///
+/// # Errors
+/// Fails if the directory is neither empty nor written by slurm-emit, and if it can't be read.
+fn names_without_manifest(dir: &Path) -> Result<BTreeSet<String>, EmitError> {
+    atomic::remove_stale_files(dir).map_err(EmitError::at(dir))?;
+    let paths = list_directory(dir)?;
+    let Some(first) = paths.first() else { return Ok(BTreeSet::new()) };
+    let is_known = |path: &&PathBuf| {
+        let is_one_of = |names: &[&str]| names.iter().any(|name| path.file_name() == Some(OsStr::new(name)));
+        is_one_of(&SCRIPTS) || is_one_of(&STATE) || is_one_of(&[PLAN_NAME])
+    };
+    let foreign = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().display().to_string();
+        EmitError::ForeignDirectory { path: dir.to_owned(), name }
+    };
+    if let Some(path) = paths.iter().find(|path| !is_known(path)) {
+        return Err(foreign(path));
+    }
+    let has = |name: &str, test: &dyn Fn(&Path) -> std::io::Result<bool>| -> Result<bool, EmitError> {
+        let path = dir.join(name);
+        Ok(exists(&path)? && test(&path).map_err(EmitError::at(&path))?)
+    };
+    let is_plan = |path: &Path| Ok(path.metadata()?.len() == 0 || has_mark(path, TASK_START, TASK_START)?);
+    let is_submit = |path: &Path| has_mark(path, b"#!/bin/bash\n", SUBMIT_MARK);
+    if has(PLAN_NAME, &is_plan)? && has("submit", &is_submit)? && is_directory(&dir.join("logs"))? {
+        Ok(SCRIPTS.iter().chain(&[PLAN_NAME]).map(|name| (*name).to_owned()).collect())
+    } else {
+        Err(foreign(first))
+    }
+}
+
+/// Returns a claim on the files that the manifest in their directory names.
 pub fn file_claim() -> OwnedFiles {
     OwnedFiles::new("a file of slurm-emit", |path| {
-        let mark = path.with_file_name(NAME);
-        let text = match untrusted_file::read_text(&mark) {
-            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
+        let manifest = path.with_file_name(MANIFEST_NAME);
+        let text = match untrusted_file::read_text(&manifest) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             text => text?,
         };
         let names = text.strip_prefix(FIRST_LINE).into_iter().flat_map(str::lines);
@@ -152,11 +169,11 @@ pub fn file_claim() -> OwnedFiles {
     })
 }
 
-/// Claims files of tasks, and what a loss of power leaves of such a file: nothing, or zeros.
+/// Returns a claim on files of tasks, and on what a loss of power leaves of such a file: an empty file, or zeros.
 pub fn batch_claim() -> OwnedFiles {
     OwnedFiles::new("a batch of tasks", |path| {
         let is_named = path.extension().is_some_and(|end| end == "jsonl");
-        let is_blank = || read_head(path, TASK.len()).map(|head| head.iter().all(|byte| *byte == 0));
-        Ok(is_named && (is_blank()? || has_mark(path, TASK, TASK)?))
+        let is_blank = || read_head(path, TASK_START.len()).map(|head| head.iter().all(|byte| *byte == 0));
+        Ok(is_named && (is_blank()? || has_mark(path, TASK_START, TASK_START)?))
     })
 }

@@ -1,12 +1,13 @@
-//! Amounts of bytes as users write them, and memory as SLURM and dask-jobqueue take it.
+//! Amounts of bytes as users write them, and memory sizes as SLURM and dask-jobqueue read them.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Reads `500M`, `2G`, `100GB`, `1.5GiB`. One letter is a power of 1024, as for SLURM, `sort -S` and
-/// plan-split; with `B` it is a power of 1000, as for dask-jobqueue and the integrator; with `iB`
-/// of 1024 again. No letter means `plain` bytes.
-pub fn bytes(text: &str, plain: u64) -> Option<u64> {
+/// Parses an amount of bytes such as `500M`, `2G`, `100GB` or `1.5GiB`. One letter is a power of 1024, as in SLURM,
+/// `sort -S` and plan-split; with `B`, it is a power of 1000, as in dask-jobqueue and ESRF's integrator; with `iB`, of
+/// 1024 again. A number without a letter counts units of `plain` bytes. Returns `None` for any other text, and for less
+/// than one byte or more than 2^62.
+fn parse_bytes(text: &str, plain: u64) -> Option<u64> {
     let split = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let number: f64 = digits.parse().ok()?;
@@ -23,38 +24,38 @@ pub fn bytes(text: &str, plain: u64) -> Option<u64> {
     (bytes >= 1.0 && bytes < 2_f64.powi(62)).then_some(bytes as u64)
 }
 
-/// Memory of a job.
+/// The memory of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Memory {
+pub struct MemorySize {
     bytes: u64,
 }
 
-impl Memory {
-    /// In bytes.
+impl MemorySize {
+    /// Creates a size from a number of bytes.
     pub fn from_bytes(bytes: u64) -> Self {
         Self { bytes }
     }
 
-    /// In bytes.
+    /// Returns the number of bytes.
     pub fn bytes(self) -> u64 {
         self.bytes
     }
 }
 
-impl FromStr for Memory {
+impl FromStr for MemorySize {
     type Err = String;
 
-    /// As SLURM reads it, where a bare number is in units of M; and `100GB` as dask-jobqueue does.
+    /// Parses a size as SLURM does (a bare number is in units of M), and `100GB` as dask-jobqueue does.
     fn from_str(text: &str) -> Result<Self, String> {
-        bytes(text, 1 << 20).map(Self::from_bytes).ok_or_else(|| {
-            format!("`{text}`: expected a number and K, M, G or T (of 1024), or KB, MB, GB or TB (of 1000)")
+        parse_bytes(text, 1 << 20).map(Self::from_bytes).ok_or_else(|| {
+            "expected a number and a unit, such as 64G: K, M, G or T (powers of 1024), or KB, MB, GB or TB (of 1000)"
+                .to_owned()
         })
     }
 }
 
-impl fmt::Display for Memory {
-    /// In SLURM's units, rounded up to whole ones of the largest that fits, as dask-jobqueue does: 16GB
-    /// is 15G.
+impl fmt::Display for MemorySize {
+    /// Formats the size in the largest of SLURM's units that fits, rounded up, as dask-jobqueue does: 16GB is `15G`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bytes {
             1_073_741_824.. => write!(f, "{}G", self.bytes.div_ceil(1 << 30)),
@@ -64,17 +65,17 @@ impl fmt::Display for Memory {
     }
 }
 
-/// Bytes a second.
+/// A rate in stored bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate(pub f64);
+pub struct ByteRate(pub f64);
 
-impl FromStr for Rate {
+impl FromStr for ByteRate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        bytes(text, 1)
+        parse_bytes(text, 1)
             .map(|bytes| Self(bytes as f64))
-            .ok_or_else(|| format!("`{text}`: expected stored bytes a second, such as 500M"))
+            .ok_or_else(|| "expected stored bytes per second, such as 500M".to_owned())
     }
 }
 
@@ -83,20 +84,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_what_slurm_and_dask_jobqueue_make_of_it() {
+    fn memory_sizes_are_read_as_slurm_and_dask_jobqueue_do() {
         let cases =
             [("4000", "4G"), ("100G", "100G"), ("100GB", "94G"), ("16GB", "15G"), ("1.5GiB", "2G"), ("512M", "512M")];
         for (text, expected) in cases {
-            assert_eq!(text.parse::<Memory>().unwrap().to_string(), expected, "{text}");
+            assert_eq!(text.parse::<MemorySize>().unwrap().to_string(), expected, "{text}");
         }
         for wrong in ["", "G", "5X", "-1G", "0", "1GGB", "1e99T"] {
-            assert!(wrong.parse::<Memory>().is_err(), "{wrong}");
+            assert!(wrong.parse::<MemorySize>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn rates_are_in_bytes() {
-        assert_eq!("500M".parse(), Ok(Rate(500.0 * 1_048_576.0)));
-        assert_eq!("1000".parse(), Ok(Rate(1000.0)));
+        assert_eq!("500M".parse(), Ok(ByteRate(500.0 * 1_048_576.0)));
+        assert_eq!("1000".parse(), Ok(ByteRate(1000.0)));
     }
 }

@@ -4,53 +4,52 @@ use std::ffi::{OsStr, OsString};
 
 use filter::quote;
 
-use crate::job::Job;
+use crate::job_settings::JobSettings;
 
-/// One script of the directory.
+/// A script of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// Its name in the directory.
+    /// The name of the file in the directory.
     pub name: &'static str,
-    /// Whether it is to be called; else another program reads it.
-    pub executable: bool,
-    /// Its text. Of bytes, for that is what paths are.
+    /// True if users or other scripts run it; false if another program reads it.
+    pub is_executable: bool,
+    /// The content, as bytes, because paths in it need not be UTF-8.
     pub text: OsString,
 }
 
 impl Script {
-    /// A script to be called.
-    pub fn called(name: &'static str, text: OsString) -> Self {
-        Self { name, executable: true, text }
+    /// Creates a script that is run by its name.
+    pub fn new_executable(name: &'static str, text: OsString) -> Self {
+        Self { name, is_executable: true, text }
     }
 
-    /// A script that another program reads.
-    pub fn read(name: &'static str, text: OsString) -> Self {
-        Self { name, executable: false, text }
+    /// Creates a script that another program reads.
+    pub fn new_source(name: &'static str, text: OsString) -> Self {
+        Self { name, is_executable: false, text }
     }
 }
 
-/// Where in a template the `#SBATCH` lines go.
+/// The mark in a template at which the `#SBATCH` lines are inserted.
 pub const DIRECTIVES: &str = "# DIRECTIVES\n";
 
-/// Where in a template the settings go.
+/// The mark in a template at which the settings are inserted.
 pub const SETTINGS: &str = "# SETTINGS\n";
 
-/// Pieces that several templates have, with the marks of their places: how to be the only one on this machine and how
-/// to end there, which batches are still to do, how to wait for a process through signals, how to gather while there are results to come, how to show
-/// how far the plan is, and the end that puts together what is integrated and judges the whole.
-const PIECES: [(&str, &str); 7] = [
-    ("# ALONE\n", include_str!("targets/here/alone.bash")),
-    ("# DRAIN\n", include_str!("targets/here/drain.bash")),
-    ("# TO DO\n", include_str!("targets/to-do.bash")),
-    ("# AWAIT\n", include_str!("targets/await.bash")),
-    ("# GATHER\n", include_str!("targets/gather.bash")),
+/// Pieces that several templates share, each with the mark at which it is inserted.
+const PIECES: [(&str, &str); 8] = [
+    ("# LOCK\n", include_str!("targets/single_machine/lock.bash")),
+    ("# CPUS\n", include_str!("targets/single_machine/cpus.bash")),
+    ("# WAIT FOR POOL\n", include_str!("targets/single_machine/wait_for_pool.bash")),
+    ("# MISSING BATCHES\n", include_str!("targets/missing_batches.bash")),
+    ("# WAIT FOR\n", include_str!("targets/wait_for.bash")),
+    ("# GATHER RESULTS\n", include_str!("targets/gather_results.bash")),
     ("# PROGRESS\n", include_str!("targets/progress.bash")),
-    ("# JUDGE\n", include_str!("targets/judge.bash")),
+    ("# FINAL GATHER\n", include_str!("targets/final_gather.bash")),
 ];
 
-/// A template with its pieces, and with texts in the places of marks, in the order of the marks. What is put in is not
-/// searched for marks again.
-pub fn fill(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
+/// Fills a template: inserts the pieces that it names, and `texts` at their marks, which come in this order. Marks within
+/// `texts` are left alone.
+pub fn fill_template(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
     let mut out = OsString::new();
     let template = PIECES.iter().fold(template.to_owned(), |template, (mark, piece)| template.replace(mark, piece));
     let mut rest = &*template;
@@ -64,7 +63,7 @@ pub fn fill(template: &str, texts: &[(&str, &OsStr)]) -> OsString {
     out
 }
 
-/// Texts, one behind the other.
+/// Joins texts without a separator.
 pub fn concat(texts: &[&OsStr]) -> OsString {
     texts.iter().fold(OsString::new(), |mut out, text| {
         out.push(text);
@@ -72,25 +71,41 @@ pub fn concat(texts: &[&OsStr]) -> OsString {
     })
 }
 
-/// `name=value`, a line of bash.
+/// Formats `name=value`, a line of bash.
 pub fn assign(name: &str, value: impl AsRef<OsStr>) -> OsString {
     concat(&[name.as_ref(), "=".as_ref(), &quote::shell(value.as_ref()), "\n".as_ref()])
 }
 
-/// `name=(value ...)`, a line of bash.
+/// Formats `name=(value ...)`, a line of bash.
 pub fn assign_list(name: &str, values: &[String]) -> OsString {
     let words: Vec<_> = values.iter().map(|value| quote::shell(value.as_ref())).collect();
     concat(&[name.as_ref(), "=(".as_ref(), &words.join(" ".as_ref()), ")\n".as_ref()])
 }
 
-/// The lines of bash that say where the programs are, and what gather is told besides.
-pub fn assign_programs(job: &Job) -> OsString {
+/// Formats the lines of bash that set the directory of the programs and the flag of gather.
+pub fn assign_programs(job: &JobSettings) -> OsString {
     let allow_missing = assign("allow_missing", job.allow_missing_argument().unwrap_or_default());
     concat(&[&assign("bin", &job.bin), &allow_missing])
 }
 
-/// The line that goes to the directory of the job.
-pub fn enter(job: &Job) -> OsString {
+/// Formats the lines of bash that set the sizes that flags gave. The others stay empty, for `fit_to_machine`.
+pub fn assign_size_request(job: &JobSettings) -> OsString {
+    let request = job.size_request;
+    concat(&[
+        "# Sizes that flags of slurm-emit gave; empty ones depend on the CPUs of this machine.\n".as_ref(),
+        &assign_number("workers", request.workers),
+        &assign_number("engines", request.engines),
+        &assign_number("threads", request.threads),
+    ])
+}
+
+/// Formats `name=number`, or `name=` without a number.
+fn assign_number(name: &str, number: Option<u64>) -> OsString {
+    format!("{name}={}\n", number.map(|number| number.to_string()).unwrap_or_default()).into()
+}
+
+/// Formats the line of bash that changes to the directory of the scripts.
+pub fn change_directory(job: &JobSettings) -> OsString {
     concat(&["cd -- ".as_ref(), &quote::shell(job.dir.as_os_str()), " || exit\n".as_ref()])
 }
 
@@ -99,15 +114,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_filled_in_is_not_filled_in_again() {
+    fn marks_in_inserted_texts_are_left_alone() {
         let template = "a\n# DIRECTIVES\nb\n# SETTINGS\nc\n";
-        let filled = fill(template, &[(DIRECTIVES, "# SETTINGS\n".as_ref()), (SETTINGS, "x\n".as_ref())]);
+        let filled = fill_template(template, &[(DIRECTIVES, "# SETTINGS\n".as_ref()), (SETTINGS, "x\n".as_ref())]);
         assert_eq!(filled, "a\n# SETTINGS\nb\nx\nc\n");
     }
 
     #[test]
-    fn values_are_words() {
+    fn values_are_quoted_as_words() {
         assert_eq!(assign("bin", "/a b"), "bin='/a b'\n");
         assert_eq!(assign_list("list", &["-n".to_owned(), "$x".to_owned()]), "list=(-n '$x')\n");
+        assert_eq!(assign_number("workers", Some(3)), "workers=3\n");
+        assert_eq!(assign_number("workers", None), "workers=\n");
     }
 }

@@ -1,26 +1,26 @@
-//! How long a job may run, as SLURM writes it.
+//! The time limit of a job, in SLURM's notation.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A time limit. SLURM counts it in whole minutes, rounded up.
+/// The time limit of a job, in seconds. SLURM rounds it up to whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Walltime {
     seconds: u64,
 }
 
 impl Walltime {
-    /// That many seconds, and one at the least.
+    /// Creates a walltime of `seconds`, and of at least one second.
     pub fn from_seconds(seconds: u64) -> Self {
         Self { seconds: seconds.max(1) }
     }
 
-    /// In seconds.
+    /// Returns the walltime in seconds.
     pub fn seconds(self) -> u64 {
         self.seconds
     }
 
-    /// In minutes, rounded up as SLURM does.
+    /// Returns the walltime in minutes, rounded up as SLURM does.
     pub fn minutes(self) -> u64 {
         self.seconds.div_ceil(60)
     }
@@ -29,21 +29,20 @@ impl Walltime {
 impl FromStr for Walltime {
     type Err = String;
 
-    /// Reads the six forms of sbatch's `--time`: `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M` and `D-H:M:S`.
+    /// Parses the six forms of sbatch's `--time`: `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M` and `D-H:M:S`.
     fn from_str(text: &str) -> Result<Self, String> {
-        seconds(text)
-            .filter(|&seconds| seconds > 0)
-            .map(Self::from_seconds)
-            .ok_or_else(|| format!("`{text}`: expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS"))
+        parse_seconds(text).filter(|&seconds| seconds > 0).map(Self::from_seconds).ok_or_else(|| {
+            "expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS, such as 02:00:00".to_owned()
+        })
     }
 }
 
-fn seconds(text: &str) -> Option<u64> {
+fn parse_seconds(text: &str) -> Option<u64> {
     let (days, clock) = match text.split_once('-') {
-        Some((days, clock)) => (Some(number(days)?), clock),
+        Some((days, clock)) => (Some(parse_digits(days)?), clock),
         None => (None, text),
     };
-    let fields: Vec<u64> = clock.split(':').map(number).collect::<Option<_>>()?;
+    let fields: Vec<u64> = clock.split(':').map(parse_digits).collect::<Option<_>>()?;
     let [hours, minutes, seconds] = match (days, &fields[..]) {
         (_, &[hours, minutes, seconds]) => [hours, minutes, seconds],
         (Some(_), &[hours, minutes]) => [hours, minutes, 0],
@@ -55,8 +54,8 @@ fn seconds(text: &str) -> Option<u64> {
     Some(days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
 }
 
-/// Digits alone (`parse` would take a sign), and few enough that no sum of them overflows.
-fn number(text: &str) -> Option<u64> {
+/// Parses one to nine digits, so few that no sum of such numbers overflows. `parse` alone would accept a sign.
+fn parse_digits(text: &str) -> Option<u64> {
     let plain = (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok())?
 }
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_mean_what_slurm_takes_them_for() {
+    fn times_are_read_as_slurm_does() {
         let cases = [
             ("90", "01:30:00"),
             ("30:00", "00:30:00"),

@@ -81,7 +81,7 @@ impl Detector {
         self.shape[0] * self.shape[1]
     }
 
-    /// Whether no sensor is at this row and column.
+    /// Returns whether the pixel at this row and column has no sensor.
     pub fn is_gap(&self, row: usize, column: usize) -> bool {
         let along = column % (self.module[1] + self.gap[1]);
         let seam = self.seam.is_some_and(|[from, to]| (from..to).contains(&along));

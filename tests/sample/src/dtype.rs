@@ -25,7 +25,7 @@ pub enum Dtype {
     F64,
 }
 
-/// What a pixel holds, before its type is chosen.
+/// The value of a pixel before it is converted to a [`Dtype`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
     /// Photons; as many as the type can hold.

@@ -10,10 +10,10 @@ use hdf5_sys::h5z::{H5Z_CLASS_T_VERS, H5Z_class2_t, H5Zregister};
 /// `filter_mask` says that filter n was left out.
 ///
 /// # Errors
-/// What HDF5 says, as where `origin` is not a chunk's.
+/// HDF5's, for instance if no chunk begins at `origin`.
 ///
 /// # Panics
-/// Where `origin` has not an index for each dimension.
+/// If `origin` does not have one index per dimension.
 #[allow(unsafe_code)]
 pub fn write_chunk(dataset: &Dataset, origin: &[u64], filter_mask: u32, bytes: &[u8]) -> hdf5::Result<()> {
     assert_eq!(origin.len(), dataset.ndim(), "one index a dimension");
@@ -39,7 +39,7 @@ pub fn write_chunk(dataset: &Dataset, origin: &[u64], filter_mask: u32, bytes: &
 /// written with [`write_chunk`]: the library itself can neither filter nor read them.
 ///
 /// # Errors
-/// What HDF5 says, as where `id` is none.
+/// HDF5's, for instance if `id` is not the number of a filter.
 #[allow(unsafe_code)]
 pub fn announce_filter(id: i32) -> hdf5::Result<()> {
     let class = H5Z_class2_t {

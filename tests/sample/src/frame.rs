@@ -14,10 +14,10 @@ const RING_WIDTH: f64 = 1.5;
 const BACKGROUND: f64 = 0.04;
 /// One pixel in so many is defective and says so, another one counts without photons and does not.
 const ONE_IN: u64 = 50_021;
-/// What a hot pixel counts.
+/// Counts of a hot pixel in every frame.
 const HOT_COUNT: u32 = 60_000;
 
-/// What each pixel is to show.
+/// The expected counts of each pixel, without noise.
 pub(crate) struct Scene {
     pixels: Vec<Pixel>,
 }
@@ -65,7 +65,7 @@ impl Scene {
         Self { pixels }
     }
 
-    /// Whether a pixel must be masked by a file, since its value does not tell.
+    /// Returns whether a pixel is hot: its value looks valid, so only a mask file can exclude it.
     pub(crate) fn is_hot(&self, pixel: usize) -> bool {
         matches!(self.pixels[pixel], Pixel::Hot)
     }

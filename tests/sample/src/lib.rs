@@ -23,24 +23,25 @@ mod ffi;
 mod frame;
 mod lima;
 mod master;
-mod nexus;
 mod poni;
 mod powder;
 mod random;
 
 pub mod bitshuffle;
+pub mod nexus;
 
 pub use detector::Detector;
 pub use dtype::Dtype;
 pub use ffi::{announce_filter, write_chunk};
 pub use powder::Powder;
+pub use random::Random;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use frame::Scene;
 
-/// What to write.
+/// Settings of a dataset.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Scans without defects.
@@ -53,13 +54,13 @@ pub struct Options {
     pub frames_per_file: usize,
     /// Different frames a scan; a longer scan repeats them.
     pub distinct: usize,
-    /// What the frames were taken with.
+    /// The detector that takes the frames.
     pub detector: &'static Detector,
     /// The pixels' type.
     pub dtype: Dtype,
-    /// What the beam goes through.
+    /// The powder in the beam.
     pub powder: Powder,
-    /// Whether the gaps between modules say so; else they count as the rest does.
+    /// `true` if pixels in the gaps between modules have the value for "no sensor", `false` if they count photons.
     pub gaps: bool,
     /// Mean counts a pixel.
     pub mean: f64,
@@ -87,7 +88,7 @@ impl Default for Options {
     }
 }
 
-/// What can be wrong with a scan.
+/// A way in which a scan is damaged or incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Defect {
     /// The second Lima file is not there; the master's virtual dataset still points to it.
@@ -126,7 +127,7 @@ pub enum Error {
     Io {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
     /// HDF5 refused something.
@@ -134,7 +135,7 @@ pub enum Error {
     Hdf5 {
         /// In which file.
         path: PathBuf,
-        /// What it said.
+        /// HDF5's error.
         why: hdf5::Error,
     },
     /// A count of zero.
@@ -260,7 +261,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether Lima closed the file.
+    /// Returns whether Lima closed the file.
     fn is_closed(&self, file: usize) -> bool {
         self.defect != Some(Defect::Running) || self.frames_of(file).end < self.middle()
     }

@@ -75,7 +75,7 @@ fn frames(detector: &Group, scan: &Scan<'_>, file: usize, chunks: &[Vec<u8>]) ->
     Ok(())
 }
 
-/// What Lima says of the detector and of how it was set.
+/// Writes Lima's description of the detector and its settings.
 fn describe(detector: &Group, scan: &Scan<'_>) -> Result<()> {
     let options = scan.options;
     let [rows, columns] = options.detector.shape.map(|extent| extent as i32);

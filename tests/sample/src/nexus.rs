@@ -7,7 +7,7 @@ use hdf5::{File, Group, H5Type, Location, Result};
 
 /// Makes a file, and takes no lock on it: a program that another thread starts meanwhile would inherit
 /// the lock, and keep it for as long as it runs.
-pub(crate) fn create(path: &Path) -> Result<File> {
+pub fn create(path: &Path) -> Result<File> {
     File::with_options().with_fapl(|access| access.file_locking(false)).create(path)
 }
 
@@ -22,14 +22,14 @@ pub(crate) fn attribute(of: &Location, name: &str, value: &str) -> Result<()> {
 }
 
 /// Makes a group of a NeXus class.
-pub(crate) fn group(parent: &Group, name: &str, class: &str) -> Result<Group> {
+pub fn group(parent: &Group, name: &str, class: &str) -> Result<Group> {
     let group = parent.create_group(name)?;
     attribute(&group, "NX_class", class)?;
     Ok(group)
 }
 
 /// Writes a text.
-pub(crate) fn string(parent: &Group, name: &str, value: &str) -> Result<()> {
+pub fn string(parent: &Group, name: &str, value: &str) -> Result<()> {
     parent.new_dataset::<VarLenUnicode>().create(name)?.write_scalar(&text(value))
 }
 

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What the beam goes through.
+/// The powder in the beam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Powder {
     /// Lanthanum hexaboride, NIST SRM 660c.

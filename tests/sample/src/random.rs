@@ -1,11 +1,12 @@
-//! Random numbers without state from outside: SplitMix64, and Poisson counts from it.
+//! Random numbers that depend on a seed alone: SplitMix64, and Poisson counts from it.
 
-/// A stream of random numbers that its seed decides.
-pub(crate) struct Random(u64);
+/// A stream of random numbers that its seeds determine.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    /// A stream for each list of numbers.
-    pub(crate) fn new(seeds: &[u64]) -> Self {
+    /// Returns the stream of a list of seeds.
+    pub fn new(seeds: &[u64]) -> Self {
         let mut stream = Self(0);
         for seed in seeds {
             stream.0 = stream.next() ^ seed;
@@ -27,9 +28,14 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    /// Returns a number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
+    }
+
+    /// Returns an index into a list of `len` items.
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
     }
 
     /// A Poisson count of this mean. Above 50, where chopping down would be slow, the normal

@@ -34,7 +34,9 @@ impl DevicePool {
         let no_device = |why: select::DeviceSelectionError| Stop::fatal("OpenCL", why);
         let found = match (args.engine, &args.device[..]) {
             (EngineKind::Cpu, []) => Vec::new(),
-            (EngineKind::Cpu, _) => return Err(Stop::fatal("--device", "--engine cpu uses none")),
+            (EngineKind::Cpu, _) => {
+                return Err(Stop::fatal("--device", "--engine cpu uses no device: pass one of the two"));
+            }
             // An OpenCL driver for the processor is slower than the kernels written for it.
             (EngineKind::Auto, []) => {
                 let found =
@@ -60,21 +62,21 @@ impl DevicePool {
     /// kept in `cache`. Returns `None` without devices, and for a device that can't be used any more, with a single
     /// warning.
     pub fn device(&self, engine: usize, cache: Option<PathBuf>, filter: &Filter) -> Option<(Arc<Device>, String)> {
-        let seat = self.slots.get(engine % self.slots.len().max(1))?;
+        let slot = self.slots.get(engine % self.slots.len().max(1))?;
         let open = || {
             let settings = DeviceSettings { cache, ..DeviceSettings::default() };
-            let opened = Device::open(&seat.description, settings);
+            let opened = Device::open(&slot.description, settings);
             filter.reinstall_signal_handlers();
-            opened.map(Arc::new).inspect_err(|why| self.warn_once(filter, &seat.label, why)).ok()
+            opened.map(Arc::new).inspect_err(|why| self.warn_once(filter, &slot.label, why)).ok()
         };
-        let device = seat.device.get_or_init(open).clone()?;
-        device.failure().inspect(|why| self.warn_once(filter, &seat.label, why));
-        device.failure().is_none().then(|| (device, seat.label.clone()))
+        let device = slot.device.get_or_init(open).clone()?;
+        device.failure().inspect(|why| self.warn_once(filter, &slot.label, why));
+        device.failure().is_none().then(|| (device, slot.label.clone()))
     }
 
     /// Warns that the processor takes over a device's work, once per reason.
     pub fn warn_once(&self, filter: &Filter, what: &str, why: impl std::fmt::Display) {
-        let warning = format!("{what}: {why}: the processor integrates instead");
+        let warning = format!("{what}: {why}: the CPU integrates instead");
         if self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(warning.clone()) {
             filter.warn(&warning);
         }
@@ -86,9 +88,9 @@ impl DevicePool {
 fn make_slots(devices: Vec<select::NumberedDevice>) -> Vec<DeviceSlot> {
     let labels: Vec<String> = devices.iter().map(|(_, device)| device.label()).collect();
     let of_name = |label: &String| labels.iter().filter(|other| *other == label).count();
-    let seat = |((number, description), label): (select::NumberedDevice, &String)| {
+    let slot = |((number, description), label): (select::NumberedDevice, &String)| {
         let label = if of_name(label) > 1 { format!("{label} ({number})") } else { label.clone() };
         DeviceSlot { description, label, device: OnceLock::new() }
     };
-    devices.into_iter().zip(&labels).map(seat).collect()
+    devices.into_iter().zip(&labels).map(slot).collect()
 }

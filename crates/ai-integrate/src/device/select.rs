@@ -9,7 +9,7 @@ pub type NumberedDevice = (usize, DeviceDescription);
 const VISIBILITY_VARIABLES: [(&str, &str); 3] =
     [("CUDA_VISIBLE_DEVICES", "nvidia"), ("ROCR_VISIBLE_DEVICES", "amd"), ("GPU_DEVICE_ORDINAL", "amd")];
 
-/// Environment variables that number the jobs which share a machine, each with its first number: those of GNU
+/// Environment variables that number the jobs which share a machine, each with its first number: variables of GNU
 /// parallel, `xargs --process-slot-var=SLOT` and srun.
 const JOB_SLOT_VARIABLES: [(&str, usize); 3] = [("PARALLEL_JOBSLOT", 1), ("SLOT", 0), ("SLURM_LOCALID", 0)];
 
@@ -20,21 +20,40 @@ pub enum DeviceSelectionError {
     #[error("{0}")]
     Unavailable(#[from] OpenClUnavailable),
     /// An environment variable hides all GPUs.
-    #[error("{0} leaves no GPU visible: expected the job to ask for one, or --engine cpu")]
+    #[error("{0} hides all GPUs: request a GPU for the job, or pass --engine cpu")]
     Hidden(&'static str),
     /// There are devices, but none of them can be used.
-    #[error("no device is usable; --list-devices says why")]
+    #[error("no device is usable: --list-devices says why, --engine cpu needs none")]
     NoneUsable,
     /// A word of `--device` matches no device.
-    #[error("--device {word}: {why}; expected an index, a name, a PCI address or `slot`, of: {known}")]
+    #[error(
+        "--device {word}: {why}: expected an index, a part of a name, a PCI address or `slot`; the devices are {known}"
+    )]
     Unknown {
         /// The word that was given.
         word: String,
         /// The reason why the word was refused.
-        why: &'static str,
+        why: DeviceWordError,
         /// The devices that could be chosen.
         known: String,
     },
+}
+
+/// Explains why a word of `--device` selects no device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceWordError {
+    /// No device has this index, name or address.
+    #[error("no such device")]
+    Unknown,
+    /// A device that the word names can't be used.
+    #[error("not usable")]
+    Unusable,
+    /// `slot` was given, and no device is usable.
+    #[error("no device is usable")]
+    NoneUsable,
+    /// `slot` was given, and no environment variable numbers this job.
+    #[error("none of PARALLEL_JOBSLOT, SLOT and SLURM_LOCALID is set to the number of this job")]
+    NoSlot,
 }
 
 /// Looks up an environment variable; tests pass a table in place of the process environment.
@@ -62,25 +81,25 @@ pub fn select_devices(
     environment: EnvLookup<'_>,
 ) -> Result<Vec<NumberedDevice>, DeviceSelectionError> {
     let usable: Vec<&NumberedDevice> = visible.iter().filter(|(_, device)| device.unusable.is_none()).collect();
-    let offload: Vec<&NumberedDevice> =
+    let accelerators: Vec<&NumberedDevice> =
         usable.iter().filter(|(_, device)| device.kind != DeviceKind::Cpu).copied().collect();
     if words.is_empty() {
-        if let ([], Some(variable)) = (&offload[..], variable_hiding_all(environment)) {
+        if let ([], Some(variable)) = (&accelerators[..], variable_hiding_all(environment)) {
             return Err(DeviceSelectionError::Hidden(variable));
         }
-        let found = if offload.is_empty() { usable } else { offload };
+        let found = if accelerators.is_empty() { usable } else { accelerators };
         return if found.is_empty() {
             Err(DeviceSelectionError::NoneUsable)
         } else {
             Ok(found.into_iter().cloned().collect())
         };
     }
-    let going_round = if offload.is_empty() { &usable } else { &offload };
+    let going_round = if accelerators.is_empty() { &usable } else { &accelerators };
     let mut chosen: Vec<NumberedDevice> = Vec::new();
     for word in words {
         let named = match word.as_str() {
             "slot" => job_slot(environment).and_then(|slot| match going_round.len() {
-                0 => Err("none is usable"),
+                0 => Err(DeviceWordError::NoneUsable),
                 count => Ok(vec![going_round[slot % count]]),
             }),
             word => devices_named(visible, word),
@@ -99,7 +118,7 @@ pub fn select_devices(
 }
 
 /// Finds the devices that a word names by index, by PCI address, or by a part of their names.
-fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'a NumberedDevice>, &'static str> {
+fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'a NumberedDevice>, DeviceWordError> {
     let is_meant: Box<dyn Fn(&NumberedDevice) -> bool> = if let Ok(index) = word.parse::<usize>() {
         Box::new(move |(number, _)| *number == index)
     } else if let Ok(place) = word.parse() {
@@ -110,16 +129,16 @@ fn devices_named<'a>(visible: &'a [NumberedDevice], word: &str) -> Result<Vec<&'
     };
     let found: Vec<&NumberedDevice> = visible.iter().filter(|device| is_meant(device)).collect();
     match found[..] {
-        [] => Err("no such device"),
-        _ if found.iter().any(|(_, device)| device.unusable.is_some()) => Err("not usable"),
+        [] => Err(DeviceWordError::Unknown),
+        _ if found.iter().any(|(_, device)| device.unusable.is_some()) => Err(DeviceWordError::Unusable),
         _ => Ok(found),
     }
 }
 
 /// Returns this job's number among the jobs on the machine, counted from 0.
-fn job_slot(environment: EnvLookup<'_>) -> Result<usize, &'static str> {
+fn job_slot(environment: EnvLookup<'_>) -> Result<usize, DeviceWordError> {
     let number = |&(name, first): &(&str, usize)| environment(name)?.trim().parse::<usize>().ok()?.checked_sub(first);
-    JOB_SLOT_VARIABLES.iter().find_map(number).ok_or("neither PARALLEL_JOBSLOT nor SLOT nor SLURM_LOCALID is set")
+    JOB_SLOT_VARIABLES.iter().find_map(number).ok_or(DeviceWordError::NoSlot)
 }
 
 /// Returns whether the environment hides all GPUs of the device's vendor. A driver that is given a list of GPUs hides

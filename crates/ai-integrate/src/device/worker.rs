@@ -38,6 +38,16 @@ pub struct DeviceWorker<'a> {
     queues: Option<DeviceQueues>,
 }
 
+/// The outcome of an attempt to integrate a batch on a device.
+pub enum DeviceOutcome {
+    /// The device integrated the batch.
+    Done(DeviceBatch),
+    /// There is no device, it supports none of the recipes, or it failed before: the processor integrates the batch.
+    UseCpu,
+    /// The device failed now, or returned wrong sums: no frame is integrated, and the device is not used again.
+    Failed(DeviceError),
+}
+
 /// The output of a device for one batch.
 pub struct DeviceBatch {
     /// For each frame, its sums by each recipe.
@@ -54,11 +64,7 @@ impl<'a> DeviceWorker<'a> {
 
     /// Integrates frames, whose frame numbers are `numbers`, on the device; the processor integrates recipes that the
     /// device does not support. The sums of some frames are compared with the processor's, and a device whose sums
-    /// differ is disabled. Returns `None` without a device, if it supports none of the recipes, and after it has
-    /// failed.
-    ///
-    /// # Errors
-    /// The device fails, returns wrong sums, or lacks something; no frame is integrated then.
+    /// differ is disabled.
     pub fn integrate(
         &mut self,
         integrators: &MultiIntegrator<'_>,
@@ -66,13 +72,15 @@ impl<'a> DeviceWorker<'a> {
         frames: &[StoredFrame<'_>],
         numbers: &[u64],
         scratch: &mut Scratch,
-    ) -> Option<Result<DeviceBatch, DeviceError>> {
-        let shared_device = self.shared_device.filter(|_| !frames.is_empty())?;
+    ) -> DeviceOutcome {
+        let Some(shared_device) = self.shared_device.filter(|_| !frames.is_empty()) else {
+            return DeviceOutcome::UseCpu;
+        };
         let left_out: Vec<usize> =
             integrators.unsupported_on_device(&shared_device.device).map(|(recipe, _)| recipe).collect();
         let recipes: Vec<usize> = (0..integrators.integrators().len()).filter(|at| !left_out.contains(at)).collect();
         if recipes.is_empty() {
-            return None;
+            return DeviceOutcome::UseCpu;
         }
         let queues = match self.queues.take() {
             Some(queues) => Ok(queues),
@@ -94,10 +102,13 @@ impl<'a> DeviceWorker<'a> {
                 Err(DeviceError::WrongSums(frame))
             })
         });
-        if done.is_err() {
-            (self.shared_device, self.queues) = (None, None);
+        match done {
+            Ok(batch) => DeviceOutcome::Done(batch),
+            Err(why) => {
+                (self.shared_device, self.queues) = (None, None);
+                DeviceOutcome::Failed(why)
+            }
         }
-        Some(done)
     }
 }
 

@@ -8,11 +8,12 @@ use std::rc::Rc;
 use records::{AbsentKind, Spans};
 
 use super::error::DiscoverError;
+use super::file_content_cache;
 use super::frame_map::FrameMap;
 use super::linked_file::find_linked_file;
 use super::links::ResolvedObject;
 use super::stored_dataset;
-use super::unchanged;
+use super::unusable::UnusableError;
 use super::virtual_dataset::selected_frames;
 use crate::coding::PixelCoding;
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout, VirtualMapping};
@@ -55,7 +56,7 @@ impl DatasetCache {
     /// Starts opening files in the background that will be mapped in this order.
     pub(super) fn prefetch_files(&mut self, files: impl Iterator<Item = PathBuf>) {
         self.first_prefetched = None;
-        open_ahead::open_ahead_in_process(files.filter(|file| !unchanged::holds(file)));
+        open_ahead::open_ahead_in_process(files.filter(|file| !file_content_cache::holds(file)));
     }
 
     /// Keeps the last opened file open if it is the first one since [`DatasetCache::prefetch_files`].
@@ -80,8 +81,7 @@ impl DatasetCache {
             return Rc::clone(frame_map);
         }
         if self.in_progress.contains(&key) || self.in_progress.len() > MAX_VIRTUAL_DEPTH {
-            let why = "virtual datasets that are made of each other";
-            return Rc::new(Err(DiscoverError::Unusable(why.to_owned())));
+            return Rc::new(Err(UnusableError::Cycle(MAX_VIRTUAL_DEPTH).into()));
         }
         self.in_progress.push(key);
         let frame_map = Rc::new(self.build_frame_map(file, dataset));
@@ -94,7 +94,7 @@ impl DatasetCache {
     /// Returns the frame map of a source file like [`DatasetCache::frame_map`], but without opening a file that
     /// has not changed since the last search.
     pub(super) fn trace_source(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
-        if let Some(known) = unchanged::dataset(file, dataset) {
+        if let Some(known) = file_content_cache::dataset(file, dataset) {
             return known;
         }
         let is_open = [&self.last_opened, &self.first_prefetched].into_iter().flatten().any(|(open, _)| open == file);
@@ -103,7 +103,7 @@ impl DatasetCache {
         let frame_map = self.frame_map(file, dataset);
         // The file may have changed between the stat and the read.
         if let (Ok(before), false) = (before, is_open || is_traced) {
-            unchanged::put_dataset(file, &before, dataset, &frame_map);
+            file_content_cache::put_dataset(file, &before, dataset, &frame_map);
         }
         frame_map
     }
@@ -153,11 +153,10 @@ impl DatasetCache {
         }
         let object = &found.object;
         self.check_is_dataset(&found)?;
-        let said = |err: LibraryError| DiscoverError::from_library(file, &err);
-        let coding =
-            PixelCoding::new(object.element_type().map_err(said)?, Vec::new()).map_err(DiscoverError::Unusable)?;
-        let mut frame_map = FrameMap::new(file, object.shape().map_err(said)?, coding)?;
-        match object.storage_layout().map_err(said)? {
+        let to_error = |err: LibraryError| DiscoverError::from_library(file, &err);
+        let coding = PixelCoding::new(object.element_type().map_err(to_error)?, Vec::new())?;
+        let mut frame_map = FrameMap::new(file, object.shape().map_err(to_error)?, coding)?;
+        match object.storage_layout().map_err(to_error)? {
             StorageLayout::Virtual(mappings) => self.add_mapped_frames(&mut frame_map, file, mappings)?,
             StorageLayout::External(segments) => {
                 stored_dataset::add_external_segments(&mut frame_map, file, &segments)?
@@ -182,7 +181,7 @@ impl DatasetCache {
         self.prefetch_files(groups.iter().map(|group| beside.join(&group[0].file)));
         for group in groups {
             let here = |mapping: &VirtualMapping| selected_frames(&mapping.virtual_selection, &frame_map.extents);
-            let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>().map_err(DiscoverError::Unusable)?;
+            let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>()?;
             let VirtualMapping { file: name, dataset, .. } = &group[0];
             let found = find_linked_file(holder, name)
                 .map(|file| (self.trace_source(&file, &absolute_dataset_path(dataset)), file));
@@ -200,8 +199,8 @@ impl DatasetCache {
                             frame_map.add_absent(&short, AbsentKind::NotWritten, NOT_WRITTEN)?;
                         }
                         Err(why) => {
-                            let why = DiscoverError::Unusable(frame_map.describe_mismatch(other).unwrap_or(why));
-                            frame_map.add_absent_for_error(&concat_spans(here), &why, file, name)?;
+                            let why = frame_map.find_mismatch(other).unwrap_or_else(|| why.into());
+                            frame_map.add_absent_for_error(&concat_spans(here), &why.into(), file, name)?;
                         }
                     }
                     frame_map.files.extend(other.files.iter().cloned());
@@ -221,16 +220,11 @@ impl DatasetCache {
     fn check_is_dataset(&mut self, found: &ResolvedObject) -> Result<(), DiscoverError> {
         match found.object.object_type() {
             ObjectType::Dataset => Ok(()),
-            ObjectType::Group if self.try_resolve(found, "frame_ptr")?.is_some() => {
-                Err(DiscoverError::Unusable(SPARSE.to_owned()))
-            }
-            _ => Err(DiscoverError::Unusable("not a dataset".to_owned())),
+            ObjectType::Group if self.try_resolve(found, "frame_ptr")?.is_some() => Err(UnusableError::Sparse.into()),
+            _ => Err(UnusableError::NotDataset.into()),
         }
     }
 }
-
-/// Reason of frames in a sparse format: lists of photons.
-pub(super) const SPARSE: &str = "sparse frames (index, intensity, frame_ptr): expected images";
 
 /// Returns the path of a dataset in a mapping with exactly one leading slash. Mappings may have none, or two.
 pub(super) fn absolute_dataset_path(path: &str) -> String {

@@ -10,6 +10,7 @@ use super::detector::{ImageLocation, ScanDetector, is_class};
 use super::entry::{NexusEntry, read_links};
 use super::error::DiscoverError;
 use super::frame_map::FrameMap;
+use super::unusable::UnusableError;
 use crate::ffi::{LinkTarget, ObjectType};
 
 /// Finds the detector whose frames are in the entry's `data` group, if any.
@@ -51,7 +52,8 @@ fn with_gaps(numbered: &[(u64, &str)]) -> Result<Vec<String>, DiscoverError> {
     let mut next = numbered.first().map_or(1, |(number, _)| *number.min(&1));
     for (number, name) in numbered {
         if *number > MAX_DATA_FILES {
-            return Err(DiscoverError::Unusable(format!("data/{name}: expected a number up to {MAX_DATA_FILES}")));
+            let name = (*name).to_owned();
+            return Err(UnusableError::DataFileNumber { name, most: MAX_DATA_FILES }.into());
         }
         names.extend((next..*number).map(|missing| format!("data_{missing:06}")));
         names.push((*name).to_owned());
@@ -84,7 +86,7 @@ pub(super) fn build_frame_map(
 ) -> Result<FrameMap, DiscoverError> {
     let each: Vec<_> = paths.iter().map(|path| cache.frame_map(&entry.file, path)).collect();
     let Some(first) = each.iter().find_map(|frame_map| frame_map.as_ref().as_ref().ok()) else {
-        let none = || DiscoverError::Unusable("no datasets data_000001, data_000002, …".to_owned());
+        let none = || UnusableError::NoDataFiles.into();
         return Err(each.first().and_then(|frame_map| frame_map.as_ref().as_ref().err()).cloned().unwrap_or_else(none));
     };
     let planned = planned_images(cache, entry)?;
@@ -111,7 +113,7 @@ pub(super) fn build_frame_map(
                 all.files.extend(frame_map.files.iter().cloned());
             }
             Err(DiscoverError::NoObject(file, _)) if *file == entry.file => {
-                let why = format!("file missing: no link {path} in the master");
+                let why = format!("the master has no link {path}");
                 all.add_absent(&here, AbsentKind::Missing, &why)?;
             }
             Err(why) => all.add_absent_for_error(&here, why, &entry.file, Path::new(path))?,

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::dataset_cache::{DatasetCache, SPARSE};
+use super::dataset_cache::DatasetCache;
 use super::entry::{NexusEntry, read_links};
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
+use super::unusable::UnusableError;
 use crate::ffi::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
 
 /// Maximum number of dangling soft links that are searched for one that refers to another file.
@@ -31,7 +32,7 @@ pub(super) enum ImageLocation {
     /// Lima files that the master doesn't refer to, or not yet.
     LimaFiles,
     /// Images in a format that can't be read, with the reason.
-    Unsupported(String),
+    Unsupported(UnusableError),
     /// The location could not be read.
     Failed(DiscoverError),
 }
@@ -157,7 +158,7 @@ fn dataset_images(
     if found.object.object_type() != ObjectType::Dataset {
         let is_sparse =
             found.object.object_type() == ObjectType::Group && cache.try_resolve(found, "frame_ptr")?.is_some();
-        return Ok(is_sparse.then(|| ImageLocation::Unsupported(SPARSE.to_owned())));
+        return Ok(is_sparse.then_some(ImageLocation::Unsupported(UnusableError::Sparse)));
     }
     let to_error = |err| DiscoverError::from_library(&found.file, &err);
     let rank = found.object.shape().map_err(to_error)?.len();
@@ -167,8 +168,7 @@ fn dataset_images(
         return Ok(Some(ImageLocation::Dataset(dataset)));
     }
     if rank == 1 && is_lima(cache, member)? && found.object.read_text().map_err(to_error)?.is_some() {
-        let why = "frames are a list of file names: give scan-find those files";
-        return Ok(Some(ImageLocation::Unsupported(why.to_owned())));
+        return Ok(Some(ImageLocation::Unsupported(UnusableError::FileNames)));
     }
     Ok(None)
 }

@@ -41,13 +41,15 @@ impl NexusEntry {
         name: &str,
         group: ResolvedObject,
     ) -> Result<Self, DiscoverError> {
-        let mut text = |path: &str| Ok(cache.read_text(&group, path)?.filter(|text| !text.is_empty()));
+        let mut text = |path: &str| -> Result<Option<String>, DiscoverError> {
+            Ok(cache.read_text(&group, path)?.filter(|text| !text.is_empty()))
+        };
         let start_time = match text("start_time")? {
             None => text("instrument/detector/detectorSpecific/data_collection_date")?,
             start_time => start_time,
         };
         let (title, end_time, end_reason) = (text("title")?, text("end_time")?, text("end_reason")?);
-        let mut by_lima = || {
+        let mut by_lima = || -> Result<bool, DiscoverError> {
             let root = cache.root(&group.file)?;
             let creator = root.object.read_text_attribute("creator");
             let creator = creator.map_err(|err| DiscoverError::from_library(&group.file, &err))?;
@@ -71,7 +73,7 @@ impl NexusEntry {
     /// Explains why a detector of this entry may have no frames.
     pub(super) fn no_frames_reason(&self) -> String {
         match &self.end_reason {
-            _ if !self.has_ended() => "no frames yet: the scan is being written".to_owned(),
+            _ if !self.has_ended() => "no frames yet: the scan is still running".to_owned(),
             Some(reason) => format!("no frames: the scan ended by {reason}"),
             None => "no frames".to_owned(),
         }
@@ -116,11 +118,11 @@ impl NexusEntry {
             never_taken::mark_never_taken(
                 &mut scan.absent,
                 last_known_frame(frame_map),
-                "the scan has not got there yet",
+                "not taken yet: the scan is still running",
             );
         } else if let (false, Some(reason)) = (self.is_successful(), &self.end_reason) {
             let taken = last_known_frame(frame_map).max(self.frames_by_counters(cache, &scan.counters)?);
-            never_taken::mark_never_taken(&mut scan.absent, taken, &format!("the scan ended by {reason}"));
+            never_taken::mark_never_taken(&mut scan.absent, taken, &format!("never taken: the scan ended by {reason}"));
         }
         Ok(scan)
     }

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 
 use records::AbsentKind;
 
+use super::unusable::UnusableError;
+use super::virtual_dataset::SelectionError;
+use crate::coding::PixelTypeError;
 use crate::ffi::LibraryError;
+use crate::frame_shape::FrameShapeError;
 use crate::image::ImageError;
 
 /// Explains why a file, an object in it, or its frames can't be used. The variants keep three cases apart:
@@ -20,8 +24,32 @@ pub(crate) enum DiscoverError {
     Unreadable(PathBuf, String),
     /// The file violates its format: it is truncated, damaged, or being written.
     Damaged(PathBuf, String),
-    /// The object exists but can't be read as frames. Holds the reason, and what was expected.
-    Unusable(String),
+    /// The object exists but can't be read as frames.
+    Unusable(UnusableError),
+}
+
+impl From<UnusableError> for DiscoverError {
+    fn from(why: UnusableError) -> Self {
+        Self::Unusable(why)
+    }
+}
+
+impl From<FrameShapeError> for DiscoverError {
+    fn from(why: FrameShapeError) -> Self {
+        Self::Unusable(why.into())
+    }
+}
+
+impl From<PixelTypeError> for DiscoverError {
+    fn from(why: PixelTypeError) -> Self {
+        Self::Unusable(why.into())
+    }
+}
+
+impl From<SelectionError> for DiscoverError {
+    fn from(why: SelectionError) -> Self {
+        Self::Unusable(why.into())
+    }
 }
 
 impl DiscoverError {
@@ -49,7 +77,7 @@ impl DiscoverError {
             ImageError::Io { why, .. } => Self::Damaged(file.to_owned(), why.to_string()),
             ImageError::Invalid { format, why, .. } => Self::Damaged(file.to_owned(), format!("{format}: {why}")),
             ImageError::Unknown { found, .. } => {
-                let why = format!("neither HDF5 nor an image (TIFF, CBF, EDF, NPY): found {found}");
+                let why = format!("expected HDF5 or an image (TIFF, CBF, EDF, NPY), found {found}");
                 Self::Damaged(file.to_owned(), why)
             }
             ImageError::NoFrame { .. } => Self::Damaged(file.to_owned(), error.to_string()),
@@ -96,11 +124,11 @@ impl DiscoverError {
             Self::FileMissing(name) => format!("file missing: {}", name.display()),
             Self::NoObject(other, path) => at(other, &format!("no dataset {path}")),
             Self::Unreadable(other, why) | Self::Damaged(other, why) => at(other, why),
-            Self::Unusable(why) => why.clone(),
+            Self::Unusable(why) => why.to_string(),
         }
     }
 
-    /// Returns the reason for absent frames of `file`, which is called `name` where it is referred to.
+    /// Returns the reason for absent frames of `file`. The reason calls the file `name`.
     pub(crate) fn reason(&self, file: &Path, name: &Path) -> String {
         match self {
             Self::FileMissing(missing) if missing == file => format!("file missing: {}", name.display()),

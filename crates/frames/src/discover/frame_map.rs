@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use records::{Absent, AbsentKind, Acquisition, Source, Spans};
 
 use super::error::DiscoverError;
+use super::unusable::UnusableError;
 use crate::coding::PixelCoding;
-use crate::frame_shape::{format_shape, frame_dimensions};
+use crate::frame_shape::{MAX_FRAME_PIXELS, frame_dimensions};
 use crate::source::NOT_WRITTEN;
-
-/// Maximum number of pixels in a frame: the limit of the record format.
-const MAX_FRAME_PIXELS: u64 = 1 << 27;
 
 /// The sources of a dataset's frames, and the reasons of its absent frames.
 #[derive(Clone, Debug)]
@@ -39,18 +37,14 @@ impl FrameMap {
     /// Creates the map of a dataset with no frame assigned yet.
     ///
     /// # Errors
-    /// The extents are not those of a stack of frames, or exceed any detector's.
+    /// Fails if the extents don't fit a stack of frames, or exceed the size of any detector.
     pub(crate) fn new(file: &Path, extents: Vec<u64>, coding: PixelCoding) -> Result<Self, DiscoverError> {
-        let [frames, rows, columns] = frame_dimensions(&extents).map_err(DiscoverError::Unusable)?;
+        let [frames, rows, columns] = frame_dimensions(&extents)?;
         if frames > Spans::MAX_FRAMES {
-            return Err(DiscoverError::Unusable(format!(
-                "{frames} frames: expected {} at the most",
-                Spans::MAX_FRAMES
-            )));
+            return Err(UnusableError::TooManyFrames(frames).into());
         }
         if rows.checked_mul(columns).is_none_or(|pixels| pixels > MAX_FRAME_PIXELS) {
-            let why = format!("frames of {rows} x {columns} pixels: expected {MAX_FRAME_PIXELS} at the most");
-            return Err(DiscoverError::Unusable(why));
+            return Err(UnusableError::TooManyPixels([rows, columns]).into());
         }
         Ok(Self {
             extents,
@@ -95,7 +89,7 @@ impl FrameMap {
         Ok(())
     }
 
-    /// Marks frames as absent because of an error of `file`, which is called `name` where it is referred to.
+    /// Marks frames as absent because of an error of `file`. The reason calls the file `name`.
     ///
     /// # Errors
     /// A frame is assigned already.
@@ -116,8 +110,8 @@ impl FrameMap {
     /// # Errors
     /// A frame is assigned already.
     pub(crate) fn add_mapped_frames(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), DiscoverError> {
-        if let Some(why) = self.describe_mismatch(other) {
-            return self.add_absent(here, AbsentKind::Corrupt, &why);
+        if let Some(why) = self.find_mismatch(other) {
+            return self.add_absent(here, AbsentKind::Corrupt, &why.to_string());
         }
         if self.sources.is_empty() {
             (self.coding, self.codec, self.chunk) = (other.coding.clone(), other.codec.clone(), other.chunk.clone());
@@ -133,7 +127,8 @@ impl FrameMap {
     /// Completes the map: frames without a source or reason become absent as not written. Sources are sorted by
     /// their first frame; absent frames with the same reason are merged, and sorted, too.
     pub(crate) fn complete(mut self) -> Self {
-        let left: Spans = (0..).zip(&self.assigned).filter(|(_, settled)| !**settled).map(|(frame, _)| frame).collect();
+        let left: Spans =
+            (0..).zip(&self.assigned).filter(|(_, is_assigned)| !**is_assigned).map(|(frame, _)| frame).collect();
         if left.count() > 0 {
             self.absent.push(Absent { range: left, kind: AbsentKind::NotWritten, reason: NOT_WRITTEN.to_owned() });
         }
@@ -160,29 +155,26 @@ impl FrameMap {
     fn assign(&mut self, frames: &Spans) -> Result<(), DiscoverError> {
         for frame in frames.iter() {
             let why = match self.assigned.get_mut(frame as usize) {
-                Some(settled) if !*settled => {
-                    *settled = true;
+                Some(is_assigned) if !*is_assigned => {
+                    *is_assigned = true;
                     continue;
                 }
-                Some(_) => format!("frame {frame} is mapped twice"),
-                None => format!("frame {frame} is mapped, and the dataset has {}", self.frames),
+                Some(_) => UnusableError::MappedTwice(frame),
+                None => UnusableError::MappedBeyondEnd { frame, frames: self.frames },
             };
-            return Err(DiscoverError::Unusable(why));
+            return Err(why.into());
         }
         Ok(())
     }
 
     /// Returns why the frames of another dataset can't be combined with the frames of this one, if so.
-    pub(crate) fn describe_mismatch(&self, other: &Self) -> Option<String> {
+    pub(crate) fn find_mismatch(&self, other: &Self) -> Option<UnusableError> {
         if other.shape != self.shape {
-            return Some(format!(
-                "frames of {} among frames of {}",
-                format_shape(&other.shape),
-                format_shape(&self.shape)
-            ));
+            return Some(UnusableError::OtherShape { found: other.shape, expected: self.shape });
         }
-        let differs = !self.sources.is_empty() && other.coding.dtype != self.coding.dtype;
-        differs.then(|| format!("pixels of {} among pixels of {}", other.coding.dtype, self.coding.dtype))
+        let (found, expected) = (other.coding.dtype, self.coding.dtype);
+        let differs = !self.sources.is_empty() && found != expected;
+        differs.then_some(UnusableError::OtherPixelType { found, expected })
     }
 
     fn add_frames_singly(&mut self, here: &Spans, other: &Self, there: &Spans) -> Result<(), DiscoverError> {
@@ -243,13 +235,8 @@ fn merge_reasons(absent: Vec<Absent>) -> Vec<Absent> {
             index => merged[index].2.push(range),
         }
     }
-    let joined = merged.into_iter().map(|(kind, reason, ranges)| {
-        let range = match &ranges[..] {
-            [one] => one.clone(),
-            all => all.iter().flat_map(Spans::iter).collect::<Spans>().to_sorted(),
-        };
-        Absent { range, kind, reason }
-    });
+    let joined =
+        merged.into_iter().map(|(kind, reason, ranges)| Absent { range: Spans::union_all(&ranges), kind, reason });
     let mut joined: Vec<Absent> = joined.collect();
     joined.sort_by_key(|absent| first_frame(&absent.range));
     joined

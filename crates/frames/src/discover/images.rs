@@ -11,7 +11,8 @@ use records::{AbsentKind, Acquisition, Source, Span, Spans};
 use super::error::DiscoverError;
 use super::frame_map::FrameMap;
 use super::stored_dataset::{probe_image, source_of_file};
-use super::{Discovery, DiscoveryKind, ScanFilter, unchanged};
+use super::unusable::UnusableError;
+use super::{Discovery, DiscoveryKind, ScanFilter, file_content_cache};
 use crate::coding::PixelCoding;
 use crate::image::ImageHeader;
 use crate::open_ahead::open_ahead_in_process;
@@ -80,7 +81,7 @@ pub fn group_series(files: impl IntoIterator<Item = PathBuf>) -> Vec<Vec<PathBuf
 /// Returns the scan that image files form, with the frames in the order of the files.
 pub(super) fn discover_images(files: &[PathBuf], select: &dyn ScanFilter) -> Discovery {
     let Some(first) = files.first() else {
-        return Discovery::unusable(Path::new(""), "", "no images".to_owned(), false);
+        return Discovery::failed(Path::new(""), "", &UnusableError::NoImages.into(), None);
     };
     let detector = detector_name(files);
     if !(select.includes_entry("1.1") && select.includes_detector(&detector) && select.includes_scan(None, None)) {
@@ -115,13 +116,13 @@ fn detector_name(files: &[PathBuf]) -> String {
 
 /// Concatenates the frames of the files. A gap in the numbers counts as a missing file.
 fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
-    open_ahead_in_process(files.iter().filter(|file| !unchanged::holds(file)).cloned());
+    open_ahead_in_process(files.iter().filter(|file| !file_content_cache::holds(file)).cloned());
     let headers: Vec<_> = files.iter().map(|file| probe_image(file)).collect();
     let Some(Ok((first, _))) = headers.iter().find(|header| header.is_ok()) else {
-        let none = || DiscoverError::Unusable("no images".to_owned());
+        let none = || UnusableError::NoImages.into();
         return Err(headers.into_iter().find_map(Result::err).unwrap_or_else(none));
     };
-    let coding = PixelCoding::native_dtype(first.kind).map_err(DiscoverError::Unusable)?;
+    let coding = PixelCoding::native_dtype(first.kind)?;
     let steps = number_step(files);
     let slots = files_by_position(files, steps.as_ref());
     let depth = first.frames as u64;
@@ -144,10 +145,8 @@ fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
                 frame_map.add_absent(&frames, AbsentKind::Missing, &reason)?;
             }
             Some((file, Err(why))) => frame_map.add_absent_for_error(&frames, why, file, &file_name(file))?,
-            Some((file, Ok((header, metadata)))) => match describe_mismatch(header, first) {
-                Some(why) => {
-                    frame_map.add_absent_for_error(&frames, &DiscoverError::Unusable(why), file, &file_name(file))?
-                }
+            Some((file, Ok((header, metadata)))) => match find_mismatch(header, first) {
+                Some(why) => frame_map.add_absent_for_error(&frames, &why.into(), file, &file_name(file))?,
                 None => frame_map.add_source(image_source(file, metadata, frames))?,
             },
         }
@@ -160,10 +159,14 @@ fn image_source(file: &Path, metadata: &Metadata, frames: Spans) -> Source {
     Source { frames, rows, bytes, ..source_of_file(file, metadata) }
 }
 
-fn describe_mismatch(header: &ImageHeader, first: &ImageHeader) -> Option<String> {
-    let same = (header.shape, header.kind) == (first.shape, first.kind);
-    let shown = |header: &ImageHeader| format!("{} x {} {}", header.shape[0], header.shape[1], header.kind);
-    (!same).then(|| format!("an image of {} among images of {}", shown(header), shown(first)))
+/// Returns why an image can't be in one series with the first one, if so.
+fn find_mismatch(header: &ImageHeader, first: &ImageHeader) -> Option<UnusableError> {
+    let [found, expected] = [header, first].map(|header| header.shape.map(|extent| extent as u64));
+    if found != expected {
+        return Some(UnusableError::OtherShape { found, expected });
+    }
+    let (found, expected) = (header.kind, first.kind);
+    (found != expected).then_some(UnusableError::OtherPixelType { found, expected })
 }
 
 fn file_name(file: &Path) -> PathBuf {

@@ -11,8 +11,9 @@ use super::dataset_cache::DatasetCache;
 use super::detector::ScanDetector;
 use super::entry::NexusEntry;
 use super::error::DiscoverError;
+use super::file_content_cache;
 use super::frame_map::FrameMap;
-use super::unchanged;
+use super::unusable::UnusableError;
 
 /// Reason of a frame whose file is not closed: size and time of the file will still change, which would
 /// invalidate the record.
@@ -113,7 +114,7 @@ pub(super) fn build_frame_map(
     let each: Vec<_> = files.iter().map(&mut look).collect();
     let Some(first) = each.iter().find_map(|(frame_map, _)| frame_map.as_ref().as_ref().ok()).cloned() else {
         let why = each.first().and_then(|(frame_map, _)| frame_map.as_ref().as_ref().err()).cloned();
-        let why = why.unwrap_or_else(|| DiscoverError::Unusable("no Lima files".to_owned()));
+        let why = why.unwrap_or_else(|| UnusableError::NoLimaFiles.into());
         return Ok(Some(LimaFrames { frame_map: Err(why), stray_files: Vec::new() }));
     };
     // No scan has more frames than a record may hold.
@@ -122,9 +123,8 @@ pub(super) fn build_frame_map(
     // frames of one file.
     let start = |number: u64| number.saturating_sub(from).saturating_mul(first.frames);
     let stray = |numbered: &LimaFile| {
-        let (file, number) = (numbered.file.display(), number_in_name(numbered));
-        let why = format!("{file}: number {number} in its name: expected one below {most}, as scans have");
-        (numbered.file.clone(), DiscoverError::Unusable(why))
+        let (file, number) = (numbered.file.clone(), number_in_name(numbered));
+        (file.clone(), UnusableError::LimaFileNumber { file, number, end: most }.into())
     };
     let strays = files.iter().filter(|numbered| numbered.number >= most).map(stray).collect();
     files.retain(|numbered| numbered.number < most);
@@ -167,10 +167,8 @@ fn requested_frames(
 ) -> Result<Option<u64>, DiscoverError> {
     let place = format!("{}/acq_parameters/acq_nb_frames", detector.group);
     match entry.read_number(cache, &place)? {
-        Some(count) if count > Spans::MAX_FRAMES as f64 => Err(DiscoverError::Unusable(format!(
-            "acq_nb_frames is {count}: expected {} at the most",
-            Spans::MAX_FRAMES
-        ))),
+        // The conversion saturates.
+        Some(count) if count > Spans::MAX_FRAMES as f64 => Err(UnusableError::RequestedFrames(count as u64).into()),
         Some(count) if count >= 1.0 => Ok(Some(count as u64)),
         _ => Ok(None),
     }
@@ -201,12 +199,12 @@ fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
 /// # Errors
 /// The file can't be read.
 fn is_closed(cache: &mut DatasetCache, file: &Path) -> Result<bool, DiscoverError> {
-    if unchanged::is_closed(file) {
+    if file_content_cache::is_closed(file) {
         return Ok(true);
     }
     match cache.root(file).and_then(|root| cache.try_resolve(&root, "/entry_0000/end_time")) {
         Ok(Some(_)) => {
-            unchanged::set_closed(file);
+            file_content_cache::set_closed(file);
             Ok(true)
         }
         Ok(None) => Ok(false),

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use super::dataset_cache::DatasetCache;
 use super::error::DiscoverError;
 use super::linked_file::find_linked_file;
+use super::unusable::UnusableError;
 use crate::ffi::{Hdf5Object, LinkTarget, ObjectType};
 
 /// Maximum number of soft and external links in a path. The HDF5 library allows 16.
@@ -84,8 +85,7 @@ impl DatasetCache {
             let target = at.object.read_link(&name).map_err(|err| DiscoverError::from_library(&at.file, &err))?;
             links = links.saturating_add(usize::from(!matches!(target, Some(LinkTarget::Hard))));
             if links > MAX_LINKS {
-                let why = format!("{path}: more than {MAX_LINKS} links one behind the other, or links in a ring");
-                return Err(DiscoverError::Unusable(why));
+                return Err(UnusableError::TooManyLinks { path: path.to_owned(), most: MAX_LINKS }.into());
             }
             match target {
                 None | Some(LinkTarget::Other) => return Err(no_object(&at)),
@@ -135,9 +135,10 @@ impl DatasetCache {
         let text = self.read_value(from, path, Hdf5Object::read_text)?;
         match text.as_ref().map_or(0, String::len) {
             0..=MAX_RECORD_TEXT_BYTES => Ok(text),
-            len => Err(DiscoverError::Unusable(format!(
-                "{path}: a text of {len} bytes: expected {MAX_RECORD_TEXT_BYTES} at the most"
-            ))),
+            len => {
+                let (path, most) = (path.to_owned(), MAX_RECORD_TEXT_BYTES);
+                Err(UnusableError::TextLength { path, len, most }.into())
+            }
         }
     }
 

@@ -11,11 +11,11 @@ pub(super) fn mark_never_taken(absent: &mut Vec<Absent>, taken: u64, why: &str) 
         if matches!(entry.kind, AbsentKind::Missing | AbsentKind::NotWritten) {
             let range = entry.range.intersection(&behind);
             entry.range = entry.range.difference(&range);
-            never_taken = never_taken.as_slice().iter().chain(range.as_slice()).copied().collect::<Spans>().to_sorted();
+            never_taken = never_taken.union(&range);
         }
     }
     absent.retain(|entry| !entry.range.is_empty());
     if !never_taken.is_empty() {
-        absent.push(Absent { range: never_taken, kind: AbsentKind::NeverTaken, reason: format!("never taken: {why}") });
+        absent.push(Absent { range: never_taken, kind: AbsentKind::NeverTaken, reason: why.to_owned() });
     }
 }

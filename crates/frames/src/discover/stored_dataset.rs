@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use records::{AbsentKind, Source, Spans};
+use system::untrusted_file::FileVersion;
 
 use super::error::DiscoverError;
+use super::file_content_cache;
 use super::frame_map::FrameMap;
 use super::linked_file::find_linked_file;
-use super::unchanged;
+use super::unusable::UnusableError;
 use crate::chunk_grid::{ChunkGrid, DAMAGED_INDEX};
 use crate::coding::PixelCoding;
 use crate::ffi::{ExternalSegment, Hdf5Object, LibraryError, StorageLayout};
@@ -32,8 +33,7 @@ pub(super) fn add_dataset(
     let (rows, bytes) = match layout {
         StorageLayout::Contiguous(None) => (Spans::default(), 0),
         StorageLayout::Chunked(chunk, filters) => {
-            frame_map.coding =
-                PixelCoding::new(object.element_type().map_err(to_error)?, filters).map_err(DiscoverError::Unusable)?;
+            frame_map.coding = PixelCoding::new(object.element_type().map_err(to_error)?, filters)?;
             frame_map.chunk = to_three_dimensions(&chunk, chunk.len(), 1).to_vec();
             let grid = ChunkGrid::read(object, &frame_map.extents, &chunk).map_err(to_error)?;
             let damaged: Spans = (0..frame_map.frames).filter(|&frame| grid.is_damaged(frame)).collect();
@@ -64,10 +64,7 @@ pub(super) fn add_external_segments(
     for segment in segments {
         let count = match segment.size.checked_rem(size) {
             Some(0) => segment.size.checked_div(size).unwrap_or_default(),
-            _ => {
-                let why = format!("a segment of {} bytes: expected frames of {size}", segment.size);
-                return Err(DiscoverError::Unusable(why));
-            }
+            _ => return Err(UnusableError::SegmentSize { segment: segment.size, frame: size }.into()),
         };
         let frames = by_file.entry(segment.file.clone()).or_insert_with(|| {
             order.push(segment.file.clone());
@@ -75,9 +72,7 @@ pub(super) fn add_external_segments(
         });
         let next = frame.saturating_add(count);
         let Some(end) = segment.offset.checked_add(segment.size).filter(|_| next <= frame_map.frames) else {
-            let why =
-                format!("a segment of {} bytes: expected as many as {} frames have", segment.size, frame_map.frames);
-            return Err(DiscoverError::Unusable(why));
+            return Err(UnusableError::SegmentsTooLong(frame_map.frames).into());
         };
         frames.extend((segment.offset..end).step_by(size as usize).zip(frame..next));
         frame = next;
@@ -90,7 +85,7 @@ pub(super) fn add_external_segments(
         match found {
             Ok(((image, metadata), file)) => {
                 frame_map.codec = image.format.to_string();
-                frame_map.coding = PixelCoding::native_dtype(image.kind).map_err(DiscoverError::Unusable)?;
+                frame_map.coding = PixelCoding::native_dtype(image.kind)?;
                 let (rows, bytes) = (Spans::first_n(frames.count()), frames.count().saturating_mul(size));
                 frame_map.files.push(file.clone());
                 frame_map.add_source(Source { frames, rows, bytes, ..source_of_file(&file, &metadata) })?;
@@ -103,20 +98,20 @@ pub(super) fn add_external_segments(
 
 /// Reads the header of an image file, and the file's metadata.
 pub(super) fn probe_image(file: &Path) -> Result<(ImageHeader, Metadata), DiscoverError> {
-    if let Some(known) = unchanged::header(file) {
+    if let Some(known) = file_content_cache::header(file) {
         return Ok(known);
     }
     let before = file.metadata();
     let header = image::probe(file).map_err(|why| DiscoverError::from_image(file, &why))?;
     let metadata = file.metadata().map_err(|why| DiscoverError::from_io(file, &why))?;
     if let Ok(before) = before {
-        unchanged::put_header(file, &before, header);
+        file_content_cache::put_header(file, &before, header);
     }
     Ok((header, metadata))
 }
 
 /// Returns a source without frames for this file: its path, size and time of last change.
 pub(super) fn source_of_file(file: &Path, metadata: &Metadata) -> Source {
-    let mtime = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
-    Source { file: file.into(), size: metadata.len(), mtime, ..Source::default() }
+    let (size, mtime) = FileVersion::new(metadata).size_and_mtime();
+    Source { file: file.into(), size, mtime, ..Source::default() }
 }

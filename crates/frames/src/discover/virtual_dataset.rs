@@ -3,17 +3,29 @@
 use records::{Span, Spans};
 
 use crate::ffi::{ElementSelection, Hyperslab};
-use crate::frame_shape::{format_shape, frame_dimensions};
+use crate::frame_shape::{FrameShapeError, format_shape, frame_dimensions};
+
+/// Explains why a selection of elements is not one of whole frames.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SelectionError {
+    #[error(transparent)]
+    Shape(#[from] FrameShapeError),
+    /// Holds the extents of the dataset.
+    #[error(
+        "a virtual dataset of shape {} puts frames together from parts of datasets: expected whole frames",
+        format_shape(.0)
+    )]
+    PartsOfFrames(Vec<u64>),
+}
 
 /// Returns the selected frames of a dataset with the given extents, in ascending order. Selections are in
 /// row-major order, so the k-th frame selected in the virtual dataset is the k-th one selected in the source.
 ///
 /// # Errors
 /// The selection contains parts of frames.
-pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> Result<Spans, String> {
+pub(crate) fn selected_frames(selected: &ElementSelection, extents: &[u64]) -> Result<Spans, SelectionError> {
     let [frames, _, _] = frame_dimensions(extents)?;
-    let in_parts =
-        || format!("frames are put together from parts of several datasets (shape {})", format_shape(extents));
+    let in_parts = || SelectionError::PartsOfFrames(extents.to_vec());
     match selected {
         ElementSelection::All => Ok(Spans::first_n(frames)),
         ElementSelection::Regular(hyperslabs) if hyperslabs.len() == extents.len() => {
@@ -86,7 +98,7 @@ mod tests {
         Hyperslab { start, stride, count: count.into(), block: block.into() }
     }
 
-    fn frames(first: Hyperslab, extents: &[u64]) -> Result<String, String> {
+    fn frames(first: Hyperslab, extents: &[u64]) -> Result<String, SelectionError> {
         let whole = extents[1..].iter().map(|&extent| hyperslab(0, 1, 1, extent));
         let hyperslabs = std::iter::once(first).chain(whole).collect();
         selected_frames(&ElementSelection::Regular(hyperslabs), extents)
@@ -108,7 +120,7 @@ mod tests {
     fn parts_of_frames_are_refused() {
         let hyperslabs = vec![hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 10), hyperslab(0, 1, 1, 30)];
         let why = selected_frames(&ElementSelection::Regular(hyperslabs), &[10, 20, 30]).unwrap_err();
-        assert!(why.contains("put together from parts"), "{why}");
+        assert_eq!(why, SelectionError::PartsOfFrames(vec![10, 20, 30]));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::dataset_cache::DatasetCache;
 use super::entry::{NexusEntry, read_links};
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
+use super::unusable::UnusableError;
 use super::{Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_operation, lima};
 use crate::discover::detector::{ImageLocation, ScanDetector, is_class};
 use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
@@ -56,7 +57,7 @@ impl<'a, E> FileWalk<'a, E> {
         (self.each)(Discovery::new(&file, "", DiscoveryKind::NoDetectors { entries: self.seen.entries }))
     }
 
-    /// Visits the entries of a file: its own in natural order, and those of linked files.
+    /// Visits the entries of a file in natural order, including the entries of files that it links to.
     fn walk_links(&mut self, root: &ResolvedObject, depth: usize) -> Result<(), E> {
         if !self.seen.files.insert(root.file.clone()) {
             return Ok(());
@@ -155,7 +156,7 @@ impl<'a, E> FileWalk<'a, E> {
     ) -> Result<(NexusEntry, Vec<ScanDetector>), DiscoverError> {
         let group = self.cache.resolve(root, name)?;
         if group.object.object_type() != ObjectType::Group {
-            return Err(DiscoverError::Unusable("not a group: expected an NXentry".to_owned()));
+            return Err(UnusableError::NotGroup.into());
         }
         let entry = NexusEntry::read(&mut self.cache, file, name, group)?;
         let detectors = detector::find_detectors(&mut self.cache, &entry)?;
@@ -187,7 +188,7 @@ impl<'a, E> FileWalk<'a, E> {
                 }
                 Err(why) => return Ok(Err(why)),
             },
-            ImageLocation::Unsupported(why) => Rc::new(Err(DiscoverError::Unusable(why.clone()))),
+            ImageLocation::Unsupported(why) => Rc::new(Err(why.clone().into())),
             ImageLocation::Failed(why) => Rc::new(Err(why.clone())),
         };
         let frame_map = match &*frame_map {

@@ -149,7 +149,7 @@ impl Hdf5Object {
                 },
                 segments => Ok(StorageLayout::External(segments)),
             },
-            _ => Err(LibraryError::new("a storage layout of no known kind")),
+            _ => Err(LibraryError::new("an unknown storage layout: expected compact, contiguous, chunked or virtual")),
         }
     }
 
@@ -168,14 +168,15 @@ impl Hdf5Object {
 
     /// Returns the written chunks in the order of the index.
     pub(crate) fn chunk_index(&self, rank: usize) -> Result<Vec<StoredChunk>, LibraryError> {
-        let mut found = ChunkCollector { rank: rank.min(4), chunks: Vec::new(), is_full: false };
+        let rank = rank.min(self.shape()?.len()).min(4);
+        let mut found = ChunkCollector { rank, chunks: Vec::new(), most: MAX_CHUNKS, refusal: None };
         let data: *mut c_void = (&raw mut found).cast();
         // SAFETY: the dataset is open for as long as the object lives. `collect_chunk` takes `data` for a `ChunkCollector`, which it is, and
         // which outlives the call; nothing else has access to it until the library is done. The library gives `collect_chunk` an
-        // origin of as many numbers as the dataset has dimensions, which are `rank` or more.
+        // origin of as many numbers as the dataset has dimensions, and `rank` is no more: they were asked for above.
         let iterated = call_for_status(|| unsafe { H5Dchunk_iter(self.0.0, H5P_DEFAULT, Some(collect_chunk), data) });
-        if found.is_full {
-            return Err(LibraryError::new(format!("damaged chunk index: more than {MAX_CHUNKS} entries")));
+        if let Some(refusal) = found.refusal {
+            return Err(refusal.into_error(found.chunks.len()));
         }
         iterated?;
         Ok(found.chunks)
@@ -195,11 +196,12 @@ impl Hdf5Object {
         let kind = call_for_id(|| unsafe { H5Dget_type(self.0.0) })?;
         let pixel = self.element_type()?;
         if !pixel.is_number() {
-            return Err(LibraryError::new("not numbers"));
+            return Err(LibraryError::new("not numbers: expected integers or floating-point numbers"));
         }
         let product = |product: u64, extent: &u64| product.checked_mul(*extent);
         let size = self.shape()?.iter().try_fold(pixel.bytes, product);
-        let size = size.ok_or_else(|| LibraryError::new("extents that multiply to more than there are numbers"))?;
+        let size =
+            size.ok_or_else(|| LibraryError::new("extents with more elements than a 64-bit number can count"))?;
         let mut bytes = zeroed_buffer(0_u8, size, MAX_COMPACT_BYTES)?;
         // SAFETY: the buffer has the product of the dataset's extents and the size of an element in its own type, which is the
         // type that the elements are read as; they are numbers, so that no pointer is written. The extents are those of the
@@ -215,8 +217,45 @@ struct ChunkCollector {
     /// Number of dimensions to keep of each position, at most four.
     rank: usize,
     chunks: Vec<StoredChunk>,
-    /// True if there were more chunks than the limit.
-    is_full: bool,
+    /// Maximum number of chunks.
+    most: usize,
+    /// Why a chunk was not added.
+    refusal: Option<ChunkRefusal>,
+}
+
+/// Reason for which the chunks of an index are not collected any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChunkRefusal {
+    TooMany,
+    NoMemory,
+}
+
+impl ChunkRefusal {
+    /// Returns the error for an index of which `count` entries were read.
+    fn into_error(self, count: usize) -> LibraryError {
+        match self {
+            Self::TooMany => LibraryError::new(format!("damaged chunk index: more than {count} entries")),
+            Self::NoMemory => {
+                LibraryError::no_memory(format_args!("the chunk index, of which {count} entries have been read"))
+            }
+        }
+    }
+}
+
+impl ChunkCollector {
+    /// Adds a chunk, or records why it can't be added. Never panics.
+    fn add(&mut self, chunk: StoredChunk) -> Result<(), ChunkRefusal> {
+        let refusal = if self.chunks.len() >= self.most {
+            ChunkRefusal::TooMany
+        } else if self.chunks.try_reserve(1).is_err() {
+            ChunkRefusal::NoMemory
+        } else {
+            self.chunks.push(chunk);
+            return Ok(());
+        };
+        self.refusal = Some(refusal);
+        Err(refusal)
+    }
 }
 
 /// Adds a chunk to the [`ChunkCollector`] at `data`.
@@ -229,8 +268,8 @@ unsafe extern "C" fn collect_chunk(
 ) -> i32 {
     // SAFETY: `data` is the structure that `chunk_index` gave the library, which hands it on as it is, and nobody else
     // has access to it while the library iterates. `origin` has as many numbers as the dataset has dimensions, `rank`
-    // or more, and is valid during this call. Nothing here panics: memory is asked for in a way that can fail without
-    // a panic.
+    // or more, and is valid during this call. Nothing here panics, so nothing unwinds into C: `ChunkCollector::add` requests
+    // memory in a way that can fail, and `count_call` adds to an atomic number.
     let (origin, found) = unsafe {
         let found = &mut *data.cast::<ChunkCollector>();
         (std::slice::from_raw_parts(origin, found.rank), found)
@@ -238,12 +277,7 @@ unsafe extern "C" fn collect_chunk(
     let mut chunk = StoredChunk { origin: [0; 4], filter_mask, offset, bytes };
     chunk.origin.iter_mut().zip(origin).for_each(|(to, from)| *to = *from);
     count_call();
-    if found.chunks.len() >= MAX_CHUNKS || found.chunks.try_reserve(1).is_err() {
-        found.is_full = true;
-        return -1;
-    }
-    found.chunks.push(chunk);
-    0
+    if found.add(chunk).is_ok() { 0 } else { -1 }
 }
 
 /// Returns the extents of a dataspace, empty for a scalar.
@@ -306,7 +340,9 @@ fn read_filter(creation: hid_t, index: c_uint) -> Result<PipelineFilter, Library
         })?;
         let room = values.len();
         if count > MAX_CD_VALUES {
-            return Err(LibraryError::new(format!("a filter of {count} values: expected {MAX_CD_VALUES} at the most")));
+            return Err(LibraryError::new(format!(
+                "a filter with {count} parameters: expected at most {MAX_CD_VALUES}"
+            )));
         }
         values.resize(count, 0);
         if count <= room {
@@ -332,6 +368,30 @@ fn read_segment(creation: hid_t, index: c_uint) -> Result<ExternalSegment, Libra
         H5Pget_external(creation, index, name.len(), text, &raw mut offset, &raw mut size)
     })?;
     name.truncate(name.iter().position(|&byte| byte == 0).unwrap_or(name.len()));
-    let offset = u64::try_from(offset).map_err(|_| LibraryError::new("a segment before its file's first byte"))?;
+    let offset = u64::try_from(offset).map_err(|_| LibraryError::new("external storage with a negative offset"))?;
     Ok(ExternalSegment { file: OsString::from_vec(name).into(), offset, size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_may_have_as_many_entries_as_the_limit_and_one_more_is_damage() {
+        let chunk = StoredChunk { origin: [0; 4], filter_mask: 0, offset: 0, bytes: 1 };
+        let mut found = ChunkCollector { rank: 1, chunks: Vec::new(), most: 3, refusal: None };
+        for _ in 0..3 {
+            assert_eq!(found.add(chunk), Ok(()));
+        }
+        let refusal = found.add(chunk).unwrap_err();
+        let error = refusal.into_error(found.chunks.len());
+        assert_eq!((error.why.as_str(), error.errno), ("damaged chunk index: more than 3 entries", None));
+    }
+
+    #[test]
+    fn an_index_that_does_not_fit_into_memory_is_not_damaged() {
+        let error = ChunkRefusal::NoMemory.into_error(1000);
+        assert!(error.why.contains("not enough memory for the chunk index"), "{error}");
+        assert_eq!(error.into_io().unwrap().kind(), std::io::ErrorKind::OutOfMemory);
+    }
 }

@@ -73,7 +73,7 @@ pub fn create_with_storage(
     name: &Path,
     access: &FileAccess,
     create: &FileCreate,
-) -> Result<hdf5::File, String> {
+) -> Result<hdf5::File, LibraryError> {
     // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in; both lists are
     // open while they are borrowed.
     let make = |name, access| unsafe { H5Fcreate(name, H5F_ACC_TRUNC, create.id(), access) };
@@ -84,7 +84,7 @@ pub fn create_with_storage(
 ///
 /// # Errors
 /// The storage holds no HDF5 file, or a damaged one.
-pub fn open_with_storage(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, String> {
+pub fn open_with_storage(storage: SharedStorage, name: &Path, access: &FileAccess) -> Result<hdf5::File, LibraryError> {
     // SAFETY: `with_driver` passes a name that ends in NUL and outlives the call, and the list that it set the driver in, which is
     // open while it is borrowed.
     into_hdf5_file(with_driver(storage, name, access.id(), |name, access| unsafe {
@@ -105,10 +105,10 @@ pub(super) fn open_handle(
     with_driver(storage, name, access.0, |name, access| unsafe { H5Fopen(name, flags, access) })
 }
 
-fn into_hdf5_file(opened: Result<Hdf5Id, LibraryError>) -> Result<hdf5::File, String> {
-    let opened = ManuallyDrop::new(opened.map_err(|why| why.why)?);
+fn into_hdf5_file(opened: Result<Hdf5Id, LibraryError>) -> Result<hdf5::File, LibraryError> {
+    let opened = ManuallyDrop::new(opened?);
     // SAFETY: the identifier is that of a file which was opened just now, and the handle does not release it.
-    with_library_lock(|| unsafe { hdf5::from_id(opened.0) }).map_err(|why| why.to_string())
+    with_library_lock(|| unsafe { hdf5::from_id(opened.0) }).map_err(|why| LibraryError::new(why.to_string()))
 }
 
 fn with_driver(
@@ -117,8 +117,7 @@ fn with_driver(
     access: hid_t,
     open: impl FnOnce(*const c_char, hid_t) -> hid_t,
 ) -> Result<Hdf5Id, LibraryError> {
-    let name = CString::new(name.as_os_str().as_bytes())
-        .map_err(|_| LibraryError::new("a name holds a NUL byte".to_owned()))?;
+    let name = CString::new(name.as_os_str().as_bytes()).map_err(|_| LibraryError::new("a path with a NUL byte"))?;
     let info = Arc::new(DriverInfo { name: name.clone(), storage });
     with_library_lock(|| {
         let driver = register_driver()?;
@@ -141,7 +140,7 @@ fn register_driver() -> Result<hid_t, LibraryError> {
         .get_or_init(|| {
             // `DriverClass` has the layout of these versions.
             if hdf5::library_version() < (1, 14, 0) {
-                return Err(LibraryError::new("HDF5 1.14 or newer was expected".to_owned()));
+                return Err(LibraryError::new("the HDF5 library is too old: expected 1.14 or newer"));
             }
             // SAFETY: the class is a static. `DriverClass` has the members of `H5FD_class_t` version 1 in their order and C's layout, its
             // functions have the signatures of that; the library checks the version's number, and its own version was

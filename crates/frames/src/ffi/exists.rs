@@ -12,24 +12,24 @@ use super::{LibraryError, c_string, call_for_status};
 ///
 /// # Errors
 /// The library can't tell.
-pub fn link_exists(group: &hdf5::Group, name: &str) -> Result<bool, String> {
+pub fn link_exists(group: &hdf5::Group, name: &str) -> Result<bool, LibraryError> {
     let exists = || {
         let (id, name) = (group.id(), c_string(name)?);
         // SAFETY: the group is open while it is borrowed, and the name ends in NUL.
         call_for_status(|| unsafe { H5Lexists(id, name.as_ptr(), H5P_DEFAULT) })
     };
-    exists().map(|found| found > 0).map_err(|why: LibraryError| why.why)
+    exists().map(|found| found > 0)
 }
 
 /// Returns whether a group or dataset has an attribute of this name.
 ///
 /// # Errors
 /// The library can't tell.
-pub fn attribute_exists(at: &Location, name: &str) -> Result<bool, String> {
+pub fn attribute_exists(at: &Location, name: &str) -> Result<bool, LibraryError> {
     let exists = || {
         let (id, name) = (at.id(), c_string(name)?);
         // SAFETY: the object is open while it is borrowed, and the name ends in NUL.
         call_for_status(|| unsafe { H5Aexists(id, name.as_ptr()) })
     };
-    exists().map(|found| found > 0).map_err(|why: LibraryError| why.why)
+    exists().map(|found| found > 0)
 }

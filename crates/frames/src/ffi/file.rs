@@ -13,6 +13,7 @@ use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcopy, H5Pcreate, H5Pset, H5Pset_file
 use super::driver::{ByteKind, SharedStorage, Storage, open_handle};
 use super::{Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status};
 use crate::open_ahead;
+use crate::watchdog::wait_for_storage;
 
 impl Hdf5Object {
     /// Opens a file read-only and without a lock.
@@ -21,7 +22,7 @@ impl Hdf5Object {
     /// refuses it. Such a file is opened as a SWMR reader would or, if its writer doesn't use SWMR, with the
     /// mark cleared as by `h5clear`, but only in memory.
     pub(crate) fn open_file(path: &Path) -> Result<Self, LibraryError> {
-        let file = open_ahead::open(path)?;
+        let file = wait_for_storage(|| open_ahead::open(path))?;
         let open = |flags, access: &Hdf5Id| {
             let storage = ReadOnlyStorage::open_shared(Arc::clone(&file))?;
             // SAFETY: the call takes only a number; the list is a static's, and open for as long as the program.

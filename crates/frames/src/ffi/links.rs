@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use filter::untrusted_file;
 use hdf5_sys::h5::herr_t;
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{H5P_CLS_LINK_ACCESS, H5Pcreate, H5Pset_elink_cb};
+use system::untrusted_file;
 
 use super::{Hdf5Id, LibraryError, call_for_id, call_for_status};
 

@@ -17,6 +17,7 @@ mod values;
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char};
+use std::fmt::Display;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,10 +30,10 @@ pub use exists::{attribute_exists, link_exists};
 pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
 pub(crate) use selection::{ElementSelection, Hyperslab, VirtualMapping};
 
-/// Error of a call of the library.
+/// Error of a call of the HDF5 library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub(crate) struct LibraryError {
+pub struct LibraryError {
     /// Reason in one line: the failed system call's, or else the first error that the library reported.
     pub why: String,
     /// The `errno` of a failed system call. The file could not be read, which says nothing about its contents.
@@ -43,6 +44,11 @@ impl LibraryError {
     /// Returns an error that is not due to a system call.
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), errno: None }
+    }
+
+    /// Returns the error for memory that could not be allocated, which is no defect of the file.
+    pub(crate) fn no_memory(what: impl Display) -> Self {
+        Self { why: format!("not enough memory for {what}"), errno: Some(rustix::io::Errno::NOMEM.raw_os_error()) }
     }
 
     /// Returns the error of the failed system call, which is no defect of the file.
@@ -124,6 +130,10 @@ fn call_for_status<N: Into<i64>>(call: impl FnOnce() -> N) -> Result<u64, Librar
 /// reported as EIO.
 const ERRNO_LESS_MESSAGES: [&str; 2] = ["can't retrieve stat info for file", "can't retrieve real path for file"];
 
+/// Beginning of the library's messages for a failed `malloc`. A damaged file may request more than there is, but
+/// so may a sound one under a limit, and the library doesn't know which.
+const NO_MEMORY_MESSAGE: &str = "memory allocation failed";
+
 /// Reads the library's error stack. The innermost entry is the cause, the outer ones are its callers. The file
 /// driver includes `errno` in its entry, in a documented format.
 fn last_error() -> LibraryError {
@@ -132,12 +142,19 @@ fn last_error() -> LibraryError {
     }
     let stack = hdf5::Error::query().ok().and_then(|error| error.stack());
     let Some(inner) = stack.as_ref().and_then(|stack| stack.last()) else {
-        return LibraryError::new("HDF5 gives no reason");
+        return LibraryError::new("the HDF5 library gives no reason");
     };
     match stack.iter().flat_map(|stack| stack.iter()).find_map(|entry| parse_errno(entry.desc())) {
         Some(errno) => LibraryError { why: io::Error::from_raw_os_error(errno).to_string(), errno: Some(errno) },
         None if ERRNO_LESS_MESSAGES.contains(&inner.desc()) => {
             LibraryError { why: inner.desc().to_owned(), errno: Some(rustix::io::Errno::IO.raw_os_error()) }
+        }
+        None if stack
+            .iter()
+            .flat_map(|stack| stack.iter())
+            .any(|entry| entry.desc().starts_with(NO_MEMORY_MESSAGE)) =>
+        {
+            LibraryError::no_memory("what the file asks for")
         }
         None => LibraryError::new(inner.desc()),
     }
@@ -150,7 +167,7 @@ fn parse_errno(description: &str) -> Option<i32> {
 }
 
 fn c_string(text: &str) -> Result<CString, LibraryError> {
-    CString::new(text).map_err(|_| LibraryError::new("a name holds a NUL byte"))
+    CString::new(text).map_err(|_| LibraryError::new("a name with a NUL byte: HDF5 has no such names"))
 }
 
 /// Maximum length of the name of a link, file or dataset, in bytes.
@@ -158,10 +175,11 @@ const MAX_NAME_BYTES: usize = 1 << 20;
 
 /// Allocates a buffer of `count` elements, as requested by a file, or returns an error if it exceeds `most`.
 fn zeroed_buffer<T: Clone>(value: T, count: u64, most: u64) -> Result<Vec<T>, LibraryError> {
-    let refuse = || LibraryError::new(format!("{count} elements: expected {most} at the most"));
+    let refuse = || LibraryError::new(format!("{count} elements: expected at most {most}"));
     let count = usize::try_from(count).ok().filter(|_| count <= most).ok_or_else(refuse)?;
     let mut buffer = Vec::new();
-    buffer.try_reserve_exact(count).map_err(|_| LibraryError::new(format!("no memory for {count} elements")))?;
+    let bytes = count.saturating_mul(size_of::<T>());
+    buffer.try_reserve_exact(count).map_err(|_| LibraryError::no_memory(format_args!("{bytes} bytes")))?;
     buffer.resize(count, value);
     Ok(buffer)
 }
@@ -172,7 +190,24 @@ fn read_string<N: Into<i64>>(call: impl Fn(*mut c_char, usize) -> N) -> Result<V
         let length = call_for_status(|| call(std::ptr::null_mut(), 0))?;
         let mut bytes = zeroed_buffer(0_u8, length.saturating_add(1), MAX_NAME_BYTES as u64)?;
         call_for_status(|| call(bytes.as_mut_ptr().cast(), bytes.len()))?;
-        let text = CStr::from_bytes_until_nul(&bytes).map_err(|_| LibraryError::new("a name without an end"))?;
+        let text = CStr::from_bytes_until_nul(&bytes)
+            .map_err(|_| LibraryError::new("a name that does not end with a NUL byte"))?;
         Ok(text.to_bytes().to_vec())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_there_is_no_damage() {
+        let most = u64::MAX;
+        let error = zeroed_buffer(0_u8, 1 << 62, most).unwrap_err();
+        assert_eq!(error.why, format!("not enough memory for {} bytes", 1_u64 << 62));
+        assert_eq!(error.into_io().unwrap().kind(), io::ErrorKind::OutOfMemory);
+        // A file that asks for more than any sound one is damaged.
+        let error = zeroed_buffer(0_u8, 11, 10).unwrap_err();
+        assert!(error.into_io().is_err());
+    }
 }

@@ -48,7 +48,7 @@ pub(crate) enum ElementSelection {
 impl ElementSelection {
     /// Returns whether the selection is unlimited: it extends with the dataset.
     pub(crate) fn is_unlimited(&self) -> bool {
-        matches!(self, Self::Regular(combs) if combs.iter().any(|comb| comb.count.is_none() || comb.block.is_none()))
+        matches!(self, Self::Regular(axes) if axes.iter().any(|axis| axis.count.is_none() || axis.block.is_none()))
     }
 }
 
@@ -117,13 +117,13 @@ fn read_hyperslab(space: &Hdf5Id) -> Result<ElementSelection, LibraryError> {
         return read_boxes(space, rank);
     }
     let limit = |value: u64| (value != H5S_UNLIMITED).then_some(value);
-    let comb = |at: usize| Hyperslab {
+    let hyperslab = |at: usize| Hyperslab {
         start: start[at],
         stride: stride[at],
         count: limit(count[at]),
         block: limit(block[at]),
     };
-    Ok(ElementSelection::Regular((0..rank).map(comb).collect()))
+    Ok(ElementSelection::Regular((0..rank).map(hyperslab).collect()))
 }
 
 fn read_boxes(space: &Hdf5Id, rank: usize) -> Result<ElementSelection, LibraryError> {

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
 
 use hdf5::globals::{H5T_C_S1, H5T_NATIVE_DOUBLE};
-use hdf5_sys::h5a::{H5Aexists, H5Aget_space, H5Aget_type, H5Aopen, H5Aread};
+use hdf5_sys::h5::{H5_index_t, H5_iter_order_t};
+use hdf5_sys::h5a::{H5Aexists, H5Aget_space, H5Aget_type, H5Aopen, H5Aopen_by_idx, H5Aread};
 use hdf5_sys::h5d::{H5Dget_space, H5Dget_type, H5Dread};
 use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::H5P_DEFAULT;
@@ -80,6 +81,39 @@ impl Hdf5Object {
         }
     }
 
+    /// Reads all attributes that can be read, and drops them.
+    ///
+    /// # Errors
+    /// The system can't read the file.
+    pub(crate) fn read_attributes(&self) -> Result<(), LibraryError> {
+        for index in 0..MAX_TEXTS {
+            let (by_name, upwards) = (H5_index_t::H5_INDEX_NAME, H5_iter_order_t::H5_ITER_INC);
+            // SAFETY: the object is open for as long as this lives, and `.` names itself in a literal that ends in NUL. H5Aread
+            // writes as many elements as the attribute has, of a type that `ValueReader` says; `ValueReader` gives a buffer of the
+            // number that `space` has, which is the attribute's own.
+            unsafe {
+                let opened = call_for_id(|| {
+                    let (own, defaults) = (c".".as_ptr(), H5P_DEFAULT);
+                    H5Aopen_by_idx(self.0.0, own, by_name, upwards, index, defaults, defaults)
+                });
+                let attribute = match opened {
+                    Ok(attribute) => attribute,
+                    Err(why) if why.errno.is_some() => return Err(why),
+                    // Behind the last attribute, or one that can't be opened.
+                    Err(_) => return Ok(()),
+                };
+                let read = |kind, buffer| H5Aread(attribute.0, kind, buffer);
+                let kind = call_for_id(|| H5Aget_type(attribute.0))?;
+                let space = call_for_id(|| H5Aget_space(attribute.0))?;
+                match (ValueReader { kind, space, read: &read }.read_text()) {
+                    Err(why) if why.errno.is_some() => return Err(why),
+                    _ => (),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the first element of an attribute as text, or returns `None` if the attribute doesn't exist or is
     /// no text.
     pub(crate) fn read_text_attribute(&self, name: &str) -> Result<Option<String>, LibraryError> {
@@ -136,7 +170,7 @@ impl ValueReader<'_> {
         // A null dataspace has no elements, and no extents either.
         match product {
             Some(product) if product == told || (extents.is_empty() && told == 0) => Ok(told),
-            _ => Err(LibraryError::new(format!("extents {extents:?}: more elements than there are numbers"))),
+            _ => Err(LibraryError::new(format!("extents {extents:?}: more elements than a 64-bit number can count"))),
         }
     }
 
@@ -148,7 +182,7 @@ impl ValueReader<'_> {
 
     fn read_numbers(&self) -> Result<Vec<f64>, LibraryError> {
         if !self.is_number() {
-            return Err(LibraryError::new("not numbers"));
+            return Err(LibraryError::new("not numbers: expected integers or floating-point numbers"));
         }
         let mut numbers = zeroed_buffer(0.0_f64, self.count()?, MAX_NUMBERS)?;
         call_for_status(|| (self.read)(*H5T_NATIVE_DOUBLE, numbers.as_mut_ptr().cast()))?;
@@ -167,7 +201,7 @@ impl ValueReader<'_> {
         };
         if bytes.len() as u64 > MAX_TEXT_BYTES {
             return Err(LibraryError::new(format!(
-                "a text of {} bytes: expected {MAX_TEXT_BYTES} at the most",
+                "a text of {} bytes: expected at most {MAX_TEXT_BYTES}",
                 bytes.len()
             )));
         }

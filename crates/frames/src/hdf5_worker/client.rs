@@ -1,16 +1,16 @@
 //! Starts workers, sends them requests, and kills those that make no progress.
 
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::message::{FilterQuestion, WorkerAnswer, WorkerFailure, WorkerReply, WorkerRequest, receive, send};
-use super::{TIMEOUT_ENV, WORKER_ENV};
+use super::{MAX_MEMORY_BYTES, TIMEOUT_ENV, UNEXPECTED_ANSWER, WORKER_ENV};
 use crate::discover::{Discovery, ScanFilter};
 
 /// Time limit for a worker to report that it has started. On a loaded machine, its program may have to be loaded
@@ -26,6 +26,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Signals that are sent to a whole process group, and may reach a worker before it blocks them. They are no
 /// defect of a file.
 const EXTERNAL_SIGNALS: [i32; 5] = [1, 2, 10, 13, 15];
+
+const SIGKILL: i32 = 9;
+
+/// Maximum number of bytes that are kept of a worker's messages.
+const MESSAGE_BYTES: usize = 1 << 12;
 
 static CLIENT: OnceLock<WorkerClient> = OnceLock::new();
 
@@ -49,28 +54,62 @@ struct WorkerProcess {
     child: Child,
     requests: BufWriter<ChildStdin>,
     replies: Receiver<io::Result<(WorkerReply, Vec<u8>)>>,
+    /// Thread that returns the end of what the worker wrote to stderr.
+    messages: Option<JoinHandle<String>>,
 }
 
 /// Explains why a worker gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkerError {
     #[error(
-        "the HDF5 library made no progress for {} s: the file is damaged, or its storage hangs ({TIMEOUT_ENV} sets the limit)",
+        "the HDF5 library made no progress for {} s: the file may be damaged: replace it by a sound copy and run again \
+         ({TIMEOUT_ENV} sets the limit)",
         .0.as_secs_f64()
     )]
     TimedOut(Duration),
-    #[error("the HDF5 library failed on it ({0}): the file is damaged")]
-    Crashed(String),
-    #[error("interrupted")]
+    #[error(
+        "its storage gave no answer for {} s: run again when it does ({TIMEOUT_ENV} sets the limit)",
+        .0.as_secs_f64()
+    )]
+    StorageTimedOut(Duration),
+    #[error(
+        "the process that reads it ran out of memory ({why}): give it more (a job's --mem, ulimit -v; it takes no more than \
+         {most} GiB), unless the file is damaged and asks for too much",
+        most = MAX_MEMORY_BYTES >> 30
+    )]
+    OutOfMemory { why: String },
+    #[error(
+        "the process that reads it with the HDF5 library ended ({0}): the file may be damaged: replace it by a sound copy \
+         and run again"
+    )]
+    Ended(String),
+    #[error("a signal stopped the filter")]
     Interrupted,
-    #[error("no worker process to read it: {0}")]
+    #[error("the process that reads HDF5 files can't be started: {0}")]
     System(#[from] io::Error),
 }
 
 impl WorkerError {
     /// Returns whether a later attempt may succeed.
     pub(crate) fn is_retryable(&self) -> bool {
-        !matches!(self, Self::Crashed(_))
+        !matches!(self, Self::Ended(_))
+    }
+
+    /// Returns whether the library hung or crashed, as it does on damaged files, with nothing else known that
+    /// explains it.
+    pub(crate) fn suggests_damage(&self) -> bool {
+        matches!(self, Self::TimedOut(_) | Self::Ended(_))
+    }
+
+    /// Returns the error for a worker that ended by itself, and whose last words were `said`. The kernel kills a
+    /// process with SIGKILL when memory runs out, and Rust aborts it when an allocation fails.
+    fn from_end(status: ExitStatus, said: &str) -> Self {
+        let allocation = said.lines().rev().find(|line| line.starts_with("memory allocation of "));
+        match (allocation, status.signal()) {
+            (Some(line), _) => Self::OutOfMemory { why: line.to_owned() },
+            (None, Some(SIGKILL)) => Self::OutOfMemory { why: format!("{status}, as the system kills a process then") },
+            (None, _) => Self::Ended(status.to_string()),
+        }
     }
 }
 
@@ -88,7 +127,7 @@ impl WorkerClient {
         select: &dyn ScanFilter,
         each: &mut dyn FnMut(Discovery) -> Result<(), E>,
     ) -> Result<Result<(), E>, WorkerError> {
-        let request = WorkerRequest::Visit { path: path.into(), looks_again: select.looks_again() };
+        let request = WorkerRequest::Discover { path: path.into(), looks_again: select.looks_again() };
         self.exchange(&request, &mut |reply, _, to| match reply {
             WorkerReply::Query(question) => {
                 let answer = match question {
@@ -108,7 +147,7 @@ impl WorkerClient {
         })
     }
 
-    /// Sends any request but `Visit`, and returns the answer and the bytes that follow it.
+    /// Sends any request but `Discover`, and returns the answer and the bytes that follow it.
     pub(crate) fn request(
         &self,
         request: &WorkerRequest,
@@ -145,15 +184,23 @@ impl WorkerClient {
                     worker.kill(false);
                     return Err(why);
                 }
-                Err(ExchangeError::Disconnected(why)) => match worker.kill(true) {
-                    Some(status)
-                        if !is_second && status.signal().is_some_and(|signal| EXTERNAL_SIGNALS.contains(&signal)) =>
-                    {
-                        is_second = true;
+                Err(ExchangeError::Disconnected(why)) => {
+                    let messages = worker.messages.take();
+                    match worker.kill(true) {
+                        Some(status)
+                            if !is_second
+                                && status.signal().is_some_and(|signal| EXTERNAL_SIGNALS.contains(&signal)) =>
+                        {
+                            is_second = true;
+                        }
+                        Some(status) => {
+                            let said = messages.and_then(|messages| messages.join().ok()).unwrap_or_default();
+                            return Err(WorkerError::from_end(status, &said));
+                        }
+                        None if why.kind() == io::ErrorKind::OutOfMemory => return Err(WorkerError::System(why)),
+                        None => return Err(WorkerError::Ended(why.to_string())),
                     }
-                    Some(status) => return Err(WorkerError::Crashed(status.to_string())),
-                    None => return Err(WorkerError::Crashed(why.to_string())),
-                },
+                }
             }
         }
     }
@@ -175,7 +222,17 @@ impl From<io::Error> for ExchangeError {
 }
 
 fn unexpected_reply(reply: &WorkerReply) -> io::Error {
-    io::Error::other(format!("an answer that was not asked for: {reply:?}"))
+    io::Error::other(format!("{UNEXPECTED_ANSWER}: {reply:?}"))
+}
+
+/// Reads a stream to its end, and returns the last bytes as text.
+fn read_tail(mut stream: impl Read) -> String {
+    let (mut tail, mut buffer) = (Vec::new(), [0; MESSAGE_BYTES]);
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        tail.extend_from_slice(&buffer[..count]);
+        tail.drain(..tail.len().saturating_sub(MESSAGE_BYTES));
+    }
+    String::from_utf8_lossy(&tail).into_owned()
 }
 
 impl WorkerProcess {
@@ -203,11 +260,14 @@ impl WorkerProcess {
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
+        // Without this thread, the worker's messages are lost, but nothing else.
+        let messages = thread::Builder::new().name("messages".to_owned()).spawn(move || read_tail(stderr)).ok();
         let (replies, queue) = channel();
         let started = thread::Builder::new().name("replies".to_owned()).spawn(move || {
             let mut stdout = BufReader::new(stdout);
@@ -219,7 +279,7 @@ impl WorkerProcess {
                 }
             }
         });
-        let worker = Self { child, requests: BufWriter::new(stdin), replies: queue };
+        let worker = Self { child, requests: BufWriter::new(stdin), replies: queue, messages };
         match started.and_then(|_| worker.wait_for_start(program)) {
             Ok(()) => Ok(worker),
             Err(why) => {
@@ -236,13 +296,14 @@ impl WorkerProcess {
             match self.replies.recv_timeout(POLL_INTERVAL) {
                 Ok(Ok((WorkerReply::Started, _))) => return Ok(()),
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => {
-                    return wrong(io::ErrorKind::UnexpectedEof, "ended before it said that it is a worker");
+                    return wrong(io::ErrorKind::UnexpectedEof, "ended before it answered as a worker");
                 }
-                Err(RecvTimeoutError::Timeout) if filter::worker_process::stop_requested() => {
-                    return wrong(io::ErrorKind::Interrupted, "not waited for: a signal ends this program");
+                Err(RecvTimeoutError::Timeout) if filter::process_control::stop_requested() => {
+                    return wrong(io::ErrorKind::Interrupted, "not waited for, because a signal stopped the filter");
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() > START_TIMEOUT => {
-                    return wrong(io::ErrorKind::TimedOut, "does not say that it is a worker");
+                    let why = format!("did not answer as a worker within {} s", START_TIMEOUT.as_secs());
+                    return wrong(io::ErrorKind::TimedOut, &why);
                 }
                 Err(RecvTimeoutError::Timeout) => (),
             }
@@ -266,20 +327,24 @@ impl WorkerProcess {
 
     /// Returns the next reply that is not a heartbeat.
     fn next(&mut self, limit: Option<Duration>) -> Result<(WorkerReply, Vec<u8>), ExchangeError> {
-        let mut heard = Instant::now();
+        let (mut heard, mut is_in_storage) = (Instant::now(), false);
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
-                Ok(Ok((WorkerReply::Heartbeat, _))) => heard = Instant::now(),
+                Ok(Ok((WorkerReply::Heartbeat, _))) => (heard, is_in_storage) = (Instant::now(), false),
+                Ok(Ok((WorkerReply::StorageWait(waits), _))) => is_in_storage = waits,
                 Ok(reply) => return Ok(reply?),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(ExchangeError::Disconnected(io::ErrorKind::BrokenPipe.into()));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if filter::worker_process::stop_requested() {
+                    if filter::process_control::stop_requested() {
                         return Err(ExchangeError::Failed(WorkerError::Interrupted));
                     }
                     if let Some(limit) = limit.filter(|limit| heard.elapsed() >= *limit) {
-                        return Err(ExchangeError::Failed(WorkerError::TimedOut(limit)));
+                        return Err(ExchangeError::Failed(match is_in_storage {
+                            true => WorkerError::StorageTimedOut(limit),
+                            false => WorkerError::TimedOut(limit),
+                        }));
                     }
                 }
             }
@@ -299,5 +364,37 @@ impl WorkerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
         ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_worker_is_told_by_what_is_known_of_it() {
+        let by_signal = ExitStatus::from_raw;
+        let aborted = WorkerError::from_end(by_signal(6), "thread ...\nmemory allocation of 2684354560 bytes failed\n");
+        let killed = WorkerError::from_end(by_signal(SIGKILL), "");
+        for error in [&aborted, &killed] {
+            let said = error.to_string();
+            assert!(said.contains("ran out of memory") && said.contains("32 GiB"), "{said}");
+            assert!(error.is_retryable() && !error.suggests_damage());
+        }
+        assert!(aborted.to_string().contains("memory allocation of 2684354560 bytes failed"));
+        assert!(killed.to_string().contains("SIGKILL"));
+        for signal in [6, 7, 8, 11] {
+            let crashed = WorkerError::from_end(by_signal(signal), "free(): invalid pointer\n");
+            let said = crashed.to_string();
+            assert!(said.contains(&format!("signal: {signal} ")) && said.contains("may be damaged"), "{said}");
+            assert!(!crashed.is_retryable() && crashed.suggests_damage());
+        }
+    }
+
+    #[test]
+    fn of_many_messages_the_last_are_kept() {
+        let many = "x\n".repeat(1 << 20) + "memory allocation of 1 bytes failed";
+        let tail = read_tail(many.as_bytes());
+        assert!(tail.len() <= MESSAGE_BYTES && tail.ends_with("\nmemory allocation of 1 bytes failed"));
     }
 }

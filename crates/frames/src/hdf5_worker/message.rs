@@ -18,7 +18,7 @@ const MAX_MESSAGE_BYTES: u64 = 16 << 30;
 pub(crate) enum WorkerRequest {
     /// Report the scans of a file, or of one of its datasets. `looks_again` is
     /// [`ScanFilter::looks_again`](crate::discover::ScanFilter::looks_again).
-    Visit { path: RawPath, looks_again: bool },
+    Discover { path: RawPath, looks_again: bool },
     /// Return the chunk locations of a dataset.
     Index { file: RawPath, dataset: String, shape: Option<[u64; 2]> },
     /// Return a dataset as numbers, optionally with NaN for unwritten elements.
@@ -33,6 +33,9 @@ pub(crate) enum WorkerRequest {
     OpenAhead { files: Vec<RawPath> },
     /// Return the kind of a file.
     Kind { file: RawPath },
+    /// Read the structure of a file's objects, like a process that reads them itself afterwards: of these with all
+    /// that is in them, or only so far as to open them.
+    Check { file: RawPath, read: Vec<String>, open: Vec<String> },
     /// Answer to a question of the worker.
     Answer(bool),
 }
@@ -44,6 +47,8 @@ pub(super) enum WorkerReply {
     Started,
     /// The library has made progress since the last heartbeat.
     Heartbeat,
+    /// The library has made no progress, and from now on waits for the file system, or doesn't any more.
+    StorageWait(bool),
     /// Question whether something is selected. The filter answers before it does anything else.
     Query(FilterQuestion),
     /// One result of a walk.
@@ -71,6 +76,7 @@ pub(crate) enum WorkerAnswer {
     Attribute(Option<String>),
     Names(Vec<String>),
     OpenedAhead,
+    Checked,
     Kind(Result<FileKind, FileKindError>),
 }
 
@@ -147,7 +153,10 @@ pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<O
     let mut read = |len: [u8; 8]| {
         let len = u64::from_le_bytes(len);
         if len > MAX_MESSAGE_BYTES {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {len} bytes")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a message of {len} bytes: expected at most {MAX_MESSAGE_BYTES}"),
+            ));
         }
         let mut bytes = Vec::new();
         from.take(len).read_to_end(&mut bytes)?;

@@ -10,13 +10,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::WORKER_ENV;
 use super::message::{FilterQuestion, WorkerAnswer, WorkerFailure, WorkerReply, WorkerRequest, receive, send};
+use super::{MAX_MEMORY_BYTES, UNEXPECTED_ANSWER, WORKER_ENV};
 use crate::discover::{self, ScanFilter};
 use crate::ffi;
+use crate::file_check;
 use crate::hdf5_array;
 use crate::open_ahead;
-use crate::source::SourceReader;
+use crate::source::SourceIndex;
+use crate::watchdog;
 
 /// Interval at which the worker reports that the library makes progress.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(200);
@@ -24,20 +26,16 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(200);
 /// Stack size of the thread that reads files, in bytes.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Memory limit of a worker in bytes. A damaged file may make the library request more; the allocation then
-/// fails instead of taking memory from other processes.
-const MAX_MEMORY_BYTES: u64 = 32 << 30;
-
-/// Serves requests if this process was started as a worker, until the filter closes the pipe; otherwise returns
-/// `None`.
+/// Serves requests on stdin if this process was started as a worker, until the filter closes the pipe. Returns `None`
+/// at once if it was not.
 pub fn serve_if_worker() -> Option<ExitCode> {
     std::env::var_os(WORKER_ENV)?;
     // Only the filter handles signals that ask it to stop; it ends its worker by closing the pipe.
-    filter::worker_process::block_signals();
-    filter::worker_process::limit_memory(MAX_MEMORY_BYTES);
+    filter::process_control::block_signals();
+    filter::process_control::limit_memory(MAX_MEMORY_BYTES);
     let (requests, queue) = channel();
     if send(&mut io::stdout().lock(), &WorkerReply::Started, &[]).is_err() {
-        filter::worker_process::kill_self();
+        filter::process_control::kill_self();
     }
     let started = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || serve_requests(&queue));
     let beat = started.and_then(|_| thread::Builder::new().spawn(send_heartbeats));
@@ -50,20 +48,27 @@ pub fn serve_if_worker() -> Option<ExitCode> {
         }
     }
     // An orderly exit would need the library's lock, which a hanging call may hold forever.
-    filter::worker_process::kill_self();
+    filter::process_control::kill_self();
     Some(ExitCode::FAILURE)
 }
 
-/// Sends heartbeats as long as the library makes progress.
+/// Sends heartbeats as long as the library makes progress, and says whether it waits for the file system while it
+/// makes none.
 fn send_heartbeats() {
-    let mut before = ffi::call_count();
+    let (mut before, mut was_in_storage) = (ffi::call_count(), false);
     loop {
         thread::sleep(HEARTBEAT_INTERVAL);
-        let now = ffi::call_count();
-        if now != before && send(&mut io::stdout().lock(), &WorkerReply::Heartbeat, &[]).is_err() {
+        let (now, is_in_storage) = (ffi::call_count(), watchdog::waits_for_storage());
+        let reply = match now == before {
+            false => Some(WorkerReply::Heartbeat),
+            true => (is_in_storage != was_in_storage).then_some(WorkerReply::StorageWait(is_in_storage)),
+        };
+        // A heartbeat says that it doesn't wait.
+        was_in_storage = now == before && is_in_storage;
+        before = now;
+        if reply.is_some_and(|reply| send(&mut io::stdout().lock(), &reply, &[]).is_err()) {
             return;
         }
-        before = now;
     }
 }
 
@@ -81,7 +86,7 @@ fn serve_requests(queue: &Receiver<WorkerRequest>) {
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("a bug of azpipe, which please report: {}", text.unwrap_or("a panic without words"))
+    format!("internal error, please report this bug of azpipe: {}", text.unwrap_or("a panic without a message"))
 }
 
 fn handle_request(
@@ -91,7 +96,7 @@ fn handle_request(
 ) -> (Result<WorkerAnswer, WorkerFailure>, Vec<u8>) {
     let plain = |answer: Result<WorkerAnswer, WorkerFailure>| (answer, Vec::new());
     match request {
-        WorkerRequest::Visit { path, looks_again } => {
+        WorkerRequest::Discover { path, looks_again } => {
             let ask = RemoteScanFilter { queue, stdout, looks_again: *looks_again, end: RefCell::new(None) };
             let mut tell = |found: discover::Discovery| {
                 ask.end.take().map_or(Ok(()), Err)?;
@@ -101,7 +106,7 @@ fn handle_request(
             plain(visited.map(|()| WorkerAnswer::Visited).map_err(|why| WorkerFailure::from_io(&why)))
         }
         WorkerRequest::Index { file, dataset, shape } => {
-            match SourceReader::read_index_in_process(file.as_ref(), dataset, *shape) {
+            match SourceIndex::open_in_process(file.as_ref(), dataset, *shape) {
                 Ok(mut index) => {
                     let bulk = index.take_bytes();
                     (Ok(WorkerAnswer::Index(Box::new(index))), bulk)
@@ -141,10 +146,14 @@ fn handle_request(
             open_ahead::open_ahead_in_process(files.iter().map(|file| file.to_path_buf()));
             plain(Ok(WorkerAnswer::OpenedAhead))
         }
+        WorkerRequest::Check { file, read, open } => {
+            let checked = file_check::check_in_process(file.as_ref(), read, open);
+            plain(checked.map(|()| WorkerAnswer::Checked).map_err(|why| WorkerFailure::from_io(&why)))
+        }
         WorkerRequest::Kind { file } => {
             plain(Ok(WorkerAnswer::Kind(discover::detect_file_kind_in_process(file.as_ref()))))
         }
-        WorkerRequest::Answer(_) => plain(Err(WorkerFailure::Hdf5("an answer that was not asked for".to_owned()))),
+        WorkerRequest::Answer(_) => plain(Err(WorkerFailure::Hdf5(UNEXPECTED_ANSWER.to_owned()))),
     }
 }
 

@@ -51,19 +51,20 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
         let found = STANDARD.encode(Md5::digest(&stored));
         if found != *expected {
             return Err(FormatError::Broken(format!(
-                "compressed image: MD5 {found}, the header says {expected}: the file is damaged"
+                "compressed image has MD5 {found}, but Content-MD5 is {expected}: the file is damaged"
             )));
         }
     }
     // `read_section` has checked that this is at most the size of the file.
     let count = section.shape[0].saturating_mul(section.shape[1]);
-    let pixels = match section.kind {
-        Dtype::U8 => decode_byte_offset::<u8>(&stored, count)?.into(),
-        Dtype::I8 => decode_byte_offset::<i8>(&stored, count)?.into(),
-        Dtype::U16 => decode_byte_offset::<u16>(&stored, count)?.into(),
-        Dtype::I16 => decode_byte_offset::<i16>(&stored, count)?.into(),
-        Dtype::U32 => decode_byte_offset::<u32>(&stored, count)?.into(),
-        _ => PixelData::from(decode_byte_offset::<i32>(&stored, count)?),
+    let kind = section.kind;
+    let pixels = match kind {
+        Dtype::U8 => decode_byte_offset::<u8>(&stored, count, kind)?.into(),
+        Dtype::I8 => decode_byte_offset::<i8>(&stored, count, kind)?.into(),
+        Dtype::U16 => decode_byte_offset::<u16>(&stored, count, kind)?.into(),
+        Dtype::I16 => decode_byte_offset::<i16>(&stored, count, kind)?.into(),
+        Dtype::U32 => decode_byte_offset::<u32>(&stored, count, kind)?.into(),
+        _ => PixelData::from(decode_byte_offset::<i32>(&stored, count, kind)?),
     };
     Ok(Image { shape: section.shape, pixels })
 }
@@ -155,7 +156,7 @@ impl MimeHeader {
 
 /// Decodes byte-offset compression. Each pixel is stored as the difference to the previous one: in one byte or,
 /// after the lowest value of the shorter type as an escape, in two, four or eight bytes, little-endian.
-fn decode_byte_offset<T: TryFrom<i64>>(stored: &[u8], count: usize) -> Result<Vec<T>, FormatError> {
+fn decode_byte_offset<T: TryFrom<i64>>(stored: &[u8], count: usize, kind: Dtype) -> Result<Vec<T>, FormatError> {
     let mut pixels = Vec::with_capacity(count);
     let (mut rest, mut value) = (stored, 0_i64);
     while pixels.len() < count {
@@ -164,7 +165,7 @@ fn decode_byte_offset<T: TryFrom<i64>>(stored: &[u8], count: usize) -> Result<Ve
         })?;
         value = value.wrapping_add(delta);
         let pixel = T::try_from(value).map_err(|_| {
-            FormatError::Broken(format!("compressed image: pixel {} is {value}, beyond its type", pixels.len()))
+            FormatError::Broken(format!("compressed image: pixel {} is {value}: expected {kind}", pixels.len()))
         })?;
         pixels.push(pixel);
     }

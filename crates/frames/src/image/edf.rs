@@ -145,13 +145,13 @@ impl EdfKeys {
         let available = len.saturating_sub(offset);
         let Some(size) = size.filter(|&size| 0 < size && size <= available) else {
             return Err(FormatError::Broken(format!(
-                "{rows} x {columns} pixels of {kind} at offset {offset}: the file has {available} bytes there"
+                "{rows} x {columns} {kind} pixels at offset {offset}: the file has {available} bytes there"
             )));
         };
         let stored = self.number("EDF_BinarySize")?.or(self.number("Size")?).unwrap_or(size);
         if stored < size {
             return Err(FormatError::Broken(format!(
-                "{rows} x {columns} pixels of {kind} need {size} bytes, Size is {stored}"
+                "{rows} x {columns} {kind} pixels take {size} bytes, but Size is {stored}"
             )));
         }
         let big_endian = match self.text("ByteOrder").unwrap_or("LowByteFirst") {
@@ -168,7 +168,7 @@ impl EdfKeys {
     }
 }
 
-/// Parses the names of `DataType`: those of the format, of its first implementations (where a long has 32 bits),
+/// Parses a value of `DataType`. It knows the names of the format, of its first implementations (where a long has 32 bits),
 /// and of Fit2D.
 fn parse_dtype(name: &str) -> Result<Dtype, FormatError> {
     Ok(match name.to_ascii_lowercase().as_str() {

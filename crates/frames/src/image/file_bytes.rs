@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use filter::memory;
+use system::memory;
 
 use super::{ImageError, ImageFormat};
 

@@ -26,7 +26,7 @@ pub(super) fn read_header<R: Read + Seek>(
     match [side(5), side(4)] {
         [rows, columns] if rows > 0 && columns > 0 => Ok(([rows, columns], Dtype::U8, 1)),
         [rows, columns] => {
-            Err(FormatError::invalid(format!("{rows} rows of {columns} pixels: expected one at the least")))
+            Err(FormatError::invalid(format!("{rows} x {columns} pixels: expected at least one row and one column")))
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! pixel_types {
     ($($kind:ident $type:ident $doc:literal,)*) => {
-        /// Type of an image's pixels.
+        /// Type of the pixels in a dataset or image file; crate `kernels` has the same names in its `PixelType`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Dtype { $(#[doc = $doc] $kind,)* }
 
@@ -102,8 +102,20 @@ impl PixelData {
     }
 }
 
+/// Formats the type by its name in NumPy, for messages: `uint16`, `float32`.
 impl fmt::Display for Dtype {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+        out.write_str(match self {
+            Self::U8 => "uint8",
+            Self::I8 => "int8",
+            Self::U16 => "uint16",
+            Self::I16 => "int16",
+            Self::U32 => "uint32",
+            Self::I32 => "int32",
+            Self::U64 => "uint64",
+            Self::I64 => "int64",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+        })
     }
 }

@@ -43,11 +43,20 @@ pub(super) fn read_image<R: Read + Seek>(content: &mut FileBytes<R>, frame: usiz
         DecodingResult::I64(values) => values.into(),
         DecodingResult::F32(values) => values.into(),
         DecodingResult::F64(values) => values.into(),
-        DecodingResult::F16(_) => return Err(FormatError::invalid("pixels of 16-bit floats are not read")),
+        DecodingResult::F16(_) => {
+            return Err(FormatError::invalid(
+                "float16 pixels: expected integers of 8 to 64 bits, or floats of 32 or 64",
+            ));
+        }
     };
     let pixels: PixelData = pixels;
     if shape[0].checked_mul(shape[1]) != Some(pixels.len()) {
-        return Err(FormatError::Broken(format!("{} pixels for {} x {}", pixels.len(), shape[0], shape[1])));
+        return Err(FormatError::Broken(format!(
+            "{} decoded pixels: expected {} x {}",
+            pixels.len(),
+            shape[0],
+            shape[1]
+        )));
     }
     Ok(Image { shape, pixels })
 }
@@ -73,7 +82,9 @@ fn skip_pages<R: Read + Seek>(decoder: &mut Decoder<R>, pages: usize) -> Result<
 fn image_shape<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<[usize; 2], FormatError> {
     let (columns, rows) = decoder.dimensions().map_err(into_format_error)?;
     if columns == 0 || rows == 0 {
-        return Err(FormatError::Broken(format!("an image of {rows} x {columns} pixels")));
+        return Err(FormatError::Broken(format!(
+            "{rows} x {columns} pixels: expected at least one row and one column"
+        )));
     }
     Ok([rows as usize, columns as usize])
 }
@@ -82,7 +93,7 @@ fn image_shape<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<[usize; 2], F
 fn image_dtype<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Dtype, FormatError> {
     let bits = match decoder.colortype().map_err(into_format_error)? {
         ColorType::Gray(bits) => bits,
-        other => return Err(FormatError::Broken(format!("{other:?} pixels: expected one grey value a pixel"))),
+        other => return Err(FormatError::Broken(format!("{other:?} pixels: expected one grey value per pixel"))),
     };
     let photometric = decoder.find_tag_unsigned(Tag::PhotometricInterpretation).map_err(into_format_error)?;
     if photometric == Some(WHITE_IS_ZERO) {
@@ -107,7 +118,7 @@ fn image_dtype<R: Read + Seek>(decoder: &mut Decoder<R>) -> Result<Dtype, Format
         (SampleFormat::IEEEFP, 64) => Dtype::F64,
         _ => {
             return Err(FormatError::Broken(format!(
-                "{bits}-bit {format:?} pixels: expected integers of 8 to 64 bits or floats of 32 or 64"
+                "{bits}-bit {format:?} pixels: expected integers of 8 to 64 bits, or floats of 32 or 64"
             )));
         }
     })
@@ -118,7 +129,7 @@ fn into_format_error(error: tiff::TiffError) -> FormatError {
         tiff::TiffError::IoError(why) if why.kind() != std::io::ErrorKind::UnexpectedEof => FormatError::Io(why),
         tiff::TiffError::IoError(_) => FormatError::invalid("the file ends before the image does"),
         tiff::TiffError::LimitsExceeded => {
-            FormatError::invalid("the header asks for an image far larger than the file can hold")
+            FormatError::invalid("the header describes an image far larger than the file can hold")
         }
         other => FormatError::Broken(other.to_string()),
     }

@@ -342,10 +342,7 @@ fn a_running_scan_shows_the_frames_of_the_files_that_are_closed() {
     let (complete, absent) = absences(&found);
     assert!(!complete);
     let of = |range: &str, reason: &str| (range.to_owned(), reason.to_owned());
-    assert_eq!(
-        absent,
-        [of("[[5,10]]", "being written"), of("[[10,12]]", "never taken: the scan has not got there yet")]
-    );
+    assert_eq!(absent, [of("[[5,10]]", "being written"), of("[[10,12]]", "not taken yet: the scan is still running")]);
     let DiscoveryKind::Scan(scan) = &found[0].kind else { panic!() };
     assert_eq!((json(&scan.sources[0].frames), scan.sources.len()), ("[[0,5]]".to_owned(), 1));
     assert!(scan.sources[0].dataset.starts_with("/entry_0000/ESRF-ID31/"), "{}", scan.sources[0].dataset);
@@ -353,7 +350,7 @@ fn a_running_scan_shows_the_frames_of_the_files_that_are_closed() {
     let directory = scan.sources[0].file.parent().unwrap().to_owned();
     std::fs::remove_dir_all(directory).unwrap();
     let found = discover(&scan.file, &AllScans);
-    assert!(matches!(&found[0].kind, DiscoveryKind::NoFrames(why) if why.contains("being written")), "{found:?}");
+    assert!(matches!(&found[0].kind, DiscoveryKind::NoFrames(why) if why.contains("still running")), "{found:?}");
     drop(dir);
 }
 

@@ -88,7 +88,7 @@ fn a_link_that_the_master_lacks_shifts_no_frames() {
         let scan = acquisition(&master);
         assert_eq!((scan.frames, scan.absent.len()), (5, 1));
         let absent = &scan.absent[0];
-        let reason = format!("file missing: no link /entry/data/data_{gone:06} in the master");
+        let reason = format!("the master has no link /entry/data/data_{gone:06}");
         assert_eq!(
             (json(&absent.range), absent.kind, &absent.reason),
             (range.to_owned(), AbsentKind::Missing, &reason)

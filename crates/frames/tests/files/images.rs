@@ -38,7 +38,7 @@ fn a_single_image_is_a_scan_of_one_frame() {
     reader.read_chunk(&chunk, &mut bytes).unwrap();
     assert_eq!(numbers(&bytes, Dtype::U16, reader.coding().big_endian), frame(0, [6, 7]));
     assert!(reader.coding().filters.is_empty());
-    assert!(matches!(reader.frame_chunks(1), FrameChunks::Absent(_)));
+    assert!(matches!(reader.frame_chunks(1), FrameChunks::NoData(_)));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn an_image_that_changed_under_us_is_an_error() {
     let FrameChunks::Whole(chunk) = reader.frame_chunks(0) else { panic!() };
     assert!(reader.read_chunk(&chunk, &mut Vec::new()).is_err());
     assert!(SourceReader::open(&scan.sources[0], scan.shape).is_err());
-    assert!(refusal(&dir.path("fe.npy")).contains("neither HDF5 nor an image"));
+    assert!(refusal(&dir.path("fe.npy")).contains("expected HDF5 or an image"));
 }
 
 #[test]

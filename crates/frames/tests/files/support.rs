@@ -87,7 +87,7 @@ pub fn pixels(reader: &SourceReader, row: u64, shape: [usize; 2]) -> Vec<f64> {
     let chunks = match reader.frame_chunks(row) {
         FrameChunks::Whole(chunk) => vec![chunk],
         FrameChunks::Pieces(chunks) => chunks,
-        FrameChunks::Absent(why) | FrameChunks::Damaged(why) => panic!("row {row}: {why}"),
+        FrameChunks::NoData(why) | FrameChunks::Damaged(why) => panic!("row {row}: {why}"),
     };
     let mut out = vec![f64::NAN; shape[0] * shape[1]];
     for chunk in &chunks {

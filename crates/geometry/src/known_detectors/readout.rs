@@ -1,8 +1,6 @@
 //! Readout modes of known detectors: the hardware binning that follows from pixel size or frame shape.
 
 use super::table::{BinningModes, DetectorEntry};
-use crate::gaps::DetectorGaps;
-use crate::{DetectorConfig, DetectorError};
 
 /// A readout mode of a detector.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,23 +24,6 @@ impl DetectorEntry {
     /// Returns whether only the detector's own pixel size, or multiples of it, are possible.
     pub(crate) fn has_fixed_pixel_size(&self) -> bool {
         self.wide.is_some() || !matches!(self.modes, BinningModes::None)
-    }
-
-    /// Refuses a pixel size or a shape with which gaps or wide pixels would not be where the table says.
-    pub(crate) fn check_config(&self, config: &DetectorConfig, pixel: [f64; 2]) -> Result<(), DetectorError> {
-        let differs = |axis: usize| self.pixel.is_some_and(|listed| (pixel[axis] / listed[axis] - 1.0).abs() > 1e-6);
-        if self.wide.is_some() && (differs(0) || differs(1)) {
-            let own = self.pixel.unwrap_or(pixel);
-            return Err(DetectorError::Pixel { name: self.class.clone(), found: pixel, expected: own });
-        }
-        let has_modules =
-            self.wide.is_some() || matches!(self.gaps, DetectorGaps::Bands { .. } | DetectorGaps::Modules { .. });
-        match (config.max_shape, self.shape) {
-            (Some(frames), Some(detector)) if has_modules && frames != detector => {
-                Err(DetectorError::Shape { name: self.class.clone(), detector, frames })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns the readout mode that a pixel size implies.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::PoniError;
-use super::fields::{parse_number, value_error, value_text};
+use super::value::{parse_number, value_error, value_text};
 use crate::Orientation;
 
 /// Largest plausible pixel size in metres; anything larger was written in another unit.

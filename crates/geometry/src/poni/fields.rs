@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::value::{parse_number, value_error, value_text};
 use super::{DetectorSpec, Poni, PoniError};
 
 /// Keys of all versions of the format, in lower case.
@@ -41,6 +42,11 @@ pub(super) struct PoniFields(BTreeMap<String, Value>);
 impl PoniFields {
     pub(super) fn set(&mut self, key: &str, value: Value) {
         self.0.insert(key.to_lowercase(), value);
+    }
+
+    /// Returns whether any key says where the detector is, as in every PONI file.
+    pub(super) fn has_placement(&self) -> bool {
+        ["distance", "dist", "poni1", "poni2"].iter().any(|key| self.0.contains_key(*key))
     }
 
     pub(super) fn into_poni(self) -> Result<Poni, PoniError> {
@@ -139,22 +145,4 @@ impl PoniFields {
             None => Err(value_error(key, value_text(value), EXPECTED_NUMBER)),
         }
     }
-}
-
-/// Parses a finite number from a JSON number or a string.
-pub(super) fn parse_number(value: &Value) -> Option<f64> {
-    let number = match value {
-        Value::String(text) => text.parse().ok()?,
-        other => other.as_f64()?,
-    };
-    f64::is_finite(number).then_some(number)
-}
-
-/// Formats a value as the file spells it: strings without quotes.
-pub(super) fn value_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-pub(super) fn value_error(key: &str, value: impl ToString, expected: &'static str) -> PoniError {
-    PoniError::Value { key: key.to_owned(), value: value.to_string(), expected }
 }

@@ -57,7 +57,10 @@ fn a_version_above_3_is_refused() {
 
 #[test]
 fn a_missing_key_or_a_wrong_value_is_named() {
-    assert_eq!(message("Poni1: 1\nPoni2: 1\n"), "no Distance in the PONI file");
+    assert_eq!(message("Poni1: 1\nPoni2: 1\n"), "the PONI file has no Distance; save the geometry again with pyFAI");
+    for text in ["", "npt = 100\n", "Detector: Eiger4M\n"] {
+        assert!(message(text).starts_with("not a PONI file: "), "{text}");
+    }
     assert_eq!(message(&format!("{PLACEMENT}Rot1: half\n")), "rot1: half: expected a finite number");
     assert_eq!(message(&format!("{PLACEMENT}Wavelength: 0\n")), "Wavelength: 0: expected metres, from 1e-13 to 1e-7");
     let bad = |config| message(&format!("Detector: Eiger4M\nDetector_config: {config}\n{PLACEMENT}"));

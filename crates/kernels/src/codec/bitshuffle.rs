@@ -10,7 +10,7 @@
 use super::error::{ByteCursor, DecodeError, StreamFault};
 use super::zstd;
 use crate::lz4_block::{BlockBuffer, DecodedBlock};
-use crate::simd;
+use crate::simd::{Isa, Kernel, Simd, prefetch_bytes};
 
 const FILTER_NAME: &str = "bitshuffle";
 
@@ -28,15 +28,22 @@ pub(crate) enum Codec {
 
 impl Codec {
     /// Decompresses a block of `len` bytes into the buffer; returns `None` if the block is invalid. See
-    /// [`BlockBuffer::decode_with`].
-    pub(crate) fn decompress(self, block: &[u8], buffer: &mut BlockBuffer, len: usize) -> Option<DecodedBlock> {
+    /// [`BlockBuffer::decode_with`], and [`Simd::decompress`] for `period`.
+    pub(crate) fn decompress<S: Simd>(
+        self,
+        simd: S,
+        block: &[u8],
+        buffer: &mut BlockBuffer,
+        len: usize,
+        period: usize,
+    ) -> Option<DecodedBlock> {
         let mut fill_whole = |fill: &dyn Fn(&mut [u8]) -> bool| {
             buffer.decode_with(len, |out, dirty| {
                 fill(&mut out[..len]).then_some(DecodedBlock::fully_written(dirty.max(len)))
             })
         };
         match self {
-            Codec::Lz4 => simd::decompress(block, buffer, len),
+            Codec::Lz4 => simd.decompress(block, buffer, len, period),
             Codec::None => fill_whole(&|out| {
                 out.copy_from_slice(block);
                 true
@@ -59,7 +66,7 @@ pub(crate) struct Bitshuffle {
 impl Bitshuffle {
     /// Reads HDF5's client values: (major, minor, element size, block size in elements, codec, ...), or just (block
     /// size, codec) as the writing program passed them. Missing values are 0. `pixel` is the size of a pixel in bytes,
-    /// and the element size where the client values have 0.
+    /// and the element size if the client values give 0.
     pub(super) fn new(id: u32, values: &[u32], pixel: usize) -> Result<Bitshuffle, DecodeError> {
         let at = |i: usize| values.get(i).copied().unwrap_or(0) as usize;
         let (element, block, codec) = if values.len() <= 2 { (0, at(0), at(1)) } else { (at(2), at(3), at(4)) };
@@ -83,15 +90,7 @@ impl Bitshuffle {
 
     /// Decodes into `out`, which the stream must fill exactly.
     pub(super) fn decode(&self, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
-        let mut blocks = BlockReader::open(*self, stored, out.len())?;
-        let (shuffled, tail) = out.split_at_mut(blocks.shuffled_bytes);
-        let mut buffer = BlockBuffer::default();
-        for out in shuffled.chunks_mut(blocks.block_bytes) {
-            blocks
-                .decompress_next(out.len(), |block| self.codec.decompress(block, &mut buffer, out.len()).is_some())?;
-            simd::bitunshuffle(&buffer.bytes()[..out.len()], out.len() / (8 * self.element_size), 0, out);
-        }
-        blocks.read_tail(tail)
+        Isa::fastest().run(DecodeStream { bitshuffle: *self, stored, out })
     }
 
     /// Returns how many bytes a stream decodes to by its header, which is not checked.
@@ -116,6 +115,31 @@ impl Bitshuffle {
             _ if block_bytes % (8 * self.element_size) != 0 => Err(StreamFault::BlockSize(block_bytes as u64)),
             _ => Ok(block_bytes),
         }
+    }
+}
+
+/// Decodes a stream into `out`, which it must fill exactly.
+struct DecodeStream<'a> {
+    bitshuffle: Bitshuffle,
+    stored: &'a [u8],
+    out: &'a mut [u8],
+}
+
+impl Kernel for DecodeStream<'_> {
+    type Output = Result<(), DecodeError>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> Result<(), DecodeError> {
+        let Bitshuffle { element_size, codec, .. } = self.bitshuffle;
+        let mut blocks = BlockReader::open(self.bitshuffle, self.stored, self.out.len())?;
+        let (shuffled, tail) = self.out.split_at_mut(blocks.shuffled_bytes);
+        let mut buffer = BlockBuffer::default();
+        for out in shuffled.chunks_mut(blocks.block_bytes) {
+            let len = out.len();
+            blocks.decompress_next(len, |block| codec.decompress(simd, block, &mut buffer, len, 0).is_some())?;
+            simd.bitunshuffle(&buffer.bytes()[..len], len / (8 * element_size), 0, out);
+        }
+        blocks.read_tail(tail)
     }
 }
 
@@ -159,7 +183,7 @@ impl<'a> BlockReader<'a> {
         let read = self.read_block(len).and_then(|(stored, codec)| match decompress(stored) {
             true => {
                 // The next block is probably about as long as this one.
-                simd::prefetch_bytes(self.cursor.peek(stored.len() + PREFETCH_MARGIN));
+                prefetch_bytes(self.cursor.peek(stored.len() + PREFETCH_MARGIN));
                 Ok(())
             }
             false => Err(StreamFault::Corrupt { codec, expected: len }),

@@ -29,7 +29,7 @@ pub enum DecodeError {
 /// Allocates `len` zero bytes, for data between two filters. Fails with [`DecodeError::Memory`] instead of aborting,
 /// because a chunk may have gigabytes.
 pub(super) fn zeroed(len: usize) -> Result<Vec<u8>, DecodeError> {
-    filter::memory::zeroed(len).map_err(|error| DecodeError::Memory(error.to_string()))
+    system::memory::zeroed(len).map_err(|error| DecodeError::Memory(error.to_string()))
 }
 
 /// Why a header or a block of a stream is invalid; [`DecodeError`] adds the filter and the offset.

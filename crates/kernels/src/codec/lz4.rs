@@ -5,7 +5,7 @@
 
 use super::error::{ByteCursor, DecodeError, StreamFault, zeroed};
 use crate::lz4_block::SLACK;
-use crate::simd;
+use crate::simd::{Isa, Kernel, Simd};
 
 const FILTER_NAME: &str = "lz4";
 
@@ -61,13 +61,29 @@ fn decode_block(cursor: &mut ByteCursor<'_>, out: &mut [u8], len: usize) -> Resu
         return Ok(());
     }
     let is_valid = match out.get_mut(..len + SLACK) {
-        Some(padded) => simd::decompress_with_slack(block, padded, len),
+        Some(padded) => Isa::fastest().run(DecompressWithSlack { block, out: padded, len }),
         None => {
             let mut padded = vec![0; len + SLACK];
-            let is_valid = simd::decompress_with_slack(block, &mut padded, len);
+            let is_valid = Isa::fastest().run(DecompressWithSlack { block, out: &mut padded, len });
             out[..len].copy_from_slice(&padded[..len]);
             is_valid
         }
     };
     if is_valid { Ok(()) } else { Err(StreamFault::Corrupt { codec: "LZ4", expected: len }) }
+}
+
+/// Decompresses a block; see [`Simd::decompress_with_slack`].
+struct DecompressWithSlack<'a> {
+    block: &'a [u8],
+    out: &'a mut [u8],
+    len: usize,
+}
+
+impl Kernel for DecompressWithSlack<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> bool {
+        simd.decompress_with_slack(self.block, self.out, self.len)
+    }
 }

@@ -7,12 +7,13 @@
 use super::accumulators::Accumulators;
 use super::interleaved_tile::InterleavedTile;
 use crate::bitmap::Bitmap;
+use crate::simd::{Kernel, Simd};
 use crate::summation_order::{STREAM_PIXELS, STREAMS};
-use crate::tiled_csc::CscTile;
+use crate::tiled_csc::{CscTile, ExtraEntry};
 
 /// The pixels of a tile to add. Pixels outside the selection would add zero.
 #[derive(Clone, Copy)]
-pub(crate) enum PixelSelection<'a> {
+pub(super) enum PixelSelection<'a> {
     /// All pixels are added to the signal and to the Poisson excess.
     All,
     /// Only the pixels in the bitmap are added.
@@ -23,34 +24,36 @@ pub(crate) enum PixelSelection<'a> {
 
 /// Adds a tile's pixels to the signals and, if the plan has a Poisson variance, to the Poisson excesses.
 ///
-/// `FUSE` allows a fused multiply-add where the product is exact, so that the result has the same bits.
-#[inline(always)]
-pub(crate) fn accumulate_tile<const L: usize, const FUSE: bool, C: InterleavedTile<L>>(
+/// Each loop is a kernel of its own: a function with few live values, which all stay in registers.
+pub(super) fn accumulate_tile<S: Simd, const L: usize, C: InterleavedTile<L>>(
+    simd: S,
     accumulators: &mut Accumulators<L>,
     tile: CscTile<'_>,
-    pixels: &C,
+    pixels: C,
     selection: PixelSelection<'_>,
 ) {
-    match (selection, accumulators.has_variance()) {
-        (PixelSelection::All, true) => add_all_pixels::<L, SignalAndExcess, FUSE, C>(accumulators.rows(), tile, pixels),
+    let has_variance = accumulators.has_variance();
+    let rows = accumulators.rows();
+    match (selection, has_variance) {
+        (PixelSelection::All, true) => add_all_pixels(simd, rows, tile, pixels, SignalAndExcess),
         (PixelSelection::NonZero(selected), true) => {
-            add_selected_pixels::<L, SignalAndExcess, FUSE, C>(accumulators.rows(), tile, pixels, selected)
+            add_selected_pixels(simd, rows, tile, pixels, selected, SignalAndExcess);
         }
         (PixelSelection::AboveOne(selected), true) => {
-            add_all_pixels::<L, SignalRow, FUSE, C>(accumulators.rows(), tile, pixels);
-            add_selected_pixels::<L, ExcessRow, FUSE, C>(accumulators.rows(), tile, pixels, selected);
+            add_all_pixels(simd, rows, tile, pixels, SignalRow);
+            add_selected_pixels(simd, rows, tile, pixels, selected, ExcessRow);
         }
         (PixelSelection::All | PixelSelection::AboveOne(_), false) => {
-            add_all_pixels::<L, SignalAlone, FUSE, C>(accumulators.rows(), tile, pixels)
+            add_all_pixels(simd, rows, tile, pixels, SignalAlone);
         }
         (PixelSelection::NonZero(selected), false) => {
-            add_selected_pixels::<L, SignalAlone, FUSE, C>(accumulators.rows(), tile, pixels, selected)
+            add_selected_pixels(simd, rows, tile, pixels, selected, SignalAlone);
         }
     }
 }
 
 /// The layout of a bin's accumulator rows, and which of them a pass over the pixels adds to.
-trait AccumulatedRows {
+trait AccumulatedRows: Copy {
     /// How many rows a bin has.
     const ROWS: usize;
     const SIGNAL: bool;
@@ -59,6 +62,7 @@ trait AccumulatedRows {
 
 macro_rules! accumulated_rows {
     ($($name:ident: $rows:literal, $signal:literal, $excess:literal;)*) => {$(
+        #[derive(Clone, Copy)]
         struct $name;
 
         impl AccumulatedRows for $name {
@@ -77,47 +81,90 @@ accumulated_rows! {
 }
 
 /// Adds all pixels of a tile in the order of summation.
-#[inline(always)]
-fn add_all_pixels<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: InterleavedTile<L>>(
+fn add_all_pixels<S: Simd, const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
+    simd: S,
     rows: &mut [[f64; L]],
     tile: CscTile<'_>,
-    pixels: &C,
+    pixels: C,
+    quantities: Q,
 ) {
-    for i in 0..STREAM_PIXELS {
-        for stream in 0..STREAMS {
-            add_pair::<L, Q, FUSE, C>(rows, tile, pixels, stream * STREAM_PIXELS + i);
-        }
-    }
-    add_extra_entries::<L, Q, C>(rows, tile, pixels);
+    simd.run(AddAllPairs { rows: &mut *rows, tile, pixels, quantities });
+    simd.run(AddExtraEntries { rows, tile, pixels, quantities });
 }
 
 /// Adds the selected pixels of a tile in the order of summation.
-#[inline(always)]
-fn add_selected_pixels<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: InterleavedTile<L>>(
+fn add_selected_pixels<S: Simd, const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
+    simd: S,
     rows: &mut [[f64; L]],
     tile: CscTile<'_>,
-    pixels: &C,
+    pixels: C,
     selected: &Bitmap,
+    quantities: Q,
 ) {
-    selected.for_each_in_order(|pixel| add_pair::<L, Q, FUSE, C>(rows, tile, pixels, pixel));
-    add_extra_entries::<L, Q, C>(rows, tile, pixels);
+    simd.run(AddSelectedPairs { rows: &mut *rows, tile, pixels, selected, quantities });
+    simd.run(AddExtraEntries { rows, tile, pixels, quantities });
+}
+
+/// Adds each pixel of a tile to its first bin and the next.
+struct AddAllPairs<'a, const L: usize, Q, C> {
+    rows: &'a mut [[f64; L]],
+    tile: CscTile<'a>,
+    pixels: C,
+    quantities: Q,
+}
+
+impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel for AddAllPairs<'_, L, Q, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let AddAllPairs { rows, tile, pixels, quantities } = self;
+        for i in 0..STREAM_PIXELS {
+            for stream in 0..STREAMS {
+                add_pair::<S, L, Q, C>(rows, tile, pixels, stream * STREAM_PIXELS + i, quantities);
+            }
+        }
+    }
+}
+
+/// Adds each selected pixel of a tile to its first bin and the next.
+struct AddSelectedPairs<'a, const L: usize, Q, C> {
+    rows: &'a mut [[f64; L]],
+    tile: CscTile<'a>,
+    pixels: C,
+    selected: &'a Bitmap,
+    quantities: Q,
+}
+
+impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel for AddSelectedPairs<'_, L, Q, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let AddSelectedPairs { rows, tile, pixels, selected, quantities } = self;
+        selected.for_each_in_order(|pixel| add_pair::<S, L, Q, C>(rows, tile, pixels, pixel, quantities));
+    }
 }
 
 /// Adds a pixel to its first bin and the next.
+///
+/// Where the product of weight and pixel is exact and the instruction set has it, a fused multiply-add is used: the
+/// result has the same bits.
 #[inline(always)]
-fn add_pair<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: InterleavedTile<L>>(
+fn add_pair<S: Simd, const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
     tile: CscTile<'_>,
-    pixels: &C,
+    pixels: C,
     pixel: usize,
+    _: Q,
 ) {
     let x = pixels.lanes(pixel);
     let first = tile.first_bin[pixel] as usize * Q::ROWS;
     let pair = &mut rows[first..first + 2 * Q::ROWS];
     let [here, next] = tile.pair_weights[pixel].map(f64::from);
     if Q::SIGNAL {
-        add_weighted(&mut pair[0], here, &x, FUSE && C::EXACT);
-        add_weighted(&mut pair[Q::ROWS], next, &x, FUSE && C::EXACT);
+        add_weighted(&mut pair[0], here, &x, S::HAS_FMA && C::EXACT);
+        add_weighted(&mut pair[Q::ROWS], next, &x, S::HAS_FMA && C::EXACT);
     }
     if Q::EXCESS {
         let excess = poisson_excess(&x);
@@ -127,21 +174,40 @@ fn add_pair<const L: usize, Q: AccumulatedRows, const FUSE: bool, C: Interleaved
 }
 
 /// Adds a tile's extra entries: those beyond a pixel's first bin and the next.
+struct AddExtraEntries<'a, const L: usize, Q, C> {
+    rows: &'a mut [[f64; L]],
+    tile: CscTile<'a>,
+    pixels: C,
+    quantities: Q,
+}
+
+impl<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>> Kernel for AddExtraEntries<'_, L, Q, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let AddExtraEntries { rows, tile, pixels, quantities } = self;
+        for entry in tile.extra {
+            add_extra_entry(rows, entry, pixels, quantities);
+        }
+    }
+}
+
+/// Adds a pixel to a bin beyond its pair.
 #[inline(always)]
-fn add_extra_entries<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
+fn add_extra_entry<const L: usize, Q: AccumulatedRows, C: InterleavedTile<L>>(
     rows: &mut [[f64; L]],
-    tile: CscTile<'_>,
-    pixels: &C,
+    entry: &ExtraEntry,
+    pixels: C,
+    _: Q,
 ) {
-    for entry in tile.extra {
-        let x = pixels.lanes(entry.pixel as usize);
-        let (first, weight) = (entry.bin as usize * Q::ROWS, f64::from(entry.weight));
-        if Q::SIGNAL {
-            add_weighted(&mut rows[first], weight, &x, false);
-        }
-        if Q::EXCESS {
-            add_weighted(&mut rows[first + 1], weight * weight, &poisson_excess(&x), false);
-        }
+    let x = pixels.lanes(entry.pixel as usize);
+    let (first, weight) = (entry.bin as usize * Q::ROWS, f64::from(entry.weight));
+    if Q::SIGNAL {
+        add_weighted(&mut rows[first], weight, &x, false);
+    }
+    if Q::EXCESS {
+        add_weighted(&mut rows[first + 1], weight * weight, &poisson_excess(&x), false);
     }
 }
 

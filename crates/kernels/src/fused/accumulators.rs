@@ -1,8 +1,10 @@
 //! [`Accumulators`], the sums of up to `L` frames while their tiles are added.
 
 /// The accumulators of `L` frames: `(nbins + 1) x (signal[, poisson_excess]) x L` f64. There is a row of Poisson
-/// excesses (see [`crate::summation_order`]) only if the plan has a Poisson variance. The extra bin takes the zero
-/// weight of pixels whose first bin is the last.
+/// excesses, Σ w² (max(pixel, 1) - 1), only if the plan has a Poisson variance.
+///
+/// Every pixel adds to its first bin and to the next one, with a weight of 0 if it doesn't overlap the next one. The
+/// extra bin after the last takes these zeros of pixels whose first bin is the last.
 #[derive(Default)]
 pub(crate) struct Accumulators<const L: usize> {
     memory: Vec<f64>,

@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use super::lane::{Lane, PixelWidth};
-use super::pixel_source::TileContext;
+use super::lane::Lane;
 use super::plane_rule::{InvalidPlaneRange, PlaneInvalidRule};
+use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::lz4_block::{BlockBuffer, DecodedBlock};
-use crate::simd::SimdBackend;
+use crate::pixel::PixelWidth;
+use crate::simd::Simd;
 use crate::summation_order::TILE;
 
 /// How many bytes of a plane hold a tile.
@@ -52,7 +53,7 @@ impl BitPlanes {
         decoded.is_some()
     }
 
-    /// Writes those of the lowest `planes` planes that were left out.
+    /// Writes the planes among the lowest `planes` that were left out because they equal the last stored one.
     fn materialize(&mut self, planes: usize) {
         if self.written_planes < planes {
             self.buffer.repeat_period((self.written_planes - 1) * self.stride, self.stride, planes * self.stride);
@@ -89,9 +90,9 @@ impl BitPlanes {
     ///
     /// Returns false if pixels are negative or do not fit in 16 bits. Then only the invalid pixels are recorded and
     /// zeroed; the caller fills the lane from unshuffled pixels.
-    pub(crate) fn read_tile<B: SimdBackend>(
+    pub(crate) fn read_tile<S: Simd>(
         &mut self,
-        backend: B,
+        simd: S,
         start: usize,
         context: TileContext<'_>,
         rule: &PlaneInvalidRule,
@@ -100,14 +101,14 @@ impl BitPlanes {
         let TileContext { tile_index, unused, is_dense, .. } = context;
         let (from, total, occupied) = (start / 8, self.len / self.stride, self.occupied_planes);
         let has_any = |planes: &BitPlanes, range: Range<usize>| {
-            backend.any_bit_set(planes.plane_range(range), planes.stride, from, unused)
+            simd.any_bit_set(planes.plane_range(range), planes.stride, from, unused)
         };
         // In most tiles no pixel exceeds 8 bits, and this is the only check of the upper planes.
         let wide = occupied > 8 && has_any(self, 8..occupied);
         for range in rule.ranges.iter().filter(|range| range.planes.end <= occupied) {
             let top = range.planes.end - 1;
             if (wide || top < 8) && has_any(self, top..top + 1) {
-                self.extract_invalid(backend, from, tile_index, unused, range, lane);
+                self.extract_invalid(simd, from, tile_index, unused, range, lane);
             }
         }
         if rule.signed && occupied == total && (wide || total == 8) && has_any(self, total - 1..total) {
@@ -120,12 +121,12 @@ impl BitPlanes {
         lane.width = if middle { PixelWidth::U16 } else { PixelWidth::U8 };
         if middle {
             let stride = self.stride;
-            backend.bitunshuffle_tile(self.eight_planes(8), stride, from, &mut lane.high_bytes);
+            simd.bitunshuffle_tile(self.eight_planes(8), stride, from, &mut lane.high_bytes);
         } else if is_dense {
             (lane.nonzero, lane.above_one) = (Bitmap::FULL, Bitmap::FULL);
         } else {
             let union = |planes: &BitPlanes, range: Range<usize>| {
-                backend.or_planes(planes.plane_range(range), planes.stride, from, unused)
+                simd.or_planes(planes.plane_range(range), planes.stride, from, unused)
             };
             lane.above_one = union(self, 1..occupied.clamp(1, 8));
             lane.nonzero = union(self, 0..occupied.min(1)).zip(&lane.above_one, |one, more| one | more);
@@ -135,20 +136,20 @@ impl BitPlanes {
             }
         }
         let stride = self.stride;
-        backend.bitunshuffle_tile(self.eight_planes(0), stride, from, &mut lane.low_bytes);
+        simd.bitunshuffle_tile(self.eight_planes(0), stride, from, &mut lane.low_bytes);
         true
     }
 
     /// Unshuffles native pixels into `out`, from pixel `start` of the block on; a multiple of 8 pixels.
-    pub(crate) fn bitunshuffle<B: SimdBackend>(&mut self, backend: B, start: usize, out: &mut [u8]) {
+    pub(crate) fn bitunshuffle<S: Simd>(&mut self, simd: S, start: usize, out: &mut [u8]) {
         let stride = self.stride;
-        backend.bitunshuffle(self.block(), stride, start / 8, out);
+        simd.bitunshuffle(self.block(), stride, start / 8, out);
     }
 
     /// Records the pixels of a tile that are in an invalid range, and clears their bits.
-    fn extract_invalid<B: SimdBackend>(
+    fn extract_invalid<S: Simd>(
         &mut self,
-        backend: B,
+        simd: S,
         from: usize,
         tile_index: usize,
         unused: &Bitmap,
@@ -156,7 +157,7 @@ impl BitPlanes {
         lane: &mut Lane,
     ) {
         let planes = self.plane_range(range.planes.clone());
-        let mut invalid = backend.and_planes(planes, self.stride, from).without(unused);
+        let mut invalid = simd.and_planes(planes, self.stride, from).without(unused);
         if !range.exact {
             let candidates = invalid;
             for pixel in candidates.iter_ones() {

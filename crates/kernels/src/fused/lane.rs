@@ -1,21 +1,8 @@
 //! [`Lane`], one frame's pixels of one tile, as narrow as their values allow.
 
 use crate::bitmap::Bitmap;
+use crate::pixel::PixelWidth;
 use crate::summation_order::TILE;
-
-/// The width of the pixels of a tile. [`Lane::widen_to`] converts to any larger one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PixelWidth {
-    /// All pixels are zero; nothing is stored.
-    #[default]
-    Zero,
-    /// Pixels have 8 bits, in [`Lane::low_bytes`].
-    U8,
-    /// Pixels have 16 bits, in [`Lane::low_bytes`] and [`Lane::high_bytes`].
-    U16,
-    /// Pixels are in [`Lane::f64_pixels`].
-    F64,
-}
 
 /// One frame's pixels of the current tile. Invalid pixels are zero; pixels without matrix entries can have any finite
 /// value.

@@ -1,22 +1,36 @@
 //! Reads uncompressed or decoded pixels into a lane.
 
-use super::lane::{Lane, PixelWidth};
-use super::pixel_source::TileContext;
+use super::lane::Lane;
+use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::invalid_values::InvalidRanges;
-use crate::pixel::Pixel;
+use crate::pixel::{Pixel, PixelWidth};
+use crate::simd::{Kernel, Simd};
 use crate::summation_order::TILE;
 
 /// Reads the native pixels of one tile into a lane, and records the invalid ones. A short tile is filled up with zeros.
 /// The loops are written so that the compiler vectorizes them.
-#[inline(always)]
-pub(crate) fn read_tile<T: Pixel>(lane: &mut Lane, pixels: &[u8], context: TileContext<'_>, rule: &InvalidRanges<T>) {
-    match *rule.ranges() {
-        [] => read_valid_pixels(lane, pixels, context, |pixel: T| !pixel.is_finite()),
-        [(low, high)] => {
-            read_valid_pixels(lane, pixels, context, |pixel: T| !pixel.is_finite() | ((low <= pixel) & (pixel <= high)))
+pub(super) struct ReadNativeTile<'a, T> {
+    pub(super) lane: &'a mut Lane,
+    /// The tile's pixels, [`Pixel::SIZE`] bytes each.
+    pub(super) pixels: &'a [u8],
+    pub(super) context: TileContext<'a>,
+    pub(super) rule: &'a InvalidRanges<T>,
+}
+
+impl<T: Pixel> Kernel for ReadNativeTile<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let ReadNativeTile { lane, pixels, context, rule } = self;
+        match *rule.ranges() {
+            [] => read_valid_pixels(lane, pixels, context, |pixel: T| !pixel.is_finite()),
+            [(low, high)] => read_valid_pixels(lane, pixels, context, |pixel: T| {
+                !pixel.is_finite() | ((low <= pixel) & (pixel <= high))
+            }),
+            _ => read_valid_pixels(lane, pixels, context, |pixel| rule.contains(pixel)),
         }
-        _ => read_valid_pixels(lane, pixels, context, |pixel| rule.contains(pixel)),
     }
 }
 

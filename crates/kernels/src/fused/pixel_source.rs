@@ -1,46 +1,32 @@
 //! [`PixelSource`], which reads one frame's pixels tile by tile from native pixels or from bitshuffled blocks.
 
-use std::cell::OnceCell;
-
 use super::bit_planes::BitPlanes;
-use super::lane::{Lane, PixelWidth};
+use super::lane::Lane;
+use super::native::ReadNativeTile;
 use super::plane_rule::PlaneInvalidRule;
-use crate::bitmap::Bitmap;
-use crate::codec::DecodeError;
+use super::tile_context::TileContext;
 use crate::codec::bitshuffle::{Bitshuffle, BlockReader, Codec};
+use crate::codec::{DecodeError, Pipeline};
 use crate::decode_paths::DecodePathCounts;
-use crate::invalid_values::InvalidRanges;
-use crate::pixel::Pixel;
-use crate::simd::SimdBackend;
+use crate::invalid_values::{InvalidRanges, InvalidValues};
+use crate::pixel::{Pixel, PixelWidth};
+use crate::simd::Simd;
+use crate::stored_frame::StoredFrame;
 use crate::summation_order::TILE;
-
-/// The tile to read, and facts about it that all frames share.
-#[derive(Clone, Copy)]
-pub(crate) struct TileContext<'a> {
-    /// The tile's index in the frame.
-    pub(crate) tile_index: usize,
-    /// How many pixels the frame has.
-    pub(crate) pixels: usize,
-    /// The pixels without matrix entries.
-    pub(crate) unused: &'a Bitmap,
-    /// True if all pixels are summed anyway, because the first frame has many that are above 1. For the other frames
-    /// the zero pixels need not be found.
-    pub(crate) is_dense: bool,
-    /// The cache of [`TileContext::used`], which only native pixels need.
-    pub(crate) used_mask: &'a OnceCell<[u8; TILE]>,
-}
-
-impl TileContext<'_> {
-    /// Returns one byte per pixel of the tile: 0 for pixels without entries, 1 for the others.
-    pub(crate) fn used(&self) -> &[u8; TILE] {
-        self.used_mask.get_or_init(|| Bitmap::FULL.without(self.unused).bytes())
-    }
-}
 
 /// The rule for invalid pixels of one pixel type, for native pixels and, if possible, for bit planes.
 pub(crate) struct InvalidRules<T> {
     pub(crate) native: InvalidRanges<T>,
     pub(crate) planes: Option<PlaneInvalidRule>,
+}
+
+impl<T: Pixel> InvalidRules<T> {
+    /// Makes the rule for pixels of type `T`.
+    pub(crate) fn new(invalid: &InvalidValues) -> InvalidRules<T> {
+        let native = invalid.for_type::<T>();
+        let planes = if T::INTEGER { PlaneInvalidRule::new(&native) } else { None };
+        InvalidRules { native, planes }
+    }
 }
 
 /// The source of one frame's pixels.
@@ -73,7 +59,7 @@ pub(crate) struct SourceBuffers {
 
 impl<'a> BlockSource<'a> {
     /// Reads and checks the header of a stream that must decode to `frame_bytes`.
-    pub(crate) fn open(bitshuffle: Bitshuffle, stored: &'a [u8], frame_bytes: usize) -> Result<Self, DecodeError> {
+    fn open(bitshuffle: Bitshuffle, stored: &'a [u8], frame_bytes: usize) -> Result<Self, DecodeError> {
         let blocks = BlockReader::open(bitshuffle, stored, frame_bytes)?;
         let reads_planes =
             blocks.block_bytes % (TILE * bitshuffle.element_size) == 0 || blocks.block_bytes >= blocks.shuffled_bytes;
@@ -81,25 +67,36 @@ impl<'a> BlockSource<'a> {
     }
 
     /// Decompresses the next block into the planes.
-    fn decompress_next<B: SimdBackend>(
-        &mut self,
-        backend: B,
-        planes: &mut BitPlanes,
-        element: usize,
-    ) -> Result<(), DecodeError> {
+    fn decompress_next<S: Simd>(&mut self, simd: S, planes: &mut BitPlanes, element: usize) -> Result<(), DecodeError> {
         let len = self.blocks.block_bytes.min(self.blocks.shuffled_bytes - self.decoded);
         self.decoded += len;
         let codec = self.codec;
         self.blocks.decompress_next(len, |block| {
-            planes.load(len, 8 * element, |buffer| match codec {
-                Codec::Lz4 => backend.decompress(block, buffer, len, len / (8 * element)),
-                Codec::None | Codec::Zstd => codec.decompress(block, buffer, len),
-            })
+            planes.load(len, 8 * element, |buffer| codec.decompress(simd, block, buffer, len, len / (8 * element)))
         })
     }
 }
 
-impl PixelSource<'_> {
+impl<'a> PixelSource<'a> {
+    /// Returns whether a frame can be read tile by tile: it is stored as native pixels or in bitshuffled blocks.
+    pub(crate) fn can_open(pipeline: &Pipeline, stored: &StoredFrame<'_>) -> bool {
+        pipeline.is_native(stored.filter_mask)
+            || pipeline.only_bitshuffle(stored.filter_mask).is_some() && cfg!(target_endian = "little")
+    }
+
+    /// Opens a frame for which [`PixelSource::can_open`] holds, and checks the header and the length.
+    pub(crate) fn open(
+        pipeline: &Pipeline,
+        stored: &StoredFrame<'a>,
+        frame_bytes: usize,
+    ) -> Result<PixelSource<'a>, DecodeError> {
+        match pipeline.only_bitshuffle(stored.filter_mask) {
+            Some(bitshuffle) => BlockSource::open(bitshuffle, stored.bytes, frame_bytes).map(PixelSource::Blocks),
+            None if stored.bytes.len() == frame_bytes => Ok(PixelSource::Native(stored.bytes)),
+            None => Err(DecodeError::Length { filter: "raw", found: stored.bytes.len(), expected: frame_bytes }),
+        }
+    }
+
     /// Returns the counts of one frame that takes the decode path of this source.
     pub(crate) fn decode_path<T>(&self, rules: &InvalidRules<T>) -> DecodePathCounts {
         match self {
@@ -112,9 +109,9 @@ impl PixelSource<'_> {
     }
 
     /// Reads the next tile into a lane.
-    pub(crate) fn read<T: Pixel, B: SimdBackend>(
+    pub(crate) fn read<T: Pixel, S: Simd>(
         &mut self,
-        backend: B,
+        simd: S,
         context: TileContext<'_>,
         rules: &InvalidRules<T>,
         buffers: &mut SourceBuffers,
@@ -126,13 +123,11 @@ impl PixelSource<'_> {
         match self {
             PixelSource::Native(frame) => {
                 let pixels = &frame[start * T::SIZE..(start + len) * T::SIZE];
-                backend.read_native_tile(lane, pixels, context, &rules.native);
+                simd.run(ReadNativeTile { lane, pixels, context, rule: &rules.native });
             }
             PixelSource::Blocks(source) => match &rules.planes {
-                Some(rule) if source.reads_planes => {
-                    source.read_planes(backend, context, rule, rules, buffers, lane)?
-                }
-                _ => source.read_via_native(backend, context, rules, buffers, lane)?,
+                Some(rule) if source.reads_planes => source.read_planes(simd, context, rule, rules, buffers, lane)?,
+                _ => source.read_via_native(simd, context, rules, buffers, lane)?,
             },
         }
         Ok(())
@@ -142,9 +137,9 @@ impl PixelSource<'_> {
 impl BlockSource<'_> {
     /// Reads a tile from the bit planes of its block. Falls back to unshuffled pixels if the values are too large, and
     /// for a short last tile.
-    fn read_planes<T: Pixel, B: SimdBackend>(
+    fn read_planes<T: Pixel, S: Simd>(
         &mut self,
-        backend: B,
+        simd: S,
         context: TileContext<'_>,
         rule: &PlaneInvalidRule,
         rules: &InvalidRules<T>,
@@ -154,34 +149,34 @@ impl BlockSource<'_> {
         let tile_start = context.tile_index * TILE;
         let in_block = tile_start % (self.blocks.block_bytes / T::SIZE);
         if in_block == 0 && self.decoded < self.blocks.shuffled_bytes {
-            self.decompress_next(backend, &mut buffers.planes, T::SIZE)?;
+            self.decompress_next(simd, &mut buffers.planes, T::SIZE)?;
         }
         let in_planes = in_block + TILE <= buffers.planes.pixel_count() && tile_start + TILE <= self.decoded / T::SIZE;
-        if in_planes && buffers.planes.read_tile(backend, in_block, context, rule, lane) {
+        if in_planes && buffers.planes.read_tile(simd, in_block, context, rule, lane) {
             return Ok(());
         }
         let pixels = &mut buffers.native_pixels;
         if in_planes {
             pixels.resize(TILE * T::SIZE, 0);
-            buffers.planes.bitunshuffle(backend, in_block, pixels);
+            buffers.planes.bitunshuffle(simd, in_block, pixels);
         } else {
             // The last tile: the rest of the last block, and the unshuffled elements after it.
             let left = self.decoded - tile_start * T::SIZE;
             pixels.resize((context.pixels - tile_start) * T::SIZE, 0);
             let (shuffled, tail) = pixels.split_at_mut(left);
             if left > 0 {
-                buffers.planes.bitunshuffle(backend, in_block, shuffled);
+                buffers.planes.bitunshuffle(simd, in_block, shuffled);
             }
             self.blocks.read_tail(tail)?;
         }
-        backend.read_native_tile(lane, pixels, context, &rules.native);
+        simd.run(ReadNativeTile { lane, pixels, context, rule: &rules.native });
         Ok(())
     }
 
     /// Reads a tile from unshuffled pixels; unshuffles further blocks until there are enough.
-    fn read_via_native<T: Pixel, B: SimdBackend>(
+    fn read_via_native<T: Pixel, S: Simd>(
         &mut self,
-        backend: B,
+        simd: S,
         context: TileContext<'_>,
         rules: &InvalidRules<T>,
         buffers: &mut SourceBuffers,
@@ -198,15 +193,16 @@ impl BlockSource<'_> {
             *consumed = 0;
             let end = pixels.len();
             if self.decoded < self.blocks.shuffled_bytes {
-                self.decompress_next(backend, planes, T::SIZE)?;
+                self.decompress_next(simd, planes, T::SIZE)?;
                 pixels.resize(end + planes.block().len(), 0);
-                planes.bitunshuffle(backend, 0, &mut pixels[end..]);
+                planes.bitunshuffle(simd, 0, &mut pixels[end..]);
             } else {
                 pixels.resize(tile_bytes, 0);
                 self.blocks.read_tail(&mut pixels[end..])?;
             }
         }
-        backend.read_native_tile(lane, &pixels[*consumed..*consumed + tile_bytes], context, &rules.native);
+        let pixels = &pixels[*consumed..*consumed + tile_bytes];
+        simd.run(ReadNativeTile { lane, pixels, context, rule: &rules.native });
         *consumed += tile_bytes;
         Ok(())
     }

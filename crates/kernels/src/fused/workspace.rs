@@ -3,16 +3,17 @@
 
 use std::cell::OnceCell;
 
-use super::accumulate::PixelSelection;
+use super::accumulate::{PixelSelection, accumulate_tile};
 use super::accumulators::Accumulators;
 use super::interleaved_tile::{InterleavedF64, InterleavedU8, InterleavedU16};
-use super::lane::{Lane, PixelWidth};
-use super::pixel_source::{InvalidRules, PixelSource, SourceBuffers, TileContext};
+use super::lane::Lane;
+use super::pixel_source::{InvalidRules, PixelSource, SourceBuffers};
+use super::tile_context::TileContext;
 use crate::bitmap::Bitmap;
 use crate::codec::DecodeError;
-use crate::pixel::Pixel;
-use crate::plan::{IntegrationPlan, StaticSums};
-use crate::simd::LaneBackend;
+use crate::pixel::{Pixel, PixelWidth};
+use crate::plan::{IntegrationPlan, StaticSums, StaticSumsWithout};
+use crate::simd::Simd;
 use crate::summation_order::TILE;
 use crate::sums::Sums;
 
@@ -75,11 +76,15 @@ impl<const L: usize> Workspace<L> {
     /// Integrates up to `L` frames by plans that share the rules for invalid pixels. Returns for each frame the sums by
     /// each plan.
     ///
-    /// Each tile is read once, and summed by all plans while it is in the cache. A frame that can't be decoded is an
-    /// error of its own, and does not affect the sums of the others.
-    pub(crate) fn integrate<T: Pixel, B: LaneBackend<L>>(
+    /// Each tile is read once, and summed by all plans while it is in the cache. The result of a frame
+    /// that can't be decoded is an error; the sums of the other frames are not affected.
+    ///
+    /// It is compiled for the processor that the compiler targets, never into a kernel: each kernel that it runs stays a
+    /// function of its own, which the compiler optimizes better than one that holds all of them.
+    #[inline(never)]
+    pub(crate) fn integrate<T: Pixel, S: Simd>(
         &mut self,
-        backend: B,
+        simd: S,
         plans: &[&IntegrationPlan],
         rules: &InvalidRules<T>,
         sources: Vec<Result<PixelSource<'_>, DecodeError>>,
@@ -106,7 +111,7 @@ impl<const L: usize> Workspace<L> {
             let lanes = self.lanes.iter_mut().zip(&mut self.buffers).enumerate();
             for (source, (index, (lane, buffers))) in sources.iter_mut().zip(lanes) {
                 let Ok(opened) = source else { continue };
-                if let Err(error) = opened.read(backend, context, rules, buffers, lane) {
+                if let Err(error) = opened.read(simd, context, rules, buffers, lane) {
                     lane.width = PixelWidth::Zero;
                     *source = Err(error);
                 }
@@ -114,35 +119,35 @@ impl<const L: usize> Workspace<L> {
                     context.is_dense = is_dense_tile(lane);
                 }
             }
-            self.accumulate(backend, plans, tile_index);
+            self.accumulate(simd, plans, tile_index);
         }
         for accumulators in &mut self.accumulators {
             accumulators.columns = accumulators.rows.to_frame_sums(sources.len());
         }
         let sums = |(lane, source): (usize, Result<PixelSource<'_>, DecodeError>)| {
-            source.map(|_| self.finish_lane(backend, lane, plans))
+            source.map(|_| self.finish_lane(simd, lane, plans))
         };
         sources.into_iter().enumerate().map(sums).collect()
     }
 
     /// Returns the sums of the frame in a lane, by each plan.
-    fn finish_lane<B: LaneBackend<L>>(&mut self, backend: B, lane: usize, plans: &[&IntegrationPlan]) -> Vec<Sums> {
+    fn finish_lane<S: Simd>(&mut self, simd: S, lane: usize, plans: &[&IntegrationPlan]) -> Vec<Sums> {
         let invalid = &mut self.lanes[lane].invalid;
         // A tile with several ranges of invalid values records its pixels range by range.
         invalid.sort_unstable();
         let invalid = std::mem::take(invalid);
         if let ([plan], [accumulators]) = (plans, &mut self.accumulators[..]) {
-            return vec![accumulators.finish_lane(backend, lane, plan, invalid)];
+            return vec![accumulators.finish_lane(simd, lane, plan, invalid)];
         }
         // A pixel that one plan uses can be masked in another.
         let used_by =
             |plan: &IntegrationPlan| invalid.iter().copied().filter(|&pixel| plan.uses_pixel(pixel as usize)).collect();
         let by_plan = self.accumulators.iter_mut().zip(plans);
-        by_plan.map(|(accumulators, plan)| accumulators.finish_lane(backend, lane, plan, used_by(plan))).collect()
+        by_plan.map(|(accumulators, plan)| accumulators.finish_lane(simd, lane, plan, used_by(plan))).collect()
     }
 
     /// Adds the tile in the lanes to the accumulators of all plans.
-    fn accumulate<B: LaneBackend<L>>(&mut self, backend: B, plans: &[&IntegrationPlan], tile_index: usize) {
+    fn accumulate<S: Simd>(&mut self, simd: S, plans: &[&IntegrationPlan], tile_index: usize) {
         let width = self.lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
         if width == PixelWidth::Zero {
             return;
@@ -157,19 +162,19 @@ impl<const L: usize> Workspace<L> {
             _ => [[&Bitmap::FULL; L]; 2],
         };
         if width <= PixelWidth::U16 {
-            backend.interleave(lane_refs(&self.lanes, |lane| &lane.low_bytes), &mut self.low);
+            simd.interleave(lane_refs(&self.lanes, |lane| &lane.low_bytes), &mut self.low);
         }
         match width {
-            PixelWidth::U16 => backend.interleave(lane_refs(&self.lanes, |lane| &lane.high_bytes), &mut self.high),
+            PixelWidth::U16 => simd.interleave(lane_refs(&self.lanes, |lane| &lane.high_bytes), &mut self.high),
             PixelWidth::F64 => {
-                backend.interleave_f64(std::array::from_fn(|lane| &self.lanes[lane].f64_pixels), &mut self.f64_pixels);
+                simd.interleave_f64(std::array::from_fn(|lane| &self.lanes[lane].f64_pixels), &mut self.f64_pixels);
             }
             PixelWidth::Zero | PixelWidth::U8 => {}
         }
-        for (PlanAccumulators { rows, .. }, plan) in self.accumulators.iter_mut().zip(plans) {
+        for (PlanAccumulators { rows: accumulators, .. }, plan) in self.accumulators.iter_mut().zip(plans) {
             let (tile, unused) = (plan.matrix.tile(tile_index), &plan.unused[tile_index]);
-            let (nonzero, nonzero_count) = backend.or_bitmaps(nonzero, unused);
-            let (above_one, above_one_count) = backend.or_bitmaps(above_one, unused);
+            let (nonzero, nonzero_count) = simd.or_bitmaps(nonzero, unused);
+            let (above_one, above_one_count) = simd.or_bitmaps(above_one, unused);
             let selection = match (nonzero_count, above_one_count) {
                 (0, _) => continue,
                 (..MAX_SPARSE_NONZERO, _) => PixelSelection::NonZero(&nonzero),
@@ -178,12 +183,18 @@ impl<const L: usize> Workspace<L> {
             };
             match width {
                 PixelWidth::Zero => {}
-                PixelWidth::U8 => backend.accumulate(rows, tile, &InterleavedU8(&self.low), selection),
+                PixelWidth::U8 => {
+                    let pixels = InterleavedU8(&self.low);
+                    accumulate_tile(simd, accumulators, tile, pixels, selection);
+                }
                 PixelWidth::U16 => {
                     let pixels = InterleavedU16 { low_bytes: &self.low, high_bytes: &self.high };
-                    backend.accumulate(rows, tile, &pixels, selection);
+                    accumulate_tile(simd, accumulators, tile, pixels, selection);
                 }
-                PixelWidth::F64 => backend.accumulate(rows, tile, &InterleavedF64(&self.f64_pixels), selection),
+                PixelWidth::F64 => {
+                    let pixels = InterleavedF64(&self.f64_pixels);
+                    accumulate_tile(simd, accumulators, tile, pixels, selection);
+                }
             }
         }
     }
@@ -191,20 +202,14 @@ impl<const L: usize> Workspace<L> {
 
 impl<const L: usize> PlanAccumulators<L> {
     /// Returns the sums of the frame in a lane; `invalid` are its invalid pixels, in rising order.
-    fn finish_lane<B: LaneBackend<L>>(
-        &mut self,
-        backend: B,
-        lane: usize,
-        plan: &IntegrationPlan,
-        invalid: Vec<u32>,
-    ) -> Sums {
+    fn finish_lane<S: Simd>(&mut self, simd: S, lane: usize, plan: &IntegrationPlan, invalid: Vec<u32>) -> Sums {
         let [signal, excess] = std::mem::take(&mut self.columns[lane]);
         if invalid.is_empty() {
             return Sums::from_photon_sums(plan, signal, excess, None);
         }
         // Consecutive frames mostly have the same invalid pixels.
         if self.masked_sums.plan != plan.id() || self.masked_sums.invalid != invalid {
-            let totals = backend.static_sums_without(plan, &invalid);
+            let totals = simd.run(StaticSumsWithout { plan, invalid: &invalid });
             self.masked_sums = MaskedSumsCache { plan: plan.id(), invalid, totals };
         }
         Sums::from_photon_sums(plan, signal, excess, Some(&self.masked_sums.totals))

@@ -37,7 +37,7 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         at: 0,
         zero_from: dirty,
         dirty_since_skip: false,
-        // SAFETY: no memory.
+        // SAFETY: `zero` takes no pointer. The processor has the instructions of `V`, as this function requires.
         tail: unsafe { V::zero() },
     };
     let ending = padded_block_end(block);
@@ -56,13 +56,15 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         if i == end {
             return None;
         }
-        // SAFETY: as above.
+        // SAFETY: the token and the byte after it are the first two of the `MAX_UNCHECKED_READ` bytes that may be read from
+        // `i` on: fewer are left only in `ending`, which is that much longer than `end`.
         let (token, extension) = unsafe { (usize::from(*source.add(i)), usize::from(*source.add(i + 1))) };
         let extended = usize::from(token >= 15 << 4);
         let mut literals = (token >> 4) + extension * extended;
         i += 1 + extended;
         if literals <= V::REGISTER_BYTES && i + literals < end {
-            // SAFETY: a register's width is left, and what was read before it.
+            // SAFETY: `i` is at most two bytes after the start of the sequence, so a register's width, at most 64 bytes, is
+            // left of `MAX_UNCHECKED_READ`. The processor has the instructions of `V`.
             unsafe { writer.write_short_literals(source.add(i), literals) };
         } else {
             if literals == 15 + 255 {
@@ -79,7 +81,7 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         if writer.at > len || end - i < 3 {
             return None;
         }
-        // SAFETY: at least three bytes are left.
+        // SAFETY: `end - i` is at least 3, and `source` holds `end` bytes. The read has no alignment.
         let (distance, extension) = unsafe { (source.add(i).cast::<u16>().read_unaligned(), *source.add(i + 2)) };
         let distance = usize::from(u16::from_le(distance));
         if distance.wrapping_sub(1) >= writer.at {
@@ -89,7 +91,8 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
         let mut length = (token & 15) + 4 + usize::from(extension) * extended;
         i += 2 + extended;
         if length <= V::REGISTER_BYTES {
-            // SAFETY: the distance is not 0 and does not reach before the start.
+            // SAFETY: the distance is not 0 and does not reach before the start: `distance - 1 < writer.at`, which 0 wraps
+            // beyond. The processor has the instructions of `V`.
             unsafe { writer.copy_short_match(distance, length) };
             if writer.at > len {
                 return None;
@@ -102,14 +105,16 @@ pub(crate) unsafe fn decode<V: ByteRegister>(
                 return None;
             }
             if distance == period && period >= V::REGISTER_BYTES && length >= 2 * period {
-                // SAFETY: the distance does not reach before the start; the length does not reach beyond the end.
+                // SAFETY: the distance, which is the period, is at most `writer.at`; the length is at most `len - writer.at`
+                // and at least two periods, and a period is a register's width or more: all compared above. The processor
+                // has the instructions of `V`.
                 let repeated = unsafe { writer.copy_one_period(period, length, block.get(i..)?) };
                 if repeated.is_some() {
                     return repeated;
                 }
             }
-            // SAFETY: the distance is not 0 and does not reach before the start; the length does not reach beyond the
-            // end.
+            // SAFETY: the distance is between 1 and `writer.at`, and the length is at most `len - writer.at`: both compared
+            // above. The processor has the instructions of `V`.
             unsafe { writer.copy_long_match(distance, length) };
         }
     }
@@ -173,7 +178,8 @@ impl<V: ByteRegister> BlockWriter<V> {
     #[inline(always)]
     unsafe fn write_short_literals(&mut self, from: *const u8, literals: usize) {
         self.dirty_since_skip = true;
-        // SAFETY: `at <= len`, and the slack is at least a register's width.
+        // SAFETY: the caller says that a register may be read from `from`. It is stored at `at <= len`, after which `out` has
+        // a slack of two registers' width. The processor has the instructions of `V`, as the caller's caller requires.
         unsafe {
             let bytes = V::load(from);
             bytes.store(self.out.add(self.at));
@@ -213,7 +219,7 @@ impl<V: ByteRegister> BlockWriter<V> {
             return None;
         }
         if run.iter().all(|&byte| byte == 0) {
-            // SAFETY: no memory.
+            // SAFETY: `zero` takes no pointer; a writer is made by `decode` alone, on a processor that has the instructions.
             self.skip_zeros(run.len(), unsafe { V::zero() });
             return Some(DecodedBlock::fully_written(self.zero_from));
         }
@@ -281,9 +287,9 @@ impl<V: ByteRegister> BlockWriter<V> {
             self.reload_tail();
             return;
         }
-        // SAFETY: as for a short match.
+        // SAFETY: the read starts in `out`, at most a register's width before `at <= len`, and ends in the slack.
         let period = unsafe { self.tail.load_match(to, distance) };
-        // SAFETY: no memory.
+        // SAFETY: `is_zero` takes no pointer; a writer is made by `decode` alone, on a processor that has the instructions.
         if unsafe { period.is_zero() } {
             self.skip_zeros(length, period);
             self.tail = period;
@@ -292,7 +298,7 @@ impl<V: ByteRegister> BlockWriter<V> {
         self.dirty_since_skip = true;
         let (mut k, step) = (0, usize::from(V::PERIOD_STEPS[distance]));
         while k < length {
-            // SAFETY: the register starts before `len`.
+            // SAFETY: `k < length <= len - at`, so the register starts before `len` and ends in the slack.
             unsafe { period.store(to.add(k)) };
             k += step;
         }
@@ -303,7 +309,8 @@ impl<V: ByteRegister> BlockWriter<V> {
     /// Reads the last bytes before `at` back from `out`.
     #[inline(always)]
     fn reload_tail(&mut self) {
-        // SAFETY: the bytes before `at` are part of `out`, which is at least a register's width long.
+        // SAFETY: `out` is at least a register's width long, which is its slack. The first register read ends at `at`, the
+        // second is the first of `out`. Bytes after `at` that are read have been initialized: `out` was a slice.
         self.tail = unsafe {
             match self.at.checked_sub(V::REGISTER_BYTES) {
                 Some(from) => V::load(self.out.add(from)),

@@ -110,30 +110,30 @@ const UPPER_PERIOD_INDICES: [[[u8; 16]; 2]; 33] = {
     rows
 };
 
-// The functions of both types wrap one or two intrinsics under the conditions of the trait, so that not every line has
-// a
-// SAFETY note.
-#[allow(clippy::undocumented_unsafe_blocks)]
 impl ByteRegister for Avx2Register {
     const REGISTER_BYTES: usize = 32;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Avx2Register {
+        // SAFETY: the trait's conditions: AVX2 is there, and 32 bytes may be read. The intrinsic needs no alignment.
         Avx2Register(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
+        // SAFETY: the trait's conditions: AVX2 is there, and 32 bytes may be written. The intrinsic needs no alignment.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn zero() -> Avx2Register {
+        // SAFETY: AVX2 is there by the trait's condition; no memory is read or written.
         Avx2Register(unsafe { _mm256_setzero_si256() })
     }
 
     #[inline(always)]
     unsafe fn is_zero(self) -> bool {
+        // SAFETY: AVX2 is there by the trait's condition; no memory is read or written.
         unsafe { _mm256_testz_si256(self.0, self.0) == 1 }
     }
 
@@ -149,6 +149,9 @@ impl ByteRegister for Avx2Register {
         let row = distance.min(32);
         let from = at.wrapping_sub(distance);
         let (lower, [upper_low, upper_high]) = (&PERIOD_INDICES[row], &UPPER_PERIOD_INDICES[row]);
+        // SAFETY: AVX2 is there by the trait's condition. `from` is `distance` bytes before `at`, inside the output, and 32
+        // bytes are read from there: they end before `at + 32`, and a register may be stored at `at`. The rows of indices are
+        // arrays of 16 bytes. No intrinsic needs alignment.
         unsafe {
             let (low, high) = (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(16).cast()));
             let index = |bytes: &[u8]| _mm_loadu_si128(bytes.as_ptr().cast());
@@ -159,32 +162,37 @@ impl ByteRegister for Avx2Register {
     }
 }
 
-#[allow(clippy::undocumented_unsafe_blocks)]
 impl ByteRegister for Avx512Register {
     const REGISTER_BYTES: usize = 64;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Avx512Register {
+        // SAFETY: the trait's conditions: AVX-512 is there, and 64 bytes may be read. The intrinsic needs no alignment.
         Avx512Register(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
+        // SAFETY: the trait's conditions: AVX-512 is there, and 64 bytes may be written. The intrinsic needs no alignment.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn zero() -> Avx512Register {
+        // SAFETY: AVX-512 is there by the trait's condition; no memory is read or written.
         Avx512Register(unsafe { _mm512_setzero_si512() })
     }
 
     #[inline(always)]
     unsafe fn is_zero(self) -> bool {
+        // SAFETY: AVX-512 with BW is there by the trait's condition; no memory is read or written.
         unsafe { _mm512_test_epi8_mask(self.0, self.0) == 0 }
     }
 
     #[inline(always)]
     unsafe fn append(self, next: Avx512Register, count: usize) -> Avx512Register {
+        // SAFETY: AVX-512 with VBMI is there by the trait's condition. The one read is of an array of 64 bytes, at any
+        // alignment. Of each index seven bits count, so none leads out of the two registers, whatever `count` is.
         unsafe {
             let numbers = _mm512_loadu_si512(BYTE_INDICES.as_ptr().cast());
             let index = _mm512_add_epi8(numbers, _mm512_set1_epi8(count as i8));
@@ -194,6 +202,9 @@ impl ByteRegister for Avx512Register {
 
     #[inline(always)]
     unsafe fn load_match(self, at: *const u8, distance: usize) -> Avx512Register {
+        // SAFETY: AVX-512 with VBMI is there by the trait's condition. The row of indices is an array of 64 bytes, and its
+        // number is checked. The last read is masked: up to a distance of 64 it reads nothing, beyond that 64 bytes from
+        // inside the output on, which end before `at`.
         unsafe {
             let index = _mm512_loadu_si512(TAIL_PERIOD_INDICES[distance.min(64)].as_ptr().cast());
             let last = _mm512_permutexvar_epi8(index, self.0);

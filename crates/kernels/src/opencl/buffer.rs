@@ -21,8 +21,7 @@ impl DeviceBuffer {
         let bytes = bytes.max(8);
         // SAFETY: The call is unsafe because a buffer may refer to host memory that must outlive it. No host pointer is
         // given here, so the driver allocates memory of its own, and `Mem` counts the references to it. The length is
-        // not
-        // 0. The contents are undefined until a command writes them; kernels and `wait_and_read` read only what was
+        // not 0. The contents are undefined until a command writes them; kernels and `wait_and_read` read only what was
         // written before.
         let mem = unsafe { core::create_buffer::<_, u8>(context, MemFlags::READ_WRITE, bytes, None) }?;
         Ok(DeviceBuffer { mem })

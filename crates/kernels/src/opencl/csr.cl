@@ -1,37 +1,37 @@
 // Statistics that need all pixels of a bin, with the matrix in CSR form; see `kernels::robust`. There are two kernels:
 //
-// `decode`: a work-group decodes a tile of one frame to local memory, and copies its pixels to the frame's room.
-// `choose`: a team of sixteen lanes passes over the pixels of one bin of one frame, as often as the statistic needs. A team sums
-// in the order of `robust::partial_sums` and rounds each step as the CPU does, so the sums are the CPU's bytes.
+// `decode`: a work-group decodes a tile of one frame to local memory, and copies its pixels to the frame's memory.
+// `choose`: sixteen lanes pass over the pixels of one bin of one frame, as often as the statistic needs. They sum in the order of
+// `robust::partial_sums` and round each step as the CPU does, so the sums are the CPU's bytes.
 //
-// The room of a frame is its part of global memory. It holds the pixels, then for each bin the indices of the entries that
+// Each frame has a part of the `intermediate` buffer. It holds the pixels, then for each bin the indices of the entries that
 // remain once some have been dropped.
 
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL FP_CONTRACT OFF
 
-#define TEAM 16
-#define TEAM_LANE (get_local_id(0) % TEAM)
-#define TEAM_NUMBER (get_local_id(0) / TEAM)
+#define LANES_PER_BIN 16
+#define LANE_IN_BIN (get_local_id(0) % LANES_PER_BIN)
+#define BIN_IN_GROUP (get_local_id(0) / LANES_PER_BIN)
 
-// Values of `errors`; see `variance_model_code`.
-#define ERRORS_NO 0
-#define ERRORS_COUNTS 1
-#define ERRORS_SPREAD 2
-#define ERRORS_HYBRID 3
-#define ERRORS_GIVEN 4
+// Values of `variance_model`; see `variance_model_code`.
+#define VARIANCE_NONE 0
+#define VARIANCE_POISSON 1
+#define VARIANCE_AZIMUTHAL 2
+#define VARIANCE_HYBRID 3
+#define VARIANCE_GIVEN 4
 
 // Relative distance from the mean that counts as zero, as `MEAN_TOLERANCE` of `robust::bin_buffer`.
 #define ROUNDING 1e-12
 
-// Bytes of a frame's pixels, and of its room, both multiples of eight.
+// Bytes of a frame's pixels, and of its part of `intermediate`, both multiples of eight.
 static ulong pixel_bytes(uint pixels) { return ((ulong)pixels * SIZE + 7) / 8 * 8; }
-static ulong room_bytes(uint pixels, uint entries) { return pixel_bytes(pixels) + ((ulong)entries * 4 + 7) / 8 * 8; }
+static ulong bytes_per_frame(uint pixels, uint entries) { return pixel_bytes(pixels) + ((ulong)entries * 4 + 7) / 8 * 8; }
 
 // `input` and `status` have the layout that `integrate` describes.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void decode(__global const uchar *input, uint frames, uint tiles, uint whole, uint pixels_of_frame, uint entries,
-            __global uchar *rooms, __global uint *status)
+void decode(__global const uchar *input, uint frames, uint tiles, uint block_pixels, uint pixels_of_frame, uint entries,
+            __global uchar *intermediate, __global uint *status)
 {
     __local uint planes[BLOCK_BYTES / 4];
 
@@ -40,10 +40,10 @@ void decode(__global const uchar *input, uint frames, uint tiles, uint whole, ui
     __global const uint *table = (__global const uint *)input + (ulong)frame * (tiles + 2);
     bool native = table[0] == 1;
     table += 1;
-    __global BITS *pixels = (__global BITS *)(rooms + frame * room_bytes(pixels_of_frame, entries));
+    __global BITS *pixels = (__global BITS *)(intermediate + frame * bytes_per_frame(pixels_of_frame, entries));
 
     uint first = tile * 8 * COLUMNS;
-    uint length = min(8u * COLUMNS, whole - first);
+    uint length = min(8u * COLUMNS, block_pixels - first);
     uint columns = length / 8;
     __global const uchar *stored = input + table[tile];
     bool sound = true;
@@ -65,8 +65,8 @@ void decode(__global const uchar *input, uint frames, uint tiles, uint whole, ui
     }
     // The pixels after the last block.
     if (tile + 1 == tiles)
-        for (uint k = LANE; k < pixels_of_frame - whole; k += GROUP)
-            pixels[whole + k] = read_bits(input + table[tiles] + k * SIZE);
+        for (uint k = LANE; k < pixels_of_frame - block_pixels; k += GROUP)
+            pixels[block_pixels + k] = read_bits(input + table[tiles] + k * SIZE);
 }
 
 // A bin of one frame.
@@ -79,7 +79,7 @@ typedef struct {
     __global const double *darks;
     __global const double *variances;
     bool has_weights, has_darks;
-    uint errors;
+    uint variance_model;
     // Invalid values: pairs of lowest and highest.
     __global const PIXEL *ranges;
     uint range_count;
@@ -104,9 +104,9 @@ static double norm_of(const Bin *bin, uint entry)
 // Returns w² v.
 static double variance_of(const Bin *bin, uint entry)
 {
-    if (bin->errors == ERRORS_GIVEN)
+    if (bin->variance_model == VARIANCE_GIVEN)
         return bin->variances[entry];
-    if (bin->errors != ERRORS_COUNTS && bin->errors != ERRORS_HYBRID)
+    if (bin->variance_model != VARIANCE_POISSON && bin->variance_model != VARIANCE_HYBRID)
         return 0.0;
     double counts = (double)bin->frame[bin->pixels[entry]];
     counts = counts > 1.0 ? counts : 1.0;
@@ -114,7 +114,7 @@ static double variance_of(const Bin *bin, uint entry)
     return bin->has_weights ? w * w * counts : counts;
 }
 
-// Returns the sum of a team's partial sums.
+// Returns the sum of a bin's partial sums.
 static double tree(__local const double *p)
 {
     return (((p[0] + p[8]) + (p[4] + p[12])) + ((p[2] + p[10]) + (p[6] + p[14]))) +
@@ -154,63 +154,63 @@ static bool passes(const Bin *bin, uint entry, uint round, double mean, double l
     return fabs(signal_of(bin, entry) - mean * norm) <= limit * fabs(norm);
 }
 
-// `whole_*`: the weights of each bin if all its pixels are valid. `sums`: for each frame the signals of all bins, then variances,
-// norms, squared norms, counts. All lanes of a work-group must reach every barrier, so a team without work passes over no entries
+// `full_*`: the weights of each bin if all its pixels are valid. `sums`: for each frame the signals of all bins, then variances,
+// norms, squared norms, counts. All lanes of a work-group must reach every barrier, so lanes without work pass over no entries
 // instead of returning.
-__kernel __attribute__((reqd_work_group_size(TEAM * TEAMS, 1, 1)))
-void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins, uint entries,
+__kernel __attribute__((reqd_work_group_size(LANES_PER_BIN * BINS_PER_GROUP, 1, 1)))
+void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uint bins, uint entries,
             __global const uint *starts, __global const uint *pixels,
             uint has_weights, __global const float *weights, __global const double *norms,
-            uint has_darks, __global const double *darks, uint errors, __global const double *variances,
-            __global const double *whole_norm, __global const double *whole_norm_sq, __global const double *whole_count,
-            __global const PIXEL *ranges, uint range_count, double threshold, uint rounds,
+            uint has_darks, __global const double *darks, uint variance_model, __global const double *variances,
+            __global const double *full_norm, __global const double *full_norm_sq, __global const double *full_count,
+            __global const PIXEL *ranges, uint range_count, double threshold, uint max_iter,
             __global const uint *status, __global double *sums)
 {
-    // Five partial sums for each lane; for each team, masks of the lanes whose entries pass; whether any team drops entries.
+    // Five partial sums for each lane; for each bin, masks of the lanes whose entries stay; whether entries of any bin are dropped.
     // Variables that a lane writes under a condition must be volatile: compilers that vectorize over lanes would let all of them
     // write.
-    __local double partial[5 * TEAM * TEAMS];
-    __local volatile uint masks[3 * TEAMS];
+    __local double partial[5 * LANES_PER_BIN * BINS_PER_GROUP];
+    __local volatile uint masks[3 * BINS_PER_GROUP];
     __local volatile uint votes[1];
     __local double *of_lane = partial + get_local_id(0);
-    __local double *of_team = partial + TEAM * TEAM_NUMBER;
-    __local volatile uint *mask = masks + 3 * TEAM_NUMBER;
+    __local double *of_bin = partial + LANES_PER_BIN * BIN_IN_GROUP;
+    __local volatile uint *mask = masks + 3 * BIN_IN_GROUP;
 
-    uint number = get_group_id(0);
-    uint frame = get_group_id(1) * TEAMS + TEAM_NUMBER;
+    uint bin_index = get_group_id(0);
+    uint frame = get_group_id(1) * BINS_PER_GROUP + BIN_IN_GROUP;
     // A damaged frame has no pixels to reduce.
-    bool is_there = frame < frames && status[frames + frame] == 0xffffffffu;
-    bool is_spread = errors == ERRORS_SPREAD || errors == ERRORS_HYBRID;
-    uint first = starts[number];
-    uint longest = starts[number + 1] - first;
+    bool has_pixels = frame < frames && status[frames + frame] == 0xffffffffu;
+    bool is_spread = variance_model == VARIANCE_AZIMUTHAL || variance_model == VARIANCE_HYBRID;
+    uint first = starts[bin_index];
+    uint longest = starts[bin_index + 1] - first;
 
-    __global uchar *room = rooms + (is_there ? frame : 0) * room_bytes(pixels_of_frame, entries);
+    __global uchar *frame_memory = intermediate + (has_pixels ? frame : 0) * bytes_per_frame(pixels_of_frame, entries);
     const Bin bin = {
-        (__global const PIXEL *)room,
+        (__global const PIXEL *)frame_memory,
         pixels + first,
         weights + (has_weights ? first : 0),
         norms + first,
         darks + (has_darks ? first : 0),
-        variances + (errors == ERRORS_GIVEN ? first : 0),
+        variances + (variance_model == VARIANCE_GIVEN ? first : 0),
         has_weights != 0,
         has_darks != 0,
-        errors,
+        variance_model,
         ranges,
         range_count,
     };
     // Number of the remaining entries, and their indices (`left`) once some have been dropped.
-    uint count = is_there ? longest : 0;
-    __global uint *left = (__global uint *)(room + pixel_bytes(pixels_of_frame)) + first;
+    uint count = has_pixels ? longest : 0;
+    __global uint *left = (__global uint *)(frame_memory + pixel_bytes(pixels_of_frame)) + first;
     bool is_listed = false;
 
     double signal = 0.0, variance = 0.0, norm = 0.0, norm_sq = 0.0, weight = 0.0;
     // The limits for outliers, from the round before.
     double mean = 0.0, limit = 0.0;
-    bool is_whole = true, goes_on = true, more = true;
-    // Round 0 drops invalid pixels; up to `rounds` more rounds drop outliers.
+    bool all_valid = true, is_active = true, more = true;
+    // Round 0 drops invalid pixels; up to `max_iter` more rounds drop outliers.
     for (uint round = 0; more; round++) {
         double failing = 0.0;
-        for (uint i = TEAM_LANE; goes_on && i < count; i += TEAM)
+        for (uint i = LANE_IN_BIN; is_active && i < count; i += LANES_PER_BIN)
             failing += passes(&bin, is_listed ? left[i] : i, round, mean, limit) ? 0.0 : 1.0;
         *of_lane = failing;
         mask[0] = 0;
@@ -218,34 +218,34 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
         mask[2] = 0;
         votes[0] = 0;
         barrier(CLK_LOCAL_MEM_FENCE);
-        bool drops = tree(of_team) != 0.0;
+        bool drops = tree(of_bin) != 0.0;
         if (drops)
             votes[0] = 1;
         barrier(CLK_LOCAL_MEM_FENCE);
         bool any_drops = votes[0] != 0;
-        goes_on = goes_on && (drops || round == 0);
-        is_whole = is_whole && !drops;
+        is_active = is_active && (drops || round == 0);
+        all_valid = all_valid && !drops;
 
-        // Compact the indices of the entries that stay, sixteen at a time: a mask tells each lane which entries of its team
+        // Compact the indices of the entries that stay, sixteen at a time: a mask tells each lane which entries of its bin
         // stay. Three masks are used in turn: one is written while another one is read and the third is cleared.
         uint kept = 0, turn = 0;
         uint end = any_drops ? longest : 0;
-        for (uint from = 0; from < end; from += TEAM) {
-            uint i = from + TEAM_LANE, entry = 0;
+        for (uint from = 0; from < end; from += LANES_PER_BIN) {
+            uint i = from + LANE_IN_BIN, entry = 0;
             bool stays = drops && i < count;
             if (stays) {
                 entry = is_listed ? left[i] : i;
                 stays = passes(&bin, entry, round, mean, limit);
             }
             if (stays)
-                atomic_or(&mask[turn], 1u << TEAM_LANE);
+                atomic_or(&mask[turn], 1u << LANE_IN_BIN);
             barrier(CLK_LOCAL_MEM_FENCE);
             uint all = mask[turn];
-            if (TEAM_LANE == 0)
+            if (LANE_IN_BIN == 0)
                 mask[turn == 0 ? 2 : turn - 1] = 0;
             // All lanes have read the indices up to here, so they can be overwritten.
             if (stays)
-                left[kept + popcount(all & ((1u << TEAM_LANE) - 1))] = entry;
+                left[kept + popcount(all & ((1u << LANE_IN_BIN) - 1))] = entry;
             kept += popcount(all);
             turn = turn == 2 ? 0 : turn + 1;
         }
@@ -254,7 +254,7 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
         is_listed = is_listed || drops;
 
         double s = 0.0, v = 0.0, n = 0.0, n_sq = 0.0, w = 0.0;
-        for (uint i = TEAM_LANE; goes_on && i < count; i += TEAM) {
+        for (uint i = LANE_IN_BIN; is_active && i < count; i += LANES_PER_BIN) {
             uint entry = is_listed ? left[i] : i;
             double norm_of_entry = norm_of(&bin, entry);
             s += signal_of(&bin, entry);
@@ -264,30 +264,30 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
             w += has_weights ? (double)bin.weights[entry] : 0.0;
         }
         of_lane[0] = s;
-        of_lane[TEAM * TEAMS] = v;
-        of_lane[2 * TEAM * TEAMS] = n;
-        of_lane[3 * TEAM * TEAMS] = n_sq;
-        of_lane[4 * TEAM * TEAMS] = w;
+        of_lane[LANES_PER_BIN * BINS_PER_GROUP] = v;
+        of_lane[2 * LANES_PER_BIN * BINS_PER_GROUP] = n;
+        of_lane[3 * LANES_PER_BIN * BINS_PER_GROUP] = n_sq;
+        of_lane[4 * LANES_PER_BIN * BINS_PER_GROUP] = w;
         barrier(CLK_LOCAL_MEM_FENCE);
-        s = tree(of_team);
-        v = tree(of_team + TEAM * TEAMS);
-        n = is_whole ? whole_norm[number] : tree(of_team + 2 * TEAM * TEAMS);
-        n_sq = is_whole ? whole_norm_sq[number] : tree(of_team + 3 * TEAM * TEAMS);
-        w = is_whole ? whole_count[number] : has_weights ? tree(of_team + 4 * TEAM * TEAMS) : (double)count;
+        s = tree(of_bin);
+        v = tree(of_bin + LANES_PER_BIN * BINS_PER_GROUP);
+        n = all_valid ? full_norm[bin_index] : tree(of_bin + 2 * LANES_PER_BIN * BINS_PER_GROUP);
+        n_sq = all_valid ? full_norm_sq[bin_index] : tree(of_bin + 3 * LANES_PER_BIN * BINS_PER_GROUP);
+        w = all_valid ? full_count[bin_index] : has_weights ? tree(of_bin + 4 * LANES_PER_BIN * BINS_PER_GROUP) : (double)count;
         barrier(CLK_LOCAL_MEM_FENCE);
         double spread = 0.0;
-        for (uint i = TEAM_LANE; goes_on && is_spread && i < count; i += TEAM) {
+        for (uint i = LANE_IN_BIN; is_active && is_spread && i < count; i += LANES_PER_BIN) {
             uint entry = is_listed ? left[i] : i;
             double distance = signal_of(&bin, entry) - s / n * norm_of(&bin, entry);
             spread += distance * distance;
         }
         *of_lane = spread;
         barrier(CLK_LOCAL_MEM_FENCE);
-        spread = tree(of_team);
+        spread = tree(of_bin);
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (goes_on) {
+        if (is_active) {
             signal = s;
-            variance = errors == ERRORS_SPREAD ? spread : v;
+            variance = variance_model == VARIANCE_AZIMUTHAL ? spread : v;
             norm = n;
             norm_sq = n_sq;
             weight = w;
@@ -296,11 +296,11 @@ void choose(__global uchar *rooms, uint frames, uint pixels_of_frame, uint bins,
             limit = (threshold > criterion ? threshold : criterion) * sqrt((is_spread ? spread : v) / n_sq);
             limit = limit + ROUNDING * fabs(mean);
         }
-        more = round < rounds && (any_drops || round == 0);
+        more = round < max_iter && (any_drops || round == 0);
     }
-    if (is_there && TEAM_LANE == 0) {
+    if (has_pixels && LANE_IN_BIN == 0) {
         bool is_empty = count == 0;
-        __global double *of_frame = sums + (ulong)frame * 5 * bins + number;
+        __global double *of_frame = sums + (ulong)frame * 5 * bins + bin_index;
         of_frame[0] = is_empty ? 0.0 : signal;
         of_frame[(ulong)bins] = is_empty ? 0.0 : variance;
         of_frame[2 * (ulong)bins] = is_empty ? 0.0 : norm;

@@ -8,11 +8,10 @@ use std::time::Duration;
 use ocl::core::{self, Context, DeviceId, Event, ProfilingInfo, ProfilingInfoResult, Program};
 
 use super::buffer::DeviceBuffer;
-use super::csr::{self, CsrBuffers};
 use super::discovery::{DeviceDescription, DeviceKind};
 use super::error::DeviceError;
-use super::program::{KernelKind, KernelVariant};
-use super::slot_layout::{SlotLayout, tile_counts};
+use super::matrix::{DeviceMatrix, MatrixBuffers};
+use super::program::{self, KernelKind, KernelVariant};
 use crate::plan::IntegrationPlan;
 use crate::robust::CsrMatrix;
 
@@ -76,41 +75,6 @@ pub struct Device {
     stages: Mutex<StageTimes>,
 }
 
-/// A plan's matrix in a device's memory.
-pub(super) struct DeviceMatrix {
-    /// The plan's [`IntegrationPlan::id`].
-    plan_id: u64,
-    /// Pixels per block.
-    elements: usize,
-    /// Tiles per frame.
-    pub(super) tiles: u32,
-    /// Pixels of a frame that are in blocks. Up to seven pixels after the last block are not bitshuffled.
-    pub(super) block_pixels: u32,
-    pub(super) entries: MatrixBuffers,
-}
-
-/// A matrix in the layout of the kernels that use it.
-pub(super) enum MatrixBuffers {
-    /// The matrix for sums; see `integrate.cl`.
-    Slots(SlotBuffers),
-    /// The matrix for statistics that need all pixels of a bin; see `csr.cl`.
-    Csr(CsrBuffers),
-}
-
-/// A [`SlotLayout`] in a device's memory.
-pub(super) struct SlotBuffers {
-    pub(super) span: u32,
-    pub(super) slots: u32,
-    pub(super) slot_starts: DeviceBuffer,
-    pub(super) row_starts: DeviceBuffer,
-    pub(super) entry_starts: DeviceBuffer,
-    pub(super) pixel_in_tile: DeviceBuffer,
-    pub(super) weights: DeviceBuffer,
-    pub(super) used: DeviceBuffer,
-    pub(super) bin_starts: DeviceBuffer,
-    pub(super) bin_slots: DeviceBuffer,
-}
-
 impl Device {
     /// Opens a device. Kernels are compiled later, when frames first need them.
     ///
@@ -141,7 +105,7 @@ impl Device {
     /// Returns true if the device can compute statistics that need all pixels of a bin, except quantiles. These need
     /// doubles and work-groups of at least 16 lanes.
     pub fn supports_csr(&self) -> bool {
-        self.has_doubles() && self.description.lanes >= csr::LANES_PER_BIN
+        self.has_doubles() && self.description.lanes >= program::LANES_PER_BIN
     }
 
     fn has_doubles(&self) -> bool {
@@ -265,48 +229,6 @@ fn evict_idle(matrices: &mut Vec<Arc<DeviceMatrix>>, max_idle: usize) -> bool {
         !is_idle || idle <= max_idle
     });
     matrices.len() < count_before
-}
-
-impl DeviceMatrix {
-    fn new(
-        context: &Context,
-        plan: &IntegrationPlan,
-        csr: Option<&CsrMatrix>,
-        elements: usize,
-    ) -> Result<DeviceMatrix, DeviceError> {
-        let too_large = || DeviceError::Unsupported("matrix too large: expected fewer than 2^32 entries".to_owned());
-        let [tiles, block_pixels] = tile_counts(plan.pixels(), elements).ok_or_else(too_large)?;
-        let entries = match csr {
-            None => MatrixBuffers::Slots(SlotBuffers::new(
-                context,
-                &SlotLayout::new(plan, elements).ok_or_else(too_large)?,
-            )?),
-            Some(csr) if u32::try_from(csr.norms.len()).is_err() => return Err(too_large()),
-            // The kernels rely on it.
-            Some(csr) if !csr.fits(plan) => {
-                return Err(DeviceError::Unsupported("expected the CSR matrix that was made from the plan".to_owned()));
-            }
-            Some(csr) => MatrixBuffers::Csr(CsrBuffers::new(context, plan, csr)?),
-        };
-        Ok(DeviceMatrix { plan_id: plan.id(), elements, tiles, block_pixels, entries })
-    }
-}
-
-impl SlotBuffers {
-    fn new(context: &Context, layout: &SlotLayout) -> Result<SlotBuffers, DeviceError> {
-        Ok(SlotBuffers {
-            span: layout.span,
-            slots: layout.slot_count(),
-            slot_starts: DeviceBuffer::from_slice(context, &layout.slot_starts)?,
-            row_starts: DeviceBuffer::from_slice(context, &layout.row_starts)?,
-            entry_starts: DeviceBuffer::from_slice(context, &layout.entry_starts)?,
-            pixel_in_tile: DeviceBuffer::from_slice(context, &layout.pixel_in_tile)?,
-            weights: DeviceBuffer::from_slice(context, &layout.weights)?,
-            used: DeviceBuffer::from_slice(context, &layout.used)?,
-            bin_starts: DeviceBuffer::from_slice(context, &layout.bin_starts)?,
-            bin_slots: DeviceBuffer::from_slice(context, &layout.bin_slots)?,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ typedef ulong BITS;
 
 // Columns (of eight pixels) in a block, and positions in a tile, with those after the last block.
 #define COLUMNS (BLOCK_BYTES / SIZE / 8)
-#define PLACES (8 * COLUMNS + 8)
+#define TILE_POSITIONS (8 * COLUMNS + 8)
 
 // Transposes 8 × 8 bits: from eight bytes with one bit of eight pixels each to eight bytes with eight bits of one pixel each.
 static ulong transpose(ulong x)
@@ -71,27 +71,27 @@ static BITS read_bits(__global const uchar *at)
     return bits;
 }
 
-// Stores up to eight pixels at positions `place`, `place + step`, ..., invalid ones as zeros. Returns a mask of the pixels that are
-// invalid and used. Sets `lit` if any stored pixel is not zero.
-static uchar put(__local PIXEL *pixels, uint place, uint step, uint count, const BITS *bits, uchar used,
-                 __global const PIXEL *ranges, uint range_count, __local volatile uint *lit)
+// Stores up to eight pixels at `position`, `position + step`, ..., invalid ones as zeros. Returns a mask of the pixels that are
+// invalid and used. Sets `any_nonzero` if any stored pixel is not zero.
+static uchar store_pixels(__local PIXEL *pixels, uint position, uint step, uint count, const BITS *bits, uchar used,
+                          __global const PIXEL *ranges, uint range_count, __local volatile uint *any_nonzero)
 {
-    uchar bad = 0;
+    uchar invalid = 0;
     BITS any = 0;
     for (uint k = 0; k < count; k++) {
         PIXEL x = of_bits(bits[k]);
         if (is_invalid(x, ranges, range_count)) {
-            bad |= (uchar)(1 << k);
+            invalid |= (uchar)(1 << k);
             x = 0;
         } else {
             any |= bits[k];
         }
-        pixels[place + k * step] = x;
+        pixels[position + k * step] = x;
     }
     // All lanes write the same value.
     if (any)
-        *lit = 1;
-    return bad & used;
+        *any_nonzero = 1;
+    return invalid & used;
 }
 
 // Reads the eight pixels of a column of a tile, from native pixels (`stored`) or from bit planes.

@@ -11,15 +11,15 @@
 // in `input`: of each tile's bytes, and of the pixels after the last block. After each compressed block but the last follow the four
 // bytes of the next block's length. `status`: the number of invalid pixels of each frame, then the first damaged tile of each frame.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void integrate(__global const uchar *input, uint frames, uint tiles, uint span, uint whole, uint pixels_of_frame,
+void integrate(__global const uchar *input, uint frames, uint tiles, uint span, uint block_pixels, uint pixels_of_frame,
                __global const uint *slot_starts, __global const uint *row_starts, __global const uint *entry_starts,
-               __global const ushort *places, __global const float *weights, __global const uchar *used,
+               __global const ushort *pixel_in_tile, __global const float *weights, __global const uchar *used,
                __global const PIXEL *ranges, uint range_count,
                __global REAL *partial, __global uchar *invalid, __global uint *status)
 {
     __local uint planes[BLOCK_BYTES / 4];
-    __local PIXEL pixels[PLACES];
-    __local volatile uint lit[1];
+    __local PIXEL pixels[TILE_POSITIONS];
+    __local volatile uint any_nonzero[1];
 
     __global uint *invalid_count = status;
     __global uint *damaged = status + frames;
@@ -42,12 +42,12 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
     for (uint tile = number * span; tile < end && sound; tile++) {
         // Pixels in the tile's block, and after it.
         uint first = tile * 8 * COLUMNS;
-        uint length = min(8u * COLUMNS, whole - first);
-        uint behind = tile + 1 == tiles ? pixels_of_frame - whole : 0;
+        uint length = min(8u * COLUMNS, block_pixels - first);
+        uint behind = tile + 1 == tiles ? pixels_of_frame - block_pixels : 0;
         uint columns = length / 8;
         __global const uchar *stored = input + table[tile];
         if (LANE == 0)
-            lit[0] = 0;
+            any_nonzero[0] = 0;
         if (!native && length) {
             uint stored_length = table[tile + 1] - table[tile] - (tile + 1 == tiles ? 0 : 4);
             sound = expand(stored, stored_length, (__local uchar *)planes, length * SIZE);
@@ -59,10 +59,11 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
             for (uint column = LANE; column < columns; column += GROUP) {
                 BITS bits[8];
                 read_column(native, stored, (__local const uchar *)planes, columns, column, bits);
-                uchar bad = put(pixels, column, COLUMNS, 8, bits, tile_used[column], ranges, range_count, lit);
-                tile_invalid[column] = bad;
-                if (bad)
-                    atomic_add(&invalid_count[frame], popcount((uint)bad));
+                uchar invalid_bits =
+                    store_pixels(pixels, column, COLUMNS, 8, bits, tile_used[column], ranges, range_count, any_nonzero);
+                tile_invalid[column] = invalid_bits;
+                if (invalid_bits)
+                    atomic_add(&invalid_count[frame], popcount((uint)invalid_bits));
             }
             // Columns without pixels have no invalid ones.
             for (uint column = columns + LANE; column < COLUMNS; column += GROUP)
@@ -71,16 +72,17 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
                 BITS bits[8];
                 for (uint k = 0; k < behind; k++)
                     bits[k] = read_bits(input + table[tiles] + k * SIZE);
-                uchar bad = put(pixels, 8 * COLUMNS, 1, behind, bits, tile_used[COLUMNS], ranges, range_count, lit);
-                tile_invalid[COLUMNS] = bad;
-                if (bad)
-                    atomic_add(&invalid_count[frame], popcount((uint)bad));
+                uchar invalid_bits =
+                    store_pixels(pixels, 8 * COLUMNS, 1, behind, bits, tile_used[COLUMNS], ranges, range_count, any_nonzero);
+                tile_invalid[COLUMNS] = invalid_bits;
+                if (invalid_bits)
+                    atomic_add(&invalid_count[frame], popcount((uint)invalid_bits));
             }
         } else if (LANE == 0) {
             atomic_min(&damaged[frame], tile);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (sound && lit[0]) {
+        if (sound && any_nonzero[0]) {
             __global const uint *rows = entry_starts + row_starts[tile];
             for (uint slot = LANE; slot < slots; slot += GROUP) {
                 uint entry = rows[slot];
@@ -91,7 +93,7 @@ void integrate(__global const uchar *input, uint frames, uint tiles, uint span, 
                     REAL excess = sums[slot * QUANTITIES + 1];
 #endif
                     for (; entry < last; entry++) {
-                        PIXEL x = pixels[places[entry]];
+                        PIXEL x = pixels[pixel_in_tile[entry]];
                         if (x != 0) {
                             REAL w = of_weight(weights[entry]);
                             REAL value = of_pixel(x);

@@ -43,16 +43,21 @@
 //! ```
 #![allow(unsafe_code)] // OpenCL is a C interface. Each unsafe block says what it relies on.
 
+mod arguments;
 mod buffer;
 mod csr;
 mod device;
 mod discovery;
 mod error;
+mod job;
 mod launch;
+mod launch_buffers;
+mod matrix;
 mod program;
 mod queue;
 mod queues;
 mod slot_layout;
+mod slots;
 
 pub use device::{Device, DeviceSettings, StageTimes};
 pub use discovery::{DeviceDescription, DeviceKind, OpenClUnavailable, PciAddress, all_devices};

@@ -4,17 +4,22 @@ use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
-use filter::atomic;
-use filter::ownership::{self, OwnedFiles};
 use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
+use system::atomic;
+use system::ownership::{self, OwnedFiles};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::csr;
 use super::error::DeviceError;
 use crate::PixelType;
 
 /// Prepended to the sources, because the type of a pixel may be double.
 const SOURCE_PROLOGUE: &str = "#if DOUBLES\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n";
+
+/// Number of lanes that sum one bin of one frame together in `csr.cl`.
+pub(super) const LANES_PER_BIN: usize = 16;
+
+/// Number of sums of a bin in `csr.cl`: signal, variance, norm, norm², count.
+pub(super) const SUMS_PER_BIN: usize = 5;
 
 /// The computation that a pair of kernels does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +56,7 @@ impl KernelVariant {
     pub(super) fn sums_per_bin(&self) -> usize {
         match self.kind {
             KernelKind::Sums { variance } => 1 + usize::from(variance),
-            KernelKind::Csr => csr::SUMS_PER_BIN,
+            KernelKind::Csr => SUMS_PER_BIN,
         }
     }
 
@@ -65,7 +70,7 @@ impl KernelVariant {
 
     /// Returns the number of frames of which a work-group of `choose` sums a bin at the same time.
     pub(super) fn bins_per_group(&self) -> usize {
-        (self.group / csr::LANES_PER_BIN).max(1)
+        (self.group / LANES_PER_BIN).max(1)
     }
 
     /// Returns the source text of the kernels.
@@ -87,7 +92,6 @@ impl KernelVariant {
     }
 
     /// Returns the options for the device's compiler.
-    /// Returns the options for the device's compiler.
     fn options(&self) -> String {
         let pixel = match self.dtype {
             PixelType::U8 => "uchar",
@@ -104,7 +108,7 @@ impl KernelVariant {
         let is_float = u8::from(matches!(self.dtype, PixelType::F32 | PixelType::F64));
         format!(
             "-cl-std=CL1.2 -DPIXEL={pixel} -DAS_PIXEL=as_{pixel} -DREAL_PIXEL={is_float} -DSIZE={} -DBLOCK_BYTES={} \
-             -DQUANTITIES={} -DGROUP={} -DTEAMS={} -DDOUBLES={}",
+             -DQUANTITIES={} -DGROUP={} -DBINS_PER_GROUP={} -DDOUBLES={}",
             self.dtype.size(),
             self.block_bytes,
             self.sums_per_bin(),

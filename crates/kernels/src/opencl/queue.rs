@@ -5,90 +5,13 @@ use std::time::{Duration, Instant};
 
 use ocl::core::{self, CommandQueue, CommandQueueProperties, Event};
 
-use super::buffer::{DeviceBuffer, NO_EVENT, NO_WAIT};
-use super::device::{Device, DeviceMatrix};
+use super::buffer::{NO_EVENT, NO_WAIT};
+use super::device::Device;
 use super::error::DeviceError;
-use super::launch::{BufferSizes, KernelPair, LaunchBuffers, SUM_BYTES, status_bytes, write_input};
+use super::job::{DevicePhotonSums, FrameOutcome, FrameSums, LaunchFrame, LaunchJob};
+use super::launch::KernelPair;
+use super::launch_buffers::{BufferSizes, LaunchBuffers, PlanLaunch, SUM_BYTES, status_bytes, write_input};
 use super::program::{KernelKind, KernelVariant};
-use crate::codec::DecodeError;
-use crate::codec::bitshuffle::BlockOffsets;
-use crate::plan::IntegrationPlan;
-use crate::{CsrMatrix, Pipeline, StoredFrame};
-
-/// The part of a call that all its launches have in common.
-pub(super) struct LaunchJob<'a> {
-    pub(super) pipeline: &'a Pipeline,
-    /// One or more plans, all for frames of the same size in blocks of the same size.
-    pub(super) plans: Vec<DevicePlan<'a>>,
-}
-
-/// An integration plan prepared for a device.
-pub(super) struct DevicePlan<'a> {
-    pub(super) plan: &'a IntegrationPlan,
-    /// The CSR matrix, for statistics that need all pixels of a bin.
-    pub(super) csr: Option<&'a CsrMatrix>,
-    pub(super) variant: KernelVariant,
-    pub(super) matrix: Arc<DeviceMatrix>,
-    /// Ranges of invalid values: pairs of the lowest and the highest pixel, both included.
-    pub(super) ranges: Arc<DeviceBuffer>,
-    /// Number of ranges.
-    pub(super) range_count: u32,
-}
-
-impl LaunchJob<'_> {
-    /// Returns the bytes of a decoded frame.
-    pub(super) fn frame_bytes(&self) -> usize {
-        self.plans[0].plan.pixels() * self.plans[0].variant.dtype.size()
-    }
-
-    /// Returns the number of tiles of a frame.
-    pub(super) fn tile_count(&self) -> usize {
-        self.plans[0].matrix.tiles as usize
-    }
-
-    /// Returns the bytes of one frame's bitmap of invalid pixels.
-    pub(super) fn invalid_bytes(&self) -> usize {
-        self.tile_count() * (self.plans[0].variant.elements() / 8 + 1)
-    }
-}
-
-/// A frame to be integrated.
-pub(super) struct LaunchFrame<'a> {
-    /// Index of the frame in the call.
-    pub(super) index: usize,
-    pub(super) stored: StoredFrame<'a>,
-    /// Offsets of the frame's blocks, if the device decodes them; otherwise the CPU decodes the frame.
-    pub(super) block_offsets: Option<BlockOffsets>,
-}
-
-/// The outcome of a frame.
-pub(super) enum FrameOutcome {
-    /// The sums of each plan.
-    Sums(Vec<FrameSums>),
-    /// The CPU, which decodes the frame for the device, found it damaged.
-    DecodeFailed(DecodeError),
-    /// The device found the frame damaged.
-    DamagedOnDevice,
-}
-
-/// The sums of a frame for one plan, as the device computes them.
-pub(super) enum FrameSums {
-    /// Sums over the photons of all valid pixels.
-    Photons(DevicePhotonSums),
-    /// Sums over selected pixels, for [`CsrMatrix::sums_from_device`].
-    Selected(Vec<f64>),
-}
-
-/// Sums over the photons of a frame, before the plan's dark and base variance are applied.
-pub(super) struct DevicePhotonSums {
-    /// Σ w raw of each bin.
-    pub(super) signal: Vec<f64>,
-    /// Σ w² (max(raw, 1) - 1) of each bin; empty if it is not summed.
-    pub(super) poisson_excess: Vec<f64>,
-    /// Bitmap of the invalid pixels, in the layout of [`super::slot_layout::SlotLayout::used`]; `None` if there are
-    /// none.
-    pub(super) invalid: Option<Vec<u8>>,
-}
 
 /// A command queue, and the buffers that its launches use.
 pub(super) struct DeviceQueue {
@@ -117,7 +40,6 @@ struct RunningLaunch {
 }
 
 impl DeviceQueue {
-    /// Creates a command queue. Buffers are allocated for the first launch.
     /// Creates a command queue. Buffers are allocated for the first launch.
     pub(super) fn new(device: Arc<Device>) -> Result<DeviceQueue, DeviceError> {
         let profiled = device.settings.profile.then_some(CommandQueueProperties::PROFILING_ENABLE);
@@ -155,7 +77,6 @@ impl DeviceQueue {
         self.memory = None;
     }
 
-    /// Enqueues a launch. If it fails, some of its commands may have been enqueued.
     /// Enqueues a launch. If it fails, some of its commands may have been enqueued.
     fn try_submit(&mut self, job: &LaunchJob<'_>, frames: Vec<LaunchFrame<'_>>) -> Result<(), DeviceError> {
         self.prepare(job, &frames)?;
@@ -201,7 +122,8 @@ impl DeviceQueue {
                     let status = &results.status.mem;
                     core::enqueue_write_buffer(queue, status, false, 0, initial_status, NO_WAIT, NO_EVENT)?;
                 }
-                kernels.enqueue(queue, device_plan, count as u32, memory, plan_index, [integrated, reduced])?;
+                let launch = PlanLaunch { queue, device_plan, frames: count, memory, results };
+                kernels.enqueue(&launch, [integrated, reduced])?;
                 let (sums, status) = memory.download.as_mut_slice()[plan_index * memory.sizes.readback_bytes()..]
                     .split_at_mut(memory.sizes.sums);
                 let sum_count = device_plan.variant.sums_per_bin() * device_plan.plan.nbins();

@@ -4,18 +4,20 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::device::{Device, DeviceMatrix};
+use super::device::Device;
 use super::error::DeviceError;
+use super::job::{DevicePhotonSums, DevicePlan, FrameOutcome, FrameSums, LaunchFrame, LaunchJob};
+use super::matrix::DeviceMatrix;
 use super::program::KernelKind;
-use super::queue::{DevicePhotonSums, DevicePlan, DeviceQueue, FrameOutcome, FrameSums, LaunchFrame, LaunchJob};
+use super::queue::DeviceQueue;
 use crate::batch::FrameResult;
 use crate::bitmap::iter_bits;
 use crate::codec::DecodeError;
 use crate::codec::bitshuffle::{BlockOffsets, Codec, default_block_elements};
 use crate::invalid_values::InvalidValues;
 use crate::pixel::{Pixel, with_pixel};
-use crate::plan::{IntegrationPlan, StaticSums};
-use crate::simd;
+use crate::plan::{IntegrationPlan, StaticSums, StaticSumsWithout};
+use crate::simd::Isa;
 use crate::sums::Sums;
 use crate::{IntegrationSpec, Pipeline, Scratch, StoredFrame, integrate_frames};
 
@@ -280,7 +282,7 @@ impl DeviceQueues {
         let last = self.last_invalid.remove(&plan.id()).filter(|last| last.bitmap == bitmap);
         let last = last.unwrap_or_else(|| {
             let pixels = pixels_of_bitmap(&bitmap, device_plan.variant.elements(), device_plan.matrix.block_pixels);
-            LastInvalidPixels { totals: simd::static_sums_without(plan, &pixels), bitmap }
+            LastInvalidPixels { totals: Isa::fastest().run(StaticSumsWithout { plan, invalid: &pixels }), bitmap }
         });
         let sums = Sums::from_photon_sums(plan, signal, poisson_excess, Some(&last.totals));
         self.last_invalid.insert(plan.id(), last);

@@ -6,7 +6,7 @@ use super::quantile::{BinPixels, PixelTerm, PixelTerms};
 use super::{BinSums, quantile};
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
-use crate::simd::SimdBackend;
+use crate::simd::Simd;
 
 /// Relative distance from the mean that counts as zero. Rounding alone moves a pixel that far from the mean.
 const MEAN_TOLERANCE: f64 = 1e-12;
@@ -78,16 +78,16 @@ impl BinBuffer {
     }
 
     /// Returns the sums over the pixels between two quantiles; see [`quantile::mean_between_quantiles`].
-    pub(super) fn mean_between_quantiles<S: SimdBackend>(
+    pub(super) fn mean_between_quantiles<S: Simd>(
         &mut self,
-        backend: S,
+        simd: S,
         full_sums: Option<BinSums>,
         low: f64,
         high: f64,
     ) -> BinSums {
         let mut scratch = std::mem::take(&mut self.scratch);
         let pixels = BinPixels { intensity: &self.intensity, norm: &self.norms, bin: self };
-        let sums = quantile::mean_between_quantiles(backend, &pixels, full_sums, low, high, &mut scratch);
+        let sums = quantile::mean_between_quantiles(simd, &pixels, full_sums, low, high, &mut scratch);
         self.scratch = scratch;
         sums
     }

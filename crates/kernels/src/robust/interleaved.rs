@@ -6,7 +6,8 @@
 
 use super::bin_buffer::{BinBuffer, limit_with_tolerance};
 use super::bin_entries::{BinEntries, PixelVariance};
-use super::csr::{CsrMatrix, FrameBinSums};
+use super::csr::CsrMatrix;
+use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels, OVERFLOW};
 use super::partial_sums::{self, PARTIAL_SUMS, add_partial_sums};
 use super::quantile::{self, BinPixels, PixelTerm, PixelTerms};
@@ -15,7 +16,7 @@ use super::without_masked::WithoutMasked;
 use super::{BinSums, Reduction, Statistic};
 use crate::invalid_values::InvalidRanges;
 use crate::plan::{IntegrationPlan, VarianceModel};
-use crate::simd::{SimdBackend, prefetch_value};
+use crate::simd::{Kernel, Simd, prefetch_value};
 
 /// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the hardware prefetcher
 /// can't follow.
@@ -50,10 +51,12 @@ pub(crate) struct InterleavedReduction<'a> {
     pub(super) totals: &'a mut [FrameBinSums],
 }
 
-impl InterleavedReduction<'_> {
+impl Kernel for InterleavedReduction<'_> {
+    type Output = ();
+
     /// Computes the sums of all bins of each frame into `totals`.
     #[inline(always)]
-    pub(crate) fn reduce<S: SimdBackend>(self, backend: S) {
+    fn run<S: Simd>(self, simd: S) {
         let InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals } = self;
         let (reduction, valid) = (matrix.reduction, InvalidRanges::default());
         for bin_index in 0..plan.nbins() {
@@ -84,14 +87,14 @@ impl InterleavedReduction<'_> {
                     (Statistic::QuantileMean { low, high }, _) if has_no_overflow => {
                         fill_intensities(&bin, rows, lane, intensity);
                         let pixels = BinPixels { intensity, norm: norms, bin: &BinLane { bin: &bin, rows, lane } };
-                        quantile::mean_between_quantiles(backend, &pixels, Some(bin.full_sums), low, high, quantile)
+                        quantile::mean_between_quantiles(simd, &pixels, Some(bin.full_sums), low, high, quantile)
                     }
                     _ => {
                         raw.clear();
                         for (&pixel, row) in bin.pixels.iter().zip(rows.iter()) {
                             raw.push(interleaved.value(pixel, lane, row[lane]));
                         }
-                        reduction.reduce_raw(backend, &bin, raw, &valid, buffer)
+                        reduction.reduce_raw(simd, &bin, raw, &valid, buffer)
                     }
                 };
                 totals.set_bin(bin_index, sums);
@@ -192,6 +195,73 @@ impl WeightedSignal for &BinEntries<'_> {
     }
 }
 
+/// The terms of a sum over the entries of a bin, in all frames. It is a trait for the reason that [`WeightedSignal`] is
+/// one.
+trait RowTerm {
+    /// Returns the terms of an entry, given its raw pixels.
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums;
+}
+
+/// w s.
+struct SignalTerm<W>(W);
+
+/// (w s - m w n)² with the mean m: `norms` has w n of each entry.
+struct SquaredDeviation<'a, W> {
+    signal: W,
+    mean: &'a LaneSums,
+    norms: &'a [f64],
+}
+
+/// 1 for an outlier, a pixel farther than `limits` from the mean; otherwise 0.
+struct OutlierTerm<'a, W> {
+    signal: W,
+    mean: &'a LaneSums,
+    norms: &'a [f64],
+    limits: LaneSums,
+}
+
+/// w² v with the variance v of counts; all weights are 1 if there are none.
+struct CountVariance<'a> {
+    weights: Option<&'a [f32]>,
+}
+
+impl<W: WeightedSignal> RowTerm for SignalTerm<W> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        self.0.weighted(entry, raw)
+    }
+}
+
+impl<W: WeightedSignal> RowTerm for SquaredDeviation<'_, W> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        deviation(self.signal.weighted(entry, raw), self.mean, self.norms[entry]).map(|x| x * x)
+    }
+}
+
+impl<W: WeightedSignal> RowTerm for OutlierTerm<'_, W> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        let distance = deviation(self.signal.weighted(entry, raw), self.mean, self.norms[entry]);
+        let norm = self.norms[entry].abs();
+        let is_near = |lane: usize| distance[lane].abs() <= self.limits[lane] * norm;
+        std::array::from_fn(|lane| if is_near(lane) { 0. } else { 1. })
+    }
+}
+
+impl RowTerm for CountVariance<'_> {
+    #[inline(always)]
+    fn term(&self, entry: usize, raw: LaneSums) -> LaneSums {
+        match self.weights {
+            None => raw.map(|raw| raw.max(1.)),
+            Some(weights) => {
+                let w = f64::from(weights[entry]);
+                raw.map(|raw| w * w * raw.max(1.))
+            }
+        }
+    }
+}
+
 /// Returns the sums of each lane, computed over all rows, or `None` for a lane in which sigma clipping finds an
 /// outlier.
 #[inline(always)]
@@ -203,7 +273,7 @@ fn sum_lanes(
     signal: impl WeightedSignal,
 ) -> [Option<BinSums>; INTERLEAVED_FRAMES] {
     let variance_model = reduction.variance_model;
-    let signals = sum_rows(rows, |entry, raw| signal.weighted(entry, raw));
+    let signals = sum_rows(rows, &SignalTerm(signal));
     let mean = signals.map(|signal| signal / bin.full_sums.norm);
     let is_clipped = matches!(reduction.statistic, Statistic::SigmaClip { .. });
     let from_spread =
@@ -213,22 +283,15 @@ fn sum_lanes(
     } else {
         pixel_variance_sums(bin, rows)
     };
-    let variance = if from_spread {
-        sum_rows(rows, |entry, raw| deviation(signal.weighted(entry, raw), &mean, norms[entry]).map(|x| x * x))
-    } else {
-        pixel_variance
-    };
+    let variance =
+        if from_spread { sum_rows(rows, &SquaredDeviation { signal, mean: &mean, norms }) } else { pixel_variance };
     let mut outliers = [0.; INTERLEAVED_FRAMES];
     if let Statistic::SigmaClip { threshold, max_iter: 1.. } = reduction.statistic {
         let limits: LaneSums = std::array::from_fn(|lane| {
             let sums = BinSums { variance: variance[lane], ..bin.full_sums };
             limit_with_tolerance(mean[lane], sigma_clip::outlier_limit(&sums, threshold))
         });
-        outliers = sum_rows(rows, |entry, raw| {
-            let (distance, norm) = (deviation(signal.weighted(entry, raw), &mean, norms[entry]), norms[entry].abs());
-            let is_near = |lane: usize| distance[lane].abs() <= limits[lane] * norm;
-            std::array::from_fn(|lane| if is_near(lane) { 0. } else { 1. })
-        });
+        outliers = sum_rows(rows, &OutlierTerm { signal, mean: &mean, norms, limits });
     }
     let variance = if variance_model == VarianceModel::Hybrid { pixel_variance } else { variance };
     std::array::from_fn(|lane| {
@@ -253,20 +316,17 @@ fn pixel_variance_sums(bin: &BinEntries<'_>, rows: &[[u16; INTERLEAVED_FRAMES]])
     match (bin.variance, bin.weights) {
         (PixelVariance::No, _) => [0.; INTERLEAVED_FRAMES],
         (PixelVariance::Given(given), _) => [partial_sums::sum(given, |variance| variance); INTERLEAVED_FRAMES],
-        (PixelVariance::Counts, None) => sum_rows(rows, |_, raw| raw.map(|raw| raw.max(1.))),
-        (PixelVariance::Counts, Some(weights)) => sum_rows(rows, |entry, raw| {
-            let w = f64::from(weights[entry]);
-            raw.map(|raw| w * w * raw.max(1.))
-        }),
+        (PixelVariance::Counts, None) => sum_rows(rows, &CountVariance { weights: None }),
+        (PixelVariance::Counts, weights) => sum_rows(rows, &CountVariance { weights }),
     }
 }
 
-/// Returns Σ term(entry, raw pixels) of each lane, in the order of [`partial_sums`].
+/// Returns the sum of `term` over all entries, for each lane, in the order of [`partial_sums`].
 #[inline(always)]
-fn sum_rows(rows: &[[u16; INTERLEAVED_FRAMES]], term: impl Fn(usize, LaneSums) -> LaneSums) -> LaneSums {
+fn sum_rows(rows: &[[u16; INTERLEAVED_FRAMES]], term: &impl RowTerm) -> LaneSums {
     let mut sums = [[0.; INTERLEAVED_FRAMES]; PARTIAL_SUMS];
     for (entry, row) in rows.iter().enumerate() {
-        let term = term(entry, row.map(f64::from));
+        let term = term.term(entry, row.map(f64::from));
         for (sum, term) in sums[entry % PARTIAL_SUMS].iter_mut().zip(&term) {
             *sum += term;
         }

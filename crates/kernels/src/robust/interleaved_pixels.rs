@@ -3,12 +3,10 @@
 use std::cell::OnceCell;
 
 use crate::codec::DecodeError;
-use crate::fused::lane::{Lane, PixelWidth};
-use crate::fused::pixel_source::{SourceBuffers, TileContext};
-use crate::fused::{InvalidRules, PixelSource};
-use crate::pixel::Pixel;
+use crate::fused::{InvalidRules, Lane, PixelSource, SourceBuffers, TileContext};
+use crate::pixel::{Pixel, PixelWidth};
 use crate::plan::IntegrationPlan;
-use crate::simd::LaneBackend;
+use crate::simd::Simd;
 use crate::summation_order::TILE;
 
 /// Number of frames that are interleaved: SIMD lanes of 16 bits in 16 bytes.
@@ -64,9 +62,9 @@ impl InterleavedPixels {
     ///
     /// A source that fails is replaced by its error; its lane then holds arbitrary values. Returns false if too many
     /// pixels overflow. The sources are then consumed, and the contents of `self` must not be used.
-    pub(super) fn read<T: Pixel, B: LaneBackend<INTERLEAVED_FRAMES>>(
+    pub(super) fn read<T: Pixel, S: Simd>(
         &mut self,
-        backend: B,
+        simd: S,
         plan: &IntegrationPlan,
         rules: &InvalidRules<T>,
         sources: &mut [Result<PixelSource<'_>, DecodeError>],
@@ -84,7 +82,7 @@ impl InterleavedPixels {
             let lanes = self.lanes.iter_mut().zip(&mut self.buffers).zip(&mut self.overflow);
             for (source, ((lane, buffers), overflow)) in sources.iter_mut().zip(lanes) {
                 let Ok(opened) = source else { continue };
-                match opened.read(backend, tile, rules, buffers, lane) {
+                match opened.read(simd, tile, rules, buffers, lane) {
                     Ok(()) => fit_to_u16(lane, tile, overflow),
                     Err(error) => {
                         lane.width = PixelWidth::Zero;
@@ -95,13 +93,13 @@ impl InterleavedPixels {
             if self.overflow.iter().map(Vec::len).sum::<usize>() > max_overflow {
                 return false;
             }
-            self.store_tile(backend, tile_index);
+            self.store_tile(simd, tile_index);
         }
         true
     }
 
     /// Interleaves the tile that the lanes hold, and stores it.
-    fn store_tile<B: LaneBackend<INTERLEAVED_FRAMES>>(&mut self, backend: B, tile_index: usize) {
+    fn store_tile<S: Simd>(&mut self, simd: S, tile_index: usize) {
         let InterleavedPixels { pixels, lanes, low, high, .. } = self;
         let pixels = &mut pixels[tile_index * TILE..][..TILE];
         let width = lanes.iter().map(|lane| lane.width).max().unwrap_or_default();
@@ -113,14 +111,14 @@ impl InterleavedPixels {
             pixels.fill([0; INTERLEAVED_FRAMES]);
             return;
         }
-        backend.interleave(lanes.map(|lane| &lane.low_bytes), low);
+        simd.interleave(lanes.map(|lane| &lane.low_bytes), low);
         if width == PixelWidth::U8 {
             for (pixel, low) in pixels.iter_mut().zip(low.iter()) {
                 *pixel = low.map(u16::from);
             }
             return;
         }
-        backend.interleave(lanes.map(|lane| &lane.high_bytes), high);
+        simd.interleave(lanes.map(|lane| &lane.high_bytes), high);
         for (pixel, (low, high)) in pixels.iter_mut().zip(low.iter().zip(high.iter())) {
             *pixel = std::array::from_fn(|lane| u16::from_le_bytes([low[lane], high[lane]]));
         }

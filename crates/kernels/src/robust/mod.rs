@@ -21,26 +21,26 @@
 mod bin_buffer;
 mod bin_entries;
 mod csr;
+mod frame_bin_sums;
+mod integrate;
 mod interleaved;
 mod interleaved_pixels;
 mod logarithm;
-pub(crate) mod partial_sums;
+mod partial_sums;
 mod per_frame;
-pub(crate) mod quantile;
+mod quantile;
 mod sigma_clip;
 mod without_masked;
 
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::plan::VarianceModel;
-use crate::simd::SimdBackend;
+use crate::simd::Simd;
 
 use bin_buffer::BinBuffer;
 use bin_entries::BinEntries;
 pub use csr::CsrMatrix;
-pub(crate) use csr::CsrScratch;
-pub(crate) use interleaved::InterleavedReduction;
-pub(crate) use per_frame::PerFrameReduction;
+pub(crate) use integrate::{CsrScratch, integrate};
 
 /// The statistic that is computed over the pixels of a bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,9 +90,9 @@ pub(crate) struct Reduction {
 impl Reduction {
     /// Returns the sums over the pixels of a bin that are valid and selected. `raw` has one pixel per entry of `bin`.
     #[inline(always)]
-    fn reduce_raw<T: Pixel, S: SimdBackend>(
+    fn reduce_raw<T: Pixel, S: Simd>(
         &self,
-        backend: S,
+        simd: S,
         bin: &BinEntries<'_>,
         raw: &[T],
         rule: &InvalidRanges<T>,
@@ -100,14 +100,14 @@ impl Reduction {
     ) -> BinSums {
         let with_intensities = matches!(self.statistic, Statistic::QuantileMean { .. });
         let all_valid = buffer.load_valid(bin, raw, rule, with_intensities);
-        self.reduce(backend, buffer, all_valid.then_some(bin.full_sums))
+        self.reduce(simd, buffer, all_valid.then_some(bin.full_sums))
     }
 
     /// Returns the sums over the selected pixels in `buffer`. `full_sums` has the weights of the bin if all its pixels
     /// are valid. These weights are used instead of new sums, because they are more exact and equal to those of other
     /// frames.
     #[inline(always)]
-    fn reduce<S: SimdBackend>(&self, backend: S, buffer: &mut BinBuffer, full_sums: Option<BinSums>) -> BinSums {
+    fn reduce<S: Simd>(&self, simd: S, buffer: &mut BinBuffer, full_sums: Option<BinSums>) -> BinSums {
         match self.statistic {
             _ if buffer.is_empty() => BinSums::default(),
             Statistic::Mean => {
@@ -117,7 +117,7 @@ impl Reduction {
             Statistic::SigmaClip { threshold, max_iter } => {
                 sigma_clip::sigma_clip(buffer, full_sums, self.variance_model, threshold, max_iter)
             }
-            Statistic::QuantileMean { low, high } => buffer.mean_between_quantiles(backend, full_sums, low, high),
+            Statistic::QuantileMean { low, high } => buffer.mean_between_quantiles(simd, full_sums, low, high),
         }
     }
 

@@ -3,6 +3,8 @@
 //! Term `i` is added to partial sum `i % 16`. At the end, partial sum `i + 8` is added to partial sum `i`, then `i +
 //! 4`, `i + 2`, `i + 1`. On OpenCL devices each partial sum belongs to one lane (`opencl/csr.cl`).
 
+use crate::simd::{Kernel, Simd};
+
 /// Number of partial sums.
 pub(super) const PARTIAL_SUMS: usize = 16;
 
@@ -42,6 +44,18 @@ pub(crate) fn sum_pairs(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> f6
         *sum += f(a, b);
     }
     add_partial_sums(sums)
+}
+
+/// Computes the sum of numbers with the processor's instruction set, for callers that aren't compiled for it.
+pub(super) struct Sum<'a>(pub(super) &'a [f64]);
+
+impl Kernel for Sum<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> f64 {
+        sum(self.0, |number| number)
+    }
 }
 
 /// Adds up the partial sums by halves.

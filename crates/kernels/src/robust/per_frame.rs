@@ -1,11 +1,12 @@
 //! Reduces one decoded frame at a time, with any codec and pixel type: the reference for the interleaved reduction.
 
 use super::bin_buffer::BinBuffer;
-use super::csr::{CsrMatrix, FrameBinSums};
+use super::csr::CsrMatrix;
+use super::frame_bin_sums::FrameBinSums;
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
 use crate::plan::IntegrationPlan;
-use crate::simd::SimdBackend;
+use crate::simd::{Kernel, Simd};
 
 /// A reduction of decoded frames, all to be reduced with one matrix.
 pub(crate) struct PerFrameReduction<'a, T> {
@@ -19,10 +20,12 @@ pub(crate) struct PerFrameReduction<'a, T> {
     pub(super) totals: &'a mut [FrameBinSums],
 }
 
-impl<T: Pixel> PerFrameReduction<'_, T> {
+impl<T: Pixel> Kernel for PerFrameReduction<'_, T> {
+    type Output = ();
+
     /// Computes the sums of all bins of each frame into `totals`.
     #[inline(always)]
-    pub(crate) fn reduce<S: SimdBackend>(self, backend: S) {
+    fn run<S: Simd>(self, simd: S) {
         let reduction = self.matrix.reduction;
         let mut raw = Vec::new();
         for bin_index in 0..self.plan.nbins() {
@@ -32,7 +35,7 @@ impl<T: Pixel> PerFrameReduction<'_, T> {
                 for &pixel in bin.pixels {
                     raw.push(T::read(&frame[pixel as usize * T::SIZE..]));
                 }
-                totals.set_bin(bin_index, reduction.reduce_raw(backend, &bin, &raw, self.rule, self.buffer));
+                totals.set_bin(bin_index, reduction.reduce_raw(simd, &bin, &raw, self.rule, self.buffer));
             }
         }
     }

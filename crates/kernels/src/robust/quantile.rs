@@ -4,8 +4,8 @@
 //! the bracket, and only these candidates are partitioned.
 
 use super::BinSums;
-use super::partial_sums::{sum, sum_by, sum_pairs};
-use crate::simd::SimdBackend;
+use super::partial_sums::{Sum, sum, sum_by, sum_pairs};
+use crate::simd::{Kernel, Simd};
 
 /// Fraction of a bin's norm by which rounding may shift a quantile. A pixel that near to the quantile is at it.
 const QUANTILE_TOLERANCE: f64 = 1e-12;
@@ -98,8 +98,8 @@ pub(super) struct BinPixels<'a, B> {
 ///
 /// Pixels of equal intensity are ordered by w s, w² v and w n, as pyFAI sorts its records. `full_sums` has the weights
 /// of the whole bin, if they are known.
-pub(super) fn mean_between_quantiles<S: SimdBackend, B: PixelTerms>(
-    backend: S,
+pub(super) fn mean_between_quantiles<S: Simd, B: PixelTerms>(
+    simd: S,
     pixels: &BinPixels<'_, B>,
     full_sums: Option<BinSums>,
     low: f64,
@@ -112,7 +112,7 @@ pub(super) fn mean_between_quantiles<S: SimdBackend, B: PixelTerms>(
     let reaches_high = |norm_up_to: f64| norm_up_to > high * norm + slack;
     let QuantileScratch { candidates, narrowed, entries, lower, upper, selected, terms } = scratch;
     let mut find = |cut: &mut QuantileCut, reaches: &dyn Fn(f64) -> bool| {
-        let norm_below = candidates.narrow_to_quantile(backend, narrowed, pixels, norm, reaches);
+        let norm_below = candidates.narrow_to_quantile(simd, narrowed, pixels, norm, reaches);
         candidates.copy_to(entries);
         cut.find(pixels, entries, norm_below, reaches);
     };
@@ -133,7 +133,7 @@ pub(super) fn mean_between_quantiles<S: SimdBackend, B: PixelTerms>(
     }
     let bound = |cut: Option<&QuantileCut>, none: f64| cut.map_or(none, |cut| cut.intensity);
     let (from, to) = (bound(lower_cut, f64::NEG_INFINITY), bound(upper_cut, f64::INFINITY));
-    backend.indices_within(pixels.intensity, from, to, selected);
+    simd.indices_within(pixels.intensity, from, to, selected);
     selected.retain(|&index| {
         let (index, intensity) = (index as usize, pixels.intensity[index as usize]);
         lower_cut.is_none_or(|cut| intensity > cut.intensity || cut.side[index] >= 0)
@@ -161,16 +161,16 @@ impl CandidatePixels {
     ///
     /// The pixel at the quantile is the first, in order of intensity, for which `reaches(Σ w n up to and including it)`
     /// is true. `norm` is Σ w n of all pixels. `narrowed` is working memory.
-    fn narrow_to_quantile<S: SimdBackend, B>(
+    fn narrow_to_quantile<S: Simd, B>(
         &mut self,
-        backend: S,
+        simd: S,
         narrowed: &mut CandidatePixels,
         pixels: &BinPixels<'_, B>,
         norm: f64,
         reaches: &dyn Fn(f64) -> bool,
     ) -> f64 {
         let mut norm_below = match pixels.norm.len() {
-            MIN_SAMPLED_PIXELS.. => self.narrow_by_sample(backend, pixels.intensity, pixels.norm, (0., norm), reaches),
+            MIN_SAMPLED_PIXELS.. => self.narrow_by_sample(simd, pixels.intensity, pixels.norm, (0., norm), reaches),
             _ => None,
         };
         if norm_below.is_none() {
@@ -183,8 +183,8 @@ impl CandidatePixels {
         }
         while self.norm.len() >= MIN_SAMPLED_PIXELS {
             let start = norm_below.unwrap_or(0.);
-            let end = start + backend.sum(&self.norm);
-            let below_narrowed = narrowed.narrow_by_sample(backend, &self.intensity, &self.norm, (start, end), reaches);
+            let end = start + simd.run(Sum(&self.norm));
+            let below_narrowed = narrowed.narrow_by_sample(simd, &self.intensity, &self.norm, (start, end), reaches);
             // If most pixels are equal, a sample does not separate them.
             if below_narrowed.is_none() || narrowed.norm.len() > self.norm.len() / 2 {
                 break;
@@ -202,23 +202,23 @@ impl CandidatePixels {
     ///
     /// `start` is Σ w n below all given pixels, `end` that up to and including the last of them. Returns `None` if the
     /// quantile is outside the bracket.
-    fn narrow_by_sample<S: SimdBackend>(
+    fn narrow_by_sample<S: Simd>(
         &mut self,
-        backend: S,
+        simd: S,
         intensity: &[f64],
         norm: &[f64],
         (start, end): (f64, f64),
         reaches: &dyn Fn(f64) -> bool,
     ) -> Option<f64> {
         let (low, high) = bracket_by_sample(intensity, norm, (start, end), reaches);
-        let norm_below = start + backend.sum_below(intensity, norm, low);
-        backend.indices_within(intensity, low, high, &mut self.index);
+        let norm_below = start + simd.run(SumBelow { intensity, norm, low });
+        simd.indices_within(intensity, low, high, &mut self.index);
         self.intensity.clear();
         self.intensity.extend(self.index.iter().map(|&index| intensity[index as usize]));
         self.norm.clear();
         self.norm.extend(self.index.iter().map(|&index| norm[index as usize]));
         let is_below = self.index.is_empty() || low > f64::NEG_INFINITY && reaches(norm_below);
-        let is_within = high == f64::INFINITY || reaches(norm_below + backend.sum(&self.norm));
+        let is_within = high == f64::INFINITY || reaches(norm_below + simd.run(Sum(&self.norm)));
         (!is_below && is_within).then_some(norm_below)
     }
 
@@ -230,22 +230,21 @@ impl CandidatePixels {
     }
 }
 
-/// Returns Σ w n of the pixels whose intensity is below `low`.
-#[inline(always)]
-pub(crate) fn sum_below(intensity: &[f64], norm: &[f64], low: f64) -> f64 {
-    sum_pairs(intensity, norm, |x, norm| if x < low { norm } else { 0. })
+/// Computes Σ w n of the pixels whose intensity is below `low`.
+struct SumBelow<'a> {
+    intensity: &'a [f64],
+    /// w n.
+    norm: &'a [f64],
+    low: f64,
 }
 
-/// Replaces the contents of `indices` by the indices of all intensities from `low` to `high`, both included, ascending.
-#[inline(always)]
-pub(crate) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
-    indices.resize(intensity.len(), 0);
-    let mut count = 0;
-    for (index, &intensity) in (0..).zip(intensity) {
-        indices[count] = index;
-        count += usize::from((low <= intensity) & (intensity <= high));
+impl Kernel for SumBelow<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> f64 {
+        sum_pairs(self.intensity, self.norm, |x, norm| if x < self.low { norm } else { 0. })
     }
-    indices.truncate(count);
 }
 
 /// Returns two intensities that bracket the quantile, estimated from a sample of the pixels.

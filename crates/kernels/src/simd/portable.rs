@@ -1,44 +1,28 @@
-//! The operations in plain Rust: the reference for all backends, and the fallback for processors without one.
+//! The operations in plain Rust: the reference for all instruction sets, and the fallback for processors without one.
 
-use super::{LaneBackend, SimdBackend};
+use super::{Kernel, Simd};
 use crate::bitmap::Bitmap;
-use crate::fused::accumulate::{self, PixelSelection};
-use crate::fused::accumulators::Accumulators;
-use crate::fused::interleaved_tile::InterleavedTile;
-use crate::fused::lane::Lane;
-use crate::fused::native;
-use crate::fused::pixel_source::TileContext;
-use crate::invalid_values::InvalidRanges;
 use crate::lz4_block::{self, BlockBuffer, DecodedBlock};
-use crate::pixel::Pixel;
-use crate::plan::{IntegrationPlan, StaticSums};
-use crate::robust::{InterleavedReduction, PerFrameReduction, partial_sums, quantile};
 use crate::summation_order::TILE;
-use crate::tiled_csc::CscTile;
 
-/// The backend that runs on any processor.
+/// The instructions of the compiler's target, which any processor has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Portable;
+pub(super) struct Portable;
 
-impl SimdBackend for Portable {
+impl Simd for Portable {
+    const HAS_FMA: bool = false;
+    const HAS_16_LANES: bool = false;
+
+    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+
     fn decompress(self, block: &[u8], buffer: &mut BlockBuffer, len: usize, _: usize) -> Option<DecodedBlock> {
         lz4_block::decompress_into_buffer(block, buffer, len)
     }
 
     fn decompress_with_slack(self, block: &[u8], out: &mut [u8], len: usize) -> bool {
         lz4_block::decompress(block, &mut out[..len])
-    }
-
-    fn or_planes(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
-        or_planes(planes, stride, from, unused)
-    }
-
-    fn any_bit_set(self, planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> bool {
-        !or_planes(planes, stride, from, unused).is_empty()
-    }
-
-    fn and_planes(self, planes: &[u8], stride: usize, from: usize) -> Bitmap {
-        and_planes(planes, stride, from)
     }
 
     fn bitunshuffle_tile(self, planes: &[u8], stride: usize, from: usize, out: &mut [u8; TILE]) {
@@ -49,87 +33,103 @@ impl SimdBackend for Portable {
         bitunshuffle(planes, stride, from, out);
     }
 
-    fn read_native_tile<T: Pixel>(
-        self,
-        lane: &mut Lane,
-        pixels: &[u8],
-        context: TileContext<'_>,
-        rule: &InvalidRanges<T>,
-    ) {
-        native::read_tile(lane, pixels, context, rule);
+    fn interleave<const L: usize>(self, lanes: [&[u8; TILE]; L], out: &mut [[u8; L]; TILE]) {
+        self.run(Interleave { lanes: &lanes, out });
     }
 
-    fn static_sums_without(self, plan: &IntegrationPlan, invalid: &[u32]) -> StaticSums {
-        plan.static_sums_without(invalid)
-    }
-
-    fn reduce_per_frame<T: Pixel>(self, frames: PerFrameReduction<'_, T>) {
-        frames.reduce(self);
-    }
-
-    fn reduce_interleaved(self, frames: InterleavedReduction<'_>) {
-        frames.reduce(self);
-    }
-
-    fn sum(self, numbers: &[f64]) -> f64 {
-        partial_sums::sum(numbers, |number| number)
-    }
-
-    fn sum_below(self, intensity: &[f64], norm: &[f64], low: f64) -> f64 {
-        quantile::sum_below(intensity, norm, low)
-    }
-
-    fn indices_within(self, intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
-        quantile::indices_within(intensity, low, high, indices);
+    fn indices_within(self, numbers: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
+        indices.resize(numbers.len(), 0);
+        let mut count = 0;
+        for (index, &number) in (0..).zip(numbers) {
+            indices[count] = index;
+            count += usize::from((low <= number) & (number <= high));
+        }
+        indices.truncate(count);
     }
 }
 
-impl<const L: usize> LaneBackend<L> for Portable {
-    fn interleave(self, lanes: [&[u8; TILE]; L], out: &mut [[u8; L]; TILE]) {
-        interleave(&lanes, out);
-    }
+/// Computes the OR over the planes of a tile, without the `unused` pixels; see [`Simd::or_planes`].
+pub(super) struct OrPlanes<'a> {
+    pub(super) planes: &'a [u8],
+    pub(super) stride: usize,
+    pub(super) from: usize,
+    pub(super) unused: &'a Bitmap,
+}
 
-    fn interleave_f64(self, lanes: [&[f64; TILE]; L], out: &mut [[f64; L]; TILE]) {
-        interleave(&lanes, out);
-    }
+impl Kernel for OrPlanes<'_> {
+    type Output = Bitmap;
 
-    fn or_bitmaps(self, bitmaps: [&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32) {
-        or_bitmaps(&bitmaps, unused)
-    }
-
-    fn accumulate<C: InterleavedTile<L>>(
-        self,
-        accumulators: &mut Accumulators<L>,
-        tile: CscTile<'_>,
-        pixels: &C,
-        selection: PixelSelection<'_>,
-    ) {
-        accumulate::accumulate_tile::<L, false, C>(accumulators, tile, pixels, selection);
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> Bitmap {
+        let planes = self.planes.chunks_exact(self.stride);
+        let any = planes.fold(Bitmap::EMPTY, |all, plane| all.zip(&tile_bits(plane, self.from), |a, b| a | b));
+        any.without(self.unused)
     }
 }
 
-/// Returns the OR over the planes of a tile, without the `unused` pixels.
-#[inline(always)]
-pub(super) fn or_planes(planes: &[u8], stride: usize, from: usize, unused: &Bitmap) -> Bitmap {
-    let any =
-        planes.chunks_exact(stride).fold(Bitmap::EMPTY, |all, plane| all.zip(&tile_bits(plane, from), |a, b| a | b));
-    any.without(unused)
-}
+/// Finds out whether [`OrPlanes`] finds any pixel.
+pub(super) struct AnyBitSet<'a>(pub(super) OrPlanes<'a>);
 
-/// Returns the AND over the planes of a tile.
-#[inline(always)]
-pub(super) fn and_planes(planes: &[u8], stride: usize, from: usize) -> Bitmap {
-    planes.chunks_exact(stride).fold(Bitmap::FULL, |all, plane| all.zip(&tile_bits(plane, from), |a, b| a & b))
-}
+impl Kernel for AnyBitSet<'_> {
+    type Output = bool;
 
-/// Returns the OR over bitmaps, without the `unused` pixels, and the number of pixels that are set.
-#[inline(always)]
-pub(super) fn or_bitmaps<const L: usize>(bitmaps: &[&Bitmap; L], unused: &Bitmap) -> (Bitmap, u32) {
-    let mut any = Bitmap::EMPTY;
-    for (i, word) in any.0.iter_mut().enumerate() {
-        *word = bitmaps.iter().fold(0, |all, bitmap| all | bitmap.0[i]) & !unused.0[i];
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> bool {
+        !self.0.run(simd).is_empty()
     }
-    (any, any.count())
+}
+
+/// Computes the AND over the planes of a tile; see [`Simd::and_planes`].
+pub(super) struct AndPlanes<'a> {
+    pub(super) planes: &'a [u8],
+    pub(super) stride: usize,
+    pub(super) from: usize,
+}
+
+impl Kernel for AndPlanes<'_> {
+    type Output = Bitmap;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> Bitmap {
+        let planes = self.planes.chunks_exact(self.stride);
+        planes.fold(Bitmap::FULL, |all, plane| all.zip(&tile_bits(plane, self.from), |a, b| a & b))
+    }
+}
+
+/// Computes the OR over bitmaps, without the `unused` pixels, and counts the pixels that are set.
+pub(super) struct OrBitmaps<'a, const L: usize> {
+    pub(super) bitmaps: &'a [&'a Bitmap; L],
+    pub(super) unused: &'a Bitmap,
+}
+
+impl<const L: usize> Kernel for OrBitmaps<'_, L> {
+    type Output = (Bitmap, u32);
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> (Bitmap, u32) {
+        let mut any = Bitmap::EMPTY;
+        for (i, word) in any.0.iter_mut().enumerate() {
+            *word = self.bitmaps.iter().fold(0, |all, bitmap| all | bitmap.0[i]) & !self.unused.0[i];
+        }
+        (any, any.count())
+    }
+}
+
+/// Transposes a tile from one array per frame to one row per pixel.
+pub(super) struct Interleave<'a, V, const L: usize> {
+    pub(super) lanes: &'a [&'a [V; TILE]; L],
+    pub(super) out: &'a mut [[V; L]; TILE],
+}
+
+impl<V: Copy, const L: usize> Kernel for Interleave<'_, V, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        for (pixel, out) in self.out.iter_mut().enumerate() {
+            *out = self.lanes.map(|lane| lane[pixel]);
+        }
+    }
 }
 
 /// Returns the bits of a tile from one plane.
@@ -142,16 +142,8 @@ fn tile_bits(plane: &[u8], from: usize) -> Bitmap {
     bits
 }
 
-/// Transposes a tile from one array per frame to one row per pixel.
-#[inline(always)]
-pub(super) fn interleave<V: Copy, const L: usize>(lanes: &[&[V; TILE]; L], out: &mut [[V; L]; TILE]) {
-    for (pixel, out) in out.iter_mut().enumerate() {
-        *out = lanes.map(|lane| lane[pixel]);
-    }
-}
-
 /// Transposes bit planes to pixels of any number of bytes, eight pixels at a time.
-fn bitunshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
+pub(super) fn bitunshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     let element = planes.len() / (8 * stride);
     for (byte, planes) in planes.chunks_exact(8 * stride).enumerate() {
         for (j, out) in out.chunks_mut(8 * element).enumerate() {

@@ -1,64 +1,68 @@
-//! The frames that a final covers.
+//! Frames that the final file covers.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use records::{Spans, Task};
+use records::Task;
+use system::untrusted_file::FileVersion;
 
+use super::CoveredFrames;
 use crate::output::{OutputError, OutputFile};
 use crate::source_fingerprint::SourceFingerprints;
 
-/// Bytes of rows that are verified together.
+/// Minimum number of bytes of rows that are verified at a time.
 const VERIFY_BYTES: usize = 1 << 20;
 
-/// A final that stays open from task to task, as long as the same file is in its place.
+/// Final file that stays open between tasks, as long as the file at the path is the same.
 #[derive(Default)]
-pub(super) struct OutputCoverage(Option<(OutputFileId, OpenOutput)>);
-
-/// Path, device, inode, bytes, and time of last change in seconds and nanoseconds.
-type OutputFileId = (PathBuf, u64, u64, u64, i64, i64);
+pub(super) struct OutputCoverage(Option<OpenOutput>);
 
 struct OpenOutput {
+    path: PathBuf,
+    version: FileVersion,
     file: OutputFile,
-    stamps: SourceFingerprints,
-    /// Rows that have been read and compared with their checksums.
+    fingerprints: SourceFingerprints,
+    /// True for each row that was read and compared with its checksum.
     verified: Vec<bool>,
 }
 
 impl OutputCoverage {
-    /// Returns which of the wanted frames (rising, one at least) the final at `path` covers.
+    /// Returns the wanted frames that the final file at `path` covers. `wanted` is ascending and not empty; `fingerprints` belong
+    /// to the task's sources.
     ///
     /// # Errors
-    /// No final of azpipe, or a damaged one.
+    /// Fails if the file can't be read, is damaged, or is not a final file of azpipe.
     pub fn covered_frames(
         &mut self,
         path: &Path,
         task: &Task,
-        stamps: &SourceFingerprints,
+        fingerprints: &SourceFingerprints,
         wanted: &[u64],
-    ) -> Result<Spans, OutputError> {
-        let identity = output_file_id(path)?;
-        if self.0.as_ref().is_none_or(|(known, _)| *known != identity) {
+    ) -> Result<CoveredFrames, OutputError> {
+        let metadata = path.metadata().map_err(|why| OutputError::Io { path: path.to_path_buf(), why })?;
+        let version = FileVersion::new(&metadata);
+        if self.0.as_ref().is_none_or(|open| open.path != path || open.version != version) {
             self.0 = None;
             let file = OutputFile::open(path)?;
-            let (stamps, verified) = (SourceFingerprints::new(&file.task.acquisition), vec![false; file.status.len()]);
-            self.0 = Some((identity, OpenOutput { file, stamps, verified }));
+            let (fingerprints, verified) =
+                (SourceFingerprints::new(&file.task.acquisition), vec![false; file.status.len()]);
+            self.0 = Some(OpenOutput { path: path.to_path_buf(), version, file, fingerprints, verified });
         }
-        let (_, there) = self.0.as_mut().expect("it was just opened");
-        if there.file.task.scan != task.scan || there.file.task.recipe_digest != task.recipe_digest {
-            return Ok(Spans::default());
+        let output = self.0.as_mut().expect("it was just opened");
+        if output.file.task.scan != task.scan || output.file.task.recipe_digest != task.recipe_digest {
+            return Ok(CoveredFrames::default());
         }
-        there.verify(wanted)?;
-        let covered = |frame: &u64| {
-            let settled = there.file.status.get(*frame as usize).is_some_and(|status| status.is_final());
-            settled && there.file.is_intact_at(*frame) && there.stamps.get(*frame) == stamps.get(*frame)
+        output.verify(wanted)?;
+        let covered = |&frame: &u64| {
+            let status = output.file.status.get(frame as usize).copied().filter(|status| status.is_conclusive())?;
+            let is_same = output.file.is_intact_at(frame) && output.fingerprints.is_same_data(fingerprints, frame);
+            is_same.then_some((frame, status))
         };
-        Ok(wanted.iter().copied().filter(covered).collect())
+        Ok(wanted.iter().filter_map(covered).collect())
     }
 }
 
 impl OpenOutput {
-    /// Verifies the rows of all frames between the first and the last that are wanted, unless that was done before.
+    /// Verifies the rows from the first to the last wanted frame, except those that were verified before.
     fn verify(&mut self, wanted: &[u64]) -> Result<(), OutputError> {
         let rows = self.verified.len();
         let place = |frame: Option<&u64>, beyond: u64| {
@@ -66,7 +70,7 @@ impl OpenOutput {
         };
         let mut range = place(wanted.first(), 0)..place(wanted.last(), 1);
         if self.verified[range.clone()].contains(&false) {
-            // A row is read with its neighbours, which the next task asks for.
+            // The following rows are verified, too, because the next task asks for them.
             let at_once = crate::row_writer::rows_in::<[f32; 2]>(VERIFY_BYTES, self.file.shared.axes.bins());
             range.end = range.end.max(range.start.saturating_add(at_once)).min(rows);
             self.file.verify(range.clone())?;
@@ -75,10 +79,4 @@ impl OpenOutput {
         }
         Ok(())
     }
-}
-
-fn output_file_id(path: &Path) -> Result<OutputFileId, OutputError> {
-    let metadata = path.metadata().map_err(|why| OutputError::Io { path: path.to_path_buf(), why })?;
-    let path = path.to_path_buf();
-    Ok((path, metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }

@@ -1,4 +1,4 @@
-//! The parts in a directory, found by their frames.
+//! Index of the parts in a directory by their frames.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use crate::part::{self, range_in_name};
 
-/// The parts of one directory, by the first and the last of their frames.
+/// Index of the parts of one directory by their first and last frames.
 ///
-/// Most parts say both in their names, so a directory of 10^5 parts is listed once and none of them is opened until a task
-/// asks for its frames. A part of any other name is asked for its first line once.
+/// Most parts have both numbers in their names, so a directory of 10^5 parts is listed once and no part is opened until a
+/// task asks for its frames. For a part with any other name, the user block is read once.
 #[derive(Debug, Default)]
 pub(super) struct PartListing {
     directory: PathBuf,
-    /// Parts by the logarithm of how many frames they span, then by their first frame: those that meet a range begin no
-    /// earlier than twice that many frames before it.
+    /// Parts by the binary logarithm of the number of frames that they span, then by their first frame. A part of
+    /// logarithm k that overlaps a range begins at most 2^(k+1) frames before the range.
     by_log_length: BTreeMap<u32, BTreeMap<u64, Vec<ListedPart>>>,
     names: HashSet<OsString>,
 }
@@ -26,7 +26,7 @@ struct ListedPart {
 }
 
 impl PartListing {
-    /// Lists a directory. Files that can't be read are described in `unusable`.
+    /// Lists a directory. Warnings about files that can't be read are added to `unusable`.
     pub fn read(directory: &Path, unusable: &mut Vec<String>) -> Self {
         let mut listing = Self { directory: directory.to_owned(), ..Self::default() };
         match part::list_files(directory) {
@@ -36,7 +36,7 @@ impl PartListing {
         listing
     }
 
-    /// Adds a part that appeared after the directory was listed.
+    /// Adds a part, unless it is already listed.
     pub fn add(&mut self, path: &Path, unusable: &mut Vec<String>) {
         let Some(name) = path.file_name().filter(|name| !self.names.contains(*name)) else { return };
         let range = match range_in_name(name.as_encoded_bytes()) {
@@ -50,14 +50,14 @@ impl PartListing {
                 self.by_log_length.entry(length).or_default().entry(first).or_default().push(entry);
             }
             Ok(None) => (),
-            // Gather may have removed it since it was listed.
+            // Gather may have merged the part into the final file and removed it since it was listed.
             Err(error) if error.was_removed() => return,
             Err(error) => unusable.push(error.to_string()),
         }
         self.names.insert(name.to_owned());
     }
 
-    /// Returns the parts that may have frames in `first..=last`, in the order of their names.
+    /// Returns the parts that may have frames from `first` to `last` (inclusive), ordered by name.
     pub fn parts_between(&self, first: u64, last: u64) -> Vec<PathBuf> {
         let mut names: Vec<&OsString> = Vec::new();
         for (&length, by_first) in &self.by_log_length {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_ranges() {
+    fn a_name_of_two_numbers_gives_the_frames() {
         assert_eq!(range_in_name(b"00000500-00000999.h5"), Some((500, 999)));
         assert_eq!(range_in_name(b"100000000-100000000.h5"), Some((100_000_000, 100_000_000)));
         for other in ["00000000-0123456789012345.h5", "00000000-0123456789abcdef.h5", "lost-00000000-00000001.h5"] {

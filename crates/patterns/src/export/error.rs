@@ -1,84 +1,84 @@
-//! Why there is no export.
+//! [`ExportError`]: why a final file can't be exported.
 
 use std::path::PathBuf;
 
 use crate::{h5, output};
 
-/// Why there is no export.
+/// Reason why a final file can't be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The final can't be read.
+    /// The final file can't be read.
     #[error(transparent)]
     Final(#[from] output::OutputError),
-    /// The final has no patterns of many frames.
-    #[error("{}: no average to export", path.display())]
+    /// The format needs average patterns, and the final file has none.
+    #[error("{}: has no average pattern to export; run gather with --average mean", path.display())]
     NoAverage {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
     },
-    /// A pattern is not as it was written.
-    #[error("{}: damaged: average {index} is not as it was written", path.display())]
+    /// An average pattern is damaged.
+    #[error("{}: damaged: average pattern {index} was changed after writing; run gather again", path.display())]
     Damaged {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
-        /// Which pattern.
+        /// Index of the pattern.
         index: usize,
     },
-    /// A cake in a format of patterns.
+    /// The format takes patterns with one dimension, and the final file has cakes.
     #[error(
-        "{}: a cake of {azimuthal} by {radial} bins: texts have a place for patterns alone; --export nxazint takes cakes",
+        "{}: has cakes of {azimuthal} x {radial} bins, which text formats can't hold; use --export nxazint",
         path.display()
     )]
     Cake {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
-        /// Azimuthal bins.
+        /// Number of azimuthal bins.
         azimuthal: usize,
-        /// Radial bins.
+        /// Number of radial bins.
         radial: usize,
     },
-    /// A format that has no place for the axis.
-    #[error("{}: an axis of {axis}: {format} expects {expected}", path.display())]
+    /// The format does not support the radial axis.
+    #[error("{}: the axis is {axis}; --export {format} expects {expected}: run plan-split with another --unit", path.display())]
     Axis {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
-        /// What its axis counts.
+        /// Quantity and unit of the axis.
         axis: String,
-        /// The format.
+        /// Name of the format.
         format: &'static str,
-        /// What it has a place for.
+        /// Axes that the format supports.
         expected: &'static str,
     },
-    /// A format that says more than the PONI file.
-    #[error("{}: {format} needs the wavelength: {why}", path.display())]
+    /// The format needs the wavelength, and the PONI file has none.
+    #[error("{}: --export {format} needs the wavelength: {why}; add it to the PONI file, or run plan-split with --unit 2th_deg", path.display())]
     Wavelength {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
-        /// The format.
+        /// Name of the format.
         format: &'static str,
-        /// What is wrong with the PONI file.
+        /// Reason why there is no wavelength.
         why: String,
     },
-    /// The HDF5 library refused.
+    /// The HDF5 library failed.
     #[error("{}: {why}", path.display())]
     Hdf5 {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the library.
         why: h5::Hdf5Error,
     },
-    /// The file can't be written.
+    /// A system call failed.
     #[error("{}: {why}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the file system said.
+        /// Error of the system.
         why: std::io::Error,
     },
 }
 
 impl ExportError {
-    /// Returns the error of the file system, where it is one.
+    /// Returns the system's error if a system call failed.
     pub fn io_error(&self) -> Option<&std::io::Error> {
         match self {
             Self::Final(why) => why.io_error(),

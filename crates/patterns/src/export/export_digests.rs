@@ -1,7 +1,7 @@
-//! The exports that azpipe wrote, by the digests of their content: most formats have no place for a mark.
+//! Digests of the exports that azpipe wrote, by which it recognizes them: most text formats have no place for a mark.
 //!
-//! `OUT/.azpipe/exports/<final>.json` lists each file with the last two contents that were written to it. It is written
-//! before the files are, so a run that is killed in between leaves none that is not listed.
+//! `OUT/.azpipe/exports/<final>.json` lists each file with the digests of the last two contents that were written to it. It is
+//! updated before the exports are written, so that a killed run leaves no export that is not listed.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,31 +9,31 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filter::ownership::{AZPIPE_DIR, OwnedFiles, ReplacePolicy, create_directories, has_mark};
-use filter::{atomic, untrusted_file};
 use records::RawPath;
+use system::ownership::{AZPIPE_DIR, OwnedFiles, ReplacePolicy, create_directories, has_mark};
+use system::{atomic, untrusted_file};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::ExportError;
 use crate::output::OutputFile;
 
-/// How many contents of a file are remembered: the one that is being written, and the one before.
+/// Number of digests that are kept per file: of the content that is being written, and of the previous one.
 const DIGESTS_KEPT: usize = 2;
 
-/// The exports of one final.
+/// Digests of one final file's exports.
 pub(super) struct ExportDigests {
-    /// Where it is kept; `None` for a final that lies elsewhere than its own record says.
+    /// Path of the JSON file; `None` if the final file was moved, so that its output root is unknown.
     path: Option<PathBuf>,
     files: Arc<BTreeMap<OsString, Vec<String>>>,
 }
 
 impl ExportDigests {
-    /// Reads that of a final; empty where there is none, or where it is damaged.
-    pub fn read(of: &OutputFile) -> Result<Self, ExportError> {
-        let root = of.path.ancestors().nth(of.task.final_file.components().count());
-        let is_in_place = of.path.ends_with(of.task.final_file.as_path());
+    /// Reads the digests of a final file's exports; empty if there is no JSON file, or if it is damaged.
+    pub fn read(output: &OutputFile) -> Result<Self, ExportError> {
+        let root = output.path.ancestors().nth(output.task.final_file.components().count());
+        let is_in_place = output.path.ends_with(output.task.final_file.as_path());
         let Some(root) = root.filter(|_| is_in_place) else { return Ok(Self { path: None, files: Arc::default() }) };
-        let mut path = root.join(AZPIPE_DIR).join("exports").join(of.task.final_file.as_path()).into_os_string();
+        let mut path = root.join(AZPIPE_DIR).join("exports").join(output.task.final_file.as_path()).into_os_string();
         path.push(".json");
         let path = PathBuf::from(path);
         let files: Vec<(RawPath, Vec<String>)> = match untrusted_file::read(&path, untrusted_file::MAX_TEXT_BYTES) {
@@ -45,7 +45,7 @@ impl ExportDigests {
         Ok(Self { path: Some(path), files: Arc::new(files) })
     }
 
-    /// Claims the exports that are as azpipe wrote them.
+    /// Claims the exports that were not changed since azpipe wrote them.
     pub fn owned_exports(&self, policy: &ReplacePolicy) -> OwnedFiles {
         let files = Arc::clone(&self.files);
         let is_own = move |path: &Path| {
@@ -60,7 +60,7 @@ impl ExportDigests {
         OwnedFiles::new("an export, or it was changed since", is_own).with_policy(policy)
     }
 
-    /// Notes what is about to be written to these files.
+    /// Adds the digests of contents that are about to be written, and writes the JSON file.
     pub fn add<'a>(&mut self, contents: impl Iterator<Item = (&'a OsStr, &'a str)>) -> Result<(), ExportError> {
         let files = Arc::make_mut(&mut self.files);
         for (name, content) in contents {

@@ -1,4 +1,4 @@
-//! GSAS's FXYE: powder data in free format, each record a position, an intensity and its error.
+//! GSAS's format FXYE: powder data in free format, where each record has a position, an intensity and its error.
 //!
 //! ```text
 //! LaB6_0001 1.1 pilatus: mean of 60 frames, 0.4100 angstrom
@@ -6,10 +6,10 @@
 //!   1.34521000e+02  1.20000000e+01  1.00000000e-01
 //! ```
 //!
-//! Positions are centidegrees of 2θ; the bank's line gives the number of points and of records, which are equal,
-//! and the first position and the step. Where the axis is q, 2θ = 2 arcsin(q λ / 4π) makes unequal steps, and
-//! that of the line is their mean: programs read the positions of the records. A point without data, or without an
-//! error above zero, can't be weighted in a refinement, and is left out.
+//! Positions are centidegrees of 2θ. The line `BANK` has the numbers of points and of records, which are equal, the first
+//! position, and the step. If the axis is q, then 2θ = 2 arcsin(q λ / 4π) has unequal steps, and the line has their mean;
+//! programs use the positions of the records. Points without data, or without an error above zero, are left out, because a
+//! refinement can't weight them.
 
 use std::f64::consts::PI;
 
@@ -19,14 +19,14 @@ use super::ExportError;
 use super::text::{describe_average, format_number};
 use crate::output::{AveragePattern, OutputFile};
 
-/// A title has no more columns.
+/// Maximum length of a title.
 const MAX_TITLE_CHARS: usize = 80;
 
-pub(super) fn format_fxye(of: &OutputFile, pattern: &AveragePattern) -> Result<String, ExportError> {
-    let (positions, wavelength) = positions_in_centidegrees(of)?;
+pub(super) fn format_fxye(output: &OutputFile, pattern: &AveragePattern) -> Result<String, ExportError> {
+    let (positions, wavelength) = positions_in_centidegrees(output)?;
     let sigma = |bin: usize| match &pattern.errors {
         Some(errors) => errors[bin],
-        // Without an error model, every point weighs the same.
+        // Without an error model, all points have the same weight.
         None => 1.0,
     };
     let is_there = |bin: &usize| pattern.intensity[*bin].is_finite() && sigma(*bin).is_finite() && sigma(*bin) > 0.0;
@@ -34,9 +34,9 @@ pub(super) fn format_fxye(of: &OutputFile, pattern: &AveragePattern) -> Result<S
     let (first, last) =
         (bins.first().map_or(0.0, |bin| positions[*bin]), bins.last().map_or(0.0, |bin| positions[*bin]));
     let span = bins.first().zip(bins.last()).map_or(1, |(first, last)| last.abs_diff(*first).max(1));
-    let scan = &of.task.acquisition;
+    let scan = &output.task.acquisition;
     let stem = scan.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut title = format!("{stem} {} {}: {}", scan.entry, scan.detector, describe_average(of, pattern));
+    let mut title = format!("{stem} {} {}: {}", scan.entry, scan.detector, describe_average(output, pattern));
     if let Some(wavelength) = wavelength {
         title += &format!(", {:.6} angstrom", wavelength * 1e10);
     }
@@ -52,12 +52,12 @@ pub(super) fn format_fxye(of: &OutputFile, pattern: &AveragePattern) -> Result<S
     Ok(out)
 }
 
-/// The bins' centres in hundredths of a degree of 2θ, and the wavelength in metres where it is known.
-fn positions_in_centidegrees(of: &OutputFile) -> Result<(Vec<f64>, Option<f64>), ExportError> {
-    let (path, format) = (|| of.path.clone(), "fxye");
-    let axis = &of.shared.axes.radial;
+/// Returns the centres of the bins in hundredths of a degree of 2θ, and the wavelength in metres if it is known.
+fn positions_in_centidegrees(output: &OutputFile) -> Result<(Vec<f64>, Option<f64>), ExportError> {
+    let (path, format) = (|| output.path.clone(), "fxye");
+    let axis = &output.shared.axes.radial;
     let unit = Unit::parse(&format!("{}_{}", axis.name, axis.units)).ok();
-    let poni = Poni::parse(&of.recipe.poni);
+    let poni = Poni::parse(&output.recipe.poni);
     let wavelength = poni.as_ref().ok().and_then(|poni| poni.wavelength);
     let two_theta: Vec<f64> = match unit {
         Some(unit @ (Unit::TthDeg | Unit::TthRad)) => axis.centers.iter().map(|angle| angle / unit.scale()).collect(),

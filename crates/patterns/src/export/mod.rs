@@ -1,7 +1,7 @@
-//! Patterns for other programs: columns of text, and NeXus files by the application definitions.
+//! Exports patterns for other programs: text files with columns, and NeXus files by application definitions.
 //!
-//! Text holds the patterns of many frames, a file each: `<final>.xye`, or `<final>_00000-00099.xye` where
-//! they are of ranges. The NeXus file holds every frame.
+//! A text file has one average pattern: `<final>.xye`, or `<final>_00000-00099.xye` for the average of a range of frames. The
+//! NeXus file has the patterns of all frames.
 
 mod error;
 mod export_digests;
@@ -13,8 +13,8 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use filter::ownership::ReplacePolicy;
-use filter::{atomic, untrusted_file};
+use system::ownership::ReplacePolicy;
+use system::{atomic, untrusted_file};
 
 use crate::output::{AveragePattern, OutputFile};
 
@@ -22,22 +22,22 @@ use export_digests::ExportDigests;
 
 pub use error::ExportError;
 
-/// How many texts are held at a time.
+/// Number of text files that are formatted before they are written.
 const FILES_AT_ONCE: usize = 256;
 
-/// What the patterns are written as.
+/// Format of exported patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// Three columns, radial, intensity and error, without a header and without bins that hold nothing:
-    /// what TOPAS and FullProf read.
+    /// Three columns for TOPAS and FullProf: radial position, intensity and error. There is no header, and empty bins are left
+    /// out.
     Xye,
     /// Columns under a header of `#` lines, as pyFAI saves patterns.
     Dat,
-    /// Comma-separated, with a line of names.
+    /// Comma-separated values, with the names of the columns in the first line.
     Csv,
-    /// GSAS's powder data with a position in each record, without bins that hold nothing.
+    /// GSAS's powder data, with a position in each record. Empty bins are left out.
     Fxye,
-    /// An HDF5 file by the NeXus definition NXazint1d, or NXazint2d for cakes.
+    /// HDF5 file by the NeXus definition NXazint1d, or NXazint2d for cakes.
     NxAzint,
 }
 
@@ -45,7 +45,7 @@ impl ExportFormat {
     /// Every format.
     pub const ALL: [Self; 5] = [Self::Xye, Self::Dat, Self::Csv, Self::Fxye, Self::NxAzint];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Xye => "xye",
@@ -56,39 +56,39 @@ impl ExportFormat {
         }
     }
 
-    /// Whether it holds the patterns of many frames, and not those of each.
+    /// Returns whether the format has average patterns, instead of the patterns of all frames.
     pub fn exports_averages(self) -> bool {
         self != Self::NxAzint
     }
 }
 
-/// Writes a final's patterns beside it, and says where. What is there already is replaced if azpipe wrote it, or if
-/// `policy` says so.
+/// Exports a final file to files beside it, and returns their paths. Existing exports are replaced if azpipe wrote
+/// them, or if `policy` allows it.
 ///
 /// # Errors
-/// A final without patterns of many frames; a cake or an axis that the format has no place for; a file that
-/// can't be read or written; somebody else's file.
-pub fn write(of: &OutputFile, format: ExportFormat, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+/// Fails if the final file has no average patterns and the format needs them, if the format doesn't support the axis or
+/// cakes, if a file of somebody else has the path, or if a file can't be read or written.
+pub fn write(output: &OutputFile, format: ExportFormat, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
     if format == ExportFormat::NxAzint {
-        return nxazint::write(of, policy).map(|path| vec![path]);
+        return nxazint::write(output, policy).map(|path| vec![path]);
     }
-    let path = || of.path.clone();
-    let averaged = of.averaged.as_ref().ok_or_else(|| ExportError::NoAverage { path: path() })?;
-    if let [azimuthal, radial] = of.shared.axes.shape()[..] {
+    let path = || output.path.clone();
+    let averaged = output.averaged.as_ref().ok_or_else(|| ExportError::NoAverage { path: path() })?;
+    if let [azimuthal, radial] = output.shared.axes.shape()[..] {
         return Err(ExportError::Cake { path: path(), azimuthal, radial });
     }
-    let ranges = averaged.average.ranges(of.task.acquisition.frames);
+    let ranges = averaged.average.ranges(output.task.acquisition.frames);
     let ranges: Vec<_> = ranges.into_iter().take(averaged.frames.len()).enumerate().collect();
-    let mut register = ExportDigests::read(of)?;
+    let mut digests = ExportDigests::read(output)?;
     let mut written = Vec::new();
     for batch in ranges.chunks(FILES_AT_ONCE) {
-        let claim = register.owned_exports(policy);
+        let claim = digests.owned_exports(policy);
         let mut new = Vec::new();
         for (index, range) in batch {
             let pattern = averaged.pattern(*index).map_err(|why| ExportError::Hdf5 { path: path(), why })?;
             let pattern = pattern.ok_or_else(|| ExportError::Damaged { path: path(), index: *index })?;
-            let path = export_path(of, format, averaged.average.every.is_some(), range);
-            let text = format_text(of, &pattern, format)?;
+            let path = export_path(output, format, averaged.average.every.is_some(), range);
+            let text = format_text(output, &pattern, format)?;
             claim
                 .check(&path)
                 .or_else(|why| if has_content(&path, &text)? { Ok(()) } else { Err(why) })
@@ -101,7 +101,7 @@ pub fn write(of: &OutputFile, format: ExportFormat, policy: &ReplacePolicy) -> R
         if new.is_empty() {
             continue;
         }
-        register.add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
+        digests.add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
         for (path, text) in new {
             atomic::write(&path, text, &claim).map_err(io_error(&path))?;
         }
@@ -113,19 +113,19 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> ExportError {
     move |why| ExportError::Io { path: path.to_owned(), why }
 }
 
-/// The file of the pattern of a range of frames.
-fn export_path(of: &OutputFile, format: ExportFormat, is_of_many: bool, range: &Range<u64>) -> PathBuf {
-    let mut name = of.path.file_stem().unwrap_or_default().to_owned();
+/// Returns the path of the export of a range of frames.
+fn export_path(output: &OutputFile, format: ExportFormat, is_of_many: bool, range: &Range<u64>) -> PathBuf {
+    let mut name = output.path.file_stem().unwrap_or_default().to_owned();
     match (is_of_many, range.end.saturating_sub(range.start)) {
         (false, _) => (),
         (true, 1) => name.push(format!("_{:05}", range.start)),
         (true, _) => name.push(format!("_{:05}-{:05}", range.start, range.end.saturating_sub(1))),
     }
     name.push(format!(".{}", format.name()));
-    of.path.with_file_name(name)
+    output.path.with_file_name(name)
 }
 
-/// Whether a file has this content already.
+/// Returns whether a file has this content already.
 fn has_content(path: &Path, text: &str) -> io::Result<bool> {
     match untrusted_file::open(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
@@ -138,12 +138,12 @@ fn has_content(path: &Path, text: &str) -> io::Result<bool> {
     Ok(untrusted_file::read(path, text.len() as u64)? == text.as_bytes())
 }
 
-fn format_text(of: &OutputFile, pattern: &AveragePattern, format: ExportFormat) -> Result<String, ExportError> {
+fn format_text(output: &OutputFile, pattern: &AveragePattern, format: ExportFormat) -> Result<String, ExportError> {
     match format {
-        ExportFormat::Xye => Ok(text::format_xye(of, pattern)),
-        ExportFormat::Dat => Ok(text::format_dat(of, pattern)),
-        ExportFormat::Csv => Ok(text::format_csv(of, pattern)),
-        ExportFormat::Fxye => fxye::format_fxye(of, pattern),
+        ExportFormat::Xye => Ok(text::format_xye(output, pattern)),
+        ExportFormat::Dat => Ok(text::format_dat(output, pattern)),
+        ExportFormat::Csv => Ok(text::format_csv(output, pattern)),
+        ExportFormat::Fxye => fxye::format_fxye(output, pattern),
         ExportFormat::NxAzint => unreachable!("it is no text"),
     }
 }

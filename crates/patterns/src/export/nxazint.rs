@@ -1,4 +1,4 @@
-//! NeXus files by the application definitions NXazint1d and NXazint2d: every frame of a scan, in the words of
+//! NeXus files by the application definitions NXazint1d and NXazint2d, with the patterns of all frames of a scan. Source:
 //! <https://manual.nexusformat.org/classes/applications/NXazint1d.html>.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!                                          solid_angle_applied, polarization_applied, normalization_applied, monitor_applied
 //!   instrument                   NXinstrument   name; monochromator (wavelength, energy); source (name, type, probe)
 //!   reduction                    NXprocess      program, version, date, reference; input (every setting of the recipe)
-//!   monitor                      NXmonitor      data, where the recipe has a monitor
+//!   monitor                      NXmonitor      data, if the recipe has a monitor
 //!   data                         NXdata         I, I_errors (nImg[, nEta], nRad), the axes, their edges, norm, frame_status
 //! ```
 
@@ -14,9 +14,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use filter::atomic::AtomicFile;
-use filter::ownership::{OwnedFiles, ReplacePolicy};
 use geometry::{Poni, Unit};
+use system::atomic::AtomicFile;
+use system::ownership::{OwnedFiles, ReplacePolicy};
 
 use super::ExportError;
 use crate::PatternAxis;
@@ -26,13 +26,13 @@ use crate::output::{OutputFile, create_nexus_group, format_iso8601};
 use crate::row_writer::RowWriter;
 
 const FORMAT_NAME: &str = "nxazint";
-/// Of the method and its formulas.
+/// Citation of the method and its formulas.
 const CITATION: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
 /// Planck's constant times the speed of light in keV Å, exact in SI units since 2019.
 const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
 const ARBITRARY: &str = "arbitrary units";
 
-/// Tells whether a file says that azpipe made it.
+/// Returns whether a file has the mark of azpipe.
 fn is_own(path: &Path) -> std::io::Result<bool> {
     let read = || {
         let file = h5::Hdf5File::open(path)?;
@@ -40,26 +40,33 @@ fn is_own(path: &Path) -> std::io::Result<bool> {
     };
     match read() {
         Err(h5::Hdf5Error::Io(why)) => Err(why),
+        // Whose it is can't be told.
+        Err(h5::Hdf5Error::Damaged(why)) => Err(std::io::Error::other(why)),
         program => Ok(program.is_ok_and(|program| program == "azpipe")),
     }
 }
 
-/// Writes the file beside the final, in place of an earlier one.
-pub(super) fn write(of: &OutputFile, policy: &ReplacePolicy) -> Result<PathBuf, ExportError> {
-    let path = of.path.with_extension("nxs");
-    let axis = &of.shared.axes.radial;
+/// Writes the file beside the final file. An earlier export is replaced.
+pub(super) fn write(output: &OutputFile, policy: &ReplacePolicy) -> Result<PathBuf, ExportError> {
+    let path = output.path.with_extension("nxs");
+    let axis = &output.shared.axes.radial;
     let radial = match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::base) {
         Ok(Unit::QNm) => "q",
         Ok(Unit::TthRad) => "2theta",
         _ => {
             let expected = "q or 2th";
-            return Err(ExportError::Axis { path: of.path.clone(), axis: axis.label(), format: FORMAT_NAME, expected });
+            return Err(ExportError::Axis {
+                path: output.path.clone(),
+                axis: axis.label(),
+                format: FORMAT_NAME,
+                expected,
+            });
         }
     };
-    let poni = Poni::parse(&of.recipe.poni);
+    let poni = Poni::parse(&output.recipe.poni);
     let known = poni.map_err(|why| why.to_string()).and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
     let wavelength =
-        known.map_err(|why| ExportError::Wavelength { path: of.path.clone(), format: FORMAT_NAME, why })?;
+        known.map_err(|why| ExportError::Wavelength { path: output.path.clone(), format: FORMAT_NAME, why })?;
     let io = |why| ExportError::Io { path: path.clone(), why };
     let claim = OwnedFiles::new("an NXazint export", is_own).with_policy(policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
@@ -68,11 +75,11 @@ pub(super) fn write(of: &OutputFile, policy: &ReplacePolicy) -> Result<PathBuf, 
         why => ExportError::Hdf5 { path: path.clone(), why },
     };
     let file = NewHdf5File::create(&temporary, 0).map_err(hdf5)?;
-    let entry = write_entry(&file, of, wavelength).map_err(hdf5)?;
-    let data = NxDataWriter::create(&entry, of, radial).map_err(hdf5)?;
+    let entry = write_entry(&file, output, wavelength).map_err(hdf5)?;
+    let data = NxDataWriter::create(&entry, output, radial).map_err(hdf5)?;
     let NxDataWriter { mut intensity, mut errors } = data;
-    let (mut rows, bins) = (of.rows()?, of.shared.axes.bins());
-    for frame in 0..of.status.len() {
+    let (mut rows, bins) = (output.rows()?, output.shared.axes.bins());
+    for frame in 0..output.status.len() {
         let (values, sigmas) = rows.pattern(frame)?;
         intensity.push(values).map_err(hdf5)?;
         if let Some(errors) = &mut errors {
@@ -86,13 +93,13 @@ pub(super) fn write(of: &OutputFile, policy: &ReplacePolicy) -> Result<PathBuf, 
     Ok(path)
 }
 
-fn write_entry(root: &Group, of: &OutputFile, wavelength: f64) -> h5::Result<Group> {
-    let (scan, recipe) = (&of.task.acquisition, &of.recipe);
+fn write_entry(root: &Group, output: &OutputFile, wavelength: f64) -> h5::Result<Group> {
+    let (scan, recipe) = (&output.task.acquisition, &output.recipe);
     root.set_text("NX_class", "NXroot")?;
     root.set_text("default", &scan.entry)?;
     let entry = create_nexus_group(root, &scan.entry, "NXentry")?;
     entry.set_text("default", "data")?;
-    let definition = if of.shared.axes.chi.is_some() { "NXazint2d" } else { "NXazint1d" };
+    let definition = if output.shared.axes.chi.is_some() { "NXazint2d" } else { "NXazint1d" };
     entry.write_text("definition", definition)?;
     for (name, text) in [("title", &scan.title), ("start_time", &scan.start_time), ("end_time", &scan.end_time)] {
         text.as_ref().map_or(Ok(()), |text| entry.write_text(name, text).map(drop))?;
@@ -105,32 +112,31 @@ fn write_entry(root: &Group, of: &OutputFile, wavelength: f64) -> h5::Result<Gro
     ] {
         entry.write_scalar(name, applied)?;
     }
-    write_instrument(&entry, of, wavelength)?;
-    write_reduction(&entry, of)?;
+    write_instrument(&entry, output, wavelength)?;
+    write_reduction(&entry, output)?;
     if let Some(counter) = &recipe.monitor_name() {
         let monitor = create_nexus_group(&entry, "monitor", "NXmonitor")?;
-        monitor.write_list("data", &of.monitor)?;
+        monitor.write_list("data", &output.monitor)?;
         monitor.write_text("name", counter)?;
     }
     Ok(entry)
 }
 
-/// Beamline and source by the names that the raw file gives them, `unknown` where it gives none.
-fn write_instrument(entry: &Group, of: &OutputFile, wavelength: f64) -> h5::Result<()> {
-    let scan = &of.task.acquisition;
-    let raw = match h5::Hdf5File::open(&scan.file) {
+/// Names of beamline and source, as in the raw file; `unknown` if they are not there.
+fn write_instrument(entry: &Group, output: &OutputFile, wavelength: f64) -> h5::Result<()> {
+    let scan = &output.task.acquisition;
+    let path = |name: &str| format!("/{}/instrument/{name}", scan.entry);
+    let read = ["name", "source/name", "source/type", "source/probe"].map(path);
+    let raw = match h5::Hdf5File::open_objects(&scan.file, &read.each_ref().map(String::as_str), &[]) {
         Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::NotFound => {
             return Err(h5::Hdf5Error::Io(std::io::Error::other(format!("{}: {why}", scan.file.display()))));
         }
         raw => raw.ok(),
     };
-    let text = |name: &str, otherwise: &str| {
-        let path = format!("/{}/instrument/{name}", scan.entry);
-        match raw.as_ref().map(|raw| raw.text(&path)) {
-            Some(Err(why @ h5::Hdf5Error::Io(_))) => Err(why),
-            Some(Ok(text)) => Ok(text),
-            _ => Ok(otherwise.to_owned()),
-        }
+    let text = |name: &str, otherwise: &str| match raw.as_ref().map(|raw| raw.text(&path(name))) {
+        Some(Err(why @ h5::Hdf5Error::Io(_))) => Err(why),
+        Some(Ok(text)) => Ok(text),
+        _ => Ok(otherwise.to_owned()),
     };
     let instrument = create_nexus_group(entry, "instrument", "NXinstrument")?;
     instrument.write_text("name", &text("name", "unknown")?)?;
@@ -147,7 +153,7 @@ fn write_instrument(entry: &Group, of: &OutputFile, wavelength: f64) -> h5::Resu
     Ok(())
 }
 
-fn write_reduction(entry: &Group, of: &OutputFile) -> h5::Result<()> {
+fn write_reduction(entry: &Group, output: &OutputFile) -> h5::Result<()> {
     let reduction = create_nexus_group(entry, "reduction", "NXprocess")?;
     reduction.write_text("program", "azpipe")?;
     reduction.write_text("version", env!("CARGO_PKG_VERSION"))?;
@@ -156,23 +162,23 @@ fn write_reduction(entry: &Group, of: &OutputFile) -> h5::Result<()> {
     let note = "azimuth: 0 along the fast axis of the image, towards its slow axis, as pyFAI has it";
     reduction.write_text("note", note)?;
     let input = create_nexus_group(&reduction, "input", "NXparameters")?;
-    let settings: toml::Table = toml::from_str(&of.recipe.to_toml()).map_err(|why| why.to_string())?;
+    let settings: toml::Table = toml::from_str(&output.recipe.to_toml()).map_err(|why| why.to_string())?;
     for (name, value) in settings {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         input.write_text(&name, &text)?;
     }
-    input.write_text("recipe_digest", &of.task.recipe_digest).map(drop)
+    input.write_text("recipe_digest", &output.task.recipe_digest).map(drop)
 }
 
-/// The datasets of one row a frame.
+/// Writes the datasets with one row per frame.
 struct NxDataWriter {
     intensity: RowWriter<f32>,
     errors: Option<RowWriter<f32>>,
 }
 
 impl NxDataWriter {
-    fn create(entry: &Group, of: &OutputFile, radial: &str) -> h5::Result<Self> {
-        let axes = &of.shared.axes;
+    fn create(entry: &Group, output: &OutputFile, radial: &str) -> h5::Result<Self> {
+        let axes = &output.shared.axes;
         let data = create_nexus_group(entry, "data", "NXdata")?;
         let names = [Some("."), axes.chi.as_ref().map(|_| "azimuthal_axis"), Some("radial_axis")];
         data.set_text("signal", "I")?;
@@ -184,21 +190,21 @@ impl NxDataWriter {
             radial,
             &format!("{radial} bin edges"),
             &axes.radial,
-            &axes.radial_edges(&of.recipe),
+            &axes.radial_edges(&output.recipe),
         )?;
-        if let Some((chi, edges)) = axes.chi.as_ref().zip(axes.chi_edges(&of.recipe)) {
+        if let Some((chi, edges)) = axes.chi.as_ref().zip(axes.chi_edges(&output.recipe)) {
             write_axis(&data, "azimuthal_axis", "azimuthal bin center", "azimuthal bin edges", chi, &edges)?;
         }
-        let norm = data.write_array("norm", &of.shared.weights.norm, &axes.shape())?;
+        let norm = data.write_array("norm", &output.shared.weights.norm, &axes.shape())?;
         set_name_and_units(&norm, "effective number of pixels contributing to the corresponding bin", ARBITRARY)?;
-        let status: Vec<u8> = of.status.iter().map(|status| *status as u8).collect();
+        let status: Vec<u8> = output.status.iter().map(|status| *status as u8).collect();
         data.write_list("frame_status", &status)?;
         let table = |name, meaning| -> h5::Result<RowWriter<f32>> {
-            let table = RowWriter::with_rows(&data, name, of.status.len(), &axes.shape())?;
+            let table = RowWriter::with_rows(&data, name, output.status.len(), &axes.shape())?;
             set_name_and_units(&data.dataset(name)?, meaning, ARBITRARY)?;
             Ok(table)
         };
-        let errors = of.recipe.error_model != recipe::ErrorModel::No;
+        let errors = output.recipe.error_model != recipe::ErrorModel::No;
         Ok(Self {
             intensity: table("I", "intensity")?,
             errors: errors.then(|| table("I_errors", "estimated intensity error")).transpose()?,
@@ -206,7 +212,7 @@ impl NxDataWriter {
     }
 }
 
-/// An axis and the edges of its bins.
+/// Writes an axis and the edges of its bins.
 fn write_axis(
     data: &Group,
     name: &str,

@@ -1,40 +1,40 @@
-//! Columns of text.
+//! Text formats with columns.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::output::{AveragePattern, OutputFile};
 
-/// Three columns and nothing else; two where there is no error model. A bin without data, or without an error above zero,
-/// can't be weighted in a refinement, and is left out.
-pub(super) fn format_xye(of: &OutputFile, pattern: &AveragePattern) -> String {
-    format_rows(of, pattern, |columns| {
+/// Formats columns without a header: position, intensity and, with an error model, error. Bins without data, or without an error
+/// above zero, are left out, because a refinement can't weight them.
+pub(super) fn format_xye(output: &OutputFile, pattern: &AveragePattern) -> String {
+    format_rows(output, pattern, |columns| {
         let is_measured = columns[1].is_finite() && columns.get(2).is_none_or(|error| *error > 0.0);
         is_measured.then(|| columns.iter().map(|value| format_number(*value)).collect::<Vec<_>>().join(" "))
     })
 }
 
-/// Columns below a header, every bin a line.
-pub(super) fn format_dat(of: &OutputFile, pattern: &AveragePattern) -> String {
+/// Formats columns under a header, with one line per bin.
+pub(super) fn format_dat(output: &OutputFile, pattern: &AveragePattern) -> String {
     let column = |value: &f64| format!("{:>14}", format_number(*value));
-    let header = format_header(of, pattern);
-    header + &format_rows(of, pattern, |columns| Some(columns.iter().map(column).collect::<Vec<_>>().join("  ")))
+    let header = format_header(output, pattern);
+    header + &format_rows(output, pattern, |columns| Some(columns.iter().map(column).collect::<Vec<_>>().join("  ")))
 }
 
-/// A line of names, and every bin a line.
-pub(super) fn format_csv(of: &OutputFile, pattern: &AveragePattern) -> String {
+/// Formats a line of names, and one line per bin.
+pub(super) fn format_csv(output: &OutputFile, pattern: &AveragePattern) -> String {
     let error = if pattern.errors.is_some() { ",error" } else { "" };
-    let header = format!("{},intensity{error}\n", of.shared.axes.radial.name);
+    let header = format!("{},intensity{error}\n", output.shared.axes.radial.name);
     header
-        + &format_rows(of, pattern, |columns| {
+        + &format_rows(output, pattern, |columns| {
             Some(columns.iter().map(|value| format_number(*value)).collect::<Vec<_>>().join(","))
         })
 }
 
-/// One line a bin, of its position, intensity and error; none where there is nothing to write.
-fn format_rows(of: &OutputFile, pattern: &AveragePattern, line: impl Fn(&[f64]) -> Option<String>) -> String {
+/// Formats one line per bin from its position, intensity and error. Bins for which `line` returns `None` are left out.
+fn format_rows(output: &OutputFile, pattern: &AveragePattern, line: impl Fn(&[f64]) -> Option<String>) -> String {
     let mut out = String::new();
-    for (bin, (center, intensity)) in of.shared.axes.radial.centers.iter().zip(&pattern.intensity).enumerate() {
+    for (bin, (center, intensity)) in output.shared.axes.radial.centers.iter().zip(&pattern.intensity).enumerate() {
         let error = pattern.errors.as_ref().map(|errors| errors[bin]);
         let columns: Vec<f64> = [*center, *intensity].into_iter().chain(error).collect();
         out.extend(line(&columns).into_iter().flat_map(|line| [line, "\n".to_owned()]));
@@ -42,31 +42,32 @@ fn format_rows(of: &OutputFile, pattern: &AveragePattern, line: impl Fn(&[f64]) 
     out
 }
 
-fn format_header(of: &OutputFile, pattern: &AveragePattern) -> String {
-    let (axis, scan) = (&of.shared.axes.radial, &of.task.acquisition);
+fn format_header(output: &OutputFile, pattern: &AveragePattern) -> String {
+    let (axis, scan) = (&output.shared.axes.radial, &output.task.acquisition);
     let mut header = String::new();
     let mut line = |text: &str| writeln!(header, "# {text}").expect("a string takes all text");
-    line(&format!("== {}, azpipe {} ==", describe_average(of, pattern), env!("CARGO_PKG_VERSION")));
+    line(&format!("== {}, azpipe {} ==", describe_average(output, pattern), env!("CARGO_PKG_VERSION")));
     line(&format!("File: {}", one_line(&scan.file)));
     line(&format!("Entry: {} Detector: {}", scan.entry, scan.detector));
-    of.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));
-    line(&format!("Recipe digest: {}", of.task.recipe_digest));
+    output.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));
+    line(&format!("Recipe digest: {}", output.task.recipe_digest));
     let error = if pattern.errors.is_some() { format!("{:>14}", "sigma") } else { String::new() };
     line(&format!("{:>12}  {:>14}  {error}", axis.label(), "I"));
     header
 }
 
-/// What a pattern is of, such as `mean of 60 frames`.
-pub(super) fn describe_average(of: &OutputFile, pattern: &AveragePattern) -> String {
-    let method = of.averaged.as_ref().map_or("", |averaged| averaged.average.method.name());
-    format!("{method} of {} frames", pattern.frames)
+/// Describes an average pattern, such as `mean of 60 frames`.
+pub(super) fn describe_average(output: &OutputFile, pattern: &AveragePattern) -> String {
+    let method = output.averaged.as_ref().map_or("", |averaged| averaged.average.method.name());
+    let plural = if pattern.frames == 1 { "" } else { "s" };
+    format!("{method} of {} frame{plural}", pattern.frames)
 }
 
 pub(super) fn one_line(path: &Path) -> String {
     path.to_string_lossy().replace(['\n', '\r'], " ")
 }
 
-/// As C prints `%.6e`, with more digits: programs of all ages read it.
+/// Formats a number as C's `%.8e` does, which programs of any age can read.
 pub(super) fn format_number(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();

@@ -1,4 +1,4 @@
-//! Attributes, and texts.
+//! Attributes of groups and datasets, and checks of texts and sizes.
 
 use hdf5::types::VarLenUnicode;
 use hdf5::{H5Type, Location};
@@ -6,7 +6,7 @@ use hdf5::{H5Type, Location};
 use super::MAX_READ_BYTES;
 use super::error::{ErrorLatch, Hdf5Error, Result};
 
-/// A group or dataset, as something that has attributes.
+/// Attributes of a group or dataset.
 pub(super) struct Attributes<'a> {
     pub at: &'a Location,
     pub health: &'a ErrorLatch,
@@ -58,21 +58,21 @@ impl Attributes<'_> {
     }
 }
 
-/// HDF5 texts end at a NUL; no text that is meant to be read holds one.
+/// Converts a text to an HDF5 text. NUL, which ends HDF5 texts, becomes U+FFFD.
 pub(super) fn to_hdf5_text(text: &str) -> VarLenUnicode {
     text.replace('\0', "\u{fffd}").parse().expect("a text without NUL")
 }
 
-/// The library says that a text is UTF-8; its bytes need not be.
+/// Checks that a text is UTF-8, which the library does not verify.
 pub(super) fn check_utf8(text: &VarLenUnicode, name: &str) -> Result<String> {
     let text = std::str::from_utf8(text.as_bytes());
-    text.map(str::to_owned).map_err(|why| Hdf5Error::Damaged(format!("{name}: expected UTF-8: {why}")))
+    text.map(str::to_owned).map_err(|why| Hdf5Error::Damaged(format!("{name}: not a text in UTF-8: {why}")))
 }
 
-/// Refuses what no file of ours holds, before memory is taken for it.
+/// Refuses sizes that only a damaged file has, before memory is allocated.
 pub(super) fn check_size(count: usize, bytes: usize, name: &str) -> Result<()> {
     match count.checked_mul(bytes) {
         Some(size) if size <= MAX_READ_BYTES => Ok(()),
-        _ => Err(Hdf5Error::Damaged(format!("{name}: {count} values: expected {MAX_READ_BYTES} bytes at the most"))),
+        _ => Err(Hdf5Error::Damaged(format!("{name}: {count} values; expected {MAX_READ_BYTES} bytes at most"))),
     }
 }

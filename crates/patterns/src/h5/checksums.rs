@@ -1,17 +1,17 @@
-//! Checksums of all bytes of a file, which stand behind its end.
+//! Checksums of all bytes of an HDF5 file, appended to it.
 //!
 //! ```text
 //! HDF5 file                             `size` bytes
-//! of each segment its end and XXH3-64   u64 and u64; the first begins at 0, each other where the one before it ends.
-//!                                       The end's highest bit is set where a segment has values
+//! per segment: its end and XXH3-64      u64 and u64; the first segment starts at 0, each other at the end of the previous one.
+//!                                       The highest bit of the end is set if the segment holds values
 //! "azpipe checks 1\n"                   16 bytes
 //! size                                  u64
-//! XXH3-64 of the segments and size      u64
+//! XXH3-64 of the table and size         u64
 //! ```
 //!
-//! All numbers have their least significant byte first. A segment has 64 KiB at the most, and either values of datasets or the
-//! file's structure: damaged values don't keep the rest from being read. Readers of HDF5 do not look behind the end that the
-//! file's first bytes give.
+//! All numbers are little-endian. A segment has at most 64 KiB and holds either values of datasets or HDF5 metadata, so that
+//! damaged values don't prevent reading the rest. HDF5 readers ignore bytes behind the end of file that the
+//! superblock gives.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -21,18 +21,18 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::{Hdf5Error, Result};
 
-/// The most bytes of a segment.
+/// Maximum size of a segment.
 pub(super) const MAX_SEGMENT_BYTES: u64 = 1 << 16;
 
 const MAGIC: &[u8; 16] = b"azpipe checks 1\n";
 const TRAILER_BYTES: u64 = 32;
 const RAW_DATA_FLAG: u64 = 1 << 63;
 
-/// The checksums of a file of `size` bytes.
+/// Checksums of a file of `size` bytes.
 #[derive(Debug)]
 pub(super) struct FileChecksums {
     pub size: u64,
-    /// Rising, without a gap.
+    /// Segments in ascending order, without gaps.
     all: Vec<SegmentChecksum>,
 }
 
@@ -41,7 +41,7 @@ struct SegmentChecksum {
     end: u64,
     bytes: ByteKind,
     digest: u64,
-    /// Whether it was found to be as it was written.
+    /// True once the segment was read and its checksum compared.
     is_verified: bool,
 }
 
@@ -50,7 +50,7 @@ impl FileChecksums {
         Self { size, all: Vec::new() }
     }
 
-    /// Adds the segment that ends at `end` and has these bytes.
+    /// Appends the segment that ends at `end`, with its content.
     pub fn add(&mut self, end: u64, bytes: ByteKind, content: &[u8]) {
         self.all.push(SegmentChecksum { end, bytes, digest: xxh3_64(content), is_verified: true });
     }
@@ -66,7 +66,7 @@ impl FileChecksums {
         bytes
     }
 
-    /// Reads the checksums of an open file of `length` bytes; `None` where it was written without.
+    /// Reads the checksums of an open file of `length` bytes; `None` if the file has none.
     pub fn read(file: &File, length: u64) -> Result<Option<Self>> {
         let mut foot = [0; TRAILER_BYTES as usize];
         let Some(start) = length.checked_sub(TRAILER_BYTES) else { return Ok(None) };
@@ -74,10 +74,10 @@ impl FileChecksums {
         if &foot[..16] != MAGIC {
             return Ok(None);
         }
-        let damaged = || Hdf5Error::Damaged("its checksums are not as they were written".to_owned());
+        let damaged = || Hdf5Error::Damaged("the table of checksums behind its end was changed".to_owned());
         let (numbers, _) = foot[16..].as_chunks::<8>();
         let (size, digest) = (u64::from_le_bytes(numbers[0]), u64::from_le_bytes(numbers[1]));
-        // No file has that many, but a damaged one may say so.
+        // Only a damaged trailer gives a size that memory can't hold.
         let bytes = start.checked_sub(size).filter(|bytes| bytes % 16 == 0).ok_or_else(damaged)?;
         let mut table = Vec::new();
         table.try_reserve_exact(bytes as usize).map_err(|_| damaged())?;
@@ -101,8 +101,8 @@ impl FileChecksums {
         Ok(Some(Self { size, all }))
     }
 
-    /// Verifies the segments that a read touches, where that has not been done. Values that are read along with structure,
-    /// as the library does where it does not know how long something is, don't count.
+    /// Verifies the segments that a read overlaps, except those that were verified before. Segments of values are skipped
+    /// when metadata is read, because the library reads beyond the end of metadata whose length it doesn't know.
     pub fn verify(&mut self, file: &File, wanted: ByteKind, at: u64, length: usize) -> Result<()> {
         let end = self.size.min(at.saturating_add(length as u64));
         let mut buffer = Vec::new();
@@ -118,7 +118,7 @@ impl FileChecksums {
                 file.read_exact_at(&mut buffer, start).map_err(Hdf5Error::Io)?;
                 if xxh3_64(&buffer) != segment.digest {
                     return Err(Hdf5Error::Damaged(format!(
-                        "bytes {start} to {} are not as they were written",
+                        "bytes {start} to {} were changed after writing",
                         segment.end.saturating_sub(1)
                     )));
                 }

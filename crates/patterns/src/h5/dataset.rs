@@ -1,4 +1,4 @@
-//! Datasets: rows, lists and texts.
+//! Datasets of HDF5 files: rows, lists and texts.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use hdf5::{Extent, H5Type, Hyperslab, SliceOrIndex};
 use ndarray::{ArrayViewD, IxDyn};
 
 use super::attributes::{self, Attributes, check_size};
-use super::error::{ErrorLatch, Result};
+use super::error::{ErrorLatch, Hdf5Error, Result};
 
-/// A number that datasets hold.
+/// Number type of a dataset.
 pub(crate) trait DatasetElement: H5Type + Copy + Sync {}
 impl<T: H5Type + Copy + Sync> DatasetElement for T {}
 
@@ -20,14 +20,14 @@ pub(crate) struct Dataset {
     health: ErrorLatch,
 }
 
-/// How the values of a dataset are stored.
+/// Storage of a dataset's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DatasetStorage {
-    /// In one piece.
+    /// One piece of the file, without chunks.
     Contiguous,
-    /// In chunks of so many rows, to which more can be added.
+    /// Chunks of this many rows; the dataset can grow.
     Chunked(usize),
-    /// In chunks of this shape, whose bytes are shuffled and deflated.
+    /// Chunks of this shape, shuffled and deflated at this level.
     Deflated([usize; 3], u8),
 }
 
@@ -61,17 +61,38 @@ impl Dataset {
         self.dataset.dtype()?.to_descriptor()
     }
 
-    /// Its size in each dimension.
+    /// Returns the size in each dimension.
     pub fn shape(&self) -> Vec<usize> {
         self.health.watch(|| self.dataset.shape())
     }
 
-    /// How many values it has.
+    /// Returns the number of values.
     pub fn size(&self) -> usize {
         self.health.watch(|| self.dataset.size())
     }
 
-    /// Which numbers it holds; `None` where it holds no numbers.
+    /// Checks that the dataset holds numbers of type `T`, stored as such, in this shape. Reading them then converts nothing,
+    /// and fails only if the file can't be read.
+    ///
+    /// # Errors
+    /// Another type or shape; the file can't be read.
+    pub fn check_stored_as<T: H5Type>(&self, shape: &[usize]) -> Result<()> {
+        match self.shape() {
+            found if found == shape => self.check_type::<T>(),
+            found => Err(Hdf5Error::Damaged(format!("{} has shape {found:?}; expected {shape:?}", self.name))),
+        }
+    }
+
+    /// Checks that the dataset holds numbers of type `T`, stored as such.
+    pub fn check_type<T: H5Type>(&self) -> Result<()> {
+        let (found, expected) = (self.health.call(|| self.descriptor())?, T::type_descriptor());
+        match found == expected {
+            true => Ok(()),
+            false => Err(Hdf5Error::Damaged(format!("{} has type {found:?}; expected {expected:?}", self.name))),
+        }
+    }
+
+    /// Returns the class of the numbers; `None` if the dataset holds something else.
     pub fn kind(&self) -> Result<Option<NumberClass>> {
         Ok(match self.health.call(|| self.descriptor())? {
             TypeDescriptor::Float(_) => Some(NumberClass::Float),
@@ -87,7 +108,7 @@ impl Dataset {
         self.health.call(|| self.dataset.read_raw())
     }
 
-    /// Reads its one text.
+    /// Reads the text of a dataset that holds one.
     pub fn text(&self) -> Result<String> {
         let text: VarLenUnicode = self.health.call(|| self.dataset.read_scalar())?;
         attributes::check_utf8(&text, &self.name)
@@ -99,8 +120,8 @@ impl Dataset {
         self.health.check(read)
     }
 
-    /// Reads consecutive rows as they are stored, for a reader who has a checksum of each: a damaged one does not take those
-    /// beside it along.
+    /// Reads consecutive rows, damaged or not, for a caller that has a checksum of each row. A damaged row doesn't prevent
+    /// reading its neighbours.
     pub fn rows_unverified<T: H5Type>(&self, range: Range<usize>) -> Result<Vec<T>> {
         let read = self.read_rows(range)?;
         self.health.check_unverified(read)
@@ -128,28 +149,28 @@ impl Dataset {
         self.health.check(self.dataset.write_slice(block, row_selection(first..first.saturating_add(rows), row.len())))
     }
 
-    /// Gives a growing dataset another number of rows.
+    /// Changes the number of rows of a chunked dataset.
     pub fn resize(&self, rows: usize, row: &[usize]) -> Result<()> {
         let shape: Vec<usize> = std::iter::once(rows).chain(row.iter().copied()).collect();
         self.health.check(self.dataset.resize(shape))
     }
 
-    /// Writes a chunk as it is to be stored, which begins at `offset`.
+    /// Writes the stored bytes of the chunk that starts at `offset`.
     pub fn write_chunk(&self, offset: &[u64], stored: &[u8]) -> Result<()> {
         self.health.check(frames::write_chunk(&self.dataset, offset, stored))
     }
 
-    /// Writes a text attribute.
+    /// Creates a text attribute.
     pub fn set_text(&self, name: &str, text: &str) -> Result<()> {
         self.attributes().set_text(name, text)
     }
 
-    /// Writes an attribute that is a number.
+    /// Creates a numeric attribute.
     pub fn set_number<T: H5Type>(&self, name: &str, number: T) -> Result<()> {
         self.attributes().set_number(name, number)
     }
 
-    /// Writes an attribute that is a list of numbers.
+    /// Creates an attribute with a list of numbers.
     pub fn set_numbers<T: H5Type>(&self, name: &str, numbers: &[T]) -> Result<()> {
         self.attributes().set_numbers(name, numbers)
     }
@@ -164,7 +185,7 @@ impl Dataset {
     }
 }
 
-/// Kinds of numbers.
+/// Class of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberClass {
     Float,

@@ -1,4 +1,4 @@
-//! Why HDF5 can't be read or written, told apart by type.
+//! [`Hdf5Error`]: why an HDF5 file can't be read or written, and [`ErrorLatch`], which keeps the first error of a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use frames::watchdog;
 
-/// Why an HDF5 file, or something in it, can't be read or written.
+/// Reason why an HDF5 file, or an object in it, can't be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Hdf5Error {
-    /// The file system refused: nothing is known of what is in the file.
+    /// A system call failed, so the content of the file is unknown.
     #[error("{0}")]
     Io(io::Error),
-    /// The file is as it was left, and there is no such object in it.
-    #[error("no object {0:?} in it")]
+    /// The file is intact, and has no such object.
+    #[error("no object {0:?} in the file")]
     NotFound(String),
-    /// Bytes are not those that were written.
+    /// Bytes of the file were changed since they were written.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// The HDF5 library can't do it, or what is stored is not what was expected.
+    /// The HDF5 library failed, or an object has another type or shape than expected.
     #[error("{0}")]
     Library(String),
 }
 
-/// What comes of reading or writing HDF5.
+/// Result of reading or writing HDF5.
 pub(crate) type Result<T> = std::result::Result<T, Hdf5Error>;
 
 impl Hdf5Error {
-    /// Returns an equal error: those of the file system can't be cloned.
+    /// Returns an equal error. `Clone` can't be derived because [`io::Error`] isn't cloneable.
     fn try_clone(&self) -> Self {
         match self {
             Self::Io(why) => Self::Io(match why.raw_os_error() {
@@ -47,6 +47,12 @@ impl From<hdf5::Error> for Hdf5Error {
     }
 }
 
+impl From<frames::LibraryError> for Hdf5Error {
+    fn from(why: frames::LibraryError) -> Self {
+        Self::Library(why.to_string())
+    }
+}
+
 impl From<&str> for Hdf5Error {
     fn from(why: &str) -> Self {
         Self::Library(why.to_owned())
@@ -59,32 +65,33 @@ impl From<String> for Hdf5Error {
     }
 }
 
-/// The first error that the storage of a file met, which the library may have forgotten or garbled.
+/// First error of a file's storage, which the HDF5 library may have forgotten or garbled.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorLatch {
     failure: Arc<Mutex<Option<Hdf5Error>>>,
-    /// The file that is read; `None` where it is being written, and lost with its first error.
+    /// Path of a file that is read; `None` for a file that is written, which is lost after its first error.
     read: Option<Arc<PathBuf>>,
 }
 
 impl ErrorLatch {
-    /// Returns that of a file that is being written, and to which nothing has happened.
-    pub fn of_written() -> Self {
+    /// Creates the latch of a file that is written.
+    pub fn for_writing() -> Self {
         Self { failure: Arc::default(), read: None }
     }
 
-    /// Returns that of a file that is read, and to which nothing has happened.
-    pub fn of_read(path: &Path) -> Self {
+    /// Creates the latch of a file that is read.
+    pub fn for_reading(path: &Path) -> Self {
         Self { failure: Arc::default(), read: Some(Arc::new(path.to_path_buf())) }
     }
 
-    /// Makes a call of the library. One that reads a file is watched, for a damaged file may keep it for ever.
+    /// Calls the HDF5 library under the [watchdog](Self::watch), and returns its result or the storage's error.
     pub fn call<T, E: Into<Hdf5Error>>(&self, call: impl FnOnce() -> std::result::Result<T, E>) -> Result<T> {
         let done = self.watch(call);
         self.check(done)
     }
 
-    /// Makes a call of the library that a damaged file may keep for ever.
+    /// Calls the HDF5 library. If the file is read, the watchdog looks on, because a damaged file may keep the library busy
+    /// forever.
     pub fn watch<T>(&self, call: impl FnOnce() -> T) -> T {
         match &self.read {
             Some(path) => watchdog::watch(path, call),
@@ -92,17 +99,17 @@ impl ErrorLatch {
         }
     }
 
-    /// Notes an error, if it is the first.
+    /// Keeps an error if it is the first one.
     pub fn record(&self, why: Hdf5Error) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     }
 
-    /// Whether an error was noted and not told.
+    /// Returns whether there is an error that [`check`](Self::check) has not reported yet.
     pub fn has_failed(&self) -> bool {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Returns what a call of the library gave, or the storage's error where there was one.
+    /// Returns the result of a call of the HDF5 library, or the storage's error if there is one.
     pub fn check<T, E: Into<Hdf5Error>>(&self, done: std::result::Result<T, E>) -> Result<T> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match &*failure {
@@ -117,8 +124,8 @@ impl ErrorLatch {
         }
     }
 
-    /// Returns what a call of the library gave, whether its bytes are as they were written or not: for what has a checksum of
-    /// its own.
+    /// Returns the result of a call of the HDF5 library, even if the bytes that it read were damaged. Used for values that
+    /// have a checksum of their own.
     pub fn check_unverified<T, E: Into<Hdf5Error>>(&self, done: std::result::Result<T, E>) -> Result<T> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if self.read.is_some() {

@@ -1,4 +1,4 @@
-//! Groups: what is in them, and how it gets there.
+//! Groups of HDF5 files: their members, links and attributes.
 
 use std::ops::Range;
 
@@ -17,21 +17,21 @@ pub(crate) struct Group {
     errors: ErrorLatch,
 }
 
-/// A number that virtual datasets show.
+/// Number type that a virtual dataset can have.
 pub(crate) trait VirtualElement: H5Type + Into<OwnedDynValue> {}
 impl<T: H5Type + Into<OwnedDynValue>> VirtualElement for T {}
 
 /// Rows of another file that a virtual dataset shows.
 pub(crate) struct VirtualSource<'a> {
-    /// The file, from the one that shows it.
+    /// Path of the other file, relative to the file with the virtual dataset.
     pub file: &'a str,
-    /// How many rows it has in all.
+    /// Number of rows of the dataset in the other file.
     pub rows_of_file: usize,
-    /// Which of them are shown.
+    /// Rows of the dataset that are shown.
     pub rows: Range<usize>,
-    /// The first row as which they are shown.
+    /// Row of the virtual dataset that shows the first of these rows.
     pub first: usize,
-    /// How far these are apart.
+    /// Distance of the rows in the virtual dataset.
     pub step: usize,
 }
 
@@ -44,46 +44,46 @@ impl Group {
         &self.errors
     }
 
-    /// Its path in the file.
+    /// Returns the path of the group in the file.
     pub fn name(&self) -> String {
         self.group.name()
     }
 
-    /// Whether there is an object or link of this name, whatever it leads to.
+    /// Returns whether the group has a link of this name. The link may be dangling.
     pub fn contains(&self, name: &str) -> Result<bool> {
         self.errors.call(|| frames::link_exists(&self.group, name))
     }
 
-    /// Whether a path leads to an object, through whatever links. Where that can't be told it is an error, but for links
-    /// that lead nowhere.
+    /// Returns whether a path leads to an object, through links of any kind. A dangling link is `false`; a file that can't be read is
+    /// an error.
     pub fn resolves(&self, path: &str) -> Result<bool> {
         let found = self.errors.watch(|| self.group.loc_info_by_name(path).is_ok());
         self.errors.check::<bool, Hdf5Error>(Ok(found))
     }
 
-    /// The names of what is in it.
+    /// Returns the names of the members.
     pub fn member_names(&self) -> Result<Vec<String>> {
         self.errors.call(|| self.group.member_names())
     }
 
-    /// Opens a group in it.
+    /// Opens a group below this one.
     pub fn group(&self, path: &str) -> Result<Self> {
         self.check_path(path)?;
         self.errors.call(|| self.group.group(path)).map(|group| Self::new(group, &self.errors))
     }
 
-    /// Opens a dataset in it.
+    /// Opens a dataset below this group.
     pub fn dataset(&self, path: &str) -> Result<Dataset> {
         self.check_path(path)?;
         self.errors.call(|| self.group.dataset(path)).map(|dataset| Dataset::new(dataset, path, &self.errors))
     }
 
-    /// Opens a dataset; `None` where there is none.
+    /// Opens a dataset; `None` if there is none of this name.
     pub fn dataset_if_there(&self, name: &str) -> Result<Option<Dataset>> {
         if self.contains(name)? { self.dataset(name).map(Some) } else { Ok(None) }
     }
 
-    /// Checks one link after the other: of a path whose middle is missing the library says that it can't tell.
+    /// Checks each link of a path. If an intermediate link is missing, the library does not report that the object is missing.
     fn check_path(&self, path: &str) -> Result<()> {
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
         for end in ends.filter(|end| *end > 0) {
@@ -94,22 +94,36 @@ impl Group {
         Ok(())
     }
 
-    /// Reads a list of numbers.
+    /// Reads all values of a dataset of numbers that are stored as `T`.
     pub fn read_list<T: H5Type>(&self, name: &str) -> Result<Vec<T>> {
-        self.dataset(name)?.values()
+        let dataset = self.dataset(name)?;
+        dataset.check_type::<T>()?;
+        dataset.values()
     }
 
-    /// Reads a text dataset.
+    /// Reads numbers that are stored as `T` in this shape, row-major.
+    pub fn read_array<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<Vec<T>> {
+        let dataset = self.dataset(name)?;
+        dataset.check_stored_as::<T>(shape)?;
+        dataset.values()
+    }
+
+    /// Checks that there is a dataset of numbers that are stored as `T` in this shape.
+    pub fn check_dataset<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<()> {
+        self.dataset(name)?.check_stored_as::<T>(shape)
+    }
+
+    /// Reads a dataset that holds one text.
     pub fn text(&self, name: &str) -> Result<String> {
         self.dataset(name)?.text()
     }
 
-    /// Makes a group in it.
+    /// Creates a group below this one.
     pub fn create_group(&self, name: &str) -> Result<Self> {
         self.errors.check(self.group.create_group(name)).map(|group| Self::new(group, &self.errors))
     }
 
-    /// Writes a text dataset.
+    /// Creates a dataset with one text.
     pub fn write_text(&self, name: &str, text: &str) -> Result<Dataset> {
         let write = || {
             let dataset = self.group.new_dataset::<VarLenUnicode>().obj_track_times(false).create(name)?;
@@ -119,24 +133,24 @@ impl Group {
         self.wrap_dataset(name, write())
     }
 
-    /// Writes a list of texts.
+    /// Creates a dataset with a list of texts.
     pub fn write_texts(&self, name: &str, texts: &[String]) -> Result<Dataset> {
         let texts: Vec<VarLenUnicode> = texts.iter().map(|text| attributes::to_hdf5_text(text)).collect();
         self.wrap_dataset(name, self.group.new_dataset_builder().with_data(&texts).obj_track_times(false).create(name))
     }
 
-    /// Writes a list of numbers.
+    /// Creates a dataset with a list of numbers.
     pub fn write_list<T: H5Type>(&self, name: &str, values: &[T]) -> Result<Dataset> {
         self.wrap_dataset(name, self.group.new_dataset_builder().with_data(values).obj_track_times(false).create(name))
     }
 
-    /// Writes numbers of a shape.
+    /// Creates a dataset with numbers in this shape.
     pub fn write_array<T: H5Type>(&self, name: &str, values: &[T], shape: &[usize]) -> Result<Dataset> {
         let values = ArrayViewD::from_shape(shape, values).map_err(|why| why.to_string())?;
         self.wrap_dataset(name, self.group.new_dataset_builder().with_data(values).obj_track_times(false).create(name))
     }
 
-    /// Writes a dataset of one number.
+    /// Creates a dataset with one number.
     pub fn write_scalar<T: H5Type>(&self, name: &str, value: T) -> Result<Dataset> {
         let write = || {
             let dataset = self.group.new_dataset::<T>().obj_track_times(false).create(name)?;
@@ -146,7 +160,7 @@ impl Group {
         self.wrap_dataset(name, write())
     }
 
-    /// Makes an empty dataset.
+    /// Creates an empty dataset.
     pub fn create_dataset<T: DatasetElement>(
         &self,
         name: &str,
@@ -156,7 +170,7 @@ impl Group {
         self.wrap_dataset(name, form.create::<T>(&self.group, name, shape))
     }
 
-    /// Makes a dataset that shows rows of `dataset` in other files, and `nothing` elsewhere.
+    /// Creates a virtual dataset that shows rows of the dataset `dataset` in other files. All other rows are `nothing`.
     pub fn create_virtual<T: VirtualElement>(
         &self,
         name: &str,
@@ -177,7 +191,7 @@ impl Group {
         self.wrap_dataset(name, builder.create(name))
     }
 
-    /// Makes a dataset that shows one entry of a dimension of another dataset in the same file.
+    /// Creates a virtual dataset that shows one entry along a dimension of another dataset in the same file.
     pub fn create_view(
         &self,
         name: &str,
@@ -200,17 +214,17 @@ impl Group {
         self.wrap_dataset(name, create())
     }
 
-    /// Makes a link to a path in the same file.
+    /// Creates a soft link to a path in the same file.
     pub fn link_soft(&self, path: &str, name: &str) -> Result<()> {
         self.errors.check(self.group.link_soft(path, name))
     }
 
-    /// Gives an object a further name.
+    /// Creates a hard link: a further name of an object.
     pub fn link_hard(&self, path: &str, name: &str) -> Result<()> {
         self.errors.check(self.group.link_hard(path, name))
     }
 
-    /// Makes a link to a path in another file.
+    /// Creates an external link to a path in another file.
     pub fn link_external(&self, file: &str, path: &str, name: &str) -> Result<()> {
         self.errors.check(self.group.link_external(file, path, name))
     }
@@ -223,22 +237,22 @@ impl Group {
         Attributes { at: &self.group, health: &self.errors }
     }
 
-    /// Writes a text attribute.
+    /// Creates a text attribute.
     pub fn set_text(&self, name: &str, text: &str) -> Result<()> {
         self.attributes().set_text(name, text)
     }
 
-    /// Writes an attribute that is a list of texts.
+    /// Creates an attribute with a list of texts.
     pub fn set_texts(&self, name: &str, texts: &[&str]) -> Result<()> {
         self.attributes().set_texts(name, texts)
     }
 
-    /// Writes an attribute that is a number.
+    /// Creates a numeric attribute.
     pub fn set_number<T: H5Type>(&self, name: &str, number: T) -> Result<()> {
         self.attributes().set_number(name, number)
     }
 
-    /// Whether it has an attribute of this name.
+    /// Returns whether the group has an attribute of this name.
     pub fn has_attribute(&self, name: &str) -> Result<bool> {
         self.errors.call(|| frames::attribute_exists(&self.group, name))
     }
@@ -248,12 +262,12 @@ impl Group {
         self.attributes().text(name)
     }
 
-    /// Reads an attribute that is a list of texts.
+    /// Reads an attribute with a list of texts.
     pub fn texts_attribute(&self, name: &str) -> Result<Vec<String>> {
         self.attributes().texts(name)
     }
 
-    /// Reads an attribute that is a number.
+    /// Reads a numeric attribute.
     pub fn number_attribute<T: H5Type>(&self, name: &str) -> Result<T> {
         self.attributes().number(name)
     }

@@ -1,9 +1,9 @@
-//! The one way to HDF5 for parts, finals and exports, to read and to write.
+//! Reading and writing of HDF5 files for parts, final files and exports.
 //!
-//! The library is called here and nowhere else in this crate, and its bytes go through a storage of ours: an error of the file
-//! system is kept whatever the library makes of it, what was written is compared with what is read back before a file counts
-//! as written, and [`Error`] tells what is not there from what can't be read. What is read is checked before it is used:
-//! sizes before memory is taken, and texts for UTF-8.
+//! This module is the only caller of the HDF5 library in the crate, and gives the library a file driver of its own. Errors of
+//! system calls are kept, because the library forgets or garbles some of them; a written file is read back and compared
+//! before it counts as written; and [`Hdf5Error`] tells a missing object from an unreadable one. Values that are read are
+//! checked before use: sizes before memory is allocated, and texts for valid UTF-8.
 
 mod attributes;
 mod checksums;
@@ -13,14 +13,16 @@ mod group;
 mod recording_storage;
 mod verifying_storage;
 
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use filter::atomic::AtomicFile;
-use filter::untrusted_file;
+use frames::file_check::{FileCheckError, check_file};
 use hdf5::file::LibraryVersion;
 use hdf5::plist::{FileAccess, FileCreate};
+use system::atomic::AtomicFile;
+use system::untrusted_file;
 
 pub use error::Hdf5Error;
 
@@ -33,16 +35,16 @@ use error::ErrorLatch;
 use recording_storage::RecordingStorage;
 use verifying_storage::VerifyingStorage;
 
-/// The most bytes that are read into memory at once: more is asked for by damaged files alone.
+/// Maximum number of bytes that are read at once. Only a damaged file asks for more.
 const MAX_READ_BYTES: usize = 1 << 31;
 
-/// Returns the version of the library, as `2.2.0`.
+/// Returns the version of the HDF5 library, such as `2.2.0`.
 pub(crate) fn library_version() -> String {
     let (major, minor, patch) = hdf5::library_version();
     format!("{major}.{minor}.{patch}")
 }
 
-/// A new file that HDF5 1.10 reads.
+/// A new file, in a format that HDF5 1.10 can read.
 pub(crate) struct NewHdf5File {
     root: Group,
     file: hdf5::File,
@@ -51,14 +53,14 @@ pub(crate) struct NewHdf5File {
 }
 
 impl NewHdf5File {
-    /// Creates a file at a temporary name, with `user_block` bytes before what is HDF5.
+    /// Creates the temporary file, with `user_block` bytes before the HDF5 data.
     pub fn create(temporary: &AtomicFile, user_block: u64) -> Result<Self> {
         Self::create_in(temporary.create_temporary().map_err(Hdf5Error::Io)?, temporary.temporary_path(), user_block)
     }
 
-    /// Makes an HDF5 file of a new one.
+    /// Starts an HDF5 file in a newly created, empty file. `path` is its path.
     pub fn create_in(file: std::fs::File, path: &Path, user_block: u64) -> Result<Self> {
-        let health = ErrorLatch::of_written();
+        let health = ErrorLatch::for_writing();
         let storage = Arc::new(Mutex::new(RecordingStorage::new(file, health.clone())));
         let access = FileAccess::build()
             .libver_bounds(LibraryVersion::Earliest, LibraryVersion::V110)
@@ -70,15 +72,15 @@ impl NewHdf5File {
         Ok(Self { root, file, storage, user_block })
     }
 
-    /// Closes the file, reads it back, and compares all of it with what was written. No group or dataset of it may be open.
+    /// Closes the file, reads it back, and compares it with all that was written. All its groups and datasets must be dropped before.
     pub fn finish(self) -> Result<VerifiedFile> {
         let Self { root, file, storage, user_block } = self;
         let health = root.health().clone();
         drop(root);
         health.check(file.flush())?;
         health.check(file.close())?;
-        let storage = Arc::into_inner(storage).ok_or("closed while some of it is in use")?;
-        // The last errors come with the last writes.
+        let storage = Arc::into_inner(storage).ok_or("the file was closed while an object of it was open")?;
+        // Closing the file writes, too, and may fail.
         health.check::<(), Hdf5Error>(Ok(()))?;
         storage.into_inner().unwrap_or_else(PoisonError::into_inner).verify_written(user_block)
     }
@@ -91,24 +93,48 @@ impl Deref for NewHdf5File {
     }
 }
 
-/// A file that is read.
+/// A file that is open for reading.
 pub(crate) struct Hdf5File {
     root: Group,
     has_checksums: bool,
 }
 
 impl Hdf5File {
-    /// Opens a file to read, without a lock.
+    /// Opens a file for reading, without an HDF5 file lock. A file without checksums is first read by the worker process, whose
+    /// HDF5 library may crash or hang on it.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::from_open_file(path, untrusted_file::open(path).map_err(Hdf5Error::Io)?)
+        Self::open_objects(path, &["/"], &[])
     }
 
-    /// Reads an open file, which lies at `path`.
-    pub fn from_open_file(path: &Path, file: std::fs::File) -> Result<Self> {
-        let health = ErrorLatch::of_read(path);
+    /// Opens a file like [`open`](Self::open), of which only some objects will be read: `read` with everything in them, `open` only
+    /// so far as to open them.
+    pub fn open_objects(path: &Path, read: &[&str], open: &[&str]) -> Result<Self> {
+        let file = untrusted_file::open(path).map_err(Hdf5Error::Io)?;
+        Self::from_unverified_file(path, file, read, open)
+    }
+
+    /// Reads from an open file like [`open_objects`](Self::open_objects), whose path is `path`.
+    pub fn from_unverified_file(path: &Path, file: std::fs::File, read: &[&str], open: &[&str]) -> Result<Self> {
+        let health = ErrorLatch::for_reading(path);
         let storage = VerifyingStorage::new(file, health.clone())?;
+        if !storage.has_checksums() {
+            check_file(path, read, open).map_err(|why| match why {
+                FileCheckError::Damaged(why) => Hdf5Error::Damaged(why),
+                FileCheckError::Io(why) => Hdf5Error::Io(why),
+            })?;
+        }
+        Self::from_storage(path, storage, health)
+    }
+
+    /// Reads from an open file whose bytes were verified by a checksum of the whole file, and whose path is `path`.
+    pub fn from_verified_file(path: &Path, file: std::fs::File) -> Result<Self> {
+        let health = ErrorLatch::for_reading(path);
+        Self::from_storage(path, VerifyingStorage::new(file, health.clone())?, health)
+    }
+
+    fn from_storage(path: &Path, storage: VerifyingStorage, health: ErrorLatch) -> Result<Self> {
         let has_checksums = storage.has_checksums();
-        // Virtual datasets look for their sources from where the file itself is.
+        // The sources of virtual datasets are relative to the file itself, not to a link to it.
         let real = if path.is_symlink() { path.canonicalize().map_err(Hdf5Error::Io)? } else { path.to_path_buf() };
         let access = FileAccess::build().file_locking(false).finish()?;
         let file = health.call(|| frames::open_with_storage(Arc::new(Mutex::new(storage)), &real, &access))?;
@@ -116,10 +142,29 @@ impl Hdf5File {
         Ok(Self { root, has_checksums })
     }
 
-    /// Whether every byte is verified by a checksum before it is used.
+    /// Returns whether each byte is verified by a checksum before it is used.
     pub fn has_checksums(&self) -> bool {
         self.has_checksums
     }
+}
+
+/// Returns whether a word is in the first MiB of a file, which has the texts of a final, or in its last KiB, which has the end
+/// of the checksums. For files that the library can't read.
+///
+/// # Errors
+/// The file can't be read.
+pub(crate) fn mentions(path: &Path, word: &str) -> std::io::Result<bool> {
+    const FIRST_BYTES: u64 = 1 << 20;
+    const LAST_BYTES: u64 = 1 << 10;
+    let mut file = untrusted_file::open(path)?;
+    let last = file.metadata()?.len().saturating_sub(LAST_BYTES);
+    let mut has_word = |start, count| -> std::io::Result<bool> {
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        (&file).take(count).read_to_end(&mut bytes)?;
+        Ok(bytes.windows(word.len()).any(|window| window == word.as_bytes()))
+    };
+    Ok(has_word(0, FIRST_BYTES)? || has_word(last, LAST_BYTES)?)
 }
 
 impl Deref for Hdf5File {

@@ -1,8 +1,8 @@
-//! The bytes of an HDF5 file that is being written: every error is kept, and what was written is known by digests from memory
-//! until it has been read back.
+//! [`RecordingStorage`]: the bytes of an HDF5 file that is written. Errors are kept, and digests of all that was written
+//! are compared with the file before it counts as written.
 //!
-//! The library is never told of an error, for it forgets some and crashes after others. After the first one nothing more
-//! is written; what the library reads of the file's structure then comes from memory.
+//! The library never learns of an error, because it forgets some errors and crashes after others. After the first error
+//! nothing more is written, and the library reads the file's metadata from memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,16 +16,16 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::checksums::{self, FileChecksums};
 use super::error::{ErrorLatch, Hdf5Error};
 
-/// ByteKind of a page of [`PagedBytes`].
+/// Size of a page of [`PagedBytes`].
 const PAGE_BYTES: u64 = 4096;
 
-/// An open file, and what it should hold.
+/// A file that is open for writing, and the content that it should have.
 pub(super) struct RecordingStorage {
     file: File,
     size: u64,
-    /// The file's structure.
+    /// Bytes of HDF5 metadata that were written.
     structure: PagedBytes,
-    /// Where values were written: from each start, the end and XXH3-64 of the bytes. No two overlap.
+    /// Values that were written: for each start, the end and XXH3-64 of the bytes. The ranges do not overlap.
     values: BTreeMap<u64, (u64, u64)>,
     health: ErrorLatch,
 }
@@ -35,7 +35,7 @@ impl RecordingStorage {
         Self { file, size: 0, structure: PagedBytes::default(), values: BTreeMap::new(), health }
     }
 
-    /// Does something to the file, unless there was an error before; keeps the error.
+    /// Performs a system call on the file and records its error. Does nothing after an earlier error.
     fn try_write(&mut self, act: impl FnOnce(&File) -> io::Result<()>) {
         if !self.health.has_failed()
             && let Err(why) = act(&self.file)
@@ -44,7 +44,7 @@ impl RecordingStorage {
         }
     }
 
-    /// Forgets the values between `from` and `to`, and no others.
+    /// Removes the digests of the values between `from` and `to`.
     fn forget(&mut self, from: u64, to: u64) {
         let before = self.values.range(..from).next_back().filter(|(_, (end, _))| *end > from).map(|(start, _)| *start);
         let touched: Vec<u64> =
@@ -54,7 +54,7 @@ impl RecordingStorage {
             if (from <= start && end <= to) || self.health.has_failed() {
                 continue;
             }
-            // Only part of it is written anew: the rest is known by the bytes that are there, if these are still right.
+            // Only some of the bytes are overwritten. The digests of the others are computed from the file, if it is still right.
             let mut bytes = vec![0; end.saturating_sub(start) as usize];
             match self.file.read_exact_at(&mut bytes, start) {
                 Err(why) => self.health.record(Hdf5Error::Io(why)),
@@ -74,12 +74,12 @@ impl RecordingStorage {
         }
     }
 
-    /// Reads the file back and compares it with what was written into it. Returns the digests of its bytes behind `skip`.
+    /// Reads the file back and compares it with all that was written. The digest in the result covers the bytes behind `skip`.
     pub fn verify_written(self, skip: u64) -> Result<VerifiedFile, Hdf5Error> {
         let Self { file, size, structure, values, .. } = self;
         let found = file.metadata().map_err(Hdf5Error::Io)?.len();
         if found != size {
-            return Err(Hdf5Error::Damaged(format!("{found} bytes long: expected {size}")));
+            return Err(Hdf5Error::Damaged(format!("{found} bytes long; expected {size}")));
         }
         let (mut whole, mut segments) = (Xxh3::new(), FileChecksums::new(size));
         let ends = segment_ends(size, &values);
@@ -88,7 +88,7 @@ impl RecordingStorage {
         let mut buffer = vec![0; checksums::MAX_SEGMENT_BYTES as usize];
         let mut at = 0;
         for (end, kind) in ends {
-            // Ends rise, and so do values; those that are looked at here begin before `end` and end behind `io_error`.
+            // Segments and values are both in ascending order. The values in this loop start before `end` and end behind `at`.
             let bytes = &mut buffer[..end.saturating_sub(at) as usize];
             file.read_exact_at(bytes, at).map_err(Hdf5Error::Io)?;
             while let Some(&(start, (stop, digest))) = values.peek()
@@ -104,7 +104,7 @@ impl RecordingStorage {
                     return Err(mismatch_error(start, stop));
                 }
             }
-            if let Some(place) = structure.mismatch_error(at, bytes) {
+            if let Some(place) = structure.first_mismatch(at, bytes) {
                 return Err(mismatch_error(place, place.saturating_add(1)));
             }
             whole.update(&bytes[(skip.saturating_sub(at) as usize).min(bytes.len())..]);
@@ -112,13 +112,13 @@ impl RecordingStorage {
             at = end;
         }
         if values.next().is_some() {
-            return Err(Hdf5Error::Damaged("values behind its end".to_owned()));
+            return Err(Hdf5Error::Damaged("values were written behind its end".to_owned()));
         }
         Ok(VerifiedFile { file, size, digest: format!("{:032x}", whole.digest128()), segments })
     }
 }
 
-/// Where segments end: each is of values that were written at once, or of what is between values.
+/// Returns the ends of the segments. Each segment holds values that were written together, or metadata between values.
 fn segment_ends(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, ByteKind)> {
     let runs = values.iter().flat_map(|(&start, &(end, _))| [(start, ByteKind::Metadata), (end, ByteKind::RawData)]);
     let mut ends = Vec::new();
@@ -133,7 +133,7 @@ fn segment_ends(size: u64, values: &BTreeMap<u64, (u64, u64)>) -> Vec<(u64, Byte
 }
 
 fn mismatch_error(from: u64, to: u64) -> Hdf5Error {
-    Hdf5Error::Damaged(format!("bytes {from} to {} do not read back as they were written", to.saturating_sub(1)))
+    Hdf5Error::Damaged(format!("bytes {from} to {} read back differently from what was written", to.saturating_sub(1)))
 }
 
 impl Storage for RecordingStorage {
@@ -154,7 +154,7 @@ impl Storage for RecordingStorage {
     }
 
     fn write(&mut self, bytes: ByteKind, at: u64, buffer: &[u8]) -> io::Result<()> {
-        // The driver's largest address is that of signed numbers.
+        // The library limits addresses to signed 64-bit numbers, so this does not saturate.
         let end = at.saturating_add(buffer.len() as u64);
         self.forget(at, end);
         self.size = self.size.max(end);
@@ -184,39 +184,39 @@ impl Storage for RecordingStorage {
     }
 }
 
-/// A file that holds what was written into it, and is not durable yet.
+/// A file that was read back and found right. It is not synced to disk yet.
 pub(crate) struct VerifiedFile {
     file: File,
     size: u64,
-    /// XXH3-128 of the bytes behind the user block, in 32 hexadecimal digits.
+    /// XXH3-128 of the bytes after the user block, in 32 hexadecimal digits.
     pub digest: String,
     segments: FileChecksums,
 }
 
 impl VerifiedFile {
-    /// Writes bytes into the user block.
+    /// Writes the user block at the start of the file.
     pub fn write_user_block(&self, bytes: &[u8]) -> Result<(), Hdf5Error> {
         self.file.write_all_at(bytes, 0).map_err(Hdf5Error::Io)
     }
 
-    /// Writes the checksums of all bytes behind the end, by which they are verified before they are used.
+    /// Appends the checksums of all bytes, with which readers verify them before use.
     pub fn append_checksums(&self) -> Result<(), Hdf5Error> {
         self.file.write_all_at(&self.segments.to_bytes(), self.size).map_err(Hdf5Error::Io)
     }
 
-    /// Makes the file durable. The errors of earlier writes are told to whoever wrote, and nobody else.
+    /// Syncs the file to disk. The kernel reports delayed write errors here, and only to this file handle.
     pub fn sync(self) -> Result<(), Hdf5Error> {
         self.file.sync_all().map_err(Hdf5Error::Io)
     }
 }
 
-/// ByteKind that are known, page by page.
+/// Bytes that were written, by page.
 #[derive(Default)]
 struct PagedBytes {
     pages: BTreeMap<u64, Page>,
 }
 
-/// The bytes of a page, and which of them are known.
+/// Bytes of a page, and for each of them whether it was written.
 struct Page {
     bytes: Box<[u8; PAGE_BYTES as usize]>,
     known: Box<[bool; PAGE_BYTES as usize]>,
@@ -234,7 +234,7 @@ impl PagedBytes {
         });
     }
 
-    /// Copies what is known; says whether that is all.
+    /// Copies the known bytes into `buffer`, and returns whether all of them are known.
     fn read(&self, at: u64, buffer: &mut [u8]) -> bool {
         let mut is_all = true;
         for_each_page(at, buffer.len(), |page, within, of_buffer| match self.pages.get(&page) {
@@ -260,8 +260,8 @@ impl PagedBytes {
         }
     }
 
-    /// The first place where the file's bytes are not those that are known.
-    fn mismatch_error(&self, at: u64, bytes: &[u8]) -> Option<u64> {
+    /// Returns the first position at which `bytes`, which were read from position `at`, differ from what was written.
+    fn first_mismatch(&self, at: u64, bytes: &[u8]) -> Option<u64> {
         let mut place = None;
         let end = at.saturating_add(bytes.len() as u64);
         for (number, page) in self.pages.range(at / PAGE_BYTES..end.div_ceil(PAGE_BYTES)) {
@@ -280,7 +280,8 @@ impl PagedBytes {
     }
 }
 
-/// Calls with the number of each page that a range touches, the bytes of the page, and those of the range.
+/// Calls `act` for each page that overlaps a range, with the page number, the range within the page, and the range within
+/// the buffer.
 fn for_each_page(at: u64, length: usize, mut act: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
     let (mut done, mut from) = (0_usize, at);
     while done < length {

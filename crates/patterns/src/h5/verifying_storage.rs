@@ -1,4 +1,5 @@
-//! The bytes of an HDF5 file that is read: errors are kept, and what has checksums is verified before the library sees it.
+//! [`VerifyingStorage`]: the bytes of an HDF5 file that is read. Errors are kept, and bytes that have checksums are verified before
+//! the library sees them.
 
 use std::fs::File;
 use std::io;
@@ -6,13 +7,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use filter::untrusted_file;
 use frames::{ByteKind, SharedStorage, Storage};
+use system::untrusted_file;
 
 use super::checksums::FileChecksums;
 use super::error::{ErrorLatch, Hdf5Error, Result};
 
-/// An open file.
+/// A file that is open for reading, with its checksums.
 pub(super) struct VerifyingStorage {
     file: File,
     size: u64,
@@ -21,7 +22,7 @@ pub(super) struct VerifyingStorage {
 }
 
 impl VerifyingStorage {
-    /// Takes an open file, and reads its checksums where it has any.
+    /// Reads the checksums of an open file, if it has any.
     pub fn new(file: File, health: ErrorLatch) -> Result<Self> {
         let about = file.metadata().map_err(Hdf5Error::Io)?;
         if !about.is_file() {
@@ -32,7 +33,7 @@ impl VerifyingStorage {
         Ok(Self { file, size, segments, health })
     }
 
-    /// Whether every byte is verified before it is used.
+    /// Returns whether each byte is verified before it is used.
     pub fn has_checksums(&self) -> bool {
         self.segments.is_some()
     }
@@ -47,7 +48,8 @@ impl Storage for VerifyingStorage {
         self.size
     }
 
-    /// Damaged values are noted and given, for rows have checksums of their own; damaged structure is not.
+    /// Reads bytes for the library. Damaged values are read and the damage is recorded, because each row has its own checksum.
+    /// Damaged metadata is an error.
     fn read(&mut self, bytes: ByteKind, at: u64, buffer: &mut [u8]) -> io::Result<()> {
         let there = self.size.saturating_sub(at).min(buffer.len() as u64) as usize;
         let verified = match self.verify(bytes, at, there) {
@@ -72,7 +74,8 @@ impl Storage for VerifyingStorage {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
-    /// A source that is not there is none; one that can't be looked at is an error, which the library would take for the same.
+    /// Opens the source of a virtual dataset. A missing file has no rows; a file that can't be read is recorded as an error, which
+    /// the library would not tell from a missing file.
     fn open_other(&mut self, path: &Path) -> io::Result<SharedStorage> {
         let opened =
             untrusted_file::open(path).map_err(Hdf5Error::Io).and_then(|file| Self::new(file, self.health.clone()));

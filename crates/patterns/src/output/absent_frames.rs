@@ -1,76 +1,76 @@
-//! The frames of a scan that records say are absent: each task speaks for its own frames, and the list of the scan is put
-//! together from all that were heard.
+//! [`AbsentFrames`]: the absent frames of a scan, put together from task records that each list the absent frames of their
+//! own range.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use records::{Absent, AbsentKind, Acquisition, Span, Spans, Task};
 
-use super::output_spec::completeness;
+use super::output_spec::ScanProgress;
 use crate::source_fingerprint::{FileStates, LatestFileStates};
 
-/// The absent frames of a scan, each with one reason, united over the tasks of the scan.
+/// Absent frames of a scan, each with one reason.
 ///
-/// Of two records that speak of one frame, the one that knows more of the scan counts, then the one whose task has the
-/// frame in its range, then the one that has a source for a frame which the other says is yet to come, then the later one.
+/// If two records contradict each other about a frame, these criteria decide in turn: the record with the later state of the
+/// scan; the record whose task has the frame in its range; a source of the frame over a frame that is yet to come;
+/// the record that was added last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AbsentFrames {
-    /// What is known of each range of frames, by its first frame. The ranges do not overlap.
+    /// Frames that a record mentions, by the first frame of each range. The ranges do not overlap.
     ranges: BTreeMap<u64, AbsentRange>,
-    records: Vec<StatedBy>,
+    records: Vec<AbsenceRecord>,
     reasons: Vec<(AbsentKind, String)>,
-    /// The place of each reason in the list.
+    /// Index of each reason in `reasons`.
     reason_index: HashMap<(AbsentKind, String), usize>,
-    /// How often files were found to be written anew: what was said since counts more than what was said before.
+    /// Number of times that files were found to be written again. Records that were added since then take precedence.
     epoch: u32,
 }
 
-/// Frames of which one record says one thing.
+/// A range of frames about which one record decides.
 #[derive(Clone, Copy, Debug)]
 struct AbsentRange {
     end: u64,
-    /// The place of the record.
+    /// Index of the record.
     record: usize,
-    /// Whether the frames are in the range of the record's task.
+    /// True if the frames are in the range of the record's task.
     is_own: bool,
-    /// The place of the reason why the frames are absent; `None` where a source has them.
+    /// Index of the reason why the frames are absent; `None` if a source has them.
     reason: Option<usize>,
 }
 
-/// A record that said something of frames.
+/// A task record that mentions frames.
 #[derive(Clone, Debug)]
-struct StatedBy {
-    authority: Precedence,
-    /// The files that it names, and their states.
+struct AbsenceRecord {
+    precedence: Precedence,
+    /// Files that the record names, with their states.
     files: FileStates,
 }
 
-/// How much a record's word counts against another's.
+/// Rank of a record among those that contradict each other; the greatest is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Precedence {
-    /// 0 for what only fills the gaps of others.
+    /// Value of [`AbsentFrames::epoch`] plus 1 when the record was added; 0 for a record that only fills gaps.
     epoch: u32,
-    /// As [`completeness`] has it.
-    knowledge: (u64, bool, bool),
+    progress: ScanProgress,
 }
 
 impl AbsentFrames {
-    /// Adds what a task says: which frames a source has, and which are absent.
+    /// Adds a task record: which of its frames have a source, and which are absent.
     pub fn add(&mut self, task: &Task) {
         self.add_with(task, self.epoch.saturating_add(1));
     }
 
-    /// Adds what a task says of frames that no other one speaks of.
+    /// Adds a task record for frames that no other record mentions.
     pub fn add_fallback(&mut self, task: &Task) {
         self.add_with(task, 0);
     }
 
     fn add_with(&mut self, task: &Task, epoch: u32) {
-        let authority = Precedence { epoch, knowledge: completeness(task) };
+        let precedence = Precedence { epoch, progress: ScanProgress::new(task) };
         let record = self.records.len();
-        self.records.push(StatedBy { authority, files: FileStates::new(&task.acquisition) });
+        self.records.push(AbsenceRecord { precedence, files: FileStates::new(&task.acquisition) });
         let Acquisition { absent, sources, .. } = &task.acquisition;
-        // Of a final that lacks results, the range has frames of which nothing was said.
+        // The range of a final file's task is the whole scan, including frames that no record mentioned.
         sources.iter().for_each(|source| self.add_frames(&source.frames.intersection(&task.range), record, true, None));
         for entry in absent {
             let reason = Some(self.reason_id(entry));
@@ -79,7 +79,7 @@ impl AbsentFrames {
         }
     }
 
-    /// Removes what was said by records of files in an earlier state, and has what comes count more than the rest.
+    /// Removes the records of files in an earlier state. Records that are added from now on take precedence over the others.
     pub fn remove_outdated(&mut self, last: &LatestFileStates) {
         let is_outdated: Vec<bool> = self.records.iter().map(|record| last.are_outdated(&record.files)).collect();
         self.ranges.retain(|_, range| !is_outdated[range.record]);
@@ -107,7 +107,7 @@ impl AbsentFrames {
         }
     }
 
-    /// Puts a range among those that there are. Where it meets another, the one that counts more stays.
+    /// Inserts a range. Frames that another range has already go to the range of higher precedence.
     fn insert_range(&mut self, start: u64, new: AbsentRange) {
         if start >= new.end {
             return;
@@ -131,7 +131,7 @@ impl AbsentFrames {
         }
     }
 
-    /// Cuts the range that has frames on both sides of `read_frame`.
+    /// Splits the range that contains `frame` in two, so that the second one starts at `frame`.
     fn split_at(&mut self, frame: u64) {
         if let Some((_, range)) = self.ranges.range_mut(..frame).next_back()
             && range.end > frame
@@ -144,37 +144,37 @@ impl AbsentFrames {
 
     fn takes_precedence(&self, new: &AbsentRange, old: &AbsentRange) -> bool {
         if new.record == old.record {
-            // What is absent, though a source claims to have it, and for the reason that was given first.
+            // Within one record, absence overrides a source, and the first reason stays.
             return old.reason.is_none();
         }
-        let authority = |range: &AbsentRange| (self.records[range.record].authority, range.is_own);
-        match authority(new).cmp(&authority(old)) {
+        let precedence = |range: &AbsentRange| (self.records[range.record].precedence, range.is_own);
+        match precedence(new).cmp(&precedence(old)) {
             Ordering::Less => false,
             Ordering::Greater => true,
-            // A frame that is there was taken: who says that it is yet to come has looked earlier.
+            // An existing frame was taken, so the record that says it is yet to come is the older one.
             Ordering::Equal if old.reason.is_none() => !self.is_pending(new),
             Ordering::Equal => true,
         }
     }
 
-    /// Returns whether the frames are said not to be there yet, as all frames of a scan once were.
+    /// Returns whether the frames are said to be yet to come.
     fn is_pending(&self, range: &AbsentRange) -> bool {
         let kind = range.reason.map(|reason| self.reasons[reason].0);
         matches!(kind, Some(AbsentKind::NeverTaken | AbsentKind::NotWritten))
     }
 
-    /// Returns the ranges of absent frames, rising, with the place of each one's reason. Where the scan `is_over`, frames that
-    /// were to come while it ran are not among them: nobody has said what became of them.
+    /// Returns the ranges of absent frames in ascending order, each with the index of its reason. If the scan `is_over`, frames
+    /// that a record of the running scan says are yet to come are left out: whether they were taken is unknown.
     fn absent_ranges(&self, is_over: bool) -> impl Iterator<Item = (Span, usize)> {
-        let is_told = move |range: &AbsentRange| {
-            let (_, _, was_over) = self.records[range.record].authority.knowledge;
+        let is_known = move |range: &AbsentRange| {
+            let was_over = self.records[range.record].precedence.progress.is_over;
             !is_over || was_over || !self.is_pending(range)
         };
-        let told = self.ranges.iter().filter(move |(_, range)| is_told(range));
-        told.filter_map(|(first, range)| Some((Span::new(*first, range.end), range.reason?)))
+        let known = self.ranges.iter().filter(move |(_, range)| is_known(range));
+        known.filter_map(|(first, range)| Some((Span::new(*first, range.end), range.reason?)))
     }
 
-    /// Returns the absent frames, each in one entry, in the order of the entries' first frames.
+    /// Returns the absent frames, one entry per reason, ordered by the first frames of the entries.
     pub fn list(&self, is_over: bool) -> Vec<Absent> {
         let mut places: HashMap<usize, usize> = HashMap::new();
         let mut list: Vec<Absent> = Vec::new();
@@ -185,7 +185,7 @@ impl AbsentFrames {
                 list.push(Absent { range: Spans::default(), kind, reason });
             }
             match span.count() {
-                // Ranges with a step are kept frame by frame, and are ranges again in a list.
+                // Ranges with a step were inserted frame by frame; a list joins them again.
                 1 => list[place].range.push(span.start()),
                 _ => list[place].range.push_span(span),
             }
@@ -193,14 +193,14 @@ impl AbsentFrames {
         list
     }
 
-    /// Returns whether all these frames are absent.
+    /// Returns whether all frames of a list are absent.
     pub fn are_all_absent(&self, frames: &Spans, is_over: bool) -> bool {
         let is_absent = |span: &Span| {
             let before = self.ranges.range(..=span.start()).next_back().map_or(span.start(), |(first, _)| *first);
             let mut from = span.start();
             for (first, range) in self.ranges.range(before..span.stop()) {
-                let is_to_be_told = is_over && !self.records[range.record].authority.knowledge.2;
-                if *first > from || range.reason.is_none() || (is_to_be_told && self.is_pending(range)) {
+                let is_unknown = is_over && !self.records[range.record].precedence.progress.is_over;
+                if *first > from || range.reason.is_none() || (is_unknown && self.is_pending(range)) {
                     return false;
                 }
                 from = range.end;

@@ -1,16 +1,17 @@
-//! Patterns of many frames: of all of a scan, or of every so many.
+//! Average patterns: patterns over all frames of a scan, or over ranges of equally many frames.
 //!
-//! Bin by bin, over the n frames that have a pattern, with the sums S, V and W of each and the ratio g of its
+//! Each bin is computed over the n frames that have a pattern, from the sums S, V and W of each frame and the ratio g of its
 //! monitor:
 //!
 //! | method | intensity | error |
 //! |---|---|---|
 //! | mean | Σ S / Σ W g | √(Σ V) / Σ W g |
-//! | sum | n times the mean | n times its error |
-//! | median | median of S / (W g) | what such medians scatter by, from the median of √V / (W g) ([`super::median`]) |
+//! | sum | n times the mean | n times the mean's error |
+//! | median | median of S / (W g) | scatter of such medians, from the median of √V / (W g) ([`super::median`]) |
 //!
-//! with V the variance by the counts themselves, no less than one photon's in all frames together ([`crate::variance`]): the
-//! variance that each pixel of each frame has at the least in single patterns would be most of the error of sparse frames.
+//! V is the variance of the photon counts. Single patterns assume at least one photon per pixel and frame, as pyFAI does. In an
+//! average of sparse frames, which have many pixels without a photon, this minimum would be most of the error. Averages
+//! therefore assume at least one photon per bin in all frames together ([`crate::variance`]).
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -21,23 +22,23 @@ use super::frame_source::OutputFrame;
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, FrameRow, Normalizer};
 
-/// How frames become one pattern.
+/// Method by which several frames become one pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AverageMethod {
-    /// Each frame counts by what it measured.
+    /// Mean; each frame is weighted by its norm and monitor.
     Mean,
     /// The mean times the number of frames that have a pattern.
     Sum,
-    /// Half of the frames are below it; the middle of the two in question where their number is even.
+    /// Median of each bin; the mean of the two middle values if their number is even.
     Median,
 }
 
-/// Which patterns of many frames a final has.
+/// Average patterns that a final file has: the method and the number of frames per pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Average {
-    /// How frames become one.
+    /// Method of averaging.
     pub method: AverageMethod,
-    /// Of how many frames in turn; `None` for all of the scan.
+    /// Number of frames per pattern; `None` for one pattern of all frames.
     pub every: Option<NonZeroU64>,
 }
 
@@ -45,7 +46,7 @@ impl AverageMethod {
     /// Every method.
     pub const ALL: [Self; 3] = [Self::Mean, Self::Sum, Self::Median];
 
-    /// Its name in files and on the command line.
+    /// Returns the name in files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -56,13 +57,13 @@ impl AverageMethod {
 }
 
 impl Average {
-    /// One pattern of all frames.
+    /// Creates the average of all frames.
     pub fn all_frames(method: AverageMethod) -> Self {
         Self { method, every: None }
     }
 
-    /// The frames of each pattern of a scan of `total`: ranges by number, whatever is missing in them. The
-    /// last may be shorter.
+    /// Returns the range of frames of each pattern, for a scan of `total` frames. The ranges don't depend on which frames are
+    /// missing. The last range may be shorter.
     pub fn ranges(self, total: u64) -> Vec<Range<u64>> {
         let every = self.every.map_or(total.max(1), NonZeroU64::get);
         let count = if self.every.is_some() { total.div_ceil(every) } else { 1 };
@@ -71,7 +72,7 @@ impl Average {
     }
 }
 
-/// `mean`, or with a number of frames `mean,100`.
+/// Formats the average as on the command line: `mean`, or `mean,100` with the number of frames per pattern.
 impl fmt::Display for Average {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self.every {
@@ -85,7 +86,8 @@ impl FromStr for Average {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str = "expected mean, sum or median, and perhaps of how many frames in turn, as in mean,100";
+        const EXPECTED: &str =
+            "expected mean, sum or median, optionally with the number of frames per pattern, as in mean,100";
         let (name, every) = text.split_once(',').map_or((text, None), |(name, every)| (name, Some(every)));
         let method = AverageMethod::ALL.into_iter().find(|method| method.name() == name).ok_or(EXPECTED)?;
         let every = every.map(|every| every.parse().map_err(|_| EXPECTED)).transpose()?;
@@ -93,18 +95,18 @@ impl FromStr for Average {
     }
 }
 
-/// One pattern of many frames.
+/// One average pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AveragePattern {
-    /// How many frames it was made of.
+    /// Number of frames that were averaged.
     pub frames: u64,
     /// Intensity of each bin.
     pub intensity: Vec<f64>,
-    /// Error of each bin, as the recipe has it, where there is an error model.
+    /// Error of each bin; `None` without an error model.
     pub errors: Option<Vec<f64>>,
 }
 
-/// Sums over frames, in the frames' order.
+/// Sums over frames, added in ascending order of the frames.
 pub(super) struct FrameSumAccumulator {
     frames: u64,
     signal: Vec<f64>,
@@ -114,15 +116,16 @@ pub(super) struct FrameSumAccumulator {
 }
 
 impl FrameSumAccumulator {
-    pub fn new(bins: usize, finish: &Normalizer) -> Self {
-        let variance = finish.has_errors().then(|| PhotonVariance::new(bins));
+    /// Creates sums of zero.
+    pub fn new(bins: usize, normalizer: &Normalizer) -> Self {
+        let variance = normalizer.has_errors().then(|| PhotonVariance::new(bins));
         let zeros = || vec![0.0; bins];
         Self { frames: 0, signal: zeros(), variance, norm: zeros(), norm_sq: zeros() }
     }
 
-    /// Adds a frame with a pattern and these sums; `shared` are the weights of frames without their own.
-    pub fn add(&mut self, merged: &OutputFrame, row: &FrameRow, shared: &BinWeights, finish: &Normalizer) {
-        let scale = merged.scale;
+    /// Adds the sums `row` of a frame that has a pattern. `shared` are the weights of frames without a weight override.
+    pub fn add(&mut self, output_frame: &OutputFrame, row: &FrameRow, shared: &BinWeights, normalizer: &Normalizer) {
+        let scale = output_frame.scale;
         let weights = row.weight_override.as_ref().unwrap_or(shared);
         self.frames = self.frames.saturating_add(1);
         self.signal.iter_mut().zip(&row.signal).for_each(|(sum, value)| *sum += value);
@@ -130,22 +133,22 @@ impl FrameSumAccumulator {
         let squares = self.norm_sq.iter_mut().zip(&weights.norm_sq);
         squares.for_each(|(sum, norm_sq)| *sum += norm_sq * scale * scale);
         if let Some(sums) = &mut self.variance {
-            match &merged.counted {
+            match &output_frame.counted {
                 Some((counted, members)) => sums.add_members(counted, *members),
-                None => finish.variance_rule().add_frame_variance(row, weights, shared, sums),
+                None => normalizer.variance_rule().add_frame_variance(row, weights, shared, sums),
             }
         }
     }
 
-    /// Their mean, or their sum; begins anew.
-    pub fn take(&mut self, method: AverageMethod, finish: &Normalizer) -> AveragePattern {
-        let sums = std::mem::replace(self, Self::new(self.signal.len(), finish));
+    /// Returns the mean or sum of the frames, and starts again from zero.
+    pub fn take(&mut self, method: AverageMethod, normalizer: &Normalizer) -> AveragePattern {
+        let sums = std::mem::replace(self, Self::new(self.signal.len(), normalizer));
         let factor = if method == AverageMethod::Sum { sums.frames as f64 } else { 1.0 };
         let times = |values: Vec<f64>| values.into_iter().map(|value| value * factor).collect();
-        let intensity = times(finish.divide(&sums.signal, &sums.norm, 1.0, |sum| sum));
+        let intensity = times(normalizer.divide(&sums.signal, &sums.norm, 1.0, |sum| sum));
         let errors = sums.variance.map(|variance| {
-            let variance = finish.variance_rule().with_floor(&variance, sums.frames);
-            times(finish.compute_errors(&variance, &sums.norm, &sums.norm_sq, 1.0))
+            let variance = normalizer.variance_rule().with_floor(&variance, sums.frames);
+            times(normalizer.compute_errors(&variance, &sums.norm, &sums.norm_sq, 1.0))
         });
         AveragePattern { frames: sums.frames, intensity, errors }
     }

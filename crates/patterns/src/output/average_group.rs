@@ -1,4 +1,4 @@
-//! The patterns of many frames in a final: an NXdata of their own, beside those of the frames.
+//! The NXdata group `averaged` of a final file, with its average patterns.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -14,40 +14,50 @@ use crate::SharedBins;
 use crate::h5::{self, Group, Result};
 use crate::row_writer::RowWriter;
 
-/// The patterns of many frames that a final has.
+/// Average patterns of an open final file.
 pub struct AveragedPatterns {
-    /// How they were made.
+    /// Method, and number of frames per pattern.
     pub average: Average,
-    /// Of how many frames each was made.
+    /// Number of frames that each pattern was averaged over.
     pub frames: Vec<u64>,
-    /// The shape of a pattern.
+    /// Shape of one pattern.
     shape: Vec<usize>,
     digests: Vec<u64>,
     group: Group,
 }
 
 impl AveragedPatterns {
-    /// Reads them from the process of a final, if it has any.
-    pub(super) fn read(process: &Group, coverage: &Group, shared: &SharedBins) -> Result<Option<Self>> {
+    /// Opens the average patterns of a final file; `None` if it has none. `process` and `coverage` are groups of the file.
+    pub(super) fn read(
+        process: &Group,
+        coverage: &Group,
+        shared: &SharedBins,
+        frames_of_scan: usize,
+        has_errors: bool,
+    ) -> Result<Option<Self>> {
         if !process.contains(name::AVERAGED)? {
             return Ok(None);
         }
         let group = process.group(name::AVERAGED)?;
-        let average = group.text_attribute(name::METHOD)?.parse().map_err(h5::Hdf5Error::from)?;
-        let frames = group.read_list(name::FRAMES)?;
-        let digests: Vec<u64> = coverage.read_list(name::AVERAGED_DIGEST)?;
-        match digests.len() == frames.len() {
-            true => Ok(Some(Self { average, frames, shape: shared.axes.shape(), digests, group })),
-            false => Err("averaged patterns without a digest each".into()),
+        let average: Average = group.text_attribute(name::METHOD)?.parse().map_err(h5::Hdf5Error::from)?;
+        let count = average.ranges(frames_of_scan as u64).len();
+        let frames = group.read_array(name::FRAMES, &[count])?;
+        let digests = coverage.read_array(name::AVERAGED_DIGEST, &[count])?;
+        let shape = shared.axes.shape();
+        let rows: Vec<usize> = average.every.map(|_| count).into_iter().chain(shape.iter().copied()).collect();
+        group.check_dataset::<f64>(name::INTENSITY, &rows)?;
+        if has_errors {
+            group.check_dataset::<f64>(name::ERRORS, &rows)?;
         }
+        Ok(Some(Self { average, frames, shape, digests, group }))
     }
 
-    /// Pattern `index`, whose bins are azimuth-major; `None` where it is not as it was written.
+    /// Reads pattern `index`, whose bins are azimuth-major; `None` if the pattern is damaged.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Fails if the file can't be read.
     pub fn pattern(&self, index: usize) -> Result<Option<AveragePattern>> {
-        // All frames' one pattern has no axis of points, so that its rows are bins.
+        // A single pattern of all frames has no dimension of points, so its rows are the rows of the pattern.
         let lines = self.shape[0];
         let rows = if self.average.every.is_some() { index..index.saturating_add(1) } else { 0..lines };
         let read = |name| self.group.dataset(name)?.rows_unverified(rows.clone());
@@ -56,10 +66,10 @@ impl AveragedPatterns {
         Ok((digest::pattern_digest(&pattern) == self.digests[index]).then_some(pattern))
     }
 
-    /// Whether all patterns are as they were written.
+    /// Returns whether no pattern is damaged.
     ///
     /// # Errors
-    /// They can't be read.
+    /// Fails if the file can't be read.
     pub(super) fn is_intact(&self) -> Result<bool> {
         for index in 0..self.frames.len() {
             match self.pattern(index) {
@@ -72,11 +82,11 @@ impl AveragedPatterns {
     }
 }
 
-/// The patterns of many frames of a final that is being written, range after range.
+/// Average patterns that are being written.
 pub(super) struct AverageWriter<'a> {
     average: Average,
     content: &'a OutputContent<'a>,
-    /// The ranges that are not yet written.
+    /// Ranges of the patterns that are not yet written.
     ranges: Peekable<IntoIter<Range<u64>>>,
     sums: FrameSumAccumulator,
     group: Group,
@@ -87,8 +97,9 @@ pub(super) struct AverageWriter<'a> {
 }
 
 impl<'a> AverageWriter<'a> {
+    /// Creates the group `averaged` below the NXprocess group `process`.
     pub fn create(process: &Group, average: Average, content: &'a OutputContent) -> Result<Self> {
-        let (shared, finish) = (content.shared, &content.finish);
+        let (shared, normalizer) = (content.shared, &content.normalizer);
         let group = schema::create_nexus_group(process, name::AVERAGED, "NXdata")?;
         let (ranges, what) = (average.ranges(content.target.frames()), average.method.name());
         let firsts: Vec<i64> = ranges.iter().map(|range| range.start as i64).collect();
@@ -100,34 +111,34 @@ impl<'a> AverageWriter<'a> {
         let shape: Vec<usize> = rows.into_iter().chain(shared.axes.shape()).collect();
         let table = |name| RowWriter::with_rows(&group, name, shape[0], &shape[1..]);
         let intensity = table(name::INTENSITY)?;
-        let errors = finish.has_errors().then(|| table(name::ERRORS)).transpose()?;
+        let errors = normalizer.has_errors().then(|| table(name::ERRORS)).transpose()?;
         schema::set_interpretation(&group.dataset(name::INTENSITY)?, shared)?;
-        let sums = FrameSumAccumulator::new(shared.axes.bins(), finish);
+        let sums = FrameSumAccumulator::new(shared.axes.bins(), normalizer);
         let ranges = ranges.into_iter().peekable();
         let (frames, digests) = (Vec::new(), Vec::new());
         Ok(Self { average, content, ranges, sums, group, intensity, errors, frames, digests })
     }
 
-    /// Takes a frame, and writes the pattern of its range where it is the last of it.
+    /// Adds a frame. Writes the pattern of a range after the last frame of the range.
     ///
     /// # Errors
-    /// Those of reading frames again, for a median, and of writing.
+    /// Fails if the file can't be written, or if the frames of a median can't be read again.
     pub fn push(
         &mut self,
         frame: u64,
-        merged: &OutputFrame,
+        output_frame: &OutputFrame,
         frames: &mut dyn FrameSource,
     ) -> std::result::Result<(), OutputError> {
-        let (method, finish) = (self.average.method, &self.content.finish);
-        if let (Some(row), Some(_)) = (&merged.sums, &merged.pattern)
+        let (method, normalizer) = (self.average.method, &self.content.normalizer);
+        if let (Some(row), Some(_)) = (&output_frame.sums, &output_frame.pattern)
             && method != AverageMethod::Median
         {
-            self.sums.add(merged, row, frames.shared_weights(), finish);
+            self.sums.add(output_frame, row, frames.shared_weights(), normalizer);
         }
         let Some(range) = self.ranges.next_if(|range| range.end.checked_sub(1) == Some(frame)) else { return Ok(()) };
         let pattern = match method {
-            AverageMethod::Mean | AverageMethod::Sum => self.sums.take(method, finish),
-            AverageMethod::Median => median(range, frames, self.content.shared.axes.bins(), finish)?,
+            AverageMethod::Mean | AverageMethod::Sum => self.sums.take(method, normalizer),
+            AverageMethod::Median => median(range, frames, self.content.shared.axes.bins(), normalizer)?,
         };
         self.write(pattern).map_err(OutputError::hdf5(&self.content.target.path()))
     }
@@ -142,7 +153,7 @@ impl<'a> AverageWriter<'a> {
         }
     }
 
-    /// Writes what is left, and the patterns' digests among those of the final.
+    /// Writes the rest of the patterns, and their digests to the group `coverage`.
     pub fn finish(mut self, coverage: &Group) -> Result<()> {
         self.intensity.flush()?;
         self.errors.iter_mut().try_for_each(RowWriter::flush)?;

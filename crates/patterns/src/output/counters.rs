@@ -1,13 +1,13 @@
-//! Copies of the scan's counters and motor positions, so that a final says what was measured without the raw file.
+//! Copies the scan's counters and motor positions, so that a final file is complete without the raw file.
 
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
 use super::writer::OutputContent;
 use crate::h5::{Dataset, Group, Hdf5Error, NumberClass, Result};
 
-/// Longer lists are no counters of a scan.
+/// Maximum length of a list. No counter of a scan has more values.
 const MAX_COUNTER_VALUES: usize = 1 << 22;
 
-/// Numbers that were read, and their name and units.
+/// Numbers of a counter or motor, with their name and units.
 struct CopiedValues {
     name: String,
     numbers: NumericValues,
@@ -21,11 +21,11 @@ enum NumericValues {
     Unsigned(Vec<u64>),
 }
 
-/// Copies numbers, with their units, into `counters` and `positioners` of a process: from the raw file, or, where
-/// that can't be read any more, from the final that there is. What is no list of numbers is left out.
+/// Copies numbers and their units to the groups `counters` and `positioners` of a final file: from the raw file or, if that can't
+/// be read any more, from the existing final file. Datasets that are not lists of numbers are left out.
 ///
 /// # Errors
-/// The final can't be written, or the one that there is can't be read.
+/// Fails if the new final file can't be written, or the existing one can't be read.
 pub(super) fn write_counters_and_positioners(process: &Group, content: &OutputContent) -> Result<()> {
     let [counters, positioners] = match content.raw_file().map(|raw| read_raw(&raw, content)) {
         Some(Ok(all)) => all,
@@ -55,14 +55,13 @@ fn read_raw(raw: &Group, content: &OutputContent) -> Result<[Vec<CopiedValues>; 
 
 fn read_existing(content: &OutputContent) -> Result<[Vec<CopiedValues>; 2]> {
     let Some(existing) = content.existing else { return Ok([Vec::new(), Vec::new()]) };
-    let all = |name| match existing.process.contains(name)? {
-        true => read_children(&existing.process.group(name)?),
-        false => Ok(Vec::new()),
+    let all = |name| {
+        if existing.process.contains(name)? { read_children(&existing.process.group(name)?) } else { Ok(Vec::new()) }
     };
     Ok([all(name::COUNTERS)?, all(name::POSITIONERS)?])
 }
 
-/// What can be used; `None` for what is of another kind, or is not there. An error where that can't be told.
+/// Returns `None` instead of the error of an object that doesn't exist or can't be used. A failed system call stays an error.
 fn ignore_unusable<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -80,7 +79,7 @@ fn read_children(group: &Group) -> Result<Vec<CopiedValues>> {
     Ok(all)
 }
 
-/// Reads a list of numbers; `None` where there is none.
+/// Reads a list of numbers; `None` if there is no such list.
 fn read_list(group: &Group, path: &str, name: &str) -> Result<Option<CopiedValues>> {
     let Some(dataset) = ignore_unusable(group.dataset(path))? else { return Ok(None) };
     let shape = dataset.shape();

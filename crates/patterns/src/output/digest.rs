@@ -1,11 +1,11 @@
-//! Digests of what a final holds: of each row, of all data, and of what answers for coverage.
+//! Digests of the content of a final file: of each row, of all data, and of the values that coverage relies on.
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::average::AveragePattern;
 use crate::{PatternAxes, SharedBins, Status};
 
-/// XXH3-64 of a frame's status and pattern.
+/// Returns XXH3-64 of a frame's status and pattern.
 pub(super) fn row_digest(status: Status, intensity: &[f32], errors: Option<&[f32]>) -> u64 {
     let mut bytes = Vec::with_capacity(intensity.len().saturating_mul(8).saturating_add(1));
     bytes.push(status as u8);
@@ -13,7 +13,7 @@ pub(super) fn row_digest(status: Status, intensity: &[f32], errors: Option<&[f32
     xxhash_rust::xxh3::xxh3_64(&bytes)
 }
 
-/// XXH3-64 of a pattern of many frames.
+/// Returns XXH3-64 of an average pattern.
 pub(super) fn pattern_digest(pattern: &AveragePattern) -> u64 {
     let mut hash = Xxh3::new();
     add_numbers(&mut hash, [pattern.frames].into_iter());
@@ -23,8 +23,8 @@ pub(super) fn pattern_digest(pattern: &AveragePattern) -> u64 {
     hash.digest()
 }
 
-/// XXH3-128 of axes, weights and rows, in 32 hexadecimal digits: equal for equal patterns, however
-/// the work was cut, whatever the layout.
+/// Returns XXH3-128 of axes, weights and rows, in 32 hexadecimal digits. Equal patterns have equal digests, whatever the
+/// tasks and the layout.
 pub(super) fn data_digest(shared: &SharedBins, rows: &[u64]) -> String {
     let mut hash = Xxh3::new();
     add_axes(&mut hash, &shared.axes);
@@ -35,7 +35,7 @@ pub(super) fn data_digest(shared: &SharedBins, rows: &[u64]) -> String {
     format!("{:032x}", hash.digest128())
 }
 
-/// XXH3-128 of what coverage relies upon besides the rows.
+/// Returns XXH3-128 of the values that coverage relies on, except the rows.
 pub(super) fn coverage_digest(texts: &[&str], monitor: &[f64], lists: &[&[u64]]) -> String {
     let mut hash = Xxh3::new();
     texts.iter().for_each(|text| add_text(&mut hash, text));

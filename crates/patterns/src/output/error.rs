@@ -1,4 +1,4 @@
-//! Why there is no final.
+//! [`OutputError`]: why a final file can't be built or read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,129 +7,152 @@ use records::Spans;
 
 use crate::{h5, part};
 
-/// Why a final can't be made or read.
+/// Reason why a final file can't be built or read.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// A part.
+    /// A part can't be read.
     #[error(transparent)]
     Part(#[from] part::PartError),
-    /// The file system refused.
+    /// A system call failed.
     #[error("{}: {why}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the system.
         why: io::Error,
     },
-    /// The HDF5 library refused, or found other bytes than were written.
+    /// A raw file is known in two states, and can't be examined.
+    #[error("{}: can't determine whether it has changed since it was integrated: {why}; run gather again", path.display())]
+    Unseen {
+        /// The raw file.
+        path: PathBuf,
+        /// The system's error.
+        why: io::Error,
+    },
+    /// The HDF5 library failed, or an object of the file is missing or damaged.
     #[error("{}: {why}", path.display())]
     Hdf5 {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the library.
         why: h5::Hdf5Error,
     },
-    /// The final is damaged.
+    /// The content of the file contradicts itself or the records.
     #[error("{}: {why}", path.display())]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// Contradiction, and what was expected.
         why: String,
     },
-    /// A file that azpipe did not write lies where the final is to be.
-    #[error("{}: not a file of azpipe, or damaged beyond reading: remove it, or name finals with plan-split --recipe-name", path.display())]
+    /// Another file, which azpipe did not write, has the path of the final file.
+    #[error(
+        "{}: exists, and is not a file of azpipe or is damaged beyond recognition; move or remove it, or choose another name \
+         for the final with plan-split --recipe-name",
+        path.display()
+    )]
     NotOwned {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Another gather was faster, again and again.
-    #[error("{}: another gather, which no lock keeps apart from this one, writes it at the same time: run gather again", path.display())]
+    /// Another gather replaced the final file in each of several attempts.
+    #[error(
+        "{}: another gather writes it at the same time, probably on another machine; run gather again when that has ended",
+        path.display()
+    )]
     ConcurrentWrite {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
     },
-    /// A path that leads out of the output root.
-    #[error("{}: expected a path that stays below the output directory", path.display())]
+    /// The task names a final file outside of the output directory.
+    #[error("{}: outside of the output directory; expected a final's path below it", path.display())]
     EscapesRoot {
-        /// The path.
+        /// Path in the task.
         path: PathBuf,
     },
-    /// Two parts hold the same frame with different sums.
-    #[error("frame {frame} is not the same in {} and {}: remove one of them", one.display(), two.display())]
+    /// Two parts have the same frame with different sums.
+    #[error("frame {frame} has different sums in {} and {}; remove one of these parts", one.display(), two.display())]
     ConflictingParts {
-        /// The frame.
+        /// Number of the frame.
         frame: u64,
-        /// A part.
+        /// Path of one part.
         one: PathBuf,
-        /// Another.
+        /// Path of the other part.
         two: PathBuf,
     },
-    /// Two parts of one recipe have different axes or weights.
-    #[error("{} and {} have different axes or weights: remove one of them", one.display(), two.display())]
+    /// Two files of one recipe have different axes or weights.
+    #[error("{} and {} have different axes or weights, though their recipe is the same; remove one of them", one.display(), two.display())]
     ConflictingBins {
-        /// A part, or the final.
+        /// Path of a part or of the final file.
         one: PathBuf,
-        /// Another part.
+        /// Path of another part.
         two: PathBuf,
     },
-    /// Patterns that can't be merged.
+    /// Two final files can't be merged.
     #[error("{} and {} can't be merged: {why}", one.display(), two.display())]
     NotMergeable {
-        /// A final.
+        /// Path of one final file.
         one: PathBuf,
-        /// Another.
+        /// Path of the other final file.
         two: PathBuf,
-        /// What differs and what was expected.
+        /// Difference, and what was expected.
         why: String,
     },
-    /// Something needs the sums of frames of which only the patterns were kept.
+    /// Sums are needed of frames whose patterns alone were kept.
     #[error(
-        "{}: {what} needs the sums of {} frames, which went with their parts; to make them again, run ai-integrate --force",
-        path.display(), frames.count()
+        "{}: {what} needs the sums of {}, which were removed with the parts; run ai-integrate --force to compute them again",
+        path.display(), format_frame_count(frames)
     )]
     SumsGone {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
-        /// What needs them.
+        /// Flag or circumstance that needs the sums.
         what: &'static str,
-        /// Whose.
+        /// Frames without sums.
         frames: Spans,
     },
-    /// Something needs the sums of frames of which only the patterns are as they were written.
+    /// Sums are needed that are damaged.
     #[error(
-        "{}: damaged: the sums of {} frames are not as they were written; to make them again, run ai-integrate",
-        path.display(), frames.count()
+        "{}: damaged: the sums of {} were changed after writing; run ai-integrate to compute them again",
+        path.display(), format_frame_count(frames)
     )]
     SumsDamaged {
-        /// The final.
+        /// Path of the final file.
         path: PathBuf,
-        /// Whose.
+        /// Frames with damaged sums.
         frames: Spans,
     },
-    /// Another run is at work where leftovers are to be removed.
-    #[error("{}: another run is at work there: remove leftovers once it has ended", path.display())]
+    /// Another run uses the directory that is to be cleaned.
+    #[error("{}: another run is at work there; remove leftovers when it has ended", path.display())]
     Busy {
-        /// A file of that run.
+        /// Path of a lock or temporary file of that run.
         path: PathBuf,
     },
-    /// Somebody asked to stop.
+    /// The observer cancelled the build.
     #[error("stopped")]
     Stopped,
-    /// What was written does not read back.
-    #[error("{}: what was written does not read back as it was", path.display())]
+    /// The new file reads back differently from what was written.
+    #[error("{}: reads back differently from what was written; the disk may be faulty", path.display())]
     ReadBackMismatch {
-        /// The temporary file.
+        /// Path of the temporary file.
         path: PathBuf,
     },
 }
 
+/// Formats a number of frames, such as `1 frame` or `20 frames`.
+fn format_frame_count(frames: &Spans) -> String {
+    match frames.count() {
+        1 => "1 frame".to_owned(),
+        count => format!("{count} frames"),
+    }
+}
+
 impl OutputError {
-    /// Returns the error of the file system, where it is one: nothing is known of the file then.
+    /// Returns the system's error if a system call failed, so that the state of the file is unknown.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
             Self::Part(why) => why.io_error(),
-            Self::Io { why, .. } => Some(why),
+            Self::Io { why, .. } | Self::Unseen { why, .. } => Some(why),
             _ => None,
         }
     }

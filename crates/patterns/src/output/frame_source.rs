@@ -1,4 +1,4 @@
-//! The rows of a final in the order of the frames, read from wherever they are.
+//! Reads the rows of a final file that is to be written, frame by frame, from parts and the existing final file.
 
 use super::row_sources::{RowSource, RowSources};
 use super::{OutputError, OutputFile, OutputRows};
@@ -7,55 +7,55 @@ use crate::part::{Part, PartRows};
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, FrameRow, Normalizer, SharedBins, Status};
 
-/// Parts whose files are open at a time; each holds a block of rows.
+/// Maximum number of parts that are open at a time. Each holds a block of rows in memory.
 const MAX_OPEN_PARTS: usize = 16;
 
-/// One frame of a final.
+/// One frame of a final file.
 pub(super) struct OutputFrame {
     pub status: Status,
-    /// Intensity and errors; `None` without a pattern.
+    /// Intensity and errors; `None` for a frame without a pattern.
     pub pattern: Option<Pattern>,
-    /// The sums, where they are known and needed.
+    /// Sums, if they are known and needed.
     pub sums: Option<FrameRow>,
-    /// What the weights are multiplied by, where there is a pattern.
+    /// Factor of the weights, `g` in [`crate::normalize`]; NaN for a frame without a pattern.
     pub scale: f64,
-    /// The variance by the counts alone of so many members, where the frame is put together of several.
+    /// Photon variance of a merged frame, summed over its members, and the number of members; `None` for a frame of one scan.
     pub counted: Option<(PhotonVariance, usize)>,
 }
 
-/// The frames of a final to be.
+/// Frames of a final file that is to be written.
 pub(super) trait FrameSource {
-    /// Frame `read_frame` of the scan.
+    /// Reads a frame of the scan.
     ///
     /// # Errors
-    /// A file that can't be read; parts that disagree.
+    /// Fails if a file can't be read, or if two parts contradict each other.
     fn read_frame(&mut self, frame: usize) -> Result<OutputFrame, OutputError>;
 
-    /// The weights of a frame that invalidates no pixel.
+    /// Returns the weights of frames without a weight override.
     fn shared_weights(&self) -> &BinWeights;
 
-    /// The weights of a frame.
+    /// Returns the weights of a frame.
     fn weights<'b>(&'b self, row: &'b FrameRow) -> &'b BinWeights {
         row.weight_override.as_ref().unwrap_or(self.shared_weights())
     }
 }
 
-/// Reads frame after frame of one scan.
+/// Frames of one scan, from its parts and the existing final file.
 pub(super) struct ScanFrames<'a> {
-    supply: &'a RowSources,
+    row_sources: &'a RowSources,
     parts: &'a [Part],
     shared: &'a SharedBins,
-    finish: &'a Normalizer,
+    normalizer: &'a Normalizer,
     existing: Option<OutputRows<'a>>,
     needs_sums: bool,
-    /// The parts that are open, the one used last at the end.
+    /// Open parts, the most recently used one last.
     open: Vec<(usize, PartRows<'a>)>,
 }
 
 impl FrameSource for ScanFrames<'_> {
     fn read_frame(&mut self, frame: usize) -> Result<OutputFrame, OutputError> {
-        let status = self.supply.status[frame];
-        let (kept, sums) = match self.supply.sources[frame] {
+        let status = self.row_sources.status[frame];
+        let (kept, sums) = match self.row_sources.sources[frame] {
             RowSource::None => (None, None),
             RowSource::Part { part, row } => match self.stored_pattern(frame, part, row)? {
                 Some(pattern) => (Some(pattern), None),
@@ -70,9 +70,10 @@ impl FrameSource for ScanFrames<'_> {
         if status != Status::Ok {
             return Ok(OutputFrame { status, pattern: None, sums, scale: f64::NAN, counted: None });
         }
-        let scale = self.finish.scale(self.supply.monitor[frame], self.supply.reference).unwrap_or(f64::NAN);
+        let scale =
+            self.normalizer.scale(self.row_sources.monitor[frame], self.row_sources.reference).unwrap_or(f64::NAN);
         let pattern = match &sums {
-            Some(row) => self.finish.normalize(row, self.shared_weights(), self.supply.reference),
+            Some(row) => self.normalizer.normalize(row, self.shared_weights(), self.row_sources.reference),
             None => kept,
         };
         Ok(OutputFrame { status, pattern, sums, scale, counted: None })
@@ -84,34 +85,36 @@ impl FrameSource for ScanFrames<'_> {
 }
 
 impl<'a> ScanFrames<'a> {
-    /// Frames come without sums where nobody needs them and their patterns are at hand.
+    /// Creates a reader. Without `needs_sums`, frames have no sums if their patterns are stored.
     pub fn new(
-        supply: &'a RowSources,
+        row_sources: &'a RowSources,
         parts: &'a [Part],
         existing: Option<&'a OutputFile>,
         shared: &'a SharedBins,
-        finish: &'a Normalizer,
+        normalizer: &'a Normalizer,
         needs_sums: bool,
     ) -> Result<Self, OutputError> {
-        let existing = match supply.sources.contains(&RowSource::Output) {
-            true => existing.map(OutputFile::rows).transpose()?,
-            false => None,
+        let existing = if row_sources.sources.contains(&RowSource::Output) {
+            existing.map(OutputFile::rows).transpose()?
+        } else {
+            None
         };
-        Ok(Self { supply, parts, shared, finish, existing, needs_sums, open: Vec::new() })
+        Ok(Self { row_sources, parts, shared, normalizer, existing, needs_sums, open: Vec::new() })
     }
 
-    /// The pattern as the part has it, where that is all that is asked for.
+    /// Reads the pattern of a frame from its part, if that is all that is needed.
     fn stored_pattern(&mut self, frame: usize, part: usize, row: usize) -> Result<Option<Pattern>, OutputError> {
-        let is_single = !self.supply.duplicates.contains_key(&(frame as u64));
-        match !self.needs_sums && is_single && self.supply.status[frame] == Status::Ok {
-            true => Ok(self.part_rows(part)?.pattern(row)?),
-            false => Ok(None),
+        let is_single = !self.row_sources.duplicates.contains_key(&(frame as u64));
+        if !self.needs_sums && is_single && self.row_sources.status[frame] == Status::Ok {
+            Ok(self.part_rows(part)?.pattern(row)?)
+        } else {
+            Ok(None)
         }
     }
 
     fn checked_row(&mut self, frame: usize, part: usize, row: usize) -> Result<FrameRow, OutputError> {
         let first = self.part_rows(part)?.row(row)?;
-        for &(other, row) in self.supply.duplicates.get(&(frame as u64)).into_iter().flatten() {
+        for &(other, row) in self.row_sources.duplicates.get(&(frame as u64)).into_iter().flatten() {
             if !self.part_rows(other)?.row(row)?.is_bit_identical(&first) {
                 let (one, two) = (self.parts[part].path.clone(), self.parts[other].path.clone());
                 return Err(OutputError::ConflictingParts { frame: frame as u64, one, two });

@@ -1,15 +1,15 @@
-//! The names under which ESRF's integrator keeps its results, for scripts that ask for those.
+//! The layout `integrator`: the names under which ESRF's integrator stores its results, for scripts that expect them.
 //!
 //! ```text
-//! /azim_01                      a slice of azimuths, of which a pattern has one and a cake one a chi bin
+//! /azim_01                      azimuthal slice; a pattern has one, a cake one per chi bin
 //!   intensities, error          f32 (frames, radial)
 //!   azimuthal_range             f64 (2), degrees
-//!   intensities_mean_xy, …      of --average mean or median over all frames, and error_mean_xy
-//! /q_A^-1                       f64 (radial), named as the unit, @radial = 1
+//!   intensities_mean_xy, …      from --average mean or median over all frames, with error_mean_xy
+//! /q_A^-1                       f64 (radial), named after the unit, @radial = 1
 //! /info, /positions, /configuration, /program, /version, /date
 //! ```
 //!
-//! They show the datasets of the tree beside them and hold no pattern of their own.
+//! The names are links and views of the datasets in the NeXus tree, and hold no data.
 
 use geometry::{Detector, PixelMapping, Poni};
 use recipe::Recipe;
@@ -20,7 +20,7 @@ use super::{AverageMethod, OutputSpec};
 use crate::axes::ends;
 use crate::h5::{Group, Result};
 
-/// Writes the names into a final that has all else.
+/// Adds the names to a final file, after everything else was written.
 pub(super) fn write_integrator_names(root: &Group, tree: &NexusTree, content: &OutputContent) -> Result<()> {
     let (axes, recipe) = (&content.shared.axes, content.recipe);
     for ((slice, number), range) in (0..).zip(1..).zip(recipe.azimuth_bins()) {
@@ -50,7 +50,7 @@ pub(super) fn write_integrator_names(root: &Group, tree: &NexusTree, content: &O
     write_configuration(root, content.target, recipe)
 }
 
-/// Shows a dataset under another name: all of it, or one slice of the last dimension but one.
+/// Links a dataset under another name: all of it, or one entry of its last dimension but one.
 fn link_dataset(into: &Group, name: &str, of: &Group, dataset: &str, slice: Option<usize>) -> Result<()> {
     let Some(source) = of.dataset_if_there(dataset)? else { return Ok(()) };
     let path = format!("{}/{dataset}", of.name());
@@ -93,7 +93,7 @@ fn write_info(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> 
     number("wavelength (A)", poni.and_then(|poni| poni.wavelength).map(|wavelength| wavelength * 1e10), "A")
 }
 
-/// The counters and positions of the scan.
+/// Links the counters and motor positions of the scan.
 fn write_positions(root: &Group, tree: &NexusTree, target: &OutputSpec) -> Result<()> {
     let positions = root.create_group("positions")?;
     if let Some(seconds) = target.task().acquisition.exposure_time {
@@ -113,7 +113,7 @@ fn write_positions(root: &Group, tree: &NexusTree, target: &OutputSpec) -> Resul
     Ok(())
 }
 
-/// The settings under the keys of the integrator's file.
+/// Writes the recipe's settings under the keys of the integrator's configuration file.
 fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Result<()> {
     let configuration = root.create_group("configuration")?;
     configuration.write_text("config_file", &recipe.to_toml())?;
@@ -148,7 +148,7 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
     Ok(())
 }
 
-/// What a recipe's file calls a choice.
+/// Returns the name of a setting's value in recipe files.
 fn setting_name(choice: &impl serde::Serialize) -> String {
     serde_json::to_value(choice).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,17 +1,17 @@
-//! The median of many frames in each bin, and by how much such medians scatter.
+//! Median of many frames in each bin, and the scatter of such medians.
 //!
-//! With σ the median of the frames' errors by their counts alone, without the floor that each pixel has in single patterns
-//! ([`crate::variance`]), the median of n normal values scatters by s = σ √(π/2 / (n + k)), where k = π/2 - 1 for odd n
-//! (Kendall and Stuart, *The Advanced Theory of Statistics*, § 14) and about 1.39 - 1 / 2n for even n, where two values share the
-//! middle. Taking σ as a median too keeps one wild frame out of the error as it is kept out of the value.
+//! Let σ be the median of the frames' photon errors ([`crate::variance`]). The median of n normally distributed values scatters
+//! by s = σ √(π/2 / (n + k)), where k = π/2 - 1 for odd n (Kendall and Stuart, *The Advanced Theory of Statistics*, § 14), and k is
+//! about 1.39 - 1 / 2n for even n, where two values share the middle. Because σ is a median, too, a single outlier
+//! affects neither the value nor its error.
 //!
-//! Counts are whole numbers, and so are the sums of few of them where pixels are not split: the median is then one of these
-//! steps. The step h is known by how many of the values are equal to the middle one, for that is their density there. The
-//! scatter of a normal value that is rounded to steps is √(s² + h²/12) (Sheppard's correction), and, where s is below 0.28 h, in
-//! the mean over all places between two steps √(s h / √π).
+//! Counts are integers, and so are sums of few counts if pixels are not split; the median then falls on a step of height h.
+//! The number of values that equal the median gives the density there, and thereby h. A normally distributed value that is
+//! rounded to such steps scatters by √(s² + h²/12) (Sheppard's correction), and if s is less than 0.28 h, on average over all
+//! positions between two steps, by √(s h / √π).
 //!
-//! Median and error are those of the patterns as they are stored, in f32, so that both can be had of a final whose sums have
-//! gone.
+//! Median and error are computed from the patterns as they are stored, in f32, so that they can be computed for a final file
+//! without sums, too.
 
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::ops::Range;
@@ -22,37 +22,37 @@ use super::frame_source::{FrameSource, OutputFrame};
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, Normalizer};
 
-/// Bytes that the frames of one median may take at a time; of more, blocks of bins are read in turn.
+/// Maximum memory for the frames of one median. If they need more, the bins are processed in several blocks.
 const MOST_BYTES: usize = 1 << 29;
 
-/// Scatter over step below which rounding is more than Sheppard's correction has it.
+/// Ratio of scatter to step height below which Sheppard's correction does not apply.
 const COARSE: f64 = 0.282;
 
-/// The values of some frames in one bin.
+/// Values of several frames in one bin.
 #[derive(Clone, Default)]
 struct Bin {
     values: Vec<f32>,
-    /// The error of each, by its counts alone.
+    /// Photon error of each value.
     errors: Vec<f32>,
-    /// The sum of the errors that a single photon would have.
+    /// Sum of the errors that a single photon would have in each frame.
     photon_errors: f64,
 }
 
-/// Returns the median of a range of frames, which are read once for each block of bins.
+/// Returns the median of a range of frames, which are read once per block of bins.
 ///
 /// # Errors
-/// Those of [`FrameSource::frame`].
+/// Fails as [`FrameSource::read_frame`] does.
 pub(super) fn median(
     range: Range<u64>,
     frames: &mut dyn FrameSource,
     bins: usize,
-    finish: &Normalizer,
+    normalizer: &Normalizer,
 ) -> Result<AveragePattern, OutputError> {
-    let empty = finish.empty_value();
+    let empty = normalizer.empty_value();
     let mut pattern = AveragePattern {
         frames: 0,
         intensity: vec![empty; bins],
-        errors: finish.has_errors().then(|| vec![empty; bins]),
+        errors: normalizer.has_errors().then(|| vec![empty; bins]),
     };
     let count = range.end.saturating_sub(range.start) as usize;
     let width = crate::row_writer::rows_in::<[f32; 2]>(MOST_BYTES, count).min(bins.max(1));
@@ -61,36 +61,36 @@ pub(super) fn median(
         let mut values = vec![Bin::default(); block.len()];
         pattern.frames = 0;
         for frame in range.clone() {
-            let merged = frames.read_frame(frame as usize)?;
-            let is_there = collect(&merged, frames, &block, &mut values, finish);
+            let output_frame = frames.read_frame(frame as usize)?;
+            let is_there = collect(&output_frame, frames, &block, &mut values, normalizer);
             pattern.frames = pattern.frames.saturating_add(u64::from(is_there));
         }
         for (place, bin) in block.zip(&mut values) {
             let Some(middle) = middle(&mut bin.values) else { continue };
             pattern.intensity[place] = middle.value;
             if let (Some(errors), Some(error)) = (&mut pattern.errors, self::middle(&mut bin.errors)) {
-                errors[place] = bin.error(&middle, error.value, finish);
+                errors[place] = bin.error(&middle, error.value, normalizer);
             }
         }
     }
     Ok(pattern)
 }
 
-/// Adds a frame's values to those of others, bin by bin of a block; tells whether it has a pattern.
+/// Adds the values of a frame to a block of bins, and returns whether the frame has a pattern.
 fn collect(
-    merged: &OutputFrame,
+    output_frame: &OutputFrame,
     frames: &dyn FrameSource,
     block: &Range<usize>,
     bins: &mut [Bin],
-    finish: &Normalizer,
+    normalizer: &Normalizer,
 ) -> bool {
-    let Some(pattern) = &merged.pattern else { return false };
+    let Some(pattern) = &output_frame.pattern else { return false };
     let shared = frames.shared_weights();
-    let own = merged.sums.as_ref().map_or(shared, |row| frames.weights(row));
-    let errors = finish.has_errors().then(|| errors_by_counts(merged, pattern, own, shared, finish));
+    let own = output_frame.sums.as_ref().map_or(shared, |row| frames.weights(row));
+    let errors = normalizer.has_errors().then(|| errors_by_counts(output_frame, pattern, own, shared, normalizer));
     for (bin, place) in bins.iter_mut().zip(block.clone()) {
         let value = pattern.0[place];
-        // What an empty bin holds by the recipe is no measurement.
+        // The recipe's value for empty bins is not a measurement.
         if own.norm[place] == 0.0 || value.is_nan() {
             continue;
         }
@@ -103,47 +103,47 @@ fn collect(
     true
 }
 
-/// Returns the error of each bin of a frame by its counts alone, and that of a single photon.
+/// Returns the photon error of each bin of a frame, and the error of a single photon in each bin.
 fn errors_by_counts(
-    merged: &OutputFrame,
+    output_frame: &OutputFrame,
     pattern: &crate::normalize::Pattern,
     own: &BinWeights,
     shared: &BinWeights,
-    finish: &Normalizer,
+    normalizer: &Normalizer,
 ) -> (Vec<f64>, Vec<f64>) {
     let mut counted = PhotonVariance::new(own.norm.len());
-    match &merged.counted {
+    match &output_frame.counted {
         Some((of_members, members)) => counted.add_members(of_members, *members),
-        None => finish.add_counted(pattern, merged.scale, own, shared, &mut counted),
+        None => normalizer.add_counted(pattern, output_frame.scale, own, shared, &mut counted),
     }
     let (variance, photon) = counted.bins();
-    let errors = |variance: &[f64]| finish.compute_errors(variance, &own.norm, &own.norm_sq, merged.scale);
+    let errors = |variance: &[f64]| normalizer.compute_errors(variance, &own.norm, &own.norm_sq, output_frame.scale);
     (errors(variance), errors(photon))
 }
 
 impl Bin {
-    /// Returns the error of the median, whose values have errors of `typical` in the middle.
-    fn error(&self, middle: &Middle, typical: f64, finish: &Normalizer) -> f64 {
+    /// Returns the error of the median. `typical` is the median of the values' errors.
+    fn error(&self, middle: &Middle, typical: f64, normalizer: &Normalizer) -> f64 {
         let count = self.values.len();
-        let photon = if finish.variance_rule().has_floor() { self.photon_errors / count as f64 } else { 0.0 };
-        match finish.is_sem() {
-            // One photon in all frames together, as in averages.
+        let photon = if normalizer.variance_rule().has_floor() { self.photon_errors / count as f64 } else { 0.0 };
+        match normalizer.is_sem() {
+            // The minimum is one photon in all frames together, as in other averages.
             true => (typical * scatter(count, middle.ties)).max(photon / count as f64),
-            // The standard deviation of a pixel is that of any frame.
+            // The standard deviation of a pixel does not depend on the number of frames.
             false => typical.max(photon / (count as f64).sqrt()),
         }
     }
 }
 
-/// A value in the middle of others.
+/// Median of several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Middle {
     value: f64,
-    /// How many values are equal to the one in the middle, or to the upper of two: one at the least.
+    /// Number of values that equal the median (the upper one of two middle values), at least 1.
     ties: usize,
 }
 
-/// Returns the median; `None` of nothing.
+/// Returns the median; `None` if there are no values.
 fn middle(values: &mut [f32]) -> Option<Middle> {
     let (half, is_even) = (values.len() / 2, values.len().is_multiple_of(2));
     if values.is_empty() {
@@ -158,7 +158,7 @@ fn middle(values: &mut [f32]) -> Option<Middle> {
     Some(Middle { value, ties })
 }
 
-/// Returns by how much the median of `count` values of an error of 1 scatters, of which `ties` are equal to the median.
+/// Returns the scatter of the median of `count` values with an error of 1, of which `ties` are equal to the median.
 fn scatter(count: usize, ties: usize) -> f64 {
     if count < 2 {
         return 1.0;
@@ -167,9 +167,10 @@ fn scatter(count: usize, ties: usize) -> f64 {
     let more = if count.is_multiple_of(2) { 1.39 - 0.5 / number } else { FRAC_PI_2 - 1.0 };
     let variance = FRAC_PI_2 / (number + more);
     let step = TAU.sqrt() * ties.saturating_sub(1) as f64 / (number - 1.0);
-    let rounded = match variance.sqrt() < COARSE * step {
-        true => variance.sqrt() * step / PI.sqrt(),
-        false => variance + step * step / 12.0,
+    let rounded = if variance.sqrt() < COARSE * step {
+        variance.sqrt() * step / PI.sqrt()
+    } else {
+        variance + step * step / 12.0
     };
     rounded.sqrt()
 }
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(middle(&[7.0, -1.0, 5.0, 5.5, -3.0, 100.0]), Some((5.25, 1)));
     }
 
-    /// Numbers that look random.
+    /// Pseudo-random numbers.
     struct Draws(u64);
 
     impl Draws {
@@ -197,7 +198,7 @@ mod tests {
             ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
         }
 
-        /// Box and Muller's transformation.
+        /// Draws from a normal distribution (Box and Muller's transformation).
         fn normal(&mut self) -> f32 {
             ((-2.0 * self.uniform().ln()).sqrt() * (TAU * self.uniform()).cos()) as f32
         }
@@ -212,8 +213,8 @@ mod tests {
         }
     }
 
-    /// The stated error over the scatter of medians of such values, each of this error.
-    fn stated_over_seen(count: usize, error: impl Fn(f32) -> f64, mut draw: impl FnMut() -> f32) -> f64 {
+    /// Returns the ratio of the stated error to the observed scatter of medians of `count` drawn values.
+    fn stated_over_observed(count: usize, error: impl Fn(f32) -> f64, mut draw: impl FnMut() -> f32) -> f64 {
         let draws = 2000;
         let (mut stated, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for _ in 0..draws {
@@ -229,28 +230,28 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_median_is_what_medians_of_normal_values_scatter_by() {
+    fn the_error_of_a_median_matches_the_scatter_for_normal_values() {
         let mut draws = Draws(0x9e37_79b9_7f4a_7c15);
         for count in [1, 2, 3, 4, 5, 6, 7, 10, 11, 40, 101] {
-            let ratio = stated_over_seen(count, |_| 1.0, || draws.normal());
-            assert!((0.96..1.04).contains(&ratio), "{count} frames: stated over seen {ratio}");
+            let ratio = stated_over_observed(count, |_| 1.0, || draws.normal());
+            assert!((0.96..1.04).contains(&ratio), "{count} frames: stated over observed {ratio}");
         }
     }
 
     #[test]
-    fn the_error_of_a_median_of_few_photons_is_what_such_medians_scatter_by() {
+    fn the_error_of_a_median_matches_the_scatter_for_few_photons() {
         let mut draws = Draws(0x9e37_79b9_7f4a_7c15);
         for count in [5, 12, 100] {
             for mean in [2.0, 5.0, 30.0] {
-                // In the mean over the places between two steps.
+                // Averaged over positions between two steps.
                 let ratios = (0..8).map(|place| {
                     let mean = mean + f64::from(place) / 8.0;
-                    stated_over_seen(count, |value| f64::from(value).sqrt(), || draws.photons(mean))
+                    stated_over_observed(count, |value| f64::from(value).sqrt(), || draws.photons(mean))
                 });
                 let ratios: Vec<f64> = ratios.collect();
                 let squares: f64 = ratios.iter().map(|ratio| ratio.powi(-2)).sum::<f64>() / 8.0;
                 let ratio = squares.powf(-0.5);
-                assert!((0.9..1.1).contains(&ratio), "{count} frames of {mean} photons: stated over seen {ratio}");
+                assert!((0.9..1.1).contains(&ratio), "{count} frames of {mean} photons: stated over observed {ratio}");
             }
         }
     }

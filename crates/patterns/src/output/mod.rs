@@ -1,4 +1,4 @@
-//! Finals: one scan by one recipe, in the tree that ESRF's viewers open with a plot.
+//! Final files: the patterns of one scan by one recipe, in a NeXus tree that ESRF's viewers show as a plot.
 //!
 //! ```text
 //! /<N>.<M>                     NXentry   title, start_time, end_time; instrument and sample of the raw file
@@ -6,51 +6,66 @@
 //!   <detector>_integrate       NXprocess
 //!     configuration            NXnote: recipe and PONI text, digests, versions
 //!     integrated               NXdata
-//!       intensity              f32 (points[, chi], radial): S / (W g), see [`Normalizer`](crate::Finish)
+//!       intensity              f32 (points[, chi], radial): S / (W g), see [`Normalizer`](crate::Normalizer)
 //!       intensity_errors       f32: the standard error of the mean, or the standard deviation of a pixel
 //!       points, [chi,] q       the axes; the radial one is named after its quantity
-//!       frame_status           u8 (points), its meanings as attributes
-//!       monitor                f64 (points), where the recipe has one, with @reference
-//!       norm, norm_sq, count   f64 ([chi,] radial), once
-//!       signal, variance       f64: the sums, on request; `weight_overrides` holds the weights that differ
-//!     averaged                 NXdata: patterns of many frames, on request, see [`Average`]
+//!       frame_status           u8 (points): [`Status`](crate::Status), with @flag_values and @flag_meanings
+//!       monitor                f64 (points) if the recipe has a monitor, with @reference
+//!       norm, norm_sq, count   f64 ([chi,] radial): weights that the frames have in common
+//!       signal, variance       f64: the sums, on request; `exceptions` holds the weight overrides, as in parts
+//!     averaged                 NXdata: patterns averaged over frames, on request, see [`Average`]
 //!     counters, positioners    NXcollection: numbers of the raw scan, copied
-//!     coverage                 NXcollection: what a rerun asks for, and the digests of all of it
+//!     coverage                 NXcollection: task, parts and digests, from which a rerun finds the frames that are done
 //! ```
 //!
-//! A union of several finals ([`merge()`]) is such a file, too; `members` beside `integrated` says of which, with the recipe and PONI
-//! text of each. Cakes are stored in compressed chunks, patterns in one piece.
+//! A final file may be merged from several others ([`merge()`]); `members` beside `integrated` then names them, with the recipe and
+//! PONI text of each. Cakes are stored in compressed chunks, patterns contiguously.
 //!
-//! **Every frame of the scan has a row**, whatever is missing. A row that no file gives is NaN, and
-//! `frame_status` says why.
+//! **Every frame of the scan has a row.** The row of a frame without a pattern is NaN, and `frame_status` gives the reason.
 //!
-//! **Layouts.** A copied final holds its data; its parts go once it is complete and has been read back.
-//! Until then they stay, for they hold the sums. A virtual final shows rows of the parts, which stay:
-//! what depends on a frame alone (sums, and patterns that need no mean over the scan) is mapped, and
-//! what depends on the scan as a whole (`frame_status`, and patterns whose monitor is divided by its
-//! mean) is stored. A final of the layout `integrator_layout` is a copied one that shows its datasets under the names of ESRF's integrator as
-//! well. All have the same `data_digest`. What an earlier copied final alone still holds is
-//! never given up: such a final stays a copied one.
+//! **Layouts.** A *copied* final file holds its data. Its parts stay until it is complete and has been read back, because
+//! they hold the sums, and are then removed. A *virtual* final file shows rows of the parts, which stay: it maps what depends
+//! on one frame alone (sums, and patterns that need no mean over the scan) and stores what depends on the whole scan
+//! (`frame_status`, and patterns whose monitor is divided by its mean). The layout *integrator* is a copied final file that
+//! also shows its datasets under the names of ESRF's integrator. The `data_digest` is the same in all layouts. A copied
+//! final file with rows that no part has stays a copied one.
 //!
-//! **Growing.** When parts come for frames that a final lacks, or holds from a source that has changed
-//! since, its other rows are taken over. That is exact, for a row depends on its own frame alone; where
-//! it also depends on the mean of the monitor, parts stay until the scan itself has ended, and a mean
-//! that changes even after that is an error, not an approximation.
+//! **Updates.** When there are parts for frames that a final file lacks, or has from a source that has changed, a new final file is
+//! written, which takes all other rows from the old one. The rows are exact copies, because a row depends on its own frame
+//! alone. If it also depends on the mean of the monitor, parts stay until the scan has ended; if the mean changes
+//! even later, that is an error.
+//!
+//! # Example
+//! ```no_run
+//! use patterns::output::{self, OutputOptions};
+//! use std::path::Path;
+//!
+//! # fn main() -> Result<(), patterns::output::OutputError> {
+//! // Gathers the parts of every scan below the output directory PROCESSED.
+//! for target in output::find_outputs(Path::new("PROCESSED")) {
+//!     let target = target?;
+//!     let outcome = output::build(&target, &OutputOptions::default(), &())?;
+//!     println!("{}: {} frames integrated", target.path().display(), outcome.integrated.count());
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod absent_frames;
 mod average;
 mod average_group;
 mod build;
+mod build_outcome;
 mod clean;
 mod counters;
 mod digest;
 mod error;
 mod frame_source;
+mod inputs;
 mod integrator_layout;
 mod median;
 mod merge;
 mod options;
-mod outcome;
 mod output_spec;
 mod part_index;
 mod raw_links;
@@ -59,17 +74,18 @@ mod row_sources;
 mod rows;
 mod schema;
 mod timestamp;
+mod verified_file;
 mod virtual_layout;
 mod writer;
 
 pub use average::{Average, AverageMethod, AveragePattern};
 pub use average_group::AveragedPatterns;
 pub use build::build;
+pub use build_outcome::BuildOutcome;
 pub use clean::{Leftover, Leftovers, leftovers};
 pub use error::OutputError;
 pub use merge::{MergeScope, merge};
 pub use options::{BuildObserver, OutputOptions, WritePolicy};
-pub use outcome::BuildOutcome;
 pub use output_spec::OutputSpec;
 pub use part_index::find_outputs;
 pub use reader::OutputFile;
@@ -77,20 +93,20 @@ pub use rows::OutputRows;
 pub(crate) use schema::create_nexus_group;
 pub(crate) use timestamp::format_iso8601;
 
-/// How a final stores its patterns.
+/// Storage of the patterns in a final file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputLayout {
-    /// It holds them.
+    /// The final file holds the patterns.
     #[default]
     Copy,
-    /// It shows those of the parts.
+    /// The final file shows the patterns of the parts.
     Virtual,
-    /// It holds them, and shows them under the names of ESRF's integrator, too.
+    /// The final file holds the patterns, and also shows them under the names of ESRF's integrator.
     Integrator,
 }
 
 impl OutputLayout {
-    /// Its name in files and on the command line.
+    /// Returns the name in files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Copy => "copy",
@@ -99,12 +115,12 @@ impl OutputLayout {
         }
     }
 
-    /// Whether the final needs no parts to be read.
+    /// Returns whether the final file can be read without the parts.
     pub fn holds_patterns(self) -> bool {
         self != Self::Virtual
     }
 
-    /// Reads its name.
+    /// Returns the layout of this name; `None` for an unknown name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Copy, Self::Virtual, Self::Integrator].into_iter().find(|layout| layout.name() == name)
     }

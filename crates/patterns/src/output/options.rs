@@ -1,48 +1,47 @@
-//! What is asked of a final, and who watches it being made.
+//! [`OutputOptions`]: what a final file holds, and [`BuildObserver`], which receives the progress.
 
 use super::{Average, OutputError, OutputLayout};
 
-/// When to write a final.
+/// When a final file is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WritePolicy {
-    /// Always; what is missing is marked.
+    /// Always; frames without a pattern are marked.
     #[default]
     Always,
-    /// When the scan is over and every frame whose data is there is integrated.
+    /// Once the scan is over and every frame that has data is integrated.
     WhenComplete,
 }
 
-/// How to make a final.
+/// Options of a final file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutputOptions {
-    /// How patterns are stored.
+    /// Storage of the patterns.
     pub layout: OutputLayout,
-    /// When to write.
+    /// When the file is written.
     pub policy: WritePolicy,
-    /// Keep the frames' sums in the final.
+    /// Keeps the sums of the frames in the final file.
     pub keep_sums: bool,
-    /// Keep the parts even where the final no longer needs them.
+    /// Keeps the parts even when the final file no longer needs them.
     pub keep_parts: bool,
-    /// Patterns of many frames besides.
+    /// Adds average patterns.
     pub average: Option<Average>,
 }
 
-/// Who is told of the work as it goes on, and may stop it.
+/// Receives the progress of a build, and can cancel it.
 pub trait BuildObserver {
-    /// Whether to stop. What was begun then leaves nothing behind.
+    /// Returns whether to cancel. A cancelled build leaves no files behind.
     fn is_cancelled(&self) -> bool {
         false
     }
 
-    /// So many frames more have been written.
+    /// Reports that `frames` more frames have been written.
     fn advance(&self, _frames: u64) {}
 }
 
-/// Nobody.
+/// Observer that ignores the progress and never cancels.
 impl BuildObserver for () {}
 
-/// # Errors
-/// Somebody asks to stop.
-pub(super) fn check_cancelled(watch: &dyn BuildObserver) -> Result<(), OutputError> {
-    if watch.is_cancelled() { Err(OutputError::Stopped) } else { Ok(()) }
+/// Returns an error if the observer asks to cancel.
+pub(super) fn check_cancelled(observer: &dyn BuildObserver) -> Result<(), OutputError> {
+    if observer.is_cancelled() { Err(OutputError::Stopped) } else { Ok(()) }
 }

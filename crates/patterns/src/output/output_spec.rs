@@ -1,5 +1,6 @@
-//! What a final is to be of: one scan, one recipe, and what records said of them.
+//! [`OutputSpec`]: the scan and recipe of a final file, and all that task records say about the scan.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use records::{Absent, IdHasher, ScanState, Spans, Task};
@@ -9,37 +10,38 @@ use super::{OutputError, OutputFile};
 use crate::part::Part;
 use crate::source_fingerprint::{LatestFileStates, SourceFingerprints};
 
-/// One scan and one recipe, and what the records of a run said of them.
+/// Scan and recipe of a final file, and the facts about the scan that the task records of a run give.
 #[derive(Clone, Debug)]
 pub struct OutputSpec {
     out_root: PathBuf,
-    /// The newest task that was heard of; its range and sources mean nothing here.
+    /// Task with the latest state of the scan. Its range and sources are not used.
     task: Task,
-    /// The stamps of the frames that the records name.
+    /// Source fingerprints of the frames that the records name.
     pub(super) stamps: SourceFingerprints,
-    /// The last states of the files that the records name.
+    /// Latest states of the files that the records name.
     latest_files: LatestFileStates,
     absent: AbsentFrames,
-    /// Whether a record was heard, or all is from files.
+    /// The frames that each file holds, as records, parts and the final say. Messages about lost frames name the file.
+    files: BTreeMap<PathBuf, FileFrames>,
+    /// True if a task record was added; false if all is known from files.
     has_record: bool,
 }
 
 impl OutputSpec {
-    /// That of a task whose output root is `out_root`, with what the task says of its frames.
+    /// Creates the specification from a task record. `out_root` is the output root of the task.
     ///
     /// # Errors
-    /// A final, a scan's id or a recipe's digest that lead out of the root.
+    /// Fails if the task's final file, scan id or recipe digest leads out of the output root.
     pub fn new(out_root: &Path, task: &Task) -> Result<Self, OutputError> {
         let mut target = Self::from_file(out_root, task)?;
         target.add(task);
         Ok(target)
     }
 
-    /// That of a task which was found in a part or a final: no record says what its frames' raw data
-    /// is now.
+    /// Creates the specification from the task in a part or final file. The present state of the raw data is unknown then.
     ///
     /// # Errors
-    /// As [`OutputSpec::new`].
+    /// Fails as [`OutputSpec::new`] does.
     pub fn from_file(out_root: &Path, task: &Task) -> Result<Self, OutputError> {
         let parts = Task::part_path(&task.scan, &task.recipe_digest, &Spans::default());
         let name = |id: &str| !id.is_empty() && !id.contains('/');
@@ -50,17 +52,20 @@ impl OutputSpec {
         let (stamps, last) = (SourceFingerprints::default(), LatestFileStates::default());
         let mut absent = AbsentFrames::default();
         absent.add(task);
-        Ok(Self { out_root, task: task.clone(), stamps, latest_files: last, absent, has_record: false })
+        let mut files = BTreeMap::new();
+        add_files(&mut files, task);
+        Ok(Self { out_root, task: task.clone(), stamps, latest_files: last, absent, files, has_record: false })
     }
 
-    /// Adds what another task of the same scan and recipe says.
+    /// Adds another task record of the same scan and recipe.
     pub fn add(&mut self, task: &Task) {
         self.has_record = true;
         let stamps = SourceFingerprints::new(&task.acquisition);
         let is_news = self.latest_files.add(&stamps);
         self.stamps.add_newest(&task.acquisition);
+        add_files(&mut self.files, task);
         if is_news {
-            // A file has been written anew, maybe with fewer frames: what was known of the scan is out of date.
+            // A file was written again, maybe with fewer frames, so the earlier records of the scan are out of date.
             self.stamps = self.latest_files.retain_current(&self.stamps);
             self.absent.remove_outdated(&self.latest_files);
             self.task = task.clone();
@@ -71,20 +76,24 @@ impl OutputSpec {
         }
     }
 
-    /// Adds what parts and a final say of the scan as a whole, and of frames that no record spoke of, unless it was of files
-    /// that have been written anew since. A record that says something else of as many frames is the newer word: a
-    /// frame that was absent then may well be there now.
-    pub(super) fn add_known(&mut self, parts: &[Part], existing: Option<&OutputFile>) {
-        let last = self.latest_file_states(parts, existing);
+    /// Adds what the tasks of parts and the final file say about the scan, and about frames that no record mentions. Tasks whose
+    /// files were written again since are ignored. If a file and a record of equally many frames contradict each other, the
+    /// record is right: a frame that was absent earlier may exist by now.
+    ///
+    /// # Errors
+    /// Fails if a raw file is known in two states and can't be examined, so that its outdated frames are not known.
+    pub(super) fn add_known(&mut self, parts: &[Part], existing: Option<&OutputFile>) -> Result<(), OutputError> {
+        let last = self.latest_file_states(parts, existing)?;
         let mut is_outdated =
             last.is_outdated(&self.stamps) || last.is_outdated(&SourceFingerprints::new(&self.task.acquisition));
         if is_outdated {
             self.absent.remove_outdated(&last);
         }
-        // The final first: parts that have not gone into it are newer.
+        // The final file comes first, because parts that were not merged into it are newer.
         let tasks = existing.map(|existing| &existing.task).into_iter();
         let tasks = tasks.chain(parts.iter().map(|part| &part.metadata.task));
         for task in tasks.filter(|task| !last.is_outdated(&SourceFingerprints::new(&task.acquisition))) {
+            add_files(&mut self.files, task);
             if is_outdated {
                 self.task = task.clone();
                 self.absent.add(task);
@@ -96,42 +105,51 @@ impl OutputSpec {
                 self.absent.add_fallback(task);
             }
         }
+        Ok(())
     }
 
-    /// Returns the last state of each file that records, parts or a final name.
-    pub(super) fn latest_file_states(&self, parts: &[Part], existing: Option<&OutputFile>) -> LatestFileStates {
+    /// Returns the latest state of each file that records, parts or the final file name.
+    ///
+    /// # Errors
+    /// Fails as [`Self::add_known`] does.
+    pub(super) fn latest_file_states(
+        &self,
+        parts: &[Part],
+        existing: Option<&OutputFile>,
+    ) -> Result<LatestFileStates, OutputError> {
         let mut last = self.latest_files.clone();
         let tasks = parts.iter().map(|part| &part.metadata.task).chain(existing.map(|existing| &existing.task));
         for task in tasks {
             last.add(&SourceFingerprints::new(&task.acquisition));
         }
         last.find_removed(self.task.acquisition.file.parent().unwrap_or(Path::new("/")), &self.stamps);
-        last
+        last.check_all_seen().map_err(|(path, why)| OutputError::Unseen { path, why })?;
+        Ok(last)
     }
 
-    /// Believes a task that knows more of the scan as a whole.
+    /// Replaces the task if another one has a later state of the scan.
     fn adopt_if_newer(&mut self, task: &Task) {
-        if completeness(task) > completeness(&self.task) {
+        if ScanProgress::new(task) > ScanProgress::new(&self.task) {
             self.task = task.clone();
         }
     }
 
-    /// The digest of scan and recipe: the id of the summary.
+    /// Returns the id of the summary record: a digest of scan and recipe.
     pub fn id(&self) -> String {
         IdHasher::new("summary").add_text(&self.task.scan).add_text(&self.task.recipe_digest).to_short_hex()
     }
 
-    /// The newest task that was heard of, for all that it says of the scan as a whole.
+    /// Returns the task with the latest state of the scan.
     pub fn task(&self) -> &Task {
         &self.task
     }
 
-    /// How many frames the scan has.
+    /// Returns the number of frames of the scan.
     pub fn frames(&self) -> u64 {
         self.task.acquisition.frames
     }
 
-    /// The frames that are known to be absent, each once, and why.
+    /// Returns the frames that are known to be absent, with the reasons. Each frame is listed once.
     pub fn absent(&self) -> Vec<Absent> {
         let all = Spans::first_n(self.frames());
         let list = self.absent.list(self.is_over()).into_iter();
@@ -139,35 +157,98 @@ impl OutputSpec {
         clipped.filter(|entry| !entry.range.is_empty()).collect()
     }
 
+    /// Divides frames among the files that hold them, in the order of the first frame in each. The files are named as in
+    /// messages; `None` means that no task names the file of the frames.
+    pub(super) fn frames_by_file(&self, frames: &Spans) -> Vec<(Option<String>, Spans)> {
+        let frames: Vec<u64> = frames.to_sorted().iter().collect();
+        let mut file_of: Vec<Option<&PathBuf>> = vec![None; frames.len()];
+        for (file, held) in &self.files {
+            for span in held.frames.as_slice() {
+                let from = frames.partition_point(|frame| *frame < span.start());
+                let to = frames.partition_point(|frame| *frame < span.stop());
+                for (frame, file_of) in frames[from..to].iter().zip(&mut file_of[from..to]) {
+                    if frame.abs_diff(span.start()).is_multiple_of(span.step()) {
+                        *file_of = Some(file);
+                    }
+                }
+            }
+        }
+        let mut by_file: BTreeMap<Option<&PathBuf>, Spans> = BTreeMap::new();
+        for (frame, file) in frames.into_iter().zip(file_of) {
+            by_file.entry(file).or_default().push(frame);
+        }
+        let name = |file: &PathBuf| self.task.acquisition.short_name(file);
+        let mut by_file: Vec<_> = by_file.into_iter().map(|(file, frames)| (file.map(name), frames)).collect();
+        by_file.sort_by_key(|(_, frames)| frames.iter().next());
+        by_file
+    }
+
     /// Returns whether all these frames are known to be absent.
     pub fn are_all_absent(&self, frames: &Spans) -> bool {
         self.absent.are_all_absent(frames, self.is_over())
     }
 
-    /// Adds what the task of a part says of frames that no record spoke of.
+    /// Adds the facts of a part's task about frames that no record mentions.
     pub(super) fn add_fallback(&mut self, task: &Task) {
         self.absent.add_fallback(task);
     }
 
     fn is_over(&self) -> bool {
-        completeness(&self.task).2
+        ScanProgress::new(&self.task).is_over
     }
 
-    /// The output root, absolute.
+    /// Returns the absolute path of the output root.
     pub fn out_root(&self) -> &Path {
         &self.out_root
     }
 
-    /// The final file, absolute.
+    /// Returns the absolute path of the final file.
     pub fn path(&self) -> PathBuf {
         self.out_root.join(self.task.final_file.as_path())
     }
 }
 
-/// How much of a scan a task knows: the more, the later its record was made. The last says whether the scan is over.
-pub(super) fn completeness(task: &Task) -> (u64, bool, bool) {
-    let scan = &task.acquisition;
-    (scan.frames, scan.complete, scan.scan_state() != ScanState::Running)
+/// The frames that records list for a file. Records of the same tasks come again, in any order.
+#[derive(Clone, Debug, Default)]
+struct FileFrames {
+    frames: Spans,
+    /// The number of spans after the last sorting.
+    sorted: usize,
+}
+
+impl FileFrames {
+    /// Adds frames. Sorting only when the spans have doubled keeps 10^5 tasks of one file linear.
+    fn add(&mut self, frames: &Spans) {
+        frames.as_slice().iter().for_each(|span| self.frames.push_span(*span));
+        if self.frames.as_slice().len() > self.sorted.saturating_mul(2).saturating_add(64) {
+            self.frames = self.frames.to_sorted();
+            self.sorted = self.frames.as_slice().len();
+        }
+    }
+}
+
+/// Adds the frames of a task's sources by file.
+fn add_files(files: &mut BTreeMap<PathBuf, FileFrames>, task: &Task) {
+    for source in &task.acquisition.sources {
+        files.entry(source.file.to_path_buf()).or_default().add(&source.frames);
+    }
+}
+
+/// State of a scan when a task was made. A greater value is a later state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ScanProgress {
+    pub frames: u64,
+    pub complete: bool,
+    pub is_over: bool,
+}
+
+impl ScanProgress {
+    /// Returns the state of the scan in a task record.
+    pub fn new(task: &Task) -> Self {
+        let scan = &task.acquisition;
+        let is_over = scan.scan_state() != ScanState::Running;
+        Self { frames: scan.frames, complete: scan.complete, is_over }
+    }
 }
 
 #[cfg(test)]
@@ -175,7 +256,7 @@ mod tests {
     use super::*;
     use records::{AbsentKind, Acquisition, Source, Span};
 
-    /// A task of a range of a running scan of 30 frames, of which those from `there` on are absent.
+    /// Returns the task of a range of a running scan of 30 frames, in which the frames from `there` on are absent.
     fn task(range: Span, there: u64) -> Task {
         let absent =
             Absent { range: Span::new(there, 30).into(), kind: AbsentKind::NeverTaken, reason: "not yet".to_owned() };
@@ -192,7 +273,7 @@ mod tests {
         Task { range: range.into(), acquisition, scan, recipe_digest, final_file, ..Task::default() }
     }
 
-    /// The task, with the absent frames of its range alone.
+    /// Returns the task with the absent frames of its range only.
     fn cut(task: Task) -> Task {
         let absent = task.acquisition.absent_within(&task.range);
         Task { acquisition: Acquisition { absent, ..task.acquisition }, ..task }
@@ -226,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_vanished_is_absent_again_once_its_task_says_so() {
+    fn a_vanished_frame_is_absent_again_once_its_task_says_so() {
         let mut gone = task(Span::new(0, 30), 15);
         gone.acquisition.absent[0].kind = AbsentKind::Missing;
         assert_eq!(absent(&heard(&[&task(Span::new(10, 20), 20), &gone])), Span::new(15, 30).into());
@@ -262,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_written_anew_takes_only_its_own_frames_with_it() {
+    fn a_file_that_was_written_again_makes_only_its_own_frames_stale() {
         let of_file = |name: &str, range: Span, lost: &[u64], mtime: i64| {
             let mut task = cut(task(range, 30));
             let lost: Spans = lost.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! What lies beside the parts of a scan and recipe: where their final is, and who is at work on them.
+//! Files beside the parts of a scan and recipe: the name of their final file, and the lock of gather.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -7,29 +7,29 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use filter::atomic;
-use filter::ownership::{self, OwnedFiles};
-use owners::{FileRelation, OutputOwner};
+use output_owners::{FileRelation, OutputOwner};
 use records::{RawPath, Task};
+use system::atomic::{self, WorkMark};
+use system::ownership::{self, OwnedFiles};
 
 use super::options::check_cancelled;
 use super::{BuildObserver, OutputError, OutputFile, OutputSpec};
 use crate::coverage::parts_dir;
 use crate::part;
 
-/// The file that names the final, below the output root.
+/// Name of the file that holds the path of the final file below the output root.
 pub(super) const OUTPUT_NAME_FILE: &str = "final";
-/// The file that one gather at a time holds locked.
+/// Name of the file that a gather holds locked while it uses the parts.
 pub(super) const LOCK_FILE: &str = ".gather.lock";
-/// How long to wait before looking at the lock again.
+/// Time between two attempts to take the lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What there are parts or a final of below an output root, in the order of the scans' ids. A
-/// directory of parts that says nothing of itself, every part of it damaged, is an error.
+/// Finds all scans and recipes that have parts or a final file below an output root, ordered by the scans' ids. A directory whose
+/// parts are all damaged is an error in the list.
 pub fn find_outputs(out_root: &Path) -> Vec<Result<OutputSpec, OutputError>> {
     let mut found: Vec<Result<OutputSpec, OutputError>> = Vec::new();
     let mut directories = vec![out_root.join(".azpipe/parts")];
-    // Of each scan, and in these of each recipe.
+    // The first pass lists the directories of scans, the second the directories of recipes.
     for _ in 0..2 {
         let below = directories.into_iter().flat_map(|directory| match list_dir(&directory) {
             Ok(paths) => paths.into_iter().map(Ok).collect(),
@@ -44,7 +44,7 @@ pub fn find_outputs(out_root: &Path) -> Vec<Result<OutputSpec, OutputError>> {
     found
 }
 
-/// What is in a directory; nothing where there is no such directory.
+/// Lists a directory; empty if the directory doesn't exist.
 fn list_dir(directory: &Path) -> Result<Vec<PathBuf>, OutputError> {
     let list = || fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect();
     match list() {
@@ -53,11 +53,11 @@ fn list_dir(directory: &Path) -> Result<Vec<PathBuf>, OutputError> {
     }
 }
 
-/// What the parts of a directory, or the final that took their place, are of.
+/// Reads the scan and recipe of a directory of parts, from a part or from the final file that the parts were merged into.
 fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSpec>, OutputError> {
     let mut damaged = None;
     let paths = match part::list_files(directory) {
-        // Not a directory of parts.
+        // Any other file beside the directories of scans.
         Err(why) if why.kind() == ErrorKind::NotADirectory => return Ok(None),
         paths => paths.map_err(OutputError::io(directory))?,
     };
@@ -73,17 +73,17 @@ fn read_output_spec(out_root: &Path, directory: &Path) -> Result<Option<OutputSp
         name => Some(RawPath::from(OsString::from_vec(name.map_err(OutputError::io(&register))?))),
     };
     match name.filter(RawPath::is_contained).map(|name| OutputFile::open(&out_root.join(name.as_path()))) {
-        // The final of other settings has taken its place.
+        // The final file was replaced by the final file of another recipe.
         Some(Ok(there)) if !is_parts_dir_of(directory, &there.task) => Ok(None),
         Some(Ok(there)) => skip_if_replaced(OutputSpec::from_file(out_root, &there.task)?),
-        // It was removed by hand, and its parts went before: there is nothing to put together.
+        // The final file was removed by the user after its parts had been merged.
         Some(Err(OutputError::Io { why, .. })) if why.kind() == ErrorKind::NotFound && damaged.is_none() => Ok(None),
         Some(Err(error)) => Err(error),
         None => damaged.map_or(Ok(None), |error| Err(error.into())),
     }
 }
 
-/// The target, unless another scan or recipe has taken the place of its final.
+/// Returns the target, or `None` if its final file belongs to another scan or recipe by now.
 fn skip_if_replaced(target: OutputSpec) -> Result<Option<OutputSpec>, OutputError> {
     Ok(read_owner(&target)?
         .is_none_or(|owner| owner.is_same_result(&OutputOwner::from_task(target.task())))
@@ -98,19 +98,19 @@ fn read_owner(target: &OutputSpec) -> Result<Option<OutputOwner>, OutputError> {
     OutputOwner::read(target.out_root(), &target.task().final_file).map_err(OutputError::io(&target.path()))
 }
 
-/// Checks that no other scan or recipe has taken the place of the target's final, and returns whether a note says that it
-/// is the target's.
+/// Checks that the final file of the target does not belong to another scan or recipe. Returns whether an owner's note says that
+/// it belongs to the target.
 ///
 /// # Errors
-/// The final is another's; the note can't be read.
+/// Fails if it belongs to another scan or recipe, or if the note can't be read.
 pub(super) fn is_recorded_owner(target: &OutputSpec) -> Result<bool, OutputError> {
     match read_owner(target)? {
         None => Ok(false),
         Some(owner) if owner.is_same_result(&OutputOwner::from_task(target.task())) => Ok(true),
         Some(owner) => {
             let why = format!(
-                "kept for another result by plan-split, of scan {} and recipe {}: run plan-split again, with --replace to \
-                 have this one instead",
+                "belongs to another result according to plan-split, of scan {} and recipe {}: run plan-split again, with \
+                 --replace if this result is to replace it",
                 owner.scan,
                 short_digest(&owner.recipe_digest)
             );
@@ -119,24 +119,26 @@ pub(super) fn is_recorded_owner(target: &OutputSpec) -> Result<bool, OutputError
     }
 }
 
-/// Checks that the target may take the place of a final of another scan or recipe.
+/// Checks that the target may replace the final file of another scan or recipe. `there` is the task of that file.
 ///
 /// # Errors
-/// Nobody said so, and it is not of an earlier content of the same file.
+/// Fails unless the owner's note names the target, or the file was made from an earlier content of the same scan file.
 pub(super) fn check_replaceable(target: &OutputSpec, there: &Task, is_noted: bool) -> Result<(), OutputError> {
     let (now, before, path) = (OutputOwner::from_task(target.task()), OutputOwner::from_task(there), target.path());
     if is_noted {
         return Ok(());
     }
-    let relation = owners::compare_files(&before.file, &now.file).map_err(OutputError::io(&path))?;
+    let relation = output_owners::compare_files(&before.file, &now.file).map_err(OutputError::io(&path))?;
     let same_settings = now.recipe_digest == before.recipe_digest;
     if relation == FileRelation::SameFile && now.is_same_dataset(&before) && same_settings {
         return Ok(());
     }
     let why = match same_settings {
-        true => format!("the final of another scan, of {}: give their results different --out", before.file.display()),
+        true => {
+            format!("the final of another scan, from {}; give each of them an --out of its own", before.file.display())
+        }
         false => format!(
-            "the final of another recipe, {}: plan-split --replace has this one take its place, --recipe-name keeps both",
+            "the final of another recipe, {}; run plan-split with --replace to replace it, or with --recipe-name to keep both",
             short_digest(&before.recipe_digest)
         ),
     };
@@ -147,33 +149,44 @@ fn short_digest(digest: &str) -> &str {
     digest.get(..16).unwrap_or(digest)
 }
 
-/// Notes beside the parts where their final is, for a gather that has nothing else to go by once the
-/// parts are gone.
+/// Records the owner of the final file, so that a later gather finds the final file once the parts are removed.
 pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
     let task = target.task();
     OutputOwner::from_task(task).write(target.out_root()).map_err(OutputError::io(&target.path()))?;
     let Some(directory) = parts_dir(target.out_root(), &task.scan, &task.recipe_digest) else { return Ok(()) };
     let (path, name) = (directory.join(OUTPUT_NAME_FILE), task.final_file.as_os_str().as_bytes());
-    match fs::read(&path).is_ok_and(|there| there == name) {
-        true => Ok(()),
-        false => atomic::write(&path, name, &OwnedFiles::in_azpipe_dir()).map_err(OutputError::io(&path)),
+    if fs::read(&path).is_ok_and(|there| there == name) {
+        Ok(())
+    } else {
+        atomic::write(&path, name, &OwnedFiles::in_azpipe_dir()).map_err(OutputError::io(&path))
     }
 }
 
-/// Waits until no other gather is at work on these parts. A file system without locks is no obstacle:
-/// finals appear whole, and a part that vanishes is noticed.
+/// The lock on the parts of a directory while a gather uses them, and a mark if other machines may not see the lock.
+pub(super) struct GatherLock {
+    _lock: File,
+    _mark: Option<WorkMark>,
+}
+
+/// Waits until no other gather uses these parts. A file system without locks is safe: final files appear complete, and
+/// vanished parts are noticed.
 ///
 /// # Errors
-/// The lock can't be made; somebody asks to stop.
-pub(super) fn lock(directory: &Path, watch: &dyn BuildObserver) -> Result<Option<File>, OutputError> {
+/// Fails if the lock file or the mark can't be created, or if the observer cancels.
+pub(super) fn lock(directory: &Path, observer: &dyn BuildObserver) -> Result<GatherLock, OutputError> {
     let path = directory.join(LOCK_FILE);
     let file = ownership::open_lock(&path).map_err(OutputError::io(&path))?;
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::Error(_)) => return Ok(None),
-            Err(TryLockError::WouldBlock) => check_cancelled(watch)?,
-        }
-        std::thread::sleep(LOCK_POLL_INTERVAL);
+        let is_locked = match file.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::Error(_)) => false,
+            Err(TryLockError::WouldBlock) => {
+                check_cancelled(observer)?;
+                std::thread::sleep(LOCK_POLL_INTERVAL);
+                continue;
+            }
+        };
+        let mark = WorkMark::create_unless_locks_reach(&path, is_locked).map_err(OutputError::io(directory))?;
+        return Ok(GatherLock { _lock: file, _mark: mark });
     }
 }

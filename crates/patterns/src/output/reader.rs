@@ -1,4 +1,4 @@
-//! Reads a final: what it covers, and its rows.
+//! [`OutputFile`]: an open final file, which frames it covers, and the verification of its rows.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -12,42 +12,43 @@ use records::{Record, Task};
 use super::schema::{PROGRAM, name};
 use super::{AveragedPatterns, OutputError, OutputLayout, OutputOptions, digest};
 use crate::h5::{self, Group};
-use crate::{BinWeights, PatternAxes, PatternAxis, SharedBins, Status};
+use crate::weight_overrides::WeightOverrides;
+use crate::{BinWeights, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
-/// A final file.
+/// An open final file.
 pub struct OutputFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The scan, with all sources, and the recipe's digest.
+    /// Task of the whole scan, with all sources and the recipe's digest.
     pub task: Task,
-    /// The recipe.
+    /// Recipe of the patterns.
     pub recipe: Recipe,
-    /// How the patterns are stored.
+    /// Storage of the patterns.
     pub layout: OutputLayout,
-    /// Axes and weights.
+    /// Axes and weights that the frames have in common.
     pub shared: Arc<SharedBins>,
-    /// What became of each frame.
+    /// Status of each frame.
     pub status: Vec<Status>,
-    /// Each frame's monitor; NaN throughout without one.
+    /// Monitor of each frame; all NaN if the recipe has no monitor.
     pub monitor: Vec<f64>,
     /// XXH3-64 of each frame's stored bytes.
     pub stored_digest: Vec<u64>,
-    /// What the monitors were divided by.
+    /// Reference that the monitors were divided by.
     pub reference: f64,
-    /// The digest of the data.
+    /// Digest of the data.
     pub data_digest: String,
-    /// The checksums of the parts that were put into it.
+    /// Checksums of the parts whose frames are in the file.
     pub parts: Vec<String>,
-    /// Whether the frames' sums are kept.
+    /// True if the file has the frames' sums.
     pub has_sums: bool,
-    /// The patterns of many frames, if they were asked for.
+    /// Average patterns, if the file has any.
     pub averaged: Option<AveragedPatterns>,
-    /// Which rows are as they were written. Nothing is known of the rows of virtual finals, which are
-    /// those of its parts.
+    /// True for each row that was verified and is not damaged. Rows of virtual final files can't be verified here, because they
+    /// are rows of the parts.
     pub(super) intact: Vec<bool>,
-    /// Whether all bytes are verified before they are used: not so in finals of earlier versions.
+    /// True if all bytes are verified before use. Final files of early versions have no checksums.
     pub(super) has_checksums: bool,
-    /// The frames whose sums were found to be other ones than were written.
+    /// Frames whose sums are damaged.
     pub(super) damaged_sums: BTreeSet<u64>,
     row_digest: Vec<u64>,
     pub(super) integrated: Group,
@@ -55,10 +56,11 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Opens a final and checks what it says of itself, but none of its rows.
+    /// Opens a final file and verifies everything but its rows: also the presence, type and shape of every dataset. Whether a
+    /// final can be used is decided here alone; later only rows may turn out to be damaged.
     ///
     /// # Errors
-    /// Not a final of azpipe, or a damaged one.
+    /// Fails if the file can't be read, is damaged, or is not a final file of azpipe.
     pub fn open(path: &Path) -> Result<Self, OutputError> {
         let file = h5::Hdf5File::open(path).map_err(|why| open_error(path, why))?;
         match file.text_attribute(name::CREATOR) {
@@ -72,24 +74,24 @@ impl OutputFile {
         })
     }
 
-    /// Tells whether a file says that it is a final of azpipe, damaged or not.
+    /// Returns whether a file has the mark of a final file of azpipe. The file may be damaged.
     ///
     /// # Errors
-    /// It can't be read.
+    /// Fails if the file can't be read.
     pub(super) fn is_output(path: &Path) -> io::Result<bool> {
         match h5::Hdf5File::open(path).and_then(|file| file.text_attribute(name::CREATOR)) {
             Ok(creator) => Ok(creator == PROGRAM),
             Err(h5::Hdf5Error::Io(why)) => Err(why),
-            // Whose checksums are there.
-            Err(h5::Hdf5Error::Damaged(_)) => Ok(true),
+            // Its checksums exist and don't match, or the library hangs on it.
+            Err(h5::Hdf5Error::Damaged(_)) => h5::mentions(path, PROGRAM),
             Err(_) => Ok(false),
         }
     }
 
-    /// Reads all rows of a range and notes which are as they were written.
+    /// Reads the rows of a range, and remembers which of them are damaged.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Fails if the file can't be read.
     pub fn verify(&mut self, range: Range<usize>) -> Result<(), OutputError> {
         if self.layout == OutputLayout::Virtual {
             return Ok(());
@@ -97,7 +99,7 @@ impl OutputFile {
         let mut intact = Vec::with_capacity(range.len());
         let mut rows = self.rows()?;
         for row in range.clone() {
-            // A row that can't be read, in a file that was cut short, is not as it was written either.
+            // A row beyond the end of a truncated file is damaged, too.
             intact.push(match rows.read_unverified(row) {
                 Ok((intensity, errors)) => self.matches_digest(row, intensity, errors),
                 Err(h5::Hdf5Error::Io(why)) if why.kind() != ErrorKind::UnexpectedEof => {
@@ -111,11 +113,11 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Reads the sums of a range, where it has them, and notes which frames have other ones than were written. Sums that
-    /// were written without checksums pass.
+    /// Reads the sums of a range, if the file has sums, and remembers which of them are damaged. Sums without checksums count as
+    /// intact.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Fails if the file can't be read.
     pub fn verify_sums(&mut self, range: Range<usize>) -> Result<(), OutputError> {
         if self.layout == OutputLayout::Virtual || !self.has_sums || !self.has_checksums {
             return Ok(());
@@ -133,20 +135,20 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Whether there are sums that no checksum vouches for.
+    /// Returns whether the file has sums without checksums.
     pub(super) fn has_unverified_sums(&self) -> bool {
         self.has_sums && !self.has_checksums && self.layout != OutputLayout::Virtual
     }
 
-    /// Whether a frame has this pattern, by its checksum.
+    /// Returns whether a pattern has the checksum of a frame.
     pub(super) fn matches_digest(&self, frame: usize, intensity: &[f32], errors: Option<&[f32]>) -> bool {
         digest::row_digest(self.status[frame], intensity, errors) == self.row_digest[frame]
     }
 
-    /// Whether it has the sums and the patterns of many frames that are asked for.
+    /// Returns whether the file has the sums and average patterns that the options ask for.
     ///
     /// # Errors
-    /// They can't be read.
+    /// Fails if the average patterns can't be read.
     pub(super) fn satisfies(&self, options: &OutputOptions) -> Result<bool, OutputError> {
         if options.keep_sums && !self.has_sums {
             return Ok(false);
@@ -160,19 +162,19 @@ impl OutputFile {
         }
     }
 
-    /// Whether all rows were found to be as they were written.
+    /// Returns whether all rows were verified and none is damaged.
     pub fn is_intact(&self) -> bool {
         self.intact.iter().all(|intact| *intact) && self.damaged_sums.is_empty()
     }
 
-    /// Whether this row was found to be as it was written.
+    /// Returns whether a row was verified, and neither its pattern nor its sums are damaged.
     pub fn is_intact_at(&self, frame: u64) -> bool {
         self.intact.get(frame as usize).is_some_and(|intact| *intact) && !self.damaged_sums.contains(&frame)
     }
 }
 
-/// What keeps a file from being opened as a final: that it is none, but for files that can't be read, or whose checksums are
-/// there and say that it is damaged.
+/// Converts the error of a file that can't be opened. If a system call failed or the file's checksums show damage, that is the error;
+/// otherwise the file is not a final file.
 fn open_error(path: &Path, why: h5::Hdf5Error) -> OutputError {
     match why {
         why @ (h5::Hdf5Error::Io(_) | h5::Hdf5Error::Damaged(_)) => OutputError::hdf5(path)(why),
@@ -180,10 +182,10 @@ fn open_error(path: &Path, why: h5::Hdf5Error) -> OutputError {
     }
 }
 
-/// Why a file that azpipe wrote can't be used.
+/// Reason why a file of azpipe can't be used as a final file.
 enum UnusableOutput {
     Hdf5(h5::Hdf5Error),
-    /// What it holds does not fit together.
+    /// The content contradicts itself.
     Content(String),
 }
 
@@ -211,36 +213,41 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     let (coverage, configuration) = (process.group(name::COVERAGE)?, process.group(name::CONFIGURATION)?);
     let recipe_text = configuration.text(name::DATA)?;
     let task_line = coverage.text(name::TASK)?;
-    let Ok(Record::Task(task)) = Record::parse(&task_line) else { return Err("no task".into()) };
-    let recipe: Recipe = toml::from_str(&recipe_text).map_err(|why| format!("recipe: {why}"))?;
+    let Ok(Record::Task(task)) = Record::parse(&task_line) else {
+        return Err("its task is not a task record that this azpipe can read".into());
+    };
+    let recipe: Recipe = toml::from_str(&recipe_text).map_err(|why| format!("its recipe: {why}"))?;
     let numbers: Vec<u8> = integrated.read_list(name::FRAME_STATUS)?;
     let status: Option<Vec<Status>> = numbers.into_iter().map(Status::from_number).collect();
     let parts_text = coverage.text(name::PARTS)?;
-    let list = |name| coverage.read_list::<u64>(name);
     let frames = task.acquisition.frames as usize;
-    let status = status.ok_or("unknown status")?;
-    // Before as many values are made up as there are said to be frames.
+    let status = status.ok_or("unknown frame status, which a newer azpipe may have written")?;
+    // Checked before a list of as many values is allocated.
     if status.len() != frames {
-        return Err(format!("{} values of frame_status: expected {frames}", status.len()).into());
+        return Err(format!("{} values of frame_status; expected {frames}", status.len()).into());
     }
-    let monitor = match integrated.contains(name::MONITOR)? {
-        true => integrated.read_list(name::MONITOR)?,
-        false => vec![crate::normalize::NAN64; frames],
+    let monitor = if recipe.monitor_name().is_some() {
+        integrated.read_array(name::MONITOR, &[frames])?
+    } else {
+        vec![crate::normalize::NAN64; frames]
     };
+    let digests = |name| coverage.read_array::<u64>(name, &[frames]);
     let shared = read_shared(&integrated)?;
     let has_sums = integrated.contains(name::SIGNAL)?;
     let has_checksums = file.has_checksums();
     if coverage.has_attribute(name::CHECKSUMS)? && !has_checksums {
-        return Err("its checksums are missing: it was cut short, or changed by another program".into());
+        return Err("its checksums are missing: it was truncated, or changed by another program".into());
     }
-    check_shapes(&integrated, frames, &shared)?;
+    let has_errors = Normalizer::new(&recipe).has_errors();
+    check_datasets(&integrated, frames, &shared, has_errors, has_sums)?;
     let this = OutputFile {
         path: path.to_path_buf(),
-        layout: OutputLayout::from_name(&coverage.text_attribute(name::LAYOUT)?).ok_or("unknown layout")?,
-        averaged: AveragedPatterns::read(&process, &coverage, &shared)?,
+        layout: OutputLayout::from_name(&coverage.text_attribute(name::LAYOUT)?)
+            .ok_or("unknown layout, which a newer azpipe may have written")?,
+        averaged: AveragedPatterns::read(&process, &coverage, &shared, frames, has_errors)?,
         shared: Arc::new(shared),
         status,
-        stored_digest: list(name::STORED_DIGEST)?,
+        stored_digest: digests(name::STORED_DIGEST)?,
         reference: coverage.number_attribute(name::REFERENCE)?,
         data_digest: coverage.text_attribute(name::DATA_DIGEST)?,
         parts: parts_text.lines().map(str::to_owned).collect(),
@@ -248,31 +255,28 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         has_checksums,
         damaged_sums: BTreeSet::new(),
         intact: vec![false; frames],
-        row_digest: list(name::ROW_DIGEST)?,
+        row_digest: digests(name::ROW_DIGEST)?,
         monitor,
         task: *task,
         recipe,
         integrated,
         process,
     };
-    if [this.status.len(), this.monitor.len(), this.stored_digest.len(), this.row_digest.len()] != [frames; 4] {
-        return Err(format!("expected {frames} values of frame_status, monitor, stored_digest and row_digest").into());
-    }
     let found = digest::coverage_digest(
         &[&task_line, &recipe_text, &parts_text],
         &this.monitor,
         &[&this.stored_digest, &this.row_digest],
     );
     if found != coverage.text_attribute(name::COVERAGE_DIGEST)? {
-        return Err("its coverage is not as it was written".into());
+        return Err("its coverage was changed after writing".into());
     }
     if digest::data_digest(&this.shared, &this.row_digest) != this.data_digest {
-        return Err("its axes or weights are not as they were written".into());
+        return Err("its axes or weights were changed after writing".into());
     }
     Ok(this)
 }
 
-/// The NXprocess that the chain of defaults leads to.
+/// Opens the NXprocess group that the attributes `default` lead to.
 pub(super) fn default_process(file: &Group) -> h5::Result<Group> {
     let entry = file.group(&file.text_attribute("default")?)?;
     let default = entry.text_attribute("default")?;
@@ -283,32 +287,46 @@ fn read_shared(integrated: &Group) -> h5::Result<SharedBins> {
     let names: Vec<String> = integrated.texts_attribute("axes")?;
     let axis = |name: &String| -> h5::Result<PatternAxis> {
         let dataset = integrated.dataset(name)?;
+        dataset.check_stored_as::<f64>(&[dataset.size()])?;
         Ok(PatternAxis { name: name.clone(), units: dataset.text_attribute("units")?, centers: dataset.values()? })
     };
     let radial = axis(names.last().ok_or("no axes")?)?;
     let chi = names.get(1).filter(|_| names.len() > 2).map(axis).transpose()?;
-    let weights = BinWeights {
-        norm: integrated.read_list(name::NORM)?,
-        norm_sq: integrated.read_list(name::NORM_SQ)?,
-        count: integrated.read_list(name::COUNT)?,
-    };
-    Ok(SharedBins { axes: PatternAxes { radial, chi }, weights })
+    let axes = PatternAxes { radial, chi };
+    let weights = |name| integrated.read_array(name, &axes.shape());
+    let weights =
+        BinWeights { norm: weights(name::NORM)?, norm_sq: weights(name::NORM_SQ)?, count: weights(name::COUNT)? };
+    Ok(SharedBins { axes, weights })
 }
 
-/// Checks that datasets have a value for each frame and bin.
-fn check_shapes(integrated: &Group, frames: usize, shared: &SharedBins) -> Result<(), UnusableOutput> {
-    let (bins, weights) = (shared.axes.bins(), &shared.weights);
-    let lengths = [weights.norm.len(), weights.norm_sq.len(), weights.count.len()];
-    if bins == 0 || lengths != [bins; 3] {
-        return Err(format!("{lengths:?} values of norm, norm_sq, count: expected {bins} each, one a bin").into());
+/// Checks that every dataset that rows are read from exists, in its type and with a value for each frame and bin. Reading rows
+/// can then only fail for their values, or because the file can't be read.
+fn check_datasets(
+    integrated: &Group,
+    frames: usize,
+    shared: &SharedBins,
+    has_errors: bool,
+    has_sums: bool,
+) -> Result<(), UnusableOutput> {
+    if shared.axes.bins() == 0 {
+        return Err("axes without a bin".into());
     }
-    let expected = [vec![frames], shared.axes.shape()].concat();
-    for name in [name::INTENSITY, name::ERRORS, name::SIGNAL, name::VARIANCE] {
-        if let Some(dataset) = integrated.dataset_if_there(name)?
-            && dataset.shape() != expected
-        {
-            return Err(format!("{name} of shape {:?}: expected {expected:?}", dataset.shape()).into());
+    for (name, is_expected) in [(name::ERRORS, has_errors), (name::VARIANCE, has_errors && has_sums)] {
+        if integrated.contains(name)? && !is_expected {
+            return Err(format!("{name} exists, but not according to its recipe").into());
         }
+    }
+    let rows = [vec![frames], shared.axes.shape()].concat();
+    integrated.check_dataset::<f32>(name::INTENSITY, &rows)?;
+    if has_errors {
+        integrated.check_dataset::<f32>(name::ERRORS, &rows)?;
+    }
+    if has_sums {
+        integrated.check_dataset::<f64>(name::SIGNAL, &rows)?;
+        if has_errors {
+            integrated.check_dataset::<f64>(name::VARIANCE, &rows)?;
+        }
+        WeightOverrides::open(integrated)?;
     }
     Ok(())
 }

@@ -1,58 +1,66 @@
-//! Which file gives which row: every frame of the scan, from the best that is there.
+//! [`RowSources`]: for each frame of the scan, the file with the best row.
 
 use std::collections::BTreeMap;
 
 use records::{MonitorReadings, Spans};
 
-use super::{OutputFile, OutputSpec};
+use super::{OutputError, OutputFile, OutputSpec};
 use crate::part::Part;
 use crate::source_fingerprint::SourceFingerprints;
 use crate::{Normalizer, Status};
 
-/// Where a frame's row comes from.
+/// File that a frame's row is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowSource {
-    /// A part, by its place in the list of parts, and a row of it.
+    /// Row of a part, which is given by its index in the list of parts.
     Part { part: usize, row: usize },
-    /// The final that there is already, whose row is the frame's number.
+    /// The existing final file, whose row number is the frame number.
     Output,
-    /// Nowhere.
+    /// No file has a row.
     None,
 }
 
-/// The rows of a final to be, one a frame.
+/// Sources of the rows of a final file that is to be written, one per frame.
 #[derive(Default)]
 pub(super) struct RowSources {
     pub sources: Vec<RowSource>,
-    /// What becomes of each frame.
+    /// Status of each frame.
     pub status: Vec<Status>,
     pub monitor: Vec<f64>,
     pub stored_digest: Vec<u64>,
-    /// Further rows of frames that several parts have: they must agree with the first.
+    /// Further rows of frames that several parts have. They must be equal to the first row.
     pub duplicates: BTreeMap<u64, Vec<(usize, usize)>>,
-    /// What the raw data of the frames is known by.
+    /// Source fingerprints of the frames.
     pub stamps: SourceFingerprints,
-    /// What the monitor read over the scan, where it is divided by its mean.
+    /// Readings of the monitor over the scan, if it is divided by its mean.
     pub readings: MonitorReadings,
-    /// What the monitors are divided by.
+    /// Reference that the monitors are divided by.
     pub reference: f64,
 }
 
 impl RowSources {
-    /// Chooses for each frame of the target. A row counts if its raw data is what the records say it
-    /// is now, or, where they say nothing, the newest that any file knows. A pattern goes before a
-    /// loss, and a part before the final.
-    pub fn new(target: &OutputSpec, parts: &[Part], existing: Option<&OutputFile>, finish: &Normalizer) -> Self {
+    /// Chooses a row for each frame of the target. A row is valid if its source fingerprint is the one in the records or, for
+    /// frames that no record mentions, the newest one in any file. A row with a pattern takes precedence over a loss, and a part
+    /// over the final file.
+    ///
+    /// # Errors
+    /// Fails if a raw file is known in two states and can't be examined.
+    pub fn new(
+        target: &OutputSpec,
+        parts: &[Part],
+        existing: Option<&OutputFile>,
+        normalizer: &Normalizer,
+    ) -> Result<Self, OutputError> {
         let total = target.frames();
         let mut known = SourceFingerprints::default();
         parts.iter().for_each(|part| known.add_newest(&part.metadata.task.acquisition));
         if let Some(existing) = existing {
             known.add_newest(&existing.task.acquisition);
         }
-        let last = target.latest_file_states(parts, existing);
+        let last = target.latest_file_states(parts, existing)?;
         let stamps = last.retain_current(&target.stamps).with_fallback(&last.retain_current(&known));
         let frames = total as usize;
-        let mut supply = Self {
+        let mut row_sources = Self {
             sources: vec![RowSource::None; frames],
             status: vec![Status::NotIntegrated; frames],
             monitor: vec![crate::normalize::NAN64; frames],
@@ -63,25 +71,25 @@ impl RowSources {
             reference: 1.0,
         };
         for (index, part) in parts.iter().enumerate() {
-            supply.add_part(index, part);
+            row_sources.add_part(index, part);
         }
         if let Some(existing) = existing {
-            supply.add_final(existing);
+            row_sources.add_final(existing);
         }
         for absent in target.absent() {
             for frame in absent.range.iter() {
-                if let Some(status @ Status::NotIntegrated) = supply.status.get_mut(frame as usize) {
+                if let Some(status @ Status::NotIntegrated) = row_sources.status.get_mut(frame as usize) {
                     *status = Status::from_absent_kind(absent.kind);
                 }
             }
         }
         let of_parts = parts.iter().map(|part| &part.metadata.task);
         let tasks = of_parts.chain(existing.map(|existing| &existing.task)).chain([target.task()]);
-        // A counter grows while its scan runs: who has read most of it knows best.
+        // The number of readings grows while a scan runs, so the part with the most readings is the latest.
         let readings = tasks.filter_map(|task| task.monitor_readings);
         let known = readings.max_by(|one, two| (one.count.cmp(&two.count)).then(one.sum.total_cmp(&two.sum)));
-        supply.set_monitor_reference(finish, known);
-        supply
+        row_sources.set_monitor_reference(normalizer, known);
+        Ok(row_sources)
     }
 
     fn add_part(&mut self, index: usize, part: &Part) {
@@ -116,28 +124,28 @@ impl RowSources {
         }
     }
 
-    /// Settles what the monitors are divided by. Where nobody has read the monitor of the whole scan, as in parts of before
-    /// that was kept, the frames that are there speak for it.
-    fn set_monitor_reference(&mut self, finish: &Normalizer, known: Option<MonitorReadings>) {
-        if !finish.needs_only_own_frame() {
+    /// Sets the reference of the monitors. Parts of earlier versions don't hold the readings of the whole scan; the mean is then
+    /// that of the frames that have a pattern.
+    fn set_monitor_reference(&mut self, normalizer: &Normalizer, known: Option<MonitorReadings>) {
+        if !normalizer.needs_only_own_frame() {
             let of_rows: MonitorReadings = self.monitor.iter().copied().collect();
             self.readings = known.filter(|known| known.count >= of_rows.count).unwrap_or(of_rows);
         }
-        self.reference = finish.reference(self.readings);
+        self.reference = normalizer.reference(self.readings);
         for (status, monitor) in self.status.iter_mut().zip(&self.monitor) {
-            if *status == Status::Ok && finish.scale(*monitor, self.reference).is_none() {
+            if *status == Status::Ok && normalizer.scale(*monitor, self.reference).is_none() {
                 *status = Status::Monitor;
             }
         }
     }
 
-    /// The frames of this status.
+    /// Returns the frames of this status.
     pub fn frames_with_status(&self, status: Status) -> Spans {
         let frames = self.status.iter().enumerate().filter(|(_, found)| **found == status);
         frames.map(|(frame, _)| frame as u64).collect()
     }
 
-    /// The frames with a pattern that come from the final that there is.
+    /// Returns the frames with a pattern that come from the existing final file.
     pub fn frames_from_output(&self) -> Spans {
         let rows = self.sources.iter().zip(&self.status).enumerate();
         rows.filter(|(_, (origin, status))| **origin == RowSource::Output && **status == Status::Ok)
@@ -146,7 +154,7 @@ impl RowSources {
     }
 }
 
-/// The order in which statuses are preferred; no cut or order of the work changes the choice.
+/// Returns the rank of a status; the row with the lowest rank is chosen, whatever the tasks and their order.
 fn preference(status: Status) -> u8 {
     match status {
         Status::Ok => 0,

@@ -1,4 +1,4 @@
-//! The rows of a final.
+//! Reads the rows of an open final file.
 
 use super::schema::name;
 use super::{OutputError, OutputFile};
@@ -10,10 +10,10 @@ use crate::stored_patterns::StoredPatterns;
 use crate::weight_overrides::WeightOverrides;
 
 impl OutputFile {
-    /// Begins to read rows.
+    /// Opens the datasets of the rows.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Fails if the file can't be read.
     pub fn rows(&self) -> Result<OutputRows<'_>, OutputError> {
         let begin = || -> h5::Result<OutputRows<'_>> {
             let optional = |name| self.integrated.dataset_if_there(name);
@@ -22,27 +22,27 @@ impl OutputFile {
                 patterns: StoredPatterns::new(self.integrated.dataset(name::INTENSITY)?, optional(name::ERRORS)?),
                 signal: if self.has_sums { optional(name::SIGNAL)? } else { None },
                 variance: if self.has_sums { optional(name::VARIANCE)? } else { None },
-                exceptions: self.has_sums.then(|| WeightOverrides::open(&self.integrated)).transpose()?,
+                weight_overrides: self.has_sums.then(|| WeightOverrides::open(&self.integrated)).transpose()?,
             })
         };
         begin().map_err(OutputError::hdf5(&self.path))
     }
 }
 
-/// The rows of a final.
+/// Rows of an open final file.
 pub struct OutputRows<'a> {
     output: &'a OutputFile,
     patterns: StoredPatterns,
     signal: Option<Dataset>,
     variance: Option<Dataset>,
-    exceptions: Option<WeightOverrides>,
+    weight_overrides: Option<WeightOverrides>,
 }
 
 impl OutputRows<'_> {
-    /// Intensity and errors of a frame.
+    /// Reads the intensity and errors of a frame.
     ///
     /// # Errors
-    /// The file can't be read; they are not as they were written.
+    /// Fails if the file can't be read, or if the row is damaged.
     pub fn pattern(&mut self, frame: usize) -> Result<Pattern, OutputError> {
         let of = self.output;
         let (intensity, errors) = self.read_unverified(frame).map_err(OutputError::hdf5(&of.path))?;
@@ -59,15 +59,16 @@ impl OutputRows<'_> {
         self.patterns.row(frame)
     }
 
-    /// The sums of a frame, where they are kept.
+    /// Reads the sums of a frame, if the final file has sums.
     pub(super) fn sums(&mut self, frame: usize) -> Result<Option<FrameRow>, OutputError> {
         let Some(signal) = &self.signal else { return Ok(None) };
         let only = frame..frame.saturating_add(1);
         let mut row = || -> h5::Result<FrameRow> {
             let variance = self.variance.as_ref().map(|dataset| read_rows(dataset, only.clone())).transpose()?;
             let signal: Vec<f64> = read_rows(signal, only.clone())?;
-            let exceptions = self.exceptions.as_mut();
-            let own = exceptions.map(|all| all.for_frame(frame as u64, &self.output.shared.weights)).transpose()?;
+            let weight_overrides = self.weight_overrides.as_mut();
+            let own =
+                weight_overrides.map(|all| all.for_frame(frame as u64, &self.output.shared.weights)).transpose()?;
             Ok(FrameRow {
                 frame: frame as u64,
                 status: self.output.status[frame],

@@ -1,4 +1,4 @@
-//! The NeXus tree around the patterns: what viewers and notebooks find their way by.
+//! The NeXus tree around the patterns, in which viewers and notebooks find the default plot.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use super::{OutputSpec, counters, raw_links, timestamp};
 use crate::h5::{self, Dataset, Group, Result};
 use crate::{PatternAxis, SharedBins, Status};
 
-/// The names of groups, datasets and attributes.
+/// Names of groups, datasets and attributes.
 pub(super) mod name {
     pub const CREATOR: &str = "creator";
     pub const INTEGRATED: &str = "integrated";
@@ -43,7 +43,7 @@ pub(super) mod name {
     pub const CHECKSUMS: &str = "checksums";
 }
 
-/// The groups of a new final that the patterns go into.
+/// Groups of a new final file.
 pub(super) struct NexusTree {
     pub process: Group,
     pub integrated: Group,
@@ -51,7 +51,7 @@ pub(super) struct NexusTree {
 }
 
 impl NexusTree {
-    /// Writes all that does not depend on a frame.
+    /// Creates the tree, with everything that doesn't depend on a frame.
     pub fn create(root: &Group, content: &OutputContent) -> Result<Self> {
         let OutputContent { target, recipe, shared, .. } = content;
         let scan = &target.task().acquisition;
@@ -95,7 +95,7 @@ impl NexusTree {
         Ok(Self { process, integrated, coverage })
     }
 
-    /// Describes the datasets of patterns, once they are there.
+    /// Adds attributes to the datasets of patterns, after they were written.
     pub fn describe(&self, shared: &SharedBins, has_errors: bool) -> Result<()> {
         let intensity = self.integrated.dataset(name::INTENSITY)?;
         set_interpretation(&intensity, shared)?;
@@ -105,16 +105,17 @@ impl NexusTree {
         Ok(())
     }
 
-    /// Writes what became of each frame, and what the numbers mean.
+    /// Writes the status of each frame, and the meaning of the numbers.
     pub fn write_status(&self, status: &[Status]) -> Result<()> {
         let numbers: Vec<u8> = status.iter().map(|status| *status as u8).collect();
         let dataset = self.integrated.write_list(name::FRAME_STATUS, &numbers)?;
         let (values, meanings) = (Status::ALL.map(|status| status as u8), Status::ALL.map(Status::name).join(" "));
         dataset.set_numbers("flag_values", &values)?;
-        dataset.set_text("flag_meanings", &meanings)
+        dataset.set_text("flag_meanings", &meanings)?;
+        dataset.set_text("description", Status::DESCRIPTION)
     }
 
-    /// Writes the frames' monitors.
+    /// Writes the monitor of each frame, with the name of the counter and the reference.
     pub fn write_monitor(&self, counter: &str, monitor: &[f64], reference: f64) -> Result<()> {
         let dataset = self.integrated.write_list(name::MONITOR, monitor)?;
         dataset.set_text("long_name", counter)?;
@@ -122,15 +123,15 @@ impl NexusTree {
     }
 }
 
-/// The name in `creator` and `program`.
+/// Value of `creator` and `program`.
 pub(super) const PROGRAM: &str = "azpipe";
 
-/// The entry's name: `1.1` where there is none.
+/// Returns the name of the NXentry; `1.1` if the scan has no entry.
 pub(super) fn entry_name(entry: &str) -> String {
     if entry.is_empty() { "1.1".to_owned() } else { escape_name(entry) }
 }
 
-/// A name without what HDF5 takes for a path.
+/// Replaces the characters of a name that HDF5 takes for a path.
 pub(super) fn escape_name(name: &str) -> String {
     match name {
         "" | "." | ".." => "detector".to_owned(),
@@ -138,7 +139,7 @@ pub(super) fn escape_name(name: &str) -> String {
     }
 }
 
-/// Makes a group of a NeXus class.
+/// Creates a group of a NeXus class.
 pub(crate) fn create_nexus_group(parent: &Group, name: &str, nexus_class: &str) -> Result<Group> {
     let group = parent.create_group(name)?;
     set_nexus_class(&group, nexus_class)?;
@@ -162,15 +163,15 @@ fn write_configuration(process: &Group, target: &OutputSpec, recipe: &Recipe) ->
     Ok(())
 }
 
-/// The first axis of patterns one after the other.
+/// First axis of several patterns.
 pub(super) struct PointAxis<'a> {
-    /// What each is called by.
+    /// Number of each pattern.
     pub numbers: &'a [i64],
-    /// What these numbers are.
+    /// Meaning of the numbers.
     pub label: &'a str,
 }
 
-/// Writes the axes of an NXdata, the `points` first where there are any.
+/// Writes the axes of an NXdata group. The axis `points`, if any, is the first.
 pub(super) fn write_axes(group: &Group, shared: &SharedBins, title: &str, points: Option<PointAxis>) -> Result<()> {
     let mut names: Vec<&str> = points.iter().map(|_| name::POINTS).collect();
     names.extend(shared.axes.iter().map(|axis| axis.name.as_str()));
@@ -193,7 +194,7 @@ fn write_axis(group: &Group, axis: &PatternAxis) -> Result<()> {
     dataset.set_text("long_name", &axis.label())
 }
 
-/// Says whether the last dimensions are a curve or an image.
+/// Sets the interpretation of a dataset's last dimensions: a curve or an image.
 pub(super) fn set_interpretation(dataset: &Dataset, shared: &SharedBins) -> Result<()> {
     let interpretation = if shared.axes.chi.is_some() { "image" } else { "spectrum" };
     dataset.set_text("interpretation", interpretation)

@@ -1,8 +1,8 @@
-//! The time of day, as NeXus writes it.
+//! The present time, in the format of NeXus.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// ISO 8601 in UTC, to the second: `2026-02-03T04:05:06Z`.
+/// Formats a time in ISO 8601, in UTC and to the second: `2026-02-03T04:05:06Z`.
 pub(crate) fn format_iso8601(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (days, of_day) = (seconds / 86400, seconds % 86400);
@@ -10,14 +10,14 @@ pub(crate) fn format_iso8601(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", of_day / 3600, of_day / 60 % 60, of_day % 60)
 }
 
-/// Year, month and day of a number of days since 1970. Years are counted from March, so that the leap
-/// day is the last of its year.
+/// Returns year, month and day from the number of days since 1970. Internally, years start in March, so that the leap day is the last
+/// day of a year.
 #[allow(
     clippy::arithmetic_side_effects,
     reason = "days of 64-bit seconds are below 2^48, and each step makes them fewer"
 )]
 fn civil_date(days: u64) -> (u64, u64, u64) {
-    // Days since 1 March of the year 0.
+    // Days since 1 March of year 0.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,7 +1,7 @@
-//! The datasets of the virtual layout: rows of the parts, seen in the order of the scan.
+//! Datasets of the virtual layout, which show rows of the parts in the order of the scan.
 //!
-//! A frame that no part gives a row for reads as NaN. Parts are named relative to the final, so that
-//! an output root can be moved as a whole.
+//! The row of a frame that no part has is NaN. Paths of parts are relative to the final file, so that the whole output
+//! root can be moved.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(super) fn create_virtual_dataset<T: VirtualElement>(
 ) -> Result<()> {
     let files = content.parts.iter().map(|part| relative_path_text(content.target.path().as_path(), &part.path));
     let files: Vec<String> = files.collect::<Option<_>>().ok_or("a part whose name is not UTF-8")?;
-    let runs = consecutive_rows(&content.supply.sources, &content.supply.status).into_iter();
+    let runs = consecutive_rows(&content.row_sources.sources, &content.row_sources.status).into_iter();
     let mappings = runs.map(|RowRun { part, rows, first, step }| VirtualSource {
         file: &files[part],
         rows_of_file: content.parts[part].frames.len(),
@@ -30,11 +30,11 @@ pub(super) fn create_virtual_dataset<T: VirtualElement>(
         first,
         step,
     });
-    let shape = [vec![content.supply.status.len()], content.shared.axes.shape()].concat();
+    let shape = [vec![content.row_sources.status.len()], content.shared.axes.shape()].concat();
     group.create_virtual(name, &shape, nan, in_part, &mappings.collect::<Vec<_>>()).map(drop)
 }
 
-/// Consecutive rows of a part that are frames at equal distances.
+/// Consecutive rows of a part that belong to equally spaced frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RowRun {
     part: usize,
@@ -61,16 +61,17 @@ fn consecutive_rows(origins: &[RowSource], status: &[Status]) -> Vec<RowRun> {
             run.step = frame.saturating_sub(run.first);
         }
         let next = run.step.saturating_mul(run.rows.len()).saturating_add(run.first);
-        match run.rows.end == row && next == frame {
-            true => run.rows.end = row.saturating_add(1),
-            false => done.push(std::mem::replace(run, new)),
+        if run.rows.end == row && next == frame {
+            run.rows.end = row.saturating_add(1)
+        } else {
+            done.push(std::mem::replace(run, new))
         }
     }
     done.extend(open.into_values());
     done
 }
 
-/// How the file `from` names the file `to`, both below one root.
+/// Returns the path of `to` relative to the file `from`. Both are below one root.
 fn relative_path_text(from: &Path, to: &Path) -> Option<String> {
     let shared = from.components().zip(to.components()).take_while(|(one, two)| one == two).count();
     let up = from.parent()?.components().skip(shared).map(|_| Component::ParentDir);

@@ -1,4 +1,4 @@
-//! Writes a final: the tree, then frame after frame, then what answers for coverage.
+//! Writes a final file: the NeXus tree, then the rows frame by frame, then the group `coverage`.
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use super::average_group::AverageWriter;
 use super::frame_source::{FrameSource, OutputFrame};
 use super::options::check_cancelled;
 use super::row_sources::RowSources;
-use super::schema::{NexusTree, name};
+use super::schema::{NexusTree, entry_name, name};
 use super::{Average, BuildObserver, OutputFile, OutputLayout, OutputSpec, digest, integrator_layout, virtual_layout};
 use crate::h5::{self, Group};
 use crate::normalize::{NAN32, NAN64, canonical_nan};
@@ -19,44 +19,49 @@ use crate::row_writer::RowWriter;
 use crate::weight_overrides::WeightOverridesWriter;
 use crate::{Normalizer, SharedBins};
 
-/// Frames between two looks at whoever watches.
+/// Number of frames between two looks at the observer.
 const CANCEL_CHECK_FRAMES: usize = 64;
 
-/// What goes into a final.
+/// Content of a final file that is to be written.
 pub(super) struct OutputContent<'a> {
     pub target: &'a OutputSpec,
     pub recipe: &'a Recipe,
-    pub finish: Normalizer,
+    pub normalizer: Normalizer,
     pub shared: &'a SharedBins,
     pub parts: &'a [Part],
-    /// The final whose place it takes.
+    /// Final file that is replaced.
     pub existing: Option<&'a OutputFile>,
-    pub supply: &'a RowSources,
-    /// The checksums of all parts that have gone into it, now and before.
+    pub row_sources: &'a RowSources,
+    /// Checksums of all parts whose frames are in the file, one per line.
     pub part_digests: &'a str,
     pub layout: OutputLayout,
     pub keep_sums: bool,
     pub average: Option<Average>,
-    /// What could not be had for it, each worth a warning.
+    /// Warnings, for example about counters that can't be read.
     pub warnings: &'a RefCell<Vec<String>>,
-    /// Whether a damaged file lies in its place, which is kept under another name.
+    /// True if a damaged file has the path, which is then kept under another name.
     pub renames_damaged: bool,
 }
 
 impl OutputContent<'_> {
-    /// Whether the final is to have the frames' sums.
+    /// Returns whether the final file has the frames' sums.
     pub fn has_sums(&self) -> bool {
         self.layout == OutputLayout::Virtual || self.keep_sums
     }
 
-    /// Opens the raw file of the scan; `None` where it is not there, or is an image, which has no counters. One that can't be read gives a warning: it may well be
-    /// there for whoever reads the final.
+    /// Opens the raw file of the scan. `None` if the file doesn't exist, is an image without counters, or can't be read; the last
+    /// case gives a warning, because readers of the final file may have access to the raw file.
     pub fn raw_file(&self) -> Option<h5::Hdf5File> {
         let scan = &self.target.task().acquisition;
         if scan.dataset.is_empty() && scan.counters.is_empty() {
             return None;
         }
-        match h5::Hdf5File::open(&scan.file) {
+        let entry = format!("/{}/", entry_name(&scan.entry));
+        let [positioners, instrument, sample] =
+            ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));
+        let counters = scan.counters.values().map(String::as_str);
+        let read: Vec<&str> = counters.chain([positioners.as_str()]).collect();
+        match h5::Hdf5File::open_objects(&scan.file, &read, &[&instrument, &sample]) {
             Ok(raw) => Some(raw),
             Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => None,
             Err(why) => {
@@ -66,10 +71,10 @@ impl OutputContent<'_> {
         }
     }
 
-    /// Warns that something is not in the final because the raw file can't be read.
+    /// Warns that counters and positions are missing from the final file because the raw file can't be read.
     pub fn warn_of_raw_file(&self, why: &h5::Hdf5Error) {
         let path = self.target.task().acquisition.file.display();
-        let warning = format!("{path}: {why}: its counters and positions are not copied");
+        let warning = format!("{path}: can't be read, so its counters and positions are not copied: {why}");
         let mut warnings = self.warnings.borrow_mut();
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -77,29 +82,29 @@ impl OutputContent<'_> {
     }
 }
 
-/// Writes a final into a new file, and returns the digest of its data.
+/// Writes the content of a final file into a new HDF5 file. Returns the digest of its data.
 ///
 /// # Errors
-/// Of reading rows, and of writing.
+/// Fails if a row can't be read or the file can't be written.
 pub(super) fn write_output(
     file: &Group,
     content: &OutputContent,
     frames: &mut dyn FrameSource,
-    watch: &dyn BuildObserver,
+    observer: &dyn BuildObserver,
 ) -> Result<String, super::OutputError> {
     let path = content.target.path();
     let hdf5 = super::OutputError::hdf5(&path);
     let tree = NexusTree::create(file, content).map_err(&hdf5)?;
     let mut body = RowDatasets::create(&tree, content).map_err(&hdf5)?;
-    for frame in 0..content.supply.status.len() {
+    for frame in 0..content.row_sources.status.len() {
         if frame % CANCEL_CHECK_FRAMES == 0 {
-            check_cancelled(watch)?;
-            watch.advance(CANCEL_CHECK_FRAMES.min(content.supply.status.len().saturating_sub(frame)) as u64);
+            check_cancelled(observer)?;
+            observer.advance(CANCEL_CHECK_FRAMES.min(content.row_sources.status.len().saturating_sub(frame)) as u64);
         }
-        let merged = frames.read_frame(frame)?;
-        body.push(frame as u64, &merged).map_err(&hdf5)?;
+        let output_frame = frames.read_frame(frame)?;
+        body.push(frame as u64, &output_frame).map_err(&hdf5)?;
         if let Some(averager) = &mut body.averager {
-            averager.push(frame as u64, &merged, frames)?;
+            averager.push(frame as u64, &output_frame, frames)?;
         }
     }
     let digest = body.finish(&tree).map_err(&hdf5)?;
@@ -109,14 +114,14 @@ pub(super) fn write_output(
     Ok(digest)
 }
 
-/// The datasets of one row a frame.
+/// Datasets with one row per frame.
 struct RowDatasets<'a> {
     content: &'a OutputContent<'a>,
     intensity: Option<RowWriter<f32>>,
     errors: Option<RowWriter<f32>>,
     signal: Option<RowWriter<f64>>,
     variance: Option<RowWriter<f64>>,
-    exceptions: Option<WeightOverridesWriter>,
+    weight_overrides: Option<WeightOverridesWriter>,
     averager: Option<AverageWriter<'a>>,
     row_digests: Vec<u64>,
 }
@@ -124,16 +129,18 @@ struct RowDatasets<'a> {
 impl<'a> RowDatasets<'a> {
     fn create(tree: &NexusTree, content: &'a OutputContent) -> h5::Result<Self> {
         let (group, shape) = (&tree.integrated, content.shared.axes.shape());
-        let (finish, rows) = (&content.finish, content.supply.status.len());
+        let (normalizer, rows) = (&content.normalizer, content.row_sources.status.len());
         let is_virtual = content.layout == OutputLayout::Virtual;
-        // What depends on a frame alone is mapped, what depends on the whole scan is stored.
-        let map_patterns = is_virtual && finish.needs_only_own_frame();
+        // Virtual files map what depends on one frame alone, and store what depends on the whole scan.
+        let map_patterns = is_virtual && normalizer.needs_only_own_frame();
         let has_sums = content.has_sums();
-        let patterns =
-            [(true, name::INTENSITY, row_dataset::INTENSITY), (finish.has_errors(), name::ERRORS, row_dataset::ERRORS)];
+        let patterns = [
+            (true, name::INTENSITY, row_dataset::INTENSITY),
+            (normalizer.has_errors(), name::ERRORS, row_dataset::ERRORS),
+        ];
         let sums = [
             (has_sums, name::SIGNAL, row_dataset::SIGNAL),
-            (has_sums && finish.has_errors(), name::VARIANCE, row_dataset::VARIANCE),
+            (has_sums && normalizer.has_errors(), name::VARIANCE, row_dataset::VARIANCE),
         ];
         let [intensity, errors] = patterns.map(|(wanted, name, in_part)| match (wanted, map_patterns) {
             (true, false) => RowWriter::with_rows(group, name, rows, &shape).map(Some),
@@ -151,7 +158,7 @@ impl<'a> RowDatasets<'a> {
             errors: errors?,
             signal: signal?,
             variance: variance?,
-            exceptions: has_sums.then(|| WeightOverridesWriter::create(group)).transpose()?,
+            weight_overrides: has_sums.then(|| WeightOverridesWriter::create(group)).transpose()?,
             averager: content
                 .average
                 .map(|average| AverageWriter::create(&tree.process, average, content))
@@ -160,39 +167,39 @@ impl<'a> RowDatasets<'a> {
         })
     }
 
-    fn push(&mut self, frame: u64, merged: &OutputFrame) -> h5::Result<()> {
+    fn push(&mut self, frame: u64, output_frame: &OutputFrame) -> h5::Result<()> {
         let bins = self.content.shared.axes.bins();
         let nothing = vec![NAN32; bins];
-        let (intensity, errors) = match &merged.pattern {
+        let (intensity, errors) = match &output_frame.pattern {
             Some((intensity, errors)) => (intensity, errors.as_ref()),
             None => (&nothing, None),
         };
-        let errors = self.content.finish.has_errors().then(|| errors.unwrap_or(&nothing));
-        self.row_digests.push(digest::row_digest(merged.status, intensity, errors.map(Vec::as_slice)));
+        let errors = self.content.normalizer.has_errors().then(|| errors.unwrap_or(&nothing));
+        self.row_digests.push(digest::row_digest(output_frame.status, intensity, errors.map(Vec::as_slice)));
         self.intensity.as_mut().map_or(Ok(()), |table| table.push(intensity.iter().copied()))?;
         if let (Some(table), Some(errors)) = (&mut self.errors, errors) {
             table.push(errors.iter().copied())?;
         }
-        let sums = merged.sums.as_ref();
+        let sums = output_frame.sums.as_ref();
         push_or_nan(&mut self.signal, sums.map(|row| &row.signal), bins)?;
         push_or_nan(&mut self.variance, sums.and_then(|row| row.variance.as_ref()), bins)?;
         let Some(row) = sums else { return Ok(()) };
-        match (&mut self.exceptions, &row.weight_override) {
-            (Some(exceptions), Some(own)) => exceptions.push(frame, own, &self.content.shared.weights),
+        match (&mut self.weight_overrides, &row.weight_override) {
+            (Some(weight_overrides), Some(own)) => weight_overrides.push(frame, own, &self.content.shared.weights),
             _ => Ok(()),
         }
     }
 
     fn finish(self, tree: &NexusTree) -> h5::Result<String> {
-        let Self { content, intensity, errors, signal, variance, exceptions, averager, row_digests } = self;
+        let Self { content, intensity, errors, signal, variance, weight_overrides, averager, row_digests } = self;
         let shared = content.shared;
         intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
         signal.into_iter().chain(variance).try_for_each(|mut table| table.flush())?;
-        exceptions.map_or(Ok(()), |mut exceptions| exceptions.flush())?;
-        tree.describe(shared, content.finish.has_errors())?;
-        tree.write_status(&content.supply.status)?;
+        weight_overrides.map_or(Ok(()), |mut weight_overrides| weight_overrides.flush())?;
+        tree.describe(shared, content.normalizer.has_errors())?;
+        tree.write_status(&content.row_sources.status)?;
         if let Some(name) = content.recipe.monitor_name() {
-            tree.write_monitor(&name, &content.supply.monitor, content.supply.reference)?;
+            tree.write_monitor(&name, &content.row_sources.monitor, content.row_sources.reference)?;
         }
         averager.map_or(Ok(()), |averager| averager.finish(&tree.coverage))?;
         write_coverage(&tree.coverage, content, &row_digests)
@@ -207,23 +214,24 @@ fn push_or_nan(table: &mut Option<RowWriter<f64>>, sums: Option<&Vec<f64>>, bins
     }
 }
 
-/// Writes what a rerun asks for: the scan with the stamps of its sources, the parts that have gone in,
-/// and the digests by which it sees that all is as it was written.
+/// Writes the group `coverage`: the task of the whole scan with its sources, the merged parts, and digests that show whether
+/// anything was changed.
 fn write_coverage(group: &Group, content: &OutputContent, row_digests: &[u64]) -> h5::Result<String> {
-    let supply = content.supply;
-    let task = Record::from(whole_scan_task(content.target, supply)).to_line();
+    let row_sources = content.row_sources;
+    let task = Record::from(whole_scan_task(content.target, row_sources)).to_line();
     let data_digest = digest::data_digest(content.shared, row_digests);
     let texts = [task.as_str(), &content.recipe.to_toml(), content.part_digests];
-    let monitor = match content.recipe.monitor.is_empty() {
-        true => vec![NAN64; supply.monitor.len()],
-        false => supply.monitor.clone(),
+    let monitor = if content.recipe.monitor.is_empty() {
+        vec![NAN64; row_sources.monitor.len()]
+    } else {
+        row_sources.monitor.clone()
     };
-    let coverage_digest = digest::coverage_digest(&texts, &monitor, &[&supply.stored_digest, row_digests]);
+    let coverage_digest = digest::coverage_digest(&texts, &monitor, &[&row_sources.stored_digest, row_digests]);
     group.write_text(name::TASK, &task)?;
     group.write_text(name::PARTS, content.part_digests)?;
     group.write_list(name::ROW_DIGEST, row_digests)?;
-    group.write_list(name::STORED_DIGEST, &supply.stored_digest)?;
-    group.set_number(name::REFERENCE, supply.reference)?;
+    group.write_list(name::STORED_DIGEST, &row_sources.stored_digest)?;
+    group.set_number(name::REFERENCE, row_sources.reference)?;
     group.set_text(name::LAYOUT, content.layout.name())?;
     group.set_text(name::DATA_DIGEST, &data_digest)?;
     group.set_text(name::COVERAGE_DIGEST, &coverage_digest)?;
@@ -231,19 +239,19 @@ fn write_coverage(group: &Group, content: &OutputContent, row_digests: &[u64]) -
     Ok(data_digest)
 }
 
-/// The task whose range is the whole scan.
-fn whole_scan_task(target: &OutputSpec, supply: &RowSources) -> Task {
+/// Returns the task of the whole scan.
+fn whole_scan_task(target: &OutputSpec, row_sources: &RowSources) -> Task {
     let (task, range) = (target.task(), Spans::first_n(target.frames()));
-    let sources = supply.stamps.sources(target.frames());
+    let sources = row_sources.stamps.sources(target.frames());
     let absent = target.absent();
-    // As long as tasks that nothing was heard of have some, the scan is not one without.
+    // A scan without known absent frames may have some in tasks that no record was read of.
     let absent_elsewhere = if absent.is_empty() { task.acquisition.absent_elsewhere } else { 0 };
     Task {
         id: Task::compute_id(&task.scan, [task.recipe_digest.as_str()], &range),
         part: Task::part_path(&task.scan, &task.recipe_digest, &range),
         bytes: sources.iter().map(|source| source.bytes).sum(),
         range,
-        monitor_readings: Some(supply.readings).filter(|readings| readings.count > 0),
+        monitor_readings: Some(row_sources.readings).filter(|readings| readings.count > 0),
         acquisition: Acquisition { sources, absent, absent_elsewhere, ..task.acquisition.clone() },
         ..task.clone()
     }

@@ -1,65 +1,68 @@
-//! Why a part can't be written or read.
+//! [`PartError`]: why a part can't be written or read.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::h5;
 
-/// Why a part can't be written or read.
+/// Reason why a part can't be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum PartError {
-    /// The file system refused.
+    /// A system call failed.
     #[error("{}: {why}", path.display())]
     Io {
-        /// The part.
+        /// Path of the part.
         path: PathBuf,
-        /// What it said.
+        /// Error of the system.
         why: io::Error,
     },
-    /// The HDF5 library refused, or found other bytes than were written.
+    /// The HDF5 library failed, or an object of the file is missing or damaged.
     #[error("{}: {why}", path.display())]
     Hdf5 {
-        /// The part.
+        /// Path of the part.
         path: PathBuf,
-        /// What it said.
+        /// Error of the library.
         why: h5::Hdf5Error,
     },
-    /// The first bytes are not a part's.
+    /// The file doesn't begin with the user block of a part.
     #[error("{}: {why}", path.display())]
     Head {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with them.
+        /// Difference from the user block of a part.
         why: super::user_block::UserBlockError,
     },
-    /// Some bytes are not those that were written.
-    #[error("{}: damaged: expected checksum {expected}, found {found}", path.display())]
+    /// The bytes after the user block have another checksum than when they were written.
+    #[error(
+    "{}: damaged: checksum {found}, expected {expected} as in its first line; remove the file and run ai-integrate again",
+    path.display()
+    )]
     Damaged {
-        /// The part.
+        /// Path of the part.
         path: PathBuf,
-        /// The checksum in its first line.
+        /// Checksum in the user block.
         expected: String,
-        /// The checksum of its bytes.
+        /// Checksum of the bytes in the file.
         found: String,
     },
-    /// Another part took its place while it was in use.
-    #[error("{}: replaced by another part while it was being read", path.display())]
+    /// Another part was renamed to this path while the part was being read.
+    #[error("{}: replaced by another part while it was being read; run the command again", path.display())]
     Replaced {
-        /// The part.
+        /// Path of the part.
         path: PathBuf,
     },
-    /// What it holds does not fit together.
+    /// Datasets of the part, or rows that are to be written, contradict each other.
     #[error("{}: {why}", path.display())]
     Content {
-        /// The part.
+        /// Path of the part.
         path: PathBuf,
-        /// What was found and what was expected.
+        /// Contradiction, and what was expected.
         why: String,
     },
-    /// A path that leads out of the output root.
-    #[error("{}: expected a path that stays below the output directory", path.display())]
+    /// The task names a part outside of the output directory.
+    #[error("{}: outside of the output directory; expected a part's path below it", path.display())]
     Outside {
-        /// The path.
+        /// Path of the part in the task.
         path: PathBuf,
     },
 }
@@ -82,7 +85,7 @@ impl PartError {
         Self::Content { path: path.to_path_buf(), why: why.into() }
     }
 
-    /// Returns the error of the file system, where it is one: nothing is known of the part then.
+    /// Returns the system's error if a system call failed, so that the state of the part is unknown.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
             Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => Some(why),
@@ -90,12 +93,22 @@ impl PartError {
         }
     }
 
-    /// Returns whether the system did not give a file that is there: unlike a damaged or a short one, it may give it later.
+    /// Returns the error of the file system, if it says nothing of the file's content.
+    pub(crate) fn into_io_failure(self) -> Option<io::Error> {
+        match (self.is_io_failure(), self) {
+            (true, Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. }) => {
+                Some(why)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether an existing file could not be read. Unlike a damaged or truncated part, it may be readable later.
     pub(crate) fn is_io_failure(&self) -> bool {
         self.io_error().is_some_and(|why| why.kind() != io::ErrorKind::UnexpectedEof) && !self.was_removed()
     }
 
-    /// Whether the file is not there any more, or is another one: to look again may help.
+    /// Returns whether the file has been removed or replaced since it was listed, so that listing the parts again may help.
     pub fn was_removed(&self) -> bool {
         match self {
             Self::Io { why, .. } | Self::Head { why: super::user_block::UserBlockError::Io(why), .. } => {

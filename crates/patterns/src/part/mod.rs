@@ -1,22 +1,22 @@
-//! Parts: the sums of some frames of a scan, as one run of ai-integrate left them.
+//! Parts: files with the sums of some frames of a scan, each written by one run of ai-integrate.
 //!
-//! A part is an HDF5 file behind 512 bytes of its own, of which `head -1` shows the one JSON line.
-//! Its datasets, with one row a frame in rising order of the frames:
+//! A part is an HDF5 file that begins with a user block of 512 bytes, whose first line is JSON and can be shown with `head -1`. The
+//! datasets of the HDF5 file have one row per frame, in ascending order of the frames:
 //!
 //! | dataset | type | content |
 //! |---|---|---|
-//! | `task`, `recipe` | text | the task's record; the recipe in TOML |
-//! | `radial`, `chi` | f64 | the bins' centres, `@name`, `@units`; `chi` in cakes only |
-//! | `norm`, `norm_sq`, `count` | f64 (bins) | the weights that the frames share |
-//! | `frames`, `frame_status`, `stored_digest`, `monitor` | u64, u8, u64, f64 | one value a frame |
-//! | `signal`, `variance` | f64 (frames, bins) | the sums; NaN where a frame has none |
-//! | `intensity`, `intensity_errors` | f32 (frames, bins) | the patterns, which virtual finals show |
-//! | `exceptions/frames`, `starts` | u64 | the frames with weights of their own, where their bins start, and the end |
-//! | `exceptions/bins`, `norm`, `norm_sq`, `count` | u32, f64 | the bins whose weights differ, and these weights |
+//! | `task`, `recipe` | text | record of the task; recipe in TOML |
+//! | `radial`, `chi` | f64 | centres of the bins, `@name`, `@units`; `chi` only in cakes |
+//! | `norm`, `norm_sq`, `count` | f64 (bins) | weights that the frames have in common |
+//! | `frames`, `status`, `stored_digest`, `monitor` | u64, u8, u64, f64 | one value per frame |
+//! | `signal`, `variance` | f64 (frames, bins) | sums; NaN for a frame without sums |
+//! | `intensity`, `intensity_errors` | f32 (frames, bins) | patterns, which virtual final files show |
+//! | `exceptions/frames`, `starts` | u64 | frames with a weight override ([`BinWeights`](crate::BinWeights)); index of the first bin of each, and the total |
+//! | `exceptions/bins`, `norm`, `norm_sq`, `count` | u32, f64 | bins whose weights differ from the common ones, and their weights |
 //!
-//! The bins of a cake are azimuth-major. `variance` and `intensity_errors` are absent without an error
-//! model. A pattern whose monitor is divided by its mean over the scan can't be known before all parts
-//! are there: such parts have no `intensity`.
+//! The bins of a cake are azimuth-major. `variance` and `intensity_errors` are absent without an error model. `intensity` is
+//! absent if the monitor is divided by its mean over the scan, because the mean is unknown until all frames are
+//! integrated.
 
 mod error;
 mod read;
@@ -34,19 +34,19 @@ pub use error::PartError;
 pub use read::{Part, read_part, read_user_block};
 pub(crate) use read::{open_part, read_task};
 pub use rows::PartRows;
-pub use user_block::PartUserBlock;
+pub use user_block::{PartUserBlock, UserBlockError};
 pub use write::PartWriter;
 
-/// What a part is about.
+/// Description of a part: what its sums are of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartMetadata {
-    /// The task, with the frames to come and the stamps of their sources.
+    /// Task of the part, with its range of frames and the sources they are in.
     pub task: Task,
-    /// The recipe that the task names.
+    /// Recipe that the task names.
     pub recipe: Recipe,
 }
 
-/// The names of the datasets.
+/// Names of the datasets.
 mod name {
     pub(super) const TASK: &str = "task";
     pub(super) const RECIPE: &str = "recipe";
@@ -61,23 +61,23 @@ mod name {
     pub(super) const MONITOR: &str = "monitor";
 }
 
-/// The datasets that virtual finals map.
+/// Names of the datasets that virtual final files map.
 pub(crate) mod row_dataset {
-    /// f64 sums.
+    /// Sums of the counts, f64.
     pub(crate) const SIGNAL: &str = "signal";
-    /// f64 sums.
+    /// Sums of the variances, f64.
     pub(crate) const VARIANCE: &str = "variance";
-    /// f32 patterns.
+    /// Intensities of the patterns, f32.
     pub(crate) const INTENSITY: &str = "intensity";
-    /// f32 errors.
+    /// Errors of the patterns, f32.
     pub(crate) const ERRORS: &str = "intensity_errors";
 }
 
-/// Lists the files of a directory that may be parts, and not temporary or other files, in the order of their names. A directory
-/// that is not there has none.
+/// Lists the files of a directory that may be parts, ordered by name. Temporary files and files with another extension are left
+/// out. The list is empty if the directory doesn't exist.
 ///
 /// # Errors
-/// The directory, or what a name in it leads to, can't be looked at.
+/// Fails if the directory, or the metadata of a file in it, can't be read.
 pub(crate) fn list_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match directory.read_dir() {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -95,10 +95,11 @@ pub(crate) fn list_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns the frames that a part holds which can't be read, and why, as far as its first line or its name says which they are.
+/// Returns the frames of a part that can't be read, and the reason. The frames are known from the name of the part or from its user
+/// block; `None` if neither is readable.
 pub(crate) fn frames_of_unread(path: &Path, why: &PartError) -> Option<Absent> {
     let of_name = path.file_name().and_then(|name| range_in_name(name.as_encoded_bytes()));
-    // Frames of a part with gaps lie between the first and the last.
+    // All frames of a part with gaps lie between the first and the last.
     let of_head = || read_user_block(path).ok().filter(|head| head.count > 0).map(|head| (head.first, head.last));
     let (first, last) = of_name.or_else(of_head)?;
     let kind = if why.is_io_failure() { AbsentKind::Unreadable } else { AbsentKind::NotIntegrated };
@@ -109,7 +110,7 @@ pub(crate) fn frames_of_unread(path: &Path, why: &PartError) -> Option<Absent> {
     })
 }
 
-/// Whether a path leads to something that is no file, such as a directory. What has gone meanwhile leads nowhere else.
+/// Returns whether a path leads to something other than a file, such as a directory. False if the path doesn't exist.
 fn is_not_file(path: &Path) -> io::Result<bool> {
     match path.metadata() {
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(false),
@@ -117,9 +118,9 @@ fn is_not_file(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Reads the first and the last frame from a name such as `00000500-00000999.h5`, which only a part without gaps has.
+/// Parses the first and last frame from a name such as `00000500-00000999.h5`, which only parts without gaps have.
 pub(crate) fn range_in_name(name: &[u8]) -> Option<(u64, u64)> {
-    /// Digests are as long, and may happen to have no letter.
+    /// Minimum length of the digests in other names. A digest may happen to consist of decimal digits alone.
     const SHORTEST_DIGEST: usize = 16;
     let (first, last) = std::str::from_utf8(name).ok()?.strip_suffix(".h5")?.split_once('-')?;
     let number = |text: &str| {

@@ -1,4 +1,4 @@
-//! Reads a part, after its checksum has shown that it is as it was written.
+//! Reads a part. The HDF5 library gets the bytes only after their checksum was verified.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,40 +8,41 @@ use recipe::Recipe;
 use records::{Record, Task};
 
 use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
-use crate::h5::{self, Group};
+use crate::h5::{self, Group, Hdf5Error};
 use crate::source_fingerprint::SourceFingerprints;
-use crate::{BinWeights, PatternAxes, PatternAxis, SharedBins, Status};
+use crate::weight_overrides::WeightOverrides;
+use crate::{BinWeights, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
 
-/// A part whose bytes are as they were written.
+/// A part whose checksum was verified.
 pub struct Part {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its checksum.
+    /// Checksum of the bytes after the user block, in 32 hexadecimal digits.
     pub digest: String,
-    /// What it is about.
+    /// Task and recipe.
     pub metadata: PartMetadata,
-    /// What its frames share.
+    /// Axes and weights that the frames have in common.
     pub shared: Arc<SharedBins>,
-    /// Its frames, rising. Row k of the part is that of `frames[k]`.
+    /// Frames in ascending order; row k holds frame `frames[k]`.
     pub frames: Vec<u64>,
-    /// What became of each.
+    /// Status of each frame.
     pub status: Vec<Status>,
     /// XXH3-64 of each frame's stored bytes.
     pub stored_digest: Vec<u64>,
-    /// Each frame's monitor.
+    /// Monitor value of each frame.
     pub monitor: Vec<f64>,
     pub(super) has_variance: bool,
 }
 
-/// The first line of a part, which says what it is. Its checksum is not checked.
+/// Reads the user block of a part, without verifying the checksum of the other bytes.
 ///
 /// # Errors
-/// Not a part, or one whose first 512 bytes are damaged.
+/// Fails if the file can't be read or is not a part, or if its first 512 bytes are damaged.
 pub fn read_user_block(path: &Path) -> Result<PartUserBlock, PartError> {
     open_part(path).map(|(head, _)| head)
 }
 
-/// The bytes behind the first line of a part, which have not been read.
+/// The bytes after the user block of an open part, not yet read.
 pub(crate) struct PartPayload {
     path: PathBuf,
     file: File,
@@ -49,23 +50,24 @@ pub(crate) struct PartPayload {
 }
 
 impl PartPayload {
-    /// Reads them all, and compares them with the checksum in the first line.
+    /// Reads all the bytes, and compares their checksum with that in the user block.
     ///
     /// # Errors
-    /// They can't be read, or are not as they were written.
+    /// Fails if the bytes can't be read or were changed.
     pub fn verify(&mut self) -> Result<(), PartError> {
         let found = user_block::digest_rest(&mut self.file).map_err(PartError::io(&self.path))?;
-        match found == self.expected {
-            true => Ok(()),
-            false => Err(PartError::Damaged { path: self.path.clone(), expected: self.expected.clone(), found }),
+        if found == self.expected {
+            Ok(())
+        } else {
+            Err(PartError::Damaged { path: self.path.clone(), expected: self.expected.clone(), found })
         }
     }
 }
 
-/// Opens a part, and reads its first line.
+/// Opens a part and reads its user block.
 ///
 /// # Errors
-/// As [`read_user_block`].
+/// Fails as [`read_user_block`] does.
 pub(crate) fn open_part(path: &Path) -> Result<(PartUserBlock, PartPayload), PartError> {
     let mut file = File::open(path).map_err(PartError::io(path))?;
     let head = PartUserBlock::read(&mut file).map_err(|why| PartError::Head { path: path.to_path_buf(), why })?;
@@ -73,22 +75,23 @@ pub(crate) fn open_part(path: &Path) -> Result<(PartUserBlock, PartPayload), Par
     Ok((head, unread))
 }
 
-/// Returns the task that a part was made for, as far as it can be read without verifying the part.
+/// Reads the task of a part, without verifying the part's checksum.
 pub(crate) fn read_task(path: &Path) -> Result<Task, PartError> {
     let (_, unread) = open_part(path)?;
-    let file = h5::Hdf5File::from_open_file(path, unread.file).map_err(PartError::hdf5(path))?;
+    let objects = [name::TASK, name::RECIPE];
+    let file = h5::Hdf5File::from_unverified_file(path, unread.file, &objects, &[]).map_err(PartError::hdf5(path))?;
     Ok(read_head(path, &file)?.task)
 }
 
-/// Reads and verifies a part, but for its rows, which are read where they are needed.
+/// Reads and verifies a part, except for its rows, which [`Part::open`] gives access to.
 ///
 /// # Errors
-/// Not a part; damaged; contents that do not fit together.
+/// Fails if the file can't be read, is not a part, or is damaged, or if its datasets contradict each other.
 pub fn read_part(path: &Path) -> Result<Part, PartError> {
     let (head, mut bytes) = open_part(path)?;
     bytes.verify()?;
-    // The same file, whatever has taken its name since.
-    let file = h5::Hdf5File::from_open_file(path, bytes.file).map_err(PartError::hdf5(path))?;
+    // The open file is passed on, because the path may lead to another part by now.
+    let file = h5::Hdf5File::from_verified_file(path, bytes.file).map_err(PartError::hdf5(path))?;
     let part = Part {
         path: path.to_path_buf(),
         digest: head.xxh3.clone(),
@@ -105,7 +108,7 @@ pub fn read_part(path: &Path) -> Result<Part, PartError> {
 }
 
 impl Part {
-    /// Whether its frames have variances.
+    /// Returns whether the frames have variances.
     pub fn has_variance(&self) -> bool {
         self.has_variance
     }
@@ -115,40 +118,59 @@ impl Part {
         let frames = self.frames.len();
         let lengths = [self.status.len(), self.stored_digest.len(), self.monitor.len()];
         if lengths != [frames; 3] {
-            return wrong(format!("{lengths:?} values of status, stored_digest, monitor: expected {frames} each"));
+            let [status, stored_digest, monitor] = lengths;
+            return wrong(format!(
+                "{status} values of status, {stored_digest} of stored_digest and {monitor} of monitor; expected {frames} of each"
+            ));
         }
         if self.frames.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return wrong("frames that do not rise".to_owned());
+            return wrong("its frames are not in ascending order".to_owned());
         }
         let (task, bins) = (&self.metadata.task, self.shared.axes.bins());
         let sources = || SourceFingerprints::new(&task.acquisition).digest(&self.frames);
-        let (digest, sources) = (self.digest.clone(), head.sources.is_some().then(sources));
-        if PartUserBlock::new(&task.scan, &task.recipe_digest, &self.frames, digest, sources) != *head {
-            return wrong("its first line and its content do not agree".to_owned());
+        if !head.describes(&task.scan, &task.recipe_digest, &self.frames, sources) {
+            return wrong("its first line contradicts its content".to_owned());
         }
         let weights = &self.shared.weights;
         if bins == 0 || [weights.norm.len(), weights.norm_sq.len(), weights.count.len()] != [bins; 3] {
-            return wrong(format!("weights that do not fit its {bins} bins"));
+            return wrong(format!("its weights don't fit its {bins} bins"));
         }
-        let expected = [vec![frames], self.shared.axes.shape()].concat();
-        for name in [row_dataset::SIGNAL, row_dataset::VARIANCE, row_dataset::INTENSITY, row_dataset::ERRORS] {
-            let dataset = match name {
-                row_dataset::SIGNAL => file.dataset(name).map(Some),
-                _ => file.dataset_if_there(name),
-            };
-            let shape = dataset.map_err(PartError::hdf5(&self.path))?.map(|dataset| dataset.shape());
-            if let Some(shape) = shape.filter(|shape| *shape != expected) {
-                return wrong(format!("{name} of shape {shape:?}: expected {expected:?}"));
+        self.check_datasets(file).map_err(PartError::hdf5(&self.path))
+    }
+
+    /// Checks that every dataset that rows are read from exists, in its type and with a value for each frame and bin.
+    fn check_datasets(&self, file: &Group) -> h5::Result<()> {
+        let rows = [vec![self.frames.len()], self.shared.axes.shape()].concat();
+        let finish = Normalizer::new(&self.metadata.recipe);
+        let (errors, patterns) = (finish.has_errors(), finish.needs_only_own_frame());
+        for (name, is_expected) in [
+            (row_dataset::VARIANCE, errors),
+            (row_dataset::INTENSITY, patterns),
+            (row_dataset::ERRORS, errors && patterns),
+        ] {
+            if file.contains(name)? && !is_expected {
+                return Err(Hdf5Error::Damaged(format!("{name} exists, but not according to its recipe")));
             }
         }
-        Ok(())
+        file.check_dataset::<f64>(row_dataset::SIGNAL, &rows)?;
+        if errors {
+            file.check_dataset::<f64>(row_dataset::VARIANCE, &rows)?;
+        }
+        // A part without patterns has them made from its sums.
+        if file.contains(row_dataset::INTENSITY)? {
+            file.check_dataset::<f32>(row_dataset::INTENSITY, &rows)?;
+            if errors {
+                file.check_dataset::<f32>(row_dataset::ERRORS, &rows)?;
+            }
+        }
+        WeightOverrides::open(file).map(drop)
     }
 }
 
 fn read_head(path: &Path, group: &Group) -> Result<PartMetadata, PartError> {
     let text = |name| group.text(name).map_err(PartError::hdf5(path));
     let Ok(Record::Task(task)) = Record::parse(&text(name::TASK)?) else {
-        return Err(PartError::content(path, "its task is not a task record"));
+        return Err(PartError::content(path, "its task is not a task record that this azpipe can read"));
     };
     let recipe: Recipe =
         toml::from_str(&text(name::RECIPE)?).map_err(|why| PartError::content(path, format!("its recipe: {why}")))?;
@@ -169,12 +191,18 @@ fn read_shared(group: &Group) -> h5::Result<SharedBins> {
 fn read_axis(group: &Group, name: &str) -> h5::Result<PatternAxis> {
     let dataset = group.dataset(name)?;
     let (name, units) = (dataset.text_attribute("name")?, dataset.text_attribute("units")?);
+    dataset.check_stored_as::<f64>(&[dataset.size()])?;
     Ok(PatternAxis { name, units, centers: dataset.values()? })
 }
 
 fn read_status(path: &Path, group: &Group) -> Result<Vec<Status>, PartError> {
     let numbers: Vec<u8> = group.read_list(name::STATUS).map_err(PartError::hdf5(path))?;
-    let unknown = |number| PartError::content(path, format!("unknown status {number}"));
+    let unknown = |number| {
+        PartError::content(
+            path,
+            format!("unknown frame status {number}: a newer azpipe may have written it; update azpipe"),
+        )
+    };
     let known = |number| Status::from_number(number).ok_or_else(|| unknown(number));
     numbers.into_iter().map(known).collect()
 }

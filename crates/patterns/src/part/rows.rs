@@ -1,6 +1,8 @@
-//! The rows of a part, read from its open file.
+//! Reads the rows of an open part.
 
 use std::ops::Range;
+
+use system::untrusted_file;
 
 use super::{Part, PartError, read_user_block, row_dataset};
 use crate::FrameRow;
@@ -10,19 +12,19 @@ use crate::row_writer::{self, read_rows};
 use crate::stored_patterns::StoredPatterns;
 use crate::weight_overrides::WeightOverrides;
 
-/// A part whose rows can be read.
+/// An open part, whose rows can be read.
 pub struct PartRows<'a> {
     part: &'a Part,
     signal: Dataset,
     variance: Option<Dataset>,
-    exceptions: WeightOverrides,
-    /// Where a pattern depends on nothing but its frame.
+    weight_overrides: WeightOverrides,
+    /// Patterns, if each depends on its own frame alone.
     patterns: Option<StoredPatterns>,
-    /// Which rows were read last, and their sums.
+    /// Rows that were read last, with sums in `signals` and `variances`.
     block: Range<usize>,
     signals: Vec<f64>,
     variances: Option<Vec<f64>>,
-    /// Declared last: closed after its datasets.
+    /// The file. It is the last field so that its datasets are closed before it.
     _file: h5::Hdf5File,
 }
 
@@ -30,13 +32,15 @@ impl Part {
     /// Opens the file to read rows.
     ///
     /// # Errors
-    /// It is not there any more, or is another part by now.
+    /// Fails if the file can't be read, or is another part by now.
     pub fn open(&self) -> Result<PartRows<'_>, PartError> {
         if read_user_block(&self.path)?.xxh3 != self.digest {
             return Err(PartError::Replaced { path: self.path.clone() });
         }
         let begin = || -> h5::Result<PartRows<'_>> {
-            let file = h5::Hdf5File::open(&self.path)?;
+            // Its checksum is the one that was verified, and it was renamed into place whole.
+            let file = untrusted_file::open(&self.path).map_err(h5::Hdf5Error::Io)?;
+            let file = h5::Hdf5File::from_verified_file(&self.path, file)?;
             let errors = file.dataset_if_there(row_dataset::ERRORS)?;
             let patterns =
                 file.dataset_if_there(row_dataset::INTENSITY)?.map(|intensity| StoredPatterns::new(intensity, errors));
@@ -44,7 +48,7 @@ impl Part {
                 part: self,
                 signal: file.dataset(row_dataset::SIGNAL)?,
                 variance: self.has_variance.then(|| file.dataset(row_dataset::VARIANCE)).transpose()?,
-                exceptions: WeightOverrides::open(&file)?,
+                weight_overrides: WeightOverrides::open(&file)?,
                 patterns,
                 block: 0..0,
                 signals: Vec::new(),
@@ -57,10 +61,10 @@ impl Part {
 }
 
 impl PartRows<'_> {
-    /// Row `row` of the part. The sums of those behind it that one read may well take are read with it.
+    /// Reads the sums of a row. The following rows are read at the same time, up to the size of a block.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Fails if the file can't be read.
     pub fn row(&mut self, row: usize) -> Result<FrameRow, PartError> {
         let hdf5 = PartError::hdf5(&self.part.path);
         if !self.block.contains(&row) {
@@ -68,7 +72,7 @@ impl PartRows<'_> {
         }
         let (part, bins) = (self.part, self.part.shared.axes.bins());
         let values = row_writer::values_of(row, &self.block, bins);
-        // A frame without sums is stored as NaN throughout.
+        // All sums of a frame without sums are stored as NaN.
         let sums = Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
         Ok(FrameRow {
             frame: part.frames[row],
@@ -77,15 +81,15 @@ impl PartRows<'_> {
             monitor: part.monitor[row],
             signal: sums.map(<[f64]>::to_vec).unwrap_or_default(),
             variance: self.variances.as_ref().filter(|_| sums.is_some()).map(|variances| variances[values].to_vec()),
-            weight_override: self.exceptions.for_frame(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
+            weight_override: self.weight_overrides.for_frame(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
         })
     }
 
-    /// The pattern of a row that has one, as it was written: where there is no errors' model, without errors. `None` where patterns
-    /// depend on more than their frame, and are not in the part.
+    /// Reads the pattern of a row. The errors are `None` without an error model. The pattern is `None` if it depends on more than its own
+    /// frame, in which case the part holds no patterns.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// Fails if the file can't be read.
     pub fn pattern(&mut self, row: usize) -> Result<Option<Pattern>, PartError> {
         let Some(patterns) = &mut self.patterns else { return Ok(None) };
         let (intensity, errors) = patterns.row(row).map_err(PartError::hdf5(&self.part.path))?;

@@ -1,13 +1,14 @@
-//! The 512 bytes before a part's HDF5: one JSON line that says what it is, and its checksum.
+//! The user block of a part: 512 bytes before the HDF5 file, with a JSON line that describes the part and its checksum.
 //!
 //! ```text
-//! {"azpipe":"part","v":2,"scan":"…","recipe":"…","first":0,"last":499,"count":500,"xxh3":"…","sources":"…"}
+//! {"azpipe":"part","v":3,"scan":"…","recipe":"…","first":0,"last":499,"count":500,"xxh3":"…","sources":"…"}
 //! ```
 //!
-//! then a line break and spaces up to byte 511, which is a line break again. `xxh3` is XXH3-128 over
-//! every byte behind the block. `sources` is XXH3-64 over the frames and the fingerprints of their raw data, so that a rerun
-//! need not open the part as HDF5; parts of version 1, and those with a frame to be tried again, have none. The block
-//! has one form only, so that a flipped byte in it shows too.
+//! A line feed and spaces follow, and byte 511 is a line feed again. `xxh3` is XXH3-128 over all bytes after the user
+//! block. `sources` is XXH3-64 over the frames and their source fingerprints, with which a rerun finds the covered frames without
+//! opening the part as HDF5. Parts of version 3 have it if every frame has a pattern; parts of version 2 had it, too, if frames
+//! can't have one, such as frames without a monitor, which a rerun has to report again. All other parts are of version 1. The
+//! block is reproduced from the line when it is read, so that a flipped bit anywhere in it is noticed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,32 +16,33 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bytes before the HDF5 signature.
+/// Number of bytes before the HDF5 signature.
 pub(super) const USER_BLOCK_BYTES: usize = 512;
 
-/// The first line of a part.
+/// User block of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartUserBlock {
     azpipe: String,
     v: u64,
-    /// The scan's id.
+    /// Id of the scan.
     pub scan: String,
-    /// The recipe's digest.
+    /// Digest of the recipe.
     pub recipe: String,
-    /// The first of its frames; 0 where it has none.
+    /// First frame of the part; 0 if it has no frames.
     pub first: u64,
-    /// The last of its frames; 0 where it has none.
+    /// Last frame of the part; 0 if it has no frames.
     pub last: u64,
-    /// How many frames it has.
+    /// Number of frames.
     pub count: u64,
-    /// XXH3-128 of every byte behind the block, in 32 hexadecimal digits.
+    /// XXH3-128 of all bytes after the block, in 32 hexadecimal digits.
     pub xxh3: String,
-    /// XXH3-64 over its frames and the fingerprints of their raw data, where each frame is dealt with for good.
+    /// XXH3-64 over the frames and their source fingerprints, if each frame has a pattern (version 3), or a final status
+    /// (version 2).
     #[serde(default, skip_serializing_if = "Option::is_none", with = "hexadecimal")]
-    pub sources: Option<u64>,
+    sources: Option<u64>,
 }
 
-/// A number of 64 bits as 16 hexadecimal digits: as a JSON number, many readers would round it.
+/// Writes a 64-bit number as 16 hexadecimal digits, because many readers round large JSON numbers.
 mod hexadecimal {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -55,47 +57,59 @@ mod hexadecimal {
     }
 }
 
-/// Why the first bytes of a file are not a part's.
+/// Reason why the first 512 bytes of a file are not the user block of a part.
 #[derive(Debug, thiserror::Error)]
 pub enum UserBlockError {
-    /// The file can't be read, or is shorter than the block.
+    /// The bytes can't be read, or the file is shorter.
     #[error("its first 512 bytes can't be read: {0}")]
     Io(#[from] io::Error),
-    /// They are something else.
-    #[error("not a part: expected a JSON line that says \"azpipe\":\"part\"")]
+    /// The bytes are something else.
+    #[error("not a part; expected a first line of JSON with \"azpipe\":\"part\"")]
     NotPart,
-    /// Written by a newer azpipe.
-    #[error("a part of version {0}: this azpipe reads versions 1 and 2; update it")]
+    /// The part was written by a newer azpipe.
+    #[error("a part of version {0}, which a newer azpipe wrote; this azpipe reads versions 1 to 3")]
     UnsupportedVersion(u64),
-    /// A known line with changes.
-    #[error("damaged: its first 512 bytes are not as they were written")]
+    /// The line describes a part, and some bytes were changed.
+    #[error("damaged: its first 512 bytes were changed; remove the file and run ai-integrate again")]
     Damaged,
 }
 
 impl PartUserBlock {
-    /// That of a part with these frames, rising.
+    /// Returns the user block of a part with these frames, which are in ascending order.
     pub(super) fn new(scan: &str, recipe: &str, frames: &[u64], xxh3: String, sources: Option<u64>) -> Self {
         let (first, last) = (frames.first().copied().unwrap_or(0), frames.last().copied().unwrap_or(0));
         let (scan, recipe, count) = (scan.to_owned(), recipe.to_owned(), frames.len() as u64);
-        let v = if sources.is_some() { 2 } else { 1 };
+        let v = if sources.is_some() { 3 } else { 1 };
         Self { azpipe: "part".to_owned(), v, scan, recipe, first, last, count, xxh3, sources }
     }
 
-    /// Reads the block of an open file, from its start.
+    /// Returns the digest of the frames and their source fingerprints, if every frame is known to have a pattern.
+    pub(crate) fn sources_of_patterns(&self) -> Option<u64> {
+        self.sources.filter(|_| self.v >= 3)
+    }
+
+    /// Returns whether this is the block of a part with these frames. `sources` computes the digest of their source
+    /// fingerprints, which is needed if the block has one.
+    pub(super) fn describes(&self, scan: &str, recipe: &str, frames: &[u64], sources: impl FnOnce() -> u64) -> bool {
+        let sources = self.sources.is_some().then(sources);
+        *self == Self { v: self.v, ..Self::new(scan, recipe, frames, self.xxh3.clone(), sources) }
+    }
+
+    /// Reads the user block of a file that was just opened.
     pub(super) fn read(file: &mut File) -> Result<Self, UserBlockError> {
         let mut block = [0; USER_BLOCK_BYTES];
         file.read_exact(&mut block)?;
         let line = block.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head: Self = serde_json::from_slice(line).map_err(|_| UserBlockError::NotPart)?;
         match (head.azpipe.as_str(), head.v) {
-            ("part", 1 | 2) if head.to_block().as_ref() == Some(&block) => Ok(head),
-            ("part", 1 | 2) => Err(UserBlockError::Damaged),
+            ("part", 1..=3) if head.to_block().as_ref() == Some(&block) => Ok(head),
+            ("part", 1..=3) => Err(UserBlockError::Damaged),
             ("part", newer) => Err(UserBlockError::UnsupportedVersion(newer)),
             _ => Err(UserBlockError::NotPart),
         }
     }
 
-    /// The 512 bytes; `None` where ids are too long to be ids.
+    /// Returns the 512 bytes; `None` if the ids are too long for them.
     pub(super) fn to_block(&self) -> Option<[u8; USER_BLOCK_BYTES]> {
         let line = serde_json::to_vec(self).expect("text and numbers always serialize");
         let mut block = [b' '; USER_BLOCK_BYTES];
@@ -106,7 +120,7 @@ impl PartUserBlock {
     }
 }
 
-/// XXH3-128 of all that is left to read, in 32 hexadecimal digits.
+/// Returns XXH3-128 over all bytes that are left to read, in 32 hexadecimal digits.
 pub(super) fn digest_rest(file: &mut File) -> io::Result<String> {
     let (mut hash, mut buffer) = (Xxh3::new(), vec![0; 1 << 20]);
     loop {

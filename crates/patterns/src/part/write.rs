@@ -1,12 +1,12 @@
-//! Writes a part: rows as they come, the checksum at the end, the file whole or not at all.
+//! Writes a part: rows as they come, then the checksum. The file appears complete or not at all.
 
 use std::ffi::OsStr;
 use std::iter::repeat_n;
 use std::path::{Path, PathBuf};
 
-use filter::atomic::AtomicFile;
-use filter::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
 use records::{MonitorReadings, RawPath, Record};
+use system::atomic::AtomicFile;
+use system::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
 
 use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
 use crate::h5::{self, Group, NewHdf5File};
@@ -16,27 +16,27 @@ use crate::source_fingerprint::SourceFingerprints;
 use crate::weight_overrides::WeightOverridesWriter;
 use crate::{BinWeights, FrameRow, Normalizer, PatternAxis, SharedBins, Status};
 
-/// What the first line of a part has.
+/// Text in the first line of each part.
 const PART_MARK: &[u8] = b"\"azpipe\":\"part\"";
 
-/// A part being written. Dropped before [`normalize`](Self::finish), it leaves nothing.
+/// A part that is being written. If it is dropped before [`finish`](Self::finish), no file is left.
 pub struct PartWriter {
     target: PathBuf,
     file: NewHdf5File,
     temporary: AtomicFile,
     scan: String,
     recipe: String,
-    /// The task's frames, rising.
+    /// Frames of the task, in ascending order.
     range: Vec<u64>,
     stamps: SourceFingerprints,
     weights: BinWeights,
-    finish: Normalizer,
+    normalizer: Normalizer,
     rows: RowTables,
     per_frame: FrameLists,
-    exceptions: WeightOverridesWriter,
+    weight_overrides: WeightOverridesWriter,
 }
 
-/// The datasets of one row a frame.
+/// Datasets with one row per frame.
 struct RowTables {
     signal: RowWriter<f64>,
     variance: Option<RowWriter<f64>>,
@@ -44,7 +44,7 @@ struct RowTables {
     errors: Option<RowWriter<f32>>,
 }
 
-/// The datasets of one value a frame.
+/// Datasets with one value per frame.
 #[derive(Default)]
 struct FrameLists {
     frames: Vec<u64>,
@@ -54,15 +54,15 @@ struct FrameLists {
 }
 
 impl PartWriter {
-    /// Begins the part at `path` below `out_root`, whose directories are made where they miss.
+    /// Starts a part at `path` below `out_root`. Missing directories are created.
     ///
     /// # Errors
-    /// A path that leads out of `out_root`; another file than a part at the path; shared weights that do not fit the axes; a directory or
-    /// file that can't be written.
+    /// Fails if the path leads out of `out_root` or to a file that is not a part, if the weights in `shared` don't fit
+    /// the axes, or if a directory or file can't be written.
     pub fn create(
         out_root: &Path,
         path: &RawPath,
-        head: &PartMetadata,
+        metadata: &PartMetadata,
         shared: &SharedBins,
     ) -> Result<Self, PartError> {
         if !path.is_contained() {
@@ -72,47 +72,50 @@ impl PartWriter {
         let (bins, weights) = (shared.axes.bins(), &shared.weights);
         let lengths = [weights.norm.len(), weights.norm_sq.len(), weights.count.len()];
         if bins == 0 || lengths != [bins; 3] {
-            let why = format!("{lengths:?} values of norm, norm_sq, count: expected {bins} each, one a bin");
+            let [norm, norm_sq, count] = lengths;
+            let why = format!(
+                "{norm} values of norm, {norm_sq} of norm_sq and {count} of count; expected {bins} of each, one per bin"
+            );
             return Err(PartError::content(&target, why));
         }
         let io = PartError::io(&target);
         ownership::create_directories(target.parent().unwrap_or(out_root)).map_err(&io)?;
         let claim = OwnedFiles::new("a part", |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?));
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
-        let finish = Normalizer::new(&head.recipe);
+        let normalizer = Normalizer::new(&metadata.recipe);
         let hdf5 = PartError::hdf5(&target);
         let file = NewHdf5File::create(&temporary, user_block::USER_BLOCK_BYTES as u64).map_err(&hdf5)?;
-        write_metadata(&file, head, shared).map_err(&hdf5)?;
-        let range: Vec<u64> = head.task.range.to_sorted().iter().collect();
-        let rows = RowTables::create(&file, &finish, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
-        let exceptions = WeightOverridesWriter::create(&file).map_err(&hdf5)?;
+        write_metadata(&file, metadata, shared).map_err(&hdf5)?;
+        let range: Vec<u64> = metadata.task.range.to_sorted().iter().collect();
+        let rows = RowTables::create(&file, &normalizer, range.len(), &shared.axes.shape()).map_err(&hdf5)?;
+        let weight_overrides = WeightOverridesWriter::create(&file).map_err(&hdf5)?;
         Ok(Self {
             target,
             file,
             temporary,
-            scan: head.task.scan.clone(),
-            recipe: head.task.recipe_digest.clone(),
+            scan: metadata.task.scan.clone(),
+            recipe: metadata.task.recipe_digest.clone(),
             range,
-            stamps: SourceFingerprints::new(&head.task.acquisition),
+            stamps: SourceFingerprints::new(&metadata.task.acquisition),
             weights: weights.clone(),
-            finish,
+            normalizer,
             rows,
             per_frame: FrameLists::default(),
-            exceptions,
+            weight_overrides,
         })
     }
 
-    /// Adds a frame. Frames come in rising order; those that never come are not in the part.
+    /// Adds a frame. Frames are added in ascending order; frames that are never added are not in the part.
     ///
     /// # Errors
-    /// A frame out of order or out of the task's range; sums that do not fit the bins and the recipe's
-    /// error model; a full disk.
+    /// Fails if the frame is out of order or outside of the task's range, if the sums don't fit the bins and the recipe's
+    /// error model, or if the file can't be written.
     pub fn push_row(&mut self, row: &FrameRow) -> Result<(), PartError> {
         self.check(row).map_err(|why| PartError::content(&self.target, format!("frame {}: {why}", row.frame)))?;
         let hdf5 = PartError::hdf5(&self.target);
-        self.rows.push(row, &self.weights, &self.finish).map_err(&hdf5)?;
+        self.rows.push(row, &self.weights, &self.normalizer).map_err(&hdf5)?;
         if let Some(own) = &row.weight_override {
-            self.exceptions.push(row.frame, own, &self.weights).map_err(&hdf5)?;
+            self.weight_overrides.push(row.frame, own, &self.weights).map_err(&hdf5)?;
         }
         self.per_frame.frames.push(row.frame);
         self.per_frame.status.push(row.status as u8);
@@ -121,15 +124,15 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Returns where the part will be.
+    /// Returns the path that the part will have.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Gives the part another name in the same directory, for one that has other frames than planned.
+    /// Changes the name of the part within its directory, because the part holds other frames than planned.
     ///
     /// # Errors
-    /// Of the file system; the part is then as it was.
+    /// Fails with the system's error. The part keeps its old name then.
     pub fn rename(&mut self, name: &OsStr) -> Result<(), PartError> {
         let target = self.target.with_file_name(name);
         self.temporary.rename_target(name).map_err(PartError::io(&target))?;
@@ -137,47 +140,53 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Completes the part, makes it durable and puts it in its place. Returns its checksum: XXH3-128
-    /// of all bytes behind the first 512, in 32 hexadecimal digits.
+    /// Completes the part, syncs it to disk and renames it to its path. Returns its checksum: XXH3-128 of all bytes after the
+    /// first 512, in 32 hexadecimal digits.
     ///
     /// # Errors
-    /// Those of writing, syncing and renaming. There is then no part, or the earlier one.
+    /// Fails if the file can't be written, synced or renamed. The path then has no part, or the earlier one.
     pub fn finish(mut self) -> Result<String, PartError> {
         let hdf5 = PartError::hdf5(&self.target);
         self.rows.flush().map_err(&hdf5)?;
         self.per_frame.write(&self.file).map_err(&hdf5)?;
-        self.exceptions.flush().map_err(&hdf5)?;
-        // Every object is closed before the file, whose bytes are then complete.
-        let Self { target, file, temporary, scan, recipe, stamps, rows, per_frame, exceptions, .. } = self;
-        drop((rows, exceptions));
+        self.weight_overrides.flush().map_err(&hdf5)?;
+        // Every dataset is closed before the file, so that the file's bytes are complete.
+        let Self { target, file, temporary, scan, recipe, stamps, rows, per_frame, weight_overrides, .. } = self;
+        drop((rows, weight_overrides));
         let sealed = file.finish().map_err(&hdf5)?;
         let digest = sealed.digest.clone();
-        let sources = per_frame.all_final().then(|| stamps.digest(&per_frame.frames));
+        let sources = per_frame.all_have_patterns().then(|| stamps.digest(&per_frame.frames));
         let head = PartUserBlock::new(&scan, &recipe, &per_frame.frames, digest.clone(), sources);
-        let block =
-            head.to_block().ok_or_else(|| PartError::content(&target, "ids too long for a part's first line"))?;
+        let block = head.to_block().ok_or_else(|| {
+            PartError::content(&target, "the ids of scan and recipe are too long for the first line of a part")
+        })?;
         sealed.write_user_block(&block).and_then(|()| sealed.sync()).map_err(&hdf5)?;
         temporary.commit().map_err(PartError::io(&target))?;
         Ok(digest)
     }
 
+    /// Checks that a row can be added; the error doesn't name the frame.
     fn check(&self, row: &FrameRow) -> Result<(), String> {
         let bins = self.weights.norm.len();
         if self.per_frame.frames.last().is_some_and(|last| *last >= row.frame) {
-            return Err("not after the frame before it".to_owned());
+            let last = self.per_frame.frames.last().copied().unwrap_or_default();
+            return Err(format!("added after frame {last}; expected ascending order"));
         }
         if self.range.binary_search(&row.frame).is_err() {
             return Err("not in the task's range".to_owned());
         }
-        let expect = |what: &str, found: usize, expected: usize| match found == expected {
-            true => Ok(()),
-            false => Err(format!("{found} values of {what}: expected {expected}, one a bin")),
+        let expect = |what: &str, found: usize, expected: usize| {
+            if found == expected {
+                Ok(())
+            } else {
+                Err(format!("{found} values of {what}; expected {expected}, one per bin"))
+            }
         };
         if row.status != Status::Ok && !row.has_sums() {
             return Ok(());
         }
         expect("signal", row.signal.len(), bins)?;
-        let variance = if self.finish.has_errors() { bins } else { 0 };
+        let variance = if self.normalizer.has_errors() { bins } else { 0 };
         expect("variance", row.variance.as_ref().map_or(0, Vec::len), variance)?;
         row.weight_override.as_ref().map_or(Ok(()), |own| {
             expect("norm", own.norm.len(), bins)?;
@@ -188,8 +197,8 @@ impl PartWriter {
 }
 
 impl RowTables {
-    fn create(group: &Group, finish: &Normalizer, expected: usize, row: &[usize]) -> h5::Result<Self> {
-        let (errors, patterns) = (finish.has_errors(), finish.needs_only_own_frame());
+    fn create(group: &Group, normalizer: &Normalizer, expected: usize, row: &[usize]) -> h5::Result<Self> {
+        let (errors, patterns) = (normalizer.has_errors(), normalizer.needs_only_own_frame());
         let f32s = |wanted: bool, name| wanted.then(|| RowWriter::chunked(group, name, expected, row)).transpose();
         Ok(Self {
             signal: RowWriter::chunked(group, row_dataset::SIGNAL, expected, row)?,
@@ -199,11 +208,12 @@ impl RowTables {
         })
     }
 
-    fn push(&mut self, row: &FrameRow, shared: &BinWeights, finish: &Normalizer) -> h5::Result<()> {
+    fn push(&mut self, row: &FrameRow, shared: &BinWeights, normalizer: &Normalizer) -> h5::Result<()> {
         let bins = shared.norm.len();
-        match row.has_sums() {
-            true => self.signal.push(row.signal.iter().copied().map(canonical_nan))?,
-            false => self.signal.push(repeat_n(NAN64, bins))?,
+        if row.has_sums() {
+            self.signal.push(row.signal.iter().copied().map(canonical_nan))?
+        } else {
+            self.signal.push(repeat_n(NAN64, bins))?
         }
         if let Some(table) = &mut self.variance {
             match row.variance.as_ref().filter(|_| row.has_sums()) {
@@ -212,7 +222,7 @@ impl RowTables {
             }
         }
         let Some(intensity) = &mut self.intensity else { return Ok(()) };
-        let pattern = finish.normalize(row, shared, finish.reference(MonitorReadings::default()));
+        let pattern = normalizer.normalize(row, shared, normalizer.reference(MonitorReadings::default()));
         let (signal, errors) = pattern.map_or((None, None), |(signal, errors)| (Some(signal), errors));
         intensity.push(signal.unwrap_or_else(|| vec![NAN32; bins]))?;
         match &mut self.errors {
@@ -229,9 +239,9 @@ impl RowTables {
 }
 
 impl FrameLists {
-    /// Whether all frames are dealt with for good.
-    fn all_final(&self) -> bool {
-        self.status.iter().all(|status| Status::from_number(*status).is_some_and(Status::is_final))
+    /// Returns whether all frames have a pattern.
+    fn all_have_patterns(&self) -> bool {
+        self.status.iter().all(|status| *status == Status::Ok as u8)
     }
 
     fn write(&self, group: &Group) -> h5::Result<()> {
@@ -243,9 +253,9 @@ impl FrameLists {
     }
 }
 
-fn write_metadata(group: &Group, head: &PartMetadata, shared: &SharedBins) -> h5::Result<()> {
-    group.write_text(name::TASK, &Record::from(head.task.clone()).to_line())?;
-    group.write_text(name::RECIPE, &head.recipe.to_toml())?;
+fn write_metadata(group: &Group, metadata: &PartMetadata, shared: &SharedBins) -> h5::Result<()> {
+    group.write_text(name::TASK, &Record::from(metadata.task.clone()).to_line())?;
+    group.write_text(name::RECIPE, &metadata.recipe.to_toml())?;
     write_axis(group, name::RADIAL, &shared.axes.radial)?;
     if let Some(chi) = &shared.axes.chi {
         write_axis(group, name::CHI, chi)?;

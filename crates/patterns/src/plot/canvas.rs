@@ -1,4 +1,4 @@
-//! Draws a picture: the map of all frames with its colour bar above, the mean curve below.
+//! Draws a plot: the map of all frames with its colour bar at the top, and the mean pattern below.
 
 use std::error::Error;
 
@@ -14,18 +14,18 @@ const FONT: &str = "sans-serif";
 const TEXT_COLOR: RGBColor = RGBColor(40, 40, 48);
 const CURVE: RGBColor = RGBColor(31, 86, 156);
 const NO_DATA: RGBColor = RGBColor(214, 214, 218);
-/// Left margin of the axes' labels, and room for the colour bar on the right.
+/// Left margin for the labels of the axes, in pixels.
 const LEFT_MARGIN: u32 = 84;
 const RIGHT_MARGIN: u32 = 110;
 
-/// What a PNG file of azpipe has near its beginning.
+/// Bytes near the start of each PNG file of azpipe.
 pub(super) const PNG_MARK: &[u8] = b"tEXtSoftware\0azpipe ";
-/// What an SVG file of azpipe has near its beginning.
+/// Text near the start of each SVG file of azpipe.
 pub(super) const SVG_MARK: &str = "<!-- azpipe ";
 
 type DrawResult = Result<(), Box<dyn Error>>;
 
-/// The bytes of a PNG file.
+/// Returns the bytes of a PNG file.
 pub(super) fn render_png(picture: &PlotData, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut pixels = vec![0; (size.0 as usize).saturating_mul(size.1 as usize).saturating_mul(3)];
     draw(&BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area(), picture)?;
@@ -38,11 +38,11 @@ pub(super) fn render_png(picture: &PlotData, size: (u32, u32)) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// The bytes of an SVG file.
+/// Returns the bytes of an SVG file.
 pub(super) fn render_svg(picture: &PlotData, size: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut text = String::new();
     draw(&SVGBackend::with_string(&mut text, size).into_drawing_area(), picture)?;
-    // Behind the opening tag, which is the first line.
+    // The mark follows the opening tag, which is the first line.
     let tag_end = text.split_inclusive('\n').next().map_or(0, str::len);
     text.insert_str(tag_end, &format!("{SVG_MARK}{} -->\n", env!("CARGO_PKG_VERSION")));
     Ok(text.into_bytes())
@@ -56,9 +56,10 @@ where
     area.fill(&WHITE)?;
     let area = area.margin(10, 4, 4, 4);
     let (done, total) = picture.frames;
-    let caption = match done == total {
-        true => format!("{}: {total} frames", picture.title),
-        false => format!("{}: {done} of {total} frames", picture.title),
+    let caption = if done == total {
+        format!("{}: {total} frames", picture.title)
+    } else {
+        format!("{}: {done} of {total} frames", picture.title)
     };
     let area = area.titled(&caption, (FONT, 26).into_font().color(&TEXT_COLOR))?;
     match &picture.map {
@@ -159,7 +160,7 @@ where
         .y_desc("mean intensity")
         .axis_desc_style((FONT, 20).into_font().color(&TEXT_COLOR))
         .draw()?;
-    // A bin without a value breaks the curve.
+    // The curve is interrupted at a bin without a value.
     let points: Vec<(f64, f64)> = centers.iter().copied().zip(picture.mean.iter().copied()).collect();
     for piece in points.split(|(_, value)| !value.is_finite()).filter(|piece| !piece.is_empty()) {
         chart.draw_series(LineSeries::new(piece.iter().copied(), CURVE.stroke_width(2)))?;
@@ -168,13 +169,10 @@ where
 }
 
 fn cell_color(scale: &ColorScale, value: f64) -> RGBColor {
-    match value.is_finite() {
-        true => ViridisRGB.get_color(scale.position(value)),
-        false => NO_DATA,
-    }
+    if value.is_finite() { ViridisRGB.get_color(scale.position(value)) } else { NO_DATA }
 }
 
-/// To three digits.
+/// Rounds to three significant digits.
 fn round_to_three_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }

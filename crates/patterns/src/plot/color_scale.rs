@@ -1,6 +1,6 @@
-//! From intensities to colours and to ranges of axes.
+//! Scales from intensities to colours, and the format of numbers on axes.
 
-/// Maps intensities to 0 to 1, so that the weak lines show beside the strong.
+/// Linear or logarithmic scale that maps intensities to the range 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ColorScale {
     pub low: f64,
@@ -9,8 +9,8 @@ pub(super) struct ColorScale {
 }
 
 impl ColorScale {
-    /// From the hundredth weakest to the two-hundredth strongest value, so that a hot cell does not
-    /// darken the rest; logarithmic where that spans more than a factor of ten.
+    /// Creates a scale from the 1st percentile to the 99.5th percentile of the values, so that a single hot value doesn't
+    /// darken the rest. The scale is logarithmic if this spans more than a factor of ten.
     pub fn from_values(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         if values.is_empty() {
@@ -25,25 +25,27 @@ impl ColorScale {
         }
     }
 
-    /// Where a value lies between low and high.
+    /// Returns the position of a value between `low` (0) and `high` (1).
     pub fn position(&self, value: f64) -> f64 {
-        let (low, high, value) = match self.log {
-            true => (self.low.ln(), self.high.ln(), value.max(self.low).ln()),
-            false => (self.low, self.high, value),
+        let (low, high, value) = if self.log {
+            (self.low.ln(), self.high.ln(), value.max(self.low).ln())
+        } else {
+            (self.low, self.high, value)
         };
         ((value - low) / (high - low)).clamp(0.0, 1.0)
     }
 
-    /// The value at a position.
+    /// Returns the value at a position.
     pub fn value(&self, position: f64) -> f64 {
-        match self.log {
-            true => (self.low.ln() + position * (self.high / self.low).ln()).exp(),
-            false => self.low + position * (self.high - self.low),
+        if self.log {
+            (self.low.ln() + position * (self.high / self.low).ln()).exp()
+        } else {
+            self.low + position * (self.high - self.low)
         }
     }
 }
 
-/// A number as short as it can be read beside a tick: `0.25`, `1500`, `2.5e6`.
+/// Formats the number of a tick as short as possible: `0.25`, `1500`, `2.5e6`.
 pub(super) fn format_tick(value: f64) -> String {
     let plain = (1e-3..1e6).contains(&value.abs()) || value == 0.0;
     let text = if plain { format!("{:.4}", value) } else { format!("{value:.2e}") };
@@ -54,10 +56,7 @@ pub(super) fn format_tick(value: f64) -> String {
 }
 
 fn trim_zeros(digits: &str) -> &str {
-    match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.'),
-        false => digits,
-    }
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
 #[cfg(test)]

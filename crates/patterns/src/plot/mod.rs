@@ -1,6 +1,6 @@
-//! Pictures of finals: all frames as a map, and their mean as a curve. PNG or SVG, by the file's name.
+//! Plots of final files: all frames as a map, and their mean as a curve. The extension of the path selects PNG or SVG.
 //!
-//! The font is built in, so that a picture looks the same on a node without fonts or a display.
+//! The font is part of the program, so that plots look the same on a node without fonts or a display.
 
 mod canvas;
 mod color_scale;
@@ -9,49 +9,49 @@ mod plot_data;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use filter::atomic;
-use filter::ownership::{OwnedFiles, ReplacePolicy, has_mark};
+use system::atomic;
+use system::ownership::{OwnedFiles, ReplacePolicy, has_mark};
 
 use crate::output::{self, OutputFile};
 
-/// Width and height of a picture in pixels.
+/// Width and height of a plot in pixels.
 const PLOT_SIZE: (u32, u32) = (1200, 900);
 
-/// Columns and rows of a map: a cell is about two pixels of a bitmap.
+/// Columns and rows of a map in a PNG file, about two pixels per cell.
 const BITMAP_CELLS: (usize, usize) = (480, 240);
 
-/// Why there is no picture.
+/// Reason why a plot can't be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum PlotError {
-    /// The final can't be read.
+    /// The final file can't be read.
     #[error(transparent)]
     Final(#[from] output::OutputError),
-    /// A name that says neither PNG nor SVG.
+    /// The path has neither the extension `.png` nor `.svg`.
     #[error("{}: expected a name that ends in .png or .svg", path.display())]
     Kind {
-        /// The name.
+        /// Path of the plot.
         path: PathBuf,
     },
-    /// The picture can't be drawn or written.
-    #[error("{}: {why}", path.display())]
+    /// The plot can't be drawn.
+    #[error("{}: can't be drawn: {why}", path.display())]
     Write {
-        /// The picture.
+        /// Path of the plot or final file.
         path: PathBuf,
-        /// Why.
+        /// Error of the drawing library.
         why: String,
     },
-    /// The file system refused.
+    /// A system call failed.
     #[error("{}: {why}", path.display())]
     Io {
-        /// The picture.
+        /// Path of the plot.
         path: PathBuf,
-        /// What it said.
+        /// Error of the system.
         why: io::Error,
     },
 }
 
 impl PlotError {
-    /// Returns the error of the file system, where it is one.
+    /// Returns the system's error if a system call failed.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
             Self::Final(why) => why.io_error(),
@@ -61,20 +61,20 @@ impl PlotError {
     }
 }
 
-/// What kind of picture a name asks for.
+/// Format of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlotFormat {
     /// Pixels.
     Png,
-    /// Shapes.
+    /// Vector graphics.
     Svg,
 }
 
 impl PlotFormat {
-    /// By the end of the name.
+    /// Returns the format for the extension of a path.
     ///
     /// # Errors
-    /// Another end than `.png` and `.svg`.
+    /// Fails if the extension is neither `.png` nor `.svg`.
     pub fn from_path(path: &Path) -> Result<Self, PlotError> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         match extension.to_str() {
@@ -85,17 +85,17 @@ impl PlotFormat {
     }
 }
 
-/// A picture of a final, the bytes of a PNG file.
+/// Draws a final file, and returns the bytes of a PNG file.
 ///
 /// # Errors
-/// A final that can't be read.
-pub fn render_png(of: &OutputFile) -> Result<Vec<u8>, PlotError> {
-    let picture = plot_data::PlotData::from_output(of, BITMAP_CELLS)?;
-    let wrong = |why: Box<dyn std::error::Error>| PlotError::Write { path: of.path.clone(), why: why.to_string() };
+/// Fails if the final file can't be read.
+pub fn render_png(output: &OutputFile) -> Result<Vec<u8>, PlotError> {
+    let picture = plot_data::PlotData::from_output(output, BITMAP_CELLS)?;
+    let wrong = |why: Box<dyn std::error::Error>| PlotError::Write { path: output.path.clone(), why: why.to_string() };
     canvas::render_png(&picture, PLOT_SIZE).map_err(wrong)
 }
 
-/// Claims the pictures of a kind that azpipe drew.
+/// Claims the plots of a format that azpipe drew.
 fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnedFiles {
     let claim = match kind {
         PlotFormat::Png => OwnedFiles::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
@@ -104,28 +104,28 @@ fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnedFiles {
     claim.with_policy(policy)
 }
 
-/// Checks that a picture can be drawn into a file: its name says what kind, and what is there may be replaced.
+/// Checks that a plot can be written to a path: its extension is known, and an existing file may be replaced.
 ///
 /// # Errors
-/// A name of no known kind; somebody else's file.
+/// Fails if the extension is unknown, or if the file is somebody else's.
 pub fn check(path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
     let why = owned_plots(PlotFormat::from_path(path)?, policy).check(path);
     why.map_err(|why| PlotError::Io { path: path.to_path_buf(), why })
 }
 
-/// Draws a final into a file, which appears whole, in place of an earlier picture.
+/// Draws a final file into a plot, which appears complete and replaces an earlier plot.
 ///
 /// # Errors
-/// A name of no known kind; a final that can't be read; a file that can't be written; somebody else's file.
-pub fn draw(of: &OutputFile, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
+/// Fails if the extension is unknown, if a file can't be read or written, or if the file is somebody else's.
+pub fn draw(output: &OutputFile, path: &Path, policy: &ReplacePolicy) -> Result<(), PlotError> {
     check(path, policy)?;
     let kind = PlotFormat::from_path(path)?;
     let cells = match kind {
         PlotFormat::Png => BITMAP_CELLS,
-        // Shapes cost more each.
+        // Each cell of an SVG file takes more bytes than a pixel.
         PlotFormat::Svg => (240, 80),
     };
-    let picture = plot_data::PlotData::from_output(of, cells)?;
+    let picture = plot_data::PlotData::from_output(output, cells)?;
     let bytes = match kind {
         PlotFormat::Png => canvas::render_png(&picture, PLOT_SIZE),
         PlotFormat::Svg => canvas::render_svg(&picture, PLOT_SIZE),

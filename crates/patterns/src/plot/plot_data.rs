@@ -1,31 +1,31 @@
-//! What a picture shows of a final, reduced to what its pixels can show.
+//! Content of a plot, reduced to the number of cells that can be shown.
 
 use crate::output::{self, OutputFile};
 use crate::{PatternAxis, Status};
 
-/// The content of a picture.
+/// Content of a plot.
 pub(super) struct PlotData {
     pub title: String,
     pub radial: PatternAxis,
-    /// The edges of the map's columns, from the first radial bin's to the last one's.
+    /// Edges of the map's columns: the lower edge of each radial bin in order, and the upper edge of the last one.
     pub columns: Vec<f64>,
     pub map: Option<IntensityMap>,
-    /// The mean over all frames (and chi) of each radial bin; NaN where there is none.
+    /// Mean of each radial bin over all frames (and chi); NaN if no frame has a value.
     pub mean: Vec<f64>,
-    /// How many frames have a pattern, of how many.
+    /// Number of frames with a pattern, and number of all frames.
     pub frames: (u64, u64),
 }
 
-/// Intensities over the radial axis and another.
+/// Map of intensities over the radial axis and a second axis, which is chi for cakes and the frame otherwise.
 pub(super) struct IntensityMap {
-    /// The other axis: its label, and the edges of the rows on it.
+    /// Label of the second axis, and the edges of the rows on it.
     pub label: String,
     pub edges: Vec<f64>,
-    /// Rows of cells from the lowest of the other axis; NaN where there is no data.
+    /// Rows of cells, in ascending order of the second axis; NaN for a cell without data.
     pub rows: Vec<Vec<f64>>,
 }
 
-/// Sums of what is there.
+/// Sums and numbers of values, from which means are computed.
 #[derive(Clone, Default)]
 struct CellMeans {
     sums: Vec<f64>,
@@ -50,19 +50,19 @@ impl CellMeans {
 }
 
 impl PlotData {
-    /// Reads a final, one row at a time, into at most `cells` columns and rows.
+    /// Reads a final file row by row, and reduces it to at most `cells` columns and rows.
     ///
     /// # Errors
-    /// The final can't be read.
-    pub fn from_output(of: &OutputFile, cells: (usize, usize)) -> Result<Self, output::OutputError> {
-        let axes = &of.shared.axes;
-        let (radial, total) = (axes.radial.centers.len(), of.status.len());
+    /// Fails if the final file can't be read.
+    pub fn from_output(output: &OutputFile, cells: (usize, usize)) -> Result<Self, output::OutputError> {
+        let axes = &output.shared.axes;
+        let (radial, total) = (axes.radial.centers.len(), output.status.len());
         let columns = radial.min(cells.0);
         let lines = axes.chi.as_ref().map_or(total, |chi| chi.centers.len());
         let rows = lines.min(cells.1);
         let (mut mean, mut map) = (CellMeans::new(radial), vec![CellMeans::new(columns); rows]);
-        let mut patterns = of.rows()?;
-        for frame in (0..total).filter(|frame| of.status[*frame] == Status::Ok) {
+        let mut patterns = output.rows()?;
+        for frame in (0..total).filter(|frame| output.status[*frame] == Status::Ok) {
             let (pattern, _) = patterns.pattern(frame)?;
             for (turn, bins) in pattern.chunks(radial.max(1)).enumerate() {
                 let line = if axes.chi.is_some() { turn } else { frame };
@@ -73,18 +73,18 @@ impl PlotData {
                 }
             }
         }
-        let (label, edges) = match axes.chi.as_ref().zip(axes.chi_edges(&of.recipe)) {
+        let (label, edges) = match axes.chi.as_ref().zip(axes.chi_edges(&output.recipe)) {
             Some((chi, edges)) => (chi.label(), edges),
             None => ("frame".to_owned(), (0..=total).map(|frame| frame as f64 - 0.5).collect()),
         };
         let edges = cell_edges(&edges, rows);
-        let scan = &of.task.acquisition;
+        let scan = &output.task.acquisition;
         let title = scan.title.as_deref().unwrap_or_default();
-        let integrated = of.status.iter().filter(|status| **status == Status::Ok).count();
+        let integrated = output.status.iter().filter(|status| **status == Status::Ok).count();
         Ok(Self {
             title: format!("{} {} {title}", scan.detector, scan.entry).trim().to_owned(),
             radial: axes.radial.clone(),
-            columns: cell_edges(&axes.radial_edges(&of.recipe), columns),
+            columns: cell_edges(&axes.radial_edges(&output.recipe), columns),
             map: (rows > 1).then(|| IntensityMap { label, edges, rows: map.iter().map(CellMeans::values).collect() }),
             mean: mean.values(),
             frames: (integrated as u64, total as u64),
@@ -92,13 +92,13 @@ impl PlotData {
     }
 }
 
-/// The edges of so many cells, no more than there are bins: bin `b` of `n` is in cell `b * cells / n`.
+/// Returns the edges of cells that join several bins. There are no more cells than bins; bin `b` of `n` is in cell `b * cells / n`.
 fn cell_edges(edges: &[f64], cells: usize) -> Vec<f64> {
     let bins = edges.len().saturating_sub(1);
     (0..=cells).map(|cell| edges[cell.saturating_mul(bins).div_ceil(cells.max(1))]).collect()
 }
 
-/// The cell, of so many, of one of so many bins. Cells are those of a picture, so that no product is large.
+/// Returns the cell that a bin is in. There are at most some hundred cells, so the product does not saturate.
 fn cell_of(bin: usize, cells: usize, bins: usize) -> usize {
     bin.saturating_mul(cells).checked_div(bins).unwrap_or_default()
 }

@@ -1,23 +1,23 @@
-//! Made-up scans, recipes and rows.
+//! Synthetic scans, recipes and rows.
 #![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 #![allow(dead_code, reason = "each test file uses its share")]
 
 use std::path::{Path, PathBuf};
 
-use filter::ownership::OwnedFiles;
 use patterns::output::{self, BuildOutcome, OutputFile, OutputOptions, OutputSpec};
 use patterns::part::{PartMetadata, PartWriter};
 use patterns::{BinWeights, FrameRow, PatternAxes, PatternAxis, SharedBins, Status};
 use recipe::{MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings};
 use records::{Acquisition, IdHasher, RawPath, Source, Spans, Task};
+use system::ownership::OwnedFiles;
 
-/// Bins of the made-up patterns.
+/// Number of bins of the synthetic patterns.
 pub const BINS: usize = 6;
 
-/// What a process that is no more would have called its temporary files.
-pub fn dead_writer() -> String {
+/// Returns the part of a temporary file's name that identifies its process, for a process that has ended.
+pub fn ended_writer() -> String {
     let directory = tempfile::tempdir().unwrap();
-    let file = filter::atomic::AtomicFile::create(directory.path().join("x"), &OwnedFiles::in_azpipe_dir()).unwrap();
+    let file = system::atomic::AtomicFile::create(directory.path().join("x"), &OwnedFiles::in_azpipe_dir()).unwrap();
     let name = file.temporary_path().file_stem().unwrap().to_str().unwrap();
     let writer = name.rsplit('.').next().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -28,12 +28,12 @@ pub fn dead_writer() -> String {
     words.join("-")
 }
 
-/// A recipe with Poisson errors and no monitor.
+/// Returns a recipe with Poisson errors and no monitor.
 pub fn recipe() -> Recipe {
     resolved(Settings::default())
 }
 
-/// A recipe that divides by the monitor `mon`.
+/// Returns a recipe that divides by the monitor `mon`.
 pub fn with_monitor(reference: ReferenceSetting) -> Recipe {
     let monitor = Some(OneOrMany::One(MonitorSetting::Name("mon".to_owned())));
     resolved(Settings { monitor, monitor_reference: Some(OneOrMany::One(reference)), ..Settings::default() })
@@ -45,7 +45,7 @@ fn resolved(settings: Settings) -> Recipe {
     Recipe { poni_file: "/data/lab6.poni".into(), ..recipe }
 }
 
-/// A scan of `frames` frames, ten in a file, whose file k was last changed at `mtime(k)`.
+/// Returns a scan of `frames` frames with ten frames per file. File k was last changed at `mtime(k)`.
 pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
     let source = |file: u64| {
         let held = Spans::first_n(frames).slice(file * 10, 10);
@@ -78,7 +78,7 @@ pub fn acquisition(frames: u64, mtime: impl Fn(u64) -> i64) -> Acquisition {
     }
 }
 
-/// The task of a range of a scan.
+/// Returns the task of a range of a scan.
 pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
     let (scan, digest) = (acquisition.compute_id(), recipe.digest());
     let sources = acquisition.sources.iter().filter_map(|source| source.restricted_to(range)).collect();
@@ -99,7 +99,7 @@ pub fn task(acquisition: &Acquisition, recipe: &Recipe, range: &Spans) -> Task {
     }
 }
 
-/// Axis and weights; bin 5 has no pixel.
+/// Returns axis and weights; bin 5 has no pixel.
 pub fn shared() -> SharedBins {
     let centers = (0..BINS).map(|bin| 0.5 + bin as f64).collect();
     let radial = PatternAxis { name: "q".to_owned(), units: "nm^-1".to_owned(), centers };
@@ -112,7 +112,7 @@ pub fn shared() -> SharedBins {
     SharedBins { axes: PatternAxes { radial, chi: None }, weights }
 }
 
-/// The sums of a frame: some number that depends on frame and bin alone.
+/// Returns the sums of a frame, which depend on frame and bin alone.
 pub fn row(frame: u64) -> FrameRow {
     let value = |bin: usize| if bin == 5 { 0.0 } else { (frame * 7 + 3) as f64 * (1.3 + bin as f64) };
     FrameRow {
@@ -126,14 +126,14 @@ pub fn row(frame: u64) -> FrameRow {
     }
 }
 
-/// [`row`] of a frame that invalidates a pixel of bin 1.
+/// Returns [`row`] for a frame with an invalid pixel in bin 1.
 pub fn with_weight_override(frame: u64) -> FrameRow {
     let mut own = shared().weights;
     (own.norm[1], own.norm_sq[1], own.count[1]) = (1.75, 1.2, 2.0);
     FrameRow { weight_override: Some(own), ..row(frame) }
 }
 
-/// Writes the part of a task with these rows, and says where it is.
+/// Writes the part of a task with these rows, and returns its path.
 pub fn write_part(out: &Path, task: &Task, recipe: &Recipe, rows: impl IntoIterator<Item = FrameRow>) -> PathBuf {
     let head = PartMetadata { task: task.clone(), recipe: recipe.clone() };
     let mut writer = PartWriter::create(out, &task.part, &head, &shared()).unwrap();
@@ -142,7 +142,7 @@ pub fn write_part(out: &Path, task: &Task, recipe: &Recipe, rows: impl IntoItera
     out.join(task.part.as_path())
 }
 
-/// Writes the part of a range of a scan, every frame of it good.
+/// Writes the part of a range of a scan in which every frame has sums.
 pub fn write_range(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
     let task = task(acquisition, recipe, &records::Span::new(from, to).into());
     write_part(out, &task, recipe, (from..to).map(row))
@@ -155,17 +155,17 @@ pub fn flip(path: &Path, byte: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// An id for a test that wants one.
+/// Returns an id for tests.
 pub fn id(text: &str) -> String {
     IdHasher::new("test").add_text(text).to_short_hex()
 }
 
-/// A path that leads out of any root.
+/// Returns a path that leads out of any root.
 pub fn outside() -> RawPath {
     "../elsewhere.h5".into()
 }
 
-/// [`write_range`] of a cake of two by three bins.
+/// Writes a part as [`write_range`] does, for a cake of two by three bins.
 pub fn write_cake(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: u64, to: u64) -> PathBuf {
     let task = task(acquisition, recipe, &records::Span::new(from, to).into());
     let mut shared = shared();
@@ -178,17 +178,17 @@ pub fn write_cake(out: &Path, acquisition: &Acquisition, recipe: &Recipe, from: 
     out.join(task.part.as_path())
 }
 
-/// What a final of the whole scan is of.
+/// Returns the specification of the final file of a whole scan.
 pub fn target(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> OutputSpec {
     OutputSpec::new(out, &task(acquisition, recipe, &Spans::first_n(acquisition.frames))).unwrap()
 }
 
-/// Makes that final.
+/// Builds the final file of a whole scan.
 pub fn build(out: &Path, acquisition: &Acquisition, recipe: &Recipe, options: OutputOptions) -> BuildOutcome {
     output::build(&target(out, acquisition, recipe), &options, &()).unwrap()
 }
 
-/// Opens and verifies the final.
+/// Opens the final file and verifies its rows.
 pub fn open(out: &Path) -> OutputFile {
     let mut there = OutputFile::open(&out.join("sample_scan0001_p3.h5")).unwrap();
     there.verify(0..there.status.len()).unwrap();

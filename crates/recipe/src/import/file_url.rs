@@ -4,12 +4,14 @@ use std::path::Path;
 
 use records::RawPath;
 
+use crate::file_ref;
+
 /// Converts a file name in another program's recipe to `FILE` or `FILE::/path`. It may be a silx URL such as
 /// `silx:FILE?path=/entry/data`. A relative name is resolved from `directory`, where the recipe is, if there is such a
 /// file; otherwise it stays relative to the working directory.
 ///
 /// # Errors
-/// The URL selects a part of an array.
+/// The URL selects a part of an array; whether there is such a file can't be seen.
 pub(super) fn resolve_file_url(name: &str, directory: &Path) -> Result<RawPath, String> {
     let rest = ["silx:", "fabio:", "file:"].iter().find_map(|scheme| name.strip_prefix(scheme)).unwrap_or(name);
     let rest = if rest.starts_with("///") { &rest[2..] } else { rest };
@@ -24,7 +26,8 @@ pub(super) fn resolve_file_url(name: &str, directory: &Path) -> Result<RawPath, 
         return Err(format!("{name}: a slice of an array is not supported; expected FILE or FILE::/path"));
     }
     let next_to_recipe = directory.join(path);
-    let found = if next_to_recipe.exists() { next_to_recipe } else { path.into() };
+    let is_there = file_ref::exists(&next_to_recipe).map_err(|why| why.to_string())?;
+    let found = if is_there { next_to_recipe } else { path.into() };
     Ok(match dataset {
         Some(dataset) => {
             let mut with_dataset = found.into_os_string();
@@ -57,5 +60,7 @@ mod tests {
         std::fs::write(dir.path().join("m.edf"), "").unwrap();
         assert_eq!(resolve_file_url("m.edf", dir.path()).unwrap().as_path(), dir.path().join("m.edf"));
         assert_eq!(resolve_file_url("n.edf", dir.path()).unwrap().as_path(), Path::new("n.edf"));
+        let unseen = resolve_file_url(&"n".repeat(300), dir.path());
+        assert!(unseen.unwrap_err().contains("File name too long"), "not taken for one of the working directory");
     }
 }

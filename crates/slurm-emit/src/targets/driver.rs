@@ -1,53 +1,76 @@
-//! What the drivers of dask and Ray have in common: the plan as they see it, and what starts them.
+//! The parts that the drivers of dask and Ray share: the plan as a module of Python, and the scripts that start a driver.
 
 use std::ffi::OsString;
 
-use crate::gpus::Gpus;
-use crate::job::Job;
-use crate::python;
-use crate::scripts::{SETTINGS, Script, assign, concat, enter, fill};
+use crate::gpus::GpuRequest;
+use crate::job_settings::JobSettings;
+use crate::python_literals::{list_literal, string_literal};
+use crate::scripts::{SETTINGS, Script, assign, assign_size_request, change_directory, concat, fill_template};
 use crate::targets::slurm;
 
-/// Where the workers are.
+/// The place where the workers of a driver run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// On this machine, whose GPUs are the user's.
-    Here,
-    /// On nodes, where SLURM gives GPUs to those who ask for them.
-    Cluster,
+pub enum WorkerPlace {
+    /// This machine, all GPUs of which are the user's.
+    ThisMachine,
+    /// Nodes of a cluster, where SLURM hands out the GPUs.
+    Nodes,
 }
 
-/// `plan.py`, which the drivers import.
-pub fn plan(job: &Job, place: Place) -> Script {
-    let has_no_gpu = place == Place::Cluster && job.gpus == Gpus::None;
-    let bins = job.partition_bins.iter().map(|(name, dir)| format!("{}: {}", python::text(name), python::text(dir)));
+/// Returns `plan.py`, which the drivers import.
+pub fn plan_module(job: &JobSettings, place: WorkerPlace) -> Script {
+    let bins = job
+        .partition_bins
+        .iter()
+        .map(|(name, dir)| format!("{}: {}", string_literal(name), string_literal(dir)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let hides_gpus = place == WorkerPlace::Nodes && job.gpus == GpuRequest::None;
+    let environment =
+        if hides_gpus { "{\"CUDA_VISIBLE_DEVICES\": \"\"}  # GPUs of the node belong to other jobs" } else { "{}" };
     let settings = format!(
-        "\nDIR = {}\nBIN = {}\nBINS = {{{}}}  # of partitions with another architecture\nARGUMENTS = {}\nGATHER_ARGUMENTS = {}\nENVIRONMENT = {}\n",
-        python::text(&job.dir),
-        python::text(&job.bin),
-        bins.collect::<Vec<_>>().join(", "),
-        python::list(job.arguments_of_one()),
-        python::list(job.allow_missing_argument()),
-        if has_no_gpu { "{\"CUDA_VISIBLE_DEVICES\": \"\"}  # those of a node are others'" } else { "{}" }
+        "\nDIR = {}\nBIN = {}\nBINS = {{{bins}}}  # of partitions with another architecture\nARGUMENTS = {}\n\
+         GATHER_ARGUMENTS = {}\nENVIRONMENT = {environment}\n",
+        string_literal(&job.dir),
+        string_literal(&job.bin),
+        arguments(job, place),
+        list_literal(job.allow_missing_argument()),
     );
-    Script::read("plan.py", fill(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))
+    Script::new_source("plan.py", fill_template(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))
 }
 
-/// What submits and watches a driver that is a job, started by that script.
-pub fn commands(job: &Job, script: &str) -> [Script; 5] {
-    let called = |name, template, settings: &OsString| Script::called(name, fill(template, &[(SETTINGS, settings)]));
-    let submit = concat(&[&enter(job), &assign("script", script)]);
+/// Returns the arguments of each ai-integrate as an expression of Python. On this machine, the number of threads comes
+/// from `submit`.
+fn arguments(job: &JobSettings, place: WorkerPlace) -> String {
+    let arguments = list_literal(job.engine_arguments(&job.size));
+    let threads = string_literal(job.size.threads.to_string());
+    let fitted = format!("os.environ.get(\"AZPIPE_THREADS\", {threads})");
+    match place {
+        WorkerPlace::Nodes => arguments,
+        WorkerPlace::ThisMachine => {
+            arguments.replace(&format!("\"--threads\", {threads}"), &format!("\"--threads\", {fitted}"))
+        }
+    }
+}
+
+/// Returns the scripts that submit, watch, cancel and resume a driver that runs as a job of SLURM, started by `script`.
+pub fn control_scripts(job: &JobSettings, script: &str) -> [Script; 5] {
+    let new = |name, template, settings: &OsString| {
+        Script::new_executable(name, fill_template(template, &[(SETTINGS, settings)]))
+    };
+    let submit = concat(&[&change_directory(job), &assign("script", script)]);
     [
-        slurm::queue(job),
-        called("status", include_str!("driver/status"), &enter(job)),
-        called("cancel", include_str!("slurm/cancel"), &enter(job)),
-        called("resubmit", include_str!("resubmit"), &enter(job)),
-        called("submit", include_str!("driver/submit"), &submit),
+        slurm::queue_script(job),
+        new("status", include_str!("driver/status"), &change_directory(job)),
+        new("cancel", include_str!("slurm/cancel"), &change_directory(job)),
+        new("resubmit", include_str!("resubmit"), &change_directory(job)),
+        new("submit", include_str!("driver/submit"), &submit),
     ]
 }
 
-/// What starts a driver on this machine.
-pub fn start_here(job: &Job) -> Script {
-    let settings = concat(&[&enter(job), &assign("python", &job.python)]);
-    Script::called("submit", fill(include_str!("driver/submit-local"), &[(SETTINGS, &settings)]))
+/// Returns the script that runs a driver on this machine.
+pub fn submit_script_for_this_machine(job: &JobSettings) -> Script {
+    let settings = concat(&[&change_directory(job), &assign("python", &job.python), &assign_size_request(job)]);
+    let text = fill_template(include_str!("driver/submit-local"), &[(SETTINGS, &settings)]);
+    Script::new_executable("submit", text)
 }

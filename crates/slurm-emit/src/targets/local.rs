@@ -1,52 +1,59 @@
-//! The scripts for one machine, without a queue: by xargs, which every Linux has, or by GNU parallel.
+//! The scripts for a single machine without a queue: with xargs, which every Linux has, or with GNU parallel.
 
 use std::ffi::OsString;
 
-use crate::job::Job;
-use crate::scripts::{SETTINGS, Script, assign, assign_list, assign_programs, concat, enter, fill};
+use crate::job_settings::JobSettings;
+use crate::scripts::{
+    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory, concat,
+    fill_template,
+};
 
-/// The scripts for this machine alone.
-pub fn scripts(job: &Job) -> Vec<Script> {
-    let workers = job.size.workers;
-    with_commands(job, workers, vec![worker(job), submit(job, workers, include_str!("local/submit"))])
+/// Returns the scripts for this machine, with xargs.
+pub fn scripts(job: &JobSettings) -> Vec<Script> {
+    let scripts = vec![worker_script(job), submit_script(job, include_str!("local/submit"))];
+    with_control_scripts(job, "workers", scripts)
 }
 
-/// The scripts for GNU parallel, here or on the machines that it is told of.
-pub fn scripts_for_parallel(job: &Job) -> Vec<Script> {
-    let workers = job.size.workers;
-    with_commands(job, workers, vec![worker(job), submit(job, workers, include_str!("parallel/submit"))])
+/// Returns the scripts for GNU parallel, on this machine or on others that `--sshloginfile` names.
+pub fn scripts_for_parallel(job: &JobSettings) -> Vec<Script> {
+    let scripts = vec![worker_script(job), submit_script(job, include_str!("parallel/submit"))];
+    with_control_scripts(job, "workers", scripts)
 }
 
-/// Scripts, and with them those that watch, end and go on with what runs on this machine: so many processes at a time
-/// that write a file of results each.
-pub fn with_commands(job: &Job, workers: u64, mut scripts: Vec<Script>) -> Vec<Script> {
-    let workers = assign("workers", workers.to_string());
-    let watch = concat(&[&enter(job), &assign("bin", &job.bin), &workers]);
-    let called = |name, template, settings: &OsString| Script::called(name, fill(template, &[(SETTINGS, settings)]));
+/// Adds the scripts that watch, cancel and resume the work on this machine. `processes` is the number of processes that
+/// write a file of results at the same time, as an expression of bash of the sizes.
+pub fn with_control_scripts(job: &JobSettings, processes: &str, mut scripts: Vec<Script>) -> Vec<Script> {
+    let status = concat(&[
+        &change_directory(job),
+        &assign("bin", &job.bin),
+        &assign_size_request(job),
+        "# Processes that write a file of results at the same time, as an expression of these sizes.\n".as_ref(),
+        &assign("processes", processes),
+    ]);
+    let new = |name, template, settings: &OsString| {
+        Script::new_executable(name, fill_template(template, &[(SETTINGS, settings)]))
+    };
     scripts.extend([
-        called("status", include_str!("here/status"), &watch),
-        called("cancel", include_str!("here/cancel"), &enter(job)),
-        called("resubmit", include_str!("resubmit"), &enter(job)),
+        new("status", include_str!("single_machine/status"), &status),
+        new("cancel", include_str!("single_machine/cancel"), &change_directory(job)),
+        new("resubmit", include_str!("resubmit"), &change_directory(job)),
     ]);
     scripts
 }
 
-fn worker(job: &Job) -> Script {
+fn worker_script(job: &JobSettings) -> Script {
     let settings = concat(&[
-        &enter(job),
+        &change_directory(job),
         &assign_programs(job),
-        &assign("workers", job.size.workers.to_string()),
-        &assign("engines", job.size.engines.to_string()),
-        &assign("threads", job.size.threads.to_string()),
+        &assign_size_request(job),
         &assign("device", job.device.as_deref().unwrap_or_default()),
-        &assign_list("ai_integrate", &job.engine_arguments()),
+        &assign_list("ai_integrate", &job.sizeless_arguments()),
     ]);
-    Script::called("worker", fill(include_str!("local/worker"), &[(SETTINGS, &settings)]))
+    Script::new_executable("worker", fill_template(include_str!("local/worker"), &[(SETTINGS, &settings)]))
 }
 
-/// The script that starts it all, so many processes at a time.
-pub fn submit(job: &Job, workers: u64, template: &str) -> Script {
-    let workers = assign("workers", workers.to_string());
-    let settings = concat(&[&enter(job), &assign_programs(job), &workers]);
-    Script::called("submit", fill(template, &[(SETTINGS, &settings)]))
+/// Returns the script that starts all processes on this machine.
+pub fn submit_script(job: &JobSettings, template: &str) -> Script {
+    let settings = concat(&[&change_directory(job), &assign_programs(job), &assign_size_request(job)]);
+    Script::new_executable("submit", fill_template(template, &[(SETTINGS, &settings)]))
 }

@@ -1,92 +1,97 @@
-//! The scripts for SLURM: an array of jobs, the gather behind it, and what submits and watches them.
+//! The scripts for SLURM: a job array, a gather after it, and the scripts that submit, watch and cancel them.
 //!
-//! Their text comes from the settings alone: the same input gives the same bytes. The reason for each
-//! directive stands beside it in `directive.rs`, and in the scripts.
+//! The text depends on the settings alone, so that the same input gives the same bytes. The reason for each directive
+//! stands above it in the scripts.
 
 use std::ffi::OsString;
 
 use filter::quote;
 
 use crate::directive;
-use crate::gpus::Gpus;
-use crate::header;
-use crate::job::Job;
-use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, concat, enter, fill};
+use crate::error::EmitError;
+use crate::gpus::GpuRequest;
+use crate::job_directives::{array_directives, gather_directives};
+use crate::job_settings::JobSettings;
+use crate::scripts::{
+    DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, change_directory, concat, fill_template,
+};
 
-/// The scripts for a plan of so many batches. The last one is `submit`: where it is, all is.
+/// Returns the scripts for a plan of `batches` batches. `submit` comes last: if it is there, the others are, too.
 ///
 /// # Errors
-/// A value that no directive can hold.
-pub fn scripts(job: &Job, batches: usize) -> Result<Vec<Script>, quote::QuoteError> {
-    let extra = &job.site.directive;
-    let array = directive::lines(&header::of_array(job, batches)?, extra)?;
-    let gather = directive::lines(&header::of_gather(job)?, extra)?;
-    let bin = assign_programs(job);
-    let node_bin = concat(&[&bin, &bins_by_partition(job)]);
+/// Fails if no directive can hold a value.
+pub fn scripts(job: &JobSettings, batches: usize) -> Result<Vec<Script>, EmitError> {
+    let extra = &job.slurm.directive;
+    let array = directive::format_directives(&array_directives(job, batches)?, extra)?;
+    let gather = directive::format_directives(&gather_directives(job)?, extra)?;
+    let programs = concat(&[&assign_programs(job), &select_bin_by_partition(job)]);
     let setup = job.setup_lines();
-    let programs = concat(&[
-        "# Where the programs are, and with which arguments they are started.\n".as_ref(),
-        &node_bin,
-        &assign_list("srun", &srun(job)),
-        &assign_list("ai_integrate", &job.arguments()),
+    let array_settings = concat(&[
+        &setup,
+        "# The directory of the programs, and their arguments.\n".as_ref(),
+        &programs,
+        &assign_list("srun", &srun_arguments(job)),
+        &assign_list("ai_integrate", &job.job_arguments(&job.size)),
     ]);
-    let array = [(DIRECTIVES, &*array), (SETTINGS, &concat(&[&setup, &programs]))];
-    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &node_bin]))];
-    let called = |name, template| Script::called(name, fill(template, &[(SETTINGS, &enter(job))]));
+    let array = [(DIRECTIVES, &*array), (SETTINGS, &array_settings)];
+    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs]))];
+    let new =
+        |name, template| Script::new_executable(name, fill_template(template, &[(SETTINGS, &change_directory(job))]));
     Ok(vec![
-        Script::read("job.sbatch", fill(include_str!("slurm/job.sbatch"), &array)),
-        Script::read("gather.sbatch", fill(include_str!("slurm/gather.sbatch"), &gather)),
-        queue(job),
-        called("status", include_str!("slurm/status")),
-        called("cancel", include_str!("slurm/cancel")),
-        called("resubmit", include_str!("slurm/resubmit")),
-        called("submit", include_str!("slurm/submit")),
+        Script::new_source("job.sbatch", fill_template(include_str!("slurm/job.sbatch"), &array)),
+        Script::new_source("gather.sbatch", fill_template(include_str!("slurm/gather.sbatch"), &gather)),
+        queue_script(job),
+        new("status", include_str!("slurm/status")),
+        new("cancel", include_str!("slurm/cancel")),
+        new("resubmit", include_str!("slurm/resubmit")),
+        new("submit", include_str!("slurm/submit")),
     ])
 }
 
-/// What the scripts share that submit and watch.
-pub fn queue(job: &Job) -> Script {
+/// Returns `queue.bash`, which the scripts that submit, watch and cancel source.
+pub fn queue_script(job: &JobSettings) -> Script {
     let limit = job.max_array_size.map(|limit| limit.to_string()).unwrap_or_default();
+    let memory_mib = job.memory.map_or(0, |(_, memory)| memory.bytes().div_ceil(1 << 20));
     let settings = concat(&[
         &assign("bin", &job.bin),
         &assign("workers", job.size.workers.to_string()),
         &assign("memory_option", job.memory.map_or("", |(option, _)| option)),
-        &assign("memory_mib", job.memory.map_or(0, |(_, memory)| memory.bytes().div_ceil(1 << 20)).to_string()),
-        "# Elements that SLURM allows in an array; where empty, SLURM is asked.\n".as_ref(),
+        &assign("memory_mib", memory_mib.to_string()),
+        "# Largest number of elements of a job array; if empty, SLURM is asked.\n".as_ref(),
         &assign("max_array_size", limit),
     ]);
-    Script::read("queue.bash", fill(include_str!("slurm/queue.bash"), &[(SETTINGS, &settings)]))
+    Script::new_source("queue.bash", fill_template(include_str!("slurm/queue.bash"), &[(SETTINGS, &settings)]))
 }
 
-/// srun's arguments. The CPUs are said again because from SLURM 22.05 on, srun does not take them from the job.
-fn srun(job: &Job) -> Vec<String> {
-    let mut out = ["-n", "1", "-c", &job.size.cpus().to_string()].map(str::to_owned).to_vec();
-    if let (Some(_), Gpus::PerTask(_)) = (job.site.ntasks_per_node, &job.gpus) {
-        // else the one that runs had the GPUs of one alone
-        out.push(format!("--gpus-per-task={}", job.size.gpus));
+/// Returns the arguments of srun. They repeat the CPUs, because since SLURM 22.05, srun does not take them from the job.
+fn srun_arguments(job: &JobSettings) -> Vec<String> {
+    let mut arguments = ["-n", "1", "-c", &job.size.cpus().to_string()].map(str::to_owned).to_vec();
+    if let (Some(_), GpuRequest::PerTask(_)) = (job.slurm.ntasks_per_node, &job.gpus) {
+        // Otherwise, the one task of srun would have only the GPUs of one of the job's tasks.
+        arguments.push(format!("--gpus-per-task={}", job.size.gpus));
     }
-    out.extend(job.site.cpu_bind.iter().map(|kind| format!("--cpu-bind={kind}")));
-    if job.gpus == Gpus::None {
-        // Where it is asked for no GPU, SLURM says nothing of those that a node has, and they are others'.
-        out.extend(["env", "CUDA_VISIBLE_DEVICES="].map(str::to_owned));
+    arguments.extend(job.slurm.cpu_bind.iter().map(|kind| format!("--cpu-bind={kind}")));
+    if job.gpus == GpuRequest::None {
+        // SLURM does not hide the GPUs of a node from jobs that request none; they belong to other jobs.
+        arguments.extend(["env", "CUDA_VISIBLE_DEVICES="].map(str::to_owned));
     }
-    out
+    arguments
 }
 
-/// The lines of bash that find the programs of another architecture.
-fn bins_by_partition(job: &Job) -> OsString {
+/// Returns lines of bash that select the directory of programs for another architecture.
+fn select_bin_by_partition(job: &JobSettings) -> OsString {
     if job.partition_bins.is_empty() {
         return OsString::new();
     }
-    let mut out = OsString::from(
-        "# Of several partitions, the one that it runs in comes first.\ncase ${SLURM_JOB_PARTITION%%,*} in\n",
+    let mut lines = OsString::from(
+        "# The first of several partitions is the one that the job runs in.\ncase ${SLURM_JOB_PARTITION%%,*} in\n",
     );
     for (partition, dir) in &job.partition_bins {
-        out.push(quote::shell(partition.as_ref()));
-        out.push(") bin=");
-        out.push(quote::shell(dir.as_os_str()));
-        out.push(" ;;\n");
+        lines.push(quote::shell(partition.as_ref()));
+        lines.push(") bin=");
+        lines.push(quote::shell(dir.as_os_str()));
+        lines.push(" ;;\n");
     }
-    out.push("esac\n");
-    out
+    lines.push("esac\n");
+    lines
 }

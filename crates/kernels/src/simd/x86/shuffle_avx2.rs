@@ -67,7 +67,7 @@ fn swap_bits<const SHIFT: i32>(bits: __m256i, mask: u64) -> __m256i {
     _mm256_xor_si256(_mm256_xor_si256(bits, differ), _mm256_slli_epi64::<SHIFT>(differ))
 }
 
-/// Implements [`crate::simd::SimdBackend::bitunshuffle_tile`] for whole registers. It transposes 8 × 8 bits as the
+/// Implements [`crate::simd::Simd::bitunshuffle_tile`] for whole registers. It transposes 8 × 8 bits as the
 /// portable code does.
 #[target_feature(enable = "avx2")]
 pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
@@ -83,7 +83,7 @@ pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8
     }
 }
 
-/// Implements [`crate::simd::LaneBackend::interleave`] for 8 frames.
+/// Implements [`crate::simd::Simd::interleave`] for 8 frames.
 #[target_feature(enable = "avx2")]
 pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     for pixel in (0..out.len() / 8).step_by(REGISTER_BYTES) {
@@ -124,9 +124,9 @@ pub(super) fn interleave_byte_planes(bytes: &[[u8; TILE]], out: &mut [u8]) {
     }
 }
 
-/// Implements [`crate::robust::quantile::indices_within`].
+/// Implements [`crate::simd::Simd::indices_within`].
 #[target_feature(enable = "avx2")]
-pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
+pub(super) fn indices_within(numbers: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
     const DOUBLES_PER_REGISTER: usize = 4;
     /// For each mask of four bits: the byte shuffle that moves the words whose bit is set to the front.
     const COMPACT_SHUFFLE: [[u8; 16]; 16] = {
@@ -144,12 +144,12 @@ pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &m
         }
         table
     };
-    indices.resize(intensity.len() + DOUBLES_PER_REGISTER, 0);
+    indices.resize(numbers.len() + DOUBLES_PER_REGISTER, 0);
     let (low, high) = (_mm256_set1_pd(low), _mm256_set1_pd(high));
-    let (whole, rest) = intensity.as_chunks::<DOUBLES_PER_REGISTER>();
+    let (whole, rest) = numbers.as_chunks::<DOUBLES_PER_REGISTER>();
     let mut last = [f64::NAN; DOUBLES_PER_REGISTER];
     last[..rest.len()].copy_from_slice(rest);
-    let mut numbers = _mm_setr_epi32(0, 1, 2, 3);
+    let mut positions = _mm_setr_epi32(0, 1, 2, 3);
     let mut count = 0;
     for four in whole.iter().chain([&last]) {
         // SAFETY: The intrinsic reads four doubles at any alignment. `four` is a reference to an array of
@@ -161,12 +161,12 @@ pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &m
         // and indexing is checked; `movemask` of four doubles gives a number below 16.
         let shuffle = unsafe { _mm_loadu_si128(COMPACT_SHUFFLE[mask].as_ptr().cast()) };
         let out: &mut [u32; DOUBLES_PER_REGISTER] =
-            indices[count..].first_chunk_mut().expect("`indices` is a register longer than `intensity`");
+            indices[count..].first_chunk_mut().expect("`indices` is a register longer than `numbers`");
         // SAFETY: The intrinsic writes 16 bytes at any alignment. `out` is a unique reference to an array of
         // `DOUBLES_PER_REGISTER` = 4 words, whose length `first_chunk_mut` has checked.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_shuffle_epi8(numbers, shuffle)) };
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_shuffle_epi8(positions, shuffle)) };
         count += mask.count_ones() as usize;
-        numbers = _mm_add_epi32(numbers, _mm_set1_epi32(DOUBLES_PER_REGISTER as i32));
+        positions = _mm_add_epi32(positions, _mm_set1_epi32(DOUBLES_PER_REGISTER as i32));
     }
     indices.truncate(count);
 }

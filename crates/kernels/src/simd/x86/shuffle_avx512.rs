@@ -90,7 +90,7 @@ fn load_bit_matrices(planes: &[u8], stride: usize, at: usize, plane_of_row: impl
     interleave_bytes_8([row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)])
 }
 
-/// Implements [`crate::simd::SimdBackend::bitunshuffle_tile`] for whole registers, with GFNI.
+/// Implements [`crate::simd::Simd::bitunshuffle_tile`] for whole registers, with GFNI.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 pub(super) fn unshuffle_gfni(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
     // Byte k of `unit` is 1 << k, so its affine product with a matrix of 8 × 8 bits is the transposed matrix. GFNI
@@ -112,7 +112,7 @@ fn swap_bits<const SHIFT: u32>(bits: __m512i, mask: u64) -> __m512i {
     _mm512_xor_si512(_mm512_xor_si512(bits, differ), _mm512_slli_epi64::<SHIFT>(differ))
 }
 
-/// Implements [`crate::simd::SimdBackend::bitunshuffle_tile`] for whole registers, without GFNI. It transposes 8 × 8
+/// Implements [`crate::simd::Simd::bitunshuffle_tile`] for whole registers, without GFNI. It transposes 8 × 8
 /// bits as the portable code does.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8]) {
@@ -125,7 +125,7 @@ pub(super) fn unshuffle(planes: &[u8], stride: usize, from: usize, out: &mut [u8
     }
 }
 
-/// Implements [`crate::simd::LaneBackend::interleave`] for 8 frames.
+/// Implements [`crate::simd::Simd::interleave`] for 8 frames.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     for pixel in (0..out.len() / 8).step_by(REGISTER_BYTES) {
@@ -137,7 +137,7 @@ pub(super) fn interleave_8(lanes: &[&[u8; TILE]; 8], out: &mut [u8]) {
     }
 }
 
-/// Implements [`crate::simd::LaneBackend::interleave`] for 16 frames.
+/// Implements [`crate::simd::Simd::interleave`] for 16 frames.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn interleave_16(lanes: &[&[u8; TILE]; 16], out: &mut [u8]) {
     for pixel in (0..out.len() / 16).step_by(REGISTER_BYTES) {
@@ -188,14 +188,14 @@ pub(super) fn interleave_byte_planes(bytes: &[[u8; TILE]], out: &mut [u8]) {
     }
 }
 
-/// Implements [`crate::robust::quantile::indices_within`].
+/// Implements [`crate::simd::Simd::indices_within`].
 #[target_feature(enable = "avx512f,avx512vl")]
-pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
+pub(super) fn indices_within(numbers: &[f64], low: f64, high: f64, indices: &mut Vec<u32>) {
     const DOUBLES_PER_REGISTER: usize = 8;
-    indices.resize(intensity.len() + DOUBLES_PER_REGISTER, 0);
+    indices.resize(numbers.len() + DOUBLES_PER_REGISTER, 0);
     let (low, high) = (_mm512_set1_pd(low), _mm512_set1_pd(high));
-    let (whole, rest) = intensity.as_chunks::<DOUBLES_PER_REGISTER>();
-    let mut numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    let (whole, rest) = numbers.as_chunks::<DOUBLES_PER_REGISTER>();
+    let mut positions = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     let mut last = [0.; DOUBLES_PER_REGISTER];
     last[..rest.len()].copy_from_slice(rest);
     let mut count = 0;
@@ -206,13 +206,13 @@ pub(super) fn indices_within(intensity: &[f64], low: f64, high: f64, indices: &m
         let above = _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(present, low, x);
         let within = _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(above, x, high);
         let out: &mut [u32; DOUBLES_PER_REGISTER] =
-            indices[count..].first_chunk_mut().expect("`indices` is a register longer than `intensity`");
+            indices[count..].first_chunk_mut().expect("`indices` is a register longer than `numbers`");
         // SAFETY: The intrinsic writes 32 bytes at any alignment. `out` is a unique reference to an array of
         // `DOUBLES_PER_REGISTER` = 8 words, whose length `first_chunk_mut` has checked. AVX-512F and VL are enabled for
         // this function.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_maskz_compress_epi32(within, numbers)) };
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_maskz_compress_epi32(within, positions)) };
         count += within.count_ones() as usize;
-        numbers = _mm256_add_epi32(numbers, _mm256_set1_epi32(DOUBLES_PER_REGISTER as i32));
+        positions = _mm256_add_epi32(positions, _mm256_set1_epi32(DOUBLES_PER_REGISTER as i32));
     }
     indices.truncate(count);
 }

@@ -36,7 +36,7 @@ impl WorkerConfig<'_> {
                     settings.poni = Some(file);
                     return Ok(());
                 }
-                let text = filter::untrusted_file::read_text(&file);
+                let text = system::untrusted_file::read_text(&file);
                 let text = text.map_err(|why| RecipeError::Io { path: file.to_path_buf(), why })?;
                 settings.geometry = Some(format!("{}\n{}", text.trim_end(), self.poni_text(&flat)?));
             }

@@ -1,8 +1,9 @@
-"""Runs what is missing of the plan on dask workers, and then judges the whole.
+"""Runs the missing tasks of the plan on dask workers, and then gathers all results.
 
-Written by slurm-emit. ./submit starts it; it may be run again at any time: what is done is not done again.
+Written by slurm-emit, and started by ./submit. It may be run again at any time: tasks that are done are not done again.
 """
 
+import os
 import sys
 
 from dask.distributed import Client, as_completed
@@ -15,7 +16,7 @@ def main():
     lines = plan.missing()
     if lines:
         with plan.Results() as results, cluster() as workers, Client(workers) as client:
-            # Equal lines would run once without pure=False; an engine runs one task at a time.
+            # Without pure=False, equal lines would run once. An engine runs one task at a time.
             client.upload_file("plan.py")
             tasks = client.map(plan.run, lines, pure=False, retries=2, resources={"engine": 1})
             for task in as_completed(tasks):
@@ -23,7 +24,7 @@ def main():
                     results.add(task.result())
                 else:
                     results.fail(task.exception())
-    return plan.judge()
+    return plan.gather_all()
 
 
 if __name__ == "__main__":

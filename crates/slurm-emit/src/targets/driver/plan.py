@@ -1,4 +1,4 @@
-"""The plan as a driver sees it: what is missing, where results go, and what came of it all.
+"""The plan, for a driver: the missing tasks, their results, and the closing gather.
 
 Written by slurm-emit.
 """
@@ -13,36 +13,41 @@ import time
 
 
 def missing():
-    """The tasks that are still to do, a line each."""
+    """Returns the records of the missing tasks, one line each."""
     os.chdir(DIR)
-    ask = [BIN + "/gather", "--plan", "plan.jsonl", "--missing"]
-    lines = subprocess.run(ask, stdout=subprocess.PIPE, check=True).stdout.splitlines(keepends=True)
-    print(f"{len(lines)} tasks to do", file=sys.stderr, flush=True)
+    command = [BIN + "/gather", "--plan", "plan.jsonl", "--missing"]
+    gathered = subprocess.run(command, stdout=subprocess.PIPE)
+    if gathered.returncode != 0:
+        print("driver.py: gather can't tell which tasks are missing: see its message above", file=sys.stderr)
+        sys.exit(2)
+    lines = gathered.stdout.splitlines(keepends=True)
+    print("1 task to do" if len(lines) == 1 else f"{len(lines)} tasks to do", file=sys.stderr, flush=True)
     return lines
 
 
 def run(line):
-    """Runs where the workers are: one task, by ai-integrate. Its results, a record a line."""
-    # Of several partitions, the one that it runs in comes first.
+    """Integrates one task, and returns its result records. Runs on the workers."""
+    # The first of several partitions is the one that the job runs in.
     partition = os.environ.get("SLURM_JOB_PARTITION", "").split(",")[0]
     program = BINS.get(partition, BIN) + "/ai-integrate"
     ended = subprocess.run([program, *ARGUMENTS], input=line, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
     if ended.returncode not in (0, 1):
-        raise RuntimeError(f"ai-integrate ended with status {ended.returncode}")
+        raise RuntimeError(f"ai-integrate ended with status {ended.returncode} on {socket.gethostname()}")
     return ended.stdout
 
 
 class Results:
-    """Keeps results as they come, and puts each scan together when it is complete."""
+    """Writes results as they come, and gathers each scan when it is complete."""
 
     def __enter__(self):
-        # On TERM, the driver ends in order: 75 says that some work was done and some is left, 76 that none was done.
+        # On TERM, the driver ends in order: status 75 if some work was done, 76 if none was.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(75 if self.any else 76))
         self.any = False
         name = f"driver.{os.environ.get('JOB', os.getpid())}.{int(time.time())}.jsonl"
         self.out = open("results/" + name, "wb")
-        with open("summaries/" + name, "wb") as finals:
-            self.gather = subprocess.Popen([BIN + "/gather", *GATHER_ARGUMENTS, "--complete-only"], stdin=subprocess.PIPE, stdout=finals)
+        command = [BIN + "/gather", *GATHER_ARGUMENTS, "--complete-only"]
+        with open("summaries/" + name, "wb") as summaries:
+            self.gather = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=summaries)
         return self
 
     def add(self, lines):
@@ -52,7 +57,7 @@ class Results:
             stream.flush()
 
     def fail(self, error):
-        print(f"a task failed three times: {error}", file=sys.stderr, flush=True)
+        print(f"a task failed three times: {error}; ./resubmit tries it again", file=sys.stderr, flush=True)
 
     def __exit__(self, *_):
         self.out.close()
@@ -60,12 +65,12 @@ class Results:
         self.gather.wait()
 
 
-def judge():
-    """Puts together what is integrated, and judges the whole: the status of the driver."""
-    # Its own name: another run may judge at the same time.
+def gather_all():
+    """Writes the output files of all scans, and returns the exit status of the whole plan."""
+    # The summary gets a name of its own first, because another run may write one at the same time.
     summary = f".summary.{socket.gethostname()}.{os.getpid()}.jsonl"
     with open(summary, "wb") as out:
         command = [BIN + "/gather", *GATHER_ARGUMENTS, "--plan", "plan.jsonl"]
-        judged = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out)
+        gathered = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out)
     os.replace(summary, "summary.jsonl")
-    return judged.returncode
+    return gathered.returncode

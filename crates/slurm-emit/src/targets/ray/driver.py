@@ -1,8 +1,9 @@
-"""Runs what is missing of the plan on Ray, and then judges the whole.
+"""Runs the missing tasks of the plan on Ray, and then gathers all results.
 
-Written by slurm-emit. ./submit starts it; it may be run again at any time: what is done is not done again.
+Written by slurm-emit, and started by ./submit. It may be run again at any time: tasks that are done are not done again.
 """
 
+import os
 import sys
 import time
 
@@ -18,10 +19,10 @@ def integrate(line):
 
 
 def fits():
-    """Whether a node has what an engine takes: Ray waits for ever, and in silence, for what none has."""
+    """Returns whether some node has room for an engine. If none has, Ray waits forever without a message."""
     needs = {"CPU": ENGINE["num_cpus"], "GPU": ENGINE["num_gpus"]}
-    has = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return any(all(node.get(kind, 0) >= need for kind, need in needs.items()) for node in has)
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return any(all(node.get(kind, 0) >= need for kind, need in needs.items()) for node in nodes)
 
 
 def main():
@@ -31,9 +32,11 @@ def main():
         while sum(node["Alive"] for node in ray.nodes()) < NODES:
             time.sleep(0.2)
         if not fits():
-            print(f"an engine takes {ENGINE}, and no node has that", file=sys.stderr)
+            needs = f"{ENGINE['num_cpus']} CPUs and {ENGINE['num_gpus']} GPUs"
+            message = f"driver.py: an engine needs {needs}, and no node has as many: run slurm-emit again with other sizes"
+            print(message, file=sys.stderr)
             return 2
-        # Not before ray.init, which takes TERM for itself.
+        # After ray.init, which sets its own handler of TERM.
         with plan.Results() as results:
             # As many tasks as run at a time, and as many that wait.
             running = [integrate.remote(lines.pop(0)) for _ in range(min(len(lines), 2 * ENGINES))]
@@ -45,7 +48,7 @@ def main():
                     results.add(ray.get(ended))
                 except ray.exceptions.RayError as error:
                     results.fail(error)
-    return plan.judge()
+    return plan.gather_all()
 
 
 if __name__ == "__main__":

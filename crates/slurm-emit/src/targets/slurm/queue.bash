@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034  # sourced by the scripts beside it, which use what is set here
+# shellcheck shell=bash disable=SC2034  # sourced by the scripts beside it, which use these variables
 
 # SETTINGS
 
@@ -7,29 +7,49 @@ die() {
     exit 2
 }
 
-# Variables of a job that this is called from, and a user's own defaults, would change what SLURM is told and asked here.
+no_answer='squeue failed: see its message above, and try again when SLURM answers'
+no_missing="gather can't tell which tasks are missing: see its message above"
+
+# Variables of a job that these scripts are called from, and defaults of the user, would change what SLURM does.
 for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SQUEUE_@}"; do
     [[ $name == SLURM_CONF ]] || unset "$name"
 done
 
-# The cut of the plan into batches that counts is the last one: ./resubmit makes finer ones.
-cuts=(batches/[0-9]*/)
-cut=${cuts[-1]%/}
-
-# What ./submit gave to SLURM and is waiting or running: job, element (of an array) and state, one a line.
-queued() {
-    [[ -s submitted ]] || return 0
-    squeue --noheader --array --user="$(id -un)" --format='%F %K %T' | awk 'NR == FNR { ours[$1]; next } $1 in ours' submitted -
+# Ends the script if SLURM's commands are missing.
+require_slurm() {
+    local command
+    for command in sbatch squeue scontrol scancel; do
+        command -v "$command" > /dev/null ||
+            die "SLURM's command $command is not found on this machine: run ${0##*/} on a machine from which jobs can be" \
+                "submitted, or let slurm-emit --target local write scripts for this machine"
+    done
 }
 
-# What squeue says of them.
+# A count and its noun: plural 2 job jobs
+plural() { if (($1 == 1)); then printf '1 %s' "$2"; else printf '%s %s' "$1" "$3"; fi; }
+
+# Counts the lines of `queued`: 1 job, 2 jobs
+count_jobs() { plural "$(wc -l <<< "$1")" job jobs; }
+
+# The batches that count are those of the last directory: ./resubmit adds one with smaller batches.
+batch_dirs=(batches/[0-9]*/)
+batch_dir=${batch_dirs[-1]%/}
+
+# Prints the jobs of ./submit that are waiting or running: job, element (of an array) and state, one per line.
+queued() {
+    [[ -s submitted ]] || return 0
+    squeue --noheader --array --user="$(id -un)" --format='%F %K %T' |
+        awk 'NR == FNR { ours[$1]; next } $1 in ours' submitted -
+}
+
+# Shows these jobs as squeue does.
 show_queue() {
     local jobs
     jobs=$(queued | cut -d ' ' -f 1 | sort -u | paste -s -d ,)
     [[ -z $jobs ]] || squeue --user="$(id -un)" --jobs="$jobs" --format='%.18i %.9P %.12j %.10T %.10M %.10l %.4C %.8m %R'
 }
 
-# MiB that an element is given, in the way that the site wants them to be asked for.
-asked_memory() { if [[ -s .memory ]]; then cat .memory; else printf '%s\n' "$memory_mib"; fi; }
+# Prints the MiB of memory that an element requests, by the option of sbatch that the site requires.
+requested_memory() { if [[ -s .memory ]]; then cat .memory; else printf '%s\n' "$memory_mib"; fi; }
 
-# TO DO
+# MISSING BATCHES

@@ -1,0 +1,56 @@
+//! The output of a batch: what a worker thread hands on for the part, the statistics and the messages.
+
+use integrator::opencl::DeviceError;
+use integrator::{DecodePathCounts, Sums};
+use patterns::{BinWeights, FrameRow};
+
+use crate::batches::RecipeIndex;
+use crate::monitor::MonitorValues;
+use crate::recipe_group::RecipeGroup;
+use crate::sources::FrameLoss;
+
+/// The output of a batch.
+#[derive(Default)]
+pub struct BatchOutput {
+    /// The number of frames in the batch.
+    pub frames: usize,
+    /// The rows with their recipes, in ascending order of frames.
+    pub rows: Vec<(RecipeIndex, FrameRow)>,
+    /// The frames that were lost, each with its source and reason.
+    pub losses: Vec<(u64, usize, FrameLoss)>,
+    /// Warnings about suspicious frames.
+    pub warnings: Vec<String>,
+    /// How often the kernels took each decode path.
+    pub decode_paths: DecodePathCounts,
+    /// The number of frames assembled from several chunks.
+    pub assembled_frames: u64,
+    /// The number of stored bytes read.
+    pub read_bytes: u64,
+    /// The number of stored bytes that were prefetched, because they were not in the page cache.
+    pub prefetched_bytes: u64,
+    /// By recipe, the number of frames that the device integrated, and the recipe's share of the bytes sent.
+    pub by_device: Vec<(RecipeIndex, usize, u64)>,
+    /// The error that made this thread stop using the device.
+    pub device_error: Option<DeviceError>,
+    /// The time spent reading, in seconds.
+    pub read_seconds: f64,
+    /// The time spent decoding and integrating, in seconds.
+    pub integrate_seconds: f64,
+}
+
+impl BatchOutput {
+    /// Adds a frame's row for each recipe of its group.
+    pub fn push(&mut self, group: &RecipeGroup<'_>, frame: u64, stored_digest: u64, sums: Vec<Sums>) {
+        for ((&recipe, monitor), sums) in group.recipes.iter().zip(&group.monitors).zip(sums) {
+            self.rows.push((recipe, frame_row(frame, monitor, stored_digest, sums)));
+        }
+    }
+}
+
+fn frame_row(frame: u64, monitor: &MonitorValues, stored_digest: u64, sums: Sums) -> FrameRow {
+    let value = monitor.value(frame);
+    let (monitor, status) = (value, monitor.status(value));
+    let weight_override =
+        sums.weight_override.map(|own| BinWeights { norm: own.norm, norm_sq: own.norm_sq, count: own.count });
+    FrameRow { frame, status, stored_digest, monitor, signal: sums.signal, variance: sums.variance, weight_override }
+}

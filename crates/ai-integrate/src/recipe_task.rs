@@ -1,0 +1,152 @@
+//! One recipe of a task: the frames that are done, the frames to do, and the resources to integrate them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use filter::Filter;
+use integrator::Integrator;
+use patterns::coverage::{Coverage, CoverageIndex};
+use patterns::part::{self, PartMetadata, PartWriter};
+use patterns::{BinWeights, FrameRow, Normalizer, PatternAxes, PatternAxis, SharedBins, Status};
+use records::{Absent, RawPath, Spans, Task};
+
+use crate::args::Args;
+use crate::error::TaskError;
+use crate::matrix_cache::MatrixCache;
+use crate::monitor::MonitorValues;
+use crate::recipe_warnings;
+use crate::recipes::{LoadedRecipe, RecipeCache};
+
+/// A task that is reduced to one recipe.
+pub struct RecipeTask {
+    /// The task, with this recipe as its only one.
+    pub task: Task,
+    /// Frames that are known to be absent.
+    pub absent: Vec<Absent>,
+    /// Frames that earlier runs have integrated.
+    pub covered: Spans,
+    /// Frames among those covered that have no pattern and can't have one, with reasons. This run reports them, too.
+    pub covered_without_pattern: BTreeMap<Status, Spans>,
+    /// The remaining frames, in ascending order.
+    pub todo: Spans,
+    /// The resources to integrate the remaining frames; `None` if no frame remains.
+    pub resources: Option<Resources>,
+    loaded_recipe: Arc<LoadedRecipe>,
+}
+
+/// The integrator and the monitor of a recipe.
+pub struct Resources {
+    /// The recipe's integrator.
+    pub integrator: Arc<Integrator>,
+    /// The monitor of each frame.
+    pub monitor: MonitorValues,
+}
+
+impl RecipeTask {
+    /// Prepares a task of one recipe. Looks up in `index` which frames are done; with `--force`, no frame counts as
+    /// done.
+    ///
+    /// # Errors
+    /// Fails if the recipe or a file that it names can't be read or has changed, if the recipe can't be applied to
+    /// the frames, and if the scan lacks a monitor.
+    pub fn new(
+        task: &Task,
+        recipes: &RecipeCache,
+        index: &CoverageIndex,
+        args: &Args,
+        filter: &Filter,
+    ) -> Result<Self, TaskError> {
+        let mut task = task.clone();
+        let loaded_recipe = recipes.get_or_load(&task)?;
+        let absent = task.acquisition.absent_within(&task.range);
+        let there = absent.iter().fold(task.range.clone(), |there, absent| there.difference(&absent.range));
+        let coverage = match args.force {
+            true => Coverage::default(),
+            false => find_coverage(&task, index, filter),
+        };
+        let covered = coverage.covered_frames().intersection(&there);
+        let mut covered_without_pattern = coverage.without_pattern();
+        covered_without_pattern.values_mut().for_each(|frames| *frames = frames.intersection(&there));
+        let todo = there.difference(&covered);
+        let directory = args.matrix_cache_dir(&task.out);
+        let cache = MatrixCache::new(directory.as_deref());
+        let resources = match todo.is_empty() {
+            true => {
+                cache.remove_leftovers();
+                None
+            }
+            false => {
+                let monitor = MonitorValues::read(&task, &loaded_recipe.recipe.monitor)?;
+                if !Normalizer::new(&loaded_recipe.recipe).needs_only_own_frame() {
+                    task.monitor_readings = monitor.readings(task.acquisition.frames);
+                }
+                let integrator = loaded_recipe.integrator(&cache, filter)?;
+                Some(Resources { integrator, monitor })
+            }
+        };
+        Ok(Self { task, absent, covered, covered_without_pattern, todo, resources, loaded_recipe })
+    }
+
+    /// Warns if the recipe does not suit its frames, judged by `row`, the first frame that the recipe integrates in
+    /// this run.
+    pub fn check_first_frame(&self, row: &FrameRow, filter: &Filter) {
+        let Some(resources) =
+            self.resources.as_ref().filter(|_| row.has_sums() && !self.loaded_recipe.has_been_checked.load(Relaxed))
+        else {
+            return;
+        };
+        if !self.loaded_recipe.has_been_checked.swap(true, Relaxed) {
+            let shared = shared_bins(&resources.integrator).weights;
+            recipe_warnings::check_frame(&self.loaded_recipe.recipe, row, &shared)
+                .iter()
+                .for_each(|why| filter.warn(why));
+        }
+    }
+
+    /// Creates a part for the frames that are to be integrated in this run.
+    ///
+    /// # Errors
+    /// Fails if the file can't be created.
+    pub fn create_part(&self, integrator: &Integrator, frames: &Spans) -> Result<PartWriter, part::PartError> {
+        let path = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
+        let head = PartMetadata { task: self.task.clone(), recipe: self.loaded_recipe.recipe.clone() };
+        PartWriter::create(&self.task.out, &path, &head, &shared_bins(integrator))
+    }
+
+    /// Returns the name of a part that lacks some of its intended frames. It is the name for the frames that are
+    /// `done`, so that it does not replace a more complete part of another run; if none is done, a name for the
+    /// `lost` frames.
+    pub fn partial_part_name(&self, done: &Spans, lost: &Spans) -> OsString {
+        let name = |frames: &Spans| {
+            let path: RawPath = Task::part_path(&self.task.scan, &self.task.recipe_digest, frames);
+            path.file_name().map_or(OsString::new(), OsString::from)
+        };
+        if done.is_empty() {
+            let mut of_lost = OsString::from("lost-");
+            of_lost.push(name(lost));
+            return of_lost;
+        }
+        name(done)
+    }
+}
+
+/// Returns what earlier runs have done of the task, and warns of files that can't be used.
+fn find_coverage(task: &Task, index: &CoverageIndex, filter: &Filter) -> Coverage {
+    let found = index.find_coverage(&task.out, task);
+    found.unusable.iter().for_each(|why| filter.warn(why));
+    found
+}
+
+fn shared_bins(integrator: &Integrator) -> SharedBins {
+    let axis = |axis: &integrator::BinAxis| PatternAxis {
+        name: axis.name.to_owned(),
+        units: axis.units.to_owned(),
+        centers: axis.centers.clone(),
+    };
+    let plan = integrator.plan();
+    let weights =
+        BinWeights { norm: plan.norm().to_vec(), norm_sq: plan.norm_sq().to_vec(), count: plan.count().to_vec() };
+    SharedBins { axes: PatternAxes { radial: axis(integrator.radial()), chi: integrator.chi().map(axis) }, weights }
+}

@@ -1,0 +1,146 @@
+//! Lets the worker process read the structure of a file before this process does.
+//!
+//! A file without checksums may make the HDF5 library crash or hang. A process that needs the library itself, because it
+//! copies from file to file, first has the worker make the calls that read the file's structure: if one of them does not
+//! return, only the worker is lost, and the file is known to be damaged.
+
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use crate::ffi::{Hdf5Object, LibraryError, LinkTarget, ObjectType, StorageLayout};
+use crate::hdf5_worker::{self, UNEXPECTED_ANSWER, WorkerAnswer, WorkerFailure, WorkerRequest};
+
+/// Maximum number of objects that are read of a file. Links may form a ring.
+const MAX_OBJECTS: usize = 1 << 16;
+
+/// Maximum depth of groups that are read.
+const MAX_DEPTH: usize = 32;
+
+/// Maximum number of files that are remembered.
+const MAX_REMEMBERED: usize = 1 << 12;
+
+/// Explains why a file must not be read by this process.
+#[derive(Debug, thiserror::Error)]
+pub enum FileCheckError {
+    /// The library hangs or crashes on the file.
+    #[error("{0}")]
+    Damaged(String),
+    /// The file could not be checked, so nothing is known about it.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// Path, requested objects, device, inode, size, and time of last change of a file.
+type CheckedFile = (PathBuf, Vec<String>, [u64; 3], (i64, i64));
+
+/// The files that were found to be readable.
+static CHECKED: LazyLock<Mutex<HashSet<CheckedFile>>> = LazyLock::new(Mutex::default);
+
+/// Has the worker read the objects `read` of a file with all that is in them, and open the objects `open`. Objects that
+/// don't exist or that the library refuses pass: the caller gets the error when it reads them. Does nothing in a program without a worker.
+///
+/// # Errors
+/// The library hangs or crashes on the file; the file could not be read.
+pub fn check_file(file: &Path, read: &[&str], open: &[&str]) -> Result<(), FileCheckError> {
+    let Some(client) = hdf5_worker::client() else { return Ok(()) };
+    let version = file_version(file, read, open, &file.metadata()?);
+    if checked().contains(&version) {
+        return Ok(());
+    }
+    let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let request = WorkerRequest::Check { file: file.into(), read: texts(read), open: texts(open) };
+    match client.request(&request) {
+        Ok(Ok((WorkerAnswer::Checked, _))) => {
+            let mut checked = checked();
+            if checked.len() >= MAX_REMEMBERED {
+                checked.clear();
+            }
+            checked.insert(version);
+            Ok(())
+        }
+        Ok(Ok(_)) => Err(io::Error::other(UNEXPECTED_ANSWER).into()),
+        Ok(Err(WorkerFailure::Io { errno, why })) => Err(WorkerFailure::to_io(errno, why).into()),
+        // The library refuses the file, as it will in this process.
+        Ok(Err(WorkerFailure::Hdf5(_) | WorkerFailure::Dataset { .. })) => Ok(()),
+        Err(why) if why.suggests_damage() => Err(FileCheckError::Damaged(why.to_string())),
+        Err(why) => Err(io::Error::other(why.to_string()).into()),
+    }
+}
+
+fn checked() -> std::sync::MutexGuard<'static, HashSet<CheckedFile>> {
+    CHECKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn file_version(file: &Path, read: &[&str], open: &[&str], about: &Metadata) -> CheckedFile {
+    let objects = read.iter().chain(open).map(|name| (*name).to_owned()).collect();
+    let id = [about.dev(), about.ino(), about.len()];
+    (file.to_owned(), objects, id, (about.mtime(), about.mtime_nsec()))
+}
+
+/// Reads objects of a file by calling the HDF5 library in this process.
+///
+/// # Errors
+/// The system can't read the file.
+pub(crate) fn check_in_process(file: &Path, read: &[String], open: &[String]) -> io::Result<()> {
+    let root = match Hdf5Object::open_file(file) {
+        Ok(root) => root,
+        Err(why) => return why.into_io().map_or(Ok(()), Err),
+    };
+    let mut budget = MAX_OBJECTS;
+    for path in read {
+        if let Ok(object) = root.open(path) {
+            pass_unusable(read_object(&object, 0, &mut budget))?;
+        }
+    }
+    for path in open {
+        pass_unusable(root.open(path).map(drop))?;
+    }
+    Ok(())
+}
+
+/// Drops errors of the library, and keeps errors of the system.
+fn pass_unusable(result: Result<(), LibraryError>) -> io::Result<()> {
+    match result.map_err(LibraryError::into_io) {
+        Err(Ok(why)) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => Ok(()),
+    }
+}
+
+/// Reads the attributes of an object, and its chunk index and text or its members, so far as they are in this file.
+fn read_object(object: &Hdf5Object, depth: usize, budget: &mut usize) -> Result<(), LibraryError> {
+    *budget = budget.saturating_sub(1);
+    object.read_attributes()?;
+    match object.object_type() {
+        ObjectType::Dataset => {
+            let (shape, kind) = (object.shape()?, object.element_type()?);
+            if let StorageLayout::Chunked(..) = object.storage_layout()? {
+                object.chunk_index(shape.len())?;
+            }
+            if !kind.is_number() {
+                object.read_text()?;
+            }
+        }
+        ObjectType::Group if depth < MAX_DEPTH => {
+            for link in object.read_links()? {
+                if *budget == 0 {
+                    return Ok(());
+                }
+                if link.target == LinkTarget::Hard {
+                    match object
+                        .open(&link.name)
+                        .and_then(|member| read_object(&member, depth.saturating_add(1), budget))
+                    {
+                        Err(why) if why.errno.is_some() => return Err(why),
+                        _ => (),
+                    }
+                }
+            }
+        }
+        ObjectType::Group | ObjectType::Other => (),
+    }
+    Ok(())
+}

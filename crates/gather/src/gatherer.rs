@@ -1,0 +1,356 @@
+//! Writes final files, their summaries, and the exports, plots and report that go with them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use filter::{Filter, Stop};
+use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputFile, OutputSpec};
+use patterns::report::Report;
+use patterns::{export, plot};
+use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary};
+use serde_json::Value;
+use system::ownership::{ProtectedFiles, ReplacePolicy};
+
+use crate::args::Args;
+use crate::messages;
+use crate::scan_group::{LastReport, ScanGroup};
+
+/// Writes the final files of a run, and reports each in a summary or `fail` record.
+pub struct Gatherer<'a> {
+    args: &'a Args,
+    filter: &'a Filter,
+    /// The number of the plot of each final file.
+    plot_numbers: HashMap<PathBuf, usize>,
+    /// The scans whose final files were written, if they are to be merged.
+    merge_members: Vec<OutputSpec>,
+    report: Report,
+    /// The files that exports, plots and the report may replace.
+    policy: ReplacePolicy,
+    /// The last summary of each final file, in the order of their first summaries, for the report.
+    summaries: Vec<Summary>,
+}
+
+impl<'a> Gatherer<'a> {
+    /// Creates a gatherer that has written nothing.
+    pub fn new(args: &'a Args, policy: ReplacePolicy, filter: &'a Filter) -> Self {
+        let (plot_numbers, merge_members, summaries) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { args, filter, plot_numbers, merge_members, report: Report::default(), policy, summaries }
+    }
+
+    /// Writes the final file of a group, and emits its summary, or a `fail` record if it can't be written.
+    ///
+    /// # Errors
+    /// Fails if the output root can't be written, if a signal asks to stop, and as [`Filter::emit`] does.
+    pub fn update_final(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
+        let began = Instant::now();
+        let updated = self.build_final(group);
+        group.schedule.add_build(began, Instant::now());
+        updated
+    }
+
+    fn build_final(&mut self, group: &mut ScanGroup) -> Result<(), Stop> {
+        let (target, filter) = (&group.target, self.filter);
+        filter.progress().add_total(target.frames(), "frames");
+        let mut options = self.args.output_options();
+        // Parts have the sums that a merge adds.
+        options.keep_parts |= self.args.merges();
+        let outcome = match output::build(target, &options, &FilterObserver(filter)) {
+            Ok(outcome) => outcome,
+            Err(error) => return self.report_output_error(group, &error),
+        };
+        if outcome.layout.is_some() && self.args.merges() {
+            self.merge_members.retain(|member| member.path() != target.path());
+            self.merge_members.push(target.clone());
+        }
+        self.report_outcome(group, outcome)
+    }
+
+    /// Merges the final files that were written, if `--merge` or `--merge-all` is set, and then removes their parts.
+    ///
+    /// # Errors
+    /// Fails as [`Gatherer::update_final`] does.
+    pub fn merge(&mut self) -> Result<(), Stop> {
+        let members = std::mem::take(&mut self.merge_members);
+        let mut is_all_merged = true;
+        if let Some(name) = &self.args.output.merge {
+            let scan_of = |target: &OutputSpec| {
+                let scan = &target.task().acquisition;
+                (target.out_root().to_path_buf(), scan.below.to_path_buf(), scan.entry.clone())
+            };
+            let mut scans: BTreeMap<_, Vec<OutputSpec>> = BTreeMap::new();
+            for member in &members {
+                scans.entry(scan_of(member)).or_default().push(member.clone());
+            }
+            for detectors in scans.into_values() {
+                is_all_merged &= self.merge_members(&detectors, name, MergeScope::Detectors)?;
+            }
+        }
+        if let Some(name) = &self.args.output.merge_all
+            && !members.is_empty()
+        {
+            is_all_merged &= self.merge_members(&members, name, MergeScope::Scans)?;
+        }
+        if is_all_merged && !self.args.output.keep_parts {
+            for member in members {
+                // The final file exists; building it again removes its parts, which were kept for the merge.
+                if let Err(error) = output::build(&member, &self.args.output_options(), &FilterObserver(self.filter)) {
+                    self.report_output_error(&mut ScanGroup::new(member), &error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges these final files, and returns whether the merged file is there and no rerun would add to it.
+    fn merge_members(&mut self, members: &[OutputSpec], name: &str, scope: MergeScope) -> Result<bool, Stop> {
+        match output::merge(members, name, scope, &self.args.output_options(), &FilterObserver(self.filter)) {
+            Ok((target, outcome)) => {
+                let is_done = outcome.layout.is_some() && outcome.up_to_date;
+                let mut group = ScanGroup::new(target);
+                self.report_outcome(&mut group, outcome)?;
+                self.mark_if_frames_lack([&group]);
+                Ok(is_done)
+            }
+            Err(error) => self.report_output_error(&mut ScanGroup::new(members[0].clone()), &error).map(|()| false),
+        }
+    }
+
+    /// Emits the summary of a final file, unless it repeats the last one, and writes the exports and the plot.
+    fn report_outcome(&mut self, group: &mut ScanGroup, outcome: BuildOutcome) -> Result<(), Stop> {
+        let (path, filter) = (group.target.path(), self.filter);
+        for warning in &outcome.warnings {
+            if group.printed_warnings.insert(warning.clone()) {
+                filter.warn(warning);
+            }
+        }
+        if outcome.layout.is_none() && self.args.complete_only {
+            filter.note(1, || messages::scan_skipped(&path));
+            return Ok(());
+        }
+        let all_frames = Spans::first_n(outcome.frames);
+        let required = group.required.as_ref().unwrap_or(&all_frames);
+        group.lacks_frames = !outcome.failed_frames(required, self.args.common.allow_missing).is_empty();
+        let mut summary = summarize(group, &outcome);
+        let without_seconds = Summary { seconds: Seconds::default(), ..summary.clone() };
+        let report = LastReport::Summary(Box::new(without_seconds));
+        if group.last_report.as_ref() == Some(&report) {
+            filter.note(1, || messages::unchanged(&path));
+            return Ok(());
+        }
+        self.print_outcome(&path, &outcome);
+        if outcome.layout.is_some() {
+            self.write_exports_and_plot(group, &mut summary.extra)?;
+        }
+        group.last_report = Some(report);
+        if self.args.output.report.is_some() {
+            self.summaries.retain(|earlier| earlier.id != summary.id);
+            self.summaries.push(summary.clone());
+        }
+        filter.emit(&summary.into())
+    }
+
+    /// Makes the exit status 1 if a final file lacks frames that it should have. It is called at the end, because frames
+    /// that are missing while results arrive may have a pattern later.
+    pub fn mark_if_frames_lack<'g>(&self, groups: impl IntoIterator<Item = &'g ScanGroup>) {
+        if groups.into_iter().any(|group| group.lacks_frames) {
+            self.filter.mark_failed();
+        }
+    }
+
+    /// Adds the failure that a record of another filter is about to the report.
+    pub fn add_to_report(&mut self, record: &Record) {
+        if let Record::Fail(fail) = record {
+            self.report.add_failure(&format!("{}: {}", fail.stage, fail.about), &fail.error);
+        }
+    }
+
+    /// Writes the report of `--report`.
+    ///
+    /// # Errors
+    /// Fails if the report can't be written.
+    pub fn write_report(&mut self) -> Result<(), Stop> {
+        let Some(path) = &self.args.output.report else { return Ok(()) };
+        for summary in &self.summaries {
+            let final_file = match OutputFile::open(&summary.final_file) {
+                Ok(final_file) => Some(final_file),
+                Err(output::OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
+                Err(why) => {
+                    self.filter.warn(&messages::no_plot_in_report(path, &why));
+                    self.filter.mark_failed();
+                    None
+                }
+            };
+            if let Some(final_file) = &final_file {
+                protect_inputs(&self.policy.protected, final_file);
+            }
+            self.report.add(summary, final_file.as_ref());
+        }
+        self.report.write(path, &self.policy).map_err(|why| Stop::fatal(path.display(), why))
+    }
+
+    /// Writes the exports and the plot of a final file, and adds their paths to the fields of its summary.
+    fn write_exports_and_plot(&mut self, group: &mut ScanGroup, extra: &mut Extra) -> Result<(), Stop> {
+        let first_plot = self.args.output.plot.as_deref();
+        if self.args.output.export.is_empty() && first_plot.is_none() {
+            return Ok(());
+        }
+        let path = group.target.path();
+        let final_file = match OutputFile::open(&path) {
+            Ok(final_file) => final_file,
+            Err(error) => return self.report_output_error(group, &error),
+        };
+        protect_inputs(&self.policy.protected, &final_file);
+        let mut exports = Vec::new();
+        for format in self.args.export_formats() {
+            match export::write(&final_file, format, &self.policy) {
+                Ok(written) => exports.extend(written.into_iter().map(to_json)),
+                Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
+            }
+        }
+        if !exports.is_empty() {
+            extra.insert("export".to_owned(), exports.into());
+        }
+        if let Some(first_plot) = first_plot {
+            let next = self.plot_numbers.len();
+            let number = *self.plot_numbers.entry(path.clone()).or_insert(next);
+            let plot = plot_path(first_plot, number, &path);
+            match plot::draw(&final_file, &plot, &self.policy) {
+                Ok(()) => drop(extra.insert("plot".to_owned(), to_json(plot))),
+                Err(why) => self.report_failure(group, &plot, &why, why.io_error())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints which frames of a final file have no pattern; with `-v`, also how many have one.
+    fn print_outcome(&self, path: &Path, outcome: &BuildOutcome) {
+        for absent in &outcome.missing {
+            self.filter.warn(&messages::frames_without_pattern(path, absent));
+        }
+        self.filter.note(1, || messages::final_written(path, outcome));
+    }
+
+    fn report_output_error(&mut self, group: &mut ScanGroup, error: &output::OutputError) -> Result<(), Stop> {
+        let path = group.target.path();
+        match error {
+            output::OutputError::Stopped => self.filter.check_stopped(),
+            error => self.report_failure(group, &path, error, error.io_error()),
+        }
+    }
+
+    /// Emits a `fail` record, unless it repeats the group's last report. An error of the file system that would affect
+    /// every other final file, too, ends the run.
+    fn report_failure(
+        &mut self,
+        group: &mut ScanGroup,
+        about: &Path,
+        why: &dyn std::error::Error,
+        io: Option<&io::Error>,
+    ) -> Result<(), Stop> {
+        if io.is_some_and(|why| affects_all_files(why.kind())) {
+            return Err(Stop::fatal(about.display(), why));
+        }
+        let (id, about, error) = (group.target.id(), about.display().to_string(), why.to_string());
+        let report = LastReport::Failure(format!("{about}: {error}"));
+        if group.last_report.as_ref() == Some(&report) {
+            return Ok(());
+        }
+        group.last_report = Some(report);
+        self.report.add_failure(&about, &error);
+        self.filter.fail(Fail { id, about, error, retryable: io.is_some(), ..Fail::default() })
+    }
+}
+
+/// Protects a final file, its raw data and the files of its recipe from being replaced by exports, plots and the report.
+fn protect_inputs(protected: &ProtectedFiles, final_file: &OutputFile) {
+    let scan = &final_file.task.acquisition;
+    protected.add(&final_file.path);
+    protected.add(&scan.file);
+    scan.sources.iter().for_each(|source| protected.add(&source.file));
+    final_file.recipe.file_paths().for_each(|path| protected.add(path));
+}
+
+/// Passes progress to a filter, and its stop to the work in progress.
+struct FilterObserver<'a>(&'a Filter);
+
+impl BuildObserver for FilterObserver<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.0.check_stopped().is_err()
+    }
+
+    fn advance(&self, frames: u64) {
+        self.0.progress().advance(frames);
+    }
+}
+
+/// Returns whether an error would recur for every other file below the same output root.
+fn affects_all_files(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::NotADirectory
+    )
+}
+
+/// Creates the summary record of a final file.
+fn summarize(group: &ScanGroup, outcome: &BuildOutcome) -> Summary {
+    let (target, scan) = (&group.target, &group.target.task().acquisition);
+    let mut extra = Extra::new();
+    if let Some(layout) = outcome.layout {
+        extra.insert("layout".to_owned(), layout.name().into());
+    }
+    Summary {
+        id: target.id(),
+        scan: target.task().scan.clone(),
+        file: scan.file.clone(),
+        entry: scan.entry.clone(),
+        detector: scan.detector.clone(),
+        recipe_digest: target.task().recipe_digest.clone(),
+        final_file: target.path().into(),
+        frames: outcome.frames,
+        integrated: outcome.integrated.count(),
+        missing: outcome.missing.clone(),
+        complete: outcome.complete,
+        up_to_date: outcome.up_to_date,
+        scan_state: outcome.scan_state,
+        data_digest: outcome.data_digest.clone(),
+        seconds: group.seconds,
+        extra,
+    }
+}
+
+fn to_json(path: PathBuf) -> Value {
+    let path = std::path::absolute(&path).unwrap_or(path);
+    serde_json::to_value(RawPath::from(path)).expect("a path serializes")
+}
+
+/// Returns the path of the plot with a number: the first is the value of `--plot`, and the others have the name of their
+/// final file added to it.
+fn plot_path(first: &Path, number: usize, final_file: &Path) -> PathBuf {
+    if number == 0 {
+        return first.to_path_buf();
+    }
+    let mut name = first.file_stem().unwrap_or_default().to_owned();
+    name.push("_");
+    name.push(final_file.file_stem().unwrap_or_default());
+    name.push(".");
+    name.push(first.extension().unwrap_or_default());
+    first.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_plot_has_the_name_of_its_final_file() {
+        let name = |number| plot_path(Path::new("/tmp/p.png"), number, Path::new("/out/s_scan0002_p3.h5"));
+        assert_eq!(name(0), Path::new("/tmp/p.png"));
+        assert_eq!(name(1), Path::new("/tmp/p_s_scan0002_p3.png"));
+    }
+}

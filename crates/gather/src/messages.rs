@@ -1,0 +1,140 @@
+//! The messages of gather. The test at the end lists them all, so that their wording can be compared. Errors of reading and
+//! writing files come from crate `patterns`.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use patterns::output::{BuildOutcome, Leftover};
+use records::format_count;
+use records::{Absent, format_ranges};
+
+/// The largest number of frame ranges that a message lists.
+const MAX_RANGES: usize = 8;
+
+/// Warns that frames of a final file have no pattern, and says why.
+pub fn frames_without_pattern(path: &Path, absent: &Absent) -> String {
+    let count = format_count(absent.range.count(), "frame");
+    let frames = format_ranges(&absent.range, MAX_RANGES);
+    format!("{}: {count} ({frames}) without a pattern: {}", path.display(), absent.reason)
+}
+
+/// Notes that a final file was written, or that it needed no change.
+pub fn final_written(path: &Path, outcome: &BuildOutcome) -> String {
+    let path = path.display();
+    if outcome.was_current {
+        return format!("{path}: up to date, not written again");
+    }
+    format!("{path}: written, {} with a pattern", format_count(outcome.integrated.count(), "frame"))
+}
+
+/// Notes that `--complete-only` skips a scan.
+pub fn scan_skipped(path: &Path) -> String {
+    format!("{}: not written: the scan is running, or frames wait to be integrated", path.display())
+}
+
+/// Notes that a summary would repeat the last one.
+pub fn unchanged(path: &Path) -> String {
+    format!("{}: unchanged since its last summary", path.display())
+}
+
+/// Warns that the report lacks the plot of a final file.
+pub fn no_plot_in_report(report: &Path, why: &dyn Display) -> String {
+    format!("{}: the report lacks the plot of a final file that can't be read: {why}", report.display())
+}
+
+/// Describes an output root that does not exist.
+pub fn no_output_root() -> &'static str {
+    "no such directory: expected the directory that plan-split --out named"
+}
+
+/// Describes a report whose name has no extension of a web page.
+pub fn report_name(path: &Path) -> String {
+    format!("{}: expected a name that ends in .html", path.display())
+}
+
+/// Describes a report whose directory does not exist.
+pub fn no_report_directory(directory: &Path) -> String {
+    format!("{}: no such directory: create it first", directory.display())
+}
+
+/// Describes a name for `--merge` that can't be part of a file name.
+pub fn merge_name() -> &'static str {
+    "expected part of a file name, without `/`, that does not begin with a dot"
+}
+
+/// Notes that `--clean` removed a leftover, or with `dry_run`, that it would.
+pub fn leftover_removed(leftover: &Leftover, dry_run: bool) -> String {
+    let Leftover { path, why, bytes, .. } = leftover;
+    format!("{} {}: {}: {why}", removed(dry_run), path.display(), format_count(*bytes, "byte"))
+}
+
+/// Notes how much `--clean` removed, or with `dry_run`, would remove.
+pub fn leftovers_removed(root: &Path, files: usize, bytes: u64, dry_run: bool) -> String {
+    let (files, bytes) = (format_count(files, "file"), format_count(bytes, "byte"));
+    format!("{}: {} {files}, {bytes}", root.display(), removed(dry_run))
+}
+
+/// Warns that `--clean` keeps a file.
+pub fn leftover_kept(kept: &str) -> String {
+    format!("not removed: {kept}")
+}
+
+fn removed(dry_run: bool) -> &'static str {
+    if dry_run { "would remove" } else { "removed" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::{AbsentKind, Span, Spans};
+
+    #[test]
+    fn messages() {
+        let path = Path::new("/out/s_scan0001_p3.h5");
+        let absent = |range: Span| Absent {
+            range: range.into(),
+            kind: AbsentKind::NotIntegrated,
+            reason: "not integrated".to_owned(),
+        };
+        let outcome = |frames, was_current| BuildOutcome {
+            integrated: Spans::first_n(frames),
+            was_current,
+            ..BuildOutcome::default()
+        };
+        let messages = [
+            frames_without_pattern(path, &absent(Span::new(8, 16))),
+            frames_without_pattern(path, &absent(Span::new(3, 4))),
+            final_written(path, &outcome(24, false)),
+            final_written(path, &outcome(1, false)),
+            final_written(path, &outcome(24, true)),
+            scan_skipped(path),
+            unchanged(path),
+            no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
+            no_output_root().to_owned(),
+            report_name(Path::new("run.txt")),
+            no_report_directory(Path::new("no/such")),
+            merge_name().to_owned(),
+            leftovers_removed(Path::new("/out"), 2, 1, false),
+            leftovers_removed(Path::new("/out"), 1, 1000, true),
+            leftover_kept("/out/.azpipe/notes.txt: azpipe did not write it"),
+        ];
+        let expected = [
+            "/out/s_scan0001_p3.h5: 8 frames (8 to 15) without a pattern: not integrated",
+            "/out/s_scan0001_p3.h5: 1 frame (3) without a pattern: not integrated",
+            "/out/s_scan0001_p3.h5: written, 24 frames with a pattern",
+            "/out/s_scan0001_p3.h5: written, 1 frame with a pattern",
+            "/out/s_scan0001_p3.h5: up to date, not written again",
+            "/out/s_scan0001_p3.h5: not written: the scan is running, or frames wait to be integrated",
+            "/out/s_scan0001_p3.h5: unchanged since its last summary",
+            "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
+            "no such directory: expected the directory that plan-split --out named",
+            "run.txt: expected a name that ends in .html",
+            "no/such: no such directory: create it first",
+            "expected part of a file name, without `/`, that does not begin with a dot",
+            "/out: removed 2 files, 1 byte",
+            "/out: would remove 1 file, 1000 bytes",
+            "not removed: /out/.azpipe/notes.txt: azpipe did not write it",
+        ];
+        assert_eq!(messages, expected);
+    }
+}

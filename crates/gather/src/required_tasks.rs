@@ -1,0 +1,131 @@
+//! The tasks of `--plan`, which must be done, and the tasks of `--missing`, which are still to do.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use filter::{Filter, Input, Stop};
+use patterns::coverage;
+use records::{Acquisition, Record, Spans, Task, TaskRecipe};
+
+use crate::scan_group::OutputKey;
+
+/// The tasks of a plan, in its order.
+pub struct RequiredTasks(Vec<Task>);
+
+impl RequiredTasks {
+    /// Reads a plan. If `root` is given, results are looked for there instead of in the tasks' own output root.
+    ///
+    /// # Errors
+    /// Fails if the file can't be read, and if a signal asks to stop.
+    pub fn read(path: &Path, root: Option<&Path>, filter: &Filter) -> Result<Self, Stop> {
+        let mut input = Input::open(&[path.to_path_buf()])?.with_expected_type("task");
+        let mut tasks = Vec::new();
+        while let Some(record) = input.next(filter)? {
+            if let Record::Task(mut task) = record {
+                if let Some(root) = root {
+                    task.out = root.into();
+                }
+                tasks.push(*task);
+            }
+        }
+        Ok(Self(tasks))
+    }
+
+    /// Iterates over the tasks, split into one for each recipe.
+    pub fn split_by_recipe(&self) -> impl Iterator<Item = Task> {
+        self.0.iter().cloned().flat_map(Task::split_by_recipe)
+    }
+
+    /// Emits each task that is not done, reduced to the frames that exist and have no pattern, and to the recipes that
+    /// lack such frames. Tasks larger than `max_bytes` of stored data are split.
+    ///
+    /// # Errors
+    /// Fails as [`Filter::emit`] does.
+    pub fn emit_missing(&self, max_bytes: Option<u64>, filter: &Filter) -> Result<(), Stop> {
+        let mut done: HashMap<OutputKey, Spans> = HashMap::new();
+        for (key, scan_task) in self.tasks_by_output() {
+            filter.check_stopped()?;
+            let coverage = coverage::find_coverage(&scan_task.out, &scan_task);
+            coverage.unusable.iter().for_each(|why| filter.warn(why));
+            done.insert(key, coverage.covered_frames());
+        }
+        for task in &self.0 {
+            let absent = task.acquisition.absent_within(&task.range);
+            let existing = absent.iter().fold(task.range.clone(), |range, absent| range.difference(&absent.range));
+            let missing = task.recipes().filter_map(|recipe| {
+                let missing = existing.difference(&done[&OutputKey::with_recipe(task, &recipe.recipe_digest)]);
+                (!missing.is_empty()).then_some((recipe, missing))
+            });
+            if let Some(task) = restrict_to_missing(task, missing.collect()) {
+                for piece in split_by_bytes(task, max_bytes) {
+                    filter.emit(&piece.into())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns one task for each final file, with the frames and sources of all its tasks, so that the parts of each are
+    /// looked at once.
+    fn tasks_by_output(&self) -> Vec<(OutputKey, Task)> {
+        let mut indices = HashMap::new();
+        let mut outputs: Vec<(OutputKey, Task)> = Vec::new();
+        for task in self.split_by_recipe() {
+            let key = OutputKey::new(&task);
+            let index = *indices.entry(key.clone()).or_insert(outputs.len());
+            match outputs.get_mut(index) {
+                Some((_, whole)) => {
+                    whole.range = whole.range.as_slice().iter().chain(task.range.as_slice()).copied().collect();
+                    whole.acquisition.sources.extend(task.acquisition.sources);
+                }
+                None => outputs.push((key, task)),
+            }
+        }
+        outputs
+    }
+}
+
+/// Restricts a task to the recipes that lack frames, and to the frames that any of them lacks; `None` if none does. Where a
+/// recipe has a pattern that another one lacks, ai-integrate finds it done.
+fn restrict_to_missing(task: &Task, missing: Vec<(TaskRecipe, Spans)>) -> Option<Task> {
+    let range: Spans = missing.iter().flat_map(|(_, frames)| frames.as_slice().iter().copied()).collect();
+    let range = range.to_sorted();
+    let with_recipes = task.clone().with_recipes(missing.into_iter().map(|(recipe, _)| recipe))?;
+    Some(if range == task.range.to_sorted() { with_recipes } else { restrict_to_range(&with_recipes, range) })
+}
+
+/// Splits a task into pieces of equal numbers of frames and at most about `max_bytes` stored bytes. Frames that share a
+/// chunk stay together.
+fn split_by_bytes(task: Task, max_bytes: Option<u64>) -> Vec<Task> {
+    let Some(max_bytes) = max_bytes.filter(|&max_bytes| task.bytes > max_bytes) else { return vec![task] };
+    let frames = task.range.count();
+    let frames_per_chunk = task.acquisition.chunk.first().copied().unwrap_or(1).max(1);
+    let length = frames.div_ceil(task.bytes.div_ceil(max_bytes)).next_multiple_of(frames_per_chunk);
+    let range = task.range.to_sorted();
+    let piece = |from| {
+        let mut piece = restrict_to_range(&task, range.slice(from, length));
+        if from > 0 {
+            // The absent frames of the task are in no piece's range, and only the first piece lists them.
+            let absent = std::mem::take(&mut piece.acquisition.absent);
+            let count = absent.iter().map(|absent| absent.range.count()).sum();
+            let elsewhere = &mut piece.acquisition.absent_elsewhere;
+            *elsewhere = elsewhere.saturating_add(count);
+        }
+        piece
+    };
+    (0..frames).step_by(length as usize).map(piece).collect()
+}
+
+/// Restricts a task to a range of its frames and to the sources that hold them. It keeps its id, by which it can be found in
+/// the plan.
+fn restrict_to_range(task: &Task, range: Spans) -> Task {
+    let sources: Vec<_> = task.acquisition.sources.iter().filter_map(|source| source.restricted_to(&range)).collect();
+    let bytes = sources.iter().map(|source| source.bytes).sum();
+    let acquisition = Acquisition { sources, ..task.acquisition.clone() };
+    let with_new_part = |recipe: TaskRecipe| {
+        let part = Task::part_path(&task.scan, &recipe.recipe_digest, &range);
+        TaskRecipe { part, ..recipe }
+    };
+    let piece = Task { bytes, range: range.clone(), acquisition, ..task.clone() };
+    piece.with_recipes(task.recipes().map(with_new_part)).expect("a task has at least one recipe")
+}

@@ -1,0 +1,54 @@
+//! Builds the [`IntegrationPlan`] of a recipe: translates its averaging and error model into the types of crate `kernels`.
+
+use kernels::{CsrMatrix, IntegrationPlan, Statistic, TiledCsc, VarianceModel};
+use recipe::Recipe;
+
+use crate::IntegratorError;
+use crate::setup::IntegrationSetup;
+
+/// Builds the plan and, for methods that need all pixels of a bin, the matrix by bin.
+pub fn build_plan(
+    recipe: &Recipe,
+    setup: &IntegrationSetup,
+) -> Result<(IntegrationPlan, Option<CsrMatrix>), IntegratorError> {
+    let error = |why: &dyn std::fmt::Display| IntegratorError::Binning(why.to_string());
+    let matrix = &setup.binning.matrix;
+    let matrix =
+        TiledCsc::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins).map_err(|why| error(&why))?;
+    let (normalization, dark) = (&setup.normalization, setup.dark.as_deref());
+    let statistic = select_statistic(recipe);
+    let plan = match &setup.variance {
+        Some(variance) => IntegrationPlan::with_variance(matrix, normalization, variance, dark),
+        None => IntegrationPlan::new(matrix, normalization, select_variance_model(recipe, statistic), dark),
+    };
+    let plan = plan.map_err(|why| error(&why))?;
+    let csr = build_csr(&plan, statistic);
+    Ok((plan, csr))
+}
+
+/// Builds the matrix by bin; `None` for plain sums, which do not need it.
+pub fn build_csr(plan: &IntegrationPlan, statistic: Statistic) -> Option<CsrMatrix> {
+    let needs_csr = statistic != Statistic::Mean || plan.variance_model() == VarianceModel::Azimuthal;
+    needs_csr.then(|| CsrMatrix::new(plan, statistic))
+}
+
+/// Returns how the pixels of a bin are averaged: mean, sigma clipping, or the mean between quantiles.
+pub fn select_statistic(recipe: &Recipe) -> Statistic {
+    match (recipe.sigma_clip, recipe.median) {
+        (Some(clip), _) => Statistic::SigmaClip { threshold: clip.threshold, max_iter: clip.max_iter },
+        (None, Some(quantiles)) => Statistic::QuantileMean { low: quantiles.low / 100.0, high: quantiles.high / 100.0 },
+        (None, None) => Statistic::Mean,
+    }
+}
+
+/// Returns the kernels' variance model for the recipe's error model.
+pub fn select_variance_model(recipe: &Recipe, statistic: Statistic) -> VarianceModel {
+    match recipe.error_model {
+        recipe::ErrorModel::No => VarianceModel::None,
+        recipe::ErrorModel::Azimuthal => VarianceModel::Azimuthal,
+        // Hybrid differs from Poisson only in sigma clipping.
+        recipe::ErrorModel::Hybrid if matches!(statistic, Statistic::SigmaClip { .. }) => VarianceModel::Hybrid,
+        recipe::ErrorModel::Hybrid | recipe::ErrorModel::Poisson => VarianceModel::Poisson,
+        recipe::ErrorModel::Variance => VarianceModel::Given,
+    }
+}

@@ -1,0 +1,132 @@
+//! Integrates stored frames with a [`CsrMatrix`]: interleaved if the frames allow it, otherwise one by one.
+
+use super::bin_buffer::BinBuffer;
+use super::csr::CsrMatrix;
+use super::frame_bin_sums::FrameBinSums;
+use super::interleaved::{InterleavedReduction, InterleavedScratch};
+use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels};
+use super::per_frame::PerFrameReduction;
+use crate::codec::{DecodeError, Pipeline};
+use crate::fused::{InvalidRules, PixelSource};
+use crate::invalid_values::InvalidValues;
+use crate::lz4_block::SLACK;
+use crate::pixel::{Pixel, with_pixel};
+use crate::plan::IntegrationPlan;
+use crate::simd::{Isa, Kernel, Simd};
+use crate::stored_frame::StoredFrame;
+use crate::sums::Sums;
+
+/// Number of frames that are decoded whole before they are reduced. The entries of a bin are then read once for both.
+const DECODED_FRAMES_PER_PASS: usize = 2;
+
+/// Working memory of a thread.
+#[derive(Default)]
+pub(crate) struct CsrScratch {
+    /// Decoded frames.
+    frames: Vec<Vec<u8>>,
+    interleaved_pixels: Option<Box<InterleavedPixels>>,
+    interleaved: InterleavedScratch,
+    buffer: BinBuffer,
+}
+
+/// Integrates frames with the statistic of a matrix, which was made from `plan`; see [`CsrMatrix::integrate`].
+pub(crate) fn integrate(
+    matrix: &CsrMatrix,
+    pipeline: &Pipeline,
+    plan: &IntegrationPlan,
+    invalid: &InvalidValues,
+    frames: &[StoredFrame<'_>],
+    isa: Isa,
+    scratch: &mut CsrScratch,
+) -> Vec<Result<Sums, DecodeError>> {
+    with_pixel!(pipeline.dtype(), integrate_pixels(matrix, pipeline, plan, invalid, frames, isa, scratch))
+}
+
+fn integrate_pixels<T: Pixel>(
+    matrix: &CsrMatrix,
+    pipeline: &Pipeline,
+    plan: &IntegrationPlan,
+    invalid: &InvalidValues,
+    frames: &[StoredFrame<'_>],
+    isa: Isa,
+    scratch: &mut CsrScratch,
+) -> Vec<Result<Sums, DecodeError>> {
+    let rules = InvalidRules::<T>::new(invalid);
+    let batches = frames.chunks(INTERLEAVED_FRAMES);
+    batches
+        .flat_map(|frames| isa.run(CsrBatch { matrix, pipeline, plan, rules: &rules, frames, scratch: &mut *scratch }))
+        .collect()
+}
+
+/// Up to [`INTERLEAVED_FRAMES`] stored frames to be integrated.
+struct CsrBatch<'a, T> {
+    matrix: &'a CsrMatrix,
+    pipeline: &'a Pipeline,
+    plan: &'a IntegrationPlan,
+    rules: &'a InvalidRules<T>,
+    frames: &'a [StoredFrame<'a>],
+    scratch: &'a mut CsrScratch,
+}
+
+impl<T: Pixel> Kernel for CsrBatch<'_, T> {
+    type Output = Vec<Result<Sums, DecodeError>>;
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) -> Vec<Result<Sums, DecodeError>> {
+        match self.integrate_interleaved(simd) {
+            Some(sums) => sums,
+            None => self.integrate_per_frame(simd),
+        }
+    }
+}
+
+impl<T: Pixel> CsrBatch<'_, T> {
+    /// Integrates the frames interleaved. Returns `None` if that is not possible: for floating-point pixels, a single
+    /// frame, frames that must be decoded whole, or too many pixels that overflow 16 bits.
+    fn integrate_interleaved<S: Simd>(&mut self, simd: S) -> Option<Vec<Result<Sums, DecodeError>>> {
+        let CsrBatch { matrix, pipeline, plan, rules, frames, ref mut scratch } = *self;
+        if !T::INTEGER || frames.len() < 2 || !frames.iter().all(|stored| PixelSource::can_open(pipeline, stored)) {
+            return None;
+        }
+        let open = |stored| PixelSource::open(pipeline, stored, plan.pixels() * T::SIZE);
+        let mut sources: Vec<_> = frames.iter().map(open).collect();
+        let CsrScratch { interleaved_pixels, interleaved: scratch, buffer, .. } = &mut **scratch;
+        let interleaved = interleaved_pixels.get_or_insert_default();
+        if !interleaved.read(simd, plan, rules, &mut sources) {
+            return None;
+        }
+        let mut totals: Vec<FrameBinSums> = frames.iter().map(|_| FrameBinSums::zeros(plan)).collect();
+        simd.run(InterleavedReduction { matrix, plan, interleaved, scratch, buffer, totals: &mut totals });
+        let complete = |totals: FrameBinSums| totals.into_sums(matrix.reduction.variance_model, plan);
+        Some(sources.into_iter().zip(totals).map(|(source, totals)| source.map(|_| complete(totals))).collect())
+    }
+
+    /// Decodes frames whole and integrates [`DECODED_FRAMES_PER_PASS`] at a time.
+    fn integrate_per_frame<S: Simd>(&mut self, simd: S) -> Vec<Result<Sums, DecodeError>> {
+        let CsrBatch { matrix, pipeline, plan, rules, frames, ref mut scratch } = *self;
+        let CsrScratch { frames: decoded, buffer, .. } = &mut **scratch;
+        let len = plan.pixels() * T::SIZE;
+        let mut sums = Vec::with_capacity(frames.len());
+        decoded.resize_with(DECODED_FRAMES_PER_PASS, Vec::new);
+        for few in frames.chunks(DECODED_FRAMES_PER_PASS) {
+            let decode = |(stored, pixels): (&StoredFrame<'_>, &mut Vec<u8>)| {
+                pixels.resize(len + SLACK, 0);
+                pipeline.decode_with_slack(stored.filter_mask, stored.bytes, pixels, len)
+            };
+            let outcomes: Vec<Result<(), DecodeError>> = few.iter().zip(&mut *decoded).map(decode).collect();
+            let good = decoded.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+            let good: Vec<&[u8]> = good.map(|(pixels, _)| &pixels[..len]).collect();
+            let mut totals: Vec<FrameBinSums> = good.iter().map(|_| FrameBinSums::zeros(plan)).collect();
+            let (rule, totals_of_good) = (&rules.native, &mut totals);
+            simd.run(PerFrameReduction { matrix, plan, rule, frames: &good, buffer, totals: totals_of_good });
+            let mut totals = totals.into_iter();
+            for outcome in outcomes {
+                sums.push(outcome.map(|()| {
+                    let totals = totals.next().expect("sums of each good frame");
+                    totals.into_sums(matrix.reduction.variance_model, plan)
+                }));
+            }
+        }
+        sums
+    }
+}

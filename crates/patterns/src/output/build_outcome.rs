@@ -1,0 +1,112 @@
+//! [`BuildOutcome`]: the state of a final file after a build.
+
+use records::{Absent, AbsentKind, ScanState, Spans};
+
+use super::row_sources::RowSources;
+use super::{OutputLayout, OutputSpec};
+use crate::Status;
+
+/// State of a final file after a build, and the frames in it.
+#[derive(Debug, Default)]
+pub struct BuildOutcome {
+    /// Layout of the final file; `None` if there is none, because there are no parts or frames are missing.
+    pub layout: Option<OutputLayout>,
+    /// True if the file was up to date already, and nothing was written.
+    pub was_current: bool,
+    /// True if every frame that the scan has, or will have when it ends, has a pattern.
+    pub complete: bool,
+    /// True if integrating again would add nothing: the status of every frame that has data is conclusive.
+    pub up_to_date: bool,
+    /// Number of frames of the scan.
+    pub frames: u64,
+    /// State of the scan itself.
+    pub scan_state: ScanState,
+    /// Frames that may get a pattern if they are integrated again.
+    pub retryable_frames: Spans,
+    /// Frames with a pattern.
+    pub integrated: Spans,
+    /// Frames without a pattern, with the reasons.
+    pub missing: Vec<Absent>,
+    /// Digest of the data; empty if there is no final file.
+    pub data_digest: String,
+    /// Warnings, for example about damaged parts.
+    pub warnings: Vec<String>,
+}
+
+impl BuildOutcome {
+    /// Creates the outcome of these rows, before anything is written.
+    pub(super) fn new(target: &OutputSpec, row_sources: &RowSources) -> Self {
+        let retryable_frames = Status::ALL.into_iter().filter(|status| !status.is_conclusive());
+        let retryable_frames: Spans =
+            retryable_frames.flat_map(|status| row_sources.frames_with_status(status).as_slice().to_vec()).collect();
+        let retryable_frames = retryable_frames.to_sorted();
+        let integrated = row_sources.frames_with_status(Status::Ok);
+        let (frames, scan_state) = (target.frames(), target.task().acquisition.scan_state());
+        Self {
+            complete: scan_state != ScanState::Running && integrated.count() == frames,
+            up_to_date: retryable_frames.is_empty(),
+            frames,
+            scan_state,
+            retryable_frames,
+            integrated,
+            missing: missing_frames(target, row_sources),
+            ..Self::default()
+        }
+    }
+
+    /// Adds the reason for frames whose parts can't be read.
+    pub(super) fn explain(&mut self, unread: &[Absent]) {
+        for Absent { range, kind, reason } in unread {
+            let mut explained = Spans::default();
+            for entry in self.missing.iter_mut().filter(|entry| entry.kind == AbsentKind::NotIntegrated) {
+                let frames = entry.range.intersection(range);
+                entry.range = entry.range.difference(&frames);
+                frames.as_slice().iter().for_each(|span| explained.push_span(*span));
+            }
+            self.missing.push(Absent { range: explained, kind: *kind, reason: reason.clone() });
+        }
+        self.missing.retain(|absent| !absent.range.is_empty());
+    }
+
+    /// Returns whether there is nothing to wait for: all frames that have data are integrated, and the scan is over.
+    pub fn is_final_state(&self) -> bool {
+        self.up_to_date && self.scan_state != ScanState::Running
+    }
+
+    /// Returns the frames of `range` whose absence makes gather end with status 1: frames that may get a pattern when they are
+    /// integrated again, and frames that are lost for good, unless `allows_missing` accepts them.
+    pub fn failed_frames(&self, range: &Spans, allows_missing: bool) -> Spans {
+        let failures = self.missing.iter().filter(|absent| absent.kind.is_failure(allows_missing));
+        let lost = failures.map(|absent| &absent.range).chain([&self.retryable_frames]);
+        lost.flat_map(|lost| lost.as_slice().iter().copied()).collect::<Spans>().intersection(range)
+    }
+}
+
+/// Returns the frames without a pattern, with the reasons.
+fn missing_frames(target: &OutputSpec, row_sources: &RowSources) -> Vec<Absent> {
+    let mut missing = Vec::new();
+    let mut unexplained: Vec<(Status, Spans)> = Status::ALL
+        .into_iter()
+        .filter(|status| *status != Status::Ok)
+        .map(|status| (status, row_sources.frames_with_status(status)))
+        .collect();
+    // The reason in the scan's records is more specific than the reason of the status.
+    for Absent { range, kind, reason } in target.absent() {
+        let status = Status::from_absent_kind(kind);
+        for (_, frames) in unexplained.iter_mut().filter(|(of, _)| *of == status) {
+            missing.push(Absent { range: range.intersection(frames), kind, reason: reason.clone() });
+            *frames = frames.difference(&range);
+        }
+    }
+    for (status, frames) in unexplained {
+        if status.is_about_file() {
+            for (file, frames) in target.frames_by_file(&frames) {
+                missing.push(status.to_absent(frames, file.as_deref()));
+            }
+        } else {
+            missing.push(status.to_absent(frames, None));
+        }
+    }
+    missing.retain(|absent| !absent.range.is_empty());
+    missing
+}

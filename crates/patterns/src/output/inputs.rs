@@ -1,0 +1,173 @@
+//! The inputs of a final file: the parts, and the final file that already exists, as they were at one moment.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use output_owners::FileRelation;
+use records::{Absent, Task};
+use system::untrusted_file::FileVersion;
+
+use super::options::check_cancelled;
+use super::verified_file::{file_version, open_verified};
+use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
+use crate::SharedBins;
+use crate::coverage::{list_parts, parts_dir};
+use crate::part::{self, Part};
+
+/// Parts and final file of a scan and recipe, read and verified.
+pub(super) struct OutputInputs<'a> {
+    pub target: OutputSpec,
+    pub options: &'a OutputOptions,
+    pub observer: &'a dyn BuildObserver,
+    /// Files in the directory of the parts, usable or not, with their versions.
+    pub files: Vec<(PathBuf, FileVersion)>,
+    pub parts: Vec<Part>,
+    pub existing: Option<OutputFile>,
+    /// True if a final file exists that can't be used.
+    pub is_damaged: bool,
+    /// Frames of parts that can't be read, and why.
+    pub unread: Vec<Absent>,
+    /// Version of the existing final file, from before it was opened.
+    pub existing_version: Option<FileVersion>,
+    /// True if the existing final file is replaced although it has another scan or recipe: it was made from an earlier content of the
+    /// scan's file, or `plan-split --replace` was given.
+    pub replaces_other: bool,
+    pub warnings: Vec<String>,
+    /// Warnings that arise while the final file is written.
+    pub write_warnings: RefCell<Vec<String>>,
+}
+
+impl<'a> OutputInputs<'a> {
+    /// Reads the parts and the final file. With `needs_sums`, the sums in the final file are verified, too.
+    pub fn new(
+        mut target: OutputSpec,
+        options: &'a OutputOptions,
+        needs_sums: bool,
+        observer: &'a dyn BuildObserver,
+    ) -> Result<Self, OutputError> {
+        let (scan, recipe) = (target.task().scan.clone(), target.task().recipe_digest.clone());
+        let (mut parts, mut warnings): (Vec<Part>, Vec<String>) = (Vec::new(), Vec::new());
+        let (mut files, mut unread, mut replaces) = (Vec::new(), Vec::new(), false);
+        let path = target.path();
+        let is_noted = part_index::is_recorded_owner(&target)?;
+        let paths = list_parts(target.out_root(), &scan, &recipe);
+        for path in paths.map_err(|why| list_error(&target, why))? {
+            check_cancelled(observer)?;
+            files.extend(file_version(&path)?.map(|identity| (path.clone(), identity)));
+            match part::read_part(&path) {
+                Ok(part) if part.metadata.task.scan == scan && part.metadata.task.recipe_digest == recipe => {
+                    check_same_file(&path, target.task(), &part.metadata.task)?;
+                    parts.push(share_bins(part, parts.first())?);
+                }
+                Ok(_) => warnings
+                    .push(format!("{}: ignored: a part of another scan or recipe than its directory", path.display())),
+                Err(error) if error.was_removed() => return Err(error.into()),
+                Err(error) => {
+                    unread.extend(part::frames_of_unread(&path, &error));
+                    warnings.push(error.to_string());
+                }
+            }
+        }
+        let existing_was = file_version(&path)?;
+        let mut is_damaged = false;
+        let existing = match open_verified(&path, needs_sums) {
+            Ok(existing) if existing.task.scan == scan && existing.task.recipe_digest == recipe => {
+                check_same_file(&path, target.task(), &existing.task)?;
+                Some(existing)
+            }
+            Ok(existing) => {
+                part_index::check_replaceable(&target, &existing.task, is_noted)?;
+                replaces = true;
+                None
+            }
+            Err(OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
+            Err(error @ (OutputError::Io { .. } | OutputError::NotOwned { .. })) => return Err(error),
+            Err(error) => {
+                is_damaged = true;
+                warnings.push(error.to_string());
+                None
+            }
+        };
+        if let Some(existing) = existing.as_ref().filter(|existing| needs_sums && existing.has_unverified_sums()) {
+            warnings.push(format!(
+                "{}: its sums were written by an earlier version, without checksums, and can't be verified",
+                existing.path.display()
+            ));
+        }
+        target.add_known(&parts, existing.as_ref())?;
+        let notes = RefCell::default();
+        Ok(Self {
+            target,
+            options,
+            observer,
+            files,
+            parts,
+            existing,
+            existing_version: existing_was,
+            is_damaged,
+            unread,
+            replaces_other: replaces,
+            warnings,
+            write_warnings: notes,
+        })
+    }
+
+    /// Returns the recipe, and the axes and weights, which all parts and the final file have in common. `None` if there are no parts
+    /// and no final file.
+    pub fn recipe_and_bins(&self) -> Result<Option<(recipe::Recipe, Arc<SharedBins>)>, OutputError> {
+        let of_parts = self.parts.first().map(|part| (part.metadata.recipe.clone(), Arc::clone(&part.shared)));
+        let of_final = self.existing.as_ref().map(|there| (there.recipe.clone(), Arc::clone(&there.shared)));
+        if let (Some(part), Some(existing)) = (self.parts.first(), &self.existing)
+            && part.shared != existing.shared
+        {
+            return Err(OutputError::ConflictingBins { one: existing.path.clone(), two: part.path.clone() });
+        }
+        Ok(of_parts.or(of_final))
+    }
+
+    /// Returns the checksums of all parts whose frames are in the final file, including parts of earlier runs, one per line.
+    pub fn part_digests(&self) -> String {
+        let earlier = self.existing.iter().flat_map(|existing| existing.parts.iter());
+        let mut digests: Vec<&str> =
+            self.parts.iter().map(|part| &part.digest).chain(earlier).map(String::as_str).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        digests.iter().flat_map(|digest| [digest, "\n"]).collect()
+    }
+}
+
+/// Returns the error of a directory of parts that can't be listed.
+pub(super) fn list_error(target: &OutputSpec, why: io::Error) -> OutputError {
+    let task = target.task();
+    let path = parts_dir(target.out_root(), &task.scan, &task.recipe_digest);
+    OutputError::Io { path: path.unwrap_or_else(|| target.path()), why }
+}
+
+/// Checks that a part or final file was made from the same file as the target. `there` is the file's task, `now` is the target's task.
+fn check_same_file(path: &Path, now: &Task, there: &Task) -> Result<(), OutputError> {
+    match output_owners::compare_files(&there.acquisition.file, &now.acquisition.file).map_err(OutputError::io(path))? {
+        FileRelation::SameFile | FileRelation::Moved => Ok(()),
+        FileRelation::DifferentFiles => Err(OutputError::content(
+            path,
+            format!(
+                "the result of {}, which is another file than {}; give each of them an --out of its own",
+                there.acquisition.file.display(),
+                now.acquisition.file.display()
+            ),
+        )),
+    }
+}
+
+/// Returns the part with the axes and weights of the first part, which are equal, so that they are in memory once.
+fn share_bins(mut part: Part, first: Option<&Part>) -> Result<Part, OutputError> {
+    match first {
+        Some(first) if first.shared != part.shared => {
+            return Err(OutputError::ConflictingBins { one: first.path.clone(), two: part.path });
+        }
+        Some(first) => part.shared = Arc::clone(&first.shared),
+        None => (),
+    }
+    Ok(part)
+}

@@ -1,0 +1,182 @@
+//! [`MergeMember`]: one scan and recipe that is merged with others, and the conditions for merging.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use geometry::{Detector, PixelMapping, Poni};
+use recipe::Recipe;
+use records::{Acquisition, MonitorReadings};
+
+use crate::h5::{self, Group};
+use crate::output::inputs::OutputInputs;
+use crate::output::reader::default_process;
+use crate::output::row_sources::RowSources;
+use crate::output::schema::{create_nexus_group, escape_name};
+use crate::output::{BuildObserver, OutputError, OutputOptions, OutputSpec};
+use crate::{Normalizer, PatternAxes, SharedBins};
+
+/// Inputs of one member of a merged final file.
+pub(super) struct MergeMember<'a> {
+    pub inputs: OutputInputs<'a>,
+    pub recipe: Recipe,
+    pub shared: Arc<SharedBins>,
+    pub normalizer: Normalizer,
+    pub row_sources: RowSources,
+}
+
+impl<'a> MergeMember<'a> {
+    /// Reads the parts and the final file of one member, with sums.
+    pub fn new(
+        target: OutputSpec,
+        options: &'a OutputOptions,
+        observer: &'a dyn BuildObserver,
+    ) -> Result<Self, OutputError> {
+        let inputs = OutputInputs::new(target, options, true, observer)?;
+        let nothing = || {
+            OutputError::content(&inputs.target.path(), "not integrated yet; run ai-integrate before gather --merge")
+        };
+        let (recipe, shared) = inputs.recipe_and_bins()?.ok_or_else(nothing)?;
+        let normalizer = Normalizer::new(&recipe);
+        let row_sources = RowSources::new(&inputs.target, &inputs.parts, inputs.existing.as_ref(), &normalizer)?;
+        Ok(Self { inputs, recipe, shared, normalizer, row_sources })
+    }
+
+    /// Returns the path of the member's own final file.
+    pub fn path(&self) -> PathBuf {
+        self.inputs.target.path()
+    }
+
+    pub fn scan(&self) -> &Acquisition {
+        &self.inputs.target.task().acquisition
+    }
+
+    /// Returns the data digest of the member's own final file; empty if there is none.
+    pub fn digest(&self) -> &str {
+        self.inputs.existing.as_ref().map_or("", |existing| &existing.data_digest)
+    }
+
+    /// Checks that the sums of two members are of the same quantity and over the same bins.
+    pub fn check_mergeable(&self, other: &Self) -> Result<(), OutputError> {
+        let unlike = |why: String| Err(OutputError::NotMergeable { one: self.path(), two: other.path(), why });
+        let edges = |member: &Self| (member.recipe.radial_edges.clone(), member.recipe.azimuth_edges.clone());
+        if self.shared.axes != other.shared.axes || edges(self) != edges(other) {
+            let [one, two] = [self, other].map(|member| describe_axes(&member.shared.axes, &member.recipe));
+            return unlike(format!(
+                "their axes are {one} and {two}; integrate both with the same --unit, --radial-range and --npt, or the same \
+                 --radial-edges"
+            ));
+        }
+        if self.row_sources.status.len() != other.row_sources.status.len() {
+            let [one, two] = [self, other].map(|member| member.row_sources.status.len());
+            return unlike(format!(
+                "their scans have {one} and {two} frames; frame k is merged with frame k, so both need the same number: \
+                 merge scans of equal length, or average each of them (--average)"
+            ));
+        }
+        let corrected = |member: &Self| (member.recipe.solid_angle, member.recipe.polarization.is_some());
+        if corrected(self) != corrected(other) {
+            return unlike("only one of them is corrected for solid angle or polarization; integrate both with the same corrections".to_owned());
+        }
+        let errors = |member: &Self| (member.recipe.error_model, member.recipe.error, member.recipe.error_floor);
+        if errors(self) != errors(other) {
+            return unlike(
+                "their errors have different models; integrate both with the same --error-model, --error and --error-floor".to_owned(),
+            );
+        }
+        let is_by_mean = |member: &Self| !member.normalizer.needs_only_own_frame();
+        if (is_by_mean(self) || is_by_mean(other)) && self.recipe.monitor != other.recipe.monitor {
+            return unlike(
+                "they are divided by the means of different monitors; integrate both with the same --monitor and \
+                 --monitor-reference, or with a number as reference"
+                    .to_owned(),
+            );
+        }
+        if self.inputs.target.out_root() != other.inputs.target.out_root() {
+            return unlike("they are in different output directories; expected one".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Returns the solid angle of a pixel at normal incidence, pixel area / distance², in steradian; 1 without the solid-angle
+    /// correction.
+    pub fn solid_angle(&self) -> Result<f64, OutputError> {
+        if !self.recipe.solid_angle {
+            return Ok(1.0);
+        }
+        let wrong = |why: String| OutputError::content(&self.path(), format!("its PONI file: {why}"));
+        let poni = Poni::parse(&self.recipe.poni).map_err(|why| wrong(why.to_string()))?;
+        let area = match (&poni.detector.config.pixel1, &poni.detector.config.pixel2, poni.detector.file()) {
+            (Some(pixel1), Some(pixel2), Some(_)) => pixel1 * pixel2,
+            (_, _, Some(_)) => 1.0,
+            (_, _, None) => {
+                let framing = self.recipe.framing(&self.scan().frame_layout());
+                let view = Detector::from_poni(&poni).and_then(|detector| PixelMapping::new(&detector, &framing));
+                let detector = view.map_err(|why| wrong(why.to_string()))?.detector;
+                detector.pixel1 * detector.pixel2
+            }
+        };
+        Ok(area / (poni.dist * poni.dist))
+    }
+
+    /// Returns an error if sums of the member were not kept or are damaged.
+    pub fn check_sums(&self) -> Result<(), OutputError> {
+        let frames = self.row_sources.frames_from_output();
+        if let Some(existing) = &self.inputs.existing {
+            let damaged = frames.intersection(&existing.damaged_sums.iter().copied().collect());
+            if !damaged.is_empty() {
+                return Err(OutputError::SumsDamaged { path: self.path(), frames: damaged });
+            }
+        }
+        let has_sums = self.inputs.existing.as_ref().is_none_or(|existing| existing.has_sums);
+        if frames.is_empty() || has_sums {
+            Ok(())
+        } else {
+            Err(OutputError::SumsGone { path: self.path(), what: "--merge", frames })
+        }
+    }
+}
+
+/// Sets the reference of all members' monitors to the mean over the frames of all scans. With a separate mean for each scan, a scan
+/// with three times the flux would appear with the same intensity.
+pub(super) fn use_common_monitor_mean(members: &mut [MergeMember]) {
+    if members.iter().all(|member| member.normalizer.needs_only_own_frame()) {
+        return;
+    }
+    // The detectors of a scan have one counter in common, of which some members may have more readings than others.
+    let mut scans: BTreeMap<_, MonitorReadings> = BTreeMap::new();
+    for member in members.iter() {
+        let scan = member.scan();
+        let readings = scans.entry((scan.file.to_path_buf(), scan.entry.clone())).or_default();
+        if readings.count < member.row_sources.readings.count {
+            *readings = member.row_sources.readings;
+        }
+    }
+    let mean = scans.into_values().fold(MonitorReadings::default(), MonitorReadings::combined_with).mean();
+    members.iter_mut().for_each(|member| member.row_sources.reference = mean);
+}
+
+fn describe_axes(axes: &PatternAxes, recipe: &Recipe) -> String {
+    let axis = |(axis, [low, high]): (&crate::PatternAxis, [f64; 2])| {
+        format!("{} of {low:.6} to {high:.6} in {} bins", axis.label(), axis.centers.len())
+    };
+    axes.iter().zip(axes.bin_ranges(recipe)).map(axis).collect::<Vec<_>>().join(" by ")
+}
+
+/// Writes a group `members/01_<detector>` for each member, with its recipe and PONI text.
+pub(super) fn write_members(file: &Group, members: &[MergeMember], solid_angles: &[f64]) -> h5::Result<()> {
+    let all = create_nexus_group(&default_process(file)?, "members", "NXcollection")?;
+    for (number, (member, solid_angle)) in (1..).zip(members.iter().zip(solid_angles)) {
+        let (task, scan) = (member.inputs.target.task(), member.scan());
+        let note = create_nexus_group(&all, &format!("{number:02}_{}", escape_name(&scan.detector)), "NXnote")?;
+        note.write_text("type", "application/toml")?;
+        note.write_text("data", &member.recipe.to_toml())?;
+        note.write_text("poni", &member.recipe.poni)?;
+        note.write_text("final", &task.final_file.to_string_lossy())?;
+        note.write_text("entry", &scan.entry)?;
+        note.write_text("data_digest", member.digest())?;
+        let dataset = note.write_list("solid_angle", &[*solid_angle])?;
+        dataset.set_text("units", "sr")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! The warnings of plan-split. The tests at the end list all messages of the crate, so that
+//! their wording can be compared.
+
+use std::path::Path;
+
+/// Warns that frames are put back on the whole detector, because Lima recorded an image operation.
+pub fn operation_undone(detector: &str, operation: &str) -> String {
+    format!(
+        "detector {detector}: Lima saved frames {operation}; they are put back on the whole detector, which the PONI file \
+         describes. If the PONI file describes the frames as saved, pass --image-operation off"
+    )
+}
+
+/// Warns that the output directory is among the raw data.
+pub fn output_among_raw_data(out: &Path, raw_data: &Path) -> String {
+    let (out, raw_data) = (out.display(), raw_data.display());
+    format!("--out {out} is among the raw data in {raw_data}, so results will be, too; give --out another directory")
+}
+
+/// Warns that a recipe can be printed and not be applied.
+pub fn printed_recipe_unusable(why: &str) -> String {
+    format!("the printed recipe can't be applied here: {why}")
+}
+
+/// Describes a second recipe for `--print-recipe`.
+pub fn several_recipes_to_print(count: usize) -> String {
+    format!("{count} recipes given; expected --recipe at most once")
+}
+
+/// Describes an earlier recipe with which settings can't be compared.
+pub fn earlier_recipe_unreadable(file: &Path, why: &str) -> String {
+    format!("the earlier recipe {} can't be read: {why}", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{parse_pair, parse_switch};
+    use crate::plan_error::PlanError;
+    use crate::split_scan::SplitBy;
+    use std::io;
+
+    #[test]
+    fn errors() {
+        let entry = || "1.1".to_owned();
+        let detector = || "p3".to_owned();
+        let errors = [
+            PlanError::from(recipe::RecipeError::Setting { key: "npt", why: "0: expected 1 to 1048576 bins".into() }),
+            PlanError::RecipeNames("2 names for 1 recipe: expected one for each, in order".into()),
+            PlanError::EqualRecipes { one: "wide".into(), other: "narrow".into() },
+            PlanError::Geometry { poni: "lab6.poni".into(), why: "not a PONI file".into() },
+            PlanError::Write { path: "/out/.azpipe".into(), why: io::Error::from_raw_os_error(13) },
+            PlanError::Unsuitable { entry: entry(), detector: detector(), why: "no counter `mon`".into() },
+            PlanError::SameFinal { entry: entry(), path: "a/s.h5".into(), other: "/raw/b.h5".into() },
+            PlanError::OtherSettings {
+                entry: entry(),
+                path: "/out/s.h5".into(),
+                differences: vec!["npt: 1000, now 500".into(), "mask".into()],
+            },
+            PlanError::OtherScan { entry: entry(), path: "/out/s.h5".into(), other: "/raw/b.h5".into() },
+            PlanError::Unreadable { path: "/out/s.h5".into(), why: io::Error::from_raw_os_error(5) },
+            PlanError::EscapesOutput { path: "../s.h5".into() },
+            PlanError::NoFrames { entry: entry(), detector: detector() },
+        ];
+        let messages = [
+            "npt: 0: expected 1 to 1048576 bins",
+            "--recipe-name: 2 names for 1 recipe: expected one for each, in order",
+            "--recipe: wide and narrow have the same settings; give one of them",
+            "lab6.poni: not a PONI file",
+            "/out/.azpipe: Permission denied (os error 13)",
+            "entry 1.1, detector p3: no counter `mon`",
+            "entry 1.1: the final file a/s.h5 is that of /raw/b.h5, too; give the two scans different --out",
+            "entry 1.1: /out/s.h5 was made with other settings (npt: 1000, now 500; mask); pass --replace to make it \
+             again with these, or --recipe-name to keep both",
+            "entry 1.1: /out/s.h5 was made from /raw/b.h5, which is another scan; give the two scans different --out, \
+             or name a directory above both to scan-find",
+            "/out/s.h5: Input/output error (os error 5)",
+            "field `below` is ../s.h5: expected a relative path without `..`",
+            "entry 1.1, detector p3: no frames to integrate",
+        ];
+        assert_eq!(errors.map(|error| error.to_string()), messages);
+    }
+
+    #[test]
+    fn warnings_and_values_of_flags() {
+        let messages = [
+            operation_undone("p3", "binned 2 x 1"),
+            output_among_raw_data(Path::new("/raw/out"), Path::new("/raw")),
+            printed_recipe_unusable("mask none.edf: No such file or directory"),
+            several_recipes_to_print(2),
+            earlier_recipe_unreadable(Path::new("/out/r.toml"), "not a text: expected UTF-8"),
+            "frames".parse::<SplitBy>().unwrap_err(),
+            parse_pair::<f64>("1").unwrap_err(),
+            parse_switch("yes").unwrap_err(),
+        ];
+        let expected = [
+            "detector p3: Lima saved frames binned 2 x 1; they are put back on the whole detector, which the PONI file \
+             describes. If the PONI file describes the frames as saved, pass --image-operation off",
+            "--out /raw/out is among the raw data in /raw, so results will be, too; give --out another directory",
+            "the printed recipe can't be applied here: mask none.edf: No such file or directory",
+            "2 recipes given; expected --recipe at most once",
+            "the earlier recipe /out/r.toml can't be read: not a text: expected UTF-8",
+            "expected file, scan, bytes=N (such as bytes=2G), frames=N or workers=N, with N at least 1",
+            "expected two numbers separated by a comma, as in 1,20",
+            "expected on or off",
+        ];
+        assert_eq!(messages, expected);
+    }
+}

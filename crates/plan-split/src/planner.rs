@@ -1,0 +1,204 @@
+//! Turns scan records into task records.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use output_owners::{FileRelation, OutputOwner};
+use recipe::{Recipe, Settings};
+use records::{Acquisition, RawPath, Scan, Task, TaskRecipe};
+
+use crate::absent_index::AbsentIndex;
+use crate::args::Args;
+use crate::final_path::final_path;
+use crate::messages;
+use crate::plan_error::PlanError;
+use crate::planned_recipes::{PlannedRecipe, PlannedRecipes};
+use crate::split_scan::{SplitBy, split_scan};
+
+/// Makes the tasks of a run: the recipes, the output root, and the final files that scans of the run have claimed.
+pub struct Planner {
+    out: PathBuf,
+    by: SplitBy,
+    recipes: PlannedRecipes,
+    /// True if results of other settings are replaced.
+    replace: bool,
+    /// The id and the master file of the scan that claimed each final file.
+    claimed: HashMap<RawPath, (String, RawPath)>,
+    /// The notes about image operations that were printed.
+    printed_notes: HashSet<String>,
+    /// The directories of raw data that the output root was compared with.
+    raw_data: HashSet<PathBuf>,
+}
+
+impl Planner {
+    /// Resolves the recipes and writes them below the output root. `warn` is called for each key of a recipe that is not
+    /// taken over unchanged.
+    ///
+    /// # Errors
+    /// Fails if a recipe is incomplete or invalid, if a file of it can't be used, and if the output root can't be
+    /// written.
+    pub fn new(args: Args, warn: impl Fn(&str)) -> Result<Self, PlanError> {
+        let out = args.out.unwrap_or_default();
+        let out = std::path::absolute(&out).map_err(|why| PlanError::Write { path: out.clone(), why })?;
+        let flags = Settings::from(args.recipe_settings);
+        let recipes = PlannedRecipes::resolve(&args.recipe, &args.recipe_name, &flags, &out, warn)?;
+        Ok(Self {
+            out,
+            by: args.by,
+            recipes,
+            replace: args.replace,
+            claimed: HashMap::new(),
+            printed_notes: HashSet::new(),
+            raw_data: HashSet::new(),
+        })
+    }
+
+    /// Returns whether a recipe divides by a monitor.
+    pub fn has_monitors(&self) -> bool {
+        self.recipes.have_monitors()
+    }
+
+    /// Returns a note about the image operation that Lima applied to a scan's frames, if a recipe undoes it and the note
+    /// was not returned before.
+    pub fn describe_undone_operation(&mut self, scan: &Acquisition) -> Option<String> {
+        let layout = scan.frame_layout();
+        let recipes = self.recipes.for_detector(&scan.detector).ok()?;
+        let operation = recipes.into_iter().find_map(|recipe| recipe.undone_operation(&layout))?;
+        let note = messages::operation_undone(&scan.detector, &operation);
+        self.printed_notes.insert(note.clone()).then_some(note)
+    }
+
+    /// Returns a warning if the output root is among the raw data: in the directory that scan-find searched for the scan,
+    /// or beside its master file. The warning is returned once per directory.
+    pub fn warn_of_raw_data(&mut self, scan: &Acquisition) -> Option<String> {
+        let raw_data = searched_directory(scan)?;
+        if !self.raw_data.insert(raw_data.to_owned()) {
+            return None;
+        }
+        // Directories that can't be resolved are compared by name.
+        let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (out, searched) = (resolve(&self.out), resolve(raw_data));
+        // A master directly in the searched directory may have been named alone; results in a directory beside it are fine.
+        let is_among = out == searched || (scan.below.components().count() > 1 && out.starts_with(&searched));
+        is_among.then(|| messages::output_among_raw_data(&self.out, raw_data))
+    }
+
+    /// Splits a scan lazily into tasks.
+    ///
+    /// # Errors
+    /// Fails if the scan has no frames, if a recipe can't be applied to them, if no recipe is for the detector, and if the
+    /// final file belongs to another scan or recipe.
+    pub fn plan_scan(&mut self, scan: Scan) -> Result<impl Iterator<Item = Task> + use<>, PlanError> {
+        let Scan { id, acquisition } = scan;
+        let (entry, detector) = (acquisition.entry.clone(), acquisition.detector.clone());
+        if acquisition.frames == 0 {
+            return Err(PlanError::NoFrames { entry, detector });
+        }
+        if !acquisition.below.is_contained() {
+            return Err(PlanError::EscapesOutput { path: acquisition.below });
+        }
+        let planned = self.recipes.for_detector(&detector)?;
+        for recipe in &planned {
+            recipe.check_scan(&acquisition).map_err(|why| {
+                let why = match &recipe.name {
+                    Some(name) => format!("recipe {name}: {why}"),
+                    None => why,
+                };
+                PlanError::Unsuitable { entry: entry.clone(), detector: detector.clone(), why }
+            })?;
+        }
+        let recipes: Vec<TaskRecipe> = planned.iter().map(|recipe| task_recipe(recipe, &acquisition)).collect();
+        for TaskRecipe { final_file, .. } in &recipes {
+            match self.claimed.get(final_file) {
+                Some((claimant, other)) if *claimant != id || *other != acquisition.file => {
+                    return Err(PlanError::SameFinal { entry, path: final_file.clone(), other: other.clone() });
+                }
+                _ => self.claimed.insert(final_file.clone(), (id.clone(), acquisition.file.clone())),
+            };
+        }
+        for (TaskRecipe { final_file, .. }, planned) in recipes.iter().zip(&planned) {
+            let owner = OutputOwner::new(&id, &acquisition, &planned.digest, final_file);
+            self.claim_final(&owner, &planned.recipe)?;
+        }
+        let out = RawPath::from(self.out.clone());
+        let split = split_scan(&acquisition, self.by);
+        let absent_index = AbsentIndex::new(acquisition.absent);
+        let absent_count = absent_index.count();
+        let rest = Acquisition { sources: Vec::new(), absent: Vec::new(), ..acquisition };
+        Ok(split.filter_map(move |frames| {
+            let digests = recipes.iter().map(|recipe| recipe.recipe_digest.as_str());
+            let absent = absent_index.select(&frames.range);
+            let absent_elsewhere = absent_count - absent.iter().map(|absent| absent.range.count()).sum::<u64>();
+            let task = Task {
+                id: Task::compute_id(&id, digests, &frames.range),
+                scan: id.clone(),
+                out: out.clone(),
+                bytes: frames.bytes(),
+                range: frames.range.clone(),
+                acquisition: Acquisition { sources: frames.sources, absent, absent_elsewhere, ..rest.clone() },
+                ..Task::default()
+            };
+            task.with_recipes(recipes.iter().map(|recipe| TaskRecipe {
+                part: Task::part_path(&id, &recipe.recipe_digest, &frames.range),
+                ..recipe.clone()
+            }))
+        }))
+    }
+
+    /// Checks that the owner may write its final file, and records the owner if there was none or another one.
+    fn claim_final(&self, owner: &OutputOwner, recipe: &Recipe) -> Result<(), PlanError> {
+        let path = self.out.join(&*owner.final_file);
+        let unreadable = |why| PlanError::Unreadable { path: path.clone(), why };
+        let entry = owner.entry.clone();
+        let exists = path.try_exists().map_err(unreadable)?;
+        let Some(recorded) = OutputOwner::read(&self.out, &owner.final_file).map_err(unreadable)? else {
+            // gather decides about a final file without a recorded owner, unless --replace permits it now.
+            return if exists && self.replace { owner.write(&self.out).map_err(unreadable) } else { Ok(()) };
+        };
+        if recorded.is_same_result(owner) && recorded.file == owner.file {
+            return Ok(());
+        }
+        if exists {
+            let is_same_scan = match output_owners::compare_files(&recorded.file, &owner.file).map_err(unreadable)? {
+                FileRelation::SameFile => recorded.is_same_dataset(owner),
+                FileRelation::Moved => recorded.scan == owner.scan,
+                FileRelation::DifferentFiles => false,
+            };
+            if !is_same_scan {
+                return Err(PlanError::OtherScan { entry, path, other: recorded.file });
+            }
+            if recorded.recipe_digest != owner.recipe_digest && !self.replace {
+                let differences = self.differing_settings(&recorded.recipe_digest, recipe);
+                return Err(PlanError::OtherSettings { entry, path, differences });
+            }
+        }
+        owner.write(&self.out).map_err(unreadable)
+    }
+
+    /// Returns the settings in which a recipe differs from an earlier one, which is stored below the output root.
+    fn differing_settings(&self, earlier_digest: &str, recipe: &Recipe) -> Vec<String> {
+        let file = self.out.join(Recipe::file_name_for_digest(earlier_digest));
+        let text = system::untrusted_file::read_text(&file).map_err(|why| why.to_string());
+        match text.and_then(|text| Recipe::parse(&text, &file, earlier_digest).map_err(|why| why.to_string())) {
+            Ok(earlier) => earlier.differences(recipe),
+            Err(why) => vec![messages::earlier_recipe_unreadable(&file, &why)],
+        }
+    }
+}
+
+/// Returns the directory that scan-find searched: that of the master file without the directories that `below` has. `None`
+/// for a file whose path does not end in `below`, or whose `below` begins at the root of the file system.
+fn searched_directory(scan: &Acquisition) -> Option<&Path> {
+    let directory = scan.file.ancestors().nth(scan.below.components().count())?;
+    (scan.file.ends_with(&*scan.below) && directory.parent().is_some()).then_some(directory)
+}
+
+/// Returns a recipe as the tasks of a scan refer to it, with an empty part path, which differs between tasks.
+fn task_recipe(recipe: &PlannedRecipe, scan: &Acquisition) -> TaskRecipe {
+    TaskRecipe {
+        recipe: recipe.file.clone(),
+        recipe_digest: recipe.digest.clone(),
+        part: RawPath::default(),
+        final_file: final_path(scan, recipe.name.as_deref()),
+    }
+}

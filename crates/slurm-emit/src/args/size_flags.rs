@@ -1,0 +1,154 @@
+//! The flags for the size of jobs and batches.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args as Group, ValueHint};
+
+use crate::job_size::JobSize;
+use crate::memory::{ByteRate, MemorySize};
+
+/// The flags for the size of jobs and batches.
+#[derive(Clone, Debug, Group)]
+#[command(next_help_heading = "Jobs and batches")]
+pub struct JobSizeFlags {
+    /// Jobs that run at a time [default: 4]
+    ///
+    /// These are jobs, not nodes: SLURM may start several on one node. To use all GPUs of some nodes, with one GPU for each
+    /// job, take the number of nodes times the GPUs of a node.
+    #[arg(long, value_name = "W", overrides_with = "scale", value_parser = clap::value_parser!(u64).range(1..))]
+    pub n_workers: Option<u64>,
+
+    /// Jobs that run at a time, in dask's syntax, such as jobs=4
+    ///
+    /// jobs=W is --n-workers W. cores=N and memory=M are the total of all jobs, such as cores=128 or memory=1T.
+    #[arg(long, value_name = "SIZE", overrides_with = "n_workers", hide_short_help = true)]
+    pub scale: Option<Scale>,
+
+    /// Tasks at a time in each job [default: 8]
+    ///
+    /// Each task has its own engine, and the engines of a job share its GPU. dask's name of this flag, --processes, is
+    /// accepted, too.
+    #[arg(long, alias = "processes", value_name = "E", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ai_engines_per_worker: Option<u64>,
+
+    /// CPU threads for each task [default: 4]
+    ///
+    /// A job has --ai-engines-per-worker times as many CPUs. To give the CPUs of the whole job, use --cores.
+    #[arg(long, value_name = "C", overrides_with = "cores", value_parser = clap::value_parser!(u64).range(1..))]
+    pub cores_per_worker: Option<u64>,
+
+    /// CPUs of each job, divided among its engines
+    ///
+    /// Without --ai-engines-per-worker, a job has as many engines as dask-jobqueue starts processes.
+    #[arg(long, value_name = "N", overrides_with = "cores_per_worker", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    pub cores: Option<u64>,
+
+    /// Compute engine: auto, cpu or opencl
+    ///
+    /// Passed to `ai-integrate --engine`; by default, ai-integrate chooses.
+    #[arg(long, value_name = "KIND")]
+    pub engine: Option<String>,
+
+    /// OpenCL devices of each job: 0,1 or slot
+    ///
+    /// Passed to `ai-integrate --device`. The default is right for jobs of SLURM: each uses the GPUs that it requested. slot
+    /// is for --target local and parallel, whose jobs on a machine take one device each, in turn.
+    #[arg(long, value_name = "I,J", hide_short_help = true)]
+    pub device: Option<String>,
+
+    /// Minutes of work per batch
+    ///
+    /// Each element of the job array works on one batch. With 0, each task is a batch.
+    ///
+    /// The first batches are shorter, so that results come soon, and so are the last batches, so that all jobs end at about
+    /// the same time. Batches follow the order of the scans, except that the shortest of the scans that all jobs could begin
+    /// with goes first.
+    #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = parse_minutes)]
+    pub batch_minutes: f64,
+
+    /// Bytes of stored (compressed) data that a job integrates per second
+    ///
+    /// Used to estimate how long a task takes. Units are powers of 1024.
+    #[arg(long, value_name = "R", default_value = "500M", overrides_with = "rate_from", hide_short_help = true)]
+    pub rate: ByteRate,
+
+    /// Take the rate from the result records of an earlier run
+    ///
+    /// RESULTS is a file with the output of ai-integrate, such as one in DIR/results.
+    #[arg(long, value_name = "RESULTS", overrides_with = "rate", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub rate_from: Option<PathBuf>,
+
+    /// Most elements of a job array [default: SLURM's MaxArraySize at submission]
+    ///
+    /// If there are more batches, each element works on several.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    pub max_array_size: Option<u64>,
+
+    /// Logical CPUs of a node, for warnings [default: from sinfo]
+    ///
+    /// On a single machine, its CPUs, for the sizes that are printed; the scripts count them again.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), hide_short_help = true)]
+    pub node_cpus: Option<u64>,
+}
+
+/// A number of jobs, as dask's `scale` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// The number itself.
+    Jobs(u64),
+    /// As many jobs as have so many CPUs together.
+    Cores(u64),
+    /// As many jobs as have so much memory together.
+    Memory(MemorySize),
+}
+
+impl Scale {
+    /// Returns the number of jobs of this size and with this memory, or `None` if the memory is needed and not known.
+    pub fn count_jobs(self, size: &JobSize, memory: Option<MemorySize>) -> Option<u64> {
+        match self {
+            Self::Jobs(count) => Some(count),
+            Self::Cores(count) => Some(count.div_ceil(size.cpus())),
+            Self::Memory(total) => Some(total.bytes().div_ceil(memory?.bytes())),
+        }
+    }
+}
+
+impl FromStr for Scale {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = |text: &str| text.parse().ok().filter(|&count: &u64| count > 0);
+        let scale = match text.split_once('=') {
+            Some(("jobs", jobs)) => count(jobs).map(Self::Jobs),
+            Some(("cores", cores)) => count(cores).map(Self::Cores),
+            Some(("memory", memory)) => memory.parse().ok().map(Self::Memory),
+            _ => None,
+        };
+        scale.ok_or_else(|| "expected jobs=W, cores=N or memory=M, such as jobs=4".to_owned())
+    }
+}
+
+fn parse_minutes(text: &str) -> Result<f64, String> {
+    let minutes: Option<f64> = text.parse().ok();
+    minutes
+        .filter(|minutes| (0.0..1e9).contains(minutes))
+        .ok_or_else(|| "expected a number of minutes, 0 or more".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scale_counts_jobs_as_dask_does() {
+        let size = JobSize { workers: 1, engines: 3, threads: 2, gpus: 0 };
+        let memory = "6GiB".parse().ok();
+        let jobs = |text: &str| text.parse::<Scale>().unwrap().count_jobs(&size, memory);
+        assert_eq!([jobs("jobs=5"), jobs("cores=20"), jobs("memory=12G"), jobs("memory=13G")], [5, 4, 2, 3].map(Some));
+        assert_eq!("memory=1T".parse::<Scale>().unwrap().count_jobs(&size, None), None);
+        for wrong in ["5", "jobs=0", "cores=x", "gpus=1"] {
+            assert!(wrong.parse::<Scale>().is_err(), "{wrong}");
+        }
+    }
+}

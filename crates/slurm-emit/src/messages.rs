@@ -1,0 +1,190 @@
+//! A test that lists the messages of slurm-emit and of the scripts that it writes, so that their wording can be compared.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use clap::Parser as _;
+use filter::quote::QuoteError;
+
+use crate::args::Args;
+use crate::error::EmitError;
+use crate::job_size::{JobSize, SizeRequest};
+
+#[test]
+fn errors() {
+    let path = || PathBuf::from("/data/jobs");
+    let errors = [
+        EmitError::Directive { flag: "--account", why: QuoteError::LineBreak(OsString::from("a\nb")) },
+        EmitError::Directive { flag: "--dir", why: QuoteError::Backslash(OsString::from("/a\\b")) },
+        EmitError::File { path: path(), why: io::Error::other("Permission denied (os error 13)") },
+        EmitError::OtherPlan { path: path() },
+        EmitError::ForeignDirectory { path: path(), name: "notes.txt".to_owned() },
+        EmitError::ForeignFile { path: path() },
+        EmitError::MakeTarget { id: "scan 1".to_owned() },
+        EmitError::ScaleWithoutMemory,
+        EmitError::Settings { path: path(), why: "unknown key `x`; expected one of partition, time".to_owned() },
+        EmitError::SettingValue { files: "site.toml".to_owned(), why: "invalid value '5X' for '--mem <M>'".to_owned() },
+        EmitError::NoRate { path: path() },
+        EmitError::DrainTooEarly { drain_seconds: 600, walltime: "10".parse().unwrap() },
+        EmitError::LargerThanNode { job_cpus: 10, node_cpus: 8 },
+    ];
+    let messages = [
+        r#"--account: "a\nb": an #SBATCH directive can't hold a line break; change the value of --account"#,
+        r#"--dir: "/a\\b": the name of a SLURM log can't hold a backslash; change the value of --dir"#,
+        "/data/jobs: Permission denied (os error 13)",
+        "/data/jobs: jobs were submitted from here with another plan or other batches; choose another --dir, or remove \
+         this directory once its jobs have ended",
+        "/data/jobs: holds `notes.txt`, which slurm-emit did not write; expected a new or empty directory, or one that \
+         slurm-emit wrote: choose another --dir",
+        "/data/jobs: slurm-emit did not write this; move it away, or choose another --dir",
+        "task or scan id `scan 1`: expected letters, digits, `-` and `_`, because --target make names files by ids; \
+         use --target local, which takes any id",
+        "--scale memory: the memory of a job is not known; give it with --mem, such as --mem 16G",
+        "/data/jobs: unknown key `x`; expected one of partition, time",
+        "site.toml: invalid value '5X' for '--mem <M>'",
+        "/data/jobs: no result record of work that was done; expected a file that ai-integrate wrote",
+        "--drain-seconds 600: expected fewer seconds than the walltime of 00:10:00 has, 600",
+        "10 CPUs per job: a node has 8, and Ray would wait forever for a larger one; reduce --ai-engines-per-worker or \
+         --cores-per-worker",
+    ];
+    assert_eq!(errors.each_ref().map(ToString::to_string), messages);
+    // The command prints what an error is about and why, and nothing twice.
+    for (error, message) in errors.into_iter().zip(messages) {
+        assert_eq!(filter::Stop::from(error).to_string(), message);
+    }
+}
+
+#[test]
+fn values_that_flags_refuse() {
+    let refuse = |flag: &str| {
+        let error = Args::try_parse_from(["slurm-emit", "--dir", "jobs", flag]).unwrap_err().to_string();
+        error.lines().next().unwrap_or_default().to_owned()
+    };
+    let messages = [
+        (
+            "--mem=5X",
+            "error: invalid value '5X' for '--mem <M>': expected a number and a unit, such as 64G: K, M, G or T (powers \
+             of 1024), or KB, MB, GB or TB (of 1000)",
+        ),
+        (
+            "--time=1h",
+            "error: invalid value '1h' for '--time <T>': expected minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or \
+             D-HH:MM:SS, such as 02:00:00",
+        ),
+        ("--rate=x", "error: invalid value 'x' for '--rate <R>': expected stored bytes per second, such as 500M"),
+        (
+            "--scale=4",
+            "error: invalid value '4' for '--scale <SIZE>': expected jobs=W, cores=N or memory=M, such as jobs=4",
+        ),
+        (
+            "--batch-minutes=-1",
+            "error: invalid value '-1' for '--batch-minutes <M>': expected a number of minutes, 0 or more",
+        ),
+        ("--n-workers=0", "error: invalid value '0' for '--n-workers <W>': 0 is not in 1..18446744073709551615"),
+    ];
+    for (flag, message) in messages {
+        assert_eq!(refuse(flag), message);
+    }
+}
+
+#[test]
+fn sizes_and_warnings() {
+    let size = JobSize { workers: 4, engines: 8, threads: 4, gpus: 1 };
+    let one = JobSize { workers: 1, engines: 1, threads: 1, gpus: 1 };
+    let request = SizeRequest { workers: Some(4), engines: Some(8), threads: None };
+    let threads = SizeRequest { workers: Some(1), engines: Some(1), threads: Some(4) };
+    let messages = [
+        (size.to_string(), "4 jobs x 8 engines x 4 threads = 32 engines, 128 CPUs, 4 GPUs"),
+        (one.to_string(), "1 job x 1 engine x 1 thread = 1 engine, 1 CPU, 1 GPU"),
+        (
+            size.cluster_warnings(Some(63)).join("\n"),
+            "8 engines x 4 threads = 32 CPUs per job, more than half of a node's 63 logical CPUs; if two logical CPUs \
+             share a core, try --cores-per-worker 3",
+        ),
+        (
+            size.cluster_warnings(Some(16)).join("\n"),
+            "8 engines x 4 threads = 32 CPUs per job, but a node has 16: such a job never starts; try \
+             --cores-per-worker 2",
+        ),
+        (
+            one.cluster_warnings(Some(64)).join("\n"),
+            "1 engine per job on 1 GPU: 4 to 8 engines keep a GPU busy; try --ai-engines-per-worker 4",
+        ),
+        (
+            JobSize { engines: 17, gpus: 2, ..one }.cluster_warnings(None).join("\n"),
+            "17 engines per job on 2 GPUs: 4 to 8 engines keep a GPU busy; try --ai-engines-per-worker 16",
+        ),
+        (
+            request.machine_warning(2).unwrap_or_default(),
+            "32 engines on this machine, which has 2 CPUs: they would compete for the CPUs; reduce --n-workers or \
+             --ai-engines-per-worker to 2 engines in total",
+        ),
+        (
+            threads.machine_warning(1).unwrap_or_default(),
+            "--cores-per-worker 4: this machine has 1 CPU, so that each engine gets 1 thread",
+        ),
+    ];
+    for (message, expected) in messages {
+        assert_eq!(message, expected);
+    }
+    assert!(size.cluster_warnings(Some(64)).is_empty() && size.cluster_warnings(None).is_empty());
+    assert!(JobSize { gpus: 0, ..one }.cluster_warnings(None).is_empty());
+    assert_eq!(request.machine_warning(32).or(SizeRequest::default().machine_warning(1)), None);
+}
+
+/// The templates of the scripts, each with the name of the script.
+const TEMPLATES: [(&str, &str); 22] = [
+    ("submit", include_str!("targets/slurm/submit")),
+    ("status", include_str!("targets/slurm/status")),
+    ("cancel", include_str!("targets/slurm/cancel")),
+    ("resubmit", include_str!("targets/slurm/resubmit")),
+    ("queue.bash", include_str!("targets/slurm/queue.bash")),
+    ("job.sbatch", include_str!("targets/slurm/job.sbatch")),
+    ("gather.sbatch", include_str!("targets/slurm/gather.sbatch")),
+    ("dask.sbatch", include_str!("targets/dask/dask.sbatch")),
+    ("ray.sbatch", include_str!("targets/ray/ray.sbatch")),
+    ("submit of a driver", include_str!("targets/driver/submit")),
+    ("status of a driver", include_str!("targets/driver/status")),
+    ("plan.py", include_str!("targets/driver/plan.py")),
+    ("driver.py of dask", include_str!("targets/dask/driver.py")),
+    ("driver.py of Ray", include_str!("targets/ray/driver.py")),
+    ("submit of a driver, single machine", include_str!("targets/driver/submit-local")),
+    ("submit, local", include_str!("targets/local/submit")),
+    ("worker", include_str!("targets/local/worker")),
+    ("submit, parallel", include_str!("targets/parallel/submit")),
+    ("submit, make", include_str!("targets/make/submit")),
+    ("cancel, single machine", include_str!("targets/single_machine/cancel")),
+    ("submit, single machine: lock", include_str!("targets/single_machine/lock.bash")),
+    ("submit, single machine: wait", include_str!("targets/single_machine/wait_for_pool.bash")),
+];
+
+#[test]
+fn scripts() {
+    let messages = TEMPLATES
+        .iter()
+        .flat_map(|(name, text)| find_messages(text).into_iter().map(move |message| format!("{name}: {message}")));
+    let expected: Vec<_> = include_str!("script_messages.txt").lines().collect();
+    assert_eq!(messages.collect::<Vec<_>>(), expected);
+}
+
+/// Returns the texts that a script prints: strings after `die`, `say`, `printf`, `print(` and `RuntimeError(`, and those
+/// that are assigned to variables of messages.
+fn find_messages(text: &str) -> Vec<String> {
+    const STARTS: [&str; 9] =
+        ["die ", "say ", "printf ", "print(", "print(f", "RuntimeError(f", "no_answer=", "no_missing=", "message = f"];
+    let mut messages = Vec::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        for start in STARTS {
+            for (at, _) in line.match_indices(start) {
+                let rest = &line[at + start.len()..];
+                let Some(quote) = rest.chars().next().filter(|char| matches!(char, '\'' | '"')) else { continue };
+                let message = rest[1..].split(quote).next().unwrap_or_default();
+                if message.split(' ').filter(|word| word.len() > 1).count() > 2 {
+                    messages.push(message.to_owned());
+                }
+            }
+        }
+    }
+    messages
+}

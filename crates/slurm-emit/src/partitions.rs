@@ -1,0 +1,66 @@
+//! The partitions of the cluster, as `sinfo` lists them.
+
+use std::io;
+
+use crate::external_program::{last_line, run_program};
+use crate::walltime::Walltime;
+
+/// Nodes of one kind in a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// The name of the partition.
+    pub name: String,
+    /// True if jobs that name no partition go here.
+    pub is_default: bool,
+    /// The longest walltime, or `None` without a limit.
+    pub limit: Option<Walltime>,
+    /// The logical CPUs of the smallest of these nodes.
+    pub cpus: u64,
+}
+
+/// Lists all partitions. A partition with several kinds of nodes has an item for each kind.
+///
+/// # Errors
+/// Fails if there is no `sinfo` on this machine, or if the controller does not answer.
+pub fn list_partitions() -> io::Result<Vec<Partition>> {
+    let output = run_program("sinfo", ["--noheader", "--format=%P|%l|%c"])?;
+    if !output.status.success() {
+        return Err(io::Error::other(last_line(&output.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(parse_partition).collect())
+}
+
+fn parse_partition(line: &str) -> Option<Partition> {
+    let [name, limit, cpus] = line.trim().split('|').collect::<Vec<_>>().try_into().ok()?;
+    Some(Partition {
+        name: name.trim_end_matches('*').to_owned(),
+        is_default: name.ends_with('*'),
+        limit: limit.parse().ok(),
+        // `64+` means that nodes differ, and that the smallest has 64 CPUs.
+        cpus: cpus.trim_end_matches('+').parse().ok()?,
+    })
+}
+
+/// Returns the partitions that a job may run in: those that `requested` names, separated by commas, or the default one.
+pub fn select_partitions<'a>(all: &'a [Partition], requested: Option<&str>) -> Vec<&'a Partition> {
+    let is_selected = |partition: &&Partition| match requested {
+        Some(requested) => requested.split(',').any(|name| name == partition.name),
+        None => partition.is_default,
+    };
+    all.iter().filter(is_selected).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_sinfo_are_parsed() {
+        let lines = ["gpu*|1-00:00:00|64+", "p9gpu|infinite|128", "nice|30:00|56"];
+        let all: Vec<_> = lines.map(|line| parse_partition(line).unwrap()).into();
+        assert_eq!(select_partitions(&all, None), [&all[0]]);
+        assert_eq!(select_partitions(&all, Some("nice,p9gpu")), [&all[1], &all[2]]);
+        assert_eq!((all[0].cpus, all[0].limit.unwrap().minutes()), (64, 24 * 60));
+        assert_eq!((all[1].limit, all[2].limit.unwrap().minutes()), (None, 30));
+    }
+}

@@ -1,0 +1,189 @@
+//! Reads settings from files: the profile of a site, and the configuration of ESRF's integrator. Each setting becomes a
+//! flag that is put before the flags of the command line, so that the latter win.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{Args as _, Parser as _};
+use system::untrusted_file;
+use toml::{Table, Value};
+
+use crate::args::{Args, JobSizeFlags, SlurmFlags};
+use crate::error::EmitError;
+
+/// Returns the arguments together with the settings of the files that they name.
+///
+/// # Errors
+/// Fails if a file can't be read, or has a key or a value that no flag has.
+pub fn add_settings_from_files(args: Args) -> Result<Args, EmitError> {
+    let mut flags = Vec::new();
+    let mut files = Vec::new();
+    if let Some(path) = &args.integrator_ini {
+        flags.extend(read_integrator_ini(path)?);
+        files.push(path.display().to_string());
+    }
+    if let Some(path) = &args.profile {
+        flags.extend(read_profile(path)?);
+        files.push(path.display().to_string());
+    }
+    if flags.is_empty() {
+        return Ok(args);
+    }
+    let mut command_line = std::env::args_os();
+    let program = command_line.next().unwrap_or_default();
+    // The command line alone was valid, so that an error comes from a file.
+    Args::try_parse_from(std::iter::once(program).chain(flags).chain(command_line)).map_err(|error| {
+        let text = error.to_string();
+        let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        EmitError::SettingValue { files: files.join(" or "), why }
+    })
+}
+
+/// Reads the profile of a site: TOML, whose keys are the names of flags. A list repeats a flag, and `true` stands for a
+/// flag without a value.
+fn read_profile(path: &Path) -> Result<Vec<OsString>, EmitError> {
+    let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
+    let invalid = |why: String| EmitError::Settings { path: path.to_owned(), why };
+    let table: Table = text.parse().map_err(|error| invalid(toml_error(&text, &error)))?;
+    let known = profile_keys();
+    let mut flags = Vec::new();
+    for (key, value) in &table {
+        if !known.contains(key) {
+            return Err(invalid(format!("unknown key `{key}`; expected one of {}", known.join(", "))));
+        }
+        match value {
+            Value::Boolean(false) => (),
+            Value::Boolean(true) => flags.push(format!("--{key}").into()),
+            Value::Array(values) => {
+                for value in values {
+                    flags.push(format_flag(key, value).map_err(invalid)?);
+                }
+            }
+            value => flags.push(format_flag(key, value).map_err(invalid)?),
+        }
+    }
+    Ok(flags)
+}
+
+/// Formats an error of TOML with the number of its line.
+fn toml_error(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    format!("line {line}: {}; expected TOML, such as partition = \"gpu\"", error.message())
+}
+
+fn format_flag(key: &str, value: &Value) -> Result<OsString, String> {
+    match value {
+        Value::String(text) => Ok(format!("--{key}={text}").into()),
+        Value::Integer(_) | Value::Float(_) => Ok(format!("--{key}={value}").into()),
+        other => Err(format!("`{key}`: expected a string or a number, found a value of type {}", other.type_str())),
+    }
+}
+
+/// Returns the names of the flags that a profile may set: how tasks run, not which tasks, and where to.
+fn profile_keys() -> Vec<String> {
+    let groups = SlurmFlags::augment_args(JobSizeFlags::augment_args(clap::Command::new("profile")));
+    let names = groups.get_arguments().filter_map(|argument| argument.get_long());
+    ["target", "bin"].into_iter().chain(names).map(str::to_owned).collect()
+}
+
+/// The section of the integrator's configuration that describes its jobs.
+const INTEGRATOR_SECTION: &str = "computations distribution";
+
+/// The keys of [`INTEGRATOR_SECTION`], each with the flag that it becomes.
+const INTEGRATOR_KEYS: [(&str, &str); 6] = [
+    ("partition", "partition"),
+    ("n_workers", "n-workers"),
+    ("ai_engines_per_worker", "ai-engines-per-worker"),
+    ("cores_per_worker", "cores-per-worker"),
+    ("time", "time"),
+    ("memory_per_worker", "mem"),
+];
+
+/// Reads the settings of jobs from the integrator's configuration.
+fn read_integrator_ini(path: &Path) -> Result<Vec<OsString>, EmitError> {
+    let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
+    let mut flags: Vec<OsString> = Vec::new();
+    for (key, value) in integrator_settings(&text) {
+        if let Some((_, flag)) = INTEGRATOR_KEYS.iter().find(|(name, _)| *name == key)
+            && !value.is_empty()
+        {
+            flags.push(format!("--{flag}={value}").into());
+        }
+    }
+    if flags.is_empty() {
+        let keys = INTEGRATOR_KEYS.map(|(key, _)| key).join(", ");
+        let why = format!("no settings of jobs; expected a section [{INTEGRATOR_SECTION}] with some of {keys}");
+        return Err(EmitError::Settings { path: path.to_owned(), why });
+    }
+    Ok(flags)
+}
+
+/// Iterates over keys and values of [`INTEGRATOR_SECTION`], as Python's configparser reads them, without comments.
+fn integrator_settings(text: &str) -> impl Iterator<Item = (String, &str)> {
+    let mut is_inside = false;
+    text.lines().filter_map(move |line| {
+        let line = line.trim();
+        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            is_inside = section.trim() == INTEGRATOR_SECTION;
+            return None;
+        }
+        if !is_inside || line.starts_with(['#', ';']) {
+            return None;
+        }
+        let (key, value) = line.split_once(['=', ':'])?;
+        let value = value.split(" #").next().and_then(|value| value.split(" ;").next()).unwrap_or(value);
+        Some((key.trim().to_lowercase(), value.trim()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_temporary(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn settings_of_a_profile_become_flags() {
+        let file = write_temporary(
+            "n-workers = 3\ntime = \"2:00:00\"\nexclusive = true\nbatch-minutes = 2.5\nsetup = [\"module load a\", \"b\"]\n",
+        );
+        let flags = read_profile(file.path()).unwrap();
+        let expected = [
+            "--n-workers=3",
+            "--time=2:00:00",
+            "--exclusive",
+            "--batch-minutes=2.5",
+            "--setup=module load a",
+            "--setup=b",
+        ];
+        assert_eq!(flags.iter().collect::<std::collections::BTreeSet<_>>().len(), 6);
+        assert!(expected.iter().all(|flag| flags.contains(&flag.into())), "{flags:?}");
+    }
+
+    #[test]
+    fn a_profile_with_an_unknown_key_or_a_wrong_value_is_refused() {
+        for (text, expected) in [
+            ("n-worker = 3\n", "unknown key `n-worker`; expected one of target, bin, n-workers"),
+            ("dir = \"x\"\n", "unknown key `dir`"),
+            ("submit = true\n", "unknown key `submit`"),
+            ("n-workers = {}\n", "`n-workers`: expected a string or a number, found a value of type table"),
+            ("time = \"5\"\nn-workers\n", "line 2: "),
+        ] {
+            let why = read_profile(write_temporary(text).path()).unwrap_err().to_string();
+            assert!(why.contains(expected), "{why}");
+        }
+    }
+
+    #[test]
+    fn settings_of_the_integrators_configuration_become_flags() {
+        let text = "[dataset]\nlocation = x\n[computations distribution]\n# a comment\nPartition = p9gpu ; ours\n\
+                    n_workers: 2\ntime=\nmemory_per_worker = 100GB\npython_executables = 'x'\n[output]\nn_workers = 9\n";
+        let flags = read_integrator_ini(write_temporary(text).path()).unwrap();
+        assert_eq!(flags, ["--partition=p9gpu", "--n-workers=2", "--mem=100GB"]);
+        assert!(read_integrator_ini(write_temporary("[output]\n").path()).is_err());
+    }
+}

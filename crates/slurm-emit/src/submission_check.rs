@@ -1,0 +1,206 @@
+//! Checks before submission whether the jobs would run: asks bash about the scripts, and SLURM about the jobs.
+
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use crate::args::Target;
+use crate::external_program::{last_line, run_program};
+use crate::job_settings::JobSettings;
+use crate::partitions::{Partition, list_partitions, select_partitions};
+use crate::scripts::Script;
+
+/// A reason for which the jobs would not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckFailure {
+    /// The flag, script or program that fails.
+    pub subject: String,
+    /// The problem, with what was expected.
+    pub why: String,
+}
+
+impl CheckFailure {
+    fn new(subject: impl Display, why: impl Display) -> Self {
+        Self { subject: subject.to_string(), why: why.to_string() }
+    }
+}
+
+/// Returns every reason for which the jobs would not run.
+///
+/// `sbatch --test-only` misses two kinds of errors, which are checked separately: a walltime above the partition's limit,
+/// with which jobs would wait forever, and errors in the script. It does not name an unknown partition, either.
+pub fn find_failures(target: Target, job: &JobSettings, scripts: &[Script]) -> Vec<CheckFailure> {
+    let bins = std::iter::once(&job.bin).chain(job.partition_bins.iter().map(|(_, dir)| dir));
+    let mut failures: Vec<_> = bins.flat_map(|bin| check_programs(bin)).collect();
+    let is_bash = |script: &&Script| script.name != "Makefile" && !script.name.ends_with(".py");
+    failures.extend(scripts.iter().filter(is_bash).filter_map(|script| check_syntax(&job.dir, script.name)));
+    failures.extend(check_target_programs(target, job));
+    if target.uses_slurm() {
+        failures.extend(check_slurm(job, scripts));
+    }
+    failures
+}
+
+/// Checks that ai-integrate and gather exist and are executable. They are not run, because they may be for another
+/// architecture, that of the nodes.
+fn check_programs(bin: &Path) -> Vec<CheckFailure> {
+    let error = |path: &Path| match path.metadata() {
+        Ok(file) if file.is_file() && file.permissions().mode() & 0o111 != 0 => None,
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Some(format!("{}: {error}", path.display()))
+        }
+        _ => Some(missing_program(path)),
+    };
+    let programs = ["ai-integrate", "gather"].map(|name| bin.join(name));
+    programs.iter().filter_map(|path| error(path)).map(|why| CheckFailure::new("--bin", why)).collect()
+}
+
+fn missing_program(path: &Path) -> String {
+    format!("{}: no such program; give the directory of ai-integrate and gather", path.display())
+}
+
+/// Checks that this machine has the programs and Python modules that the target needs. Programs have to be GNU's, because
+/// there are others of the same names.
+fn check_target_programs(target: Target, job: &JobSettings) -> Vec<CheckFailure> {
+    let failures = match target {
+        Target::Slurm => Vec::new(),
+        Target::Local => vec![check_gnu("xargs", "xargs (GNU findutils)"), check_gnu("taskset", "taskset")],
+        Target::Parallel => vec![check_gnu("parallel", "GNU parallel"), check_gnu("taskset", "taskset")],
+        Target::Make => vec![check_make()],
+        Target::Dask => vec![check_python(job, "dask_jobqueue")],
+        Target::DaskLocal => vec![check_python(job, "distributed")],
+        Target::Ray | Target::RayLocal => vec![check_python(job, "ray")],
+    };
+    failures.into_iter().flatten().collect()
+}
+
+/// Checks that `program --version` begins with `expected`.
+fn check_gnu(program: &str, expected: &str) -> Option<CheckFailure> {
+    match run_program(program, ["--version"]) {
+        Ok(output) if String::from_utf8_lossy(&output.stdout).starts_with(expected) => None,
+        Ok(_) => Some(CheckFailure::new(program, format_args!("expected {expected}, and found another program"))),
+        Err(error) => Some(CheckFailure::new(program, format_args!("{error}; install {expected}"))),
+    }
+}
+
+/// Checks for GNU Make 4: older versions lack `$(file)`.
+fn check_make() -> Option<CheckFailure> {
+    match run_program("make", ["--version"]) {
+        Ok(output) if output.stdout.starts_with(b"GNU Make 3.") => {
+            Some(CheckFailure::new("make", "expected GNU Make 4 or later"))
+        }
+        _ => check_gnu("make", "GNU Make"),
+    }
+}
+
+/// Checks that the Python of `--python` has a module.
+fn check_python(job: &JobSettings, module: &str) -> Option<CheckFailure> {
+    let code = format!("import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)");
+    let why = match run_program(&job.python, ["-c", &code]) {
+        Ok(output) if output.status.success() => return None,
+        Ok(output) if output.stderr.is_empty() => {
+            format!("it has no module {module}; install it, or name another Python")
+        }
+        Ok(output) => last_line(&output.stderr),
+        Err(error) => error.to_string(),
+    };
+    Some(CheckFailure::new(format_args!("--python {}", job.python.display()), why))
+}
+
+fn check_syntax(dir: &Path, script: &str) -> Option<CheckFailure> {
+    let path = dir.join(script);
+    match run_program("bash", ["-n".as_ref(), path.as_os_str()]) {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let line = last_line(&output.stderr);
+            let line = line.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&line);
+            Some(CheckFailure::new(script, format_args!("{line}; correct --setup")))
+        }
+        Err(error) => Some(CheckFailure::new("bash", error)),
+    }
+}
+
+fn check_slurm(job: &JobSettings, scripts: &[Script]) -> Vec<CheckFailure> {
+    let all = match list_partitions() {
+        Ok(all) => all,
+        Err(error) => return vec![CheckFailure::new("sinfo", format_args!("{error}; {NO_SLURM_ADVICE}"))],
+    };
+    let mut failures = check_partition(job, &all, "--partition", job.slurm.partition.as_deref());
+    if let Some(name) = &job.slurm.gather_partition {
+        failures.extend(check_partition(job, &all, "--gather-partition", Some(name)));
+    }
+    // sbatch would say the same of an unknown partition once more.
+    if failures.is_empty() { check_resources(job, scripts) } else { failures }
+}
+
+/// The advice for a machine on which SLURM does not answer.
+const NO_SLURM_ADVICE: &str = "run slurm-emit on a machine from which jobs can be submitted, or use --target local";
+
+/// Checks that the partitions of a flag exist and allow the walltime.
+fn check_partition(job: &JobSettings, all: &[Partition], flag: &str, requested: Option<&str>) -> Vec<CheckFailure> {
+    let mut failures = Vec::new();
+    for name in requested.iter().flat_map(|requested| requested.split(',')) {
+        if !all.iter().any(|partition| partition.name == name) {
+            let mut names: Vec<_> = all.iter().map(|partition| partition.name.as_str()).collect();
+            names.dedup();
+            failures.push(CheckFailure::new(
+                format_args!("{flag} {name}"),
+                format_args!("no such partition; this cluster has {}", names.join(", ")),
+            ));
+        }
+    }
+    let mut selected = select_partitions(all, requested);
+    selected.dedup_by_key(|partition| &partition.name);
+    for partition in selected {
+        let time = job.walltime;
+        if let Some(limit) = partition.limit.filter(|limit| limit.minutes() < time.minutes()) {
+            let why = format!("partition {} allows {limit}: the jobs would wait forever", partition.name);
+            failures.push(CheckFailure::new(format_args!("--time {time}"), why));
+        }
+    }
+    failures
+}
+
+/// Checks whether SLURM would accept the jobs.
+fn check_resources(job: &JobSettings, scripts: &[Script]) -> Vec<CheckFailure> {
+    let mut failures = Vec::new();
+    for script in scripts.iter().map(|script| script.name).filter(|name| name.ends_with(".sbatch")) {
+        // All elements have the same resources, so that one is enough; `submit` takes care of their number.
+        let array = (script == "job.sbatch").then_some("--array=0");
+        let path = job.dir.join(script);
+        let arguments = ["--test-only"].into_iter().chain(array).map(AsRef::as_ref).chain([path.as_os_str()]);
+        match run_program("sbatch", arguments) {
+            Ok(output) if output.status.success() => (),
+            Ok(output) => failures.push(CheckFailure::new(script, sbatch_reason(&output.stderr))),
+            Err(error) => failures.push(CheckFailure::new("sbatch", error)),
+        }
+    }
+    failures
+}
+
+/// Returns the reason in sbatch's messages, without their prefixes.
+fn sbatch_reason(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let line = line.trim_start_matches("sbatch: ").trim_start_matches("error: ");
+        let line = line.trim_start_matches("allocation failure: ");
+        if !line.is_empty() {
+            lines.push(line);
+        }
+    }
+    if lines.is_empty() { "sbatch --test-only refused it without a reason".to_owned() } else { lines.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_of_sbatch_are_joined_without_prefixes() {
+        let stderr = b"sbatch: error: this site takes no --mem\nallocation failure: Unspecified error\n";
+        assert_eq!(sbatch_reason(stderr), "this site takes no --mem; Unspecified error");
+        assert_eq!(sbatch_reason(b"\n"), "sbatch --test-only refused it without a reason");
+    }
+}

@@ -1,0 +1,8 @@
+# The output files of all scans, and the exit status of the whole plan. The summary gets a name of its own first, because
+# another run may write one at the same time.
+find . -maxdepth 1 -name '.summary.*.jsonl' -mtime +1 -delete
+summary=.summary.${HOSTNAME:-host}.$$.jsonl
+"$bin/gather" ${allow_missing:+"$allow_missing"} --plan plan.jsonl < /dev/null > "$summary"
+status=$?
+mv "$summary" summary.jsonl
+exit "$status"

@@ -1,0 +1,78 @@
+//! The plan as a makefile, with a target for each task and one for each scan.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use filter::quote;
+
+use crate::batches::Batch;
+use crate::error::EmitError;
+use crate::job_settings::JobSettings;
+use crate::scripts::{SETTINGS, Script, concat, fill_template};
+use crate::targets::local::{submit_script, with_control_scripts};
+use crate::task_plan::TaskPlan;
+
+/// Returns a batch for each task, named by the task's id.
+///
+/// # Errors
+/// Fails if an id can't be the name of a target.
+pub fn batches(plan: &TaskPlan) -> Result<Vec<Batch>, EmitError> {
+    let is_target_name =
+        |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let mut batches = Vec::new();
+    for (index, (task, scan)) in plan.ids().enumerate() {
+        if let Some(id) = [task, scan].into_iter().find(|id| !is_target_name(id)) {
+            return Err(EmitError::MakeTarget { id: id.to_owned() });
+        }
+        batches.push(Batch { name: task.to_owned(), tasks: index..index + 1 });
+    }
+    Ok(batches)
+}
+
+/// Returns the makefile, and the scripts that run make and control it.
+pub fn scripts(job: &JobSettings, plan: &TaskPlan) -> Vec<Script> {
+    let makefile = fill_template(include_str!("make/Makefile"), &[(SETTINGS, &rules(job, plan))]);
+    let scripts = vec![Script::new_source("Makefile", makefile), submit_script(job, include_str!("make/submit"))];
+    with_control_scripts(job, "workers * engines", scripts)
+}
+
+/// Returns the rules of the makefile.
+fn rules(job: &JobSettings, plan: &TaskPlan) -> OsString {
+    let mut scans: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (task, scan) in plan.ids() {
+        scans.entry(scan).or_default().push(task);
+    }
+    let program = |name: &str| quote::make(job.bin.join(name).as_os_str());
+    // The number of threads is a variable, which ./submit sets for the machine that it runs on.
+    let arguments = job.engine_arguments(&job.size);
+    let arguments = arguments.iter().scan("", |flag, word| {
+        let is_thread_count = *flag == "--threads";
+        *flag = word;
+        Some(if is_thread_count { "$(THREADS)".into() } else { quote::make(word.as_ref()) })
+    });
+    let arguments = arguments.collect::<Vec<_>>().join(" ".as_ref());
+    let scan_targets: String = scans.keys().map(|scan| format!(" \\\n\tsummaries/{scan}.jsonl")).collect();
+    let mut text = concat(&[
+        format!("# Threads of each ai-integrate.\nTHREADS = {}\n\nall:", job.size.threads).as_ref(),
+        scan_targets.as_ref(),
+        "\n\n# One task, by a process of its own. Its results are kept if the process succeeds, and made again otherwise.\n"
+            .as_ref(),
+        "results/%.jsonl: batches/01/%.jsonl\n\texec ".as_ref(),
+        &program("ai-integrate"),
+        " ".as_ref(),
+        &arguments,
+        " < $< > $@ 2>> logs/$*.log\n\n".as_ref(),
+        "# One scan: its output file, from the parts that its tasks wrote. The list of results is a file, because it can be\n\
+         # longer than a command line.\nsummaries/%.jsonl:\n\t$(file >summaries/$*.list,$^)xargs cat < summaries/$*.list | "
+            .as_ref(),
+        &program("gather"),
+        job.allow_missing_argument().map_or("", |_| " --allow-missing").as_ref(),
+        " > $@ 2>> logs/$*.log\n\n".as_ref(),
+    ]);
+    for (scan, tasks) in &scans {
+        text.push(format!("summaries/{scan}.jsonl:"));
+        tasks.iter().for_each(|task| text.push(format!(" \\\n\tresults/{task}.jsonl")));
+        text.push("\n");
+    }
+    text
+}

@@ -1,0 +1,134 @@
+//! The plan: the tasks as they came, one line each.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use filter::{Filter, Input, Stop};
+use records::{RawPath, Record, Task};
+
+use crate::compressed_lines::CompressedLines;
+use crate::estimate::FrameMaxima;
+use crate::plural::plural;
+
+/// The tasks in the order in which they came in, which is that of the scans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskPlan {
+    lines: CompressedLines,
+    stored_bytes: Vec<u64>,
+    /// The id of each task, and the index of its scan in `scans`.
+    ids: Vec<(Box<str>, usize)>,
+    scans: Vec<String>,
+    scan_indices: HashMap<String, usize>,
+    /// The digest of each recipe file.
+    recipes: BTreeMap<RawPath, String>,
+    /// The sets of recipe files that some task applies together.
+    recipe_sets: BTreeSet<Vec<RawPath>>,
+    frame_maxima: FrameMaxima,
+    known_ids: HashSet<Box<str>>,
+}
+
+impl TaskPlan {
+    /// Reads tasks, and copies records of other types to stdout. A task that comes again is skipped, with a warning.
+    ///
+    /// # Errors
+    /// Fails as [`Input::next`] does.
+    pub fn read(files: &[PathBuf], filter: &Filter) -> Result<Self, Stop> {
+        let mut input = Input::open(files)?.with_expected_type("task");
+        let mut plan = Self::default();
+        let mut duplicates = 0;
+        while let Some(record) = input.next(filter)? {
+            match record {
+                Record::Task(task) => duplicates += u64::from(!plan.push(*task)),
+                other => filter.emit(&other)?,
+            }
+        }
+        if duplicates > 0 {
+            filter.warn(&duplicates_warning(duplicates));
+        }
+        Ok(plan)
+    }
+
+    /// Adds a task. Returns false, and adds nothing, if the plan has a task of this id already.
+    pub fn push(&mut self, task: Task) -> bool {
+        if !self.known_ids.insert(task.id.as_str().into()) {
+            return false;
+        }
+        self.stored_bytes.push(task.bytes);
+        self.frame_maxima = self.frame_maxima.with_task(&task);
+        let recipes = task.recipes().filter(|recipe| !recipe.recipe.as_os_str().is_empty());
+        let recipes: Vec<(RawPath, String)> = recipes.map(|recipe| (recipe.recipe, recipe.recipe_digest)).collect();
+        let recipe_set: Vec<RawPath> = recipes.iter().map(|(path, _)| path.clone()).collect();
+        if !self.recipe_sets.contains(&recipe_set) {
+            self.recipe_sets.insert(recipe_set);
+        }
+        self.recipes.extend(recipes);
+        let scan = self.scan_index(&task.scan);
+        self.ids.push((task.id.as_str().into(), scan));
+        self.lines.push(&Record::from(task).to_line());
+        true
+    }
+
+    fn scan_index(&mut self, scan: &str) -> usize {
+        if let Some(index) = self.scan_indices.get(scan) {
+            return *index;
+        }
+        self.scans.push(scan.to_owned());
+        self.scan_indices.insert(scan.to_owned(), self.scans.len() - 1);
+        self.scans.len() - 1
+    }
+
+    /// Returns the records of the tasks, one line each.
+    pub fn lines(&self) -> &CompressedLines {
+        &self.lines
+    }
+
+    /// Returns the bytes that each task reads, as they are stored.
+    pub fn stored_bytes(&self) -> &[u64] {
+        &self.stored_bytes
+    }
+
+    /// Iterates over the tasks: the id of each task, and the id of its scan.
+    pub fn ids(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ids.iter().map(|(id, scan)| (&**id, self.scans[*scan].as_str()))
+    }
+
+    /// Iterates over the scans, each as a range of consecutive tasks.
+    pub fn scans(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut start = 0;
+        self.ids.chunk_by(|one, next| one.1 == next.1).map(move |tasks| {
+            start += tasks.len();
+            start - tasks.len()..start
+        })
+    }
+
+    /// Iterates over the files of the resolved recipes, each with its digest.
+    pub fn recipes(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.recipes.iter().map(|(path, digest)| (path.as_path(), digest.as_str()))
+    }
+
+    /// Iterates over the sets of recipe files that some task applies in one pass.
+    pub fn recipe_sets(&self) -> impl Iterator<Item = &[RawPath]> {
+        self.recipe_sets.iter().map(Vec::as_slice)
+    }
+
+    /// Returns the largest frame sizes of all tasks.
+    pub fn frame_maxima(&self) -> FrameMaxima {
+        self.frame_maxima
+    }
+}
+
+fn duplicates_warning(count: u64) -> String {
+    format!("{} came more than once; each task is in the plan once", plural(count, "task"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicates_are_counted_in_words() {
+        assert_eq!(duplicates_warning(1), "1 task came more than once; each task is in the plan once");
+        assert_eq!(duplicates_warning(2), "2 tasks came more than once; each task is in the plan once");
+    }
+}

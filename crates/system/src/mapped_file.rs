@@ -1,0 +1,80 @@
+//! Files mapped into memory: read once, and shared by all processes of a machine.
+//!
+//! Only files that appear whole and are never written to in place may be mapped: those of [`crate::atomic`]. The
+//! `unsafe` code of this module relies on this rule, which the system can't enforce. If the bytes changed during a
+//! read, behaviour would be undefined; if the file were truncated, SIGBUS would end the process.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use memmap2::{Mmap, MmapOptions};
+
+use crate::untrusted_file;
+
+/// A file mapped read-only, from a page boundary on. While it exists, [`is_mapped_elsewhere`] returns true.
+pub struct MappedFile {
+    map: Mmap,
+    /// The file, which holds a shared lock while it is open.
+    file: File,
+}
+
+impl MappedFile {
+    /// Maps a file that [`crate::atomic`] has written, all of it at once.
+    ///
+    /// # Errors
+    /// Fails if the file can't be opened or mapped.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = untrusted_file::open(path)?;
+        // If the file system has no locks, the file counts as unused.
+        let _ = file.try_lock_shared();
+        // SAFETY: nobody writes to the mapped bytes while they are borrowed. azpipe renames these files into place when they
+        // are whole and never opens them for writing again; whoever makes one anew renames another over it, and the system
+        // keeps this one as it is for as long as it is mapped. Another program that writes to, or truncates, a file in
+        // azpipe's own directories would break this, and so does a network file system whose server drops a replaced file:
+        // a read then ends the process by SIGBUS. All bytes are read once here (`populate`) to make that unlikely later.
+        let map = unsafe { MmapOptions::new().populate().map(&file)? };
+        Ok(Self { map, file })
+    }
+
+    /// Returns the open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+/// Returns whether a process has the file mapped.
+///
+/// # Errors
+/// Fails if the file can't be opened.
+pub fn is_mapped_elsewhere(path: &Path) -> io::Result<bool> {
+    Ok(untrusted_file::open(path)?.try_lock().is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mapped_stays_as_it_was_when_it_is_made_anew() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.matrix");
+        let any = crate::ownership::OwnedFiles::new("a file", |_| Ok(true));
+        crate::atomic::write(&path, "old", &any).expect("a file");
+        let mapped = MappedFile::open(&path).expect("a map");
+        assert!(is_mapped_elsewhere(&path).expect("a file"));
+        crate::atomic::write(&path, "newer", &any).expect("a file");
+        assert_eq!(mapped.as_ref(), b"old");
+        assert!(!is_mapped_elsewhere(&path).expect("a file"));
+        std::fs::remove_file(&path).expect("there");
+        assert_eq!(mapped.as_ref(), b"old");
+        assert!(MappedFile::open(&path).is_err());
+    }
+}

@@ -1,0 +1,329 @@
+//! Every call to the file system fails once, in every way in which it can: one at a time, in each filter of a pipe of 20
+//! tasks.
+//!
+//! A filter may bear the fault: then it says 0, and its records and the final are the quiet run's. Or it says another
+//! status, and why. After it, the same again without a fault gives the quiet run's bytes, and leaves no more files.
+//!
+//! `AZPIPE_FAULTS` chooses: `SEED` or `SEED NUMBER` for a sample (what is run without it is a sample by a new seed), `all`
+//! or `all FILTER` for all there are, or `FILTER CALL K FAULT` for one, as a failure prints it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use sample::Random;
+
+use super::pipe::{FILTERS, Pipe, Step, comparable_records};
+use super::state::Tree;
+use crate::support::Outcome;
+use crate::support::fault_shim::CALLS;
+
+/// How many combinations a sample has.
+const SAMPLE: usize = 200;
+
+const TASKS: usize = 20;
+
+/// One call of a filter that fails in one way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Combination {
+    filter: &'static str,
+    call: &'static str,
+    k: usize,
+    fault: &'static str,
+}
+
+/// A way in which a filter may handle a fault wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Violation {
+    /// Status 0 with other records or another final than the quiet run's, at once or after a rerun.
+    Silent,
+    /// A panic, or a signal that the test did not send.
+    Crashed,
+    /// Files that the quiet run does not leave.
+    Litter,
+    /// A status without a reason, or a reason without the system's.
+    Unclear,
+}
+
+/// The result of one combination.
+struct Verdict {
+    fired: bool,
+    status: i32,
+    violations: Vec<(Violation, String)>,
+}
+
+#[test]
+fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
+    let asked = std::env::var("AZPIPE_FAULTS").unwrap_or_default();
+    let words: Vec<&str> = asked.split_whitespace().collect();
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    let pipes: Vec<(Pipe, Vec<Step>)> = std::thread::scope(|scope| {
+        let start = || {
+            let pipe = Pipe::new(TASKS);
+            let steps = pipe.quiet();
+            (pipe, steps)
+        };
+        let started: Vec<_> = (0..workers).map(|_| scope.spawn(start)).collect();
+        started.into_iter().map(|worker| worker.join().expect("a quiet run")).collect()
+    });
+    let chosen = choose(&words, &pipes[0].1);
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for (pipe, steps) in &pipes {
+            scope.spawn(|| {
+                while let Some(combination) = chosen.get(next.fetch_add(1, Relaxed)) {
+                    let outcome = try_one(pipe, steps, combination);
+                    for (violation, why) in &outcome.violations {
+                        say(&format!("{}: {violation:?}: {why}", name(combination)));
+                    }
+                    outcomes.lock().expect("no panic").push((combination.clone(), outcome));
+                }
+            });
+        }
+    });
+    let outcomes = outcomes.into_inner().expect("no panic");
+    say(&format_table(&pipes[0].1, &outcomes));
+    if let (1, [(_, outcome)]) = (chosen.len(), &outcomes[..]) {
+        say(&format!("status {}{}", outcome.status, if outcome.fired { "" } else { ", not reached" }));
+    }
+    let broken: Vec<String> = outcomes
+        .iter()
+        .filter(|(_, outcome)| !outcome.violations.is_empty())
+        .map(|(combination, _)| name(combination))
+        .collect();
+    assert!(
+        broken.is_empty(),
+        "{} of {}; replay one by AZPIPE_FAULTS='{}' cargo test -p azpipe --test integration faults::every_call::a_call -- --nocapture\n{}",
+        broken.len(),
+        outcomes.len(),
+        broken[0],
+        broken.join("\n")
+    );
+}
+
+fn name(one: &Combination) -> String {
+    format!("{} {} {} {}", one.filter, one.call, one.k, one.fault)
+}
+
+/// Prints at once, past the test harness, which captures the output of tests that pass.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn choose(words: &[&str], steps: &[Step]) -> Vec<Combination> {
+    let of_filter = |filter: &str| list_all(steps).into_iter().filter(|one| one.filter == filter).collect::<Vec<_>>();
+    match words {
+        ["all"] => list_all(steps),
+        ["all", filter] => of_filter(filter),
+        [filter, call, k, fault] => {
+            let filter = FILTERS.into_iter().find(|known| known == filter).expect("a filter");
+            let (call, faults) = CALLS.into_iter().find(|(known, _)| known == call).expect("a call");
+            let fault = faults.iter().find(|known| *known == fault).expect("a fault of that call");
+            vec![Combination { filter, call, k: k.parse().expect("a number"), fault }]
+        }
+        _ => {
+            let seed = words.first().map_or_else(new_seed, |seed| seed.parse().expect("a seed"));
+            let number = words.get(1).map_or(SAMPLE, |number| number.parse().expect("a number"));
+            say(&format!("{number} calls that fail, chosen by AZPIPE_FAULTS='{seed} {number}'"));
+            draw(steps, seed, number)
+        }
+    }
+}
+
+/// Returns all combinations.
+fn list_all(steps: &[Step]) -> Vec<Combination> {
+    let mut all = Vec::new();
+    for step in steps {
+        for ((call, faults), (_, count)) in CALLS.into_iter().zip(&step.counts) {
+            for k in 1..=*count {
+                all.extend(faults.iter().map(|fault| Combination { filter: step.filter, call, k, fault }));
+            }
+        }
+    }
+    all
+}
+
+/// Draws combinations, each kind of call as likely as any other, so that the few renames are tried as often as the many reads.
+fn draw(steps: &[Step], seed: u64, number: usize) -> Vec<Combination> {
+    let mut random = Random::new(&[seed]);
+    let mut kinds = Vec::new();
+    for step in steps {
+        let calls = CALLS.into_iter().zip(&step.counts).filter(|(_, (_, count))| *count > 0);
+        kinds.extend(calls.map(|((call, faults), (_, count))| (step.filter, call, faults, *count)));
+    }
+    let mut chosen: Vec<Combination> = (0..number)
+        .map(|_| {
+            let (filter, call, faults, count) = kinds[random.index(kinds.len())];
+            Combination { filter, call, k: 1 + random.index(count), fault: faults[random.index(faults.len())] }
+        })
+        .collect();
+    chosen.sort();
+    chosen.dedup();
+    chosen
+}
+
+fn try_one(pipe: &Pipe, steps: &[Step], one: &Combination) -> Verdict {
+    let step = steps.iter().find(|step| step.filter == one.filter).expect("a step");
+    let mut violations = Vec::new();
+    step.before.write(&pipe.state());
+    let _ = std::fs::remove_file(pipe.log());
+    let log = pipe.log();
+    let at = match one.fault.strip_suffix('+') {
+        Some(fault) => format!("{} {}-{} {fault}", one.call, one.k, usize::MAX >> 1),
+        None => format!("{} {} {}", one.call, one.k, one.fault),
+    };
+    let ran = pipe.run(one.filter, &step.input, &[("FAULTS_LOG", log.to_str().expect("UTF-8")), ("FAULTS_AT", &at)]);
+    let hits = std::fs::read_to_string(&log).unwrap_or_default();
+    let hit = hits.lines().next().unwrap_or_default();
+    let mut violation = |violation, why: String| violations.push((violation, format!("{why} ({hit})")));
+
+    let was_killed = one.fault == "kill" && ran.status == 128 + 9 && !hit.is_empty();
+    if (ran.status >= 128 && !was_killed) || ran.status == 101 || ran.stderr.contains("panicked at") {
+        violation(Violation::Crashed, format!("status {}: {}", ran.status, ran.stderr.trim_end()));
+    } else if ran.status == 0 {
+        if comparable_records(&ran) != comparable_records(&step.quiet) {
+            violation(
+                Violation::Silent,
+                format!("status 0, other records than the quiet run's: {}", describe_difference(step, &ran)),
+            );
+        }
+    } else if !was_killed && !is_clear(one, &ran) {
+        violation(Violation::Unclear, format!("status {}: {}", ran.status, ran.stderr.trim_end()));
+    }
+
+    // What follows a filter that says 0 has to be right at once; else after a rerun.
+    let finish = |input: &str| match one.filter {
+        "ai-integrate" | "ai-integrate-again" => Some(pipe.run("gather", input, &[])),
+        _ => None,
+    };
+    let expected = &steps.iter().find(|step| step.filter == "gather").expect("a step");
+    let is_quiet = |last: Option<&Outcome>| match last {
+        Some(gathered) => gathered.status == 0 && comparable_records(gathered) == comparable_records(&expected.quiet),
+        None => true,
+    };
+    let goal = if one.filter.starts_with("ai-integrate") { &expected.after } else { &step.after };
+    if ran.status == 0 {
+        let gathered = finish(&ran.stdout);
+        if !is_quiet(gathered.as_ref()) {
+            violation(Violation::Silent, format!("status 0, then {:?}", gathered.map(|ran| (ran.status, ran.stderr))));
+        }
+        if let Some(why) = find_difference(goal, &Tree::read(&pipe.state())) {
+            violation(Violation::Silent, format!("status 0, and {why}"));
+        }
+    }
+    let again = pipe.run(one.filter, &step.input, &[]);
+    if again.status != 0 || comparable_records(&again) != comparable_records(&step.quiet) {
+        let what = format!(
+            "rerun: status {}: {} {}",
+            again.status,
+            again.stderr.trim_end(),
+            describe_difference(step, &again)
+        );
+        violation(Violation::Silent, what);
+    }
+    let gathered = finish(&again.stdout);
+    if !is_quiet(gathered.as_ref()) {
+        violation(
+            Violation::Silent,
+            format!("rerun, then {:?}", gathered.map(|ran| (ran.status, ran.stdout, ran.stderr))),
+        );
+    }
+    let left = Tree::read(&pipe.state());
+    if let Some(why) = find_difference(goal, &left) {
+        violation(Violation::Silent, format!("after a rerun {why}"));
+    }
+    if let Some(why) = find_leftover_files(goal, &left) {
+        violation(Violation::Litter, format!("after a rerun {why}"));
+    }
+    Verdict { fired: !hit.is_empty(), status: ran.status, violations }
+}
+
+/// Returns whether a message holds the system's error.
+fn is_clear(one: &Combination, ran: &Outcome) -> bool {
+    let said = match one.fault.trim_end_matches('+') {
+        "EIO" => "Input/output error",
+        "ENOSPC" => "No space left",
+        "ESTALE" => "Stale file handle",
+        "EINTR" => "Interrupted",
+        "EMFILE" => "Too many open files",
+        "ENOLCK" => "No locks available",
+        "ENOMEM" => "Cannot allocate memory",
+        "EACCES" => "Permission denied",
+        "EROFS" => "Read-only file system",
+        _ => return !ran.stderr.trim().is_empty(),
+    };
+    let fails: String = ran.stdout.lines().filter(|line| line.contains("\"type\":\"fail\"")).collect();
+    // The HDF5 library does not say why it can't look at a file that it has opened.
+    let all = ran.stderr.clone() + &fails;
+    all.contains(said) || all.contains("can't retrieve stat info for file")
+}
+
+/// Returns a message about the first file that differs from the goal; `None` if there is none.
+///
+/// Text files have to be the same to the byte. HDF5 files hold the time when they were written: their data's digest is
+/// compared by the records. Matrices are a cache, which may be missing.
+pub fn find_difference(goal: &Tree, found: &Tree) -> Option<String> {
+    let is_of = |name: &Path, end: &str| name.extension().is_some_and(|extension| extension == end);
+    let files = goal.0.iter().filter(|(name, content)| content.is_some() && !is_of(name, "matrix"));
+    files.into_iter().find_map(|(name, content)| match found.0.get(name) {
+        None => Some(format!("{} is missing", name.display())),
+        Some(there) if !is_of(name, "h5") && there != content => Some(format!("{} is another", name.display())),
+        Some(_) => None,
+    })
+}
+
+/// Returns a message that names files which the goal does not have; `None` if there are none.
+pub fn find_leftover_files(goal: &Tree, found: &Tree) -> Option<String> {
+    let known = goal.files();
+    let more: Vec<String> =
+        found.files().into_iter().filter(|name| !known.contains(name)).map(|name| name.display().to_string()).collect();
+    (!more.is_empty()).then(|| format!("there is {}", more.join(", ")))
+}
+
+fn describe_difference(step: &Step, ran: &Outcome) -> String {
+    let (expected, found) = (comparable_records(&step.quiet), comparable_records(ran));
+    let cut =
+        |line: Option<&String>| line.map_or_else(|| "nothing".to_owned(), |line| line.chars().take(3000).collect());
+    let first = found.iter().find(|line| !expected.contains(line));
+    let lost = expected.iter().find(|line| !found.contains(line));
+    format!("{} records in place of {}\n  found {}\n  expected {}", found.len(), expected.len(), cut(first), cut(lost))
+}
+
+/// Returns the combinations and their outcomes, by filter and call, as a table in Markdown.
+fn format_table(steps: &[Step], outcomes: &[(Combination, Verdict)]) -> String {
+    let mut rows: BTreeMap<(usize, usize), [usize; 8]> = BTreeMap::new();
+    for (one, outcome) in outcomes {
+        let filter = FILTERS.iter().position(|known| *known == one.filter).expect("a filter");
+        let call = CALLS.iter().position(|(known, _)| *known == one.call).expect("a call");
+        let row = rows.entry((filter, call)).or_default();
+        let has = |violation: Violation| usize::from(outcome.violations.iter().any(|(found, _)| *found == violation));
+        row[0] += usize::from(outcome.fired);
+        row[1] += usize::from(outcome.fired && outcome.status == 0);
+        row[2] += usize::from(outcome.fired && outcome.status != 0 && outcome.status < 128);
+        row[3] += usize::from(outcome.fired && outcome.status == 137);
+        let violations = [Violation::Silent, Violation::Crashed, Violation::Litter, Violation::Unclear];
+        for (place, violation) in row[4..].iter_mut().zip(violations) {
+            *place += has(violation);
+        }
+    }
+    let mut text =
+        "| filter | call | quiet run | tried | borne | told | killed | silent | crashed | litter | unclear |\n\
+                    |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+            .to_owned();
+    for ((filter, call), row) in rows {
+        let quiet = steps[filter].counts[call].1;
+        let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "| {} | {} | {quiet} | {} |", FILTERS[filter], CALLS[call].0, cells.join(" | "));
+    }
+    text
+}
+
+/// Returns a seed from the clock.
+pub fn new_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    Random::new(&[now.as_nanos() as u64]).below(1_000_000)
+}

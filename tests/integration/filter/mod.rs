@@ -1,0 +1,10 @@
+//! The behavior that all five filters share, asked of the programs as they are built.
+
+mod arguments;
+mod paths;
+mod records;
+mod scans;
+mod signals;
+mod stack;
+mod streams;
+mod terminal;

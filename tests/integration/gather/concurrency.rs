@@ -1,0 +1,54 @@
+//! Several at once, and one that is stopped.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{NO_ARGUMENTS, Workspace, program, run, small_options};
+
+fn start(workspace: &Workspace) -> Child {
+    let mut command = Command::new(program("gather"));
+    command.arg("--from").arg(workspace.path("out")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
+#[test]
+fn many_at_once_on_one_scan_all_find_it_complete() {
+    let workspace = Workspace::new(&small_options());
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "frames=2"])).assert_success();
+    let crowd: Vec<Child> = (0..6).map(|_| start(&workspace)).collect();
+    let mut digests: Vec<String> = Vec::new();
+    for child in crowd {
+        let done = child.wait_with_output().unwrap();
+        let text = String::from_utf8(done.stdout).unwrap();
+        assert!(done.status.success(), "{text} {}", String::from_utf8_lossy(&done.stderr));
+        let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(summary["complete"], true);
+        digests.push(summary["data_digest"].to_string());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1);
+}
+
+#[test]
+fn one_that_waits_for_another_can_be_stopped() {
+    let workspace = Workspace::new(&small_options());
+    run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success();
+    let directory = workspace.parts("out")[0].parent().unwrap().to_path_buf();
+    let lock = std::fs::File::create(directory.join(".gather.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut waiting = start(&workspace);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(waiting.try_wait().unwrap().is_none(), "it waits");
+    let process = nix::unistd::Pid::from_raw(waiting.id() as i32);
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let (asked, patience) = (Instant::now(), Duration::from_secs(10));
+    let status = loop {
+        match waiting.try_wait().unwrap() {
+            Some(status) => break status,
+            None if asked.elapsed() > patience => panic!("still waiting"),
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    assert_eq!(workspace.parts("out").len(), 1);
+}

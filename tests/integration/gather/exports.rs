@@ -1,0 +1,138 @@
+//! Files that are exported with a final: pictures, text files, averages.
+
+use sample::Options;
+
+use crate::support::{NO_ARGUMENTS, Workspace, run, small_options};
+
+#[test]
+fn each_final_has_its_picture_and_its_text() {
+    let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let picture = workspace.path("patterns.png");
+    let arguments = ["--plot".as_ref(), picture.as_os_str(), "--export".as_ref(), "xye".as_ref()];
+    let summaries = run("gather", &arguments, &results).assert_success().records("summary");
+    assert_eq!(summaries.len(), 2);
+    for (summary, expected) in summaries.iter().zip(["patterns", "patterns_"]) {
+        let plot = summary["plot"].as_str().unwrap();
+        assert!(plot.contains(expected));
+        assert_eq!(&std::fs::read(plot).unwrap()[..4], b"\x89PNG");
+        let text = std::fs::read_to_string(summary["export"][0].as_str().unwrap()).unwrap();
+        let columns: Vec<usize> = text.lines().map(|line| line.split(' ').count()).collect();
+        assert!(columns.len() > 250 && columns.iter().all(|columns| *columns == 3));
+    }
+    assert_ne!(summaries[0]["plot"], summaries[1]["plot"]);
+}
+
+#[test]
+fn a_page_tells_of_the_run_and_needs_nothing_else() {
+    let workspace = Workspace::new(&Options { scans: 2, ..small_options() });
+    let tasks = workspace.plan("out", &["--by", "frames=9"]);
+    let all_but_one: Vec<&str> = tasks.lines().skip(1).collect();
+    let results = run("ai-integrate", NO_ARGUMENTS, &(all_but_one.join("\n") + "\n")).assert_success().stdout;
+    let page = workspace.path("run.html");
+    let fail = "{\"type\":\"fail\",\"v\":1,\"id\":\"a\",\"stage\":\"plan-split\",\"about\":\"b.h5\",\"error\":\"no <frames>\",\"retryable\":false}\n";
+    let gathered = run("gather", &["--report", page.to_str().unwrap()], &(fail.to_owned() + &results));
+    assert_eq!(gathered.status, 1, "a part of a scan is missing");
+    let html = std::fs::read_to_string(&page).unwrap();
+    for expected in [
+        "2 finals, 39 of 48 frames",
+        "1 incomplete.",
+        "not integrated</td><td>0 to 8",
+        "frames/s",
+        "plan-split: b.h5</code></td><td>no &lt;frames&gt;",
+    ] {
+        assert!(html.contains(expected), "{expected}");
+    }
+    assert_eq!(html.matches("src=\"data:image/png;base64,").count(), 2, "a picture of each");
+    let elsewhere = ["http:", "https:", "<script", "<link", "@import", "url(", "src=\"/"];
+    assert!(elsewhere.iter().all(|word| !html.contains(word)), "all of it is in the page");
+    let Some(tags) = super::viewers::run_script(TAGS, &[page.to_str().unwrap()]) else { return };
+    assert_eq!(tags, serde_json::json!([]), "every tag is closed, every link leads somewhere");
+
+    let nowhere = run("gather", &["--report", "no/such/run.html"], "");
+    assert_eq!(nowhere.status, 2);
+    assert!(nowhere.stderr.contains("--report: no/such: no such directory"), "{}", nowhere.stderr);
+}
+
+/// A script that prints the errors in the markup of a page.
+const TAGS: &str = r#"
+import json, sys
+from html.parser import HTMLParser
+
+wrong, open_tags, ids, links = [], [], set(), []
+
+class Check(HTMLParser):
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        ids.add(attrs.get("id"))
+        links.extend(value[1:] for name, value in attrs.items() if name == "href")
+        if tag not in ("meta", "br", "img"):
+            open_tags.append(tag)
+    def handle_endtag(self, tag):
+        if not open_tags or open_tags.pop() != tag:
+            wrong.append(f"{tag} at {self.getpos()}")
+
+text = open(sys.argv[1], encoding="utf-8").read()
+Check().feed(text)
+wrong += open_tags + [link for link in links if link not in ids]
+wrong += [] if text.startswith("<!DOCTYPE html>") else ["doctype"]
+print(json.dumps(wrong))
+"#;
+
+#[test]
+fn what_could_only_fail_in_the_end_fails_at_once() {
+    let workspace = Workspace::new(&small_options());
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let refused = run("gather", &["--plot", "patterns.gif"], &results);
+    assert_eq!((refused.status, refused.stdout.as_str()), (2, ""));
+    assert!(refused.stderr.contains("patterns.gif: expected a name that ends in .png or .svg"), "{}", refused.stderr);
+    assert_eq!(workspace.parts("out").len(), 1);
+    assert_eq!(run("gather", &["--missing"], "").status, 2);
+}
+
+#[test]
+fn an_average_that_comes_too_late_says_what_to_do() {
+    let workspace = Workspace::new(&small_options());
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    run("gather", NO_ARGUMENTS, &results).assert_success();
+    let late = run("gather", &["--average", "mean"], &results);
+    assert_eq!(late.status, 1);
+    let error = late.records("fail")[0]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("--average needs the sums of 24 frames") && error.contains("--force"), "{error}");
+    let again = run("ai-integrate", &["--force"], &workspace.plan("out", &[])).assert_success().stdout;
+    run("gather", &["--average", "mean"], &again).assert_success();
+}
+
+#[test]
+fn ranges_of_frames_are_exported_a_file_each() {
+    let workspace = Workspace::new(&small_options());
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
+    let summary = run("gather", &["--average", "median,10", "--export", "xye,fxye"], &results).assert_success();
+    let exports: Vec<String> = serde_json::from_value(summary.records("summary")[0]["export"].clone()).unwrap();
+    let ends = ["00000-00009.xye", "00010-00019.xye", "00020-00023.xye"];
+    assert_eq!(exports.len(), 6, "{exports:?}");
+    for (export, end) in exports.iter().zip(ends) {
+        assert!(export.ends_with(end) && std::fs::read_to_string(export).unwrap().lines().count() > 250, "{export}");
+    }
+    assert!(exports[5].ends_with("00020-00023.fxye"), "{exports:?}");
+    // What the average needs is still there: the patterns alone.
+    run("gather", &["--average", "median"], &results).assert_success();
+
+    let wrong = run("gather", &["--average", "mode"], "");
+    assert_eq!(wrong.status, 2);
+    assert!(wrong.stderr.contains("expected mean, sum or median"), "{}", wrong.stderr);
+}
+
+#[test]
+fn kept_parts_and_kept_sums_stay() {
+    let workspace = Workspace::new(&small_options());
+    let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &["--by", "file"])).assert_success().stdout;
+    run("gather", &["--keep-parts"], &results).assert_success();
+    assert_eq!(workspace.parts("out").len(), 4);
+    run("gather", &["--keep-sums"], &results).assert_success();
+    assert!(workspace.parts("out").is_empty());
+    let average = run("gather", &["--average", "sum", "--export", "csv"], &results).assert_success().records("summary");
+    assert!(
+        std::fs::read_to_string(average[0]["export"][0].as_str().unwrap()).unwrap().starts_with("q,intensity,error\n")
+    );
+}

@@ -1,0 +1,11 @@
+//! scan-find as a user meets it: what it lists, what it leaves out, and what it says of the rest.
+
+mod faults;
+mod links;
+mod live;
+mod names;
+mod nonsense;
+mod opens;
+mod refusals;
+mod selection;
+mod walks;

@@ -1,0 +1,208 @@
+//! slurm-emit's job array on a real SLURM, with the real programs: whatever happens to its jobs, the patterns are those
+//! of a plain pipe.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::cluster::{Cluster, NODES, wait_until};
+use super::dataset::{make_program_directory, parse_digests, read_record_files};
+use super::jobs::Jobs;
+
+/// Each task a batch.
+const EACH: [&str; 2] = ["--batch-minutes", "0"];
+
+pub fn as_strs(flags: &[String]) -> Vec<&str> {
+    flags.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn the_array_gives_the_bytes_of_the_pipe_and_runs_in_strides_where_it_must() {
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("array", "frames=6", 3);
+    jobs.emit(&[&EACH[..], &["--gres", "gpu:1", "--partition", "main"]].concat());
+
+    // as if from within a job, and with a user's own defaults: neither counts
+    let leaks =
+        [("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "9"), ("SBATCH_PARTITION", "nowhere"), ("SQUEUE_STATES", "CD")];
+    let told = jobs.submit(&leaks);
+    assert!(told.contains("6 of 6 elements"), "twelve batches, where an array may have six: {told}");
+    jobs.wait();
+    jobs.assert_complete();
+
+    let runs = jobs.runs();
+    assert_eq!(runs.len(), 12);
+    let elements: BTreeSet<_> = runs.iter().map(|run| run.element.as_str()).collect();
+    assert_eq!(elements.into_iter().collect::<Vec<_>>(), ["0", "1", "2", "3", "4", "5"]);
+    for run in &runs {
+        assert_eq!((run.cpus.as_str(), run.arguments.as_str()), ("4", "--engines 2 --threads 2"));
+        assert!(run.gpus == "0" || run.gpus == "1", "one GPU, not {}", run.gpus);
+    }
+    let log = jobs.log(1);
+    for line in ["batches/01/000001.jsonl: ai-integrate ended with status 0", "batches/01/000007.jsonl: gather ended"] {
+        assert!(log.contains(line), "{log}");
+    }
+    // each scan was put together by an element, before the closing gather
+    assert_eq!(parse_digests(&read_record_files(&jobs.dir.join("summaries"))), jobs.summary());
+    let status = jobs.call("status");
+    assert!(status.contains("12 of 12 done, 0 to do") && status.contains("speed"), "{status}");
+    assert!(jobs.call("submit").contains("nothing to submit: all tasks are integrated"));
+
+    // results that are lost are made again
+    jobs.lose_patterns();
+    fs::remove_file(jobs.dir.join("summary.jsonl")).unwrap();
+    jobs.submit(&[]);
+    jobs.wait();
+    jobs.assert_complete();
+    assert!(cluster.ask("squeue", &["--noheader", "--name=no-such"]).is_empty());
+}
+
+#[test]
+fn no_more_than_n_workers_run_at_a_time_and_status_says_how_far_they_are() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("workers", "workers=5", 1);
+    jobs.emit(&[&EACH[..], &["--n-workers", "2"]].concat());
+    jobs.submit(&[("SLOW", "2")]);
+    let most = Cell::new(0);
+    wait_until("some is done", || {
+        most.set(jobs.queued("RUNNING").len().max(most.get()));
+        most.get() >= 2 && !jobs.done().is_empty()
+    });
+    let status = jobs.call("status");
+    wait_until("all are done", || {
+        most.set(jobs.queued("RUNNING").len().max(most.get()));
+        jobs.done().len() == 5
+    });
+    assert_eq!(most.get(), 2);
+    for part in
+        [" of 5 done, ", " running, ", " waiting", "speed  ", "/s; the rest takes about 1 min", "JOBID PARTITION"]
+    {
+        assert!(status.contains(part), "{part}: {status}");
+    }
+    jobs.wait();
+    jobs.assert_complete();
+}
+
+#[test]
+fn a_drained_element_goes_on_and_a_cancelled_one_stays_cancelled() {
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("drained", "frames=3", 1);
+    let said = jobs.emit(&as_strs(&jobs.batches(2)));
+    assert!(said.contains("8 tasks in 2 batches"), "{said}");
+    jobs.submit(&[("SLOW", "1.5")]);
+    let (array, tasks) = (jobs.array(), jobs.tasks());
+    wait_until("both have done a task", || [0, 4].iter().all(|&task| jobs.done().contains(&tasks[task])));
+
+    // what SLURM sends before the walltime, and what a user sends
+    cluster.ask("scancel", &["--batch", "--signal=USR1", &format!("{array}_0")]);
+    cluster.ask("scancel", &[&format!("{array}_1")]);
+    jobs.wait();
+
+    let log = jobs.log(0);
+    assert!(log.contains("status 75") && log.contains("requeued") && log.contains("start 2"), "{log}");
+    assert!(tasks[..4].iter().all(|task| jobs.done().contains(task)));
+    let log = jobs.log(1);
+    assert!(!log.contains("requeued") && !log.contains("start 2"), "{log}");
+    assert!(!jobs.done().contains(&tasks[7]));
+    assert!(jobs.is_gathered() && jobs.summary().is_empty(), "the closing gather ran, and the scan is not complete");
+
+    // only what is missing is submitted, and its work is not done twice
+    let told = jobs.submit(&[]);
+    assert!(told.contains("1 of 2 elements"), "{told}");
+    jobs.wait();
+    jobs.assert_complete();
+    assert_eq!(jobs.runs().iter().filter(|run| run.element == "0").count(), 2);
+}
+
+#[test]
+fn an_element_that_drains_with_nothing_done_is_not_requeued() {
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("nothing", "frames=12", 1);
+    jobs.emit(&["--batch-minutes", "10"]);
+    jobs.submit(&[("HOLD", "30")]);
+    wait_until("it runs", || jobs.handles_usr1());
+    cluster.ask("scancel", &["--batch", "--signal=USR1", &format!("{}_0", jobs.array())]);
+    jobs.wait();
+    let log = jobs.log(0);
+    assert!(log.contains("status 76") && !log.contains("requeued"), "{log}");
+    assert_eq!(jobs.runs().len(), 1);
+    assert!(jobs.is_gathered() && jobs.done().is_empty());
+}
+
+#[test]
+fn a_node_that_goes_down_costs_a_restart() {
+    // all other tests' jobs are elsewhere or have ended
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.write()) else { return };
+    let jobs = Jobs::new("down", "frames=12", 1);
+    jobs.emit(&[&EACH[..], &["--exclude", "node1"]].concat());
+    jobs.submit(&[("SLOW", "6")]);
+    wait_until("they run", || jobs.runs().len() == 2);
+    let node = jobs.runs()[0].node.clone();
+    let set = |state: &str| {
+        cluster.ask("scontrol", &["update", &format!("nodename={node}"), &format!("state={state}"), "reason=test"])
+    };
+    set("down");
+    jobs.wait();
+    set("resume");
+    jobs.assert_complete();
+    let runs = jobs.runs();
+    let again: Vec<_> = runs.iter().skip(2).collect();
+    assert!(!again.is_empty() && again.iter().all(|run| run.node != node), "{runs:?}");
+    assert!(jobs.log(again[0].element.parse().unwrap()).contains("start 2"));
+}
+
+#[test]
+fn cancel_ends_all_and_submit_goes_on() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("cancelled", "frames=8", 1);
+    jobs.emit(&EACH);
+    jobs.submit(&[("HOLD", "60")]);
+    assert!(jobs.call("submit").contains("nothing to submit: all missing tasks are waiting or running"));
+    assert!(jobs.call("cancel").contains("cancelled"));
+    jobs.wait();
+    assert!(jobs.call("cancel").contains("nothing to cancel"));
+    // without it, jobs would fail and leave no word of why
+    fs::remove_dir_all(jobs.dir.join("logs")).unwrap();
+    assert!(jobs.call("submit").contains("3 of 3 elements"));
+    jobs.wait();
+    jobs.assert_complete();
+}
+
+#[test]
+fn an_array_that_is_cancelled_again_and_again_gives_the_bytes_of_the_pipe() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("interrupted", "frames=1", 3);
+    jobs.emit(&["--batch-minutes", "10"]);
+    for _ in 0..3 {
+        jobs.submit(&[]);
+        wait_until("it runs", || !jobs.queued("RUNNING").is_empty());
+        // whenever it comes: while it starts, integrates, or gathers
+        jobs.call("cancel");
+        jobs.wait();
+    }
+    jobs.call("resubmit");
+    jobs.wait();
+    jobs.assert_complete();
+}
+
+#[test]
+fn partitions_of_two_architectures_share_a_plan() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.write()) else { return };
+    let jobs = Jobs::new("shared", "frames=4", 1);
+    let (one, other) = (make_program_directory("x86 bin"), make_program_directory("power's bin"));
+    let bins = [format!("gpu={}", one.display()), format!("p9gpu={}", other.display())];
+    // six of a node's eight CPUs: a job a node, of which none may be another test's
+    let size = ["--partition", "any", "--n-workers", "3", "--cores", "6", "--bin", &bins[0], "--bin", &bins[1]];
+    let said = jobs.emit(&[&EACH[..], &size].concat());
+    assert!(said.contains("= 6 engines, 18 CPUs, 3 GPUs"), "{said}");
+    jobs.submit(&[("SLOW", "3")]);
+    jobs.wait();
+    jobs.assert_complete();
+    let runs = jobs.runs();
+    for run in &runs {
+        let bin = if run.node == "node3" { &other } else { &one };
+        assert_eq!(run.program, bin.join("ai-integrate").to_str().unwrap(), "{run:?}");
+    }
+    let nodes: BTreeSet<_> = runs.iter().map(|run| run.node.as_str()).collect();
+    assert!(nodes.contains("node3") && nodes.len() > 1, "{runs:?}");
+}

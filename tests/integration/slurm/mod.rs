@@ -1,0 +1,17 @@
+//! slurm-emit's scripts, and the engines that run them: SLURM, dask, Ray, GNU parallel, make and plain Linux.
+//!
+//! One property above all: whatever engine runs the plan, and whatever happens to it, the patterns have the bytes of a
+//! plain pipe's. The cluster and the dataset are made once; where a test needs time, tasks come slowly to ai-integrate.
+
+mod array;
+mod cluster;
+mod dask;
+mod dataset;
+mod engines;
+mod file_ownership;
+mod flags;
+mod jobs;
+mod limits;
+mod ray;
+mod scripts;
+mod task;

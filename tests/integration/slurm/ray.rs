@@ -1,0 +1,75 @@
+//! slurm-emit's driver for Ray, on the nodes of a real SLURM.
+
+use std::fs;
+
+use super::cluster::{Cluster, NODES, wait_until};
+use super::jobs::Jobs;
+use crate::support::python_with;
+
+/// A Ray on two nodes, of two engines each.
+fn emit(jobs: &Jobs, python: &str) {
+    let size = ["--target", "ray", "--n-workers", "2", "--gres", "gpu:1", "--mem", "3G"];
+    jobs.emit(&[&size[..], &["--python", python, "--check"]].concat());
+}
+
+#[test]
+fn engines_on_two_nodes_give_the_bytes_of_the_pipe() {
+    let (Some(python), Some(_), Ok(_nodes)) = (python_with("ray"), Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("ray", "frames=6", 3);
+    emit(&jobs, &python);
+    jobs.submit(&[("SLOW", "1")]);
+    wait_until("the summary", || jobs.is_gathered());
+    jobs.assert_complete();
+    let hosts = jobs.hosts();
+    assert!(hosts.len() == 2 && hosts.iter().all(|host| host.starts_with("node")), "{hosts:?}");
+    let runs = jobs.runs();
+    assert!(runs.len() == 12 && runs.iter().all(|run| run.gpus.len() == 1), "each has one GPU: {runs:?}");
+    assert!(jobs.call("status").contains("12 of 12 done, 0 to do"));
+
+    jobs.wait();
+    let name = format!("ray.{}", runs[0].job);
+    let is_left = fs::read_dir("/tmp").unwrap().any(|entry| entry.unwrap().file_name() == name.as_str());
+    assert!(!is_left, "its directory is removed");
+}
+
+#[test]
+fn a_ray_at_its_walltime_is_requeued_and_a_cancelled_one_stays_cancelled() {
+    let (Some(python), Some(cluster), Ok(_nodes)) = (python_with("ray"), Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("ray-walltime", "frames=1", 1);
+    emit(&jobs, &python);
+    jobs.submit(&[("SLOW", "4")]);
+    wait_until("a task is done", || !jobs.done().is_empty());
+    let job = jobs.queued("RUNNING")[0].split('_').next().unwrap().to_owned();
+    cluster.ask("scancel", &["--batch", "--signal=USR1", &job]);
+    let log = || fs::read_to_string(jobs.dir.join(format!("logs/ray_{job}.log"))).unwrap_or_default();
+    wait_until("it is back", || log().matches("tasks to do").count() == 2);
+    assert!(jobs.call("cancel").contains("cancelled"));
+    jobs.wait();
+    assert_eq!(log().matches("tasks to do").count(), 2, "{}", log());
+    assert!(jobs.done().len() < 24 && !jobs.is_gathered());
+}
+
+#[test]
+fn what_fits_no_node_is_refused_before_it_is_submitted() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("ray-large", "scan", 1);
+    let output = jobs.try_emit(&["--target", "ray", "--cores", "10"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("10 CPUs per job: a node has 8"), "{said}");
+    assert!(!jobs.dir.exists());
+}
+
+#[test]
+fn a_ray_of_this_machine_tells_what_failed_three_times() {
+    let Some(python) = python_with("ray") else { return };
+    let jobs = Jobs::new("ray-killed", "frames=6", 1);
+    jobs.emit(&["--target", "ray", "--partition", "local", "--n-workers", "1", "--python", &python]);
+    let tasks = jobs.tasks();
+    let output = jobs.script("submit").env("KILL", &tasks[2]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && told.contains("a task failed three times"), "{told}");
+    assert!(jobs.is_gathered() && jobs.summary().is_empty());
+    assert_eq!(jobs.runs().len(), 3 + 3, "three others, and this one three times");
+    jobs.call("resubmit");
+    jobs.assert_complete();
+}

@@ -1,0 +1,444 @@
+//! The scripts that slurm-emit writes, looked at without a cluster.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use records::{Fail, Record, Seconds, TaskResult};
+
+use super::task;
+use crate::support::{capture, program, read_files_below};
+
+const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
+
+const HERE: [&str; 4] = ["submit", "status", "cancel", "resubmit"];
+
+pub fn emit(dir: &Path, flags: &[&str], lines: &str) -> Output {
+    let mut command = Command::new(program("slurm-emit"));
+    command.arg("--dir").arg(dir).args(flags);
+    capture(command, lines)
+}
+
+pub fn read_stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn scripts_are_clean_whatever_the_names() {
+    let top = tempfile::tempdir().unwrap();
+    let names: [&[u8]; 5] = [b"plain", b"two words", b"it's \"50%\" $HOME `id` #", b"-n;&|<>*?[~]", b"caf\xe9"];
+    let flags = [
+        vec![],
+        vec!["--partition", "gpu", "--mem", "100GB", "--account", "it's mine", "--qos", "long; rm -rf /"],
+        vec![
+            "--setup",
+            "module load 'cuda'",
+            "--cpu-bind",
+            "cores",
+            "--hint",
+            "nomultithread",
+            "--exclusive",
+            "--job-name",
+            "# x",
+        ],
+        vec!["--gpus-per-task", "2", "--mem-per-gpu", "10G", "--max-array-size", "5", "--directive=--comment=\"a b\""],
+    ];
+    for (name, flags) in names.into_iter().zip(flags.iter().cycle()) {
+        let dir = top.path().join(OsStr::from_bytes(name));
+        let bin = OsString::from(dir.join("bin's $(id)"));
+        let mut command = Command::new(program("slurm-emit"));
+        command.arg("--dir").arg(&dir).arg("--bin").arg(bin).args(flags).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", read_stderr(&output));
+        assert_clean(&dir, &FOR_SLURM);
+    }
+}
+
+#[test]
+fn scripts_for_one_machine_are_clean_whatever_the_names() {
+    let top = tempfile::tempdir().unwrap();
+    for (target, scripts) in [("local", &["worker"][..]), ("parallel", &["worker"]), ("make", &[])] {
+        let dir = top.path().join(format!("it's \"50%\" $HOME `id` #\n{target}"));
+        for flags in [&["--target", target][..], &["--target", target, "--allow-missing"]] {
+            let output = emit(&dir, flags, &task::line(1));
+            assert!(output.status.success(), "{}", read_stderr(&output));
+            assert_clean(&dir, &[&HERE[..], scripts].concat());
+        }
+    }
+}
+
+#[test]
+fn scripts_of_drivers_are_clean_whatever_the_names() {
+    let top = tempfile::tempdir().unwrap();
+    let shell = ["submit", "status", "cancel", "resubmit", "queue.bash"];
+    for (target, script) in [("dask", "dask.sbatch"), ("ray", "ray.sbatch")] {
+        for (name, partition) in [("it's \"50%\" $HOME `id` # {x}", "gpu"), ("here\n\u{e9}", "local")] {
+            let dir = top.path().join(format!("{name} {target}"));
+            let flags =
+                ["--target", target, "--partition", partition, "--python", "/a b/python", "--setup", "module load 'x'"];
+            let output = emit(&dir, &flags, &task::line(1));
+            assert!(output.status.success(), "{}", read_stderr(&output));
+            match partition {
+                "local" => assert_clean(&dir, &HERE),
+                _ => assert_clean(&dir, &[&shell[..], &[script]].concat()),
+            }
+            let python = "import ast, sys; [ast.parse(open(name).read()) for name in sys.argv[1:]]";
+            let parsed =
+                Command::new("python3").args(["-c", python, "driver.py", "plan.py"]).current_dir(&dir).output();
+            let parsed = parsed.unwrap();
+            assert!(parsed.status.success(), "{}", read_stderr(&parsed));
+        }
+    }
+}
+
+fn assert_clean(dir: &Path, scripts: &[&str]) {
+    // SC2016 asks whether a `$` in single quotes is meant: in a name it is
+    let checked =
+        Command::new("shellcheck").args(["-x", "-e", "SC2016"]).args(scripts).current_dir(dir).output().unwrap();
+    assert!(checked.status.success(), "{dir:?}: {}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn scripts_do_not_grow_with_the_plan() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path().join("jobs");
+    // SLURM refuses a script over 4 MiB; this plan is larger
+    let lines = task::lines(20_000);
+    assert!(lines.len() > 4 << 20);
+    assert!(emit(&dir, &["--rate", "1M"], &lines).status.success());
+    for script in FOR_SLURM {
+        let length = fs::metadata(dir.join(script)).unwrap().len();
+        assert!(length < 8192, "{script}: {length} bytes");
+    }
+}
+
+#[test]
+fn equal_input_gives_equal_bytes() {
+    let top = tempfile::tempdir().unwrap();
+    let lines = task::lines(40);
+    let dir = top.path().join("jobs");
+    let flags = ["--rate", "20000", "--partition", "gpu"];
+    assert!(emit(&dir, &flags, &lines).status.success());
+    let first = read_files_below(&dir);
+    // in place, and as if for the first time
+    assert!(emit(&dir, &flags, &lines).status.success());
+    assert_eq!(read_files_below(&dir), first);
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(emit(&dir, &flags, &lines).status.success());
+    assert_eq!(read_files_below(&dir), first);
+
+    let batches: String =
+        (0..40).map_while(|n| fs::read_to_string(dir.join(format!("batches/01/{n:06}.jsonl"))).ok()).collect();
+    assert_eq!(batches, lines, "the batches are the plan in its order");
+    assert_eq!(fs::read_to_string(dir.join("plan.jsonl")).unwrap(), lines);
+}
+
+#[test]
+fn the_directives_are_those_that_were_asked_for() {
+    let top = tempfile::tempdir().unwrap();
+    let flags =
+        ["--partition", "gpu", "--n-workers", "3", "--time", "2:00:00", "--mem", "100GB", "--batch-minutes", "0"];
+    let lines = task::lines(6);
+    let output = emit(top.path(), &flags, &lines);
+    assert!(
+        read_stderr(&output).contains("3 jobs x 8 engines x 4 threads = 24 engines, 96 CPUs, 3 GPUs"),
+        "{}",
+        read_stderr(&output)
+    );
+    let script = fs::read_to_string(top.path().join("job.sbatch")).unwrap();
+    for directive in [
+        "--array=0-5%3",
+        "--partition=gpu",
+        "--cpus-per-task=32",
+        "--gres=gpu:1",
+        "--mem=94G",
+        "--time=02:00:00",
+        "--signal=B:USR1@120",
+        "--requeue",
+        "--open-mode=append",
+        "--ntasks=1",
+    ] {
+        assert!(script.contains(&format!("#SBATCH {directive}\n")), "{directive}\n{script}");
+    }
+    assert!(script.contains("srun=(-n 1 -c 32)\n"), "{script}");
+
+    let flags = [&flags[..], &["--gres", "none", "--skip-directive", "mem", "--skip-directive", "--time"]].concat();
+    assert!(emit(top.path(), &flags, &lines).status.success());
+    let script = fs::read_to_string(top.path().join("job.sbatch")).unwrap();
+    assert!(
+        !["--gres", "--mem", "--time"].iter().any(|option| script.contains(&format!("#SBATCH {option}"))),
+        "{script}"
+    );
+}
+
+#[test]
+fn explain_shows_the_same_directives_and_writes_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path().join("jobs");
+    let output = emit(&dir, &["--explain", "--mem", "16GB"], &task::line(1));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.lines().any(|line| line.starts_with("--mem ") && line.contains("--mem=15G")), "{table}");
+    assert!(table.lines().any(|line| line.contains("--engines 8")), "{table}");
+    assert!(!dir.exists());
+}
+
+#[test]
+fn earlier_results_tell_the_rate_and_the_plan_the_time() {
+    let top = tempfile::tempdir().unwrap();
+    let results = top.path().join("results.jsonl");
+    let seconds = Seconds { wall: 4.0, ..Seconds::default() };
+    let Ok(Record::Task(task)) = Record::parse(task::line(0).trim_end()) else { panic!("a task") };
+    let result = TaskResult { task: *task, read_bytes: 1_000_000, seconds, ..TaskResult::default() };
+    fs::write(&results, Record::from(result).to_line() + "\n").unwrap();
+    let flags = ["--explain", "--time", "auto", "--rate-from", results.to_str().unwrap()];
+    let output = emit(&top.path().join("jobs"), &flags, &task::lines(600));
+    let table = String::from_utf8_lossy(&output.stdout);
+    // eight engines of a quarter of a megabyte a second; batches of a minute, for they are 75 s of each job: twice that
+    // and five minutes, in steps of five
+    assert!(table.contains("10 minutes at 2 MB/s per job"), "{table} {}", read_stderr(&output));
+    assert!(table.contains("#SBATCH --time=00:10:00"), "{table}");
+}
+
+#[test]
+fn devices_are_handed_on_by_every_engine() {
+    let top = tempfile::tempdir().unwrap();
+    for (target, script, expected) in [
+        ("slurm", "job.sbatch", "ai_integrate=(--engine opencl --device slot,a100 --engines 8 --threads 4)"),
+        ("local", "worker", "ai_integrate=(--engine opencl --device slot,a100)"),
+        ("parallel", "worker", "ai_integrate=(--engine opencl --device slot,a100)"),
+        ("make", "Makefile", " --engine opencl --device slot,a100 --engines 1 --threads $(THREADS) <"),
+        ("dask", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
+        ("ray", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
+    ] {
+        let dir = top.path().join(target);
+        let flags = ["--target", target, "--engine", "opencl", "--device", "slot,a100", "--node-cpus", "32"];
+        assert!(emit(&dir, &flags, &task::line(1)).status.success(), "{target}");
+        let text = fs::read_to_string(dir.join(script)).unwrap();
+        assert!(text.contains(expected), "{target}: {text}");
+    }
+}
+
+#[test]
+fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
+    let top = tempfile::tempdir().unwrap();
+    // What the scripts hold of it, each as often as it is said there; nothing where it was not asked for.
+    for (target, expected) in [
+        (
+            "slurm",
+            &[
+                ("job.sbatch", "--engines 8 --threads 4 --allow-missing)"),
+                ("job.sbatch", "allow_missing=--allow-missing\n"),
+                ("gather.sbatch", "allow_missing=--allow-missing\n"),
+            ][..],
+        ),
+        (
+            "local",
+            &[
+                ("worker", "ai_integrate=(--allow-missing)"),
+                ("worker", "allow_missing=--allow-missing\n"),
+                ("submit", "allow_missing=--allow-missing\n"),
+            ],
+        ),
+        ("parallel", &[("worker", "ai_integrate=(--allow-missing)"), ("submit", "allow_missing=--allow-missing\n")]),
+        (
+            "make",
+            &[
+                ("Makefile", "--threads $(THREADS) --allow-missing <"),
+                ("Makefile", "gather --allow-missing >"),
+                ("submit", "allow_missing=--allow-missing\n"),
+            ],
+        ),
+        (
+            "dask",
+            &[("plan.py", r#""4", "--allow-missing"]"#), ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#)],
+        ),
+        ("ray", &[("plan.py", r#""4", "--allow-missing"]"#), ("plan.py", r#"GATHER_ARGUMENTS = ["--allow-missing"]"#)]),
+    ] {
+        for asked in [true, false] {
+            let dir = top.path().join(format!("{target}{asked}"));
+            let flags = ["--target", target, "--node-cpus", "32", "--allow-missing"];
+            let flags = if asked { &flags[..] } else { &flags[..4] };
+            assert!(emit(&dir, flags, &task::line(1)).status.success(), "{target}");
+            for (script, text) in expected {
+                let content = fs::read_to_string(dir.join(script)).unwrap();
+                assert_eq!(content.contains(text), asked, "{target}: {script}: {text}\n{content}");
+            }
+            if !asked {
+                assert!(
+                    read_files_below(&dir)
+                        .iter()
+                        .all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("--allow-missing"))
+                );
+            }
+        }
+        let explained =
+            emit(&top.path().join("explain"), &["--target", target, "--explain", "--allow-missing"], &task::line(1));
+        assert!(String::from_utf8_lossy(&explained.stdout).contains("frames without data are no failure"), "{target}");
+    }
+}
+
+/// Writes an executable script.
+fn write_program(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/bash\n{text}")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn without_slurm_scripts_say_which_command_is_missing_and_what_to_do() {
+    let top = tempfile::tempdir().unwrap();
+    let programs = top.path().join("programs");
+    fs::create_dir(&programs).unwrap();
+    for name in ["bash", "awk", "find", "wc", "mkdir", "flock", "sort", "id", "cut", "paste", "grep", "date"] {
+        let found = Command::new("which").arg(name).output().unwrap();
+        let path = String::from_utf8(found.stdout).unwrap();
+        std::os::unix::fs::symlink(path.trim_end(), programs.join(name)).unwrap();
+    }
+    for (target, script) in [("slurm", "submit"), ("slurm", "resubmit"), ("dask", "submit"), ("ray", "submit")] {
+        let dir = top.path().join(target);
+        assert!(emit(&dir, &["--target", target, "--node-cpus", "64"], &task::line(1)).status.success());
+        if script == "resubmit" {
+            fs::write(dir.join("submitted"), "1 array of batches/01\n").unwrap();
+        }
+        let output = Command::new(dir.join(script)).env("PATH", &programs).output().unwrap();
+        let expected = format!(
+            "{script}: SLURM's command sbatch is not found on this machine: run {script} on a machine from which jobs \
+             can be submitted, or let slurm-emit --target local write scripts for this machine\n"
+        );
+        assert_eq!((output.status.code(), read_stderr(&output)), (Some(2), expected), "{target}");
+    }
+}
+
+#[test]
+fn on_a_single_machine_all_engines_together_have_as_many_threads_as_there_are_cpus() {
+    let top = tempfile::tempdir().unwrap();
+    let bin = top.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    write_program(
+        &bin.join("gather"),
+        "case \" $* \" in *' --missing '*) cat plan.jsonl ;; *) cat > /dev/null ;; esac\n",
+    );
+    write_program(&bin.join("ai-integrate"), "cat > /dev/null\nprintf '%s\\n' \"$*\" >> \"$NOTES\"\n");
+    let all_cpus = std::thread::available_parallelism().unwrap().get();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+    let first_cpu = allowed.split([',', '-']).next().unwrap();
+    for target in ["local", "parallel", "make"] {
+        let dir = top.path().join(target);
+        let flags = ["--target", target, "--batch-minutes", "0", "--bin", bin.to_str().unwrap()];
+        let said = read_stderr(&emit(&dir, &flags, &task::lines(6)));
+        assert!(!said.contains("warning"), "{said}");
+        for (cpu_list, cpus) in [(first_cpu, 1), (allowed, all_cpus)] {
+            let notes = top.path().join(format!("{target}.{cpus}"));
+            let mut submit = Command::new("taskset");
+            submit.args(["--cpu-list", cpu_list]).arg(dir.join("submit")).env("NOTES", &notes);
+            for name in ["results", "summaries"] {
+                fs::remove_dir_all(dir.join(name)).unwrap();
+                fs::create_dir(dir.join(name)).unwrap();
+            }
+            let _ = fs::remove_file(dir.join("joblog"));
+            let output = submit.output().unwrap();
+            let runs = fs::read_to_string(&notes).unwrap_or_else(|_| panic!("{target}: {}", read_stderr(&output)));
+            assert_eq!(runs.lines().count(), 6, "{target}: {runs}");
+            let number = |words: &str, flag: &str| -> usize {
+                words.split(' ').skip_while(|word| *word != flag).nth(1).unwrap().parse().unwrap()
+            };
+            let threads = runs.lines().map(|run| number(run, "--engines") * number(run, "--threads")).max().unwrap();
+            let jobs = if target == "make" { 4 * 8 } else { 4 };
+            assert!(threads * jobs.min(cpus) <= cpus.max(1), "{target} on {cpus}: {runs}");
+        }
+    }
+}
+
+#[test]
+fn what_slurm_can_not_write_a_log_to_is_refused() {
+    let top = tempfile::tempdir().unwrap();
+    for (name, expected) in [("two\nlines", "line break"), ("back\\slash", "backslash")] {
+        let output = emit(&top.path().join(name), &[], &task::line(1));
+        assert!(output.status.code() == Some(2) && read_stderr(&output).contains(expected), "{}", read_stderr(&output));
+        assert!(!top.path().join(name).exists());
+    }
+    let output = emit(&top.path().join("jobs"), &["--drain-seconds", "600", "--time", "10"], &task::line(1));
+    assert!(
+        output.status.code() == Some(2) && read_stderr(&output).contains("--drain-seconds 600"),
+        "{}",
+        read_stderr(&output)
+    );
+}
+
+#[test]
+fn a_submitted_plan_is_not_overwritten_by_another() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = top.path();
+    assert!(emit(dir, &[], &task::line(1)).status.success());
+    assert!(emit(dir, &[], &(task::line(1) + &task::line(2))).status.success(), "it is not submitted yet");
+    fs::write(dir.join("submitted"), "1 array of batches/01\n").unwrap();
+    let before = read_files_below(dir);
+    let output = emit(dir, &[], &task::line(3));
+    assert!(
+        output.status.code() == Some(2) && read_stderr(&output).contains("another plan"),
+        "{}",
+        read_stderr(&output)
+    );
+    assert_eq!(read_files_below(dir), before);
+    // scripts of the same plan may change: --time here
+    assert!(emit(dir, &["--time", "5"], &(task::line(1) + &task::line(2))).status.success());
+    assert!(fs::read_to_string(dir.join("job.sbatch")).unwrap().contains("--time=00:05:00"));
+}
+
+#[test]
+fn other_records_go_on_and_tasks_stay() {
+    let top = tempfile::tempdir().unwrap();
+    let fail = Record::from(Fail { about: "/x.h5".to_owned(), ..Fail::default() }).to_line() + "\n";
+    let output = emit(top.path(), &[], &(task::line(1) + &fail + &task::line(2) + &task::line(1)));
+    assert_eq!(output.status.code(), Some(1), "what failed before is not in the plan");
+    assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), fail);
+    assert!(read_stderr(&output).contains("1 task came more than once"), "{}", read_stderr(&output));
+    assert_eq!(fs::read_to_string(top.path().join("plan.jsonl")).unwrap(), task::line(1) + &task::line(2));
+    let output = emit(&top.path().join("other"), &[], "{\n");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
+    let top = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = top.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let ini = file(
+        "integrator.ini",
+        "[computations distribution]\npartition = any\nn_workers = 2\nai_engines_per_worker = 6\ncores_per_worker = 3\n\
+         time = 00:30:00\nmemory_per_worker = 100GB\n",
+    );
+    let profile =
+        file("site.toml", "cores-per-worker = 2\ntime = \"00:20:00\"\naccount = \"id31\"\nmem-per-cpu = \"4G\"\n");
+    let dir = top.path().join("jobs");
+    let flags = ["--integrator-ini", &ini, "--profile", &profile, "--time", "00:10:00"];
+    let output = emit(&dir, &flags, &task::line(1));
+    assert!(
+        read_stderr(&output).contains("2 jobs x 6 engines x 2 threads = 12 engines, 24 CPUs, 2 GPUs"),
+        "{}",
+        read_stderr(&output)
+    );
+    let script = fs::read_to_string(dir.join("job.sbatch")).unwrap();
+    for directive in ["--partition=gpu,p9gpu", "--time=00:10:00", "--account=id31", "--mem-per-cpu=4G", "--gres=gpu:1"]
+    {
+        assert!(script.contains(&format!("#SBATCH {directive}\n")), "{directive}\n{script}");
+    }
+    assert!(!script.contains("--mem="), "one kind of memory, the later one");
+
+    let local = file("local.ini", "[computations distribution]\npartition = local\n");
+    let dir = top.path().join("local");
+    assert!(emit(&dir, &["--integrator-ini", &local], &task::line(1)).status.success());
+    assert!(dir.join("worker").exists() && !dir.join("job.sbatch").exists());
+
+    let wrong = file("wrong.toml", "n-workers = \"many\"\n");
+    let output = emit(&top.path().join("wrong"), &["--profile", &wrong], &task::line(1));
+    let said = read_stderr(&output);
+    assert!(output.status.code() == Some(2) && said.contains("invalid value 'many' for '--n-workers <W>'"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}

@@ -1,0 +1,54 @@
+//! A preloaded library that makes system calls of a filter fail.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::source_file;
+
+/// A fault of a call: the name of an errno, once or (`+`) from then on; `short` for half of the bytes; `kill`.
+pub type Fault = &'static str;
+
+/// The calls that the shim can make fail, and how each may fail on a real system.
+pub const CALLS: [(&str, &[Fault]); 18] = [
+    ("open", &["EIO", "ESTALE", "EINTR", "EMFILE", "ENOSPC", "EIO+", "ENOSPC+", "kill"]),
+    ("read", &["EIO", "ESTALE", "EINTR", "short", "EIO+", "kill"]),
+    ("pread", &["EIO", "ESTALE", "EINTR", "short", "EIO+", "ESTALE+", "kill"]),
+    ("preadv", &["EIO", "ESTALE", "EINTR", "short", "EIO+", "kill"]),
+    ("write", &["EIO", "ENOSPC", "ESTALE", "EINTR", "short", "ENOSPC+", "kill"]),
+    ("pwrite", &["EIO", "ENOSPC", "ESTALE", "EINTR", "short", "EIO+", "ENOSPC+", "kill"]),
+    ("fsync", &["EIO", "ENOSPC", "ESTALE", "EINTR", "EIO+", "kill"]),
+    ("rename", &["EIO", "ENOSPC", "ESTALE", "EINTR", "EIO+", "kill"]),
+    ("unlink", &["EIO", "ESTALE", "EROFS", "EIO+", "kill"]),
+    ("close", &["EIO", "ENOSPC", "ESTALE", "EINTR", "EIO+", "kill"]),
+    ("stat", &["EIO", "ESTALE", "EACCES", "EIO+", "ESTALE+", "kill"]),
+    ("mkdir", &["EIO", "ENOSPC", "ESTALE", "ENOSPC+", "kill"]),
+    ("flock", &["EIO", "ENOLCK", "ESTALE", "EINTR", "ENOLCK+", "kill"]),
+    ("mmap", &["ENOMEM", "EACCES", "ENOMEM+", "kill"]),
+    ("ftruncate", &["EIO", "ENOSPC", "ESTALE", "EINTR", "ENOSPC+", "kill"]),
+    ("readdir", &["EIO", "ESTALE", "EIO+", "kill"]),
+    ("lseek", &["EIO", "EIO+", "kill"]),
+    ("chmod", &["EIO", "kill"]),
+];
+
+/// Compiles the library at the first call, and returns its path.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let source = source_file("support/fault_shim.c");
+        // Renamed into place, for other tests may load it at this moment.
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libazpipe-faults.so");
+        let new = library.with_extension(format!("so.{}", std::process::id()));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&new).arg(source);
+        compiler.args(["-ldl", "-lpthread"]);
+        assert!(compiler.status().expect("a C compiler").success());
+        std::fs::rename(&new, &library).expect("a library in place");
+        library
+    })
+}
+
+/// Preloads the library into a program; calls for files below `directory` alone can fail.
+pub fn preload<'a>(command: &'a mut Command, directory: &Path) -> &'a mut Command {
+    command.env("LD_PRELOAD", library()).env("FAULTS_DIR", directory)
+}
