@@ -43,6 +43,28 @@ fn a_touched_source_makes_its_own_frames_stale() {
 }
 
 #[test]
+fn a_part_whose_first_line_names_impossible_frames_is_damaged() {
+    let out = tempfile::tempdir().unwrap();
+    let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));
+    let task = task(&acquisition, &recipe, &Spans::first_n(10));
+    let path = write_part(out.path(), &task, &recipe, (0..10).map(row));
+    let sound = std::fs::read(&path).unwrap();
+    for (first, last, count) in [(6, 3, 1), (0, 8, 10), (0, 9, 0), (4, u64::MAX, u64::MAX), (u64::MAX, 0, 2)] {
+        let line = String::from_utf8(sound[..512].to_vec()).unwrap();
+        let line = line.trim_end().replace(
+            "\"first\":0,\"last\":9,\"count\":10",
+            &format!("\"first\":{first},\"last\":{last},\"count\":{count}"),
+        );
+        let block = format!("{line}\n{:width$}\n", "", width = 510 - line.len());
+        std::fs::write(&path, [block.as_bytes(), &sound[512..]].concat()).unwrap();
+        let coverage = coverage::find_coverage(out.path(), &task);
+        assert!(coverage.covered_frames().is_empty(), "{first} to {last}");
+        let expected = format!("damaged: {count} frames from {first} to {last} are impossible");
+        assert!(coverage.unusable[0].contains(&expected), "{:?}", coverage.unusable);
+    }
+}
+
+#[test]
 fn lost_frames_are_tried_again() {
     let out = tempfile::tempdir().unwrap();
     let (recipe, acquisition) = (recipe(), acquisition(10, |_| 7));

@@ -57,6 +57,7 @@ fn part_errors() {
             user_block(UserBlockError::NotPart),
             user_block(UserBlockError::UnsupportedVersion(4)),
             user_block(UserBlockError::Damaged),
+            user_block(UserBlockError::ImpossibleFrames { first: 6, last: 3, count: 1 }),
             PartError::Damaged { path: path(), expected: "0a".to_owned(), found: "1a".to_owned() },
             PartError::Replaced { path: path() },
             PartError::Content { path: path(), why: "its frames are not in ascending order".to_owned() },
@@ -69,6 +70,7 @@ fn part_errors() {
             "/out/a.h5: not a part; expected a first line of JSON with \"azpipe\":\"part\"",
             "/out/a.h5: a part of version 4, which a newer azpipe wrote; this azpipe reads versions 1 to 3",
             "/out/a.h5: damaged: its first 512 bytes were changed; remove the file and run ai-integrate again",
+            "/out/a.h5: damaged: 1 frames from 6 to 3 are impossible; remove the file and run ai-integrate again",
             "/out/a.h5: damaged: checksum 1a, expected 0a as in its first line; \
              remove the file and run ai-integrate again",
             "/out/a.h5: replaced by another part while it was being read; run the command again",

@@ -72,6 +72,18 @@ pub enum UserBlockError {
     /// The line describes a part, and some bytes were changed.
     #[error("damaged: its first 512 bytes were changed; remove the file and run ai-integrate again")]
     Damaged,
+    /// The line is as it was written, but no frames fit its numbers.
+    #[error(
+        "damaged: {count} frames from {first} to {last} are impossible; remove the file and run ai-integrate again"
+    )]
+    ImpossibleFrames {
+        /// First frame that the line names.
+        first: u64,
+        /// Last frame that the line names.
+        last: u64,
+        /// Number of frames that the line names.
+        count: u64,
+    },
 }
 
 impl PartUserBlock {
@@ -102,10 +114,23 @@ impl PartUserBlock {
         let line = block.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head: Self = serde_json::from_slice(line).map_err(|_| UserBlockError::NotPart)?;
         match (head.azpipe.as_str(), head.v) {
-            ("part", 1..=3) if head.to_block().as_ref() == Some(&block) => Ok(head),
-            ("part", 1..=3) => Err(UserBlockError::Damaged),
+            ("part", 1..=3) if head.to_block().as_ref() != Some(&block) => Err(UserBlockError::Damaged),
+            ("part", 1..=3) if !head.has_possible_frames() => {
+                let Self { first, last, count, .. } = head;
+                Err(UserBlockError::ImpossibleFrames { first, last, count })
+            }
+            ("part", 1..=3) => Ok(head),
             ("part", newer) => Err(UserBlockError::UnsupportedVersion(newer)),
             _ => Err(UserBlockError::NotPart),
+        }
+    }
+
+    /// Returns whether `count` distinct frames can lie between the first and the last frame.
+    fn has_possible_frames(&self) -> bool {
+        match (self.last.checked_sub(self.first), self.count.checked_sub(1)) {
+            (Some(range), Some(others)) => others <= range,
+            (Some(_), None) => self.first == 0 && self.last == 0,
+            (None, _) => false,
         }
     }
 
