@@ -44,7 +44,12 @@ impl Console {
         }
     }
 
-    /// Erases the progress line from the terminal.
+    /// Erases the progress line before something else is written to the terminal. The next update shows it again.
+    pub(crate) fn erase_progress(&self) {
+        write(self.lock().erase());
+    }
+
+    /// Erases the progress line from the terminal for good.
     pub(crate) fn clear_progress(&self) {
         let mut line = self.lock();
         line.owned_by_other = false;
@@ -63,7 +68,12 @@ impl Console {
 
     /// Returns whether progress can be shown: stdout must not be the same terminal, where records would mix with it.
     pub(crate) fn allows_progress(&self) -> bool {
-        self.terminal && !std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+        self.can_erase_lines() && !std::io::stdout().is_terminal()
+    }
+
+    /// Returns whether stderr is a terminal on which a line can be erased.
+    pub(crate) fn can_erase_lines(&self) -> bool {
+        self.terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
     }
 
     fn lock(&self) -> MutexGuard<'_, ProgressLine> {
@@ -82,7 +92,7 @@ fn write(text: &str) {
 }
 
 /// Escapes control characters, since file names may hold line breaks and terminal sequences.
-fn escape_control(message: &str) -> String {
+pub(crate) fn escape_control(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     for char in message.chars() {
         if char.is_control() { out.extend(char.escape_default()) } else { out.push(char) }

@@ -1,11 +1,11 @@
 //! The running filter: its output, its messages, and whether anything failed.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -13,11 +13,11 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use records::{AbsentKind, Fail, Record};
 
-use crate::console::Console;
+use crate::console::{Console, escape_control};
 use crate::output::Output;
 use crate::progress::ProgressCounts;
 use crate::stop::without_subject;
-use crate::{CommonArgs, Progress, Stop, When, signal};
+use crate::{CommonArgs, Progress, Stop, TerminalView, When, signal};
 
 /// A running filter, which all its threads share.
 pub struct Filter {
@@ -37,6 +37,8 @@ pub struct Filter {
     failed: AtomicBool,
     deadline: OnceLock<Instant>,
     stop_reason: OnceLock<Stop>,
+    /// Formats the records, if stdout is a terminal and the filter has such a view.
+    terminal_view: OnceLock<Mutex<Box<dyn TerminalView>>>,
     /// A pipe whose read end becomes readable when all threads are stopped.
     stop_pipe: (OwnedFd, OwnedFd),
 }
@@ -56,7 +58,10 @@ impl Filter {
             quiet: common.quiet,
             verbose: common.verbose,
             shows_progress,
-            may_share_terminal: shows_progress && common.progress == When::Auto && is_pipe_or_socket(io::stdin()),
+            may_share_terminal: common.progress == When::Auto
+                && !common.quiet
+                && console.can_erase_lines()
+                && is_pipe_or_socket(io::stdin()),
             output: Output::new(stdout.try_clone()?, common.line_buffered),
             console,
             stdout,
@@ -64,6 +69,7 @@ impl Filter {
             failed: AtomicBool::new(false),
             deadline: OnceLock::new(),
             stop_reason: OnceLock::new(),
+            terminal_view: OnceLock::new(),
             stop_pipe: nix::unistd::pipe2(OFlag::O_CLOEXEC)?,
         })
     }
@@ -73,7 +79,42 @@ impl Filter {
     /// # Errors
     /// Fails if the reader has gone, if the disk is full, and if a signal asks to stop.
     pub fn emit(&self, record: &Record) -> Result<(), Stop> {
-        self.output.write_line(&record.to_line()).inspect_err(|stop| self.stop_all_threads(stop))
+        let shown = self.format_for_terminal(|view| view.format(record));
+        let written = match shown {
+            None => self.output.write_line(&record.to_line()),
+            Some(text) => self.print_on_terminal(&text),
+        };
+        written.inspect_err(|stop| self.stop_all_threads(stop))
+    }
+
+    /// Has records formatted by `view` if stdout is a terminal, unless `json` asks for JSON there, too. Only the first call
+    /// counts.
+    pub fn set_terminal_view(&self, json: bool, view: impl TerminalView + 'static) {
+        if !json && self.stdout.is_terminal() {
+            let _ = self.terminal_view.set(Mutex::new(Box::new(view)));
+        }
+    }
+
+    /// Prints the end of the terminal view, if there is one.
+    pub(crate) fn end_terminal_view(&self) -> Result<(), Stop> {
+        let end = self.format_for_terminal(|view| Some(view.format_end()));
+        end.map_or(Ok(()), |text| self.print_on_terminal(&text))
+    }
+
+    /// Returns what the terminal view makes of something; `None` without a view.
+    fn format_for_terminal(&self, format: impl FnOnce(&mut dyn TerminalView) -> Option<String>) -> Option<String> {
+        let mut view = self.terminal_view.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        format(view.as_mut())
+    }
+
+    /// Writes lines at once, in place of a progress line.
+    fn print_on_terminal(&self, text: &str) -> Result<(), Stop> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.console.erase_progress();
+        text.lines().try_for_each(|line| self.output.write_line(&escape_control(line)))?;
+        self.output.flush()
     }
 
     /// Writes every record at once from now on. It suits filters whose records take longer to make than to write.

@@ -65,6 +65,7 @@ mod record_types;
 mod run;
 mod signal;
 mod stop;
+mod terminal_view;
 
 pub use args::{CommonArgs, When};
 pub use filter::Filter;
@@ -72,3 +73,4 @@ pub use input::{Input, Polled};
 pub use progress::Progress;
 pub use run::{command, run};
 pub use stop::Stop;
+pub use terminal_view::TerminalView;

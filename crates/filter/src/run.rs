@@ -6,15 +6,34 @@ use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::thread;
 
-use clap::{ColorChoice, Command, Parser};
+use clap::builder::EnumValueParser;
+use clap::{Arg, ColorChoice, Command, Parser};
+use clap_complete::Shell;
 use libc::SIGPIPE;
 
 use crate::console::Console;
 use crate::{CommonArgs, Filter, Stop, exit_status, signal};
 
+/// Name of the flag that prints a script of completions. It is no field of [`CommonArgs`], because it takes the place of
+/// all other arguments, of those that are required, too.
+const COMPLETIONS: &str = "completions";
+
 /// Returns the command line of a filter, with its name; `--help`, `--version` and the man page show it.
 pub fn command<A: Parser>(name: &'static str) -> Command {
-    A::command().name(name).bin_name(name).version(env!("CARGO_PKG_VERSION"))
+    let completions = Arg::new(COMPLETIONS)
+        .long(COMPLETIONS)
+        .value_name("SHELL")
+        .help_heading("Common options")
+        .help("Print a script that completes the flags in bash, zsh, fish, elvish or powershell")
+        .long_help(format!(
+            "Print a script that completes the flags in bash, zsh, fish, elvish or powershell\n\nFor bash: {name} --completions \
+             bash > ~/.local/share/bash-completion/completions/{name}"
+        ))
+        .value_parser(EnumValueParser::<Shell>::new())
+        .hide_possible_values(true)
+        .hide_short_help(true)
+        .exclusive(true);
+    A::command().name(name).bin_name(name).version(env!("CARGO_PKG_VERSION")).arg(completions)
 }
 
 /// The stack size of the thread that runs a filter, independent of `ulimit -s`.
@@ -47,6 +66,9 @@ where
 {
     let mut command = command::<A>(name).color(color_choice());
     let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    if let Some(shell) = parsed.as_ref().ok().and_then(|matches| matches.get_one::<Shell>(COMPLETIONS)) {
+        return print_completions(name, &mut command, *shell);
+    }
     let args = match parsed.and_then(|matches| A::from_arg_matches(&matches)) {
         Ok(args) => args,
         Err(message) => {
@@ -58,7 +80,7 @@ where
         Ok(filter) => filter,
         Err(stop) => return exit_code(name, &mut command, &stop),
     };
-    let outcome = body(args, &filter).and_then(|()| filter.output.flush());
+    let outcome = body(args, &filter).and_then(|()| filter.end_terminal_view()).and_then(|()| filter.output.flush());
     filter.console.clear_progress();
     match outcome {
         Ok(()) => ExitCode::from(if filter.has_failed() { exit_status::SOME_FAILED } else { 0 }),
@@ -84,6 +106,17 @@ fn print_clap_message(name: &str, command: &mut Command, message: &clap::Error) 
     }
     let printed = check_stdout_open().and_then(|()| {
         message.print().and_then(|()| io::stdout().flush()).map_err(|error| Stop::from_stdout_error(&error))
+    });
+    printed.map_or_else(|stop| exit_code(name, command, &stop), |()| ExitCode::SUCCESS)
+}
+
+/// Prints a script with which a shell completes the flags of the filter.
+fn print_completions(name: &str, command: &mut Command, shell: Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, name, &mut script);
+    let printed = check_stdout_open().and_then(|()| {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&script).and_then(|()| stdout.flush()).map_err(|error| Stop::from_stdout_error(&error))
     });
     printed.map_or_else(|stop| exit_code(name, command, &stop), |()| ExitCode::SUCCESS)
 }

@@ -72,6 +72,12 @@ pub struct Args {
     #[arg(long)]
     pub complete_only: bool,
 
+    /// Write records to a terminal, too; by default it shows a line for each final file
+    ///
+    /// Into a pipe or file, records are written in any case.
+    #[arg(long)]
+    pub json: bool,
+
     #[command(flatten)]
     pub output: OutputArgs,
 

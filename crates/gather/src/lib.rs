@@ -26,6 +26,7 @@ mod gatherer;
 mod messages;
 mod required_tasks;
 mod scan_group;
+mod summary_lines;
 
 use std::io::ErrorKind;
 use std::io::IsTerminal as _;
@@ -42,6 +43,7 @@ use args::Args;
 use gatherer::Gatherer;
 use required_tasks::RequiredTasks;
 use scan_group::ScanGroups;
+use summary_lines::SummaryLines;
 
 /// Returns the command line, from which the manual page is made.
 pub fn command() -> clap::Command {
@@ -58,6 +60,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
+    // Without a working directory, paths are shown whole.
+    filter.set_terminal_view(args.json, SummaryLines::new(std::env::current_dir().ok()));
     let policy = ReplacePolicy { overwrite: args.output.overwrite, ..ReplacePolicy::default() };
     args.check_output_paths(&policy)?;
     let root = args.from.as_deref().map(find_output_root).transpose()?;

@@ -64,6 +64,13 @@ pub struct Args {
     #[arg(long, value_name = "WHAT", default_value = "emit")]
     pub incomplete: Incomplete,
 
+    /// Write records to a terminal, too; by default it shows a table
+    ///
+    /// The table has a row for each scan and detector, and with -v the names of its counters. Into a pipe or file, records
+    /// are written in any case.
+    #[arg(long)]
+    pub json: bool,
+
     #[command(flatten)]
     pub common: CommonArgs,
 }

@@ -17,6 +17,7 @@ mod glob;
 mod messages;
 mod since;
 mod stability;
+mod table;
 mod walk;
 mod watcher;
 
@@ -29,6 +30,7 @@ use filter::{Filter, Input, Stop};
 use args::Args;
 use finder::Finder;
 use stability::STABILITY_PERIOD;
+use table::ScanTable;
 use walk::OperandWalker;
 
 /// Returns the command line, for the manual page.
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     filter.flush_every_record();
+    filter.set_terminal_view(args.json, ScanTable::new(args.common.verbose > 0));
     let mut walk = OperandWalker::new(Finder::new(&args, filter), args.follow.is_some());
     let mut operands = args.paths.clone();
     if operands.is_empty() {

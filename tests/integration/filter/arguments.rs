@@ -105,3 +105,24 @@ fn quiet_says_nothing_but_errors() {
         assert_eq!(filter.run(place.path(), &["-qvv", "--progress=off", "--line-buffered"], "").status.code(), Some(0));
     }
 }
+
+#[test]
+fn completions_of_bash_offer_the_flags() {
+    for filter in FILTERS {
+        let place = tempfile::tempdir().expect("a directory");
+        let mut command = filter.command_without_arguments(place.path());
+        command.args(["--completions", "bash"]);
+        let script = feed(command, b"");
+        assert_eq!(script.status.code(), Some(0), "{script:?}");
+        std::fs::write(place.path().join("completions"), &script.stdout).expect("it is written");
+        // What bash does when the tab key is pressed after `FILTER --qu`.
+        let offer = format!(
+            "source completions; function=$(complete -p {0} | sed 's/.*-F \\([^ ]*\\).*/\\1/'); \
+             COMP_WORDS=({0} --qu) COMP_CWORD=1; $function {0} --qu {0}; echo \"${{COMPREPLY[@]}}\"",
+            filter.name
+        );
+        let mut bash = std::process::Command::new("bash");
+        let offered = bash.current_dir(place.path()).args(["-c", &offer]).output().expect("bash starts");
+        assert_eq!(lines(&offered.stdout), ["--quiet"], "{offered:?}");
+    }
+}

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use nix::fcntl::OFlag;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 
-use crate::support::filters::{FILTERS, PLAN_SPLIT, directory_with_poni};
-use crate::support::{feed, lines, wait_for_exit};
+use crate::support::filters::{FILTERS, GATHER, NOTE, PLAN_SPLIT, SCAN_FIND, directory_with_poni};
+use crate::support::{NO_ARGUMENTS, Workspace, feed, json, lines, run, small_options, wait_for_exit};
 
 #[test]
 fn a_terminal_with_nothing_to_read_gets_short_help() {
@@ -90,4 +90,61 @@ fn what_is_no_terminal_gets_neither_colour_nor_progress() {
         let done = feed(filter.command(place.path()), format!("{}\nbad\n", filter.line).as_bytes());
         assert!(!done.stderr.iter().any(|byte| b"\r\x1b".contains(byte)), "{done:?}");
     }
+}
+
+/// Runs a command with a terminal as stdout, over input on a pipe, and returns what it wrote there.
+fn stdout_on_terminal(mut command: Command, input: &[u8]) -> String {
+    let (master, slave) = open_terminal();
+    let mut child = command.stdin(Stdio::piped()).stdout(slave).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input).expect("it reads");
+    assert_eq!(wait_for_exit(&mut child).code(), Some(0));
+    drop(command);
+    let mut shown = Vec::new();
+    let _ = (&master).read_to_end(&mut shown);
+    // A terminal ends lines with a carriage return, too.
+    String::from_utf8(shown).expect("UTF-8").replace("\r\n", "\n")
+}
+
+#[test]
+fn a_terminal_shows_scans_as_a_table_and_finals_as_lines() {
+    let place = Workspace::new(&small_options());
+    let directory = place.data.raw.parent().expect("a parent");
+    let scan_find = |flags: &[&str]| {
+        let mut command = SCAN_FIND.command(directory);
+        command.arg(&place.data.raw).args(flags);
+        stdout_on_terminal(command, b"")
+    };
+    let table = scan_find(&[]);
+    let [headings, file, scan, end] = table.lines().collect::<Vec<_>>()[..] else { panic!("{table}") };
+    assert!(headings.starts_with("ENTRY ") && headings.ends_with(" TITLE"), "{table}");
+    assert!(file.ends_with(".h5"), "{table}");
+    let cells: Vec<&str> = scan.split_whitespace().take(6).collect();
+    assert_eq!(cells, ["1.1", "pilatus", "24", "-", "195x487", "bslz4"], "{table}");
+    assert!(end.starts_with("1 scan, 24 frames, "), "{table}");
+    assert!(scan_find(&["-v"]).contains("    counters: "));
+    assert_eq!(scan_find(&["--json"]), place.scans);
+
+    let results = run("ai-integrate", NO_ARGUMENTS, &place.plan("OUT", &[])).stdout;
+    let lines = stdout_on_terminal(GATHER.command(directory), results.as_bytes());
+    let [line, end] = lines.lines().collect::<Vec<_>>()[..] else { panic!("{lines}") };
+    assert!(line.starts_with("OUT/"), "a path below the working directory is relative: {lines}");
+    assert!(line.ends_with(".h5: 24 frames, all with a pattern"), "{lines}");
+    assert_eq!(end, "1 final file: 24 frames, all with a pattern");
+    let mut command = GATHER.command(directory);
+    command.arg("--json");
+    assert_eq!(json(&stdout_on_terminal(command, results.as_bytes()))["type"], "summary");
+}
+
+#[test]
+fn records_without_a_view_are_json_on_a_terminal() {
+    let place = directory_with_poni();
+    let (master, slave) = open_terminal();
+    let mut command = GATHER.command(place.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(slave).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(format!("{NOTE}\n").as_bytes()).expect("it reads");
+    assert_eq!(wait_for_exit(&mut child).code(), Some(GATHER.status));
+    drop(command);
+    let mut shown = Vec::new();
+    let _ = (&master).read_to_end(&mut shown);
+    assert_eq!(json(String::from_utf8(shown).expect("UTF-8").trim_end()), json(NOTE));
 }
