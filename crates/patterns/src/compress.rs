@@ -35,7 +35,7 @@ impl_shuffle_element!(f32, f64, u32, u64);
 
 /// Returns the number of chi bins (rows of a cake) that a chunk holds. The shape of a cake is `[chi, radial]`.
 fn rows_per_chunk<T>([lines, width]: [usize; 2]) -> usize {
-    let most = crate::row_writer::rows_in::<T>(MAX_CHUNK_BYTES, width).min(lines.max(1));
+    let most = crate::row_blocks::rows_in::<T>(MAX_CHUNK_BYTES, width).min(lines.max(1));
     lines.max(1).div_ceil(lines.max(1).div_ceil(most))
 }
 

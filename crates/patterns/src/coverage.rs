@@ -146,7 +146,7 @@ impl CoverageIndex {
         let wanted: Vec<u64> = task.range.to_sorted().iter().collect();
         let mut coverage = Coverage::default();
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return coverage };
-        let Some(directory) = parts_dir(out_root, &task.scan, &task.recipe_digest) else { return coverage };
+        let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else { return coverage };
         let stamps = SourceFingerprints::new(&task.acquisition);
         let listed =
             self.with_scan(&directory, &mut coverage.unusable, |known| known.listing.parts_between(first, last));
@@ -180,7 +180,7 @@ impl CoverageIndex {
     /// # Errors
     /// Fails if the results belong to another file or recipe, or if a file or directory can't be read.
     pub fn check_owner(&self, out_root: &Path, task: &Task) -> Result<(), OwnerError> {
-        let Some(directory) = parts_dir(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
+        let Some(directory) = part::parts_dir(out_root, &task.scan, &task.recipe_digest) else { return Ok(()) };
         let final_file = out_root.join(task.final_file.as_path());
         let of_task = OutputOwner::from_task(task);
         let owner = self.with_scan(&directory, &mut Vec::new(), |known| match &known.owner {
@@ -306,20 +306,6 @@ fn read_owner(directory: &Path, final_file: &Path) -> Result<Option<OutputOwner>
         },
     };
     Ok(task.as_ref().map(OutputOwner::from_task))
-}
-
-/// Returns the directory of the parts of a scan and recipe; `None` if the names lead out of the output root.
-pub fn parts_dir(out_root: &Path, scan: &str, recipe_digest: &str) -> Option<PathBuf> {
-    let path = Task::part_path(scan, recipe_digest, &Spans::default());
-    path.is_contained().then(|| out_root.join(path.parent().unwrap_or(Path::new(""))))
-}
-
-/// Lists the files that may be parts of a scan and recipe, ordered by name.
-///
-/// # Errors
-/// Fails if the directory exists and can't be read.
-pub fn list_parts(out_root: &Path, scan: &str, recipe_digest: &str) -> io::Result<Vec<PathBuf>> {
-    parts_dir(out_root, scan, recipe_digest).map_or(Ok(Vec::new()), |directory| part::list_files(&directory))
 }
 
 /// Adds the frames that these parts cover to the coverage of the task.

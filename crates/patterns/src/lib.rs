@@ -39,6 +39,7 @@ pub mod output;
 pub mod part;
 pub mod plot;
 pub mod report;
+mod row_blocks;
 mod row_writer;
 mod source_fingerprint;
 mod stored_patterns;

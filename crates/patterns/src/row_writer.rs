@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use crate::compress::{self, ShuffleElement};
 use crate::h5::{Dataset, DatasetElement, DatasetStorage, Group, Result};
+use crate::row_blocks::{rows_in, rows_per_block, width_of};
 
-/// Approximate size of a block that is read or written at once.
-const READ_BLOCK_BYTES: usize = 1 << 20;
 /// Approximate size of a block that is compressed on all CPUs.
 const COMPRESS_BLOCK_BYTES: usize = 1 << 25;
 /// Number of entries per block of a list, which is small because most lists stay empty.
@@ -89,27 +88,6 @@ impl<T: ShuffleElement> RowWriter<T> {
         self.pending.clear();
         Ok(())
     }
-}
-
-/// Returns the number of rows of this shape that are read at once.
-pub(crate) fn rows_per_block<T>(row: &[usize]) -> usize {
-    rows_in::<T>(READ_BLOCK_BYTES, width_of(row))
-}
-
-/// Returns the number of rows of `width` values that fit into `bytes`, and at least 1.
-pub(crate) fn rows_in<T>(bytes: usize, width: usize) -> usize {
-    bytes.checked_div(size_of::<T>().saturating_mul(width)).unwrap_or(bytes).max(1)
-}
-
-/// Returns the range of one row's values in a block of rows. The row is in the block.
-pub(crate) fn values_of(row: usize, block: &Range<usize>, width: usize) -> Range<usize> {
-    let start = row.saturating_sub(block.start).saturating_mul(width);
-    start..start.saturating_add(width)
-}
-
-/// Returns the number of values of a row. If it saturates, no row of this shape fits into memory.
-fn width_of(row: &[usize]) -> usize {
-    row.iter().fold(1, |width: usize, extent| width.saturating_mul(*extent))
 }
 
 /// Reads consecutive rows, one after the other.

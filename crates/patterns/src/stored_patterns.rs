@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::h5::{Dataset, Result};
-use crate::row_writer;
+use crate::row_blocks;
 
 /// Datasets of intensities and errors, with the block of rows that was read last.
 pub(crate) struct StoredPatterns {
@@ -28,14 +28,14 @@ impl StoredPatterns {
             self.read(row)?;
         }
         let bins = self.intensities.len().checked_div(self.block.len()).unwrap_or_default();
-        let values = row_writer::values_of(row, &self.block, bins);
+        let values = row_blocks::values_of(row, &self.block, bins);
         let errors = self.errors.as_ref().map(|_| &self.error_values[values.clone()]);
         Ok((&self.intensities[values], errors))
     }
 
     fn read(&mut self, first: usize) -> Result<()> {
         let shape = self.intensity.shape();
-        let end = first.saturating_add(row_writer::rows_per_block::<f32>(&shape[1..]));
+        let end = first.saturating_add(row_blocks::rows_per_block::<f32>(&shape[1..]));
         let block = first..end.min(shape[0]);
         self.block = 0..0;
         self.intensities = self.intensity.rows_unverified(block.clone())?;

@@ -71,7 +71,7 @@ impl OpenOutput {
         let mut range = place(wanted.first(), 0)..place(wanted.last(), 1);
         if self.verified[range.clone()].contains(&false) {
             // The following rows are verified, too, because the next task asks for them.
-            let at_once = crate::row_writer::rows_in::<[f32; 2]>(VERIFY_BYTES, self.file.shared.axes.bins());
+            let at_once = crate::row_blocks::rows_in::<[f32; 2]>(VERIFY_BYTES, self.file.shared.axes.bins());
             range.end = range.end.max(range.start.saturating_add(at_once)).min(rows);
             self.file.verify(range.clone())?;
             self.file.verify_sums(range.clone())?;

@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::vec::IntoIter;
 
 use super::average::{Average, AverageMethod, AveragePattern, FrameSumAccumulator};
+use super::content::OutputContent;
 use super::frame_source::{FrameSource, OutputFrame};
 use super::median::median;
 use super::schema::{self, PointAxis, name};
-use super::writer::OutputContent;
 use super::{OutputError, digest};
 use crate::SharedBins;
 use crate::h5::{self, Group, Result};

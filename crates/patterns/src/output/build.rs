@@ -4,17 +4,17 @@ use records::ScanState;
 use system::atomic;
 use system::ownership::{self, OwnedFiles};
 
+use super::content::OutputContent;
 use super::frame_source::ScanFrames;
 use super::inputs::{OutputInputs, list_error};
 use super::row_sources::RowSources;
 use super::verified_file::{file_version, write_verified};
-use super::writer::OutputContent;
 use super::{
     AverageMethod, BuildObserver, BuildOutcome, OutputError, OutputFile, OutputLayout, OutputOptions, OutputSpec,
     WritePolicy, part_index,
 };
-use crate::coverage::{list_parts, parts_dir};
-use crate::{Normalizer, SharedBins, part};
+use crate::part::{self, list_parts, parts_dir};
+use crate::{Normalizer, SharedBins};
 
 /// Maximum number of attempts if parts vanish while they are read, because another gather has merged them.
 const MAX_ATTEMPTS: usize = 5;

@@ -1,7 +1,7 @@
 //! Copies the scan's counters and motor positions, so that a final file is complete without the raw file.
 
+use super::content::OutputContent;
 use super::schema::{create_nexus_group, entry_name, escape_name, name};
-use super::writer::OutputContent;
 use crate::h5::{Dataset, Group, Hdf5Error, NumberClass, Result};
 
 /// Maximum length of a list. No counter of a scan has more values.

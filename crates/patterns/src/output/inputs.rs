@@ -13,8 +13,7 @@ use super::options::check_cancelled;
 use super::verified_file::{file_version, open_verified};
 use super::{BuildObserver, OutputError, OutputFile, OutputOptions, OutputSpec, part_index};
 use crate::SharedBins;
-use crate::coverage::{list_parts, parts_dir};
-use crate::part::{self, Part};
+use crate::part::{self, Part, list_parts, parts_dir};
 
 /// Parts and final file of a scan and recipe, read and verified.
 pub(super) struct OutputInputs<'a> {

@@ -14,8 +14,9 @@
 use geometry::{Detector, PixelMapping, Poni};
 use recipe::Recipe;
 
-use super::schema::{NexusTree, name};
-use super::writer::OutputContent;
+use super::content::OutputContent;
+use super::nexus_tree::NexusTree;
+use super::schema::name;
 use super::{AverageMethod, OutputSpec};
 use crate::axes::ends;
 use crate::h5::{Group, Result};

@@ -55,7 +55,7 @@ pub(super) fn median(
         errors: normalizer.has_errors().then(|| vec![empty; bins]),
     };
     let count = range.end.saturating_sub(range.start) as usize;
-    let width = crate::row_writer::rows_in::<[f32; 2]>(MOST_BYTES, count).min(bins.max(1));
+    let width = crate::row_blocks::rows_in::<[f32; 2]>(MOST_BYTES, count).min(bins.max(1));
     for from in (0..bins).step_by(width) {
         let block = from..bins.min(from.saturating_add(width));
         let mut values = vec![Bin::default(); block.len()];

@@ -22,17 +22,17 @@ use recipe::Recipe;
 use records::{Acquisition, IdHasher, ScanState, Spans, Task};
 use system::ownership;
 
+use super::content::OutputContent;
 use super::frame_source::ScanFrames;
 use super::row_sources::{RowSource, RowSources};
 use super::schema::escape_name;
 use super::verified_file::{file_version, open_verified, write_verified};
-use super::writer::OutputContent;
 use super::{
     BuildObserver, BuildOutcome, OutputError, OutputLayout, OutputOptions, OutputSpec, WritePolicy, part_index,
 };
-use crate::coverage::parts_dir;
 use crate::h5::Group;
 use crate::normalize::NAN64;
+use crate::part::parts_dir;
 use crate::{Normalizer, SharedBins, Status};
 use frames::{MergedFrames, sum_weights};
 use member::{MergeMember, use_common_monitor_mean, write_members};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use records::{Absent, IdHasher, ScanState, Spans, Task};
+use records::{Absent, IdHasher, Spans, Task};
 
 use super::absent_frames::AbsentFrames;
+use super::scan_progress::ScanProgress;
 use super::{OutputError, OutputFile};
 use crate::part::Part;
 use crate::source_fingerprint::{LatestFileStates, SourceFingerprints};
@@ -231,23 +232,6 @@ impl FileFrames {
 fn add_files(files: &mut BTreeMap<PathBuf, FileFrames>, task: &Task) {
     for source in &task.acquisition.sources {
         files.entry(source.file.to_path_buf()).or_default().add(&source.frames);
-    }
-}
-
-/// State of a scan when a task was made. A greater value is a later state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ScanProgress {
-    pub frames: u64,
-    pub complete: bool,
-    pub is_over: bool,
-}
-
-impl ScanProgress {
-    /// Returns the state of the scan in a task record.
-    pub fn new(task: &Task) -> Self {
-        let scan = &task.acquisition;
-        let is_over = scan.scan_state() != ScanState::Running;
-        Self { frames: scan.frames, complete: scan.complete, is_over }
     }
 }
 

@@ -14,8 +14,8 @@ use system::ownership::{self, OwnedFiles};
 
 use super::options::check_cancelled;
 use super::{BuildObserver, OutputError, OutputFile, OutputSpec};
-use crate::coverage::parts_dir;
 use crate::part;
+use crate::part::parts_dir;
 
 /// Name of the file that holds the path of the final file below the output root.
 pub(super) const OUTPUT_NAME_FILE: &str = "final";

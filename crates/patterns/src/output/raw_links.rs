@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::content::OutputContent;
 use super::schema::{create_nexus_group, entry_name, name};
-use super::writer::OutputContent;
 use crate::h5::{Group, Hdf5Error, Result};
 
 /// Adds links to an entry: `instrument`, `sample`, and `measurement` with the scan's counters, and with a link to `patterns`. Image

@@ -9,8 +9,9 @@ use system::atomic::AtomicFile;
 use system::ownership::{self, OwnedFiles, ProtectedFiles};
 use system::untrusted_file::FileVersion;
 
+use super::content::OutputContent;
 use super::frame_source::FrameSource;
-use super::writer::{self, OutputContent};
+use super::writer;
 use super::{BuildObserver, OutputError, OutputFile, OutputLayout, OutputSpec};
 use crate::h5::{Group, NewHdf5File};
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
+use super::content::OutputContent;
 use super::row_sources::RowSource;
-use super::writer::OutputContent;
 use crate::Status;
 use crate::h5::{Group, Result, VirtualElement, VirtualSource};
 

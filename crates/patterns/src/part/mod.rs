@@ -28,7 +28,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
-use records::{Absent, AbsentKind, Span, Task};
+use records::{Absent, AbsentKind, Span, Spans, Task};
 
 pub use error::PartError;
 pub use read::{Part, read_part, read_user_block};
@@ -71,6 +71,20 @@ pub(crate) mod row_dataset {
     pub(crate) const INTENSITY: &str = "intensity";
     /// Errors of the patterns, f32.
     pub(crate) const ERRORS: &str = "intensity_errors";
+}
+
+/// Returns the directory of the parts of a scan and recipe; `None` if the names lead out of the output root.
+pub(crate) fn parts_dir(out_root: &Path, scan: &str, recipe_digest: &str) -> Option<PathBuf> {
+    let path = Task::part_path(scan, recipe_digest, &Spans::default());
+    path.is_contained().then(|| out_root.join(path.parent().unwrap_or(Path::new(""))))
+}
+
+/// Lists the files that may be parts of a scan and recipe, ordered by name.
+///
+/// # Errors
+/// Fails if the directory exists and can't be read.
+pub fn list_parts(out_root: &Path, scan: &str, recipe_digest: &str) -> io::Result<Vec<PathBuf>> {
+    parts_dir(out_root, scan, recipe_digest).map_or(Ok(Vec::new()), |directory| list_files(&directory))
 }
 
 /// Lists the files of a directory that may be parts, ordered by name. Temporary files and files with another extension are left

@@ -8,7 +8,8 @@ use super::{Part, PartError, read_user_block, row_dataset};
 use crate::FrameRow;
 use crate::h5::{self, Dataset};
 use crate::normalize::Pattern;
-use crate::row_writer::{self, read_rows};
+use crate::row_blocks;
+use crate::row_writer::read_rows;
 use crate::stored_patterns::StoredPatterns;
 use crate::weight_overrides::WeightOverrides;
 
@@ -71,7 +72,7 @@ impl PartRows<'_> {
             self.read(row).map_err(&hdf5)?;
         }
         let (part, bins) = (self.part, self.part.shared.axes.bins());
-        let values = row_writer::values_of(row, &self.block, bins);
+        let values = row_blocks::values_of(row, &self.block, bins);
         // All sums of a frame without sums are stored as NaN.
         let sums = Some(&self.signals[values.clone()]).filter(|sums| !sums.iter().all(|sum| sum.is_nan()));
         Ok(FrameRow {
@@ -97,7 +98,7 @@ impl PartRows<'_> {
     }
 
     fn read(&mut self, first: usize) -> h5::Result<()> {
-        let end = first.saturating_add(row_writer::rows_per_block::<f64>(&self.part.shared.axes.shape()));
+        let end = first.saturating_add(row_blocks::rows_per_block::<f64>(&self.part.shared.axes.shape()));
         let block = first..end.min(self.part.frames.len());
         self.block = 0..0;
         self.signals = read_rows(&self.signal, block.clone())?;

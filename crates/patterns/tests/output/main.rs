@@ -9,7 +9,7 @@ mod support;
 use std::path::Path;
 
 use patterns::output::{self, OutputFile, OutputLayout, OutputOptions, OutputSpec};
-use patterns::{FrameRow, Status, coverage};
+use patterns::{FrameRow, Status, coverage, part};
 use recipe::{EmptyBinValue, Recipe, ReferenceSetting};
 use records::{Absent, AbsentKind, Acquisition, Span, Spans};
 use support::*;
@@ -19,7 +19,7 @@ fn intensity(there: &OutputFile, frame: usize) -> Vec<f32> {
 }
 
 fn parts(out: &Path, acquisition: &Acquisition, recipe: &Recipe) -> usize {
-    coverage::list_parts(out, &acquisition.compute_id(), &recipe.digest()).unwrap().len()
+    part::list_parts(out, &acquisition.compute_id(), &recipe.digest()).unwrap().len()
 }
 
 #[test]

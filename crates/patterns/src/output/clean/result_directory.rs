@@ -14,10 +14,10 @@ use system::atomic;
 use system::ownership::OwnedFiles;
 
 use super::{Leftover, Leftovers, short};
-use crate::coverage::parts_dir;
 use crate::output::part_index::{LOCK_FILE, OUTPUT_NAME_FILE};
 use crate::output::{OutputError, OutputFile};
 use crate::part;
+use crate::part::parts_dir;
 
 /// Final files of an output root, and their owners.
 pub(super) struct Finals<'a> {

@@ -1,0 +1,73 @@
+//! [`OutputContent`]: everything that a final file is written from.
+
+use std::cell::RefCell;
+use std::io::ErrorKind;
+
+use recipe::Recipe;
+
+use super::row_sources::RowSources;
+use super::schema::entry_name;
+use super::{Average, OutputFile, OutputLayout, OutputSpec};
+use crate::h5;
+use crate::part::Part;
+use crate::{Normalizer, SharedBins};
+
+/// Content of a final file that is to be written.
+pub(super) struct OutputContent<'a> {
+    pub target: &'a OutputSpec,
+    pub recipe: &'a Recipe,
+    pub normalizer: Normalizer,
+    pub shared: &'a SharedBins,
+    pub parts: &'a [Part],
+    /// Final file that is replaced.
+    pub existing: Option<&'a OutputFile>,
+    pub row_sources: &'a RowSources,
+    /// Checksums of all parts whose frames are in the file, one per line.
+    pub part_digests: &'a str,
+    pub layout: OutputLayout,
+    pub keep_sums: bool,
+    pub average: Option<Average>,
+    /// Warnings, for example about counters that can't be read.
+    pub warnings: &'a RefCell<Vec<String>>,
+    /// True if a damaged file has the path, which is then kept under another name.
+    pub renames_damaged: bool,
+}
+
+impl OutputContent<'_> {
+    /// Returns whether the final file has the frames' sums.
+    pub fn has_sums(&self) -> bool {
+        self.layout == OutputLayout::Virtual || self.keep_sums
+    }
+
+    /// Opens the raw file of the scan. `None` if the file doesn't exist, is an image without counters, or can't be read; the last
+    /// case gives a warning, because readers of the final file may have access to the raw file.
+    pub fn raw_file(&self) -> Option<h5::Hdf5File> {
+        let scan = &self.target.task().acquisition;
+        if scan.dataset.is_empty() && scan.counters.is_empty() {
+            return None;
+        }
+        let entry = format!("/{}/", entry_name(&scan.entry));
+        let [positioners, instrument, sample] =
+            ["instrument/positioners", "instrument", "sample"].map(|name| format!("{entry}{name}"));
+        let counters = scan.counters.values().map(String::as_str);
+        let read: Vec<&str> = counters.chain([positioners.as_str()]).collect();
+        match h5::Hdf5File::open_objects(&scan.file, &read, &[&instrument, &sample]) {
+            Ok(raw) => Some(raw),
+            Err(h5::Hdf5Error::Io(why)) if why.kind() == ErrorKind::NotFound => None,
+            Err(why) => {
+                self.warn_of_raw_file(&why);
+                None
+            }
+        }
+    }
+
+    /// Warns that counters and positions are missing from the final file because the raw file can't be read.
+    pub fn warn_of_raw_file(&self, why: &h5::Hdf5Error) {
+        let path = self.target.task().acquisition.file.display();
+        let warning = format!("{path}: can't be read, so its counters and positions are not copied: {why}");
+        let mut warnings = self.warnings.borrow_mut();
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+}
