@@ -31,6 +31,7 @@ mod axes;
 mod compress;
 pub mod coverage;
 pub mod export;
+mod file_states;
 mod frame_row;
 mod frame_status;
 mod h5;

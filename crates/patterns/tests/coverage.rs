@@ -3,7 +3,7 @@
 
 mod support;
 
-use patterns::{FrameRow, Status, coverage};
+use patterns::{FrameRow, Status, coverage, part};
 use records::{Span, Spans};
 use support::*;
 
@@ -170,7 +170,7 @@ fn a_run_sees_the_final_that_takes_the_place_of_parts_and_the_next_one() {
         assert_eq!(ask(0, 40), Spans::first_n(to));
     }
     assert_eq!(
-        coverage::list_parts(out.path(), &acquisition.compute_id(), &recipe.digest()).unwrap(),
+        part::list_parts(out.path(), &acquisition.compute_id(), &recipe.digest()).unwrap(),
         [] as [std::path::PathBuf; 0]
     );
 }

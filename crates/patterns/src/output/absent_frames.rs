@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use records::{Absent, AbsentKind, Acquisition, Span, Spans, Task};
 
 use super::scan_progress::ScanProgress;
-use crate::source_fingerprint::{FileStates, LatestFileStates};
+use crate::file_states::{FileStates, LatestFileStates};
 
 /// Absent frames of a scan, each with one reason.
 ///

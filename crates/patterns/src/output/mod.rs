@@ -53,7 +53,8 @@
 
 mod absent_frames;
 mod average;
-mod average_group;
+mod averaged_patterns;
+mod averaging;
 mod build;
 mod build_outcome;
 mod clean;
@@ -64,7 +65,6 @@ mod error;
 mod frame_source;
 mod inputs;
 mod integrator_layout;
-mod median;
 mod merge;
 mod nexus_tree;
 mod options;
@@ -82,7 +82,7 @@ mod virtual_layout;
 mod writer;
 
 pub use average::{Average, AverageMethod, AveragePattern};
-pub use average_group::AveragedPatterns;
+pub use averaged_patterns::AveragedPatterns;
 pub use build::build;
 pub use build_outcome::BuildOutcome;
 pub use clean::{Leftover, Leftovers, leftovers};

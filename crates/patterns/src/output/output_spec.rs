@@ -8,8 +8,9 @@ use records::{Absent, IdHasher, Spans, Task};
 use super::absent_frames::AbsentFrames;
 use super::scan_progress::ScanProgress;
 use super::{OutputError, OutputFile};
+use crate::file_states::LatestFileStates;
 use crate::part::Part;
-use crate::source_fingerprint::{LatestFileStates, SourceFingerprints};
+use crate::source_fingerprint::SourceFingerprints;
 
 /// Scan and recipe of a final file, and the facts about the scan that the task records of a run give.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use records::{Acquisition, Record, Spans, Task};
 
-use super::average_group::AverageWriter;
+use super::averaging::AverageWriter;
 use super::content::OutputContent;
 use super::frame_source::{FrameSource, OutputFrame};
 use super::nexus_tree::NexusTree;

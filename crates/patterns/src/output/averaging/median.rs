@@ -16,9 +16,9 @@
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::ops::Range;
 
-use super::OutputError;
-use super::average::AveragePattern;
-use super::frame_source::{FrameSource, OutputFrame};
+use crate::output::OutputError;
+use crate::output::average::AveragePattern;
+use crate::output::frame_source::{FrameSource, OutputFrame};
 use crate::variance::PhotonVariance;
 use crate::{BinWeights, Normalizer};
 
