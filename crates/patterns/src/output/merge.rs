@@ -115,7 +115,9 @@ pub fn merge(
     if options.policy == WritePolicy::WhenComplete && !outcome.is_final_state() {
         return Ok((target, BuildOutcome { layout: None, ..outcome }));
     }
-    members.iter().try_for_each(MergeMember::check_sums)?;
+    for member in &members {
+        member.inputs.check_sums(&member.row_sources, Some("--merge"))?;
+    }
     let MergePlan { recipe, normalizer, shared, row_sources, .. } = &plan;
     let warnings = RefCell::default();
     let content = OutputContent {

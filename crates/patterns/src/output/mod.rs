@@ -70,6 +70,7 @@ mod nexus_tree;
 mod options;
 mod output_spec;
 mod part_index;
+mod policy;
 mod raw_links;
 mod reader;
 mod row_sources;

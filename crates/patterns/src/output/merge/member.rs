@@ -118,23 +118,6 @@ impl<'a> MergeMember<'a> {
         };
         Ok(area / (poni.dist * poni.dist))
     }
-
-    /// Returns an error if sums of the member were not kept or are damaged.
-    pub fn check_sums(&self) -> Result<(), OutputError> {
-        let frames = self.row_sources.frames_from_output();
-        if let Some(existing) = &self.inputs.existing {
-            let damaged = frames.intersection(&existing.damaged_sums.iter().copied().collect());
-            if !damaged.is_empty() {
-                return Err(OutputError::SumsDamaged { path: self.path(), frames: damaged });
-            }
-        }
-        let has_sums = self.inputs.existing.as_ref().is_none_or(|existing| existing.has_sums);
-        if frames.is_empty() || has_sums {
-            Ok(())
-        } else {
-            Err(OutputError::SumsGone { path: self.path(), what: "--merge", frames })
-        }
-    }
 }
 
 /// Sets the reference of all members' monitors to the mean over the frames of all scans. With a separate mean for each scan, a scan
