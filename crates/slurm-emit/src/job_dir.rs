@@ -1,7 +1,7 @@
 //! Writes the directory of a plan: plan, batches and scripts. Each file appears whole, and a plan whose jobs are submitted
 //! stays as it is.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,11 @@ use system::atomic::{self, AtomicFile};
 use system::ownership;
 
 use crate::batches::Batch;
+use crate::directory_listing::{exists, is_directory, list_directory};
 use crate::error::EmitError;
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, PLAN_NAME};
 use crate::scripts::Script;
 use crate::task_plan::TaskPlan;
-
-/// The name of the file with all tasks.
-pub const PLAN_NAME: &str = "plan.jsonl";
 
 /// The directory of all batches. Each directory in it holds batches of one size.
 const BATCHES_DIR: &str = "batches";
@@ -166,41 +164,6 @@ fn write_script(dir: &Path, script: &Script) -> Result<(), EmitError> {
         file.commit()
     };
     write().map_err(EmitError::at(&path))
-}
-
-/// Lists the paths in a directory; none if it does not exist.
-///
-/// # Errors
-/// Fails if the directory can't be read.
-pub fn list_directory(directory: &Path) -> Result<Vec<PathBuf>, EmitError> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
-        entries => entries.map_err(EmitError::at(directory))?,
-    };
-    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
-    paths.map_err(EmitError::at(directory))
-}
-
-/// Returns whether a directory has this path, and not a link to one.
-///
-/// # Errors
-/// Fails if the path can't be looked up.
-pub fn is_directory(path: &Path) -> Result<bool, EmitError> {
-    match path.symlink_metadata() {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        found => found.map(|found| found.is_dir()).map_err(EmitError::at(path)),
-    }
-}
-
-/// Returns whether a file, a directory or a link has this path, even a dangling link.
-///
-/// # Errors
-/// Fails if the path can't be looked up.
-pub fn exists(path: &Path) -> Result<bool, EmitError> {
-    match path.symlink_metadata() {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        found => found.map(|_| true).map_err(EmitError::at(path)),
-    }
 }
 
 fn file_name(batch: &Batch) -> String {

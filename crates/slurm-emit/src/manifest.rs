@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use system::ownership::{OwnedFiles, has_mark, read_head};
 use system::{atomic, untrusted_file};
 
+use crate::directory_listing::{exists, is_directory, list_directory};
 use crate::error::EmitError;
-use crate::job_dir::{PLAN_NAME, exists, is_directory, list_directory};
+
+/// The name of the file with all tasks.
+pub const PLAN_NAME: &str = "plan.jsonl";
 
 /// The name of the manifest.
 const MANIFEST_NAME: &str = ".slurm-emit";

@@ -8,7 +8,7 @@ use filter::{Filter, Input, Stop};
 use records::{RawPath, Record, Task};
 
 use crate::compressed_lines::CompressedLines;
-use crate::estimate::FrameMaxima;
+use crate::frame_maxima::FrameMaxima;
 use crate::plural::plural;
 
 /// The tasks in the order in which they came in, which is that of the scans.
