@@ -1,17 +1,13 @@
 //! The command line.
 
-mod size_flags;
-mod slurm_flags;
-
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum, ValueHint};
+use clap::{Parser, ValueHint};
 use filter::CommonArgs;
 
-pub use size_flags::JobSizeFlags;
-pub use slurm_flags::{AutoOr, MemoryRequest, SlurmFlags};
+use crate::flags::{JobSizeFlags, ProgramDirectory, SlurmFlags};
+use crate::targets::Target;
 
 /// Write SLURM job scripts that integrate tasks
 ///
@@ -49,10 +45,10 @@ pub struct Args {
 
     /// System that runs the tasks
     ///
-    /// On a single machine (local, parallel, make, and dask or ray with --partition local), the engines together have as
+    /// Where the scripts use a single machine, which dask and ray do with --partition local, the engines together have as
     /// many threads as the machine that runs the scripts has CPUs, unless --n-workers or --ai-engines-per-worker ask for
     /// more engines.
-    #[arg(long, value_name = "SYSTEM", default_value = "slurm")]
+    #[arg(long, value_name = "SYSTEM", default_value_t)]
     pub target: Target,
 
     /// Read settings of your site from a TOML file; flags win
@@ -104,13 +100,6 @@ impl AsRef<CommonArgs> for Args {
     }
 }
 
-impl Target {
-    /// Returns whether the tasks run in jobs of SLURM, and not on this machine.
-    pub fn uses_slurm(self) -> bool {
-        matches!(self, Self::Slurm | Self::Dask | Self::Ray)
-    }
-}
-
 impl Args {
     /// Replaces the names of partitions of ESRF's integrator: `local` means this machine, and `any` both partitions with
     /// GPUs.
@@ -118,63 +107,11 @@ impl Args {
         match self.slurm.partition.as_deref() {
             Some("local") => {
                 self.slurm.partition = None;
-                self.target = match self.target {
-                    Target::Dask => Target::DaskLocal,
-                    Target::Ray => Target::RayLocal,
-                    Target::Slurm => Target::Local,
-                    other => other,
-                };
+                self.target = self.target.on_this_machine();
             }
             Some("any") => self.slurm.partition = Some("gpu,p9gpu".to_owned()),
             _ => (),
         }
         self
-    }
-}
-
-/// The system that runs the tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Target {
-    /// A SLURM job array, and a gather after it.
-    Slurm,
-    /// This machine, without SLURM.
-    Local,
-    /// GNU parallel, here or on other machines.
-    Parallel,
-    /// A makefile, on this machine.
-    Make,
-    /// Dask workers as SLURM jobs, started by dask-jobqueue, and a driver that hands out the tasks.
-    Dask,
-    /// Dask workers on this machine, by `--partition local`.
-    #[value(skip)]
-    DaskLocal,
-    /// One SLURM job on several nodes that starts Ray, and a driver that hands out the tasks.
-    Ray,
-    /// Ray on this machine, by `--partition local`.
-    #[value(skip)]
-    RayLocal,
-}
-
-/// A directory of programs, for all nodes or for the nodes of one partition: a value of `--bin`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramDirectory {
-    /// The partition whose nodes use this directory; `None` for all nodes.
-    pub partition: Option<String>,
-    /// The path of the directory.
-    pub dir: PathBuf,
-}
-
-impl From<OsString> for ProgramDirectory {
-    /// Parses `PARTITION=DIR` or `DIR`. A value with a slash before its first `=` is a directory.
-    fn from(text: OsString) -> Self {
-        let bytes = text.as_bytes();
-        let partition = bytes.iter().position(|&byte| byte == b'=').and_then(|at| {
-            let name = str::from_utf8(&bytes[..at]).ok().filter(|name| !name.contains('/'))?;
-            Some((name.to_owned(), PathBuf::from(OsStr::from_bytes(&bytes[at + 1..]))))
-        });
-        match partition {
-            Some((partition, dir)) => Self { partition: Some(partition), dir },
-            None => Self { partition: None, dir: text.into() },
-        }
     }
 }

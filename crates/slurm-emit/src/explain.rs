@@ -2,13 +2,9 @@
 
 use std::ffi::OsStr;
 
-use crate::args::Target;
 use crate::directive::Directive;
-use crate::error::EmitError;
-use crate::job_directives::{array_directives, driver_directives, gather_directives};
 use crate::job_settings::JobSettings;
 use crate::plural::plural;
-use crate::targets::{dask, ray};
 
 /// A line of the table: a flag, the settings that follow from it, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +32,7 @@ impl ExplainRow {
     }
 
     /// Creates a heading: the script or program that the rows below it belong to.
-    fn heading(name: &str) -> Self {
+    pub fn new_heading(name: &str) -> Self {
         Self::new(name, "", "")
     }
 
@@ -45,53 +41,23 @@ impl ExplainRow {
     }
 }
 
-/// Formats the table, one string per line.
-///
-/// # Errors
-/// Fails if no directive can hold a value.
-pub fn format_table(target: Target, job: &JobSettings, batches: usize) -> Result<Vec<String>, EmitError> {
-    let rows = rows(target, job, batches)?;
+/// Formats the table, one string per line: the rows of a target, and those of the arguments that ai-integrate gets.
+pub fn format_table(target_rows: Vec<ExplainRow>, ai_integrate_arguments: &[String]) -> Vec<String> {
+    let mut rows = vec![ExplainRow::new("flag", "becomes", "because")];
+    rows.extend(target_rows);
+    rows.push(ExplainRow::new_heading("ai-integrate"));
+    rows.extend(ai_integrate_arguments.chunks(2).map(argument_row));
     let width = |column: usize| rows.iter().map(|row| row.cells()[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
     let format_row = |row: &ExplainRow| {
         let [flag, becomes, why] = row.cells();
         format!("{flag:first$}  {becomes:second$}  {why}").trim_end().to_owned()
     };
-    Ok(rows.iter().map(format_row).collect())
+    rows.iter().map(format_row).collect()
 }
 
-fn rows(target: Target, job: &JobSettings, batches: usize) -> Result<Vec<ExplainRow>, EmitError> {
-    let mut rows = vec![ExplainRow::new("flag", "becomes", "because")];
-    match target {
-        Target::Slurm => {
-            rows.extend([batches_row(job, batches), ExplainRow::heading("job.sbatch")]);
-            rows.extend(array_directives(job, batches)?.iter().map(ExplainRow::from_directive));
-            rows.push(ExplainRow::heading("gather.sbatch"));
-            rows.extend(gather_directives(job)?.iter().map(ExplainRow::from_directive));
-        }
-        Target::Dask => {
-            rows.push(ExplainRow::heading("dask.sbatch"));
-            rows.extend(driver_directives(job)?.iter().map(ExplainRow::from_directive));
-            rows.push(ExplainRow::heading("driver.py"));
-            rows.extend(dask::explain_rows(job)?);
-        }
-        Target::Ray => {
-            rows.push(ExplainRow::heading("ray.sbatch"));
-            rows.extend(ray::explain_rows(job)?);
-        }
-        _ => rows.push(batches_row(job, batches)),
-    }
-    rows.push(ExplainRow::heading("ai-integrate"));
-    let size = if target.uses_slurm() { job.size } else { job.size_on_this_machine() };
-    let arguments = match target {
-        Target::Slurm | Target::Local | Target::Parallel => job.job_arguments(&size),
-        _ => job.engine_arguments(&size),
-    };
-    rows.extend(arguments.chunks(2).map(argument_row));
-    Ok(rows)
-}
-
-fn batches_row(job: &JobSettings, batches: usize) -> ExplainRow {
+/// Returns the row about the number of batches.
+pub fn batches_row(job: &JobSettings, batches: usize) -> ExplainRow {
     let (minutes, rate) = (job.sizing.minutes, job.sizing.rate / 1e6);
     let why = format!("{minutes} minutes at {rate:.0} MB/s per job; less at first and towards the end");
     ExplainRow::new("--batch-minutes", plural(batches as u64, "batch"), &why)

@@ -158,7 +158,7 @@ fn write_script(dir: &Path, script: &Script) -> Result<(), EmitError> {
     let write = || {
         let file = AtomicFile::create(&path, &manifest::file_claim())?;
         file.create_temporary()?.write_all(script.text.as_bytes())?;
-        if script.is_executable {
+        if script.is_executable() {
             file.make_executable()?;
         }
         file.commit()

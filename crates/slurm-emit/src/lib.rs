@@ -2,15 +2,15 @@
 //! machine alone. Nothing here schedules. SLURM's queue, or that of the chosen target, hands out the batches, starts them
 //! again after failures, and accounts for them.
 //!
-//! 1. `args` and `settings_files` read the command line, the profile of the site, and the configuration of ESRF's
+//! 1. `args`, `flags` and `settings_files` read the command line, the profile of the site, and the configuration of ESRF's
 //!    integrator.
 //! 2. `task_plan` reads the tasks, and keeps them compressed (`compressed_lines`).
-//! 3. `job_settings` fills in defaults: memory and walltime from `estimate`, the rate from `measured_rate`, the number of
+//! 3. `resolve_settings` makes `job_settings`, with defaults: memory and walltime from `estimate`, the rate from `measured_rate`, the number of
 //!    jobs, engines and threads from `job_size`.
-//! 4. `batches` divides the plan, and `targets` fills the templates of scripts (`scripts`); `job_directives` lists the
-//!    `#SBATCH` lines, each with its reason.
+//! 4. `targets` has a `JobTarget` for each `--target`, which divides the plan into `batches` and fills the templates of its
+//!    scripts (`scripts`); `job_directives` lists the `#SBATCH` lines, each with its reason.
 //! 5. `explain` shows all settings, or `job_dir` writes the directory; `manifest` knows which files in it may be replaced.
-//! 6. `submission_check` asks SLURM and bash whether the jobs would run.
+//! 6. `submission_check` asks SLURM and bash whether the jobs would run, and looks for the `required_tool`s of the target.
 //!
 //! # Example
 //! A job array of at most four jobs at a time, and its submission:
@@ -30,6 +30,7 @@
 
 mod args;
 mod batches;
+mod check_failure;
 mod compressed_lines;
 mod directive;
 mod directory_listing;
@@ -37,6 +38,7 @@ mod error;
 mod estimate;
 mod explain;
 mod external_program;
+mod flags;
 mod frame_maxima;
 mod gpus;
 mod job_dir;
@@ -51,6 +53,8 @@ mod messages;
 mod partitions;
 mod plural;
 mod python_literals;
+mod required_tool;
+mod resolve_settings;
 mod scripts;
 mod settings_files;
 mod submission_check;
@@ -64,12 +68,13 @@ use std::process::{Command, ExitCode};
 use filter::{Filter, Stop};
 use records::{Fail, Record};
 
-use args::{Args, Target};
-use error::EmitError;
+use args::Args;
 use job_settings::JobSettings;
 use partitions::{Partition, list_partitions, select_partitions};
 use plural::plural;
+use resolve_settings::resolve_settings;
 use scripts::Script;
+use targets::JobTarget;
 use task_plan::TaskPlan;
 
 /// Returns the command line, for the manual page.
@@ -85,30 +90,32 @@ pub fn main() -> ExitCode {
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     let args = settings_files::add_settings_from_files(args)?.with_slurm_partition_names();
     let plan = TaskPlan::read(&args.files, filter)?;
-    let job = JobSettings::new(&args, &plan)?;
+    let job = resolve_settings(&args, &plan)?;
+    let target = &*args.target;
     report_size(&args, &job, filter)?;
-    let (batches, scripts) = targets::generate(args.target, &job, &plan)?;
+    let batches = target.batches(&job, &plan)?;
+    let batch_count = batches.as_ref().map(Vec::len);
+    let batches = batches.unwrap_or_default();
+    let scripts = target.scripts(&job, &plan, &batches)?;
     if args.explain {
+        let size = if target.uses_slurm() { job.size } else { job.size_on_this_machine() };
+        let arguments = target.ai_integrate_arguments(&job, &size);
         // The table takes the place of records on stdout.
-        let mut lines = explain::format_table(args.target, &job, batches.len())?.into_iter();
+        let mut lines = explain::format_table(target.explain(&job, batches.len())?, &arguments).into_iter();
         return lines.try_for_each(|line| filter.emit(&Record::Other(line)));
     }
     job_dir::write_job_dir(&job.dir, &plan, &batches, &scripts)?;
-    filter.note(0, || written_note(&args, &job, plan.lines().len(), batches.len()));
+    filter.note(0, || written_note(&args, &job, plan.lines().len(), batch_count));
     if args.check {
-        check(args.target, &job, &scripts, filter)?;
+        check(target, &job, &scripts, filter)?;
     }
     if args.submit { submit(&job) } else { Ok(()) }
 }
 
-/// Returns the message about the written directory, with what to do next.
-fn written_note(args: &Args, job: &JobSettings, tasks: usize, batches: usize) -> String {
+/// Returns the message about the written directory, with what to do next. Without batches, a driver hands out the tasks.
+fn written_note(args: &Args, job: &JobSettings, tasks: usize, batches: Option<usize>) -> String {
     let tasks = plural(tasks as u64, "task");
-    // Drivers hand out the tasks one by one.
-    let batches = match args.target {
-        Target::Dask | Target::DaskLocal | Target::Ray | Target::RayLocal => String::new(),
-        _ => format!(" in {}", plural(batches as u64, "batch")),
-    };
+    let batches = batches.map(|count| format!(" in {}", plural(count as u64, "batch"))).unwrap_or_default();
     if args.submit {
         format!("{tasks}{batches} written to {}", job.dir.display())
     } else {
@@ -117,7 +124,7 @@ fn written_note(args: &Args, job: &JobSettings, tasks: usize, batches: usize) ->
 }
 
 /// Reports every reason for which the jobs would not run, as a `fail` record and a message.
-fn check(target: Target, job: &JobSettings, scripts: &[Script], filter: &Filter) -> Result<(), Stop> {
+fn check(target: &dyn JobTarget, job: &JobSettings, scripts: &[Script], filter: &Filter) -> Result<(), Stop> {
     let failures = submission_check::find_failures(target, job, scripts);
     if failures.is_empty() {
         return Ok(());
@@ -135,9 +142,8 @@ fn report_size(args: &Args, job: &JobSettings, filter: &Filter) -> Result<(), St
         filter.note(0, || job.size.to_string());
         let partition = job.slurm.partition.as_deref();
         let node_cpus = args.size.node_cpus.or_else(|| smallest_node_cpus(&list_partitions().ok()?, partition));
-        let job_cpus = job.size.cpus();
-        if let (Target::Ray, Some(node_cpus)) = (args.target, node_cpus.filter(|node| job_cpus > *node)) {
-            return Err(EmitError::LargerThanNode { job_cpus, node_cpus }.into());
+        if let Some(node_cpus) = node_cpus {
+            args.target.check_node(job, node_cpus)?;
         }
         job.size.cluster_warnings(node_cpus)
     } else {

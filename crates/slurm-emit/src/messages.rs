@@ -1,8 +1,8 @@
 //! A test that lists the messages of slurm-emit and of the scripts that it writes, so that their wording can be compared.
 
 use std::ffi::OsString;
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::Parser as _;
 use filter::quote::QuoteError;
@@ -133,35 +133,29 @@ fn sizes_and_warnings() {
     assert_eq!(request.machine_warning(32).or(SizeRequest::default().machine_warning(1)), None);
 }
 
-/// The templates of the scripts, each with the name of the script.
-const TEMPLATES: [(&str, &str); 22] = [
-    ("submit", include_str!("targets/slurm/submit")),
-    ("status", include_str!("targets/slurm/status")),
-    ("cancel", include_str!("targets/slurm/cancel")),
-    ("resubmit", include_str!("targets/slurm/resubmit")),
-    ("queue.bash", include_str!("targets/slurm/queue.bash")),
-    ("job.sbatch", include_str!("targets/slurm/job.sbatch")),
-    ("gather.sbatch", include_str!("targets/slurm/gather.sbatch")),
-    ("dask.sbatch", include_str!("targets/dask/dask.sbatch")),
-    ("ray.sbatch", include_str!("targets/ray/ray.sbatch")),
-    ("submit of a driver", include_str!("targets/driver/submit")),
-    ("status of a driver", include_str!("targets/driver/status")),
-    ("plan.py", include_str!("targets/driver/plan.py")),
-    ("driver.py of dask", include_str!("targets/dask/driver.py")),
-    ("driver.py of Ray", include_str!("targets/ray/driver.py")),
-    ("submit of a driver, single machine", include_str!("targets/driver/submit-local")),
-    ("submit, local", include_str!("targets/local/submit")),
-    ("worker", include_str!("targets/local/worker")),
-    ("submit, parallel", include_str!("targets/parallel/submit")),
-    ("submit, make", include_str!("targets/make/submit")),
-    ("cancel, single machine", include_str!("targets/single_machine/cancel")),
-    ("submit, single machine: lock", include_str!("targets/single_machine/lock.bash")),
-    ("submit, single machine: wait", include_str!("targets/single_machine/wait_for_pool.bash")),
-];
+/// Returns all templates of scripts: the files below `targets` that are no Rust, each with its path there, sorted.
+fn templates() -> Vec<(String, String)> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/targets");
+    let (mut templates, mut directories) = (Vec::new(), vec![top.clone()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension() != Some("rs".as_ref()) {
+                let name = path.strip_prefix(&top).unwrap().to_str().unwrap().to_owned();
+                templates.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    templates.sort();
+    templates
+}
 
 #[test]
 fn scripts() {
-    let messages = TEMPLATES
+    let templates = templates();
+    let messages = templates
         .iter()
         .flat_map(|(name, text)| find_messages(text).into_iter().map(move |message| format!("{name}: {message}")));
     let expected: Vec<_> = include_str!("script_messages.txt").lines().collect();

@@ -11,21 +11,47 @@ use crate::job_settings::JobSettings;
 pub struct Script {
     /// The name of the file in the directory.
     pub name: &'static str,
-    /// True if users or other scripts run it; false if another program reads it.
-    pub is_executable: bool,
+    /// The program that reads the script, and how.
+    kind: ScriptKind,
     /// The content, as bytes, because paths in it need not be UTF-8.
     pub text: OsString,
 }
 
+/// The program that reads a script, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ScriptKind {
+    /// A script of bash that users or other scripts run by its name.
+    Executable,
+    /// A script of bash that another script sources, or that sbatch reads.
+    Bash,
+    /// A file that another program reads.
+    Other,
+}
+
 impl Script {
-    /// Creates a script that is run by its name.
+    /// Creates a script of bash that is run by its name.
     pub fn new_executable(name: &'static str, text: OsString) -> Self {
-        Self { name, is_executable: true, text }
+        Self { name, kind: ScriptKind::Executable, text }
     }
 
-    /// Creates a script that another program reads.
+    /// Creates a script of bash that another script sources, or that sbatch reads.
+    pub fn new_bash(name: &'static str, text: OsString) -> Self {
+        Self { name, kind: ScriptKind::Bash, text }
+    }
+
+    /// Creates a file that another program than bash reads.
     pub fn new_source(name: &'static str, text: OsString) -> Self {
-        Self { name, is_executable: false, text }
+        Self { name, kind: ScriptKind::Other, text }
+    }
+
+    /// Returns whether the script is run by its name.
+    pub fn is_executable(&self) -> bool {
+        self.kind == ScriptKind::Executable
+    }
+
+    /// Returns whether bash reads the script.
+    pub fn is_bash(&self) -> bool {
+        self.kind != ScriptKind::Other
     }
 }
 

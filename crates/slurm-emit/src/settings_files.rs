@@ -8,8 +8,9 @@ use clap::{Args as _, Parser as _};
 use system::untrusted_file;
 use toml::{Table, Value};
 
-use crate::args::{Args, JobSizeFlags, SlurmFlags};
+use crate::args::Args;
 use crate::error::EmitError;
+use crate::flags::{JobSizeFlags, SlurmFlags};
 
 /// Returns the arguments together with the settings of the files that they name.
 ///

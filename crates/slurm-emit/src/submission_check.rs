@@ -1,41 +1,26 @@
 //! Checks before submission whether the jobs would run: asks bash about the scripts, and SLURM about the jobs.
 
-use std::fmt::Display;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::args::Target;
+use crate::check_failure::CheckFailure;
 use crate::external_program::{last_line, run_program};
 use crate::job_settings::JobSettings;
 use crate::partitions::{Partition, list_partitions, select_partitions};
 use crate::scripts::Script;
-
-/// A reason for which the jobs would not run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckFailure {
-    /// The flag, script or program that fails.
-    pub subject: String,
-    /// The problem, with what was expected.
-    pub why: String,
-}
-
-impl CheckFailure {
-    fn new(subject: impl Display, why: impl Display) -> Self {
-        Self { subject: subject.to_string(), why: why.to_string() }
-    }
-}
+use crate::targets::JobTarget;
 
 /// Returns every reason for which the jobs would not run.
 ///
 /// `sbatch --test-only` misses two kinds of errors, which are checked separately: a walltime above the partition's limit,
 /// with which jobs would wait forever, and errors in the script. It does not name an unknown partition, either.
-pub fn find_failures(target: Target, job: &JobSettings, scripts: &[Script]) -> Vec<CheckFailure> {
+pub fn find_failures(target: &dyn JobTarget, job: &JobSettings, scripts: &[Script]) -> Vec<CheckFailure> {
     let bins = std::iter::once(&job.bin).chain(job.partition_bins.iter().map(|(_, dir)| dir));
     let mut failures: Vec<_> = bins.flat_map(|bin| check_programs(bin)).collect();
-    let is_bash = |script: &&Script| script.name != "Makefile" && !script.name.ends_with(".py");
-    failures.extend(scripts.iter().filter(is_bash).filter_map(|script| check_syntax(&job.dir, script.name)));
-    failures.extend(check_target_programs(target, job));
+    let bash_scripts = scripts.iter().filter(|script| script.is_bash());
+    failures.extend(bash_scripts.filter_map(|script| check_syntax(&job.dir, script.name)));
+    failures.extend(target.required_tools().iter().filter_map(|tool| tool.find_failure(&job.python)));
     if target.uses_slurm() {
         failures.extend(check_slurm(job, scripts));
     }
@@ -58,54 +43,6 @@ fn check_programs(bin: &Path) -> Vec<CheckFailure> {
 
 fn missing_program(path: &Path) -> String {
     format!("{}: no such program; give the directory of ai-integrate and gather", path.display())
-}
-
-/// Checks that this machine has the programs and Python modules that the target needs. Programs have to be GNU's, because
-/// there are others of the same names.
-fn check_target_programs(target: Target, job: &JobSettings) -> Vec<CheckFailure> {
-    let failures = match target {
-        Target::Slurm => Vec::new(),
-        Target::Local => vec![check_gnu("xargs", "xargs (GNU findutils)"), check_gnu("taskset", "taskset")],
-        Target::Parallel => vec![check_gnu("parallel", "GNU parallel"), check_gnu("taskset", "taskset")],
-        Target::Make => vec![check_make()],
-        Target::Dask => vec![check_python(job, "dask_jobqueue")],
-        Target::DaskLocal => vec![check_python(job, "distributed")],
-        Target::Ray | Target::RayLocal => vec![check_python(job, "ray")],
-    };
-    failures.into_iter().flatten().collect()
-}
-
-/// Checks that `program --version` begins with `expected`.
-fn check_gnu(program: &str, expected: &str) -> Option<CheckFailure> {
-    match run_program(program, ["--version"]) {
-        Ok(output) if String::from_utf8_lossy(&output.stdout).starts_with(expected) => None,
-        Ok(_) => Some(CheckFailure::new(program, format_args!("expected {expected}, and found another program"))),
-        Err(error) => Some(CheckFailure::new(program, format_args!("{error}; install {expected}"))),
-    }
-}
-
-/// Checks for GNU Make 4: older versions lack `$(file)`.
-fn check_make() -> Option<CheckFailure> {
-    match run_program("make", ["--version"]) {
-        Ok(output) if output.stdout.starts_with(b"GNU Make 3.") => {
-            Some(CheckFailure::new("make", "expected GNU Make 4 or later"))
-        }
-        _ => check_gnu("make", "GNU Make"),
-    }
-}
-
-/// Checks that the Python of `--python` has a module.
-fn check_python(job: &JobSettings, module: &str) -> Option<CheckFailure> {
-    let code = format!("import importlib.util as u, sys; sys.exit(u.find_spec('{module}') is None)");
-    let why = match run_program(&job.python, ["-c", &code]) {
-        Ok(output) if output.status.success() => return None,
-        Ok(output) if output.stderr.is_empty() => {
-            format!("it has no module {module}; install it, or name another Python")
-        }
-        Ok(output) => last_line(&output.stderr),
-        Err(error) => error.to_string(),
-    };
-    Some(CheckFailure::new(format_args!("--python {}", job.python.display()), why))
 }
 
 fn check_syntax(dir: &Path, script: &str) -> Option<CheckFailure> {

@@ -3,16 +3,21 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
+use crate::batches::Batch;
 use crate::directive::{Directive, format_directives};
 use crate::error::EmitError;
 use crate::explain::ExplainRow;
 use crate::job_directives::{ACCOUNT_REASON, JOB_NAME_REASON, PARTITION_REASON, driver_directives, worker_directives};
 use crate::job_settings::JobSettings;
+use crate::job_size::JobSize;
 use crate::memory::MemorySize;
 use crate::python_literals::{list_literal, string_literal};
+use crate::required_tool::RequiredTool;
 use crate::scripts::{DIRECTIVES, SETTINGS, Script, assign, concat, fill_template};
+use crate::targets::JobTarget;
 use crate::targets::driver::{self, WorkerPlace};
-use crate::targets::local::with_control_scripts;
+use crate::targets::single_machine::with_control_scripts;
+use crate::task_plan::TaskPlan;
 
 /// Seconds before the walltime at which a worker ends, and hands its unfinished task to another one.
 const LIFETIME_MARGIN: u64 = 120;
@@ -20,31 +25,92 @@ const LIFETIME_MARGIN: u64 = 120;
 /// The name that dask-jobqueue gives to its jobs.
 const DEFAULT_NAME: &str = "dask-worker";
 
-/// Returns the scripts for workers that are jobs of SLURM.
-///
-/// # Errors
-/// Fails if no directive can hold a value.
-pub fn scripts(job: &JobSettings) -> Result<Vec<Script>, EmitError> {
-    let directives = format_directives(&driver_directives(job)?, &[])?;
-    let settings = concat(&[&job.setup_lines(), &assign("python", &job.python)]);
-    let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
-    let mut scripts = vec![
-        driver::plan_module(job, WorkerPlace::Nodes),
-        driver_script(&slurm_cluster(job)?),
-        Script::new_source("dask.sbatch", fill_template(include_str!("dask/dask.sbatch"), &texts)),
-    ];
-    scripts.extend(driver::control_scripts(job, "dask.sbatch"));
-    Ok(scripts)
+/// Workers that dask-jobqueue starts as jobs of SLURM, and a driver that hands out the tasks.
+pub struct Dask;
+
+impl JobTarget for Dask {
+    fn name(&self) -> &'static str {
+        "dask"
+    }
+
+    fn help(&self) -> &'static str {
+        "Dask workers as SLURM jobs, started by dask-jobqueue, and a driver that hands out the tasks"
+    }
+
+    fn uses_slurm(&self) -> bool {
+        true
+    }
+
+    fn on_this_machine(&self) -> Option<&'static dyn JobTarget> {
+        Some(&LocalDask)
+    }
+
+    fn batches(&self, _: &JobSettings, _: &TaskPlan) -> Result<Option<Vec<Batch>>, EmitError> {
+        Ok(None)
+    }
+
+    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+        let directives = format_directives(&driver_directives(job)?, &[])?;
+        let settings = concat(&[&job.setup_lines(), &assign("python", &job.python)]);
+        let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
+        let mut scripts = vec![
+            driver::plan_module(job, WorkerPlace::Nodes),
+            driver_script(&slurm_cluster(job)?),
+            Script::new_bash("dask.sbatch", fill_template(include_str!("dask/dask.sbatch"), &texts)),
+        ];
+        scripts.extend(driver::control_scripts(job, "dask.sbatch"));
+        Ok(scripts)
+    }
+
+    fn required_tools(&self) -> Vec<RequiredTool> {
+        vec![RequiredTool::PythonModule("dask_jobqueue")]
+    }
+
+    fn explain(&self, job: &JobSettings, _: usize) -> Result<Vec<ExplainRow>, EmitError> {
+        let mut rows = vec![ExplainRow::new_heading("dask.sbatch")];
+        rows.extend(driver_directives(job)?.iter().map(ExplainRow::from_directive));
+        rows.push(ExplainRow::new_heading("driver.py"));
+        rows.extend(worker_rows(job)?);
+        Ok(rows)
+    }
+
+    fn ai_integrate_arguments(&self, job: &JobSettings, size: &JobSize) -> Vec<String> {
+        job.engine_arguments(size)
+    }
 }
 
-/// Returns the scripts for workers on this machine.
-pub fn scripts_for_this_machine(job: &JobSettings) -> Vec<Script> {
-    let scripts = vec![
-        driver::plan_module(job, WorkerPlace::ThisMachine),
-        driver_script(&local_cluster(job)),
-        driver::submit_script_for_this_machine(job),
-    ];
-    with_control_scripts(job, "1", scripts)
+/// Dask workers on this machine.
+pub struct LocalDask;
+
+impl JobTarget for LocalDask {
+    fn name(&self) -> &'static str {
+        "dask"
+    }
+
+    fn help(&self) -> &'static str {
+        "Dask workers on this machine"
+    }
+
+    fn batches(&self, _: &JobSettings, _: &TaskPlan) -> Result<Option<Vec<Batch>>, EmitError> {
+        Ok(None)
+    }
+
+    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+        let scripts = vec![
+            driver::plan_module(job, WorkerPlace::ThisMachine),
+            driver_script(&local_cluster(job)),
+            driver::submit_script_for_this_machine(job),
+        ];
+        Ok(with_control_scripts(job, "1", scripts))
+    }
+
+    fn required_tools(&self) -> Vec<RequiredTool> {
+        vec![RequiredTool::PythonModule("distributed")]
+    }
+
+    fn ai_integrate_arguments(&self, job: &JobSettings, size: &JobSize) -> Vec<String> {
+        job.engine_arguments(size)
+    }
 }
 
 fn driver_script(cluster: &str) -> Script {
@@ -166,12 +232,12 @@ fn format_memory_limit(bytes: u64) -> String {
     }
 }
 
-/// Returns a row of `--explain` for each setting: an argument of SLURMCluster, a directive, or an argument of
+/// Returns a row of `--explain` for each setting of the workers: an argument of SLURMCluster, a directive, or an argument of
 /// `dask worker`.
 ///
 /// # Errors
 /// Fails if no directive can hold a value.
-pub fn explain_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
+fn worker_rows(job: &JobSettings) -> Result<Vec<ExplainRow>, EmitError> {
     let (slurm, size) = (&job.slurm, &job.size);
     let (cpus, engines, threads) = (size.cpus(), size.engines, size.threads);
     let memory = worker_memory(job);

@@ -1,59 +1,35 @@
-//! The scripts for a single machine without a queue: with xargs, which every Linux has, or with GNU parallel.
+//! The scripts for this machine, with xargs, which every Linux has.
 
-use std::ffi::OsString;
-
+use crate::batches::Batch;
+use crate::error::EmitError;
 use crate::job_settings::JobSettings;
-use crate::scripts::{
-    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory, concat,
-    fill_template,
-};
+use crate::required_tool::RequiredTool;
+use crate::scripts::Script;
+use crate::targets::JobTarget;
+use crate::targets::single_machine::{submit_script, with_control_scripts, worker_script};
+use crate::task_plan::TaskPlan;
 
-/// Returns the scripts for this machine, with xargs.
-pub fn scripts(job: &JobSettings) -> Vec<Script> {
-    let scripts = vec![worker_script(job), submit_script(job, include_str!("local/submit"))];
-    with_control_scripts(job, "workers", scripts)
-}
+/// Workers on this machine, started by xargs.
+pub struct Local;
 
-/// Returns the scripts for GNU parallel, on this machine or on others that `--sshloginfile` names.
-pub fn scripts_for_parallel(job: &JobSettings) -> Vec<Script> {
-    let scripts = vec![worker_script(job), submit_script(job, include_str!("parallel/submit"))];
-    with_control_scripts(job, "workers", scripts)
-}
+impl JobTarget for Local {
+    fn name(&self) -> &'static str {
+        "local"
+    }
 
-/// Adds the scripts that watch, cancel and resume the work on this machine. `processes` is the number of processes that
-/// write a file of results at the same time, as an expression of bash of the sizes.
-pub fn with_control_scripts(job: &JobSettings, processes: &str, mut scripts: Vec<Script>) -> Vec<Script> {
-    let status = concat(&[
-        &change_directory(job),
-        &assign("bin", &job.bin),
-        &assign_size_request(job),
-        "# Processes that write a file of results at the same time, as an expression of these sizes.\n".as_ref(),
-        &assign("processes", processes),
-    ]);
-    let new = |name, template, settings: &OsString| {
-        Script::new_executable(name, fill_template(template, &[(SETTINGS, settings)]))
-    };
-    scripts.extend([
-        new("status", include_str!("single_machine/status"), &status),
-        new("cancel", include_str!("single_machine/cancel"), &change_directory(job)),
-        new("resubmit", include_str!("resubmit"), &change_directory(job)),
-    ]);
-    scripts
-}
+    fn help(&self) -> &'static str {
+        "This machine, without SLURM"
+    }
 
-fn worker_script(job: &JobSettings) -> Script {
-    let settings = concat(&[
-        &change_directory(job),
-        &assign_programs(job),
-        &assign_size_request(job),
-        &assign("device", job.device.as_deref().unwrap_or_default()),
-        &assign_list("ai_integrate", &job.sizeless_arguments()),
-    ]);
-    Script::new_executable("worker", fill_template(include_str!("local/worker"), &[(SETTINGS, &settings)]))
-}
+    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+        let scripts = vec![worker_script(job), submit_script(job, include_str!("local/submit"))];
+        Ok(with_control_scripts(job, "workers", scripts))
+    }
 
-/// Returns the script that starts all processes on this machine.
-pub fn submit_script(job: &JobSettings, template: &str) -> Script {
-    let settings = concat(&[&change_directory(job), &assign_programs(job), &assign_size_request(job)]);
-    Script::new_executable("submit", fill_template(template, &[(SETTINGS, &settings)]))
+    fn required_tools(&self) -> Vec<RequiredTool> {
+        vec![
+            RequiredTool::Program { name: "xargs", version: "xargs (GNU findutils)" },
+            RequiredTool::Program { name: "taskset", version: "taskset" },
+        ]
+    }
 }

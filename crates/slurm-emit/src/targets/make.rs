@@ -8,15 +8,49 @@ use filter::quote;
 use crate::batches::Batch;
 use crate::error::EmitError;
 use crate::job_settings::JobSettings;
+use crate::job_size::JobSize;
+use crate::required_tool::RequiredTool;
 use crate::scripts::{SETTINGS, Script, concat, fill_template};
-use crate::targets::local::{submit_script, with_control_scripts};
+use crate::targets::JobTarget;
+use crate::targets::single_machine::{submit_script, with_control_scripts};
 use crate::task_plan::TaskPlan;
+
+/// A makefile.
+pub struct Make;
+
+impl JobTarget for Make {
+    fn name(&self) -> &'static str {
+        "make"
+    }
+
+    fn help(&self) -> &'static str {
+        "A makefile, on this machine"
+    }
+
+    fn batches(&self, _: &JobSettings, plan: &TaskPlan) -> Result<Option<Vec<Batch>>, EmitError> {
+        task_batches(plan).map(Some)
+    }
+
+    fn scripts(&self, job: &JobSettings, plan: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+        let makefile = fill_template(include_str!("make/Makefile"), &[(SETTINGS, &rules(job, plan))]);
+        let scripts = vec![Script::new_source("Makefile", makefile), submit_script(job, include_str!("make/submit"))];
+        Ok(with_control_scripts(job, "workers * engines", scripts))
+    }
+
+    fn required_tools(&self) -> Vec<RequiredTool> {
+        vec![RequiredTool::Make4]
+    }
+
+    fn ai_integrate_arguments(&self, job: &JobSettings, size: &JobSize) -> Vec<String> {
+        job.engine_arguments(size)
+    }
+}
 
 /// Returns a batch for each task, named by the task's id.
 ///
 /// # Errors
 /// Fails if an id can't be the name of a target.
-pub fn batches(plan: &TaskPlan) -> Result<Vec<Batch>, EmitError> {
+fn task_batches(plan: &TaskPlan) -> Result<Vec<Batch>, EmitError> {
     let is_target_name =
         |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let mut batches = Vec::new();
@@ -27,13 +61,6 @@ pub fn batches(plan: &TaskPlan) -> Result<Vec<Batch>, EmitError> {
         batches.push(Batch { name: task.to_owned(), tasks: index..index + 1 });
     }
     Ok(batches)
-}
-
-/// Returns the makefile, and the scripts that run make and control it.
-pub fn scripts(job: &JobSettings, plan: &TaskPlan) -> Vec<Script> {
-    let makefile = fill_template(include_str!("make/Makefile"), &[(SETTINGS, &rules(job, plan))]);
-    let scripts = vec![Script::new_source("Makefile", makefile), submit_script(job, include_str!("make/submit"))];
-    with_control_scripts(job, "workers * engines", scripts)
 }
 
 /// Returns the rules of the makefile.

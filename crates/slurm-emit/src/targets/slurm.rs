@@ -7,45 +7,76 @@ use std::ffi::OsString;
 
 use filter::quote;
 
+use crate::batches::Batch;
 use crate::directive;
 use crate::error::EmitError;
+use crate::explain::{ExplainRow, batches_row};
 use crate::gpus::GpuRequest;
 use crate::job_directives::{array_directives, gather_directives};
 use crate::job_settings::JobSettings;
 use crate::scripts::{
     DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, change_directory, concat, fill_template,
 };
+use crate::targets::JobTarget;
+use crate::targets::local::Local;
+use crate::task_plan::TaskPlan;
 
-/// Returns the scripts for a plan of `batches` batches. `submit` comes last: if it is there, the others are, too.
-///
-/// # Errors
-/// Fails if no directive can hold a value.
-pub fn scripts(job: &JobSettings, batches: usize) -> Result<Vec<Script>, EmitError> {
-    let extra = &job.slurm.directive;
-    let array = directive::format_directives(&array_directives(job, batches)?, extra)?;
-    let gather = directive::format_directives(&gather_directives(job)?, extra)?;
-    let programs = concat(&[&assign_programs(job), &select_bin_by_partition(job)]);
-    let setup = job.setup_lines();
-    let array_settings = concat(&[
-        &setup,
-        "# The directory of the programs, and their arguments.\n".as_ref(),
-        &programs,
-        &assign_list("srun", &srun_arguments(job)),
-        &assign_list("ai_integrate", &job.job_arguments(&job.size)),
-    ]);
-    let array = [(DIRECTIVES, &*array), (SETTINGS, &array_settings)];
-    let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs]))];
-    let new =
-        |name, template| Script::new_executable(name, fill_template(template, &[(SETTINGS, &change_directory(job))]));
-    Ok(vec![
-        Script::new_source("job.sbatch", fill_template(include_str!("slurm/job.sbatch"), &array)),
-        Script::new_source("gather.sbatch", fill_template(include_str!("slurm/gather.sbatch"), &gather)),
-        queue_script(job),
-        new("status", include_str!("slurm/status")),
-        new("cancel", include_str!("slurm/cancel")),
-        new("resubmit", include_str!("slurm/resubmit")),
-        new("submit", include_str!("slurm/submit")),
-    ])
+/// A job array, and a gather after it.
+pub struct Slurm;
+
+impl JobTarget for Slurm {
+    fn name(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn help(&self) -> &'static str {
+        "A SLURM job array, and a gather after it"
+    }
+
+    fn uses_slurm(&self) -> bool {
+        true
+    }
+
+    fn on_this_machine(&self) -> Option<&'static dyn JobTarget> {
+        Some(&Local)
+    }
+
+    fn scripts(&self, job: &JobSettings, _: &TaskPlan, batches: &[Batch]) -> Result<Vec<Script>, EmitError> {
+        let extra = &job.slurm.directive;
+        let array = directive::format_directives(&array_directives(job, batches.len())?, extra)?;
+        let gather = directive::format_directives(&gather_directives(job)?, extra)?;
+        let programs = concat(&[&assign_programs(job), &select_bin_by_partition(job)]);
+        let setup = job.setup_lines();
+        let array_settings = concat(&[
+            &setup,
+            "# The directory of the programs, and their arguments.\n".as_ref(),
+            &programs,
+            &assign_list("srun", &srun_arguments(job)),
+            &assign_list("ai_integrate", &job.job_arguments(&job.size)),
+        ]);
+        let array = [(DIRECTIVES, &*array), (SETTINGS, &array_settings)];
+        let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs]))];
+        let new = |name, template| {
+            Script::new_executable(name, fill_template(template, &[(SETTINGS, &change_directory(job))]))
+        };
+        Ok(vec![
+            Script::new_bash("job.sbatch", fill_template(include_str!("slurm/job.sbatch"), &array)),
+            Script::new_bash("gather.sbatch", fill_template(include_str!("slurm/gather.sbatch"), &gather)),
+            queue_script(job),
+            new("status", include_str!("slurm/status")),
+            new("cancel", include_str!("slurm/cancel")),
+            new("resubmit", include_str!("slurm/resubmit")),
+            new("submit", include_str!("slurm/submit")),
+        ])
+    }
+
+    fn explain(&self, job: &JobSettings, batches: usize) -> Result<Vec<ExplainRow>, EmitError> {
+        let mut rows = vec![batches_row(job, batches), ExplainRow::new_heading("job.sbatch")];
+        rows.extend(array_directives(job, batches)?.iter().map(ExplainRow::from_directive));
+        rows.push(ExplainRow::new_heading("gather.sbatch"));
+        rows.extend(gather_directives(job)?.iter().map(ExplainRow::from_directive));
+        Ok(rows)
+    }
 }
 
 /// Returns `queue.bash`, which the scripts that submit, watch and cancel source.
@@ -60,7 +91,7 @@ pub fn queue_script(job: &JobSettings) -> Script {
         "# Largest number of elements of a job array; if empty, SLURM is asked.\n".as_ref(),
         &assign("max_array_size", limit),
     ]);
-    Script::new_source("queue.bash", fill_template(include_str!("slurm/queue.bash"), &[(SETTINGS, &settings)]))
+    Script::new_bash("queue.bash", fill_template(include_str!("slurm/queue.bash"), &[(SETTINGS, &settings)]))
 }
 
 /// Returns the arguments of srun. They repeat the CPUs, because since SLURM 22.05, srun does not take them from the job.
