@@ -38,9 +38,9 @@ pub struct Args {
     #[arg(long, value_name = "T", value_parser = filter::duration::parse)]
     pub deadline: Option<Duration>,
 
-    /// Exit with status 1 when scan-find reported frames as missing
+    /// Exit with 1 if files or monitor values are missing
     ///
-    /// This is the default, of gather, too. The flag only undoes an --allow-missing earlier on the command line.
+    /// This is the default. Use it only to cancel an --allow-missing earlier on the command line.
     #[arg(long, overrides_with = "allow_missing", hide_short_help = true)]
     strict: bool,
 
@@ -72,9 +72,9 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Computing")]
     pub threads: Option<u16>,
 
-    /// Tasks to integrate at a time; with OpenCL, on each device
+    /// Tasks to integrate at once; with OpenCL, on each device
     ///
-    /// An engine is the group of threads that works on one task: see --threads.
+    /// An engine is the group of threads that works on one task: see --threads. The kind of engine is --engine.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Computing")]
     pub engines: u16,
 

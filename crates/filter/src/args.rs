@@ -6,12 +6,11 @@ use clap::{ArgAction, Args, ValueEnum};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Common options")]
 pub struct CommonArgs {
-    /// Exit with 0 even if frames have no data
+    /// Exit with 0 even if files or monitor values are missing
     ///
-    /// For runs in which files are known to be missing or a monitor has no value: those frames are NaN in the results, and
-    /// the records name them as usual. Frames whose data can't be read, is damaged or has changed still give status 1.
-    /// Only ai-integrate and gather obey it. slurm-emit passes it to its jobs; scan-find and plan-split accept it, so that
-    /// all filters of a pipe can have the same flags.
+    /// Frames without a pattern for these reasons are NaN in the results, and the records name them as usual. Frames whose
+    /// data can't be read, is damaged or has changed still give status 1. It has an effect in ai-integrate and gather, and
+    /// slurm-emit passes it to its jobs; scan-find and plan-split accept and ignore it.
     #[arg(long)]
     pub allow_missing: bool,
 

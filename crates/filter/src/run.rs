@@ -33,8 +33,21 @@ pub fn command<A: Parser>(name: &'static str) -> Command {
         .hide_possible_values(true)
         .hide_short_help(true)
         .exclusive(true);
-    A::command().name(name).bin_name(name).version(env!("CARGO_PKG_VERSION")).arg(completions)
+    let command = A::command();
+    let examples = command.get_after_long_help().map(|help| format!("{help}\n")).unwrap_or_default();
+    let end = format!("{examples}{EXIT_STATUSES}\nThe manual page has more: man {name}");
+    command.name(name).bin_name(name).version(env!("CARGO_PKG_VERSION")).arg(completions).after_long_help(end)
 }
+
+/// The end of the long help. The manual pages say what each status means for the filter.
+const EXIT_STATUSES: &str = "\
+Exit status:
+  0   Done; frames that should have a pattern have one
+  1   Finished, but an input failed or frames have no pattern. To list them:
+      jq -c 'select(.missing) | .missing[]' summaries.jsonl
+  2   Wrong options, or a file that can't be read or written
+  75  ai-integrate only: stopped early; run it again (76: before any frame)
+";
 
 /// The stack size of the thread that runs a filter, independent of `ulimit -s`.
 const STACK_BYTES: usize = 8 << 20;

@@ -26,9 +26,9 @@ pub struct Args {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub inputs: Vec<PathBuf>,
 
-    /// Gather all parts below this directory, without records
+    /// Make the final files of all parts below DIR, without records
     ///
-    /// DIR is the directory that `plan-split --out` named.
+    /// DIR is the directory that `plan-split --out` named. Parts are the intermediate files that ai-integrate writes.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub from: Option<PathBuf>,
 
@@ -54,7 +54,7 @@ pub struct Args {
     /// Remove what replaced results left below --from; gather nothing
     ///
     /// After `plan-split --replace`, or if raw data was written again, the parts, recipe and matrix of the earlier result
-    /// are left below DIR/.azpipe. They are removed once the new final file has every frame that it can have. Parts
+    /// are left below DIR/.azpipe. --clean removes them where the new final file has every frame that it can have. Parts
     /// whose final file is missing or not complete are kept, because they may be the only copy of their frames. Files
     /// that azpipe did not write are kept, too. Each file or directory that is removed is printed with its size. If
     /// another run is working in DIR, nothing is removed, and the exit status is 2.
@@ -92,9 +92,9 @@ pub struct OutputArgs {
     /// Average all frames, or every N, as in mean,100
     ///
     /// Adds a group `averaged` to the final file. `mean` and `sum` add the counts of the frames, and their errors follow
-    /// from all of these counts together; the error of `median` is by how much the median of as many frames scatters.
-    /// `--error-floor pixel` is for single frames and does not enter: in an average, a bin has at least the variance of
-    /// one photon in all frames together (with `none`: no least variance). Frames without a pattern are left out.
+    /// from all of these counts together; the error of `median` is the expected scatter of such a median. The minimum
+    /// variance of one photon (`plan-split --error-floor`) applies once to each bin of the whole average, not to each
+    /// frame or pixel; with `none`, not at all. Frames without a pattern are left out.
     ///
     /// `mean` and `sum` need the sums of the frames, which are removed with the parts: give --average when you integrate,
     /// or keep them (--keep-sums, --keep-parts or --layout virtual). Otherwise, `ai-integrate --force` makes them again.
@@ -122,10 +122,10 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
 
-    /// Merge each scan's patterns, frame by frame, into one NAME
+    /// Combine each scan's detectors or recipes into one result, NAME
     ///
-    /// The patterns of a scan's detectors, or of several recipes, become one, as with pyFAI's MultiGeometry: they must have
-    /// the same unit, range and number of bins. Merging needs the sums of the frames, which are removed with the parts:
+    /// Frame by frame, the patterns of a scan's detectors, or of several recipes, become one, as with pyFAI's
+    /// MultiGeometry: they must have the same unit, range and number of bins. Merging needs the sums of the frames, which are removed with the parts:
     /// gather all that is to be merged in one run, or use --keep-sums.
     #[arg(long, value_name = "NAME", value_parser = parse_file_name)]
     pub merge: Option<String>,

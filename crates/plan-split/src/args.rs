@@ -16,8 +16,8 @@ use crate::split_scan::SplitBy;
 /// Cut scans into tasks: ranges of frames to integrate by one or more recipes
 ///
 /// Reads scan records from `scan-find` and writes task records for `ai-integrate`. A recipe holds the settings of an
-/// integration: geometry, bins, masks, corrections. Give it with the options below, as a file, or both. Each recipe is
-/// resolved once, with its defaults, the PONI text and a digest of every file that it names, and is stored below DIR.
+/// integration: geometry, bins, masks, corrections. Give it with the options below, as a file, or both. A complete copy
+/// of the settings, with the PONI text and checksums of the other files, is stored below DIR.
 /// When the record of a scan comes again, as from `scan-find --follow`, only new or changed frames become tasks.
 #[derive(Parser)]
 #[command(name = "plan-split", version, after_long_help = include_str!("examples.txt"))]
@@ -28,17 +28,16 @@ pub struct Args {
 
     /// Directory for results (required)
     ///
-    /// gather writes one final file per scan and recipe below it, at the path that the master file has below the operand
-    /// of scan-find: `scan-find RAW_DATA` gives DIR/sample/dataset/..., and `scan-find RAW_DATA/*/*/*.h5`, where each
-    /// file is an operand, puts all files into DIR itself. Parts and recipes go to DIR/.azpipe. Not needed with
-    /// --print-recipe.
+    /// gather writes one final file for each scan and recipe. If scan-find was given a directory, DIR gets the same
+    /// subdirectories, such as DIR/sample/dataset; if it was given files, as by RAW_DATA/*/*/*.h5, all final files lie in
+    /// DIR itself. Parts (intermediate files) and recipes go to DIR/.azpipe. Not needed with --print-recipe.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_unless_present = "print_recipe")]
     pub out: Option<PathBuf>,
 
     /// Task size, such as frames=100
     ///
     /// bytes=N: at most about N bytes of stored (compressed) data per task, such as bytes=500M (K, M, G and T are powers of 1024).
-    /// frames=N: N frames per task. workers=N: N tasks per scan. file: one task per data file. scan: one task per scan.
+    /// frames=N: N frames per task. workers=N: N tasks of equal size per scan, one for each of N workers. file: one task per data file. scan: one task per scan.
     #[arg(long, value_name = "HOW", default_value = "bytes=2G")]
     pub by: SplitBy,
 
@@ -189,13 +188,13 @@ pub struct RecipeFlags {
 
     /// Mask pixels below V in each frame
     ///
-    /// V is in counts, and valid itself. Default: no limit.
+    /// V is in counts; a pixel of exactly V is valid. Default: no limit.
     #[arg(long, value_name = "V", help_heading = MASKS, hide_short_help = true, allow_hyphen_values = true)]
     valid_min: Option<f64>,
 
     /// Mask pixels above V in each frame (saturation)
     ///
-    /// V is in counts, and valid itself. Default: no limit. --dummy auto masks only the values by which the detector marks
+    /// V is in counts; a pixel of exactly V is valid. Default: no limit. --dummy auto masks only the values by which the detector marks
     /// invalid pixels; counts below them, at which a pixel may be saturated, need this option.
     #[arg(long, value_name = "V", help_heading = MASKS, allow_hyphen_values = true)]
     valid_max: Option<f64>,
@@ -252,10 +251,10 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "SENSOR", help_heading = CORRECTIONS, hide_short_help = true)]
     sensor: Option<Sensor>,
 
-    /// Counter by which to divide each frame; repeatable
+    /// Divide each frame by this counter; repeatable
     ///
-    /// A counter of the scan such as fpico2, exposure-time, a number, or file.h5::/path. Several monitors are
-    /// multiplied. Intensities are counts / (monitor / reference): see --monitor-reference. Default: none.
+    /// NAME is a counter of the scan, such as fpico2 (`scan-find -v` lists them); the word `exposure-time`; a number; or
+    /// file.h5::/path. Several monitors are multiplied. To keep intensities near the counts, add --monitor-reference mean. Intensities are counts / (monitor / reference): see --monitor-reference. Default: none.
     #[arg(long, value_name = "NAME", help_heading = CORRECTIONS, action = ArgAction::Append)]
     monitor: Vec<String>,
 
@@ -293,24 +292,26 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "pixel|bin|none", help_heading = ERRORS, hide_short_help = true)]
     error_floor: Option<ErrorFloor>,
 
-    /// Drop outliers of a bin beyond T sigma
+    /// Drop zingers and spots beyond T sigma
     ///
-    /// As pyFAI's `sigma_clip_ng`: drop pixels more than T standard deviations from the mean of their bin, at most
-    /// ROUNDS times (default: 5), for instance 5,3. T is never below Chauvenet's criterion; `chauvenet` in place of T
-    /// uses the criterion alone.
+    /// Zingers are hits of cosmic rays and the like; spots come from single crystals. As pyFAI's `sigma_clip_ng`: drop pixels more than T standard deviations from the mean of their bin, at most
+    /// ROUNDS times (default: 5), for instance 5,3. The standard deviation is that of --error-model: with `poisson`, from
+    /// the counts; with `azimuthal` or `hybrid`, from the spread of the pixels in the bin, which suits textured samples.
+    /// In bins with many pixels a small T is raised to Chauvenet's criterion, which drops about half a pixel of pure
+    /// noise in a bin; `chauvenet` in place of T uses the criterion alone.
     #[arg(long, value_name = "T[,ROUNDS]", help_heading = ERRORS)]
     sigma_clip: Option<SigmaClip>,
 
     /// Mean of the pixels between two percentiles of their bin
     ///
-    /// For instance 10,90; 50 alone is the median.
+    /// It ignores zingers and spots. For instance 10,90; 50 alone is the median.
     #[arg(long, value_name = "LOW,HIGH", help_heading = ERRORS, hide_short_help = true)]
     median: Option<Quantiles>,
 
     /// Errors of --median: scatter or pyfai [default: scatter]
     ///
-    /// `scatter`: by how much the median scatters from frame to frame. `pyfai`: from the pixels between the percentiles
-    /// alone.
+    /// `scatter`: the standard deviation that the median would have in repeated frames, estimated from all pixels of the
+    /// bin. `pyfai`: from the pixels between the percentiles alone.
     #[arg(long, value_name = "scatter|pyfai", help_heading = ERRORS, hide_short_help = true)]
     median_error: Option<MedianError>,
 

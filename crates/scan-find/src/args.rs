@@ -9,7 +9,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::since::Since;
 
-/// Find scans, and write a record of each: where its frames are, and which of them are not there.
+/// Find scans, and write a record of each: where its frames are, and which of them are missing
 ///
 /// Reads Bliss masters and collections of them, Lima 1 and 2 and Dectris files, NeXus detectors, single
 /// datasets, and TIFF, CBF, EDF and NPY images. In a directory, at any depth, files that a master
@@ -18,7 +18,7 @@ use crate::since::Since;
 #[derive(Parser)]
 #[command(name = "scan-find", version, after_long_help = include_str!("examples.txt"))]
 pub struct Args {
-    /// Files, directories, datasets (FILE::/PATH), quoted globs; `-` or none is a list of them on stdin
+    /// Files, directories, datasets (FILE::/PATH), quoted globs; with none or `-`, a list of them on stdin
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
@@ -26,15 +26,15 @@ pub struct Args {
     #[arg(short = '0', long)]
     pub null: bool,
 
-    /// Only detectors of this name; may be given several times
+    /// Only detectors of this name; repeatable
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub detector: Vec<GlobMatcher>,
 
-    /// Only entries of this name, such as `*.1`; may be given several times
+    /// Only entries of this name, such as `*.1`; repeatable
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub entry: Vec<GlobMatcher>,
 
-    /// Only scans of this title, such as `fscan*`; may be given several times
+    /// Only scans of this title, such as `fscan*`; repeatable
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub title: Vec<GlobMatcher>,
 
@@ -47,11 +47,10 @@ pub struct Args {
 
     /// Keep looking for new scans and frames, every SECONDS: 5 if none are given
     ///
-    /// A scan that was not complete is written again when more of its frames are there. On local file systems the kernel
-    /// tells of changes: then they are seen at once, and while nothing changes nothing is read. End it with
-    /// --until-idle, or with SIGTERM to scan-find alone: the other filters of the pipe then finish what they have
-    /// received. Ctrl-C ends all filters at once: frames in progress are lost, files that were written stay, and the
-    /// same command adds the rest.
+    /// When an unfinished scan gets new frames, its record is written again. The search does not stop when a scan ends:
+    /// end it with --until-idle, or with SIGTERM to scan-find alone; the other filters of the pipe then finish what they
+    /// have received. Ctrl-C ends all filters at once: frames in progress are lost, files that were written stay, and
+    /// the same command adds the rest. On local file systems changes are seen at once, and nothing is read in between.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5")]
     #[arg(value_parser = parse_seconds)]
     pub follow: Option<Duration>,
@@ -60,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "T", requires = "follow", value_parser = filter::duration::parse)]
     pub until_idle: Option<Duration>,
 
-    /// Scans that are being written, were aborted, or lack frames: emit or skip them
+    /// Scans that still run, were aborted, or have missing frames: emit or skip them
     #[arg(long, value_name = "WHAT", default_value = "emit")]
     pub incomplete: Incomplete,
 
@@ -78,7 +77,7 @@ pub struct Args {
 /// The treatment of scans that are not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Incomplete {
-    /// Write their records, with the frames that are absent.
+    /// Write their records, with the frames that are missing.
     Emit,
     /// Leave them out.
     Skip,

@@ -34,7 +34,7 @@ pub struct JobSizeFlags {
 
     /// CPU threads for each task [default: 4]
     ///
-    /// A job has --ai-engines-per-worker times as many CPUs. To give the CPUs of the whole job, use --cores.
+    /// A job requests tasks x threads: 8 x 4 = 32 CPUs by default. To give the CPUs of the whole job, use --cores.
     #[arg(long, value_name = "C", overrides_with = "cores", value_parser = clap::value_parser!(u64).range(1..))]
     pub cores_per_worker: Option<u64>,
 
@@ -62,8 +62,8 @@ pub struct JobSizeFlags {
     /// Each element of the job array works on one batch. With 0, each task is a batch.
     ///
     /// The first batches are shorter, so that results come soon, and so are the last batches, so that all jobs end at about
-    /// the same time. Batches follow the order of the scans, except that the shortest of the scans that all jobs could begin
-    /// with goes first.
+    /// the same time. Scans are integrated in their order, except that a short one may go first, so that a first result
+    /// comes early.
     #[arg(long, value_name = "M", default_value_t = 10.0, value_parser = parse_minutes)]
     pub batch_minutes: f64,
 

@@ -57,7 +57,7 @@ pub struct SlurmFlags {
 
     /// Walltime of each job, or auto
     ///
-    /// Forms are those of sbatch: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. A job that does not finish in time
+    /// A plain number is minutes, as for sbatch; other forms are MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. A job that does not finish in time
     /// requeues itself. auto requests twice the time that a batch is estimated to take, and five minutes.
     ///
     /// --walltime is accepted, too, as in dask-jobqueue.
@@ -90,7 +90,8 @@ pub struct SlurmFlags {
 
     /// GPUs of each job: gpu:1, shard:4, none or auto
     ///
-    /// auto is gpu:1 if the partition's name contains gpu, otherwise none. Without a GPU, jobs hide the GPUs of their node.
+    /// auto requests one GPU if the partition's name contains "gpu", and none otherwise: for a partition of GPUs with another
+    /// name, give gpu:1. Jobs that request no GPU use none.
     #[arg(long, value_name = "G", default_value = "auto", overrides_with_all = ["gpus", "gpus_per_task"])]
     pub gres: String,
 
