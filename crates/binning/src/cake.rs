@@ -150,7 +150,7 @@ mod tests {
         let (mut compared, mut at_discontinuity) = (0, 0);
         for _ in 0..25 {
             let placement = TestPlacement::random(&mut random);
-            let unit = Unit::ALL[random.whole(0, 8)].base();
+            let unit = Unit::all().nth(random.whole(0, 8)).unwrap().base();
             let all = placement.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let radial = BinEdges::uniform(random.between(0.0, 0.3) * max, random.between(0.5, 1.1) * max, 40);

@@ -51,7 +51,7 @@
 //! let geometry = Geometry::new(&poni, &detector, [195, 487])?;
 //! let mask = vec![false; 195 * 487];
 //! let request =
-//!     PatternRequest { unit: Unit::QNm, npt: 100, radial_range: None, azimuth_range: None, split: PixelSplitting::BBox };
+//!     PatternRequest { unit: Unit::default(), npt: 100, radial_range: None, azimuth_range: None, split: PixelSplitting::BBox };
 //! let binning = bin_pattern(&geometry, &mask, &request)?;
 //! assert_eq!(binning.axis.centers.len(), 100);
 //! let (bins, weights) = binning.matrix.entries_of_pixel(0);

@@ -88,7 +88,7 @@ mod tests {
         let mut compared = 0;
         for _ in 0..40 {
             let placement = TestPlacement::random(&mut random);
-            let unit = Unit::ALL[random.whole(0, 8)].base();
+            let unit = Unit::all().nth(random.whole(0, 8)).unwrap().base();
             let all = placement.geometry().corners(unit).unwrap();
             let max = all.iter().flatten().map(|corner| f64::from(corner[0])).fold(0.0, f64::max);
             let npt = random.whole(1, 200);

@@ -7,15 +7,15 @@ mod support;
 use binning::{
     AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin_pattern, bin_pixels,
 };
-use geometry::{Geometry, Unit};
-use support::{TestPlacement, TestRandom};
+use geometry::Geometry;
+use support::{TestPlacement, TestRandom, unit};
 
 const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 const NPT: usize = 20;
 
 fn cake(geometry: &Geometry, split: PixelSplitting, azimuth: BinsRequest) -> Binning {
     let request = BinningRequest {
-        unit: Unit::QNm,
+        unit: unit("q_nm^-1"),
         radial: BinsRequest::Uniform { npt: NPT, range: None },
         azimuth: AzimuthRequest::Bins(azimuth),
         split,
@@ -45,7 +45,7 @@ fn bins_are_numbered_azimuth_first() {
     assert_eq!(found.matrix.nbins, 36 * NPT);
     assert!((chi.lower + 180.0).abs() < 1e-12 && (chi.centers[0] + 175.0).abs() < 1e-4);
     assert!((chi.upper / 180.0 - 1.0 - 2f64.powi(-23)).abs() < 1e-15);
-    let (radii, angles) = (geometry.radial_centers(Unit::QNm).unwrap(), geometry.chi_centers());
+    let (radii, angles) = (geometry.radial_centers(unit("q_nm^-1")).unwrap(), geometry.chi_centers());
     for pixel in 0..1600 {
         let ([bin], [weight]) = found.matrix.entries_of_pixel(pixel) else { panic!("pixel {pixel} is not in one bin") };
         assert_eq!(*weight, 1.0);
@@ -65,7 +65,8 @@ fn the_sum_over_azimuth_is_the_pattern() {
         let start = random.between(-200.0, 200.0);
         for split in SPLITS {
             let found = cake(&geometry, split, even(random.whole(1, 100), Some((start, start + 360.0))));
-            let request = PatternRequest { unit: Unit::QNm, npt: NPT, radial_range: None, azimuth_range: None, split };
+            let request =
+                PatternRequest { unit: unit("q_nm^-1"), npt: NPT, radial_range: None, azimuth_range: None, split };
             let pattern = bin_pattern(&geometry, &vec![false; placement.pixels()], &request).unwrap();
             assert_eq!(found.axis, pattern.axis);
             for pixel in 0..placement.pixels() {

@@ -8,15 +8,21 @@ use binning::{
     AzimuthRequest, BinningError, BinningRequest, BinsRequest, Limits, PatternRequest, PixelSplitting, bin_pattern,
     bin_pixels,
 };
-use geometry::{GeometryError, Unit};
-use support::TestPlacement;
+use geometry::GeometryError;
+use support::{TestPlacement, unit};
 
 fn placement() -> TestPlacement {
     TestPlacement::flat([20, 30], [-10.0, 15.0])
 }
 
 fn request() -> PatternRequest {
-    PatternRequest { unit: Unit::TthDeg, npt: 10, radial_range: None, azimuth_range: None, split: PixelSplitting::BBox }
+    PatternRequest {
+        unit: unit("2th_deg"),
+        npt: 10,
+        radial_range: None,
+        azimuth_range: None,
+        split: PixelSplitting::BBox,
+    }
 }
 
 fn error_of(request: &PatternRequest) -> String {
@@ -25,7 +31,7 @@ fn error_of(request: &PatternRequest) -> String {
 
 fn cake_error_of(radial: BinsRequest, azimuth: BinsRequest) -> String {
     let request = BinningRequest {
-        unit: Unit::TthDeg,
+        unit: unit("2th_deg"),
         radial,
         azimuth: AzimuthRequest::Bins(azimuth),
         split: PixelSplitting::BBox,
@@ -97,7 +103,8 @@ fn a_mask_of_another_detector() {
 fn a_unit_that_needs_the_wavelength() {
     let geometry = placement().geometry_with("");
     assert!(bin_pattern(&geometry, &[false; 600], &request()).is_ok());
-    let error = bin_pattern(&geometry, &[false; 600], &PatternRequest { unit: Unit::QNm, ..request() }).unwrap_err();
+    let error =
+        bin_pattern(&geometry, &[false; 600], &PatternRequest { unit: unit("q_nm^-1"), ..request() }).unwrap_err();
     assert!(error.to_string().contains("q_nm^-1 needs a wavelength"), "{error}");
 }
 
@@ -111,13 +118,13 @@ fn all_messages_side_by_side() {
         BinningError::MaskShape { found: 599, expected: [20, 30] },
         BinningError::AllMasked(600),
         BinningError::NothingInRange {
-            unit: Unit::QNm,
+            unit: unit("q_nm^-1"),
             wanted: Limits(50.0, 60.0),
             wanted_chi: Some(Limits(170.0, 190.0)),
             covered: Limits(0.5, 12.25),
             covered_chi: Some(Limits(-90.0, 90.0)),
         },
-        BinningError::Geometry(GeometryError::NoWavelength(Unit::QA)),
+        BinningError::Geometry(GeometryError::NoWavelength(unit("q_A^-1"))),
     ];
     let messages = [
         "0 radial bins; expected at least 1",
@@ -129,7 +136,7 @@ fn all_messages_side_by_side() {
         "no pixel in radial range 50 to 60 q_nm^-1 and azimuth 170 to 190 deg; \
          unmasked pixels cover 0.5 to 12.25 q_nm^-1 and azimuth -90 to 90 deg",
         "unit q_A^-1 needs a wavelength, and the PONI file gives none; \
-         add `Wavelength: METRES` to it, or choose the unit 2th_deg, 2th_rad, r_mm or r_m",
+         add `Wavelength: METRES` to it, or choose the unit r_mm, r_m, 2th_deg or 2th_rad",
     ];
     assert_eq!(errors.map(|error| error.to_string()), messages);
 }

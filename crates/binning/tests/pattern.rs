@@ -8,12 +8,12 @@ use binning::{
     AzimuthRequest, Binning, BinningRequest, BinsRequest, PatternRequest, PixelSplitting, bin_pattern, bin_pixels,
 };
 use geometry::{Geometry, Unit};
-use support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon};
+use support::{ALL_CHI, TestPlacement, TestRandom, area_within, polygon, unit};
 
 const SPLITS: [PixelSplitting; 3] = [PixelSplitting::No, PixelSplitting::BBox, PixelSplitting::Full];
 
 fn request(split: PixelSplitting) -> PatternRequest {
-    PatternRequest { unit: Unit::TthDeg, npt: 50, radial_range: None, azimuth_range: None, split }
+    PatternRequest { unit: unit("2th_deg"), npt: 50, radial_range: None, azimuth_range: None, split }
 }
 
 fn binned(geometry: &Geometry, request: &PatternRequest) -> Binning {
@@ -41,7 +41,7 @@ fn without_a_range_every_pixel_counts_once() {
         let placement = TestPlacement::random(&mut random);
         let geometry = placement.geometry();
         for split in SPLITS {
-            let unit = Unit::ALL[random.whole(0, 8)];
+            let unit = Unit::all().nth(random.whole(0, 8)).unwrap();
             let found = binned(&geometry, &PatternRequest { unit, npt: random.whole(1, 300), ..request(split) });
             for pixel in 0..placement.pixels() {
                 let total = total_weight(&found, pixel);
@@ -56,9 +56,9 @@ fn without_a_range_every_pixel_counts_once() {
 fn the_axis_spans_the_unmasked_pixels() {
     let geometry = TestPlacement::flat([30, 40], [-5.0, 20.3]).geometry();
     let mask: Vec<bool> = (0..1200).map(|pixel| !(200..800).contains(&pixel)).collect();
-    let centers = geometry.radial_centers(Unit::QA).unwrap();
-    let deltas = geometry.radial_deltas(Unit::QA).unwrap();
-    let corners = geometry.corners(Unit::QNm).unwrap();
+    let centers = geometry.radial_centers(unit("q_A^-1")).unwrap();
+    let deltas = geometry.radial_deltas(unit("q_A^-1")).unwrap();
+    let corners = geometry.corners(unit("q_nm^-1")).unwrap();
     for split in SPLITS {
         let ends = |pixel: usize| match split {
             PixelSplitting::No => (centers[pixel], centers[pixel]),
@@ -70,7 +70,7 @@ fn the_axis_spans_the_unmasked_pixels() {
         };
         let lower = (200..800).map(|pixel| ends(pixel).0).fold(f64::MAX, f64::min);
         let upper = (200..800).map(|pixel| ends(pixel).1).fold(f64::MIN, f64::max) * (1.0 + 2f64.powi(-23));
-        let found = bin_pattern(&geometry, &mask, &PatternRequest { unit: Unit::QA, ..request(split) }).unwrap();
+        let found = bin_pattern(&geometry, &mask, &PatternRequest { unit: unit("q_A^-1"), ..request(split) }).unwrap();
         assert!((found.axis.lower - lower).abs() < 1e-14 && (found.axis.upper - upper).abs() < 1e-14, "{split:?}");
         let width = (upper - lower) / 50.0;
         for (i, center) in found.axis.centers.iter().enumerate() {
@@ -100,7 +100,7 @@ fn a_given_range_is_the_axis_with_a_slightly_larger_upper_limit() {
 #[test]
 fn without_splitting_the_centre_decides() {
     let geometry = TestPlacement::flat([30, 40], [10.2, 20.4]).geometry();
-    let centers = geometry.radial_centers(Unit::TthDeg).unwrap();
+    let centers = geometry.radial_centers(unit("2th_deg")).unwrap();
     let found =
         binned(&geometry, &PatternRequest { radial_range: Some((0.5, 1.5)), npt: 10, ..request(PixelSplitting::No) });
     for (pixel, center) in centers.iter().enumerate() {
@@ -117,7 +117,7 @@ fn without_splitting_the_centre_decides() {
 #[test]
 fn a_bounding_box_counts_by_its_overlap() {
     let geometry = TestPlacement { rot: [0.1, -0.2, 0.3], ..TestPlacement::flat([30, 40], [10.2, 20.4]) }.geometry();
-    let unit = Unit::QNm;
+    let unit = unit("q_nm^-1");
     let (centers, deltas) = (geometry.radial_centers(unit).unwrap(), geometry.radial_deltas(unit).unwrap());
     let range = (centers[0].min(centers[600]) * 0.9, centers[0].max(centers[600]));
     let found = binned(
@@ -149,9 +149,9 @@ fn full_splitting_counts_by_area() {
     for orientation in 1..=4 {
         let placement = TestPlacement { orientation, ..TestPlacement::random(&mut random) };
         let geometry = placement.geometry();
-        let corners = geometry.corners(Unit::TthRad).unwrap();
+        let corners = geometry.corners(unit("2th_rad")).unwrap();
         let found =
-            binned(&geometry, &PatternRequest { unit: Unit::TthRad, npt: 120, ..request(PixelSplitting::Full) });
+            binned(&geometry, &PatternRequest { unit: unit("2th_rad"), npt: 120, ..request(PixelSplitting::Full) });
         let width = (found.axis.upper - found.axis.lower) / 120.0;
         for (pixel, corners) in corners.iter().enumerate() {
             let Some(polygon) = polygon(corners) else { continue };
@@ -250,7 +250,7 @@ fn bins_between_edges_are_sums_of_smaller_equal_bins() {
     for split in SPLITS {
         let edges = |edges: &[f64]| {
             let request = BinningRequest {
-                unit: Unit::RMm,
+                unit: unit("r_mm"),
                 radial: BinsRequest::Edges(edges.to_vec()),
                 azimuth: AzimuthRequest::Sum(None),
                 split,

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::detector::PixelPositions;
+use crate::quantity::Experiment;
 use crate::rotation::{LabPoint, Rotation};
 use crate::{Detector, DetectorError, Poni, Unit};
 
@@ -14,6 +15,7 @@ use crate::{Detector, DetectorError, Poni, Unit};
 pub struct Geometry {
     pub(crate) pixels: PixelPositions,
     pub(crate) placement: DetectorPlacement,
+    experiment: Experiment,
     shape: [usize; 2],
 }
 
@@ -27,18 +29,25 @@ pub enum GeometryError {
     /// The unit depends on the wavelength, which is not known.
     #[error(
         "unit {0} needs a wavelength, and the PONI file gives none; \
-         add `Wavelength: METRES` to it, or choose the unit 2th_deg, 2th_rad, r_mm or r_m"
+         add `Wavelength: METRES` to it, or choose the unit {units}",
+        units = list_units_without_wavelength()
     )]
     NoWavelength(Unit),
 }
 
-/// Distance, point of normal incidence, rotation and wavelength of a PONI file. Lengths are in metres.
+/// Returns the units that a PONI file without wavelength allows, such as "r_mm, 2th_deg or 2th_rad".
+fn list_units_without_wavelength() -> String {
+    let units: Vec<&str> = Unit::all().filter(|unit| !unit.needs_wavelength()).map(Unit::name).collect();
+    let (last, others) = units.split_last().expect("there is a unit that needs no wavelength");
+    format!("{} or {last}", others.join(", "))
+}
+
+/// Distance, point of normal incidence and rotation of a PONI file. Lengths are in metres.
 pub(crate) struct DetectorPlacement {
     pub(crate) dist: f64,
     pub(crate) poni1: f64,
     pub(crate) poni2: f64,
     rotation: Rotation,
-    wavelength: Option<f64>,
 }
 
 impl DetectorPlacement {
@@ -62,9 +71,9 @@ impl Geometry {
             poni1: poni.poni1,
             poni2: poni.poni2,
             rotation: Rotation::new(poni.rot1, poni.rot2, poni.rot3),
-            wavelength: poni.wavelength,
         };
-        Ok(Self { pixels, placement, shape })
+        let experiment = Experiment { wavelength: poni.wavelength.unwrap_or(f64::NAN) };
+        Ok(Self { pixels, placement, experiment, shape })
     }
 
     /// Returns rows and columns of the frames.
@@ -74,7 +83,7 @@ impl Geometry {
 
     /// Returns the wavelength in metres, if the PONI file gives one.
     pub fn wavelength(&self) -> Option<f64> {
-        self.placement.wavelength
+        Some(self.experiment.wavelength).filter(|wavelength| !wavelength.is_nan())
     }
 
     /// Returns the radial position of the centre of each pixel, in `unit`.
@@ -97,7 +106,7 @@ impl Geometry {
     /// `unit` depends on the wavelength and the PONI file gives none.
     pub fn corners(&self, unit: Unit) -> Result<Vec<[[f32; 2]; 4]>, GeometryError> {
         let radial = self.radial_function(unit)?;
-        Ok(self.map_corners(unit, |point| [radial(point) as f32, point.chi() as f32]))
+        Ok(self.map_corners(unit.quantity().rounds_corners, |point| [radial(point) as f32, point.chi() as f32]))
     }
 
     /// Returns the radial half width of each pixel in `unit`: the largest distance of a corner from the centre.
@@ -107,7 +116,7 @@ impl Geometry {
     pub fn radial_deltas(&self, unit: Unit) -> Result<Vec<f64>, GeometryError> {
         let radial = self.radial_function(unit)?;
         let centers = self.map_centers(radial);
-        let corners = self.map_corners(unit, |point| radial(point) as f32);
+        let corners = self.map_corners(unit.quantity().rounds_corners, |point| radial(point) as f32);
         let largest = |corners: &[f32; 4], center: &f64| {
             corners.map(|corner| (f64::from(corner) - center).abs()).into_iter().fold(0.0, f64::max) * unit.scale()
         };
@@ -118,7 +127,7 @@ impl Geometry {
     /// the shorter way round the circle.
     pub fn chi_deltas(&self) -> Vec<f64> {
         let centers = self.chi_centers();
-        let corners = self.map_corners(Unit::RM, |point| point.chi() as f32);
+        let corners = self.map_corners(false, |point| point.chi() as f32);
         let distance = |corner: f32, center: f64| {
             let delta = (f64::from(corner) - center).abs();
             delta.min(std::f64::consts::TAU - delta)
@@ -131,20 +140,11 @@ impl Geometry {
 
     /// Returns the function from a point to its radial position in the base unit of `unit`.
     fn radial_function(&self, unit: Unit) -> Result<impl Fn(LabPoint) -> f64 + Sync + Copy, GeometryError> {
-        let base = unit.base();
-        let wavelength = match self.placement.wavelength {
-            None if unit.needs_wavelength() => return Err(GeometryError::NoWavelength(unit)),
-            wavelength => wavelength.unwrap_or(f64::NAN),
-        };
-        let per_q = 4.0e-9 * std::f64::consts::PI / wavelength;
-        let per_d = 2.0e-9 / wavelength;
-        Ok(move |point: LabPoint| match base {
-            Unit::RM => point.radius(),
-            Unit::TthRad => point.two_theta(),
-            Unit::QNm => per_q * (point.two_theta() * 0.5).sin(),
-            Unit::DM => std::f64::consts::TAU / (1e9 * (per_q * (point.two_theta() * 0.5).sin())),
-            _ => (per_d * (point.two_theta() * 0.5).sin()).powi(2),
-        })
+        if unit.needs_wavelength() && self.wavelength().is_none() {
+            return Err(GeometryError::NoWavelength(unit));
+        }
+        let position = unit.quantity().position;
+        Ok(move |point: LabPoint| position(point, &self.experiment))
     }
 
     /// Applies `value` to the centre of each pixel.
@@ -169,9 +169,10 @@ impl Geometry {
     }
 
     /// Applies `value` to the four corners of each pixel. On a grid, corners shared by pixels are computed once.
+    /// `rounds_corners` rounds the corners of a grid to single precision first.
     fn map_corners<T: Copy + Default + Send + Sync>(
         &self,
-        unit: Unit,
+        rounds_corners: bool,
         value: impl Fn(LabPoint) -> T + Sync,
     ) -> Vec<[T; 4]> {
         let [rows, columns] = self.shape;
@@ -186,10 +187,9 @@ impl Geometry {
                 return values;
             }
         };
-        // pyFAI has a fast path for r, 2θ and q; for d*² and d it rounds corners to single precision first.
-        let edges = |axis: &crate::pixel_grid::PixelAxis| match unit.base() {
-            Unit::RecD2Nm | Unit::DM => axis.edges_f32.iter().map(|&edge| f64::from(edge)).collect(),
-            _ => axis.edges.clone(),
+        let edges = |axis: &crate::pixel_grid::PixelAxis| match rounds_corners {
+            true => axis.edges_f32.iter().map(|&edge| f64::from(edge)).collect(),
+            false => axis.edges.clone(),
         };
         let (slow_edges, fast_edges): (Vec<f64>, Vec<f64>) = (edges(slow), edges(fast));
         let mut nodes = vec![T::default(); (rows + 1) * (columns + 1)];

@@ -25,7 +25,7 @@
 //! )?;
 //! let detector = Detector::from_poni(&poni)?;
 //! let geometry = Geometry::new(&poni, &detector, [195, 487])?;
-//! let two_theta = geometry.radial_centers(Unit::TthDeg)?;
+//! let two_theta = geometry.radial_centers(Unit::parse("2th_deg")?)?;
 //! assert_eq!(two_theta.len(), 195 * 487);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -43,6 +43,7 @@ mod pixel_corners;
 mod pixel_grid;
 mod pixel_mapping;
 mod poni;
+pub mod quantity;
 mod rotation;
 mod sensor;
 mod unit;
@@ -56,5 +57,6 @@ pub use orientation::Orientation;
 pub use pixel_corners::PixelCorners;
 pub use pixel_mapping::PixelMapping;
 pub use poni::{DetectorConfig, DetectorSpec, Poni, PoniError};
+pub use quantity::RadialQuantity;
 pub use sensor::{EnergyNotTabulated, SensorMaterial, UnknownMaterial};
 pub use unit::{Unit, UnknownUnit};

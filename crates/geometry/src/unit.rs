@@ -1,38 +1,50 @@
 //! Radial units: the quantity and unit of a pattern's radial axis.
 
+use std::f64::consts::PI;
 use std::fmt;
 use std::str::FromStr;
 
-/// A radial unit, named as in pyFAI and the ESRF tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit {
-    /// `r_mm`: distance from the beam in the laboratory, millimetres.
-    RMm,
-    /// `r_m`: distance from the beam in the laboratory, metres.
-    RM,
-    /// `2th_deg`: scattering angle, degrees.
-    TthDeg,
-    /// `2th_rad`: scattering angle, radians.
-    TthRad,
-    /// `q_nm^-1`: scattering vector 4π sin(θ)/λ, per nanometre.
-    QNm,
-    /// `q_A^-1`: scattering vector, per ångström.
-    QA,
-    /// `d*2_nm^-2`: squared reciprocal spacing (2 sin(θ)/λ)², per square nanometre.
-    RecD2Nm,
-    /// `d*2_A^-2`: squared reciprocal spacing, per square ångström.
-    RecD2A,
-    /// `d_m`: spacing λ / (2 sin(θ)), metres. It decreases outward and diverges at the beam.
-    DM,
-    /// `d_nm`: spacing, nanometres.
-    DNm,
-    /// `d_A`: spacing, ångströms.
-    DA,
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::quantity::{Q, RADIUS, RECIPROCAL_SPACING_SQUARED, RadialQuantity, SPACING, TWO_THETA};
+
+/// A radial unit, named as in pyFAI and the ESRF tools. In recipes, it is its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit(&'static UnitRow);
+
+/// A row of the table of units.
+#[derive(Debug)]
+struct UnitRow {
+    /// Name: that of the quantity, an underscore, and the physical unit.
+    name: &'static str,
+    quantity: &'static RadialQuantity,
+    /// Factor from the quantity's base unit, in which its formula gives positions, to this unit.
+    scale: f64,
+    /// Title of an axis in this unit: pyFAI's, without the marks of LaTeX.
+    label: &'static str,
 }
+
+/// All radial units, in the order in which they are listed in help texts and messages. A row here is all that a new
+/// unit of a known quantity needs. Each quantity has a unit of scale 1.
+#[rustfmt::skip]
+static UNITS: [UnitRow; 11] = [
+    UnitRow { name: "r_mm", quantity: &RADIUS, scale: 1000.0, label: "Radius r (mm)" },
+    UnitRow { name: "r_m", quantity: &RADIUS, scale: 1.0, label: "Radius r (m)" },
+    UnitRow { name: "2th_deg", quantity: &TWO_THETA, scale: 180.0 / PI, label: "Scattering angle 2θ (°)" },
+    UnitRow { name: "2th_rad", quantity: &TWO_THETA, scale: 1.0, label: "Scattering angle 2θ (rad)" },
+    UnitRow { name: "q_nm^-1", quantity: &Q, scale: 1.0, label: "Scattering vector q (nm^-1)" },
+    UnitRow { name: "q_A^-1", quantity: &Q, scale: 0.1, label: "Scattering vector q (A^-1)" },
+    UnitRow { name: "d*2_nm^-2", quantity: &RECIPROCAL_SPACING_SQUARED, scale: 1.0, label: "Recip. spacing sq. d*2 (nm^-2)" },
+    UnitRow { name: "d*2_A^-2", quantity: &RECIPROCAL_SPACING_SQUARED, scale: 0.01, label: "Recip. spacing sq. d*2 (A^-2)" },
+    UnitRow { name: "d_m", quantity: &SPACING, scale: 1.0, label: "d-spacing d (m)" },
+    UnitRow { name: "d_nm", quantity: &SPACING, scale: 1e9, label: "d-spacing d (nm)" },
+    UnitRow { name: "d_A", quantity: &SPACING, scale: 1e10, label: "d-spacing d (A)" },
+];
 
 /// Explains that a name is not a supported radial unit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{}xpected one of {}", describe_unknown(.0), Unit::ALL.map(Unit::name).join(", "))]
+#[error("{}xpected one of {}", describe_unknown(.0), Unit::list())]
 pub struct UnknownUnit(pub String);
 
 /// Explains why a name is refused, up to the first letter of the word "expected". Some units of pyFAI are not supported,
@@ -61,102 +73,96 @@ fn describe_unknown(name: &str) -> String {
 fn nearest_name(unknown: &str) -> Option<&'static str> {
     let similarity = |name: &str| strsim::jaro_winkler(&unknown.to_lowercase(), &name.to_lowercase());
     // Of equally similar names, the first counts: `max_by` returns the last.
-    let names = Unit::ALL.into_iter().map(Unit::name).rev();
+    let names = Unit::all().map(Unit::name).rev();
     names.max_by(|a, b| similarity(a).total_cmp(&similarity(b))).filter(|name| similarity(name) > 0.7)
 }
 
 impl Unit {
-    /// All units.
-    pub const ALL: [Self; 11] = [
-        Self::RMm,
-        Self::RM,
-        Self::TthDeg,
-        Self::TthRad,
-        Self::QNm,
-        Self::QA,
-        Self::RecD2Nm,
-        Self::RecD2A,
-        Self::DM,
-        Self::DNm,
-        Self::DA,
-    ];
+    /// Returns all units, in the order in which they are listed in help texts and messages.
+    pub fn all() -> impl ExactSizeIterator<Item = Self> + DoubleEndedIterator {
+        UNITS.iter().map(Self)
+    }
+
+    /// Returns the names of all units in one line, separated by commas.
+    pub fn list() -> String {
+        Self::all().map(Self::name).collect::<Vec<_>>().join(", ")
+    }
 
     /// Parses the name of a unit, spelled exactly as by [`Unit::name`].
     pub fn parse(name: &str) -> Result<Self, UnknownUnit> {
-        Self::ALL.into_iter().find(|unit| unit.name() == name).ok_or_else(|| UnknownUnit(name.to_owned()))
+        Self::all().find(|unit| unit.0.name == name).ok_or_else(|| UnknownUnit(name.to_owned()))
     }
 
-    /// Returns the name: quantity and unit, such as `q_nm^-1`.
+    /// Returns the name: quantity and physical unit, such as `q_nm^-1`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::RMm => "r_mm",
-            Self::RM => "r_m",
-            Self::TthDeg => "2th_deg",
-            Self::TthRad => "2th_rad",
-            Self::QNm => "q_nm^-1",
-            Self::QA => "q_A^-1",
-            Self::RecD2Nm => "d*2_nm^-2",
-            Self::RecD2A => "d*2_A^-2",
-            Self::DM => "d_m",
-            Self::DNm => "d_nm",
-            Self::DA => "d_A",
-        }
+        self.0.name
     }
 
-    /// Returns the unit of the same quantity in which positions are computed: `r_m`, `2th_rad`, `q_nm^-1`, `d*2_nm^-2`
-    /// or `d_m`.
+    /// Returns the quantity, such as the scattering vector.
+    pub fn quantity(self) -> &'static RadialQuantity {
+        self.0.quantity
+    }
+
+    /// Returns the title of an axis in this unit, as pyFAI prints it, such as `Scattering vector q (nm^-1)`.
+    pub fn label(self) -> &'static str {
+        self.0.label
+    }
+
+    /// Returns the unit of the same quantity in which positions are computed: `r_m`, `2th_rad`, `q_nm^-1` and so on.
     pub fn base(self) -> Self {
-        match self {
-            Self::RMm | Self::RM => Self::RM,
-            Self::TthDeg | Self::TthRad => Self::TthRad,
-            Self::QNm | Self::QA => Self::QNm,
-            Self::RecD2Nm | Self::RecD2A => Self::RecD2Nm,
-            Self::DM | Self::DNm | Self::DA => Self::DM,
-        }
+        let mut same_quantity = Self::all().filter(|unit| unit.0.quantity == self.0.quantity);
+        same_quantity.find(|unit| unit.0.scale == 1.0).expect("each quantity has a unit of scale 1")
     }
 
     /// Returns the factor that converts a position from the base unit to this unit.
     pub fn scale(self) -> f64 {
-        match self {
-            Self::RMm => 1000.0,
-            Self::TthDeg => 180.0 / std::f64::consts::PI,
-            Self::QA => 0.1,
-            Self::RecD2A => 0.01,
-            Self::DNm => 1e9,
-            Self::DA => 1e10,
-            Self::RM | Self::TthRad | Self::QNm | Self::RecD2Nm | Self::DM => 1.0,
-        }
+        self.0.scale
     }
 
-    /// Returns the quantity, such as `r`, `2th`, `q` or `d*2`: the name of the axis in output files.
+    /// Returns the name of the quantity, such as `r`, `2th`, `q` or `d*2`: that of the axis in output files.
     pub fn axis_name(self) -> &'static str {
-        self.name().split_once('_').expect("a unit's name holds an underscore").0
+        self.0.quantity.name
     }
 
     /// Returns the physical unit, such as `mm`, `deg` or `nm^-1`.
     pub fn axis_units(self) -> &'static str {
-        self.name().split_once('_').expect("a unit's name holds an underscore").1
+        &self.0.name[self.0.quantity.name.len() + 1..]
     }
 
     /// Returns whether positions in this unit depend on the wavelength.
     pub fn needs_wavelength(self) -> bool {
-        matches!(self.base(), Self::QNm | Self::RecD2Nm | Self::DM)
+        self.0.quantity.needs_wavelength
     }
 
     /// Returns whether positions diverge at the beam, so that the pixel at the beam has none.
     pub fn diverges(self) -> bool {
-        self.base() == Self::DM
+        self.0.quantity.diverges
     }
 
     /// Returns whether positions are never negative, so that an axis does not begin below zero.
     pub fn is_positive(self) -> bool {
-        true
+        self.0.quantity.is_positive
     }
 }
 
+impl Default for Unit {
+    /// Returns `q_nm^-1`, pyFAI's default.
+    fn default() -> Self {
+        Self::parse("q_nm^-1").expect("the default is in the table")
+    }
+}
+
+impl PartialEq for Unit {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Unit {}
+
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.0.name)
     }
 }
 
@@ -168,13 +174,26 @@ impl FromStr for Unit {
     }
 }
 
+impl Serialize for Unit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Unit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::parse(&name).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_name_is_read_back() {
-        for unit in Unit::ALL {
+        for unit in Unit::all() {
             assert_eq!(unit.to_string().parse(), Ok(unit));
         }
     }
@@ -207,7 +226,18 @@ mod tests {
 
     #[test]
     fn an_axis_is_named_by_quantity_and_units() {
-        assert_eq!((Unit::QA.axis_name(), Unit::QA.axis_units()), ("q", "A^-1"));
-        assert_eq!((Unit::RecD2Nm.axis_name(), Unit::RecD2Nm.axis_units()), ("d*2", "nm^-2"));
+        for unit in Unit::all() {
+            assert_eq!(unit.name(), format!("{}_{}", unit.axis_name(), unit.axis_units()));
+        }
+        let squared = Unit::parse("d*2_nm^-2").unwrap();
+        assert_eq!((squared.axis_name(), squared.axis_units()), ("d*2", "nm^-2"));
+    }
+
+    #[test]
+    fn each_quantity_has_a_base_unit_and_each_name_is_unique() {
+        for unit in Unit::all() {
+            assert_eq!((unit.base().scale(), unit.base().quantity()), (1.0, unit.quantity()), "{unit}");
+            assert_eq!(Unit::all().filter(|other| other.name() == unit.name()).count(), 1, "{unit}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 """Random experiments and where pyFAI puts their pixels, one JSON object a line.
 
-Usage: pyfai.py SEED COUNT DIR. PONI files are written to DIR, for pyFAI to read them as a user would.
+Usage: pyfai.py SEED COUNT DIR UNIT... PONI files are written to DIR, for pyFAI to read them as a user would. Each
+experiment has the next of the units.
 """
 import json
 import logging
@@ -14,9 +15,9 @@ import numpy
 logging.disable(logging.CRITICAL)
 from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
 from pyFAI.geometry import Geometry  # noqa: E402
+from pyFAI.units import to_unit  # noqa: E402
 
 NAMES = ["Pilatus100k", "pilatus_300kw", "Maxipix 5x1", "Mythen 1280", "Lambda 60k", "Jungfrau 500k", "Imxpad S70"]
-UNITS = ["r_mm", "2th_deg", "2th_rad", "q_nm^-1", "q_A^-1", "d*2_nm^-2", "d*2_A^-2", "r_m", "d_A", "d_nm", "d_m"]
 SAMPLE = 60
 
 
@@ -67,6 +68,14 @@ def bent_corners(shape, pixel, depth):
     return corners
 
 
+def plain_label(unit):
+    """The label of a unit without the marks of LaTeX."""
+    label = to_unit(unit).label
+    for mark, plain in [(r"\theta", "θ"), (r"\AA", "A"), ("^{o}", "°"), ("^{*2}", "*2"), ("$", ""), ("{", ""), ("}", "")]:
+        label = label.replace(mark, plain)
+    return label
+
+
 def answers(geometry, shape, unit, rng):
     """Values of some pixels: indices, then what pyFAI has for them."""
     count = shape[0] * shape[1]
@@ -92,7 +101,7 @@ def answers(geometry, shape, unit, rng):
 
 
 def main():
-    seed, count, folder = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3])
+    seed, count, folder, units = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4:]
     rng = random.Random(seed)
     for number in range(count):
         text = random_text(rng, number)
@@ -110,7 +119,8 @@ def main():
             detector.set_pixel_corners(bent_corners(shape, pixel, case["depth"]))
             geometry.detector = detector
         shape = geometry.detector.shape
-        case |= {"shape": shape, "unit": UNITS[number % len(UNITS)]}
+        unit = units[number % len(units)]
+        case |= {"shape": shape, "unit": unit, "label": plain_label(unit)}
         print(json.dumps(case | answers(geometry, shape, case["unit"], rng)))
 
 

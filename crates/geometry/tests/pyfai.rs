@@ -17,7 +17,9 @@ const COUNT: usize = 120;
 struct Case {
     poni: String,
     shape: [usize; 2],
-    unit: String,
+    unit: Unit,
+    /// Title of an axis in this unit, without the marks of LaTeX.
+    label: String,
     /// Curvature of a detector that is given by its pixel corners; `None` for a flat one.
     depth: Option<f64>,
     pixels: Vec<usize>,
@@ -34,8 +36,13 @@ struct Case {
 fn cases() -> Option<Vec<Case>> {
     let folder = tempfile::tempdir().unwrap();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/pyfai.py");
-    let output =
-        support::pyfai_python()?.arg(script).args(["1", &COUNT.to_string()]).arg(folder.path()).output().unwrap();
+    let output = support::pyfai_python()?
+        .arg(script)
+        .args(["1", &COUNT.to_string()])
+        .arg(folder.path())
+        .args(Unit::all().map(Unit::name))
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
@@ -81,7 +88,8 @@ fn positions_equal_those_of_pyfai() {
     assert_eq!(cases.len(), COUNT);
     let (mut corners, mut equal) = (0, 0);
     for case in &cases {
-        let unit = Unit::parse(&case.unit).unwrap();
+        let unit = case.unit;
+        assert_eq!(unit.label(), case.label);
         let geometry = geometry(case);
         let pick = |values: Vec<f64>| case.pixels.iter().map(move |&pixel| values[pixel]).collect::<Vec<_>>();
         let check = |what: &str, expected: &[f64], found: Vec<f64>, floor: f64, tolerance: f64| {

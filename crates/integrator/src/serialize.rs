@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use geometry::{DummyRule, Unit};
+use geometry::DummyRule;
 use kernels::sections::{self, SectionError, SectionReader, SharedBytes};
 use kernels::{IntegrationPlan, PixelType};
 use recipe::Recipe;
@@ -76,7 +76,6 @@ impl Integrator {
         let real = |[is_some, bits]: [u64; 2]| (is_some != 0).then(|| f64::from_bits(bits));
         let dummy = DummyRule { dummy: real(reals[0]), delta: real(reals[1]), counter: flags[1] != 0 };
         let known = DetectorInfo { is_named: flags[0] != 0, dummy };
-        let unit = Unit::parse(&recipe.unit).map_err(|_| error("the recipe's unit is not known"))?;
         let radial = reader.read_section::<f64>()?.to_vec();
         let chi = reader.read_section::<f64>()?.to_vec();
         let mask: Vec<bool> = reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
@@ -97,7 +96,7 @@ impl Integrator {
         Ok(Self {
             shape,
             dtype,
-            radial: BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: radial },
+            radial: BinAxis { name: recipe.unit.axis_name(), units: recipe.unit.axis_units(), centers: radial },
             chi: is_cake.then_some(BinAxis { name: "chi", units: "deg", centers: chi }),
             csr: build_plan::build_csr(&plan, statistic),
             plan,

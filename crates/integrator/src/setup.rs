@@ -1,7 +1,7 @@
 //! Builds what a recipe needs for frames of one layout: geometry, mask, matrix and normalization.
 
 use binning::{AzimuthRequest, Binning, BinningRequest, BinsRequest, bin_pixels};
-use geometry::{Detector, Geometry, Poni, SensorMaterial, Unit, UnknownMaterial};
+use geometry::{Detector, Geometry, Poni, SensorMaterial, UnknownMaterial};
 use recipe::{FileRef, FlatMode, Recipe};
 use records::FrameLayout;
 
@@ -187,7 +187,6 @@ const NO_WAVELENGTH: &str =
 
 /// Translates the recipe's unit, bins, ranges and splitting into the types of crate `binning`.
 fn binning_request(recipe: &Recipe) -> Result<BinningRequest, IntegratorError> {
-    let unit = Unit::parse(&recipe.unit).map_err(|why| IntegratorError::Binning(why.to_string()))?;
     let limits = |range: Option<[f64; 2]>| range.map(|[low, high]| (low, high));
     let uniform = |npt: u64, range| BinsRequest::Uniform { npt: npt as usize, range };
     let azimuth = match (&recipe.azimuth_edges, recipe.npt_azim) {
@@ -204,5 +203,5 @@ fn binning_request(recipe: &Recipe) -> Result<BinningRequest, IntegratorError> {
         recipe::Split::BBox => binning::PixelSplitting::BBox,
         recipe::Split::Full => binning::PixelSplitting::Full,
     };
-    Ok(BinningRequest { unit, radial, azimuth, split })
+    Ok(BinningRequest { unit: recipe.unit, radial, azimuth, split })
 }

@@ -49,7 +49,7 @@ fn errors() {
 #[test]
 fn errors_of_recipes() {
     let error_of = |settings: Settings, shape| {
-        let settings = Settings { geometry: Some(PONI.to_owned()), unit: Some("2th_deg".to_owned()), ..settings };
+        let settings = Settings { geometry: Some(PONI.to_owned()), unit: "2th_deg".parse().ok(), ..settings };
         let recipe = Recipe::resolve(&settings).expect("a recipe");
         integrator::check(&recipe, &FrameLayout::full_frame(shape), PixelType::U16).expect_err("an error").to_string()
     };

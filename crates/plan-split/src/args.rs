@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{ArgAction, Parser, ValueHint};
 use filter::CommonArgs;
+use geometry::Unit;
 use recipe::{
     DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError,
     MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
@@ -129,11 +130,8 @@ pub struct RecipeFlags {
     npt_azim: Option<u64>,
 
     /// Radial unit, such as 2th_deg [default: q_nm^-1]
-    ///
-    /// One of r_mm, r_m, 2th_deg, 2th_rad, q_nm^-1, q_A^-1, d_m, d_nm, d_A, d*2_nm^-2 or d*2_A^-2. Quote those with
-    /// `*`.
-    #[arg(long, value_name = "U", help_heading = BINNING)]
-    unit: Option<String>,
+    #[arg(long, value_name = "U", help_heading = BINNING, long_help = unit_help())]
+    unit: Option<Unit>,
 
     /// Radial limits, in the unit [default: all]
     ///
@@ -363,6 +361,11 @@ impl From<RecipeFlags> for Settings {
             detector_mask: flags.detector_mask,
         }
     }
+}
+
+/// Returns the help of --unit, with the names of all units.
+fn unit_help() -> String {
+    format!("Radial unit, such as 2th_deg [default: q_nm^-1]\n\nOne of {}. Quote those with `*`.", Unit::list())
 }
 
 /// Parses two numbers separated by a comma.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use geometry::{Detector, GeometryError, Poni, SensorMaterial, Unit, UnknownMaterial};
+use geometry::{Detector, GeometryError, Poni, SensorMaterial, UnknownMaterial};
 use integrator::PixelType;
 use recipe::{Recipe, RecipeFile, Settings};
 use records::format_count;
@@ -226,10 +226,8 @@ fn with_detector(recipe: Recipe) -> Result<Recipe, PlanError> {
     let poni_file = recipe.poni_label();
     let wrong = |why: String| PlanError::Geometry { poni: poni_file.clone(), why };
     let poni = Poni::parse(&recipe.poni).map_err(|why| wrong(why.to_string()))?;
-    let unit: Unit =
-        recipe.unit.parse().map_err(|why| recipe::RecipeError::Setting { key: "unit", why: format!("{why}") })?;
-    if unit.needs_wavelength() && poni.wavelength.is_none() {
-        return Err(wrong(GeometryError::NoWavelength(unit).to_string()));
+    if recipe.unit.needs_wavelength() && poni.wavelength.is_none() {
+        return Err(wrong(GeometryError::NoWavelength(recipe.unit).to_string()));
     }
     if let Some(sensor) = &recipe.sensor {
         let wrong = |why: String| recipe::RecipeError::Setting { key: "sensor", why: format!("{sensor}: {why}") };

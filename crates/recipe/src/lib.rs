@@ -17,7 +17,7 @@
 //! let file = Settings::parse(text, "recipe.toml".as_ref())?;
 //! let flags = Settings { npt: Some(2000), ..Settings::default() };
 //! let recipe = Recipe::resolve(&flags.with_defaults(file))?;
-//! assert_eq!((recipe.npt, recipe.unit.as_str()), (2000, "q_A^-1"));
+//! assert_eq!((recipe.npt, recipe.unit.name()), (2000, "q_A^-1"));
 //! assert_eq!(recipe.digest().len(), 64);
 //! # Ok::<(), recipe::RecipeError>(())
 //! ```

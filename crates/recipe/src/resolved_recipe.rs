@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use geometry::Unit;
 use records::{FrameLayout, IdHasher, RawPath};
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ pub struct Recipe {
     /// Number of azimuthal bins of a cake; 1 for a pattern.
     pub npt_azim: u64,
     /// Radial unit, in pyFAI's spelling.
-    pub unit: String,
+    pub unit: Unit,
     /// Radial limits in `unit`; `None` for the range that the unmasked pixels cover.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radial_range: Option<[f64; 2]>,
@@ -150,7 +151,7 @@ impl Recipe {
             image_operation: settings.image_operation.unwrap_or(true),
             npt: bin_count(&settings.radial_edges).or(settings.npt).unwrap_or(1000),
             npt_azim: bin_count(&settings.azimuth_edges).or(settings.npt_azim).unwrap_or(1),
-            unit: settings.unit.clone().unwrap_or_else(|| "q_nm^-1".to_owned()),
+            unit: settings.unit.unwrap_or_default(),
             radial_range: settings.radial_range,
             azimuth_range: settings.azimuth_range,
             radial_edges: settings.radial_edges.clone(),

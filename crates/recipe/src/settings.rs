@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use geometry::Unit;
 use records::RawPath;
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +63,7 @@ settings! {
     /// Number of azimuthal bins; more than 1 gives a cake.
     npt_azim: u64,
     /// Radial unit, in pyFAI's spelling.
-    unit: String,
+    unit: Unit,
     /// Lower and upper radial limit, in `unit`.
     radial_range: [f64; 2],
     /// Lower and upper azimuthal limit, in degrees.

@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 
+use geometry::Unit;
 use toml::{Table, Value};
 
 use crate::{RecipeFile, Settings};
 
-/// Every key with a comment, and its default or an example commented out.
+/// Every key with a comment, and its default or an example commented out. `{units}` stands for the list of units.
 const TEMPLATE: &str = include_str!("template.toml");
+
+/// The line of the template in whose place the units are listed.
+const UNITS_LINE: &str = "#   {units}";
 
 impl RecipeFile {
     /// Returns the recipe in TOML with every key: the values of `flags` and of this file, and commented-out defaults.
@@ -26,6 +30,7 @@ impl RecipeFile {
             let key = line.strip_prefix('#').and_then(|line| line.split_once(" = ")).map(|(key, _)| key);
             match key.and_then(|key| Some((key, values.remove(key)?))) {
                 Some((key, value)) => write_assignment(&mut text, key, &value),
+                None if line == UNITS_LINE => write_units(&mut text),
                 None => _ = writeln!(text, "{line}"),
             }
         }
@@ -37,6 +42,13 @@ impl RecipeFile {
             }
         }
         text
+    }
+}
+
+/// Writes a comment with a line for each unit: its name, and what an axis in it is called.
+fn write_units(text: &mut String) {
+    for unit in Unit::all() {
+        _ = writeln!(text, "#   {:<11} {}", unit.name(), unit.label());
     }
 }
 
@@ -103,6 +115,8 @@ mod tests {
         for ((_, found), (_, expected)) in again.sections().into_iter().zip(file.sections()) {
             assert_eq!(found, flags.clone().with_defaults(expected), "{printed}");
         }
+        let units = printed.lines().filter(|line| Unit::all().any(|unit| line.starts_with(&format!("#   {unit} "))));
+        assert_eq!(units.count(), Unit::all().len(), "{printed}");
         assert!(
             printed.contains("geometry = '''\nDistance: 1\nPoni1: 0\n'''\n") && printed.contains("#unit = "),
             "{printed}"

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use case::Case;
 use coverage::Coverage;
+use geometry::Unit;
 use integrator::opencl::{self, Device, DeviceSettings};
 
 /// How many random cases.
@@ -26,6 +27,8 @@ const RANDOM: usize = 210;
 const ROBUST: usize = 110;
 /// How many with corrections and masks of every kind.
 const CORRECTED: usize = 60;
+/// How many in each unit of the table.
+const IN_EACH_UNIT: usize = 4;
 /// How many large detectors.
 const LARGE: usize = 5;
 /// How many detectors that are described by a file.
@@ -139,6 +142,12 @@ fn robust_patterns_equal_those_of_pyfai() {
 fn corrected_and_masked_patterns_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("corrections", CORRECTED) else { return };
     print_coverage("corrected", &check(cases));
+}
+
+#[test]
+fn patterns_in_each_unit_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("units", IN_EACH_UNIT * Unit::all().len()) else { return };
+    print_coverage("units", &check(cases));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
+use geometry::Unit;
 use tempfile::TempDir;
 
 use super::case::Case;
@@ -22,6 +23,7 @@ pub fn cases(kind: &str, count: usize) -> Option<Vec<PyfaiProcess>> {
         let stop = (first + share).min(count).to_string();
         let mut command = Command::new(&python);
         command.arg(&script).args([kind, &first.to_string(), &stop]).arg(folder.path());
+        command.args(Unit::all().map(Unit::name));
         // Threads that spin for each other would take the time of everything else.
         command.env("OMP_NUM_THREADS", "1").env("NUMEXPR_NUM_THREADS", "1").stdout(Stdio::piped());
         PyfaiProcess::start(command, folder.clone())

@@ -1,7 +1,8 @@
 """Random integrations by pyFAI, one JSON object a line: the case, then what pyFAI makes of it.
 
-Usage: pyfai.py random|robust|large|nexus|golden FIRST STOP DIR
-Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR.
+Usage: pyfai.py random|robust|units|large|nexus|golden FIRST STOP DIR [UNIT...]
+Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR. Cases of `units` have each
+of the units in turn.
 
 Images, masks, darks and flats are not sent: both sides make them from a hash of the pixel's index.
 """
@@ -23,6 +24,7 @@ import pyFAI  # noqa: E402
 from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
 from pyFAI.engines import CSR_engine  # noqa: E402
 
+# Units of random cases. Kept cases are numbered by them, so a new unit is tested by `units` alone.
 UNITS = ["q_nm^-1", "2th_deg", "r_mm", "q_A^-1", "d*2_nm^-2", "2th_rad", "r_m", "d*2_A^-2"]
 SPLITS = ["no", "bbox", "full"]
 NAMES = [
@@ -216,6 +218,11 @@ ROBUST = [
 def a_robust_case(number):
     """A case that is averaged in another way; sectors are whole to pyFAI, for such averages do not add up."""
     return a_case(number + number // 4 + 1) | {"number": number} | ROBUST[number % len(ROBUST)]
+
+
+def a_unit_case(number, units):
+    """A case in one of all units. The beam misses the detector: spacings diverge there."""
+    return a_case(3 * number) | {"unit": units[number % len(units)], "split": SPLITS[number // len(units) % 2]}
 
 
 def a_corrected_case(number, folder):
@@ -549,6 +556,8 @@ def cases(kind, first, stop, folder):
     elif kind == "robust":
         in_double()
         yield from map(a_robust_case, range(first, stop))
+    elif kind == "units":
+        yield from (a_unit_case(number, sys.argv[5:]) for number in range(first, stop))
     elif kind == "golden":
         # Cases with few bins take little room in a file.
         small = (case for case in map(a_case, range(10_000)) if case["npt"] < 64)

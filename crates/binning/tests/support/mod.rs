@@ -5,7 +5,12 @@
 
 use std::f64::consts::TAU;
 
-use geometry::{Detector, Geometry, Poni};
+use geometry::{Detector, Geometry, Poni, Unit};
+
+/// Returns the unit of this name.
+pub fn unit(name: &str) -> Unit {
+    Unit::parse(name).unwrap()
+}
 
 /// A reproducible random number generator (SplitMix64).
 pub struct TestRandom(pub u64);

@@ -13,7 +13,7 @@
 
 use std::f64::consts::PI;
 
-use geometry::{Poni, Unit};
+use geometry::{Poni, Unit, quantity};
 
 use super::ExportError;
 use super::text::{describe_average, format_number};
@@ -60,8 +60,10 @@ fn positions_in_centidegrees(output: &OutputFile) -> Result<(Vec<f64>, Option<f6
     let poni = Poni::parse(&output.recipe.poni);
     let wavelength = poni.as_ref().ok().and_then(|poni| poni.wavelength);
     let two_theta: Vec<f64> = match unit {
-        Some(unit @ (Unit::TthDeg | Unit::TthRad)) => axis.centers.iter().map(|angle| angle / unit.scale()).collect(),
-        Some(unit @ (Unit::QNm | Unit::QA)) => {
+        Some(unit) if *unit.quantity() == quantity::TWO_THETA => {
+            axis.centers.iter().map(|angle| angle / unit.scale()).collect()
+        }
+        Some(unit) if *unit.quantity() == quantity::Q => {
             let why = poni.err().map_or_else(|| "the PONI file has none".to_owned(), |why| why.to_string());
             let wavelength = wavelength.ok_or_else(|| ExportError::Wavelength { path: path(), format, why })? * 1e9;
             axis.centers.iter().map(|q| 2.0 * (q / unit.scale() * wavelength / (4.0 * PI)).asin()).collect()

@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use geometry::{Poni, Unit};
+use geometry::{Poni, Unit, quantity};
 use system::atomic::AtomicFile;
 use system::ownership::{OwnedFiles, ReplacePolicy};
 
@@ -50,9 +50,9 @@ fn is_own(path: &Path) -> std::io::Result<bool> {
 pub(super) fn write(output: &OutputFile, policy: &ReplacePolicy) -> Result<PathBuf, ExportError> {
     let path = output.path.with_extension("nxs");
     let axis = &output.shared.axes.radial;
-    let radial = match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::base) {
-        Ok(Unit::QNm) => "q",
-        Ok(Unit::TthRad) => "2theta",
+    let radial = match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::quantity) {
+        Ok(found) if *found == quantity::Q => "q",
+        Ok(found) if *found == quantity::TWO_THETA => "2theta",
         _ => {
             let expected = "q or 2th";
             return Err(ExportError::Axis {

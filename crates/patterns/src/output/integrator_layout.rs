@@ -40,8 +40,8 @@ pub(super) fn write_integrator_names(root: &Group, tree: &NexusTree, content: &O
         }
     }
     let radial = format!("{}/{}", tree.integrated.name(), axes.radial.name);
-    root.link_hard(&radial, &recipe.unit)?;
-    let radial = root.dataset(&recipe.unit)?;
+    root.link_hard(&radial, recipe.unit.name())?;
+    let radial = root.dataset(recipe.unit.name())?;
     radial.set_number("radial", 1_i64)?;
     for name in ["program", "version", "date"] {
         root.link_hard(&format!("{}/{name}", tree.process.name()), name)?;
@@ -130,7 +130,7 @@ fn write_configuration(root: &Group, target: &OutputSpec, recipe: &Recipe) -> Re
             "azimuthal integration",
             &[
                 ("n_pts", recipe.npt.to_string()),
-                ("unit", recipe.unit.clone()),
+                ("unit", recipe.unit.to_string()),
                 ("detector_name", scan.detector.clone()),
                 ("poni_file", recipe.poni_file.display().to_string()),
                 ("error_model", setting_name(&recipe.error_model)),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use geometry::Unit;
 use records::RawPath;
 
 use super::{file_url, ini, refuse, unknown_key};
@@ -181,6 +182,11 @@ impl IntegratorConfig<'_> {
         file.or_else(|why| refuse(self.path, key, why))
     }
 
+    fn unit(&self) -> Result<Unit, RecipeError> {
+        let name = self.integration_value("unit").unwrap_or("r_mm");
+        Unit::parse(name).or_else(|why| refuse(self.path, "unit", why.to_string()))
+    }
+
     fn settings(&self) -> Result<Settings, RecipeError> {
         let file = |key| -> Result<_, RecipeError> { Ok(self.file_value(key)?.map(OneOrMany::One)) };
         let polarization: f64 = self.parse_value("polarization_factor", "0.99", "a number")?;
@@ -191,7 +197,7 @@ impl IntegratorConfig<'_> {
                 name => name,
             },
             npt: Some(self.parse_value("n_pts", "2500", "a number of bins")?),
-            unit: Some(self.integration_value("unit").unwrap_or("r_mm").to_owned()),
+            unit: Some(self.unit()?),
             mask: file("mask_file")?,
             flat: file("flatfield_file")?,
             dark: file("dark_file")?,

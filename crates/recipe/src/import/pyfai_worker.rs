@@ -6,6 +6,7 @@ mod method;
 
 use std::path::Path;
 
+use ::geometry::Unit;
 use records::RawPath;
 use serde_json::{Map, Value};
 
@@ -221,17 +222,7 @@ impl WorkerConfig<'_> {
         if !self.is_not_disabled("do_2D")? {
             settings.npt_azim = None;
         }
-        settings.unit = Some(match self.value("unit") {
-            // The worker's default.
-            None => "2th_deg".to_owned(),
-            Some(Value::String(unit)) => unit.clone(),
-            Some(Value::Array(units)) => match &units[..] {
-                [Value::String(unit)] => unit.clone(),
-                [Value::String(unit), Value::String(chi)] if chi == "chi_deg" => unit.clone(),
-                _ => return self.unsupported("unit", &Value::Array(units.clone()), "a radial unit and chi_deg"),
-            },
-            Some(other) => return self.unsupported("unit", other, "the name of a unit"),
-        });
+        settings.unit = Some(self.unit()?);
         settings.radial_range = self.range_value("radial_range", &["radial_range"], &["do_radial_range"])?;
         let azimuth = ["azimuth_range", "azimuthal_range"];
         settings.azimuth_range =
@@ -240,6 +231,21 @@ impl WorkerConfig<'_> {
             settings.azimuth_range = settings.azimuth_range.or(Some([0.0, 360.0]));
         }
         Ok(())
+    }
+
+    fn unit(&self) -> Result<Unit, RecipeError> {
+        let name = match self.value("unit") {
+            // The worker's default.
+            None => "2th_deg",
+            Some(Value::String(unit)) => unit,
+            Some(Value::Array(units)) => match &units[..] {
+                [Value::String(unit)] => unit,
+                [Value::String(unit), Value::String(chi)] if chi == "chi_deg" => unit,
+                _ => return self.unsupported("unit", &Value::Array(units.clone()), "a radial unit and chi_deg"),
+            },
+            Some(other) => return self.unsupported("unit", other, "the name of a unit"),
+        };
+        Unit::parse(name).or_else(|why| refuse(self.path, "unit", why.to_string()))
     }
 
     /// Returns a range, given as a pair or as keys `…_min` and `…_max`, unless one of the keys `switches` disables it.

@@ -1,0 +1,100 @@
+//! Radial quantities: what a pattern's radial axis shows, such as the scattering vector q, and its formula.
+
+use std::f64::consts::{PI, TAU};
+use std::fmt;
+
+use crate::rotation::LabPoint;
+
+/// A quantity that each point of a detector has, by which pixels are sorted into radial bins. [`Unit`](crate::Unit)
+/// lists the units in which it can be given.
+pub struct RadialQuantity {
+    /// Name, with which the names of its units begin: that of the axis in output files.
+    pub(crate) name: &'static str,
+    /// Formula: the position of a point in the base unit, the unit whose scale is 1.
+    pub(crate) position: fn(LabPoint, &Experiment) -> f64,
+    /// True if the formula depends on the wavelength.
+    pub(crate) needs_wavelength: bool,
+    /// True if positions diverge at the beam, so that the pixel at the beam has none.
+    pub(crate) diverges: bool,
+    /// True if positions are never negative, so that an axis does not begin below zero.
+    pub(crate) is_positive: bool,
+    /// True if the corners of pixels are rounded to single precision before the formula is applied, as pyFAI does where
+    /// it has no compiled function for a quantity.
+    pub(crate) rounds_corners: bool,
+}
+
+/// Everything that positions depend on beside the point in the laboratory.
+pub(crate) struct Experiment {
+    /// Wavelength in metres; NaN if it is not known.
+    pub(crate) wavelength: f64,
+}
+
+/// Distance from the beam in the laboratory. Base unit: m.
+pub static RADIUS: RadialQuantity = RadialQuantity {
+    name: "r",
+    position: |point, _| point.radius(),
+    needs_wavelength: false,
+    diverges: false,
+    is_positive: true,
+    rounds_corners: false,
+};
+
+/// Scattering angle 2θ. Base unit: rad.
+pub static TWO_THETA: RadialQuantity = RadialQuantity {
+    name: "2th",
+    position: |point, _| point.two_theta(),
+    needs_wavelength: false,
+    diverges: false,
+    is_positive: true,
+    rounds_corners: false,
+};
+
+/// Length of the scattering vector, q = 4π sin(θ) / λ. Base unit: nm^-1.
+pub static Q: RadialQuantity = RadialQuantity {
+    name: "q",
+    position: scattering_vector,
+    needs_wavelength: true,
+    diverges: false,
+    is_positive: true,
+    rounds_corners: false,
+};
+
+/// Squared reciprocal spacing, (2 sin(θ) / λ)². Base unit: nm^-2.
+pub static RECIPROCAL_SPACING_SQUARED: RadialQuantity = RadialQuantity {
+    name: "d*2",
+    position: |point, experiment| (2.0e-9 / experiment.wavelength * (point.two_theta() * 0.5).sin()).powi(2),
+    needs_wavelength: true,
+    diverges: false,
+    is_positive: true,
+    rounds_corners: true,
+};
+
+/// Spacing d = λ / (2 sin(θ)), which decreases outward. Base unit: m.
+pub static SPACING: RadialQuantity = RadialQuantity {
+    name: "d",
+    position: |point, experiment| TAU / (1e9 * scattering_vector(point, experiment)),
+    needs_wavelength: true,
+    diverges: true,
+    is_positive: true,
+    rounds_corners: true,
+};
+
+/// Returns 4π sin(θ) / λ per nanometre.
+fn scattering_vector(point: LabPoint, experiment: &Experiment) -> f64 {
+    4.0e-9 * PI / experiment.wavelength * (point.two_theta() * 0.5).sin()
+}
+
+impl PartialEq for RadialQuantity {
+    /// Quantities are equal if their names are: functions can't be compared.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for RadialQuantity {}
+
+impl fmt::Debug for RadialQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RadialQuantity({})", self.name)
+    }
+}
