@@ -1,4 +1,5 @@
-//! Detectors known by name: all detectors of pyFAI 2026.9, from a generated table.
+//! Detectors known by name: all detectors of pyFAI 2026.9, from a generated table, and others from a table written by
+//! hand.
 
 mod readout;
 mod table;
@@ -19,6 +20,11 @@ pub struct UnknownDetector {
 /// Returns the class names of all known detectors, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table::entries().iter().map(|entry| entry.class.as_str())
+}
+
+/// Returns the class names of the detectors that pyFAI does not know.
+pub fn names_unknown_to_pyfai() -> impl Iterator<Item = &'static str> {
+    table::names_of_more()
 }
 
 /// Returns the class name of the detector that a name or alias stands for. As in pyFAI, case does not matter and a space

@@ -1,4 +1,4 @@
-//! The table of known detectors, one JSON object per line, generated from pyFAI and parsed on first use.
+//! The tables of known detectors, one JSON object per line, parsed on first use.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -8,8 +8,11 @@ use serde::Deserialize;
 use crate::gaps::DetectorGaps;
 use crate::pixel_grid::WidePixels;
 
-/// The table, written by scripts/detectors-from-pyfai.
-const DETECTOR_TABLE: &str = include_str!("table.jsonl");
+/// The detectors of pyFAI, written by scripts/detectors-from-pyfai.
+const PYFAI_TABLE: &str = include_str!("table.jsonl");
+
+/// Other detectors, written by hand, with comments that begin with `#`.
+const MORE_DETECTORS: &str = include_str!("more.jsonl");
 
 /// The properties of one known detector.
 #[derive(Debug, Deserialize)]
@@ -62,7 +65,13 @@ pub(crate) enum BinningModes {
 pub(crate) fn entries() -> &'static [DetectorEntry] {
     static ENTRIES: OnceLock<Vec<DetectorEntry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
-        let read = |line| serde_json::from_str(line).expect("the generated table is checked by the tests");
-        DETECTOR_TABLE.lines().map(read).collect()
+        let lines = PYFAI_TABLE.lines().chain(MORE_DETECTORS.lines().filter(|line| !line.starts_with('#')));
+        lines.map(|line| serde_json::from_str(line).expect("the tables are checked by the tests")).collect()
     })
+}
+
+/// Returns the class names of the detectors that were written by hand.
+pub(crate) fn names_of_more() -> impl Iterator<Item = &'static str> {
+    let from_pyfai = PYFAI_TABLE.lines().count();
+    entries().iter().skip(from_pyfai).map(|entry| entry.class.as_str())
 }
