@@ -61,6 +61,10 @@ pub struct Args {
     /// time = "02:00:00"
     ///
     /// setup = ["module load cuda"]
+    ///
+    /// partition-aliases = { any = "gpu,p9gpu" }
+    ///
+    /// The last line gives a list of partitions a name for --partition. docs/profiles has examples.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub profile: Option<PathBuf>,
 
@@ -101,16 +105,11 @@ impl AsRef<CommonArgs> for Args {
 }
 
 impl Args {
-    /// Replaces the names of partitions of ESRF's integrator: `local` means this machine, and `any` both partitions with
-    /// GPUs.
-    pub fn with_slurm_partition_names(mut self) -> Self {
-        match self.slurm.partition.as_deref() {
-            Some("local") => {
-                self.slurm.partition = None;
-                self.target = self.target.on_this_machine();
-            }
-            Some("any") => self.slurm.partition = Some("gpu,p9gpu".to_owned()),
-            _ => (),
+    /// Replaces the target if the partition is `local`, which means this machine to ESRF's integrator.
+    pub fn with_local_target(mut self) -> Self {
+        if self.slurm.partition.as_deref() == Some("local") {
+            self.slurm.partition = None;
+            self.target = self.target.on_this_machine();
         }
         self
     }

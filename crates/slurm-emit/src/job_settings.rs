@@ -49,6 +49,9 @@ pub struct JobSettings {
     pub slurm: SlurmFlags,
 }
 
+/// The word of `--device` for a device by the number of the process.
+const DEVICE_SLOT: &str = "slot";
+
 impl JobSettings {
     /// Returns the size that scripts for a single machine have on this machine.
     pub fn size_on_this_machine(&self) -> JobSize {
@@ -78,6 +81,20 @@ impl JobSettings {
     /// Returns `--allow-missing` if ai-integrate and gather get this flag.
     pub fn allow_missing_argument(&self) -> Option<&'static str> {
         self.allow_missing.then_some("--allow-missing")
+    }
+
+    /// Returns whether `--device` has the word `slot`: a process takes one GPU by its number on the machine.
+    pub fn uses_device_slot(&self) -> bool {
+        self.device.as_deref().is_some_and(|devices| devices.split(',').any(|word| word.trim() == DEVICE_SLOT))
+    }
+
+    /// Returns these settings without the word `slot` in `--device`.
+    pub fn without_device_slot(&self) -> Self {
+        let without = |devices: &String| {
+            let words: Vec<_> = devices.split(',').filter(|word| word.trim() != DEVICE_SLOT).collect();
+            Some(words.join(",")).filter(|words| !words.is_empty())
+        };
+        Self { device: self.device.as_ref().and_then(without), ..self.clone() }
     }
 
     /// Returns `size_arguments` between the arguments for the compute engine and `--allow-missing`.

@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
-    let args = settings_files::add_settings_from_files(args)?.with_slurm_partition_names();
+    let args = settings_files::add_settings_from_files(args)?.with_local_target();
     let plan = TaskPlan::read(&args.files, filter)?;
     let job = resolve_settings(&args, &plan)?;
     let target = &*args.target;

@@ -1,6 +1,7 @@
 //! Reads settings from files: the profile of a site, and the configuration of ESRF's integrator. Each setting becomes a
 //! flag that is put before the flags of the command line, so that the latter win.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -19,17 +20,28 @@ use crate::flags::{JobSizeFlags, SlurmFlags};
 pub fn add_settings_from_files(args: Args) -> Result<Args, EmitError> {
     let mut flags = Vec::new();
     let mut files = Vec::new();
+    let mut aliases = PartitionAliases::new();
     if let Some(path) = &args.integrator_ini {
         flags.extend(read_integrator_ini(path)?);
         files.push(path.display().to_string());
     }
     if let Some(path) = &args.profile {
-        flags.extend(read_profile(path)?);
+        let profile = read_profile(path)?;
+        flags.extend(profile.flags);
+        aliases = profile.partition_aliases;
         files.push(path.display().to_string());
     }
-    if flags.is_empty() {
-        return Ok(args);
+    let mut args = if flags.is_empty() { args } else { parse_with_flags(flags, &files)? };
+    for partition in [&mut args.slurm.partition, &mut args.slurm.gather_partition].into_iter().flatten() {
+        if let Some(meaning) = aliases.get(partition) {
+            *partition = meaning.clone();
+        }
     }
+    Ok(args)
+}
+
+/// Parses the command line again, with the flags of files before its own.
+fn parse_with_flags(flags: Vec<OsString>, files: &[String]) -> Result<Args, EmitError> {
     let mut command_line = std::env::args_os();
     let program = command_line.next().unwrap_or_default();
     // The command line alone was valid, so that an error comes from a file.
@@ -40,15 +52,35 @@ pub fn add_settings_from_files(args: Args) -> Result<Args, EmitError> {
     })
 }
 
+/// Names that a site gives to lists of partitions.
+type PartitionAliases = BTreeMap<String, String>;
+
+/// The settings of a site.
+#[derive(Debug, Default)]
+struct Profile {
+    /// The settings as flags.
+    flags: Vec<OsString>,
+    /// The names that stand for lists of partitions.
+    partition_aliases: PartitionAliases,
+}
+
+/// The key of a profile whose table names lists of partitions.
+const PARTITION_ALIASES: &str = "partition-aliases";
+
 /// Reads the profile of a site: TOML, whose keys are the names of flags. A list repeats a flag, and `true` stands for a
-/// flag without a value.
-fn read_profile(path: &Path) -> Result<Vec<OsString>, EmitError> {
+/// flag without a value. The table [`PARTITION_ALIASES`] has a list of partitions for each name.
+fn read_profile(path: &Path) -> Result<Profile, EmitError> {
     let text = untrusted_file::read_text(path).map_err(EmitError::at(path))?;
     let invalid = |why: String| EmitError::Settings { path: path.to_owned(), why };
     let table: Table = text.parse().map_err(|error| invalid(toml_error(&text, &error)))?;
     let known = profile_keys();
-    let mut flags = Vec::new();
+    let mut profile = Profile::default();
+    let flags = &mut profile.flags;
     for (key, value) in &table {
+        if key == PARTITION_ALIASES {
+            profile.partition_aliases = partition_aliases(value).map_err(invalid)?;
+            continue;
+        }
         if !known.contains(key) {
             return Err(invalid(format!("unknown key `{key}`; expected one of {}", known.join(", "))));
         }
@@ -63,7 +95,14 @@ fn read_profile(path: &Path) -> Result<Vec<OsString>, EmitError> {
             value => flags.push(format_flag(key, value).map_err(invalid)?),
         }
     }
-    Ok(flags)
+    Ok(profile)
+}
+
+fn partition_aliases(table: &Value) -> Result<PartitionAliases, String> {
+    let expected = || format!("`{PARTITION_ALIASES}`: expected a table of strings, such as any = \"gpu,p9gpu\"");
+    let table = table.as_table().ok_or_else(expected)?;
+    let alias = |(name, list): (&String, &Value)| Ok((name.clone(), list.as_str().ok_or_else(expected)?.to_owned()));
+    table.iter().map(alias).collect()
 }
 
 /// Formats an error of TOML with the number of its line.
@@ -84,7 +123,7 @@ fn format_flag(key: &str, value: &Value) -> Result<OsString, String> {
 fn profile_keys() -> Vec<String> {
     let groups = SlurmFlags::augment_args(JobSizeFlags::augment_args(clap::Command::new("profile")));
     let names = groups.get_arguments().filter_map(|argument| argument.get_long());
-    ["target", "bin"].into_iter().chain(names).map(str::to_owned).collect()
+    ["target", "bin"].into_iter().chain(names).chain([PARTITION_ALIASES]).map(str::to_owned).collect()
 }
 
 /// The section of the integrator's configuration that describes its jobs.
@@ -152,7 +191,7 @@ mod tests {
         let file = write_temporary(
             "n-workers = 3\ntime = \"2:00:00\"\nexclusive = true\nbatch-minutes = 2.5\nsetup = [\"module load a\", \"b\"]\n",
         );
-        let flags = read_profile(file.path()).unwrap();
+        let flags = read_profile(file.path()).unwrap().flags;
         let expected = [
             "--n-workers=3",
             "--time=2:00:00",
@@ -173,6 +212,8 @@ mod tests {
             ("submit = true\n", "unknown key `submit`"),
             ("n-workers = {}\n", "`n-workers`: expected a string or a number, found a value of type table"),
             ("time = \"5\"\nn-workers\n", "line 2: "),
+            ("partition-aliases = \"gpu\"\n", "`partition-aliases`: expected a table of strings, such as any = "),
+            ("[partition-aliases]\nany = 3\n", "`partition-aliases`: expected a table of strings"),
         ] {
             let why = read_profile(write_temporary(text).path()).unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");

@@ -8,6 +8,7 @@ mod make;
 mod parallel;
 mod ray;
 mod single_machine;
+mod slot;
 mod slurm;
 
 use std::fmt;

@@ -192,7 +192,21 @@ fn partitions_of_two_architectures_share_a_plan() {
     let (one, other) = (make_program_directory("x86 bin"), make_program_directory("power's bin"));
     let bins = [format!("gpu={}", one.display()), format!("p9gpu={}", other.display())];
     // six of a node's eight CPUs: a job a node, of which none may be another test's
-    let size = ["--partition", "any", "--n-workers", "3", "--cores", "6", "--bin", &bins[0], "--bin", &bins[1]];
+    let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/profiles/esrf.toml");
+    let size = [
+        "--profile",
+        profile,
+        "--partition",
+        "any",
+        "--n-workers",
+        "3",
+        "--cores",
+        "6",
+        "--bin",
+        &bins[0],
+        "--bin",
+        &bins[1],
+    ];
     let said = jobs.emit(&[&EACH[..], &size].concat());
     assert!(said.contains("= 6 engines, 18 CPUs, 3 GPUs"), "{said}");
     jobs.submit(&[("SLOW", "3")]);

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use records::{Fail, Record, Seconds, TaskResult};
 
 use super::task;
-use crate::support::{capture, program, read_files_below};
+use crate::support::{capture, program, python_with, read_files_below};
 
 const FOR_SLURM: [&str; 7] = ["job.sbatch", "gather.sbatch", "queue.bash", "submit", "status", "cancel", "resubmit"];
 
@@ -214,7 +214,7 @@ fn devices_are_handed_on_by_every_engine() {
         ("slurm", "job.sbatch", "ai_integrate=(--engine opencl --device slot,a100 --engines 8 --threads 4)"),
         ("local", "worker", "ai_integrate=(--engine opencl --device slot,a100)"),
         ("parallel", "worker", "ai_integrate=(--engine opencl --device slot,a100)"),
-        ("make", "Makefile", " --engine opencl --device slot,a100 --engines 1 --threads $(THREADS) <"),
+        ("make", "Makefile", "ai-integrate --engine opencl --device slot,a100 --engines 1 --threads $(THREADS) <"),
         ("dask", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
         ("ray", "plan.py", r#"["--engine", "opencl", "--device", "slot,a100", "--engines", "1", "--threads", "4"]"#),
     ] {
@@ -223,6 +223,57 @@ fn devices_are_handed_on_by_every_engine() {
         assert!(emit(&dir, &flags, &task::line(1)).status.success(), "{target}");
         let text = fs::read_to_string(dir.join(script)).unwrap();
         assert!(text.contains(expected), "{target}: {text}");
+    }
+}
+
+#[test]
+fn an_element_with_several_gpus_uses_them_all_with_slot_too() {
+    let top = tempfile::tempdir().unwrap();
+    for (gres, device, expected) in [
+        ("gpu:2", "slot", "ai_integrate=(--engines 8 --threads 4)"),
+        ("gpu:2", "slot,pocl", "ai_integrate=(--device pocl --engines 8 --threads 4)"),
+        ("gpu:1", "slot", "ai_integrate=(--device slot --engines 8 --threads 4)"),
+    ] {
+        let flags = ["--gres", gres, "--device", device, "--node-cpus", "64"];
+        assert!(emit(top.path(), &flags, &task::line(1)).status.success());
+        let script = fs::read_to_string(top.path().join("job.sbatch")).unwrap();
+        assert!(script.contains(expected), "{gres} {device}: {script}");
+    }
+}
+
+#[test]
+fn processes_of_a_machine_have_slots_of_their_own() {
+    let top = tempfile::tempdir().unwrap();
+    let bin = top.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    write_program(
+        &bin.join("gather"),
+        "case \" $* \" in *' --missing '*) cat plan.jsonl ;; *) cat > /dev/null ;; esac\n",
+    );
+    // Each waits for the other, so that both run at the same time.
+    write_program(
+        &bin.join("ai-integrate"),
+        "cat > /dev/null\nset -o noclobber\nprintf '%s' \"$*\" > \"$NOTES/$SLOT\" || exit 2\n\
+         until [[ -e $NOTES/0 && -e $NOTES/1 ]]; do sleep 0.1; done\n",
+    );
+    let mut cases = vec![vec!["--target", "local"], vec!["--target", "make"]];
+    let python = python_with("distributed");
+    if let Some(python) = &python {
+        cases.push(vec!["--target", "dask", "--partition", "local", "--python", python]);
+    }
+    for flags in cases {
+        let dir = top.path().join(format!("it's {}", flags[1]));
+        let size = ["--n-workers", "2", "--ai-engines-per-worker", "1", "--batch-minutes", "0", "--device", "slot"];
+        let flags = [&flags[..], &size, &["--bin", bin.to_str().unwrap()]].concat();
+        assert!(emit(&dir, &flags, &task::lines(2)).status.success(), "{flags:?}");
+        let notes = top.path().join(format!("notes {}", flags[1]));
+        fs::create_dir(&notes).unwrap();
+        let output = Command::new(dir.join("submit"))
+            .envs([("NOTES", notes.as_os_str()), ("PARALLEL_JOBSLOT", "7".as_ref())])
+            .output()
+            .unwrap();
+        let slots = read_files_below(&notes).len();
+        assert_eq!(slots, 2, "{flags:?}: {}", read_stderr(&output));
     }
 }
 
@@ -419,8 +470,10 @@ fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
         "[computations distribution]\npartition = any\nn_workers = 2\nai_engines_per_worker = 6\ncores_per_worker = 3\n\
          time = 00:30:00\nmemory_per_worker = 100GB\n",
     );
-    let profile =
-        file("site.toml", "cores-per-worker = 2\ntime = \"00:20:00\"\naccount = \"id31\"\nmem-per-cpu = \"4G\"\n");
+    let profile = file(
+        "site.toml",
+        "partition-aliases = { any = 'gpu,p9gpu' }\ncores-per-worker = 2\ntime = \"00:20:00\"\naccount = \"id31\"\nmem-per-cpu = \"4G\"\n",
+    );
     let dir = top.path().join("jobs");
     let flags = ["--integrator-ini", &ini, "--profile", &profile, "--time", "00:10:00"];
     let output = emit(&dir, &flags, &task::line(1));
@@ -446,4 +499,23 @@ fn flags_win_over_the_profile_and_the_profile_over_the_integrators_file() {
     let said = read_stderr(&output);
     assert!(output.status.code() == Some(2) && said.contains("invalid value 'many' for '--n-workers <W>'"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn example_profiles_are_valid_and_that_of_esrf_knows_the_partitions_of_its_integrator() {
+    let top = tempfile::tempdir().unwrap();
+    let profiles = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/profiles");
+    for profile in fs::read_dir(&profiles).unwrap() {
+        let profile = profile.unwrap().path();
+        let flags = ["--explain", "--profile", profile.to_str().unwrap()];
+        let output = emit(&top.path().join("jobs"), &flags, &task::line(1));
+        assert!(output.status.success(), "{}", read_stderr(&output));
+    }
+    let ini = top.path().join("integrator.ini");
+    fs::write(&ini, "[computations distribution]\npartition = any\n").unwrap();
+    let esrf = profiles.join("esrf.toml");
+    let flags = ["--explain", "--integrator-ini", ini.to_str().unwrap(), "--profile", esrf.to_str().unwrap()];
+    let output = emit(&top.path().join("jobs"), &flags, &task::line(1));
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("#SBATCH --partition=gpu,p9gpu") && table.contains("#SBATCH --gres=gpu:1"), "{table}");
 }

@@ -53,7 +53,8 @@ pub struct JobSizeFlags {
     /// OpenCL devices of each job: 0,1 or slot
     ///
     /// Passed to `ai-integrate --device`. The default is right for jobs of SLURM: each uses the GPUs that it requested. slot
-    /// is for --target local and parallel, whose jobs on a machine take one device each, in turn.
+    /// is for several processes on a machine, each of which takes one device, in turn: those of --target local, parallel and
+    /// make, and the workers of dask and ray. An element of a job array uses all its GPUs with slot, too.
     #[arg(long, value_name = "I,J", hide_short_help = true)]
     pub device: Option<String>,
 

@@ -48,8 +48,8 @@ impl FromStr for MemoryRequest {
 pub struct SlurmFlags {
     /// Partition, or several: gpu,p9gpu
     ///
-    /// Two names are those of ESRF's integrator: local is --target local, and any is gpu,p9gpu. With --target dask or ray,
-    /// local starts the workers on this machine.
+    /// local is --target local; with --target dask or ray, it starts the workers on this machine. The --profile of a site
+    /// can give names to lists of partitions, such as any to gpu,p9gpu at ESRF.
     ///
     /// --queue is accepted, too, as in dask-jobqueue.
     #[arg(short, long, alias = "queue", value_name = "P")]

@@ -53,11 +53,11 @@ impl JobTarget for Dask {
         let directives = format_directives(&driver_directives(job)?, &[])?;
         let settings = concat(&[&job.setup_lines(), &assign("python", &job.python)]);
         let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
-        let mut scripts = vec![
-            driver::plan_module(job, WorkerPlace::Nodes),
+        let mut scripts = driver::plan_scripts(job, WorkerPlace::Nodes);
+        scripts.extend([
             driver_script(&slurm_cluster(job)?),
             Script::new_bash("dask.sbatch", fill_template(include_str!("dask/dask.sbatch"), &texts)),
-        ];
+        ]);
         scripts.extend(driver::control_scripts(job, "dask.sbatch"));
         Ok(scripts)
     }
@@ -96,11 +96,8 @@ impl JobTarget for LocalDask {
     }
 
     fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
-        let scripts = vec![
-            driver::plan_module(job, WorkerPlace::ThisMachine),
-            driver_script(&local_cluster(job)),
-            driver::submit_script_for_this_machine(job),
-        ];
+        let mut scripts = driver::plan_scripts(job, WorkerPlace::ThisMachine);
+        scripts.extend([driver_script(&local_cluster(job)), driver::submit_script_for_this_machine(job)]);
         Ok(with_control_scripts(job, "1", scripts))
     }
 

@@ -6,6 +6,7 @@ use crate::gpus::GpuRequest;
 use crate::job_settings::JobSettings;
 use crate::python_literals::{list_literal, string_literal};
 use crate::scripts::{SETTINGS, Script, assign, assign_size_request, change_directory, concat, fill_template};
+use crate::targets::slot::{slot_command, slot_script};
 use crate::targets::slurm;
 
 /// The place where the workers of a driver run.
@@ -17,8 +18,8 @@ pub enum WorkerPlace {
     Nodes,
 }
 
-/// Returns `plan.py`, which the drivers import.
-pub fn plan_module(job: &JobSettings, place: WorkerPlace) -> Script {
+/// Returns `plan.py`, which the drivers import, and the script that it starts ai-integrate with, if there is one.
+pub fn plan_scripts(job: &JobSettings, place: WorkerPlace) -> Vec<Script> {
     let bins = job
         .partition_bins
         .iter()
@@ -30,13 +31,15 @@ pub fn plan_module(job: &JobSettings, place: WorkerPlace) -> Script {
         if hides_gpus { "{\"CUDA_VISIBLE_DEVICES\": \"\"}  # GPUs of the node belong to other jobs" } else { "{}" };
     let settings = format!(
         "\nDIR = {}\nBIN = {}\nBINS = {{{bins}}}  # of partitions with another architecture\nARGUMENTS = {}\n\
-         GATHER_ARGUMENTS = {}\nENVIRONMENT = {environment}\n",
+         WITH_SLOT = {}\nGATHER_ARGUMENTS = {}\nENVIRONMENT = {environment}\n",
         string_literal(&job.dir),
         string_literal(&job.bin),
         arguments(job, place),
+        list_literal(slot_command(job)),
         list_literal(job.allow_missing_argument()),
     );
-    Script::new_source("plan.py", fill_template(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]))
+    let plan = fill_template(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]);
+    [Script::new_source("plan.py", plan)].into_iter().chain(slot_script(job)).collect()
 }
 
 /// Returns the arguments of each ai-integrate as an expression of Python. On this machine, the number of threads comes

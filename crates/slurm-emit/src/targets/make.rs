@@ -13,6 +13,7 @@ use crate::required_tool::RequiredTool;
 use crate::scripts::{SETTINGS, Script, concat, fill_template};
 use crate::targets::JobTarget;
 use crate::targets::single_machine::{submit_script, with_control_scripts};
+use crate::targets::slot::{slot_command, slot_script};
 use crate::task_plan::TaskPlan;
 
 /// A makefile.
@@ -33,7 +34,9 @@ impl JobTarget for Make {
 
     fn scripts(&self, job: &JobSettings, plan: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
         let makefile = fill_template(include_str!("make/Makefile"), &[(SETTINGS, &rules(job, plan))]);
-        let scripts = vec![Script::new_source("Makefile", makefile), submit_script(job, include_str!("make/submit"))];
+        let mut scripts = vec![Script::new_source("Makefile", makefile)];
+        scripts.extend(slot_script(job));
+        scripts.push(submit_script(job, include_str!("make/submit")));
         Ok(with_control_scripts(job, "workers * engines", scripts))
     }
 
@@ -69,6 +72,8 @@ fn rules(job: &JobSettings, plan: &TaskPlan) -> OsString {
     for (task, scan) in plan.ids() {
         scans.entry(scan).or_default().push(task);
     }
+    let slot =
+        slot_command(job).map(|path| concat(&[&quote::make(path.as_os_str()), " ".as_ref()])).unwrap_or_default();
     let program = |name: &str| quote::make(job.bin.join(name).as_os_str());
     // The number of threads is a variable, which ./submit sets for the machine that it runs on.
     let arguments = job.engine_arguments(&job.size);
@@ -85,6 +90,7 @@ fn rules(job: &JobSettings, plan: &TaskPlan) -> OsString {
         "\n\n# One task, by a process of its own. Its results are kept if the process succeeds, and made again otherwise.\n"
             .as_ref(),
         "results/%.jsonl: batches/01/%.jsonl\n\texec ".as_ref(),
+        &slot,
         &program("ai-integrate"),
         " ".as_ref(),
         &arguments,

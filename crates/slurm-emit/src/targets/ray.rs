@@ -50,11 +50,11 @@ impl JobTarget for Ray {
         let texts = [(DIRECTIVES, &*directives), (SETTINGS, &settings)];
         let engines = job.size.workers * job.size.engines;
         let sizes = format!("NODES = {}\nENGINES = {engines}\nTHREADS = {}\n", job.size.workers, job.size.threads);
-        let mut scripts = vec![
-            driver::plan_module(job, WorkerPlace::Nodes),
+        let mut scripts = driver::plan_scripts(job, WorkerPlace::Nodes);
+        scripts.extend([
             driver_script(job, &sizes, "{}"),
             Script::new_bash("ray.sbatch", fill_template(include_str!("ray/ray.sbatch"), &texts)),
-        ];
+        ]);
         scripts.extend(driver::control_scripts(job, "ray.sbatch"));
         Ok(scripts)
     }
@@ -122,11 +122,8 @@ impl JobTarget for LocalRay {
         let ray = format!(
             "{{\"address\": \"local\", \"num_cpus\": ENGINES * THREADS, \"num_gpus\": {gpus}, \"include_dashboard\": False}}"
         );
-        let scripts = vec![
-            driver::plan_module(job, WorkerPlace::ThisMachine),
-            driver_script(job, &sizes, &ray),
-            driver::submit_script_for_this_machine(job),
-        ];
+        let mut scripts = driver::plan_scripts(job, WorkerPlace::ThisMachine);
+        scripts.extend([driver_script(job, &sizes, &ray), driver::submit_script_for_this_machine(job)]);
         Ok(with_control_scripts(job, "1", scripts))
     }
 

@@ -14,6 +14,7 @@ use crate::explain::{ExplainRow, batches_row};
 use crate::gpus::GpuRequest;
 use crate::job_directives::{array_directives, gather_directives};
 use crate::job_settings::JobSettings;
+use crate::job_size::JobSize;
 use crate::scripts::{
     DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, change_directory, concat, fill_template,
 };
@@ -52,7 +53,7 @@ impl JobTarget for Slurm {
             "# The directory of the programs, and their arguments.\n".as_ref(),
             &programs,
             &assign_list("srun", &srun_arguments(job)),
-            &assign_list("ai_integrate", &job.job_arguments(&job.size)),
+            &assign_list("ai_integrate", &self.ai_integrate_arguments(job, &job.size)),
         ]);
         let array = [(DIRECTIVES, &*array), (SETTINGS, &array_settings)];
         let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs]))];
@@ -68,6 +69,11 @@ impl JobTarget for Slurm {
             new("resubmit", include_str!("slurm/resubmit")),
             new("submit", include_str!("slurm/submit")),
         ])
+    }
+
+    fn ai_integrate_arguments(&self, job: &JobSettings, size: &JobSize) -> Vec<String> {
+        // The one ai-integrate of an element uses all its GPUs. With `slot`, it would use the first of them alone.
+        if size.gpus > 1 { job.without_device_slot().job_arguments(size) } else { job.job_arguments(size) }
     }
 
     fn explain(&self, job: &JobSettings, batches: usize) -> Result<Vec<ExplainRow>, EmitError> {

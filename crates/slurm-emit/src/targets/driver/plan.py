@@ -30,7 +30,7 @@ def run(line):
     # The first of several partitions is the one that the job runs in.
     partition = os.environ.get("SLURM_JOB_PARTITION", "").split(",")[0]
     program = BINS.get(partition, BIN) + "/ai-integrate"
-    ended = subprocess.run([program, *ARGUMENTS], input=line, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
+    ended = subprocess.run([*WITH_SLOT, program, *ARGUMENTS], input=line, stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
     if ended.returncode not in (0, 1):
         raise RuntimeError(f"ai-integrate ended with status {ended.returncode} on {socket.gethostname()}")
     return ended.stdout
