@@ -76,7 +76,7 @@ pub fn command() -> clap::Command {
 
 /// Runs ai-integrate and returns its exit status.
 pub fn main() -> ExitCode {
-    frames::hdf5_worker::run_with_worker(|| {
+    frames::run_with_worker(|| {
         frames::watchdog::start("ai-integrate");
         filter::run("ai-integrate", run)
     })

@@ -6,7 +6,7 @@ use std::io::{self, IoSliceMut};
 
 use rustix::io::{Errno, preadv};
 
-use crate::source::Chunk;
+use crate::chunk::Chunk;
 
 /// Largest gap in bytes between two chunks that are still read together. The bytes of the gap, such as nodes of
 /// HDF5's index, are read and dropped.

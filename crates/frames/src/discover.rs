@@ -23,6 +23,7 @@ mod linked_file;
 mod links;
 mod never_taken;
 mod plain_dataset;
+mod remote_walk;
 mod stored_dataset;
 pub(crate) mod unusable;
 pub(crate) mod virtual_dataset;
@@ -31,15 +32,16 @@ mod walk;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use records::Acquisition;
+use records::{Acquisition, RawPath};
 use serde::{Deserialize, Serialize};
 use system::untrusted_file;
 
 pub use images::{NumberedFileName, group_series};
+pub(crate) use remote_walk::DiscoverRequest;
 
 use crate::dataset_path::DatasetPath;
 use crate::ffi::Hdf5Object;
-use crate::hdf5_worker::{self, WorkerAnswer, WorkerRequest};
+use crate::hdf5_worker::{self, ConversationError, FilterConnection, WorkerFailure, WorkerRequest};
 use crate::image::{self, FirstBytes};
 use crate::open_ahead;
 use error::DiscoverError;
@@ -176,9 +178,10 @@ pub fn walk<E>(
 ) -> Result<(), E> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let Some(client) = hdf5_worker::client() else { return walk_in_process(&path, select, each) };
-    match client.visit(&path, select, each) {
-        Ok(visited) => visited,
-        Err(why) => {
+    match remote_walk::walk_in_worker(client, &path, select, each) {
+        Ok(()) => Ok(()),
+        Err(ConversationError::Stopped(why)) => Err(why),
+        Err(ConversationError::Worker(why)) => {
             let what = DiscoveryKind::Failed {
                 why: why.to_string(),
                 retryable: why.is_retryable(),
@@ -190,7 +193,7 @@ pub fn walk<E>(
 }
 
 /// Walks like [`walk()`], but always calls the HDF5 library in this process.
-pub(crate) fn walk_in_process<E>(
+fn walk_in_process<E>(
     path: &Path,
     select: &dyn ScanFilter,
     each: &mut dyn FnMut(Discovery) -> Result<(), E>,
@@ -249,15 +252,33 @@ pub struct FileKindError {
 pub fn detect_file_kind(file: &Path) -> Result<FileKind, FileKindError> {
     let Some(client) = hdf5_worker::client() else { return detect_file_kind_in_process(file) };
     let no_answer = |why: String, again| FileKindError { why, retryable: again, unreadable: again };
-    match client.request(&WorkerRequest::Kind { file: file.into() }) {
-        Ok(Ok((WorkerAnswer::Kind(kind), _))) => kind,
-        Ok(_) => Err(no_answer(hdf5_worker::UNEXPECTED_ANSWER.to_owned(), false)),
+    match client.request(&FileKindRequest { file: file.into() }) {
+        Ok(Ok((kind, _))) => kind,
+        Ok(Err(WorkerFailure::Hdf5(why) | WorkerFailure::Io { why, .. } | WorkerFailure::Dataset { why, .. })) => {
+            Err(no_answer(why, false))
+        }
         Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
     }
 }
 
+/// Asks the worker for the kind of a file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FileKindRequest {
+    file: RawPath,
+}
+
+impl WorkerRequest for FileKindRequest {
+    const NAME: &'static str = "file-kind";
+    type Message = ();
+    type Answer = Result<FileKind, FileKindError>;
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<(Self::Answer, Vec<u8>), WorkerFailure> {
+        Ok((detect_file_kind_in_process(self.file.as_ref()), Vec::new()))
+    }
+}
+
 /// Detects the kind of a file like [`detect_file_kind`], but always calls the HDF5 library in this process.
-pub(crate) fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileKindError> {
+fn detect_file_kind_in_process(file: &Path) -> Result<FileKind, FileKindError> {
     let opened = open_ahead::open(file).map_err(|why| {
         let why = image::ImageError::Io { path: file.to_owned(), why };
         file_kind_error(file, &DiscoverError::from_image(file, &why), false)

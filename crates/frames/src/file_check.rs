@@ -11,8 +11,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use records::RawPath;
+use serde::{Deserialize, Serialize};
+
 use crate::ffi::{Hdf5Object, LibraryError, LinkTarget, ObjectType, StorageLayout};
-use crate::hdf5_worker::{self, UNEXPECTED_ANSWER, WorkerAnswer, WorkerFailure, WorkerRequest};
+use crate::hdf5_worker::{self, FilterConnection, WorkerFailure, WorkerRequest};
 
 /// Maximum number of objects that are read of a file. Links may form a ring.
 const MAX_OBJECTS: usize = 1 << 16;
@@ -52,9 +55,9 @@ pub fn check_file(file: &Path, read: &[&str], open: &[&str]) -> Result<(), FileC
         return Ok(());
     }
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let request = WorkerRequest::Check { file: file.into(), read: texts(read), open: texts(open) };
+    let request = CheckRequest { file: file.into(), read: texts(read), open: texts(open) };
     match client.request(&request) {
-        Ok(Ok((WorkerAnswer::Checked, _))) => {
+        Ok(Ok(((), _))) => {
             let mut checked = checked();
             if checked.len() >= MAX_REMEMBERED {
                 checked.clear();
@@ -62,7 +65,6 @@ pub fn check_file(file: &Path, read: &[&str], open: &[&str]) -> Result<(), FileC
             checked.insert(version);
             Ok(())
         }
-        Ok(Ok(_)) => Err(io::Error::other(UNEXPECTED_ANSWER).into()),
         Ok(Err(WorkerFailure::Io { errno, why })) => Err(WorkerFailure::to_io(errno, why).into()),
         // The library refuses the file, as it will in this process.
         Ok(Err(WorkerFailure::Hdf5(_) | WorkerFailure::Dataset { .. })) => Ok(()),
@@ -81,11 +83,34 @@ fn file_version(file: &Path, read: &[&str], open: &[&str], about: &Metadata) -> 
     (file.to_owned(), objects, id, (about.mtime(), about.mtime_nsec()))
 }
 
+/// Asks the worker to read the structure of a file's objects, like a process that reads them itself afterwards.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CheckRequest {
+    file: RawPath,
+    /// Objects that are read with all that is in them.
+    read: Vec<String>,
+    /// Objects that are only opened.
+    open: Vec<String>,
+}
+
+impl WorkerRequest for CheckRequest {
+    const NAME: &'static str = "check";
+    type Message = ();
+    type Answer = ();
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<((), Vec<u8>), WorkerFailure> {
+        match check_in_process(self.file.as_ref(), &self.read, &self.open) {
+            Ok(()) => Ok(((), Vec::new())),
+            Err(why) => Err(WorkerFailure::from_io(&why)),
+        }
+    }
+}
+
 /// Reads objects of a file by calling the HDF5 library in this process.
 ///
 /// # Errors
 /// The system can't read the file.
-pub(crate) fn check_in_process(file: &Path, read: &[String], open: &[String]) -> io::Result<()> {
+fn check_in_process(file: &Path, read: &[String], open: &[String]) -> io::Result<()> {
     let root = match Hdf5Object::open_file(file) {
         Ok(root) => root,
         Err(why) => return why.into_io().map_or(Ok(()), Err),

@@ -5,8 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use records::RawPath;
+use serde::{Deserialize, Serialize};
+
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
-use crate::hdf5_worker::{self, WorkerAnswer, WorkerFailure, WorkerRequest};
+use crate::hdf5_worker::{self, FilterConnection, WorkerFailure, WorkerRequest};
 
 /// An array of numbers with its shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +18,13 @@ pub struct Hdf5Array {
     pub shape: Vec<u64>,
     /// Elements in row-major order. Booleans are 0 and 1.
     pub values: Vec<f64>,
+}
+
+impl Hdf5Array {
+    /// Returns the array whose elements are these bytes, as the worker sends them.
+    fn from_bytes(shape: Vec<u64>, bytes: &[u8]) -> Self {
+        Self { shape, values: bytes.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect() }
+    }
 }
 
 /// Explains why an array can't be read.
@@ -69,11 +79,14 @@ pub fn read_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayErr
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_array(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
-    let request = || WorkerRequest::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
-    ask_worker(file, request, parse_array).unwrap_or_else(|| read_array_in_process(file, dataset))
+    let request = || ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
+    match ask_worker(file, request) {
+        Some(answer) => answer.map(|(shape, bulk)| Hdf5Array::from_bytes(shape, &bulk)),
+        None => read_array_in_process(file, dataset),
+    }
 }
 
-pub(crate) fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
+fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
     with_object(file, dataset, ObjectType::Dataset, |object| {
         if let StorageLayout::Chunked(_, filters) = object.storage_layout()?
             && let Some(filter) = filters.iter().find(|filter| !(1..=3).contains(&filter.id))
@@ -93,12 +106,14 @@ pub(crate) fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Ar
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
-    let request = || WorkerRequest::Array { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
-    let read = ask_worker(file, request, |answer, bulk| parse_array(answer, bulk).map(|array| array.values));
-    read.unwrap_or_else(|| read_written_numbers_in_process(file, dataset))
+    let request = || ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
+    match ask_worker(file, request) {
+        Some(answer) => answer.map(|(shape, bulk)| Hdf5Array::from_bytes(shape, &bulk).values),
+        None => read_written_numbers_in_process(file, dataset),
+    }
 }
 
-pub(crate) fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
+fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
     with_object(file, dataset, ObjectType::Dataset, |object| {
         let mut values = object.read_numbers()?;
         match object.storage_layout()? {
@@ -124,15 +139,14 @@ pub(crate) fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Res
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_text(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
-    let request = || WorkerRequest::Text { file: file.into(), dataset: dataset.to_owned() };
-    let read = ask_worker(file, request, |answer, _| match answer {
-        WorkerAnswer::Text(text) => Some(text),
-        _ => None,
-    });
-    read.unwrap_or_else(|| read_text_in_process(file, dataset))
+    let request = || TextRequest { file: file.into(), dataset: dataset.to_owned() };
+    match ask_worker(file, request) {
+        Some(answer) => answer.map(|(text, _)| text),
+        None => read_text_in_process(file, dataset),
+    }
 }
 
-pub(crate) fn read_text_in_process(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
+fn read_text_in_process(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
     with_object(file, dataset, ObjectType::Dataset, |object| {
         object.read_text()?.ok_or_else(|| LibraryError::new("not text: expected a string"))
     })
@@ -143,19 +157,14 @@ pub(crate) fn read_text_in_process(file: &Path, dataset: &str) -> Result<String,
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Option<String>, Hdf5ArrayError> {
-    let request = || WorkerRequest::Attribute { file: file.into(), object: object.to_owned(), name: name.to_owned() };
-    let read = ask_worker(file, request, |answer, _| match answer {
-        WorkerAnswer::Attribute(text) => Some(text),
-        _ => None,
-    });
-    read.unwrap_or_else(|| read_text_attribute_in_process(file, object, name))
+    let request = || AttributeRequest { file: file.into(), object: object.to_owned(), name: name.to_owned() };
+    match ask_worker(file, request) {
+        Some(answer) => answer.map(|(text, _)| text),
+        None => read_text_attribute_in_process(file, object, name),
+    }
 }
 
-pub(crate) fn read_text_attribute_in_process(
-    file: &Path,
-    object: &str,
-    name: &str,
-) -> Result<Option<String>, Hdf5ArrayError> {
+fn read_text_attribute_in_process(file: &Path, object: &str, name: &str) -> Result<Option<String>, Hdf5ArrayError> {
     with_object(file, object, ObjectType::Other, |object| object.read_text_attribute(name))
 }
 
@@ -164,40 +173,107 @@ pub(crate) fn read_text_attribute_in_process(
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn list_group(file: &Path, group: &str) -> Result<Vec<String>, Hdf5ArrayError> {
-    let request = || WorkerRequest::Names { file: file.into(), group: group.to_owned() };
-    let read = ask_worker(file, request, |answer, _| match answer {
-        WorkerAnswer::Names(names) => Some(names),
-        _ => None,
-    });
-    read.unwrap_or_else(|| list_group_in_process(file, group))
+    let request = || GroupRequest { file: file.into(), group: group.to_owned() };
+    match ask_worker(file, request) {
+        Some(answer) => answer.map(|(names, _)| names),
+        None => list_group_in_process(file, group),
+    }
 }
 
-pub(crate) fn list_group_in_process(file: &Path, group: &str) -> Result<Vec<String>, Hdf5ArrayError> {
+fn list_group_in_process(file: &Path, group: &str) -> Result<Vec<String>, Hdf5ArrayError> {
     with_object(file, group, ObjectType::Group, |group| {
         Ok(group.read_links()?.into_iter().map(|link| link.name).collect())
     })
 }
 
-fn parse_array(answer: WorkerAnswer, bulk: Vec<u8>) -> Option<Hdf5Array> {
-    let WorkerAnswer::Array { shape } = answer else { return None };
-    Some(Hdf5Array { shape, values: bulk.as_chunks().0.iter().copied().map(f64::from_le_bytes).collect() })
+/// Sends a request to the worker process, or returns `None` if there is none.
+fn ask_worker<R: WorkerRequest>(
+    file: &Path,
+    request: impl FnOnce() -> R,
+) -> Option<Result<(R::Answer, Vec<u8>), Hdf5ArrayError>> {
+    let client = hdf5_worker::client()?;
+    Some(match client.request(&request()) {
+        Ok(answer) => answer.map_err(|failure| failure.into_array_error(file)),
+        Err(why) => Err(Hdf5ArrayError::NoAnswer { file: file.to_owned(), why: why.to_string() }),
+    })
 }
 
-/// Sends a request to the worker process, if there is one.
-fn ask_worker<T>(
-    file: &Path,
-    request: impl FnOnce() -> WorkerRequest,
-    take: impl FnOnce(WorkerAnswer, Vec<u8>) -> Option<T>,
-) -> Option<Result<T, Hdf5ArrayError>> {
-    let client = hdf5_worker::client()?;
-    let no_answer = |why: String| Hdf5ArrayError::NoAnswer { file: file.to_owned(), why };
-    Some(match client.request(&request()) {
-        Ok(Ok((answer, bulk))) => {
-            take(answer, bulk).ok_or_else(|| no_answer(hdf5_worker::UNEXPECTED_ANSWER.to_owned()))
-        }
-        Ok(Err(failure)) => Err(failure.into_array_error(file)),
-        Err(why) => Err(no_answer(why.to_string())),
-    })
+/// Asks the worker for a dataset as numbers, optionally with NaN for unwritten elements.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ArrayRequest {
+    file: RawPath,
+    dataset: String,
+    is_of_written: bool,
+}
+
+impl WorkerRequest for ArrayRequest {
+    const NAME: &'static str = "array";
+    type Message = ();
+    /// The shape; the numbers follow as bytes.
+    type Answer = Vec<u64>;
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<(Vec<u64>, Vec<u8>), WorkerFailure> {
+        let (file, dataset) = (self.file.as_ref(), self.dataset.as_str());
+        let Hdf5Array { shape, values } = if self.is_of_written {
+            let values = read_written_numbers_in_process(file, dataset)?;
+            Hdf5Array { shape: vec![values.len() as u64], values }
+        } else {
+            read_array_in_process(file, dataset)?
+        };
+        Ok((shape, values.iter().flat_map(|value| value.to_le_bytes()).collect()))
+    }
+}
+
+/// Asks the worker for the first element of a dataset as text.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TextRequest {
+    file: RawPath,
+    dataset: String,
+}
+
+impl WorkerRequest for TextRequest {
+    const NAME: &'static str = "text";
+    type Message = ();
+    type Answer = String;
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<(String, Vec<u8>), WorkerFailure> {
+        Ok((read_text_in_process(self.file.as_ref(), &self.dataset)?, Vec::new()))
+    }
+}
+
+/// Asks the worker for a text attribute.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AttributeRequest {
+    file: RawPath,
+    object: String,
+    name: String,
+}
+
+impl WorkerRequest for AttributeRequest {
+    const NAME: &'static str = "attribute";
+    type Message = ();
+    type Answer = Option<String>;
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<(Option<String>, Vec<u8>), WorkerFailure> {
+        Ok((read_text_attribute_in_process(self.file.as_ref(), &self.object, &self.name)?, Vec::new()))
+    }
+}
+
+/// Asks the worker for the names in a group.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GroupRequest {
+    file: RawPath,
+    group: String,
+}
+
+impl WorkerRequest for GroupRequest {
+    const NAME: &'static str = "group";
+    type Message = ();
+    type Answer = Vec<String>;
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<(Vec<String>, Vec<u8>), WorkerFailure> {
+        Ok((list_group_in_process(self.file.as_ref(), &self.group)?, Vec::new()))
+    }
 }
 
 impl From<Hdf5ArrayError> for WorkerFailure {

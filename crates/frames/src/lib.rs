@@ -7,7 +7,7 @@
 //! - [`discover`]: lists the scans of a file, as the records `scan` that say which row of which file holds each frame.
 //! - [`source`]: opens one of these files, locates the chunks of each frame, and reads their bytes.
 //! - [`image`]: reads single images; [`hdf5_array`]: reads small arrays and texts from HDF5 files.
-//! - [`hdf5_worker`]: lets a filter read HDF5 metadata in a separate process, which may crash or hang on a damaged file.
+//! - [`run_with_worker`]: lets a filter read HDF5 metadata in a separate process, which may crash or hang on a damaged file.
 //! - [`file_check`]: has that process read a file's structure before this one calls the library on it.
 //! - [`open_ahead()`]: opens files early on a thread pool; [`watchdog`]: ends a process whose HDF5 call hangs.
 //!
@@ -45,21 +45,28 @@ pub mod dataset_path;
 pub mod discover;
 pub mod file_check;
 pub mod hdf5_array;
-pub mod hdf5_worker;
 pub mod image;
 pub mod source;
 pub mod watchdog;
 
+mod chunk;
 mod chunk_grid;
 mod coalesced_read;
 mod ffi;
+mod file_timeout;
 mod frame_shape;
+mod hdf5_worker;
 #[cfg(test)]
 mod messages;
 mod open_ahead;
 mod page_cache;
+mod prefetch;
+mod storage_wait;
+mod worker_requests;
 
 pub use ffi::driver::{ByteKind, SharedStorage, Storage, create_with_storage, open_with_storage};
-pub use open_ahead::{open, open_ahead, prefetch_to_read};
+pub use open_ahead::open;
+pub use prefetch::{open_ahead, prefetch_to_read};
 
 pub use ffi::{LibraryError, attribute_exists, link_exists, write_chunk};
+pub use worker_requests::run_with_worker;

@@ -6,8 +6,9 @@
 //!
 //! A file that can't be opened early is skipped: its user opens it again, and gets the error.
 
+mod queue;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,19 +20,16 @@ use rustix::io::{Errno, pread};
 use rustix::process::{Resource, getrlimit};
 use system::untrusted_file;
 
-use crate::hdf5_worker::{self, WorkerRequest};
+use queue::{OpenJob, OpenQueue, Taken};
 
 /// Number of threads that open files.
 const OPENER_THREADS: usize = 32;
 
 /// Minimum number of files that are opened ahead; for fewer, concurrency gains nothing.
-const MIN_FILES: usize = 4;
+pub(crate) const MIN_FILES: usize = 4;
 
 /// Maximum number of open files that are held for later use.
 const MAX_HELD_FILES: usize = 128;
-
-/// Maximum number of batches of files. The oldest batch is dropped, because its files are no longer needed.
-const MAX_BATCHES: usize = 8;
 
 /// Divisor of the process's limit of open files: at most this fraction is held open.
 const MAX_DESCRIPTOR_SHARE: u64 = 4;
@@ -46,28 +44,8 @@ thread_local! {
     static LAST_OPENED: RefCell<Option<(PathBuf, Arc<File>)>> = const { RefCell::new(None) };
 }
 
-/// Opens files in the background, in this order and before files that were requested earlier, in the process
-/// that will read their metadata.
-pub fn open_ahead(paths: impl Iterator<Item = PathBuf>) {
-    let Some(client) = hdf5_worker::client() else { return open_ahead_in_process(paths) };
-    let files: Vec<_> = paths.map(Into::into).collect();
-    if files.len() >= MIN_FILES {
-        // If the worker fails, the error is reported when the files are read.
-        let _ = client.request(&WorkerRequest::OpenAhead { files });
-    }
-}
-
-/// Opens files in the background in every process that will read them. This process will read frames of each
-/// file, in this order, after the worker has located them.
-pub fn prefetch_to_read(paths: &[PathBuf]) {
-    if hdf5_worker::client().is_some() {
-        open_ahead(paths.iter().cloned());
-    }
-    open_ahead_in_process(paths.iter().cloned());
-}
-
-/// Opens files in the background like [`open_ahead`], but in this process.
-pub(crate) fn open_ahead_in_process(paths: impl Iterator<Item = PathBuf>) {
+/// Opens files in the background, in this order and before files that were requested earlier.
+pub(crate) fn open_files_ahead(paths: impl Iterator<Item = PathBuf>) {
     let paths: Vec<PathBuf> = paths.collect();
     if paths.len() < MIN_FILES {
         return;
@@ -121,44 +99,11 @@ fn is_same_file(file: &File, path: &Path) -> bool {
 
 /// Files to open, and open files that have not been taken yet.
 struct OpenerPool {
-    batches: Mutex<OpenQueue>,
+    queue: Mutex<OpenQueue>,
     /// Signals the pool's threads that there are files to open.
     has_more: Condvar,
     /// Signals the threads that wait for a file which a pool thread is opening.
     is_opened: Condvar,
-}
-
-#[derive(Default)]
-struct OpenQueue {
-    /// Batches in order of request: the last one is opened first.
-    stack: Vec<FileBatch>,
-    max_held: usize,
-    count: u64,
-}
-
-/// Files that were requested together.
-#[derive(Default)]
-struct FileBatch {
-    number: u64,
-    paths: Vec<PathBuf>,
-    index_by_path: HashMap<PathBuf, usize>,
-    /// Index of the first path that no thread has begun to open.
-    next: usize,
-    /// Index of the first path after the last one that was taken.
-    next_wanted: usize,
-    held: BTreeMap<usize, OpenSlot>,
-}
-
-enum OpenSlot {
-    Opening,
-    Open(Arc<File>),
-}
-
-/// A file for a thread to open.
-struct OpenJob {
-    batch: u64,
-    index: usize,
-    path: PathBuf,
 }
 
 impl OpenerPool {
@@ -170,134 +115,55 @@ impl OpenerPool {
     }
 
     fn with_capacity(max_held: usize) -> Self {
-        let batches = Mutex::new(OpenQueue { max_held, ..OpenQueue::default() });
-        Self { batches, has_more: Condvar::new(), is_opened: Condvar::new() }
+        Self { queue: Mutex::new(OpenQueue::new(max_held)), has_more: Condvar::new(), is_opened: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenQueue> {
-        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, paths: Vec<PathBuf>) {
-        let index_by_path = paths.iter().enumerate().rev().map(|(index, path)| (path.clone(), index)).collect();
-        let mut batches = self.lock();
-        batches.count = batches.count.wrapping_add(1);
-        let number = batches.count;
-        if batches.stack.len() == MAX_BATCHES {
-            batches.stack.remove(0);
-        }
-        batches.stack.push(FileBatch { number, paths, index_by_path, ..FileBatch::default() });
-        drop(batches);
+        self.lock().add(paths);
         self.has_more.notify_all();
     }
 
     /// Closes all held files and stops the pool, because this process has run out of descriptors.
     fn disable(&self) {
-        let mut batches = self.lock();
-        (batches.max_held, batches.stack) = (0, Vec::new());
+        self.lock().disable();
     }
 
     /// Takes an open file from the pool, and waits for one that a thread is opening.
     fn take(&self, path: &Path) -> Option<Arc<File>> {
-        let mut batches = self.lock();
-        let (number, index) = batches.find_batch(path)?;
+        let mut queue = self.lock();
+        let wanted = queue.find(path)?;
         let file = loop {
-            let batch = batches.stack.iter_mut().find(|batch| batch.number == number)?;
-            match batch.held.remove(&index) {
-                Some(OpenSlot::Open(file)) => break Some(file),
-                None => break None,
-                Some(OpenSlot::Opening) => {
-                    batch.held.insert(index, OpenSlot::Opening);
-                    batches = self.is_opened.wait(batches).unwrap_or_else(PoisonError::into_inner);
-                }
+            match queue.take(wanted) {
+                Taken::Open(file) => break Some(file),
+                Taken::NotHeld => break None,
+                Taken::Opening => queue = self.is_opened.wait(queue).unwrap_or_else(PoisonError::into_inner),
             }
         };
-        drop(batches);
+        drop(queue);
         // The pool can hold another file.
         self.has_more.notify_one();
         file
     }
 
     fn next(&self) -> OpenJob {
-        let mut batches = self.lock();
+        let mut queue = self.lock();
         loop {
-            match batches.next() {
+            match queue.next() {
                 Some(job) => return job,
-                None => batches = self.has_more.wait(batches).unwrap_or_else(PoisonError::into_inner),
+                None => queue = self.has_more.wait(queue).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 
     fn store(&self, job: &OpenJob, file: Option<File>) {
-        let mut batches = self.lock();
-        if let Some(batch) = batches.stack.iter_mut().find(|batch| batch.number == job.batch) {
-            match file {
-                Some(file) => batch.held.insert(job.index, OpenSlot::Open(Arc::new(file))),
-                None => batch.held.remove(&job.index),
-            };
-        }
-        drop(batches);
+        self.lock().store(job, file);
         self.is_opened.notify_all();
         // A file that failed to open, or is no longer wanted, frees a slot.
         self.has_more.notify_one();
-    }
-}
-
-impl OpenQueue {
-    /// Finds the batch and index of a file, and notes that it was taken. Taking a file of an older batch means
-    /// that all later batches are finished.
-    fn find_batch(&mut self, path: &Path) -> Option<(u64, usize)> {
-        let known = |batch: &FileBatch| batch.index_by_path.get(path).copied();
-        let (at, index) = self.stack.iter().enumerate().rev().find_map(|(at, batch)| Some((at, known(batch)?)))?;
-        if index >= self.stack[at].next_wanted {
-            self.stack.truncate(at.saturating_add(1));
-            let batch = &mut self.stack[at];
-            batch.next_wanted = index.saturating_add(1);
-            // Earlier files are no longer needed, and this one is opened by the caller itself.
-            batch.next = batch.next.max(batch.next_wanted);
-        }
-        Some((self.stack[at].number, index))
-    }
-
-    /// Returns the next file to open, if a slot is free.
-    fn next(&mut self) -> Option<OpenJob> {
-        while let Some(last) = self.stack.last()
-            && last.next_wanted == last.paths.len()
-            && last.held.is_empty()
-        {
-            self.stack.pop();
-        }
-        let at = self.stack.iter().rposition(|batch| batch.next < batch.paths.len())?;
-        if !self.free_slot(at) {
-            return None;
-        }
-        let batch = &mut self.stack[at];
-        let index = batch.next;
-        batch.next = index.saturating_add(1);
-        batch.held.insert(index, OpenSlot::Opening);
-        Some(OpenJob { batch: batch.number, index, path: batch.paths[index].clone() })
-    }
-
-    /// Frees a slot for another file of a batch. Files that were passed over go first, then the files of older
-    /// batches that are needed last, which are opened again later.
-    fn free_slot(&mut self, at: usize) -> bool {
-        let count = |batches: &Self| batches.stack.iter().map(|batch| batch.held.len()).sum::<usize>();
-        if count(self) < self.max_held {
-            return true;
-        }
-        for batch in &mut self.stack {
-            // The caller of the last `take` may still be waiting for that file.
-            let last = batch.next_wanted.saturating_sub(1);
-            batch.held.retain(|&index, held| index >= last || matches!(held, OpenSlot::Opening));
-        }
-        for batch in &mut self.stack[..at] {
-            if let Some((&index, OpenSlot::Open(_))) = batch.held.last_key_value() {
-                batch.held.remove(&index);
-                batch.next = index;
-                break;
-            }
-        }
-        count(self) < self.max_held
     }
 }
 
@@ -348,7 +214,7 @@ mod tests {
         for name in ["/3", "/4", "/5"] {
             assert!(pool.take(Path::new(name)).is_some(), "{name}");
         }
-        assert_eq!((open_next(&pool), pool.lock().stack.len()), (None, 0), "nothing is kept of it");
+        assert_eq!((open_next(&pool), pool.lock().batch_count()), (None, 0), "nothing is kept of it");
     }
 
     #[test]
@@ -365,7 +231,7 @@ mod tests {
         assert!(pool.take(&below[0]).is_some());
         // Two files are never taken.
         assert!(pool.take(Path::new("/1")).is_some());
-        assert_eq!(pool.lock().stack.len(), 1);
+        assert_eq!(pool.lock().batch_count(), 1);
         let opened: Vec<String> = std::iter::from_fn(|| open_next(&pool)).collect();
         assert_eq!(opened, ["/2", "/3", "/4"]);
     }
@@ -389,8 +255,8 @@ mod tests {
         (0..300).for_each(|number| std::fs::write(path(number), number.to_string()).unwrap());
         (1..300).step_by(7).for_each(|number| std::fs::remove_file(path(number)).unwrap());
         std::fs::create_dir(path(300)).unwrap();
-        open_ahead_in_process((0..310).map(path));
-        open_ahead_in_process(std::iter::empty());
+        open_files_ahead((0..310).map(path));
+        open_files_ahead(std::iter::empty());
         for number in 0..310 {
             // A file that is replaced meanwhile must give the new file.
             let is_new = number % 10 == 3;

@@ -9,23 +9,19 @@
 //! thread ends the process with a message that names the file. Finished results are kept, and a rerun does the rest.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::ffi;
-use crate::hdf5_worker::{TIMEOUT_ENV, file_timeout};
+use crate::file_timeout::{TIMEOUT_ENV, file_timeout};
+use crate::storage_wait::waits_for_storage;
 
 /// Interval at which the thread checks.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The current call. There is at most one, because it holds the library's lock.
 static UNDER_WAY: Mutex<Call> = Mutex::new(Call { number: 0, file: None });
-
-/// True while the call waits for the file system, which has no time limit.
-static WAITS_FOR_STORAGE: AtomicBool = AtomicBool::new(false);
 
 struct Call {
     /// Number of calls so far.
@@ -35,7 +31,7 @@ struct Call {
 }
 
 /// Starts the thread that ends this process, with `tool` in the message, when a call exceeds the limit for a
-/// file ([`TIMEOUT_ENV`]). Does nothing if there is no limit.
+/// file (the environment variable `AZPIPE_FILE_TIMEOUT`). Does nothing if there is no limit.
 pub fn start(tool: &'static str) {
     let Some(limit) = file_timeout() else { return };
     // If no thread can be started, the filter's own threads fail, too.
@@ -74,19 +70,6 @@ impl Drop for End {
 
 fn under_way<T>(act: impl FnOnce(&mut Call) -> T) -> T {
     act(&mut UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Makes a call of the file system on behalf of the library; its time doesn't count as the library's.
-pub(crate) fn wait_for_storage<T>(call: impl FnOnce() -> T) -> T {
-    WAITS_FOR_STORAGE.store(true, Relaxed);
-    let done = call();
-    WAITS_FOR_STORAGE.store(false, Relaxed);
-    done
-}
-
-/// Returns whether a call waits for the file system.
-pub(crate) fn waits_for_storage() -> bool {
-    WAITS_FOR_STORAGE.load(Relaxed)
 }
 
 /// Waits for a call that takes longer than `limit`, and returns its file. Time is measured by this thread's own

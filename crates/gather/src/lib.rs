@@ -53,7 +53,7 @@ pub fn command() -> clap::Command {
 /// Runs the filter with the arguments of the process.
 pub fn main() -> ExitCode {
     // The worker reads files without checksums before this process does.
-    frames::hdf5_worker::run_with_worker(|| {
+    frames::run_with_worker(|| {
         frames::watchdog::start("gather");
         filter::run("gather", run)
     })

@@ -50,7 +50,7 @@ pub fn command() -> clap::Command {
 
 /// Runs the filter with the arguments of the process.
 pub fn main() -> ExitCode {
-    frames::hdf5_worker::run_with_worker(|| filter::run("plan-split", run))
+    frames::run_with_worker(|| filter::run("plan-split", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

@@ -40,7 +40,7 @@ pub fn command() -> clap::Command {
 
 /// Runs scan-find and returns its exit status.
 pub fn main() -> ExitCode {
-    frames::hdf5_worker::run_with_worker(|| filter::run("scan-find", run))
+    frames::run_with_worker(|| filter::run("scan-find", run))
 }
 
 fn run(args: Args, filter: &Filter) -> Result<(), Stop> {

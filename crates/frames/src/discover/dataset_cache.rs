@@ -15,10 +15,10 @@ use super::links::ResolvedObject;
 use super::stored_dataset;
 use super::unusable::UnusableError;
 use super::virtual_dataset::selected_frames;
+use crate::chunk::NOT_WRITTEN;
 use crate::coding::PixelCoding;
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout, VirtualMapping};
 use crate::open_ahead;
-use crate::source::NOT_WRITTEN;
 
 /// Maximum nesting of virtual datasets. A Bliss master over a Lima 2 master over the receivers' files has a
 /// depth of two.
@@ -56,7 +56,7 @@ impl DatasetCache {
     /// Starts opening files in the background that will be mapped in this order.
     pub(super) fn prefetch_files(&mut self, files: impl Iterator<Item = PathBuf>) {
         self.first_prefetched = None;
-        open_ahead::open_ahead_in_process(files.filter(|file| !file_content_cache::holds(file)));
+        open_ahead::open_files_ahead(files.filter(|file| !file_content_cache::holds(file)));
     }
 
     /// Keeps the last opened file open if it is the first one since [`DatasetCache::prefetch_files`].

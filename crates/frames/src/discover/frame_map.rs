@@ -7,9 +7,9 @@ use records::{Absent, AbsentKind, Acquisition, Source, Spans};
 
 use super::error::DiscoverError;
 use super::unusable::UnusableError;
+use crate::chunk::NOT_WRITTEN;
 use crate::coding::PixelCoding;
 use crate::frame_shape::{MAX_FRAME_PIXELS, frame_dimensions};
-use crate::source::NOT_WRITTEN;
 
 /// The sources of a dataset's frames, and the reasons of its absent frames.
 #[derive(Clone, Debug)]

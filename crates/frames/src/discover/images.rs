@@ -15,7 +15,7 @@ use super::unusable::UnusableError;
 use super::{Discovery, DiscoveryKind, ScanFilter, file_content_cache};
 use crate::coding::PixelCoding;
 use crate::image::ImageHeader;
-use crate::open_ahead::open_ahead_in_process;
+use crate::open_ahead::open_files_ahead;
 
 /// A file name that ends in a number, split at the number: `lab6_0012.tif`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,7 +116,7 @@ fn detector_name(files: &[PathBuf]) -> String {
 
 /// Concatenates the frames of the files. A gap in the numbers counts as a missing file.
 fn build_frame_map(files: &[PathBuf]) -> Result<FrameMap, DiscoverError> {
-    open_ahead_in_process(files.iter().filter(|file| !file_content_cache::holds(file)).cloned());
+    open_files_ahead(files.iter().filter(|file| !file_content_cache::holds(file)).cloned());
     let headers: Vec<_> = files.iter().map(|file| probe_image(file)).collect();
     let Some(Ok((first, _))) = headers.iter().find(|header| header.is_ok()) else {
         let none = || UnusableError::NoImages.into();

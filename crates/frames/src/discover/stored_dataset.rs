@@ -12,12 +12,12 @@ use super::file_content_cache;
 use super::frame_map::FrameMap;
 use super::linked_file::find_linked_file;
 use super::unusable::UnusableError;
+use crate::chunk::NOT_WRITTEN;
 use crate::chunk_grid::{ChunkGrid, DAMAGED_INDEX};
 use crate::coding::PixelCoding;
 use crate::ffi::{ExternalSegment, Hdf5Object, LibraryError, StorageLayout};
 use crate::frame_shape::to_three_dimensions;
 use crate::image::{self, ImageHeader};
-use crate::source::NOT_WRITTEN;
 
 /// Adds the frames that the dataset stores in its own file, according to its chunk index.
 pub(super) fn add_dataset(

@@ -11,17 +11,15 @@ use hdf5_sys::h5i::hid_t;
 use hdf5_sys::h5p::{
     H5P_DEFAULT, H5Pget_chunk, H5Pget_external, H5Pget_external_count, H5Pget_filter2, H5Pget_nfilters,
 };
-use hdf5_sys::h5s::{H5S_ALL, H5Sget_simple_extent_dims, H5Sget_simple_extent_ndims};
+use hdf5_sys::h5s::H5S_ALL;
 use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
 
+use super::dataspace::{MAX_RANK, dataspace_shape};
 use super::selection::{VirtualMapping, read_mappings};
 use super::{
     Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status, count_call, links, raw, with_library_lock,
     zeroed_buffer,
 };
-
-/// Maximum number of dimensions of an HDF5 dataset.
-const MAX_RANK: usize = 32;
 
 /// Maximum number of entries in a chunk index. A damaged index may contain a cycle, and would never end.
 const MAX_CHUNKS: usize = 1 << 26;
@@ -278,17 +276,6 @@ unsafe extern "C" fn collect_chunk(
     chunk.origin.iter_mut().zip(origin).for_each(|(to, from)| *to = *from);
     count_call();
     if found.add(chunk).is_ok() { 0 } else { -1 }
-}
-
-/// Returns the extents of a dataspace, empty for a scalar.
-pub(super) fn dataspace_shape(space: &Hdf5Id) -> Result<Vec<u64>, LibraryError> {
-    // SAFETY: the call takes only a number; the dataspace is open for as long as its handle lives.
-    let rank = call_for_status(|| unsafe { H5Sget_simple_extent_ndims(space.0) })?;
-    let mut extents = zeroed_buffer(0, rank, MAX_RANK as u64)?;
-    // SAFETY: the library writes a number a dimension, and the buffer has as many: the rank was read from this dataspace, which is a
-    // copy that only its handle has. NULL for the largest extents is allowed.
-    call_for_status(|| unsafe { H5Sget_simple_extent_dims(space.0, extents.as_mut_ptr(), null_mut()) })?;
-    Ok(extents)
 }
 
 /// Returns the class of a type.

@@ -13,7 +13,7 @@ use hdf5_sys::h5p::{H5P_CLS_FILE_ACCESS, H5Pcopy, H5Pcreate, H5Pset, H5Pset_file
 use super::driver::{ByteKind, SharedStorage, Storage, open_handle};
 use super::{Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status};
 use crate::open_ahead;
-use crate::watchdog::wait_for_storage;
+use crate::storage_wait::wait_for_storage;
 
 impl Hdf5Object {
     /// Opens a file read-only and without a lock.

@@ -6,6 +6,7 @@
 
 mod chunk;
 mod dataset;
+mod dataspace;
 pub(crate) mod driver;
 mod exists;
 mod file;

@@ -12,7 +12,7 @@ use hdf5_sys::h5s::{
     H5S_UNLIMITED, H5Sget_regular_hyperslab, H5Sget_select_hyper_blocklist, H5Sget_select_hyper_nblocks,
 };
 
-use super::dataset::dataspace_shape;
+use super::dataspace::dataspace_shape;
 use super::{Hdf5Id, LibraryError, call_for_id, call_for_status, raw, read_string, with_library_lock, zeroed_buffer};
 
 /// Maximum number of coordinates in the boxes of a selection.

@@ -12,7 +12,8 @@ use hdf5_sys::h5p::H5P_DEFAULT;
 use hdf5_sys::h5s::{H5S_seloper_t, H5Scopy, H5Screate_simple, H5Sget_simple_extent_npoints, H5Sselect_hyperslab};
 use hdf5_sys::h5t::{H5T_VARIABLE, H5Tcopy, H5Tget_size, H5Tis_variable_str, H5Treclaim, H5Tset_size};
 
-use super::dataset::{dataspace_shape, element_class};
+use super::dataset::element_class;
+use super::dataspace::dataspace_shape;
 use super::{
     ElementClass, Hdf5Id, Hdf5Object, LibraryError, c_string, call_for_id, call_for_status, raw, with_library_lock,
     zeroed_buffer,

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use records::RawPath;
 use serde::{Deserialize, Serialize};
 
 use super::SourceError;
@@ -10,7 +11,7 @@ use crate::chunk_grid::ChunkGrid;
 use crate::coding::{PixelCoding, PixelTypeError};
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
 use crate::frame_shape::{FrameShapeError, check_shape, frame_dimensions};
-use crate::hdf5_worker::{self, WorkerAnswer, WorkerRequest};
+use crate::hdf5_worker::{self, FilterConnection, WorkerFailure, WorkerRequest};
 
 /// Location and coding of a dataset's bytes.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,7 +35,7 @@ pub(super) enum StoredLocation {
 
 impl SourceIndex {
     /// Removes the chunk list from the index and returns it as bytes.
-    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
+    fn take_bytes(&mut self) -> Vec<u8> {
         match &mut self.stored {
             StoredLocation::Chunks(grid) => grid.take_bytes(),
             _ => Vec::new(),
@@ -55,17 +56,16 @@ impl SourceIndex {
     pub(super) fn open(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<Self, SourceError> {
         let Some(client) = hdf5_worker::client() else { return Self::open_in_process(path, dataset, shape) };
         let no_answer = |why: String, retryable| SourceError::NoAnswer { file: path.to_owned(), why, retryable };
-        let request = WorkerRequest::Index { file: path.into(), dataset: dataset.to_owned(), shape };
+        let request = IndexRequest { file: path.into(), dataset: dataset.to_owned(), shape };
         match client.request(&request) {
-            Ok(Ok((WorkerAnswer::Index(index), bulk))) => Ok(index.with_bytes(&bulk)),
-            Ok(Ok(_)) => Err(no_answer(hdf5_worker::UNEXPECTED_ANSWER.to_owned(), false)),
+            Ok(Ok((index, bulk))) => Ok(index.with_bytes(&bulk)),
             Ok(Err(failure)) => Err(failure.into_source_error(path)),
             Err(why) => Err(no_answer(why.to_string(), why.is_retryable())),
         }
     }
 
     /// Reads the location of a dataset's bytes by calling the HDF5 library in this process.
-    pub(crate) fn open_in_process(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<Self, SourceError> {
+    fn open_in_process(path: &Path, dataset: &str, shape: Option<[u64; 2]>) -> Result<Self, SourceError> {
         let io = |why| SourceError::Io { file: path.to_owned(), why };
         let failed = |err: LibraryError, wrong: &dyn Fn(String) -> SourceError| match err.into_io() {
             Ok(why) => io(why),
@@ -102,6 +102,27 @@ impl SourceIndex {
             }
         };
         Ok(Self { coding: PixelCoding::new(pixel, filters)?, frames, shape, stored })
+    }
+}
+
+/// Asks the worker for the index of a dataset.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct IndexRequest {
+    file: RawPath,
+    dataset: String,
+    shape: Option<[u64; 2]>,
+}
+
+impl WorkerRequest for IndexRequest {
+    const NAME: &'static str = "index";
+    type Message = ();
+    /// The index without its chunk list, whose bytes follow.
+    type Answer = SourceIndex;
+
+    fn answer(self, _: &FilterConnection<'_>) -> Result<(SourceIndex, Vec<u8>), WorkerFailure> {
+        let mut index = SourceIndex::open_in_process(self.file.as_ref(), &self.dataset, self.shape)?;
+        let bytes = index.take_bytes();
+        Ok((index, bytes))
     }
 }
 
