@@ -9,6 +9,7 @@
 //! | a dataset, `file.h5::/path` | `1.1` | the dataset's name |
 //! | TIFF, CBF, EDF, NPY image, or a numbered series of them | `1.1` | the file's name |
 
+mod acquisition;
 mod dataset_cache;
 mod dectris;
 mod detector;
@@ -22,6 +23,7 @@ mod lima;
 mod linked_file;
 mod links;
 mod never_taken;
+mod open_files;
 mod plain_dataset;
 mod remote_walk;
 mod stored_dataset;

@@ -9,7 +9,7 @@ use records::RawPath;
 use serde::{Deserialize, Serialize};
 
 use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout};
-use crate::hdf5_worker::{self, FilterConnection, WorkerFailure, WorkerRequest};
+use crate::hdf5_worker::{self, FilterConnection, WorkerClient, WorkerFailure, WorkerRequest};
 
 /// An array of numbers with its shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,11 +79,10 @@ pub fn read_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayErr
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_array(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
-    let request = || ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
-    match ask_worker(file, request) {
-        Some(answer) => answer.map(|(shape, bulk)| Hdf5Array::from_bytes(shape, &bulk)),
-        None => read_array_in_process(file, dataset),
-    }
+    let Some(client) = hdf5_worker::client() else { return read_array_in_process(file, dataset) };
+    let request = ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: false };
+    let (shape, bulk) = ask_worker(client, file, &request)?;
+    Ok(Hdf5Array::from_bytes(shape, &bulk))
 }
 
 fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5ArrayError> {
@@ -106,11 +105,10 @@ fn read_array_in_process(file: &Path, dataset: &str) -> Result<Hdf5Array, Hdf5Ar
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_written_numbers(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
-    let request = || ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
-    match ask_worker(file, request) {
-        Some(answer) => answer.map(|(shape, bulk)| Hdf5Array::from_bytes(shape, &bulk).values),
-        None => read_written_numbers_in_process(file, dataset),
-    }
+    let Some(client) = hdf5_worker::client() else { return read_written_numbers_in_process(file, dataset) };
+    let request = ArrayRequest { file: file.into(), dataset: dataset.to_owned(), is_of_written: true };
+    let (shape, bulk) = ask_worker(client, file, &request)?;
+    Ok(Hdf5Array::from_bytes(shape, &bulk).values)
 }
 
 fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Result<Vec<f64>, Hdf5ArrayError> {
@@ -139,11 +137,10 @@ fn read_written_numbers_in_process(file: &Path, dataset: &str) -> Result<Vec<f64
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_text(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
-    let request = || TextRequest { file: file.into(), dataset: dataset.to_owned() };
-    match ask_worker(file, request) {
-        Some(answer) => answer.map(|(text, _)| text),
-        None => read_text_in_process(file, dataset),
-    }
+    let Some(client) = hdf5_worker::client() else { return read_text_in_process(file, dataset) };
+    let request = TextRequest { file: file.into(), dataset: dataset.to_owned() };
+    let (text, _) = ask_worker(client, file, &request)?;
+    Ok(text)
 }
 
 fn read_text_in_process(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayError> {
@@ -157,11 +154,10 @@ fn read_text_in_process(file: &Path, dataset: &str) -> Result<String, Hdf5ArrayE
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn read_text_attribute(file: &Path, object: &str, name: &str) -> Result<Option<String>, Hdf5ArrayError> {
-    let request = || AttributeRequest { file: file.into(), object: object.to_owned(), name: name.to_owned() };
-    match ask_worker(file, request) {
-        Some(answer) => answer.map(|(text, _)| text),
-        None => read_text_attribute_in_process(file, object, name),
-    }
+    let Some(client) = hdf5_worker::client() else { return read_text_attribute_in_process(file, object, name) };
+    let request = AttributeRequest { file: file.into(), object: object.to_owned(), name: name.to_owned() };
+    let (text, _) = ask_worker(client, file, &request)?;
+    Ok(text)
 }
 
 fn read_text_attribute_in_process(file: &Path, object: &str, name: &str) -> Result<Option<String>, Hdf5ArrayError> {
@@ -173,11 +169,10 @@ fn read_text_attribute_in_process(file: &Path, object: &str, name: &str) -> Resu
 /// # Errors
 /// See [`Hdf5ArrayError`].
 pub fn list_group(file: &Path, group: &str) -> Result<Vec<String>, Hdf5ArrayError> {
-    let request = || GroupRequest { file: file.into(), group: group.to_owned() };
-    match ask_worker(file, request) {
-        Some(answer) => answer.map(|(names, _)| names),
-        None => list_group_in_process(file, group),
-    }
+    let Some(client) = hdf5_worker::client() else { return list_group_in_process(file, group) };
+    let request = GroupRequest { file: file.into(), group: group.to_owned() };
+    let (names, _) = ask_worker(client, file, &request)?;
+    Ok(names)
 }
 
 fn list_group_in_process(file: &Path, group: &str) -> Result<Vec<String>, Hdf5ArrayError> {
@@ -186,16 +181,16 @@ fn list_group_in_process(file: &Path, group: &str) -> Result<Vec<String>, Hdf5Ar
     })
 }
 
-/// Sends a request to the worker process, or returns `None` if there is none.
+/// Sends a request to the worker process, and returns its answer and the bytes that follow it.
 fn ask_worker<R: WorkerRequest>(
+    client: &WorkerClient,
     file: &Path,
-    request: impl FnOnce() -> R,
-) -> Option<Result<(R::Answer, Vec<u8>), Hdf5ArrayError>> {
-    let client = hdf5_worker::client()?;
-    Some(match client.request(&request()) {
+    request: &R,
+) -> Result<(R::Answer, Vec<u8>), Hdf5ArrayError> {
+    match client.request(request) {
         Ok(answer) => answer.map_err(|failure| failure.into_array_error(file)),
         Err(why) => Err(Hdf5ArrayError::NoAnswer { file: file.to_owned(), why: why.to_string() }),
-    })
+    }
 }
 
 /// Asks the worker for a dataset as numbers, optionally with NaN for unwritten elements.

@@ -12,13 +12,13 @@ use super::file_content_cache;
 use super::frame_map::FrameMap;
 use super::linked_file::find_linked_file;
 use super::links::ResolvedObject;
+use super::open_files::OpenFiles;
 use super::stored_dataset;
 use super::unusable::UnusableError;
 use super::virtual_dataset::selected_frames;
 use crate::chunk::NOT_WRITTEN;
 use crate::coding::PixelCoding;
-use crate::ffi::{Hdf5Object, LibraryError, ObjectType, StorageLayout, VirtualMapping};
-use crate::open_ahead;
+use crate::ffi::{LibraryError, ObjectType, StorageLayout, VirtualMapping};
 
 /// Maximum nesting of virtual datasets. A Bliss master over a Lima 2 master over the receivers' files has a
 /// depth of two.
@@ -32,48 +32,10 @@ pub(crate) struct DatasetCache {
     frame_maps: HashMap<(PathBuf, String), SharedFrameMap>,
     /// Datasets that are being mapped, from the requested one down to the current one: a cycle is an error.
     in_progress: Vec<(PathBuf, String)>,
-    /// The file that was opened last, since the next dataset is often in the same file.
-    last_opened: Option<(PathBuf, Rc<Hdf5Object>)>,
-    /// The first of the prefetched files. It is kept open because it is used again after all others.
-    first_prefetched: Option<(PathBuf, Rc<Hdf5Object>)>,
+    pub(super) files: OpenFiles,
 }
 
 impl DatasetCache {
-    /// Opens a file, or reuses the one that was opened last.
-    ///
-    /// # Errors
-    /// The file doesn't exist, can't be opened, or is not an HDF5 file.
-    pub(crate) fn open(&mut self, path: &Path) -> Result<Rc<Hdf5Object>, DiscoverError> {
-        let known = [&self.last_opened, &self.first_prefetched].into_iter().flatten().find(|(known, _)| known == path);
-        if let Some((_, object)) = known {
-            return Ok(Rc::clone(object));
-        }
-        let object = Rc::new(Hdf5Object::open_file(path).map_err(|err| DiscoverError::from_library(path, &err))?);
-        self.last_opened = Some((path.to_owned(), Rc::clone(&object)));
-        Ok(object)
-    }
-
-    /// Starts opening files in the background that will be mapped in this order.
-    pub(super) fn prefetch_files(&mut self, files: impl Iterator<Item = PathBuf>) {
-        self.first_prefetched = None;
-        open_ahead::open_files_ahead(files.filter(|file| !file_content_cache::holds(file)));
-    }
-
-    /// Keeps the last opened file open if it is the first one since [`DatasetCache::prefetch_files`].
-    fn remember_first(&mut self) {
-        if self.first_prefetched.is_none() {
-            self.first_prefetched.clone_from(&self.last_opened);
-        }
-    }
-
-    /// Opens the root group of a file.
-    ///
-    /// # Errors
-    /// Fails like [`DatasetCache::open`].
-    pub(super) fn root(&mut self, path: &Path) -> Result<ResolvedObject, DiscoverError> {
-        Ok(ResolvedObject::root(path.to_owned(), self.open(path)?))
-    }
-
     /// Returns the frame map of a dataset, or the reason why it can't be read as frames.
     pub(crate) fn frame_map(&mut self, file: &Path, dataset: &str) -> SharedFrameMap {
         let key = (file.to_owned(), dataset.to_owned());
@@ -97,7 +59,7 @@ impl DatasetCache {
         if let Some(known) = file_content_cache::dataset(file, dataset) {
             return known;
         }
-        let is_open = [&self.last_opened, &self.first_prefetched].into_iter().flatten().any(|(open, _)| open == file);
+        let is_open = self.files.is_open(file);
         let is_traced = self.frame_maps.contains_key(&(file.to_owned(), dataset.to_owned()));
         let before = file.metadata();
         let frame_map = self.frame_map(file, dataset);
@@ -114,8 +76,8 @@ impl DatasetCache {
     /// # Errors
     /// The dataset can't be read. A dataset that doesn't exist refers to no files.
     pub(crate) fn referenced_files(&mut self, file: &Path, dataset: &str) -> Result<Vec<PathBuf>, DiscoverError> {
-        let root = self.root(file)?;
-        let Some(found) = self.try_resolve(&root, dataset)? else { return Ok(Vec::new()) };
+        let root = self.files.root(file)?;
+        let Some(found) = self.files.try_resolve(&root, dataset)? else { return Ok(Vec::new()) };
         if found.object.object_type() != ObjectType::Dataset {
             return Ok(Vec::new());
         }
@@ -140,8 +102,8 @@ impl DatasetCache {
 
     fn build_frame_map(&mut self, file: &Path, dataset: &str) -> Result<FrameMap, DiscoverError> {
         let metadata = file.metadata().map_err(|why| DiscoverError::from_io(file, &why))?;
-        let root = self.root(file)?;
-        let found = self.resolve(&root, dataset)?;
+        let root = self.files.root(file)?;
+        let found = self.files.resolve(&root, dataset)?;
         drop(root);
         let path = found.path();
         if found.file != file || path != dataset {
@@ -162,7 +124,7 @@ impl DatasetCache {
                 stored_dataset::add_external_segments(&mut frame_map, file, &segments)?
             }
             layout => {
-                self.remember_first();
+                self.files.remember_first();
                 stored_dataset::add_dataset(&mut frame_map, object, layout, dataset, &metadata)?;
             }
         }
@@ -178,7 +140,7 @@ impl DatasetCache {
     ) -> Result<(), DiscoverError> {
         let groups = group_by_source(mappings);
         let beside = holder.parent().unwrap_or(Path::new("/"));
-        self.prefetch_files(groups.iter().map(|group| beside.join(&group[0].file)));
+        self.files.prefetch(groups.iter().map(|group| beside.join(&group[0].file)));
         for group in groups {
             let here = |mapping: &VirtualMapping| selected_frames(&mapping.virtual_selection, &frame_map.extents);
             let here: Vec<Spans> = group.iter().map(here).collect::<Result<_, _>>()?;
@@ -220,7 +182,9 @@ impl DatasetCache {
     fn check_is_dataset(&mut self, found: &ResolvedObject) -> Result<(), DiscoverError> {
         match found.object.object_type() {
             ObjectType::Dataset => Ok(()),
-            ObjectType::Group if self.try_resolve(found, "frame_ptr")?.is_some() => Err(UnusableError::Sparse.into()),
+            ObjectType::Group if self.files.try_resolve(found, "frame_ptr")?.is_some() => {
+                Err(UnusableError::Sparse.into())
+            }
             _ => Err(UnusableError::NotDataset.into()),
         }
     }

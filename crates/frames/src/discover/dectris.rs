@@ -6,17 +6,18 @@ use std::path::Path;
 use records::{AbsentKind, Spans};
 
 use super::dataset_cache::DatasetCache;
-use super::detector::{ImageLocation, ScanDetector, is_class};
-use super::entry::{NexusEntry, read_links};
+use super::detector::{ImageLocation, ScanDetector};
+use super::entry::NexusEntry;
 use super::error::DiscoverError;
 use super::frame_map::FrameMap;
+use super::open_files::OpenFiles;
 use super::unusable::UnusableError;
 use crate::ffi::{LinkTarget, ObjectType};
 
 /// Finds the detector whose frames are in the entry's `data` group, if any.
-pub(super) fn find_detector(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
-    let Some(data) = entry.own_group(cache, "data")? else { return Ok(Vec::new()) };
-    let whole = cache.try_resolve(&data, "data")?.filter(|whole| whole.object.object_type() == ObjectType::Dataset);
+pub(super) fn find_detector(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
+    let Some(data) = entry.own_group(files, "data")? else { return Ok(Vec::new()) };
+    let whole = files.try_resolve(&data, "data")?.filter(|whole| whole.object.object_type() == ObjectType::Dataset);
     let rank = match &whole {
         Some(whole) => whole.object.shape().map_err(|err| DiscoverError::from_library(&whole.file, &err))?.len(),
         None => 0,
@@ -24,7 +25,7 @@ pub(super) fn find_detector(cache: &mut DatasetCache, entry: &NexusEntry) -> Res
     let images = match rank {
         3.. => ImageLocation::Dataset(format!("/{}/data/data", entry.name)),
         _ => {
-            let links = read_links(&data)?;
+            let links = data.read_links()?;
             let mut numbered: Vec<(u64, &str)> =
                 links.iter().filter_map(|link| Some((data_file_number(&link.name)?, link.name.as_str()))).collect();
             numbered.sort_by_key(|(number, _)| *number);
@@ -36,7 +37,7 @@ pub(super) fn find_detector(cache: &mut DatasetCache, entry: &NexusEntry) -> Res
     if matches!(&images, ImageLocation::Stack(paths) if paths.is_empty()) {
         return Ok(Vec::new());
     }
-    let named = detector_name(cache, entry)?;
+    let named = detector_name(files, entry)?;
     let group = named.as_ref().map_or("data".to_owned(), |name| format!("instrument/{name}"));
     Ok(vec![ScanDetector::new(entry, group, named.as_deref().unwrap_or("data"), images)])
 }
@@ -63,10 +64,10 @@ fn with_gaps(numbered: &[(u64, &str)]) -> Result<Vec<String>, DiscoverError> {
 }
 
 /// Returns the name of the NXdetector in the entry's instrument, if there is exactly one.
-fn detector_name(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<String>, DiscoverError> {
-    let Some(instrument) = entry.own_group(cache, "instrument")? else { return Ok(None) };
-    for link in read_links(&instrument)?.into_iter().filter(|link| link.target == LinkTarget::Hard) {
-        if is_class(&instrument.file, &instrument.member(&link.name)?, "NXdetector")? {
+fn detector_name(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Option<String>, DiscoverError> {
+    let Some(instrument) = entry.own_group(files, "instrument")? else { return Ok(None) };
+    for link in instrument.read_links()?.into_iter().filter(|link| link.target == LinkTarget::Hard) {
+        if instrument.is_member_class(&link.name, "NXdetector")? {
             return Ok(Some(link.name));
         }
     }
@@ -89,7 +90,7 @@ pub(super) fn build_frame_map(
         let none = || UnusableError::NoDataFiles.into();
         return Err(each.first().and_then(|frame_map| frame_map.as_ref().as_ref().err()).cloned().unwrap_or_else(none));
     };
-    let planned = planned_images(cache, entry)?;
+    let planned = planned_images(&mut cache.files, entry)?;
     let mut counts = Vec::new();
     let mut total: u64 = 0;
     for frame_map in &each {
@@ -123,8 +124,8 @@ pub(super) fn build_frame_map(
 }
 
 /// Returns the number of images that the detector was configured to take.
-fn planned_images(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Option<u64>, DiscoverError> {
-    let mut number = |name: &str| entry.read_number(cache, &format!("instrument/detector/detectorSpecific/{name}"));
+fn planned_images(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Option<u64>, DiscoverError> {
+    let mut number = |name: &str| entry.read_number(files, &format!("instrument/detector/detectorSpecific/{name}"));
     let (images, triggers) = (number("nimages")?, number("ntrigger")?.unwrap_or(1.0));
     Ok(images.map(|images| (images * triggers) as u64).filter(|&planned| planned > 0))
 }

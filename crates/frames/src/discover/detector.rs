@@ -1,13 +1,11 @@
 //! Finds the detectors of an entry that have images, or should have.
 
-use std::path::Path;
-
-use super::dataset_cache::DatasetCache;
-use super::entry::{NexusEntry, read_links};
+use super::entry::NexusEntry;
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
+use super::open_files::OpenFiles;
 use super::unusable::UnusableError;
-use crate::ffi::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
+use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
 
 /// Maximum number of dangling soft links that are searched for one that refers to another file.
 const MAX_SOFT_LINKS: usize = 16;
@@ -58,17 +56,17 @@ fn parent(path: &str) -> &str {
 
 /// Finds the detectors of the entry's instruments. Instruments behind external links are ignored: processed
 /// files link to the instrument of their raw scan.
-pub(super) fn find_detectors(cache: &mut DatasetCache, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
+pub(super) fn find_detectors(files: &mut OpenFiles, entry: &NexusEntry) -> Result<Vec<ScanDetector>, DiscoverError> {
     let mut found = Vec::new();
     for instrument in instrument_names(entry)? {
-        let Some(group) = entry.own_group(cache, &instrument)? else { continue };
-        for Hdf5Link { name, target } in read_links(&group)? {
+        let Some(group) = entry.own_group(files, &instrument)? else { continue };
+        for Hdf5Link { name, target } in group.read_links()? {
             if target != LinkTarget::Hard {
                 continue;
             }
-            let member = cache.resolve(&group, &name)?;
+            let member = files.resolve(&group, &name)?;
             if member.object.object_type() == ObjectType::Group
-                && let Some(images) = image_location(cache, entry, &member, &format!("{instrument}/{name}"))?
+                && let Some(images) = image_location(files, entry, &member, &format!("{instrument}/{name}"))?
             {
                 found.push(ScanDetector::new(entry, format!("{instrument}/{name}"), &name, images));
             }
@@ -80,29 +78,23 @@ pub(super) fn find_detectors(cache: &mut DatasetCache, entry: &NexusEntry) -> Re
 /// Returns the names of the entry's instruments: `instrument`, as in NeXus, or else every NXinstrument, because
 /// Lima names it after the beamline.
 fn instrument_names(entry: &NexusEntry) -> Result<Vec<String>, DiscoverError> {
-    let links = read_links(&entry.group)?;
+    let links = entry.group.read_links()?;
     if links.iter().any(|link| link.name == "instrument") {
         return Ok(vec!["instrument".to_owned()]);
     }
     let mut found = Vec::new();
     for Hdf5Link { name, target } in links {
-        if target == LinkTarget::Hard && is_class(&entry.group.file, &entry.group.member(&name)?, "NXinstrument")? {
+        if target == LinkTarget::Hard && entry.group.is_member_class(&name, "NXinstrument")? {
             found.push(name);
         }
     }
     Ok(found)
 }
 
-/// Returns whether an object's `NX_class` attribute is `class`.
-pub(super) fn is_class(file: &Path, object: &Hdf5Object, class: &str) -> Result<bool, DiscoverError> {
-    let value = object.read_text_attribute("NX_class").map_err(|err| DiscoverError::from_library(file, &err))?;
-    Ok(value.is_some_and(|value| value == class))
-}
-
 /// Returns the location of the images of an instrument's member, or `None` if the member is not an area
 /// detector.
 fn image_location(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     entry: &NexusEntry,
     member: &ResolvedObject,
     path: &str,
@@ -111,23 +103,23 @@ fn image_location(
     for name in ["data", "image"] {
         let Some(target) = member.object.read_link(name).map_err(to_error)? else { continue };
         let dataset = format!("/{}/{path}/{name}", entry.name);
-        let found = match cache.resolve(member, name) {
+        let found = match files.resolve(member, name) {
             Ok(found) => found,
             // For a dangling link, `frame_map` reports the file that it refers to.
             Err(why) if why.is_missing() => {
-                let dangling = leads_to_other_file(cache, member, &target)? || is_lima(cache, member)?;
+                let dangling = leads_to_other_file(files, member, &target)? || is_lima(files, member)?;
                 return Ok(dangling.then_some(ImageLocation::Dataset(dataset)));
             }
             Err(why) => return Ok(Some(ImageLocation::Failed(why))),
         };
-        return dataset_images(cache, member, &found, dataset);
+        return dataset_images(files, member, &found, dataset);
     }
-    Ok(is_lima(cache, member)?.then_some(ImageLocation::LimaFiles))
+    Ok(is_lima(files, member)?.then_some(ImageLocation::LimaFiles))
 }
 
 /// Returns whether a dangling link refers to another file.
 fn leads_to_other_file(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     member: &ResolvedObject,
     target: &LinkTarget,
 ) -> Result<bool, DiscoverError> {
@@ -137,7 +129,7 @@ fn leads_to_other_file(
         let (parent, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", path));
         let parent = if path.starts_with('/') && parent.is_empty() { "/" } else { parent };
         let Some(group) =
-            cache.try_resolve(member, parent)?.filter(|group| group.object.object_type() == ObjectType::Group)
+            files.try_resolve(member, parent)?.filter(|group| group.object.object_type() == ObjectType::Group)
         else {
             break;
         };
@@ -150,14 +142,14 @@ fn leads_to_other_file(
 
 /// Returns the location of the images of a dataset, or `None` if it has none.
 fn dataset_images(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     member: &ResolvedObject,
     found: &ResolvedObject,
     dataset: String,
 ) -> Result<Option<ImageLocation>, DiscoverError> {
     if found.object.object_type() != ObjectType::Dataset {
         let is_sparse =
-            found.object.object_type() == ObjectType::Group && cache.try_resolve(found, "frame_ptr")?.is_some();
+            found.object.object_type() == ObjectType::Group && files.try_resolve(found, "frame_ptr")?.is_some();
         return Ok(is_sparse.then_some(ImageLocation::Unsupported(UnusableError::Sparse)));
     }
     let to_error = |err| DiscoverError::from_library(&found.file, &err);
@@ -167,13 +159,13 @@ fn dataset_images(
     if rank > 2 || (rank == 2 && is_image().map_err(to_error)?) {
         return Ok(Some(ImageLocation::Dataset(dataset)));
     }
-    if rank == 1 && is_lima(cache, member)? && found.object.read_text().map_err(to_error)?.is_some() {
+    if rank == 1 && is_lima(files, member)? && found.object.read_text().map_err(to_error)?.is_some() {
         return Ok(Some(ImageLocation::Unsupported(UnusableError::FileNames)));
     }
     Ok(None)
 }
 
 /// Returns whether Bliss recorded that Lima or Lima 2 took the images of this detector.
-fn is_lima(cache: &mut DatasetCache, member: &ResolvedObject) -> Result<bool, DiscoverError> {
-    Ok(cache.read_text(member, "type")?.is_some_and(|kind| kind.starts_with("lima")))
+fn is_lima(files: &mut OpenFiles, member: &ResolvedObject) -> Result<bool, DiscoverError> {
+    Ok(files.read_text(member, "type")?.is_some_and(|kind| kind.starts_with("lima")))
 }

@@ -2,9 +2,9 @@
 
 use records::{Acquisition, ImageOperation};
 
-use super::dataset_cache::DatasetCache;
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
+use super::open_files::OpenFiles;
 
 /// Reads the operation on a scan's images from the first of its files. Returns `None` if there was none, or no
 /// file is Lima's.
@@ -12,29 +12,29 @@ use super::links::ResolvedObject;
 /// # Errors
 /// The file can't be read.
 pub(super) fn read_image_operation(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     scan: &Acquisition,
 ) -> Result<Option<ImageOperation>, DiscoverError> {
     let Some(source) = scan.sources.first() else { return Ok(None) };
     let Some((parent, _)) = source.dataset.rsplit_once('/') else { return Ok(None) };
-    let root = cache.root(&source.file)?;
-    let Some(detector) = cache.try_resolve(&root, parent)? else { return Ok(None) };
-    let Some(done) = cache.try_resolve(&detector, "image_operation")? else { return Ok(None) };
+    let root = files.root(&source.file)?;
+    let Some(detector) = files.try_resolve(&root, parent)? else { return Ok(None) };
+    let Some(done) = files.try_resolve(&detector, "image_operation")? else { return Ok(None) };
     let operation = ImageOperation {
-        full: read_pair(cache, &detector, "detector_information/max_image_size", ["ysize", "xsize"])?,
-        binning: read_pair(cache, &done, "binning", ["y", "x"])?.unwrap_or([1, 1]),
-        flip: read_pair(cache, &done, "flipping", ["y", "x"])?.unwrap_or([0, 0]).map(|flipped| flipped != 0),
-        rotation: cache.read_text(&done, "rotation")?.and_then(|value| parse_rotation(&value)).unwrap_or(0),
-        region: read_region(cache, &done)?.unwrap_or([0, 0, scan.shape[0], scan.shape[1]]),
+        full: read_pair(files, &detector, "detector_information/max_image_size", ["ysize", "xsize"])?,
+        binning: read_pair(files, &done, "binning", ["y", "x"])?.unwrap_or([1, 1]),
+        flip: read_pair(files, &done, "flipping", ["y", "x"])?.unwrap_or([0, 0]).map(|flipped| flipped != 0),
+        rotation: files.read_text(&done, "rotation")?.and_then(|value| parse_rotation(&value)).unwrap_or(0),
+        region: read_region(files, &done)?.unwrap_or([0, 0, scan.shape[0], scan.shape[1]]),
     };
     Ok((!operation.is_identity(scan.shape)).then_some(operation))
 }
 
-fn read_region(cache: &mut DatasetCache, done: &ResolvedObject) -> Result<Option<[u64; 4]>, DiscoverError> {
-    let Some([row, column]) = read_pair(cache, done, "region_of_interest", ["ystart", "xstart"])? else {
+fn read_region(files: &mut OpenFiles, done: &ResolvedObject) -> Result<Option<[u64; 4]>, DiscoverError> {
+    let Some([row, column]) = read_pair(files, done, "region_of_interest", ["ystart", "xstart"])? else {
         return Ok(None);
     };
-    let Some([rows, columns]) = read_pair(cache, done, "region_of_interest", ["ysize", "xsize"])? else {
+    let Some([rows, columns]) = read_pair(files, done, "region_of_interest", ["ysize", "xsize"])? else {
         return Ok(None);
     };
     Ok(Some([row, column, rows, columns]))
@@ -42,12 +42,12 @@ fn read_region(cache: &mut DatasetCache, done: &ResolvedObject) -> Result<Option
 
 /// Reads two numbers of a group.
 fn read_pair(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     from: &ResolvedObject,
     group: &str,
     names: [&str; 2],
 ) -> Result<Option<[u64; 2]>, DiscoverError> {
-    let [first, second] = names.map(|name| cache.read_number(from, &format!("{group}/{name}")));
+    let [first, second] = names.map(|name| files.read_number(from, &format!("{group}/{name}")));
     let whole = |number: Option<f64>| number.filter(|number| *number >= 0.0).map(|number| number as u64);
     Ok(whole(first?).zip(whole(second?)).map(|(first, second)| [first, second]))
 }

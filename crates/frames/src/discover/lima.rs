@@ -13,6 +13,7 @@ use super::entry::NexusEntry;
 use super::error::DiscoverError;
 use super::file_content_cache;
 use super::frame_map::FrameMap;
+use super::open_files::OpenFiles;
 use super::unusable::UnusableError;
 
 /// Reason of a frame whose file is not closed: size and time of the file will still change, which would
@@ -37,13 +38,13 @@ pub(super) struct LimaFrames {
 
 /// Finds the Lima files of a detector by number: `scan0012/p3_0003.h5`, or the place that the master names.
 fn find_files(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Vec<LimaFile>, DiscoverError> {
     let Some(directory) = entry.file.parent() else { return Ok(Vec::new()) };
     let mut parameter =
-        |name: &str| cache.read_text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group));
+        |name: &str| files.read_text(&entry.group, &format!("{}/acq_parameters/{name}", detector.group));
     let saved = parameter("saving_directory")?.map(PathBuf::from);
     let beside = saved.as_ref().and_then(|saved| Some(directory.join(saved.file_name()?)));
     let by_number = entry.scan_number().map(|number| directory.join(format!("scan{number:04}")));
@@ -83,11 +84,11 @@ fn list_files(directory: &Path, prefix: &str) -> io::Result<Vec<LimaFile>> {
 /// # Errors
 /// A directory that may hold them can't be read.
 pub(super) fn file_paths(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Vec<PathBuf>, DiscoverError> {
-    Ok(find_files(cache, entry, detector)?.into_iter().map(|numbered| numbered.file).collect())
+    Ok(find_files(files, entry, detector)?.into_iter().map(|numbered| numbered.file).collect())
 }
 
 /// Builds the frame map of the detector's Lima files, or returns `None` if there are none.
@@ -102,13 +103,13 @@ pub(super) fn build_frame_map(
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Option<LimaFrames>, DiscoverError> {
-    let mut files = find_files(cache, entry, detector)?;
-    cache.prefetch_files(files.iter().map(|numbered| numbered.file.clone()));
+    let mut files = find_files(&mut cache.files, entry, detector)?;
+    cache.files.prefetch(files.iter().map(|numbered| numbered.file.clone()));
     let Some(from) = files.first().map(|first| first.number.min(1)) else { return Ok(None) };
-    let requested = requested_frames(cache, entry, detector)?;
+    let requested = requested_frames(&mut cache.files, entry, detector)?;
     let mut look = |numbered: &LimaFile| {
         let frame_map = cache.trace_source(&numbered.file, LIMA_DATASET);
-        let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(cache, &numbered.file) };
+        let is_closed = if entry.has_ended() { Ok(true) } else { is_closed(&mut cache.files, &numbered.file) };
         (frame_map, is_closed)
     };
     let each: Vec<_> = files.iter().map(&mut look).collect();
@@ -161,12 +162,12 @@ pub(super) fn build_frame_map(
 /// Returns the number of frames requested from Lima, or `None` if the master doesn't say or Lima was to run
 /// until stopped.
 fn requested_frames(
-    cache: &mut DatasetCache,
+    files: &mut OpenFiles,
     entry: &NexusEntry,
     detector: &ScanDetector,
 ) -> Result<Option<u64>, DiscoverError> {
     let place = format!("{}/acq_parameters/acq_nb_frames", detector.group);
-    match entry.read_number(cache, &place)? {
+    match entry.read_number(files, &place)? {
         // The conversion saturates.
         Some(count) if count > Spans::MAX_FRAMES as f64 => Err(UnusableError::RequestedFrames(count as u64).into()),
         Some(count) if count >= 1.0 => Ok(Some(count as u64)),
@@ -198,11 +199,11 @@ fn describe_missing(files: &[LimaFile], from: u64, to: u64) -> String {
 ///
 /// # Errors
 /// The file can't be read.
-fn is_closed(cache: &mut DatasetCache, file: &Path) -> Result<bool, DiscoverError> {
+fn is_closed(files: &mut OpenFiles, file: &Path) -> Result<bool, DiscoverError> {
     if file_content_cache::is_closed(file) {
         return Ok(true);
     }
-    match cache.root(file).and_then(|root| cache.try_resolve(&root, "/entry_0000/end_time")) {
+    match files.root(file).and_then(|root| files.try_resolve(&root, "/entry_0000/end_time")) {
         Ok(Some(_)) => {
             file_content_cache::set_closed(file);
             Ok(true)

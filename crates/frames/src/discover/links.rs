@@ -3,14 +3,14 @@
 //! The HDF5 library could follow links by itself, but it doesn't report which link failed. After a soft link to
 //! an external link, it also names the object by the requested path, in a file that has no such path.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::dataset_cache::DatasetCache;
 use super::error::DiscoverError;
 use super::linked_file::find_linked_file;
+use super::open_files::OpenFiles;
 use super::unusable::UnusableError;
-use crate::ffi::{Hdf5Object, LinkTarget, ObjectType};
+use crate::ffi::{Hdf5Link, Hdf5Object, LibraryError, LinkTarget, ObjectType};
 
 /// Maximum number of soft and external links in a path. The HDF5 library allows 16.
 const MAX_LINKS: usize = 32;
@@ -33,7 +33,7 @@ pub(super) struct ResolvedObject {
 
 impl ResolvedObject {
     /// Returns the root group of an open file.
-    pub(super) fn root(file: PathBuf, root: Rc<Hdf5Object>) -> Self {
+    fn root(file: PathBuf, root: Rc<Hdf5Object>) -> Self {
         Self { file, object: Rc::clone(&root), root, names: Vec::new(), files_passed: Vec::new() }
     }
 
@@ -51,8 +51,32 @@ impl ResolvedObject {
     }
 
     /// Opens a member that is a hard link.
-    pub(super) fn member(&self, name: &str) -> Result<Hdf5Object, DiscoverError> {
+    fn member(&self, name: &str) -> Result<Hdf5Object, DiscoverError> {
         self.object.open(name).map_err(|err| DiscoverError::from_library(&self.file, &err))
+    }
+
+    /// Reads the links of a group.
+    ///
+    /// # Errors
+    /// The group can't be read.
+    pub(super) fn read_links(&self) -> Result<Vec<Hdf5Link>, DiscoverError> {
+        self.object.read_links().map_err(|err| DiscoverError::from_library(&self.file, &err))
+    }
+
+    /// Returns whether the object's `NX_class` attribute is `class`.
+    ///
+    /// # Errors
+    /// The attribute can't be read.
+    pub(super) fn is_class(&self, class: &str) -> Result<bool, DiscoverError> {
+        is_class(&self.file, &self.object, class)
+    }
+
+    /// Returns whether the `NX_class` attribute of a member, which is a hard link, is `class`.
+    ///
+    /// # Errors
+    /// The member can't be read.
+    pub(super) fn is_member_class(&self, name: &str, class: &str) -> Result<bool, DiscoverError> {
+        is_class(&self.file, &self.member(name)?, class)
     }
 
     fn go_to_root(&mut self) {
@@ -61,7 +85,15 @@ impl ResolvedObject {
     }
 }
 
-impl DatasetCache {
+impl OpenFiles {
+    /// Opens the root group of a file.
+    ///
+    /// # Errors
+    /// Fails like [`OpenFiles::open`].
+    pub(super) fn root(&mut self, path: &Path) -> Result<ResolvedObject, DiscoverError> {
+        Ok(ResolvedObject::root(path.to_owned(), self.open(path)?))
+    }
+
     /// Follows a path that starts at a group.
     ///
     /// # Errors
@@ -111,7 +143,7 @@ impl DatasetCache {
         Ok(at)
     }
 
-    /// Follows a path like [`DatasetCache::resolve`], and returns `None` if it doesn't exist.
+    /// Follows a path like [`OpenFiles::resolve`], and returns `None` if it doesn't exist.
     ///
     /// # Errors
     /// A part of the path can't be read.
@@ -154,7 +186,7 @@ impl DatasetCache {
         &mut self,
         from: &ResolvedObject,
         path: &str,
-        read: impl FnOnce(&Hdf5Object) -> Result<Option<T>, crate::ffi::LibraryError>,
+        read: impl FnOnce(&Hdf5Object) -> Result<Option<T>, LibraryError>,
     ) -> Result<Option<T>, DiscoverError> {
         let Some(found) =
             self.try_resolve(from, path)?.filter(|found| found.object.object_type() == ObjectType::Dataset)
@@ -171,4 +203,9 @@ impl DatasetCache {
 /// Splits a path into names, in reverse order.
 fn reversed_names(path: &str) -> Vec<String> {
     path.split('/').filter(|name| !name.is_empty() && *name != ".").rev().map(str::to_owned).collect()
+}
+
+fn is_class(file: &Path, object: &Hdf5Object, class: &str) -> Result<bool, DiscoverError> {
+    let value = object.read_text_attribute("NX_class").map_err(|err| DiscoverError::from_library(file, &err))?;
+    Ok(value.is_some_and(|value| value == class))
 }

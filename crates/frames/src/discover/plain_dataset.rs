@@ -10,7 +10,7 @@ use super::{Discovery, DiscoveryKind, ScanFilter};
 /// Returns the scan that a dataset of frames forms.
 pub(super) fn discover_dataset(file: &Path, dataset: &str, select: &dyn ScanFilter) -> Discovery {
     let mut cache = DatasetCache::default();
-    if let Err(why) = cache.open(file) {
+    if let Err(why) = cache.files.open(file) {
         return Discovery::failed(file, "", &why, None);
     }
     let detector = dataset.rsplit('/').find(|part| !part.is_empty()).unwrap_or("data");

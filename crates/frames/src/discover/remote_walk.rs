@@ -20,7 +20,7 @@ pub(crate) struct DiscoverRequest {
     looks_again: bool,
 }
 
-/// What the worker sends while it walks.
+/// A message that the worker sends while it walks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum WalkMessage {
     /// One result of the walk.

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::acquisition::build_acquisition;
 use super::dataset_cache::DatasetCache;
-use super::entry::{NexusEntry, read_links};
+use super::detector::{ImageLocation, ScanDetector};
+use super::entry::{NexusEntry, is_bliss_name};
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
 use super::unusable::UnusableError;
 use super::{Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_operation, lima};
-use crate::discover::detector::{ImageLocation, ScanDetector, is_class};
 use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
 
 /// Maximum depth of collections that link to collections.
@@ -46,7 +47,7 @@ impl<'a, E> FileWalk<'a, E> {
     /// Visits all entries of the file, and reports a file without any.
     pub(super) fn walk_file(mut self) -> Result<(), E> {
         let file = self.file.clone();
-        let root = match self.cache.root(&file) {
+        let root = match self.cache.files.root(&file) {
             Ok(root) => root,
             Err(why) => return (self.each)(Discovery::failed(&file, "", &why, None)),
         };
@@ -62,7 +63,7 @@ impl<'a, E> FileWalk<'a, E> {
         if !self.seen.files.insert(root.file.clone()) {
             return Ok(());
         }
-        let mut links = match read_links(root) {
+        let mut links = match root.read_links() {
             Ok(links) => links,
             Err(why) => return self.report_failure(&root.file, "", &why),
         };
@@ -83,7 +84,7 @@ impl<'a, E> FileWalk<'a, E> {
 
     /// Visits the target of a collection's link: an entry of another file, or a whole file.
     fn walk_linked(&mut self, holder: &ResolvedObject, label: &str, depth: usize) -> Result<(), E> {
-        let found = match self.cache.resolve(holder, label) {
+        let found = match self.cache.files.resolve(holder, label) {
             Ok(found) => found,
             Err(DiscoverError::NoObject(..)) => return Ok(()),
             Err(why) => return self.report_failure(&holder.file, label, &why),
@@ -96,7 +97,7 @@ impl<'a, E> FileWalk<'a, E> {
             self.seen.found = self.seen.found.saturating_add(1);
             return Ok(());
         }
-        let root = match self.cache.root(&found.file) {
+        let root = match self.cache.files.root(&found.file) {
             Ok(root) => root,
             Err(why) => return self.report_failure(&found.file, "", &why),
         };
@@ -112,7 +113,7 @@ impl<'a, E> FileWalk<'a, E> {
             },
             // The target is not at the top level of its file, where a walk would find it: report it as an entry
             // of the linking file.
-            None => match is_class(&found.file, &found.object, "NXentry") {
+            None => match found.is_class("NXentry") {
                 Ok(true) => self.walk_entry(&holder.file, label, label, holder),
                 Ok(false) => Ok(()),
                 Err(why) => self.report_failure(&holder.file, label, &why),
@@ -154,13 +155,14 @@ impl<'a, E> FileWalk<'a, E> {
         name: &str,
         root: &ResolvedObject,
     ) -> Result<(NexusEntry, Vec<ScanDetector>), DiscoverError> {
-        let group = self.cache.resolve(root, name)?;
+        let group = self.cache.files.resolve(root, name)?;
         if group.object.object_type() != ObjectType::Group {
             return Err(UnusableError::NotGroup.into());
         }
-        let entry = NexusEntry::read(&mut self.cache, file, name, group)?;
-        let detectors = detector::find_detectors(&mut self.cache, &entry)?;
-        let detectors = if detectors.is_empty() { dectris::find_detector(&mut self.cache, &entry)? } else { detectors };
+        let entry = NexusEntry::read(&mut self.cache.files, file, name, group)?;
+        let detectors = detector::find_detectors(&mut self.cache.files, &entry)?;
+        let detectors =
+            if detectors.is_empty() { dectris::find_detector(&mut self.cache.files, &entry)? } else { detectors };
         Ok((entry, detectors))
     }
 
@@ -196,8 +198,8 @@ impl<'a, E> FileWalk<'a, E> {
             Err(why) => return Ok(Err(why.clone())),
         };
         let files = frame_map.files.iter().cloned().chain([entry.file.clone()]).collect();
-        let scan = entry.to_acquisition(&mut self.cache, detector, frame_map).and_then(|mut scan| {
-            scan.image_operation = image_operation::read_image_operation(&mut self.cache, &scan)?;
+        let scan = build_acquisition(entry, &mut self.cache.files, detector, frame_map).and_then(|mut scan| {
+            scan.image_operation = image_operation::read_image_operation(&mut self.cache.files, &scan)?;
             Ok(scan)
         });
         Ok(Ok(match scan {
@@ -221,7 +223,7 @@ impl<'a, E> FileWalk<'a, E> {
                     files.extend(self.cache.referenced_files(&entry.file, path)?);
                 }
             }
-            ImageLocation::LimaFiles => files.extend(lima::file_paths(&mut self.cache, entry, detector)?),
+            ImageLocation::LimaFiles => files.extend(lima::file_paths(&mut self.cache.files, entry, detector)?),
             ImageLocation::Failed(why) => return Err(why.clone()),
             ImageLocation::Unsupported(_) => (),
         }
@@ -233,13 +235,7 @@ impl<'a, E> FileWalk<'a, E> {
 /// Returns whether a member of the root is an NXentry. Bliss' entries are recognized by name, which saves
 /// opening them.
 fn is_entry(root: &ResolvedObject, name: &str) -> Result<bool, DiscoverError> {
-    if is_bliss_name(name) { Ok(true) } else { is_class(&root.file, &root.member(name)?, "NXentry") }
-}
-
-/// Returns whether a name has the form `N.M`, as Bliss names scans and sub-scans.
-pub(super) fn is_bliss_name(name: &str) -> bool {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    name.split_once('.').is_some_and(|(scan, part)| number(scan) && number(part))
+    if is_bliss_name(name) { Ok(true) } else { root.is_member_class(name, "NXentry") }
 }
 
 /// Returns a sort key that puts `2.1` before `10.1`.
@@ -265,8 +261,5 @@ mod tests {
         let mut names = vec!["10.1", "2.1", "1.2", "1.1", "2.10"];
         names.sort_by_key(|name| natural_sort_key(name));
         assert_eq!(names, ["1.1", "1.2", "2.1", "2.10", "10.1"]);
-        assert!(
-            is_bliss_name("12.1") && !is_bliss_name("entry_0000") && !is_bliss_name("1.") && !is_bliss_name("1.1.1")
-        );
     }
 }

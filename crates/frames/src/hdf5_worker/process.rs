@@ -35,6 +35,9 @@ pub(super) struct WorkerProcess {
     messages: Option<JoinHandle<String>>,
 }
 
+/// A reply to a request `R`, and the bytes that follow it.
+type ReceivedReply<R> = (WorkerReply<<R as WorkerRequest>::Answer, <R as WorkerRequest>::Message>, Vec<u8>);
+
 /// Explains why a worker sends no further reply.
 pub(super) enum ReplyError {
     Failed(WorkerError),
@@ -143,7 +146,7 @@ impl WorkerProcess {
     pub(super) fn next_reply<R: WorkerRequest>(
         &mut self,
         limit: Option<Duration>,
-    ) -> Result<(WorkerReply<R::Answer, R::Message>, Vec<u8>), ReplyError> {
+    ) -> Result<ReceivedReply<R>, ReplyError> {
         let (mut heard, mut is_in_storage) = (Instant::now(), false);
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {

@@ -1,4 +1,4 @@
-//! What a filter can ask of its worker: the trait of a request.
+//! The trait of a request that a filter sends to its worker.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,10 +11,10 @@ pub(crate) trait WorkerRequest: Serialize + DeserializeOwned {
     /// Name by which the worker recognizes the request.
     const NAME: &'static str;
 
-    /// What the worker sends before its answer; `()` if nothing.
+    /// Type of the messages that the worker sends before its answer; `()` if there are none.
     type Message: Serialize + DeserializeOwned;
 
-    /// The answer.
+    /// Type of the JSON that ends the request.
     type Answer: Serialize + DeserializeOwned;
 
     /// Answers the request in the worker process, where the HDF5 library may crash or hang. The bytes follow the answer on

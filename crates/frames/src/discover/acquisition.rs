@@ -1,0 +1,118 @@
+//! Builds the record of a scan from its entry, its detector and the map of its frames.
+
+use std::collections::BTreeMap;
+
+use records::{Absent, AbsentKind, Acquisition, Span};
+
+use super::detector::ScanDetector;
+use super::entry::NexusEntry;
+use super::error::DiscoverError;
+use super::frame_map::FrameMap;
+use super::links::ResolvedObject;
+use super::never_taken;
+use super::open_files::OpenFiles;
+use crate::ffi::{Hdf5Link, ObjectType};
+
+/// Returns the record of the scan of an entry that a detector took.
+///
+/// # Errors
+/// A part of the metadata can't be read.
+pub(super) fn build_acquisition(
+    entry: &NexusEntry,
+    files: &mut OpenFiles,
+    detector: &ScanDetector,
+    frame_map: &FrameMap,
+) -> Result<Acquisition, DiscoverError> {
+    let mut scan = Acquisition {
+        file: entry.file.clone().into(),
+        below: entry.file.file_name().unwrap_or_default().into(),
+        entry: entry.name.clone(),
+        detector: detector.name.clone(),
+        dataset: detector.dataset_path(),
+        title: entry.title.clone(),
+        start_time: entry.start_time.clone(),
+        end_time: entry.end_time.clone(),
+        end_reason: entry.end_reason.clone(),
+        complete: entry.is_successful() && frame_map.absent.is_empty(),
+        exposure_time: read_exposure_time(entry, files, &detector.group)?,
+        counters: read_counters(entry, files)?,
+        ..frame_map.to_acquisition()
+    };
+    if !entry.has_ended() {
+        never_taken::mark_never_taken(
+            &mut scan.absent,
+            last_known_frame(frame_map),
+            "not taken yet: the scan is still running",
+        );
+    } else if let (false, Some(reason)) = (entry.is_successful(), &entry.end_reason) {
+        let taken = last_known_frame(frame_map).max(frames_by_counters(entry, files, &scan.counters)?);
+        never_taken::mark_never_taken(&mut scan.absent, taken, &format!("never taken: the scan ended by {reason}"));
+    }
+    Ok(scan)
+}
+
+/// Returns the number of frames that the counters prove: Bliss starts a point before it takes the frame.
+fn frames_by_counters(
+    entry: &NexusEntry,
+    files: &mut OpenFiles,
+    counters: &BTreeMap<String, String>,
+) -> Result<u64, DiscoverError> {
+    let mut fewest = None;
+    for name in counters.keys() {
+        let Some(counter) = files.try_resolve(&entry.group, &format!("measurement/{name}"))? else { continue };
+        let extents = counter.object.shape().map_err(|err| DiscoverError::from_library(&counter.file, &err))?;
+        let points = extents.first().copied().unwrap_or(0);
+        fewest = Some(fewest.map_or(points, |fewest: u64| fewest.min(points)));
+    }
+    Ok(fewest.unwrap_or(0).saturating_sub(1))
+}
+
+/// Reads the exposure time per frame in seconds, from wherever the writer stores it: Bliss with Lima 1 or
+/// Lima 2, Lima 1, Dectris.
+fn read_exposure_time(entry: &NexusEntry, files: &mut OpenFiles, detector: &str) -> Result<Option<f64>, DiscoverError> {
+    let candidates =
+        ["acq_parameters/acq_expo_time", "acq_params/acq/expo_time", "acquisition/exposure_time", "count_time"];
+    let paths = candidates.map(|suffix| format!("{detector}/{suffix}"));
+    for suffix in paths.iter().map(String::as_str).chain(["scan_parameters/count_time"]) {
+        if let Some(seconds) = entry.read_number(files, suffix)? {
+            return Ok(Some(seconds).filter(|seconds| seconds.is_finite() && *seconds > 0.0));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the paths of counters and moved motors by name: the datasets of `measurement` with one number per
+/// frame.
+fn read_counters(entry: &NexusEntry, files: &mut OpenFiles) -> Result<BTreeMap<String, String>, DiscoverError> {
+    // A processed file links to the measurement of the raw file; those counters belong to the raw file.
+    let Some(measurement) = entry.own_group(files, "measurement")? else { return Ok(BTreeMap::new()) };
+    let mut counters = BTreeMap::new();
+    for link in measurement.read_links()? {
+        if is_counter(files, &measurement, &link)? {
+            let path = format!("/{}/measurement/{}", entry.name, link.name);
+            counters.insert(link.name, path);
+        }
+    }
+    Ok(counters)
+}
+
+/// Returns the number of frames up to the last one that a source holds or may hold in a file that can't be read.
+fn last_known_frame(frame_map: &FrameMap) -> u64 {
+    let is_trace = |absent: &&Absent| matches!(absent.kind, AbsentKind::Unreadable | AbsentKind::Corrupt);
+    let unreadable = frame_map.absent.iter().filter(is_trace).map(|absent| &absent.range);
+    let held = frame_map.sources.iter().map(|source| &source.frames).chain(unreadable);
+    held.flat_map(|frames| frames.as_slice()).map(Span::stop).max().unwrap_or(0)
+}
+
+/// Returns whether a member of `measurement` is a dataset with one number per frame: a list, or a column of a
+/// table.
+fn is_counter(files: &mut OpenFiles, measurement: &ResolvedObject, link: &Hdf5Link) -> Result<bool, DiscoverError> {
+    let Some(found) = files.try_resolve(measurement, &link.name)? else { return Ok(false) };
+    if found.object.object_type() != ObjectType::Dataset {
+        return Ok(false);
+    }
+    let to_error = |err| DiscoverError::from_library(&found.file, &err);
+    let extents = found.object.shape().map_err(to_error)?;
+    let is_list = extents.split_first().is_some_and(|(_, rest)| rest.iter().all(|&extent| extent == 1));
+    Ok(is_list && found.object.element_type().map_err(to_error)?.is_number())
+}
