@@ -3,11 +3,13 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, ValueEnum, ValueHint};
 use filter::{CommonArgs, Stop};
+use patterns::export::{self, ExportContent, ExportFormat};
 use patterns::output::{self, Average, OutputOptions, WritePolicy};
+use patterns::plot;
 use patterns::report::Report;
-use patterns::{export, plot};
 use system::ownership::ReplacePolicy;
 
 use crate::messages;
@@ -102,12 +104,12 @@ pub struct OutputArgs {
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
-    /// Export patterns to xye, dat, csv, fxye or nxazint files
+    /// Export patterns for other programs, as in xye,fxye
     ///
-    /// The files lie beside the final file. Separate several formats by commas. Text formats hold the patterns of
-    /// --average, one file each, and without --average the mean of all frames; nxazint holds every frame.
-    #[arg(long, value_name = "FORMAT", value_delimiter = ',', hide_possible_values = true)]
-    pub export: Vec<ExportFormatArg>,
+    /// The files lie beside the final file. Averaged patterns are those of --average, and without --average the mean of
+    /// all frames. Separate several formats by commas.
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = export_format_parser())]
+    pub export: Vec<&'static dyn ExportFormat>,
 
     /// Plot the patterns: frames as a heat map, and their mean
     ///
@@ -182,25 +184,16 @@ fn parse_file_name(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
-/// A value of `--export`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ExportFormatArg {
-    /// Three columns (x, intensity, error) without a header and without empty bins
-    Xye,
-    /// Columns below a header, as pyFAI writes them
-    Dat,
-    /// Comma-separated values
-    Csv,
-    /// GSAS powder data over 2theta in centidegrees, without empty bins; the unit must be 2theta or q
-    Fxye,
-    /// A NeXus file by the definition NXazint1d, or NXazint2d for cakes; the unit must be 2theta or q
-    Nxazint,
+/// Parses the name of an export format, and lists all formats in help.
+fn export_format_parser() -> impl TypedValueParser<Value = &'static dyn ExportFormat> {
+    let names = export::formats().iter().map(|format| PossibleValue::new(format.name()).help(format.help()));
+    PossibleValuesParser::new(names).map(|name| export::find_format(&name).expect("the parser knows no other names"))
 }
 
 impl Args {
     /// Returns the options for writing final files.
     pub fn output_options(&self) -> OutputOptions {
-        let needs_average = self.export_formats().any(export::ExportFormat::exports_averages);
+        let needs_average = self.output.export.iter().any(|format| format.content() == ExportContent::Averages);
         let mean = needs_average.then_some(Average::all_frames(output::AverageMethod::Mean));
         OutputOptions {
             layout: match self.output.layout {
@@ -218,17 +211,6 @@ impl Args {
     /// Returns whether final files are to be merged.
     pub fn merges(&self) -> bool {
         self.output.merge.is_some() || self.output.merge_all.is_some()
-    }
-
-    /// Returns the formats of `--export`.
-    pub fn export_formats(&self) -> impl Iterator<Item = export::ExportFormat> {
-        self.output.export.iter().map(|format| match format {
-            ExportFormatArg::Xye => export::ExportFormat::Xye,
-            ExportFormatArg::Dat => export::ExportFormat::Dat,
-            ExportFormatArg::Csv => export::ExportFormat::Csv,
-            ExportFormatArg::Fxye => export::ExportFormat::Fxye,
-            ExportFormatArg::Nxazint => export::ExportFormat::NxAzint,
-        })
     }
 
     /// Checks the paths of the plot and the report before any work is done.

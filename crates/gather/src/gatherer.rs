@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use filter::{Filter, Stop};
 use patterns::output::{self, BuildObserver, BuildOutcome, MergeScope, OutputFile, OutputSpec};
+use patterns::plot;
 use patterns::report::Report;
-use patterns::{export, plot};
 use records::{Extra, Fail, RawPath, Record, Seconds, Spans, Summary};
 use serde_json::Value;
 use system::ownership::{ProtectedFiles, ReplacePolicy};
@@ -203,8 +203,8 @@ impl<'a> Gatherer<'a> {
         };
         protect_inputs(&self.policy.protected, &final_file);
         let mut exports = Vec::new();
-        for format in self.args.export_formats() {
-            match export::write(&final_file, format, &self.policy) {
+        for format in &self.args.output.export {
+            match format.write(&final_file, &self.policy) {
                 Ok(written) => exports.extend(written.into_iter().map(to_json)),
                 Err(why) => self.report_failure(group, &path, &why, why.io_error())?,
             }

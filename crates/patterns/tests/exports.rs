@@ -5,15 +5,15 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use patterns::export::{self, ExportFormat};
-use patterns::output::OutputOptions;
+use patterns::export::{self, ExportError};
+use patterns::output::{OutputFile, OutputOptions};
 use recipe::{EmptyBinValue, ErrorModel, Recipe};
 use records::Span;
 use support::*;
 use system::ownership::ReplacePolicy;
 
 /// Exports a scan of ten frames.
-fn exported(out: &Path, recipe: &Recipe, average: Option<&str>, format: ExportFormat) -> Result<Vec<PathBuf>, String> {
+fn exported(out: &Path, recipe: &Recipe, average: Option<&str>, format: &str) -> Result<Vec<PathBuf>, String> {
     let scan = acquisition(10, |_| 7);
     let whole = task(&scan, recipe, &Span::new(0, 10).into());
     let has_errors = recipe.error_model != ErrorModel::No;
@@ -25,7 +25,12 @@ fn exported(out: &Path, recipe: &Recipe, average: Option<&str>, format: ExportFo
     write_part(out, &whole, recipe, rows);
     let average = average.map(|average| average.parse().unwrap());
     build(out, &scan, recipe, OutputOptions { average, ..OutputOptions::default() });
-    export::write(&open(out), format, &ReplacePolicy::default()).map_err(|why| why.to_string())
+    write(&open(out), format).map_err(|why| why.to_string())
+}
+
+/// Exports a final file in the format of this name.
+fn write(output: &OutputFile, format: &str) -> Result<Vec<PathBuf>, ExportError> {
+    export::find_format(format).unwrap().write(output, &ReplacePolicy::default())
 }
 
 fn text(path: &Path) -> String {
@@ -35,7 +40,7 @@ fn text(path: &Path) -> String {
 #[test]
 fn columns_hold_what_the_average_holds() {
     let out = tempfile::tempdir().unwrap();
-    let xye = exported(out.path(), &recipe(), Some("mean"), ExportFormat::Xye).unwrap();
+    let xye = exported(out.path(), &recipe(), Some("mean"), "xye").unwrap();
     assert_eq!(xye, [out.path().join("sample_scan0001_p3.xye")]);
     let mean = open(out.path()).averaged.unwrap().pattern(0).unwrap().unwrap();
     let lines: Vec<Vec<f64>> =
@@ -46,10 +51,10 @@ fn columns_hold_what_the_average_holds() {
         assert!(line.iter().zip(expected).all(|(found, expected)| (found / expected - 1.0).abs() < 1e-8), "{line:?}");
     }
     let there = open(out.path());
-    let csv = text(&export::write(&there, ExportFormat::Csv, &ReplacePolicy::default()).unwrap()[0]);
+    let csv = text(&write(&there, "csv").unwrap()[0]);
     assert!(csv.starts_with("q,intensity,error\n5.00000000e-01,"), "{csv}");
     assert!(csv.ends_with("5.50000000e+00,nan,nan\n"), "{csv}");
-    let dat = text(&export::write(&there, ExportFormat::Dat, &ReplacePolicy::default()).unwrap()[0]);
+    let dat = text(&write(&there, "dat").unwrap()[0]);
     assert!(dat.starts_with("# == mean of 10 frames, azpipe "), "{dat}");
     assert!(dat.contains("# Distance: 0.1\n") && dat.contains("q (nm^-1)"), "{dat}");
     assert_eq!(dat.lines().filter(|line| !line.starts_with('#')).count(), BINS);
@@ -59,7 +64,7 @@ fn columns_hold_what_the_average_holds() {
 fn empty_bins_are_not_exported_for_refinement_whatever_they_hold() {
     let out = tempfile::tempdir().unwrap();
     let zero = Recipe { empty: EmptyBinValue::Zero, ..recipe() };
-    let xye = text(&exported(out.path(), &zero, Some("mean"), ExportFormat::Xye).unwrap()[0]);
+    let xye = text(&exported(out.path(), &zero, Some("mean"), "xye").unwrap()[0]);
     assert_eq!(xye.lines().count(), BINS - 1, "{xye}");
     assert!(xye.lines().all(|line| line.split(' ').nth(2).unwrap().parse::<f64>().unwrap() > 0.0), "{xye}");
 }
@@ -70,20 +75,20 @@ fn ranges_are_a_file_each() {
     let names = |files: Vec<PathBuf>| -> Vec<String> {
         files.iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
     };
-    let fours = names(exported(out.path(), &recipe(), Some("sum,4"), ExportFormat::Csv).unwrap());
+    let fours = names(exported(out.path(), &recipe(), Some("sum,4"), "csv").unwrap());
     assert_eq!(
         fours,
         ["00000-00003", "00004-00007", "00008-00009"].map(|range| format!("sample_scan0001_p3_{range}.csv"))
     );
     let single = tempfile::tempdir().unwrap();
-    let ones = names(exported(single.path(), &recipe(), Some("mean,1"), ExportFormat::Xye).unwrap());
+    let ones = names(exported(single.path(), &recipe(), Some("mean,1"), "xye").unwrap());
     assert_eq!((ones.len(), ones[9].as_str()), (10, "sample_scan0001_p3_00009.xye"));
 }
 
 #[test]
 fn fxye_is_over_hundredths_of_a_degree() {
     let out = tempfile::tempdir().unwrap();
-    let path = exported(out.path(), &recipe(), Some("mean"), ExportFormat::Fxye).unwrap().remove(0);
+    let path = exported(out.path(), &recipe(), Some("mean"), "fxye").unwrap().remove(0);
     let text = text(&path);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "sample 1.1 p3: mean of 10 frames, 1.000000 angstrom");
@@ -111,11 +116,11 @@ fn formats_report_what_they_do_not_support() {
         let out = tempfile::tempdir().unwrap();
         exported(out.path(), recipe, average, format).unwrap_err()
     };
-    assert!(refused(&recipe(), None, ExportFormat::Xye).contains("no average pattern to export"));
+    assert!(refused(&recipe(), None, "xye").contains("no average pattern to export"));
     let blind = Recipe { poni: "Distance: 0.1\nPoni1: 0\nPoni2: 0\n".to_owned(), ..recipe() };
-    for format in [ExportFormat::Fxye, ExportFormat::NxAzint] {
+    for format in ["fxye", "nxazint"] {
         let why = refused(&blind, Some("mean"), format);
-        assert!(why.contains(&format!("{} needs the wavelength", format.name())), "{why}");
+        assert!(why.contains(&format!("{format} needs the wavelength")), "{why}");
     }
 }
 
@@ -123,8 +128,8 @@ fn formats_report_what_they_do_not_support() {
 fn nothing_is_exported_with_errors_that_are_not_there() {
     let out = tempfile::tempdir().unwrap();
     let plain = Recipe { error_model: ErrorModel::No, ..recipe() };
-    let fxye = text(&exported(out.path(), &plain, Some("mean"), ExportFormat::Fxye).unwrap()[0]);
+    let fxye = text(&exported(out.path(), &plain, Some("mean"), "fxye").unwrap()[0]);
     assert!(fxye.lines().skip(2).all(|line| line.ends_with(" 1.00000000e+00")), "{fxye}");
-    let xye = text(&export::write(&open(out.path()), ExportFormat::Xye, &ReplacePolicy::default()).unwrap()[0]);
+    let xye = text(&write(&open(out.path()), "xye").unwrap()[0]);
     assert!(xye.lines().all(|line| line.split(' ').count() == 2), "{xye}");
 }

@@ -142,7 +142,7 @@ fn export_errors() {
             ExportError::Final(OutputError::Io { path: path(), why: io_error() }),
             ExportError::NoAverage { path: path() },
             ExportError::Damaged { path: path(), index: 2 },
-            ExportError::Cake { path: path(), azimuthal: 360, radial: 1000 },
+            ExportError::Cake { path: path(), format: "xye", azimuthal: 360, radial: 1000 },
             ExportError::Axis { path: path(), axis: "r (mm)".to_owned(), format: "fxye", expected: "2th or q" },
             ExportError::Wavelength { path: path(), format: "fxye", why: "the PONI file has none".to_owned() },
             ExportError::Hdf5 { path: path(), why: Hdf5Error::NotFound("entry".to_owned()) },
@@ -152,7 +152,7 @@ fn export_errors() {
             "/out/a.h5: Permission denied (os error 13)",
             "/out/a.h5: has no average pattern to export; run gather with --average mean",
             "/out/a.h5: damaged: average pattern 2 was changed after writing; run gather again",
-            "/out/a.h5: has cakes of 360 x 1000 bins, which text formats can't hold; use --export nxazint",
+            "/out/a.h5: has cakes of 360 x 1000 bins, which --export xye can't hold; use --export nxazint",
             "/out/a.h5: the axis is r (mm); --export fxye expects 2th or q: run plan-split with another --unit",
             "/out/a.h5: --export fxye needs the wavelength: the PONI file has none; \
              add it to the PONI file, or run plan-split with --unit 2th_deg",

@@ -59,6 +59,36 @@ fn pages_are_what_the_command_lines_say() {
     }
 }
 
+/// Returns the rows of a table of an option's values, with what help says of each.
+fn table_of_values(command: &clap::Command, option: &str) -> String {
+    let argument = command.get_arguments().find(|argument| argument.get_long() == Some(option)).expect("an option");
+    let values = argument.get_possible_values();
+    let row = |value: &clap::builder::PossibleValue| {
+        format!("| `{}` | {} |\n", value.get_name(), value.get_help().expect("each value has help"))
+    };
+    values.iter().map(row).collect()
+}
+
+/// Compares the table of the README below `head` with an option's values, or writes it.
+fn check_table(head: &str, command: &clap::Command, option: &str) {
+    let path = package_directory().join("README.md");
+    let mut readme = std::fs::read_to_string(&path).expect("the README is there");
+    let start = readme.find(head).unwrap_or_else(|| panic!("no table with the head {head}")) + head.len();
+    let end = start + readme[start..].find("\n\n").expect("a table ends with an empty line") + 1;
+    let table = table_of_values(command, option);
+    if std::env::var_os("AZPIPE_BLESS").is_some() {
+        readme.replace_range(start..end, &table);
+        std::fs::write(&path, &readme).expect("the README is written");
+    } else {
+        assert_eq!(readme[start..end], table, "write it anew: AZPIPE_BLESS=1 cargo test --test integration man::");
+    }
+}
+
+#[test]
+fn tables_in_the_readme_are_what_the_command_lines_say() {
+    check_table("| `--export` | files |\n|---|---|\n", &gather::command(), "export");
+}
+
 /// The filters whose help is complete: it has short help for one screen, and examples.
 const SCREENS: [&str; 5] = ["scan-find", "plan-split", "ai-integrate", "gather", "slurm-emit"];
 

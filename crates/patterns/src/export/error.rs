@@ -26,12 +26,14 @@ pub enum ExportError {
     },
     /// The format takes patterns with one dimension, and the final file has cakes.
     #[error(
-        "{}: has cakes of {azimuthal} x {radial} bins, which text formats can't hold; use --export nxazint",
+        "{}: has cakes of {azimuthal} x {radial} bins, which --export {format} can't hold; use --export nxazint",
         path.display()
     )]
     Cake {
         /// Path of the final file.
         path: PathBuf,
+        /// Name of the format.
+        format: &'static str,
         /// Number of azimuthal bins.
         azimuthal: usize,
         /// Number of radial bins.

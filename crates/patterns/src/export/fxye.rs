@@ -12,17 +12,42 @@
 //! refinement can't weight them.
 
 use std::f64::consts::PI;
+use std::path::PathBuf;
 
 use geometry::{Poni, Unit, quantity};
+use system::ownership::ReplacePolicy;
 
-use super::ExportError;
-use super::text::{describe_average, format_number};
+use super::averages::describe_average;
+use super::columns::format_number;
+use super::text_files::write_text_files;
+use super::{ExportContent, ExportError, ExportFormat};
 use crate::output::{AveragePattern, OutputFile};
 
 /// Maximum length of a title.
 const MAX_TITLE_CHARS: usize = 80;
 
-pub(super) fn format_fxye(output: &OutputFile, pattern: &AveragePattern) -> Result<String, ExportError> {
+/// The format.
+pub(super) struct Fxye;
+
+impl ExportFormat for Fxye {
+    fn name(&self) -> &'static str {
+        "fxye"
+    }
+
+    fn help(&self) -> &'static str {
+        "An averaged pattern over 2theta in centidegrees without empty bins, for GSAS and GSAS-II; the unit must be 2theta or q"
+    }
+
+    fn content(&self) -> ExportContent {
+        ExportContent::Averages
+    }
+
+    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+        write_text_files(self, output, policy, |pattern| format_fxye(output, pattern))
+    }
+}
+
+fn format_fxye(output: &OutputFile, pattern: &AveragePattern) -> Result<String, ExportError> {
     let (positions, wavelength) = positions_in_centidegrees(output)?;
     let sigma = |bin: usize| match &pattern.errors {
         Some(errors) => errors[bin],
@@ -54,7 +79,7 @@ pub(super) fn format_fxye(output: &OutputFile, pattern: &AveragePattern) -> Resu
 
 /// Returns the centres of the bins in hundredths of a degree of 2θ, and the wavelength in metres if it is known.
 fn positions_in_centidegrees(output: &OutputFile) -> Result<(Vec<f64>, Option<f64>), ExportError> {
-    let (path, format) = (|| output.path.clone(), "fxye");
+    let (path, format) = (|| output.path.clone(), Fxye.name());
     let axis = &output.shared.axes.radial;
     let unit = Unit::parse(&format!("{}_{}", axis.name, axis.units)).ok();
     let poni = Poni::parse(&output.recipe.poni);

@@ -11,86 +11,90 @@
 //! ```
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use geometry::{Poni, Unit, quantity};
-use system::atomic::AtomicFile;
-use system::ownership::{OwnedFiles, ReplacePolicy};
+use system::ownership::ReplacePolicy;
 
-use super::ExportError;
+use super::hdf5_file::{Hdf5Export, MARK, WriteError, write_hdf5_file};
+use super::{ExportContent, ExportError, ExportFormat};
 use crate::PatternAxis;
-use crate::h5::{self, Group, NewHdf5File};
+use crate::h5::{self, Group};
 use crate::normalize::NAN32;
 use crate::output::{OutputFile, create_nexus_group, format_iso8601};
 use crate::row_writer::RowWriter;
 
-const FORMAT_NAME: &str = "nxazint";
 /// Citation of the method and its formulas.
 const CITATION: &str = "Ashiotis et al., J. Appl. Cryst. 48 (2015) 510-519, https://doi.org/10.1107/S1600576715004306";
 /// Planck's constant times the speed of light in keV Å, exact in SI units since 2019.
 const KEV_ANGSTROM: f64 = 12.398_419_843_320_026;
 const ARBITRARY: &str = "arbitrary units";
 
-/// Returns whether a file has the mark of azpipe.
-fn is_own(path: &Path) -> std::io::Result<bool> {
-    let read = || {
-        let file = h5::Hdf5File::open(path)?;
-        file.group(&file.text_attribute("default")?)?.text("reduction/program")
-    };
-    match read() {
-        Err(h5::Hdf5Error::Io(why)) => Err(why),
-        // Whose it is can't be told.
-        Err(h5::Hdf5Error::Damaged(why)) => Err(std::io::Error::other(why)),
-        program => Ok(program.is_ok_and(|program| program == "azpipe")),
+/// The format.
+pub(super) struct NxAzint;
+
+impl ExportFormat for NxAzint {
+    fn name(&self) -> &'static str {
+        "nxazint"
+    }
+
+    fn help(&self) -> &'static str {
+        "All frames in one NeXus file by the definition NXazint1d, or NXazint2d for cakes; the unit must be 2theta or q"
+    }
+
+    fn content(&self) -> ExportContent {
+        ExportContent::AllFrames
+    }
+
+    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+        let (radial, wavelength) = (self.radial_name(output)?, self.wavelength(output)?);
+        let export = Hdf5Export { extension: "nxs", kind: "an NXazint export", mark: "reduction/program" };
+        write_hdf5_file(&export, output, policy, |file| {
+            let entry = write_entry(file, output, wavelength)?;
+            write_rows(NxDataWriter::create(&entry, output, radial)?, output)
+        })
     }
 }
 
-/// Writes the file beside the final file. An earlier export is replaced.
-pub(super) fn write(output: &OutputFile, policy: &ReplacePolicy) -> Result<PathBuf, ExportError> {
-    let path = output.path.with_extension("nxs");
-    let axis = &output.shared.axes.radial;
-    let radial = match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::quantity) {
-        Ok(found) if *found == quantity::Q => "q",
-        Ok(found) if *found == quantity::TWO_THETA => "2theta",
-        _ => {
-            let expected = "q or 2th";
-            return Err(ExportError::Axis {
+impl NxAzint {
+    /// Returns the name of the radial axis in the definition.
+    fn radial_name(&self, output: &OutputFile) -> Result<&'static str, ExportError> {
+        let axis = &output.shared.axes.radial;
+        match Unit::parse(&format!("{}_{}", axis.name, axis.units)).map(Unit::quantity) {
+            Ok(found) if *found == quantity::Q => Ok("q"),
+            Ok(found) if *found == quantity::TWO_THETA => Ok("2theta"),
+            _ => Err(ExportError::Axis {
                 path: output.path.clone(),
                 axis: axis.label(),
-                format: FORMAT_NAME,
-                expected,
-            });
+                format: self.name(),
+                expected: "q or 2th",
+            }),
         }
-    };
-    let poni = Poni::parse(&output.recipe.poni);
-    let known = poni.map_err(|why| why.to_string()).and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
-    let wavelength =
-        known.map_err(|why| ExportError::Wavelength { path: output.path.clone(), format: FORMAT_NAME, why })?;
-    let io = |why| ExportError::Io { path: path.clone(), why };
-    let claim = OwnedFiles::new("an NXazint export", is_own).with_policy(policy);
-    let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
-    let hdf5 = |why| match why {
-        h5::Hdf5Error::Io(why) => ExportError::Io { path: path.clone(), why },
-        why => ExportError::Hdf5 { path: path.clone(), why },
-    };
-    let file = NewHdf5File::create(&temporary, 0).map_err(hdf5)?;
-    let entry = write_entry(&file, output, wavelength).map_err(hdf5)?;
-    let data = NxDataWriter::create(&entry, output, radial).map_err(hdf5)?;
+    }
+
+    /// Returns the wavelength in metres.
+    fn wavelength(&self, output: &OutputFile) -> Result<f64, ExportError> {
+        let poni = Poni::parse(&output.recipe.poni).map_err(|why| why.to_string());
+        let known = poni.and_then(|poni| poni.wavelength.ok_or("none is given".to_owned()));
+        known.map_err(|why| ExportError::Wavelength { path: output.path.clone(), format: self.name(), why })
+    }
+}
+
+/// Writes the patterns of all frames.
+fn write_rows(data: NxDataWriter, output: &OutputFile) -> Result<(), WriteError> {
     let NxDataWriter { mut intensity, mut errors } = data;
     let (mut rows, bins) = (output.rows()?, output.shared.axes.bins());
     for frame in 0..output.status.len() {
         let (values, sigmas) = rows.pattern(frame)?;
-        intensity.push(values).map_err(hdf5)?;
+        intensity.push(values)?;
         if let Some(errors) = &mut errors {
-            errors.push(sigmas.unwrap_or_else(|| vec![NAN32; bins])).map_err(hdf5)?;
+            errors.push(sigmas.unwrap_or_else(|| vec![NAN32; bins]))?;
         }
     }
-    intensity.flush().and_then(|()| errors.iter_mut().try_for_each(RowWriter::flush)).map_err(hdf5)?;
-    drop((intensity, errors, entry));
-    file.finish().and_then(h5::VerifiedFile::sync).map_err(hdf5)?;
-    temporary.commit().map_err(io)?;
-    Ok(path)
+    intensity.flush()?;
+    errors.iter_mut().try_for_each(RowWriter::flush)?;
+    Ok(())
 }
 
 fn write_entry(root: &Group, output: &OutputFile, wavelength: f64) -> h5::Result<Group> {
@@ -155,7 +159,7 @@ fn write_instrument(entry: &Group, output: &OutputFile, wavelength: f64) -> h5::
 
 fn write_reduction(entry: &Group, output: &OutputFile) -> h5::Result<()> {
     let reduction = create_nexus_group(entry, "reduction", "NXprocess")?;
-    reduction.write_text("program", "azpipe")?;
+    reduction.write_text("program", MARK)?;
     reduction.write_text("version", env!("CARGO_PKG_VERSION"))?;
     reduction.write_text("date", &format_iso8601(SystemTime::now()))?;
     reduction.write_text("reference", CITATION)?;

@@ -1,0 +1,57 @@
+//! Columns under a header of `#` lines, with one line per bin, as pyFAI saves patterns.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use system::ownership::ReplacePolicy;
+
+use super::averages::describe_average;
+use super::columns::{format_number, format_rows};
+use super::text_files::write_text_files;
+use super::{ExportContent, ExportError, ExportFormat};
+use crate::output::{AveragePattern, OutputFile};
+
+/// The format.
+pub(super) struct Dat;
+
+impl ExportFormat for Dat {
+    fn name(&self) -> &'static str {
+        "dat"
+    }
+
+    fn help(&self) -> &'static str {
+        "An averaged pattern in columns below a header, as pyFAI writes them"
+    }
+
+    fn content(&self) -> ExportContent {
+        ExportContent::Averages
+    }
+
+    fn write(&self, output: &OutputFile, policy: &ReplacePolicy) -> Result<Vec<PathBuf>, ExportError> {
+        write_text_files(self, output, policy, |pattern| Ok(format_dat(output, pattern)))
+    }
+}
+
+fn format_dat(output: &OutputFile, pattern: &AveragePattern) -> String {
+    let column = |value: &f64| format!("{:>14}", format_number(*value));
+    let header = format_header(output, pattern);
+    header + &format_rows(output, pattern, |columns| Some(columns.iter().map(column).collect::<Vec<_>>().join("  ")))
+}
+
+fn format_header(output: &OutputFile, pattern: &AveragePattern) -> String {
+    let (axis, scan) = (&output.shared.axes.radial, &output.task.acquisition);
+    let mut header = String::new();
+    let mut line = |text: &str| writeln!(header, "# {text}").expect("a string takes all text");
+    line(&format!("== {}, azpipe {} ==", describe_average(output, pattern), env!("CARGO_PKG_VERSION")));
+    line(&format!("File: {}", one_line(&scan.file)));
+    line(&format!("Entry: {} Detector: {}", scan.entry, scan.detector));
+    output.recipe.poni.lines().for_each(|text| line(text.trim_start_matches(['#', ' '])));
+    line(&format!("Recipe digest: {}", output.task.recipe_digest));
+    let error = if pattern.errors.is_some() { format!("{:>14}", "sigma") } else { String::new() };
+    line(&format!("{:>12}  {:>14}  {error}", axis.label(), "I"));
+    header
+}
+
+fn one_line(path: &Path) -> String {
+    path.to_string_lossy().replace(['\n', '\r'], " ")
+}

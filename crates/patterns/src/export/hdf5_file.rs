@@ -1,0 +1,94 @@
+//! Writes an export that is one HDF5 file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use system::atomic::AtomicFile;
+use system::ownership::{OwnedFiles, ReplacePolicy};
+
+use super::ExportError;
+use crate::h5::{self, Group, Hdf5Error, NewHdf5File};
+use crate::output::OutputFile;
+
+/// Name and mark of an HDF5 file.
+pub(super) struct Hdf5Export {
+    /// Extension of the file, which otherwise has the name of the final file.
+    pub extension: &'static str,
+    /// Kind of the file in the message about a file of somebody else.
+    pub kind: &'static str,
+    /// Text dataset below the group that the attribute `default` of the file names. It is [`MARK`] in files of azpipe.
+    pub mark: &'static str,
+}
+
+/// Name of the program in files that azpipe wrote, by which it knows them.
+pub(super) const MARK: &str = "azpipe";
+
+/// Reason why the content of an HDF5 file can't be written.
+pub(super) enum WriteError {
+    /// The final file can't be read.
+    Export(ExportError),
+    /// The new file can't be written.
+    Hdf5(Hdf5Error),
+}
+
+impl From<ExportError> for WriteError {
+    fn from(why: ExportError) -> Self {
+        Self::Export(why)
+    }
+}
+
+impl From<crate::output::OutputError> for WriteError {
+    fn from(why: crate::output::OutputError) -> Self {
+        Self::Export(why.into())
+    }
+}
+
+impl From<Hdf5Error> for WriteError {
+    fn from(why: Hdf5Error) -> Self {
+        Self::Hdf5(why)
+    }
+}
+
+/// Writes an HDF5 file beside the final file, and returns its path. `write_content` fills the file, and must write the mark. A
+/// file that exists is replaced if it has the mark, or if `policy` allows it.
+///
+/// # Errors
+/// Fails if a file of somebody else has the path, and as `write_content` does.
+pub(super) fn write_hdf5_file(
+    export: &Hdf5Export,
+    output: &OutputFile,
+    policy: &ReplacePolicy,
+    write_content: impl FnOnce(&Group) -> Result<(), WriteError>,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let path = output.path.with_extension(export.extension);
+    let io = |why| ExportError::Io { path: path.clone(), why };
+    let hdf5 = |why| match why {
+        Hdf5Error::Io(why) => ExportError::Io { path: path.clone(), why },
+        why => ExportError::Hdf5 { path: path.clone(), why },
+    };
+    let mark = export.mark;
+    let claim = OwnedFiles::new(export.kind, move |path| has_mark(path, mark)).with_policy(policy);
+    let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
+    let file = NewHdf5File::create(&temporary, 0).map_err(hdf5)?;
+    write_content(&file).map_err(|why| match why {
+        WriteError::Export(why) => why,
+        WriteError::Hdf5(why) => hdf5(why),
+    })?;
+    file.finish().and_then(h5::VerifiedFile::sync).map_err(hdf5)?;
+    temporary.commit().map_err(io)?;
+    Ok(vec![path])
+}
+
+/// Returns whether a file has the mark of azpipe.
+fn has_mark(path: &Path, mark: &str) -> io::Result<bool> {
+    let read = || {
+        let file = h5::Hdf5File::open(path)?;
+        file.group(&file.text_attribute("default")?)?.text(mark)
+    };
+    match read() {
+        Err(Hdf5Error::Io(why)) => Err(why),
+        // Whose it is can't be told.
+        Err(Hdf5Error::Damaged(why)) => Err(io::Error::other(why)),
+        program => Ok(program.is_ok_and(|program| program == MARK)),
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes text files, one for each average pattern: `<final>.xye`, or `<final>_00000-00099.xye` for a range of frames. Most text
+//! formats have no place for a mark, so azpipe knows its files by their digests.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use system::ownership::ReplacePolicy;
+use system::{atomic, untrusted_file};
+
+use super::averages::{Averages, format_range};
+use super::export_digests::ExportDigests;
+use super::{ExportError, ExportFormat};
+use crate::output::{AveragePattern, OutputFile};
+
+/// Number of text files that are formatted before they are written.
+const FILES_AT_ONCE: usize = 256;
+
+/// Writes a file for each average pattern. Its extension is the name of the format; `format_pattern` returns its content.
+///
+/// # Errors
+/// Fails as [`ExportFormat::write`] does, and as `format_pattern` does.
+pub(super) fn write_text_files(
+    format: &dyn ExportFormat,
+    output: &OutputFile,
+    policy: &ReplacePolicy,
+    format_pattern: impl Fn(&AveragePattern) -> Result<String, ExportError>,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let averages = Averages::new(output, format.name())?;
+    let mut digests = ExportDigests::read(output)?;
+    let mut written = Vec::new();
+    let indices: Vec<usize> = (0..averages.ranges.len()).collect();
+    for batch in indices.chunks(FILES_AT_ONCE) {
+        let claim = digests.owned_exports(policy);
+        let mut new = Vec::new();
+        for &index in batch {
+            let range = averages.are_of_ranges().then(|| format_range(&averages.ranges[index]));
+            let path = text_path(output, format.name(), range.as_deref());
+            let text = format_pattern(&averages.read(index)?)?;
+            claim
+                .check(&path)
+                .or_else(|why| if has_content(&path, &text)? { Ok(()) } else { Err(why) })
+                .map_err(io_error(&path))?;
+            if !has_content(&path, &text).map_err(io_error(&path))? {
+                new.push((path.clone(), text));
+            }
+            written.push(path);
+        }
+        if new.is_empty() {
+            continue;
+        }
+        digests.add(new.iter().map(|(path, text)| (path.file_name().unwrap_or_default(), &**text)))?;
+        for (path, text) in new {
+            atomic::write(&path, text, &claim).map_err(io_error(&path))?;
+        }
+    }
+    Ok(written)
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> ExportError {
+    move |why| ExportError::Io { path: path.to_owned(), why }
+}
+
+/// Returns the path of the text file of all frames, or of a range of frames.
+fn text_path(output: &OutputFile, extension: &str, range: Option<&str>) -> PathBuf {
+    let mut name = output.path.file_stem().unwrap_or_default().to_owned();
+    if let Some(range) = range {
+        name.push(format!("_{range}"));
+    }
+    name.push(format!(".{extension}"));
+    output.path.with_file_name(name)
+}
+
+/// Returns whether a file has this content already.
+fn has_content(path: &Path, text: &str) -> io::Result<bool> {
+    match untrusted_file::open(path) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(false),
+        file => {
+            if file?.metadata()?.len() != text.len() as u64 {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(untrusted_file::read(path, text.len() as u64)? == text.as_bytes())
+}
