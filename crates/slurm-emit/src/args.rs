@@ -82,9 +82,9 @@ pub struct Args {
     #[arg(long, value_name = "[PARTITION=]DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
     pub bin: Vec<ProgramDirectory>,
 
-    /// Python with dask or Ray, for --target dask and ray
+    /// Python with the modules that the target needs, such as dask or Ray
     ///
-    /// It must be on this machine and on the nodes.
+    /// It must be on this machine and on the nodes. --check says which module it lacks.
     #[arg(long, value_name = "PROGRAM", default_value = "python3", hide_short_help = true)]
     pub python: OsString,
 

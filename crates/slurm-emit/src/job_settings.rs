@@ -43,7 +43,7 @@ pub struct JobSettings {
     pub device: Option<String>,
     /// True if frames without data don't make ai-integrate and gather fail.
     pub allow_missing: bool,
-    /// The Python that has dask or Ray.
+    /// The Python that has the modules that the target needs.
     pub python: OsString,
     /// The flags for sbatch.
     pub slurm: SlurmFlags,

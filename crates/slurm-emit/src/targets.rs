@@ -19,8 +19,8 @@ use clap::builder::{MapValueParser, PossibleValue, PossibleValuesParser, TypedVa
 pub use job_target::JobTarget;
 
 /// All targets, in the order of `--help`. The first is the default.
-const TARGETS: [&dyn JobTarget; 6] =
-    [&slurm::Slurm, &local::Local, &parallel::Parallel, &make::Make, &dask::Dask, &ray::Ray];
+const TARGETS: &[&dyn JobTarget] =
+    &[&slurm::Slurm, &local::Local, &parallel::Parallel, &make::Make, &dask::Dask, &ray::Ray];
 
 /// The target that a value of `--target` names.
 #[derive(Clone, Copy)]

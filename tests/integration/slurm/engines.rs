@@ -11,16 +11,16 @@ use super::jobs::Jobs;
 use crate::support::{capture, program};
 
 /// Two workers of an engine each, six batches of two scans.
-fn emit(target: &str, name: &str) -> Jobs {
+fn emit(target: &str, name: &str, flags: &[&str]) -> Jobs {
     let jobs = Jobs::new_without_slurm(name, "frames=8", 2);
     let size = ["--n-workers", "2", "--ai-engines-per-worker", "1", "--cores-per-worker", "1"];
-    jobs.emit(&[&["--target", target, "--batch-minutes", "0", "--check"][..], &size].concat());
+    jobs.emit(&[&["--target", target, "--batch-minutes", "0", "--check"][..], &size, flags].concat());
     jobs
 }
 
 /// All is done once, a failure is told and mended by running it again, and nothing is done twice.
-fn assert_runs_what_is_missing(target: &str) {
-    let jobs = emit(target, target);
+pub fn assert_runs_what_is_missing(target: &str, flags: &[&str]) {
+    let jobs = emit(target, target, flags);
     let tasks = jobs.tasks();
     let output = jobs.script("submit").env("KILL", &tasks[4]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
@@ -47,17 +47,17 @@ fn assert_runs_what_is_missing(target: &str) {
 
 #[test]
 fn this_machine_runs_the_plan() {
-    assert_runs_what_is_missing("local");
+    assert_runs_what_is_missing("local", &[]);
 }
 
 #[test]
 fn gnu_parallel_runs_the_plan() {
-    assert_runs_what_is_missing("parallel");
+    assert_runs_what_is_missing("parallel", &[]);
 }
 
 #[test]
 fn make_runs_the_plan() {
-    assert_runs_what_is_missing("make");
+    assert_runs_what_is_missing("make", &[]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn check_looks_for_what_the_engines_need() {
 
 #[test]
 fn make_puts_each_scan_together_when_its_tasks_are_done() {
-    let jobs = emit("make", "make-scan");
+    let jobs = emit("make", "make-scan", &[]);
     let plan = records(&jobs.plan).map(|task| super::dataset::text(&task["scan"])).collect::<Vec<_>>();
     let target = format!("summaries/{}.jsonl", plan[5]);
     let output = jobs.script("submit").args(["-j1", &target]).output().unwrap();
@@ -117,7 +117,7 @@ fn a_scan_of_more_tasks_than_a_command_line_holds_is_made() {
 #[test]
 fn workers_have_cpus_and_gpus_of_their_own() {
     let cpus = std::thread::available_parallelism().unwrap().get();
-    let jobs = emit("local", "gpus");
+    let jobs = emit("local", "gpus", &[]);
     let with = |gpus: Option<&str>, slow: &str| {
         let before = jobs.runs().len();
         let mut submit = jobs.script("submit");
@@ -150,22 +150,23 @@ fn workers_have_cpus_and_gpus_of_their_own() {
 #[test]
 fn what_is_cancelled_drains_and_goes_on_later() {
     for target in ["local", "parallel", "make"] {
-        let jobs = emit(target, &format!("cancel-{target}"));
-        let child = jobs
-            .script("submit")
-            .env("SLOW", "4")
-            .env("NOTES", shared_directory().join(format!("cancel-{target}")))
-            .spawn();
-        let mut child = child.unwrap();
-        wait_until("some is done", || jobs.done().len() >= 2);
-        let other = jobs.script("submit").output().unwrap();
-        assert!(String::from_utf8_lossy(&other.stderr).contains("another submit is at work"), "{other:?}");
-        jobs.call("cancel");
-        assert_eq!(child.wait().unwrap().code(), Some(75), "{target}");
-        let done = jobs.done().len();
-        assert!(done < 6 && !jobs.is_gathered(), "{target}: {done}");
-        assert!(jobs.call("cancel").contains("nothing to cancel"));
-        jobs.call("submit");
-        jobs.assert_complete();
+        assert_drains_when_cancelled(target, &[]);
     }
+}
+
+/// `cancel` ends `submit` with status 75, and what is missing is done by the next `submit`.
+pub fn assert_drains_when_cancelled(target: &str, flags: &[&str]) {
+    let jobs = emit(target, &format!("cancel-{target}"), flags);
+    let mut submit = jobs.script("submit");
+    let mut child = submit.env("SLOW", "4").spawn().unwrap();
+    wait_until("some is done", || jobs.done().len() >= 2);
+    let other = jobs.script("submit").output().unwrap();
+    assert!(String::from_utf8_lossy(&other.stderr).contains("another submit is at work"), "{other:?}");
+    jobs.call("cancel");
+    assert_eq!(child.wait().unwrap().code(), Some(75), "{target}");
+    let done = jobs.done().len();
+    assert!(done < 6 && !jobs.is_gathered(), "{target}: {done}");
+    assert!(jobs.call("cancel").contains("nothing to cancel"));
+    jobs.call("submit");
+    jobs.assert_complete();
 }
