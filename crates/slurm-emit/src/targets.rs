@@ -10,6 +10,7 @@ mod ray;
 mod single_machine;
 mod slot;
 mod slurm;
+mod snakemake;
 
 use std::fmt;
 use std::ops::Deref;
@@ -20,7 +21,7 @@ pub use job_target::JobTarget;
 
 /// All targets, in the order of `--help`. The first is the default.
 const TARGETS: &[&dyn JobTarget] =
-    &[&slurm::Slurm, &local::Local, &parallel::Parallel, &make::Make, &dask::Dask, &ray::Ray];
+    &[&slurm::Slurm, &local::Local, &parallel::Parallel, &make::Make, &snakemake::Snakemake, &dask::Dask, &ray::Ray];
 
 /// The target that a value of `--target` names.
 #[derive(Clone, Copy)]

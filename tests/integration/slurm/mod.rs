@@ -14,4 +14,5 @@ mod jobs;
 mod limits;
 mod ray;
 mod scripts;
+mod snakemake;
 mod task;

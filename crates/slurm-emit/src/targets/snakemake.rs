@@ -1,0 +1,52 @@
+//! The plan as a Snakefile, with a job for each batch.
+
+use crate::batches::Batch;
+use crate::error::EmitError;
+use crate::job_settings::JobSettings;
+use crate::required_tool::RequiredTool;
+use crate::scripts::{
+    SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory, concat,
+    fill_template,
+};
+use crate::targets::JobTarget;
+use crate::targets::single_machine::with_control_scripts;
+use crate::targets::slot::{slot_command, slot_script};
+use crate::task_plan::TaskPlan;
+
+/// A Snakefile.
+pub struct Snakemake;
+
+impl JobTarget for Snakemake {
+    fn name(&self) -> &'static str {
+        "snakemake"
+    }
+
+    fn help(&self) -> &'static str {
+        "A Snakefile, on this machine, or where an executor of Snakemake runs it"
+    }
+
+    fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
+        let size = format!("ENGINES = {}\nCPUS = {}\n", job.size.engines, job.size.cpus());
+        let snakefile = fill_template(include_str!("snakemake/Snakefile"), &[(SETTINGS, size.as_ref())]);
+        let programs = concat(&[&change_directory(job), &assign_programs(job)]);
+        let with_slot = slot_command(job).unwrap_or_default();
+        let batch = concat(&[
+            &programs,
+            &assign("with_slot", with_slot),
+            &assign_list("ai_integrate", &job.sizeless_arguments()),
+        ]);
+        let submit = concat(&[&programs, &assign("python", &job.python), &assign_size_request(job)]);
+        let mut scripts = vec![
+            Script::new_source("Snakefile", snakefile),
+            Script::new_executable("batch", fill_template(include_str!("snakemake/batch"), &[(SETTINGS, &batch)])),
+        ];
+        scripts.extend(slot_script(job));
+        let submit = fill_template(include_str!("snakemake/submit"), &[(SETTINGS, &submit)]);
+        scripts.push(Script::new_executable("submit", submit));
+        Ok(with_control_scripts(job, "workers", scripts))
+    }
+
+    fn required_tools(&self) -> Vec<RequiredTool> {
+        vec![RequiredTool::PythonModule("snakemake")]
+    }
+}
