@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use integrator::{Integrator, MultiIntegrator};
-use kernels::{Isa, Pipeline, PixelType, Scratch, StoredFrame};
+use kernels::{EncodedFrame, Isa, Pipeline, PixelType, Scratch};
 use recipe::{Recipe, Settings};
 use records::FrameLayout;
 
@@ -90,7 +90,7 @@ pub fn sums(data: &[u8]) {
     let coding = [(32008, &[0, 2, dtype.size() as u32, 0, 2][..])];
     let pipeline = Pipeline::from_hdf5(&coding, dtype, false).expect("a filter that is known");
     let sound = sound_chunk(dtype.size());
-    let frame = |bytes| StoredFrame { bytes, filter_mask: 0 };
+    let frame = |bytes| EncodedFrame { bytes, filter_mask: 0 };
     let mut batch = together.integrate(&pipeline, &[frame(&sound), frame(stored), frame(&sound)], &mut scratch);
     let (third, second, first) = (batch.pop(), batch.pop().expect("three frames"), batch.pop());
     let alone = together.integrate(&pipeline, &[frame(&sound)], &mut scratch).pop();

@@ -157,7 +157,7 @@ fn judge_final(out: &Path, path: &Path) -> Vec<String> {
         let target = OutputSpec::new(out, &whole).expect("a target");
         let read = read_whole_final(path, needs_all);
         match (output::build(&target, &options(needs_all), &()), read) {
-            (Ok(built), Err(why)) if built.was_current => {
+            (Ok(built), Err(why)) if built.was_unchanged => {
                 breaches.push(format!("build takes it for done, and a reader says {why}"));
             }
             (Ok(built), _) if built.layout.is_some() => {

@@ -41,7 +41,7 @@ fn count(options: &Options) -> f64 {
     valgrind.args([
         "--tool=callgrind",
         "--callgrind-out-file=/dev/null",
-        "--toggle-collect=kernels::batch::integrate_batch_multi*",
+        "--toggle-collect=kernels::batch::integrate_batch_by_plans*",
     ]);
     valgrind.arg(program("ai-integrate")).args(["--quiet", "--threads", "1", "--batch-frames", "16"]);
     let plan = tempfile::NamedTempFile::new().expect("a temporary file");

@@ -58,7 +58,7 @@ impl IntegratedTask {
         self.stats.report_losses(filter, &first.task)?;
         report_earlier_losses(filter, &self.recipe_tasks)?;
         warn_of_absent(filter, first);
-        filter.mark_failed_if_lossy(first.absent.iter().map(|absent| absent.kind));
+        filter.mark_failed_if_frames_absent(first.absent.iter().map(|absent| absent.kind));
         self.report_without_monitor(filter);
         let todo: Vec<Spans> = self.recipe_tasks.iter().map(|recipe_task| recipe_task.todo.clone()).collect();
         let frames_without_source =
@@ -123,7 +123,7 @@ impl IntegratedTask {
                         "{file}: entry {entry}{about}: {frames} frames without a pattern: {}",
                         absent.reason
                     ));
-                    filter.mark_failed_if_lossy([absent.kind]);
+                    filter.mark_failed_if_frames_absent([absent.kind]);
                 }
             }
         }

@@ -21,8 +21,8 @@ use recipe::Recipe;
 use records::FrameLayout;
 use serde::{Deserialize, Serialize};
 use system::atomic::{self, AtomicFile};
-use system::mapped_file::{MappedFile, is_mapped_elsewhere};
-use system::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
+use system::mapped_file::{MappedFile, is_mapped};
+use system::ownership::{self, OwnershipRule, has_mark, is_in_azpipe_dir};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Length of the header in bytes.
@@ -251,7 +251,7 @@ fn remove_leftovers(directory: &Path) {
     for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let is_ours =
             path.extension().is_some_and(|end| end == "making") && has_matrix_name(&path.with_extension("matrix"));
-        if is_ours && is_mapped_elsewhere(&path).is_ok_and(|in_use| !in_use) {
+        if is_ours && is_mapped(&path).is_ok_and(|in_use| !in_use) {
             let _ = ownership::remove_lock(&path);
         }
     }
@@ -259,17 +259,16 @@ fn remove_leftovers(directory: &Path) {
 
 /// Claims matrices of any key: every file in azpipe's own cache directory, and elsewhere every file with a matrix
 /// header.
-fn claim_any_matrix() -> OwnedFiles {
-    OwnedFiles::new(
-        "a matrix",
-        |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?),
-    )
+fn claim_any_matrix() -> OwnershipRule {
+    OwnershipRule::new("a matrix", |path| {
+        Ok(is_in_azpipe_dir(path) || has_mark(path, b"{\"azpipe\":\"matrix\"", b"xxh3")?)
+    })
 }
 
 /// Claims the file of one key. Its name is a digest of everything that the matrix depends on, which no other file
 /// bears, so even a damaged file may be replaced.
-fn claim_matrix_of_key() -> OwnedFiles {
-    OwnedFiles::new("a matrix", |path| Ok(has_matrix_name(path)))
+fn claim_matrix_of_key() -> OwnershipRule {
+    OwnershipRule::new("a matrix", |path| Ok(has_matrix_name(path)))
 }
 
 /// Returns whether a file has the name of a matrix: 32 hexadecimal digits and `.matrix`.
@@ -298,7 +297,7 @@ fn evict_least_recent(directory: &Path, new: &Path, most: u64) {
             break;
         }
         if path != new
-            && is_mapped_elsewhere(&path).is_ok_and(|in_use| !in_use)
+            && is_mapped(&path).is_ok_and(|in_use| !in_use)
             && ownership::remove(&path, &claim_any_matrix()).is_ok_and(|there| there)
         {
             all -= bytes;

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use frames::source::{Chunk, FrameChunks as Where};
-use integrator::{AssembleError, Assembler, DecodeError, Decoder, Scratch, StoredFrame};
+use integrator::{AssembleError, Assembler, DecodeError, Decoder, EncodedFrame, Scratch};
 use patterns::FrameRow;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -127,8 +127,8 @@ impl<'a> IntegrationWorker<'a> {
 
     fn integrate(&mut self, group: &RecipeGroup<'_>, decoder: &Decoder, batch: &[FrameRead], out: &mut BatchOutput) {
         let pairs = self.buffers.iter().zip(batch);
-        let stored: Vec<StoredFrame<'_>> =
-            pairs.map(|(bytes, frame)| StoredFrame { bytes, filter_mask: frame.filter_mask }).collect();
+        let stored: Vec<EncodedFrame<'_>> =
+            pairs.map(|(bytes, frame)| EncodedFrame { bytes, filter_mask: frame.filter_mask }).collect();
         if let Some(first) = stored.first() {
             out.warnings.extend(group.integrators.warn_of_dummies(decoder, first));
         }

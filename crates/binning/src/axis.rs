@@ -14,7 +14,7 @@ use crate::sector::{AzimuthRange, parse_azimuth_range, wrap_degrees_to_radians};
 /// Largest azimuthal span of a cake in degrees: a full circle, plus a tolerance for limits that are rounded sums.
 const MAX_SPAN_DEGREES: f64 = 360.0 + 1e-6;
 
-/// The bins of a radial axis: their unit, edges and centers.
+/// The bins of a radial axis: their unit, outer limits and centers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RadialAxis {
     /// Unit of all positions on the axis.

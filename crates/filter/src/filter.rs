@@ -142,7 +142,7 @@ impl Filter {
     }
 
     /// Makes the status 1 at the end if frames without a pattern are a failure: see [`AbsentKind::is_failure`].
-    pub fn mark_failed_if_lossy(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
+    pub fn mark_failed_if_frames_absent(&self, kinds: impl IntoIterator<Item = AbsentKind>) {
         if kinds.into_iter().any(|kind| kind.is_failure(self.allows_missing)) {
             self.mark_failed();
         }

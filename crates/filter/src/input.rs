@@ -84,7 +84,7 @@ impl Input {
 
     /// Returns the next record, or `None` at the end and when the filter drains. A line that is not a record, or is
     /// of a newer version, is reported by [`Filter::fail`] and skipped. A file of another kind is reported once: binary
-    /// data is not read on, and lines before the first record are counted after the first of them. A `fail` record of
+    /// data is not read on, and of the lines before the first record, the first is reported and the others are only counted. A `fail` record of
     /// another filter makes the status 1 at the end, too.
     ///
     /// # Errors

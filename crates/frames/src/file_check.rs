@@ -43,19 +43,19 @@ type CheckedFile = (PathBuf, Vec<String>, [u64; 3], (i64, i64));
 /// The files that were found to be readable.
 static CHECKED: LazyLock<Mutex<HashSet<CheckedFile>>> = LazyLock::new(Mutex::default);
 
-/// Has the worker read the objects `read` of a file with all that is in them, and open the objects `open`. Objects that
+/// Has the worker read the objects `read_whole` of a file with all their content, and only open the objects `open_only`. Objects that
 /// don't exist or that the library refuses pass: the caller gets the error when it reads them. Does nothing in a program without a worker.
 ///
 /// # Errors
 /// The library hangs or crashes on the file; the file could not be read.
-pub fn check_file(file: &Path, read: &[&str], open: &[&str]) -> Result<(), FileCheckError> {
+pub fn check_file(file: &Path, read_whole: &[&str], open_only: &[&str]) -> Result<(), FileCheckError> {
     let Some(client) = hdf5_worker::client() else { return Ok(()) };
-    let version = file_version(file, read, open, &file.metadata()?);
+    let version = file_version(file, read_whole, open_only, &file.metadata()?);
     if checked().contains(&version) {
         return Ok(());
     }
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let request = CheckRequest { file: file.into(), read: texts(read), open: texts(open) };
+    let request = CheckRequest { file: file.into(), read: texts(read_whole), open: texts(open_only) };
     match client.request(&request) {
         Ok(Ok(((), _))) => {
             let mut checked = checked();

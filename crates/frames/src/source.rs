@@ -114,8 +114,8 @@ impl SourceReader {
         }
     }
 
-    /// Returns whether a chunk can probably be read without waiting for storage. An image file is first loaded
-    /// into the page cache, because its frames are decoded while they are read.
+    /// Returns whether a chunk can probably be read without waiting for storage. Reads an image file whole, which loads it
+    /// into the page cache, because its frames are decoded while they are read; the answer is then true.
     pub fn is_cached(&self, chunk: &Chunk) -> bool {
         match &self.bytes {
             SourceData::Chunks(file, _) | SourceData::Contiguous(file, _) => {

@@ -21,7 +21,7 @@ pub fn frames_without_pattern(path: &Path, absent: &Absent) -> String {
 /// Notes that a final file was written, or that it needed no change.
 pub fn final_written(path: &Path, outcome: &BuildOutcome) -> String {
     let path = path.display();
-    if outcome.was_current {
+    if outcome.was_unchanged {
         return format!("{path}: up to date, not written again");
     }
     format!("{path}: written, {} with a pattern", format_count(outcome.integrated.count(), "frame"))
@@ -96,9 +96,9 @@ mod tests {
             kind: AbsentKind::NotIntegrated,
             reason: "not integrated".to_owned(),
         };
-        let outcome = |frames, was_current| BuildOutcome {
+        let outcome = |frames, was_unchanged| BuildOutcome {
             integrated: Spans::first_n(frames),
-            was_current,
+            was_unchanged,
             ..BuildOutcome::default()
         };
         let messages = [

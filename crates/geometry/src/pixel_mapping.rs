@@ -84,7 +84,7 @@ impl PixelMapping {
         })
     }
 
-    /// Returns rows and columns of the detector as read out, after binning.
+    /// Returns rows and columns of the whole detector after binning, before flips, rotation and region.
     pub fn full(&self) -> [usize; 2] {
         self.detector_shape
     }

@@ -13,7 +13,7 @@
 //! # Example
 //! One frame of a Pilatus 100k, integrated to 100 bins:
 //! ```
-//! use integrator::{Integrator, MultiIntegrator, PixelType, Scratch, StoredFrame};
+//! use integrator::{Integrator, MultiIntegrator, PixelType, Scratch, EncodedFrame};
 //! use recipe::{Recipe, Settings};
 //! use records::FrameLayout;
 //! let poni = "poni_version: 2.1\nDetector: Pilatus100k\nDetector_config: {\"orientation\": 3}\n\
@@ -25,11 +25,13 @@
 //!
 //! let integrators = MultiIntegrator::new(vec![&integrator]);
 //! let pixels = vec![1_u8; integrators.frame_bytes()];
-//! let frame = StoredFrame { bytes: &pixels, filter_mask: 0 };
+//! let frame = EncodedFrame { bytes: &pixels, filter_mask: 0 };
 //! let sums = integrators.integrate(&integrators.native_decoder(), &[frame], &mut Scratch::default());
 //! let sums = &sums[0].as_ref().unwrap()[0];
 //! assert_eq!(sums.signal.len(), integrator.radial().centers.len());
-//! let intensity = sums.signal[50] / integrator.plan().norm()[50];
+//! // A frame with invalid pixels of its own has weights of its own.
+//! let norm = sums.weight_override.as_ref().map_or(integrator.plan().norm(), |weights| &weights.norm);
+//! let intensity = sums.signal[50] / norm[50];
 //! assert!(intensity > 0.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -52,6 +54,6 @@ pub use assemble::{AssembleError, Assembler};
 pub use error::IntegratorError;
 pub use integrator::{BinAxis, Decoder, Integrator};
 pub use kernels::sections::{SectionError, SharedBytes};
-pub use kernels::{DecodeError, DecodePathCounts, PixelType, Scratch, StoredFrame, Sums, opencl};
+pub use kernels::{DecodeError, DecodePathCounts, EncodedFrame, PixelType, Scratch, Sums, opencl};
 pub use multi_integrator::MultiIntegrator;
 pub use recipe_check::{check, check_files};

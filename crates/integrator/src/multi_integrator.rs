@@ -3,7 +3,7 @@
 use std::io;
 
 use frames::source::{Chunk, PixelCoding};
-use kernels::{DecodeError, IntegrationSpec, Pipeline, Scratch, StoredFrame, Sums, opencl};
+use kernels::{DecodeError, EncodedFrame, IntegrationSpec, Pipeline, Scratch, Sums, opencl};
 
 use crate::IntegratorError;
 use crate::assemble::{AssembleError, Assembler};
@@ -48,7 +48,7 @@ impl<'a> MultiIntegrator<'a> {
 
     /// Returns a warning if the PONI file names no detector, the recipe gives no dummy value, and this frame has values
     /// that photon counters use as dummy. Only the first frame of the integrators' lives is checked.
-    pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &StoredFrame<'_>) -> Option<String> {
+    pub fn warn_of_dummies(&self, decoder: &Decoder, frame: &EncodedFrame<'_>) -> Option<String> {
         let checks: Vec<_> = self.integrators.iter().filter_map(|integrator| integrator.take_dummy_check()).collect();
         if checks.is_empty() {
             return None;
@@ -65,7 +65,7 @@ impl<'a> MultiIntegrator<'a> {
     pub fn integrate(
         &self,
         decoder: &Decoder,
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
         scratch: &mut Scratch,
     ) -> Vec<Result<Vec<Sums>, DecodeError>> {
         kernels::integrate_frames(decoder, &self.specs(), frames, scratch)
@@ -85,7 +85,7 @@ impl<'a> MultiIntegrator<'a> {
 
     /// Decodes and integrates frames on an OpenCL device; otherwise like [`MultiIntegrator::integrate`]. The
     /// integrators that [`MultiIntegrator::unsupported_on_device`] lists run on the CPU. See
-    /// [`opencl::DeviceQueues::integrate_batch_multi`].
+    /// [`opencl::DeviceQueues::integrate_batch_by_plans`].
     ///
     /// # Errors
     /// The device fails; no frame is integrated.
@@ -93,7 +93,7 @@ impl<'a> MultiIntegrator<'a> {
         &self,
         queues: &mut opencl::DeviceQueues,
         decoder: &Decoder,
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
         scratch: &mut Scratch,
     ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
         let mut is_on_cpu = vec![false; self.integrators.len()];
@@ -106,7 +106,7 @@ impl<'a> MultiIntegrator<'a> {
                 .map(|(spec, _)| spec)
                 .collect()
         };
-        let from_device = queues.integrate_batch_multi(decoder, &specs_on(false), frames)?;
+        let from_device = queues.integrate_batch_by_plans(decoder, &specs_on(false), frames)?;
         let from_cpu = kernels::integrate_frames(decoder, &specs_on(true), frames, scratch);
         let merge_frame = |(device, cpu): (Result<Vec<Sums>, _>, Result<Vec<Sums>, _>)| {
             let (mut device, mut cpu) = (device?.into_iter(), cpu?.into_iter());
@@ -131,7 +131,7 @@ impl<'a> MultiIntegrator<'a> {
         assembler.assemble(decoder, self.integrators[0].frame_format().0, row_and_chunks, read, frame)
     }
 
-    /// Returns the decoder of frames that are decoded already, to native pixels.
+    /// Returns the decoder for uncompressed pixels in native byte order, such as those of assembled frames.
     pub fn native_decoder(&self) -> Decoder {
         Pipeline::native(self.integrators[0].frame_format().1)
     }

@@ -5,6 +5,7 @@
 
 use crate::codec::{DecodeError, Pipeline};
 use crate::decode_paths::DecodePathCounts;
+use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource, Workspace};
 use crate::invalid_values::InvalidValues;
 use crate::lz4_block::SLACK;
@@ -12,7 +13,6 @@ use crate::pixel::{Pixel, with_pixel};
 use crate::plan::IntegrationPlan;
 use crate::robust::{self, CsrMatrix};
 use crate::simd::{Isa, Kernel, Simd};
-use crate::stored_frame::StoredFrame;
 use crate::sums::Sums;
 
 /// One thread's working memory, which is kept from call to call, and the instruction set that the thread uses.
@@ -77,10 +77,10 @@ pub fn integrate_batch(
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
     invalid: &InvalidValues,
-    frames: &[StoredFrame<'_>],
+    frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Sums, DecodeError>> {
-    let by_frame = integrate_batch_multi(pipeline, &[(plan, invalid)], frames, scratch);
+    let by_frame = integrate_batch_by_plans(pipeline, &[(plan, invalid)], frames, scratch);
     by_frame.into_iter().map(|sums| sums.map(|sums| sums.into_iter().next().expect("sums of one plan"))).collect()
 }
 
@@ -91,10 +91,10 @@ pub fn integrate_batch(
 ///
 /// # Panics
 /// If the plans are for frames of different sizes.
-pub fn integrate_batch_multi(
+pub fn integrate_batch_by_plans(
     pipeline: &Pipeline,
     plans: &[(&IntegrationPlan, &InvalidValues)],
-    frames: &[StoredFrame<'_>],
+    frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
     assert!(plans.windows(2).all(|pair| pair[0].0.pixels() == pair[1].0.pixels()), "plans for frames of one size");
@@ -110,7 +110,7 @@ impl CsrMatrix {
         pipeline: &Pipeline,
         plan: &IntegrationPlan,
         invalid: &InvalidValues,
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
         scratch: &mut Scratch,
     ) -> Vec<Result<Sums, DecodeError>> {
         scratch.decode_paths.csr += frames.len() as u64;
@@ -147,7 +147,7 @@ pub(crate) type FrameResult = Result<Vec<Sums>, DecodeError>;
 fn integrate<T: Pixel>(
     pipeline: &Pipeline,
     plans: &[(&IntegrationPlan, &InvalidValues)],
-    frames: &[StoredFrame<'_>],
+    frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<FrameResult> {
     let groups = SameMaskGroup::<T>::group_plans(plans);

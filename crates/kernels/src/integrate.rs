@@ -1,7 +1,7 @@
 //! [`integrate_frames`], which integrates frames by any mix of methods.
 
-use crate::batch::integrate_batch_multi;
-use crate::{CsrMatrix, DecodeError, IntegrationPlan, InvalidValues, Pipeline, Scratch, StoredFrame, Sums};
+use crate::batch::integrate_batch_by_plans;
+use crate::{CsrMatrix, DecodeError, EncodedFrame, IntegrationPlan, InvalidValues, Pipeline, Scratch, Sums};
 
 /// The inputs of one integration: plan, rule for invalid pixels and method.
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ pub struct IntegrationSpec<'a> {
 
 /// Decodes and integrates frames by each spec. Returns for each frame the sums by each spec, in order.
 ///
-/// Plain sums go through [`integrate_batch_multi`], which decodes each frame once. Each spec with a [`CsrMatrix`] goes
+/// Plain sums go through [`integrate_batch_by_plans`], which decodes each frame once. Each spec with a [`CsrMatrix`] goes
 /// through [`CsrMatrix::integrate`], which decodes the frames again.
 ///
 /// # Panics
@@ -24,12 +24,12 @@ pub struct IntegrationSpec<'a> {
 pub fn integrate_frames(
     pipeline: &Pipeline,
     specs: &[IntegrationSpec<'_>],
-    frames: &[StoredFrame<'_>],
+    frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
     let without_csr = specs.iter().filter(|spec| spec.csr.is_none());
     let plans: Vec<_> = without_csr.map(|spec| (spec.plan, spec.invalid)).collect();
-    let rows = integrate_batch_multi(pipeline, &plans, frames, scratch);
+    let rows = integrate_batch_by_plans(pipeline, &plans, frames, scratch);
     let integrate_by_csr = |&IntegrationSpec { plan, invalid, csr }: &IntegrationSpec<'_>| {
         csr.map(|csr| csr.integrate(pipeline, plan, invalid, frames, scratch).into_iter())
     };

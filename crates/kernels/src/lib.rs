@@ -6,7 +6,7 @@
 //! 2. A [`TiledCsc`] is the sparse matrix from pixels to bins. An [`IntegrationPlan`] adds the normalization, dark and
 //!    variance of each pixel, and all sums over the matrix that do not depend on the frame.
 //! 3. [`InvalidValues`] are the pixel values that mean "no measurement".
-//! 4. [`integrate_batch`] decodes a batch of [`StoredFrame`]s and returns [`Sums`] per frame, on one thread, with
+//! 4. [`integrate_batch`] decodes a batch of [`EncodedFrame`]s and returns [`Sums`] per frame, on one thread, with
 //!    memory from a [`Scratch`]. [`integrate_frames`] applies several plans at once and includes the methods of
 //!    [`CsrMatrix`]: sigma clipping, means between quantiles, azimuthal variance. [`opencl`] does it on a device.
 //!
@@ -21,14 +21,14 @@
 //! Two frames of four pixels, stored as they are, and a matrix that puts two pixels into each of two bins:
 //! ```
 //! use kernels::{
-//!     IntegrationPlan, InvalidValues, PixelType, Pipeline, Scratch, StoredFrame, TiledCsc, VarianceModel, integrate_batch,
+//!     IntegrationPlan, InvalidValues, PixelType, Pipeline, Scratch, EncodedFrame, TiledCsc, VarianceModel, integrate_batch,
 //! };
 //! let matrix = TiledCsc::new(&[0, 1, 2, 3, 4], &[0, 0, 1, 1], &[1.0; 4], 2)?;
 //! let plan = IntegrationPlan::new(matrix, &[1.0; 4], VarianceModel::Poisson, None)?;
 //! let pipeline = Pipeline::native(PixelType::U8);
 //! let invalid = InvalidValues::from_integers([255..=255]);
 //! let frames = [[1, 2, 3, 4], [10, 20, 255, 40]];
-//! let stored = frames.each_ref().map(|pixels| StoredFrame { bytes: pixels, filter_mask: 0 });
+//! let stored = frames.each_ref().map(|pixels| EncodedFrame { bytes: pixels, filter_mask: 0 });
 //!
 //! let sums = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut Scratch::default());
 //! let sums: Vec<_> = sums.into_iter().collect::<Result<_, _>>()?;
@@ -45,6 +45,7 @@ mod bitmap;
 mod codec;
 mod decode_paths;
 mod double_double;
+mod encoded_frame;
 mod fused;
 mod integrate;
 mod invalid_values;
@@ -56,14 +57,14 @@ mod robust;
 mod scalar;
 pub mod sections;
 mod simd;
-mod stored_frame;
 pub mod summation_order;
 mod sums;
 mod tiled_csc;
 
-pub use batch::{Scratch, integrate_batch, integrate_batch_multi};
+pub use batch::{Scratch, integrate_batch, integrate_batch_by_plans};
 pub use codec::{DecodeError, Pipeline, StreamFault};
 pub use decode_paths::DecodePathCounts;
+pub use encoded_frame::EncodedFrame;
 pub use integrate::{IntegrationSpec, integrate_frames};
 pub use invalid_values::InvalidValues;
 pub use pixel::{PixelType, UnknownPixelType};
@@ -71,6 +72,5 @@ pub use plan::{IntegrationPlan, IntegrationPlanError, VarianceModel};
 pub use robust::{CsrMatrix, Statistic};
 pub use scalar::accumulate_frame;
 pub use simd::Isa;
-pub use stored_frame::StoredFrame;
 pub use sums::{Sums, WeightOverride};
 pub use tiled_csc::{MatrixError, TiledCsc};

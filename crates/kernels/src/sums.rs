@@ -6,18 +6,20 @@ use crate::plan::{IntegrationPlan, StaticSums, VarianceModel};
 /// intensity = signal / W, sem = √variance / W, std = √(variance / W₂).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Σ w (raw - dark) over the valid pixels, counts.
+    /// Σ w (raw - dark) over the valid pixels, in counts, where w is a pixel's weight in the bin. One value per bin; a cake's
+    /// bins are in the order (chi, radial).
     pub signal: Vec<f64>,
-    /// Σ w² v over the valid pixels, where v is max(raw, 1) or given; `None` without a variance model.
+    /// Σ w² v over the valid pixels, in counts², where v is max(raw, 1) or given; `None` without a variance model.
     pub variance: Option<Vec<f64>>,
-    /// The frame's own norms, if pixels that the plan uses are invalid in this frame.
+    /// The frame's own weights, if pixels that the plan uses are invalid in this frame.
     pub weight_override: Option<WeightOverride>,
 }
 
-/// The plan's norms without the pixels that are invalid in one frame. Exactly zero in a bin without valid pixels.
+/// A frame's own norm, norm_sq and count, which take the place of the plan's because pixels that the plan uses are invalid in
+/// this frame. Exactly zero in a bin without valid pixels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WeightOverride {
-    /// Σ w n.
+    /// Σ w n, where n is the pixel's normalization (solid angle, polarization, flat field, absorption).
     pub norm: Vec<f64>,
     /// Σ w² n².
     pub norm_sq: Vec<f64>,

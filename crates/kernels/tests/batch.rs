@@ -3,8 +3,8 @@
 mod support;
 
 use kernels::{
-    IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, StoredFrame, Sums, VarianceModel,
-    accumulate_frame, integrate_batch, integrate_batch_multi,
+    EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Sums, VarianceModel,
+    accumulate_frame, integrate_batch, integrate_batch_by_plans,
 };
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
@@ -135,7 +135,7 @@ impl Case {
         scratch: &mut Scratch,
         plan: &IntegrationPlan,
         frames: &[Frame],
-        stored: &[StoredFrame<'_>],
+        stored: &[EncodedFrame<'_>],
     ) {
         let random = &mut Random::new(self.seed + 1);
         let finer = Case { nbins: 2 * self.nbins + 3, errors: !self.errors, ..self.clone() }.plan(random);
@@ -145,7 +145,7 @@ impl Case {
         let sector = IntegrationPlan::new(weights, &norms, VarianceModel::Poisson, None).expect("a norm a pixel");
         let (invalid, others) = (self.invalid(), InvalidValues::from_integers([7..=7]));
         let plans = [(plan, &invalid), (&finer, &invalid), (&sector, &others), (&sector, &invalid)];
-        let found = integrate_batch_multi(&self.pipeline(), &plans, stored, scratch);
+        let found = integrate_batch_by_plans(&self.pipeline(), &plans, stored, scratch);
         for (i, (frame, found)) in frames.iter().zip(&found).enumerate() {
             let found = found.as_ref().expect("a good chunk");
             assert_eq!(found.len(), plans.len());
@@ -169,8 +169,8 @@ impl Case {
                 _ => (support::bslz4(&frame.bytes, self.dtype.size(), self.block), 0),
             })
             .collect();
-        let stored: Vec<StoredFrame<'_>> =
-            chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect();
+        let stored: Vec<EncodedFrame<'_>> =
+            chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect();
         // The second pass reuses the scratch of the first one.
         for isa in Isa::available() {
             let mut scratch = Scratch::new(isa);
@@ -180,7 +180,7 @@ impl Case {
         }
     }
 
-    fn check_on(&self, scratch: &mut Scratch, plan: &IntegrationPlan, frames: &[Frame], stored: &[StoredFrame<'_>]) {
+    fn check_on(&self, scratch: &mut Scratch, plan: &IntegrationPlan, frames: &[Frame], stored: &[EncodedFrame<'_>]) {
         let (pipeline, invalid) = (self.pipeline(), self.invalid());
         let found = integrate_batch(&pipeline, plan, &invalid, stored, scratch);
         assert_eq!(found.len(), frames.len());
@@ -231,8 +231,8 @@ fn a_damaged_frame_fails_alone() {
             }
         }
         let at = random.below(12) as usize;
-        let stored: Vec<StoredFrame<'_>> =
-            (0..12).map(|i| StoredFrame { bytes: if i == at { &bad } else { &good }, filter_mask: 0 }).collect();
+        let stored: Vec<EncodedFrame<'_>> =
+            (0..12).map(|i| EncodedFrame { bytes: if i == at { &bad } else { &good }, filter_mask: 0 }).collect();
         let found = integrate_batch(&pipeline, &plan, &invalid, &stored, &mut Scratch::default());
         let mut pixels = vec![0; 9000 * 4];
         let decoded = pipeline.decode(0, &bad, &mut pixels);
@@ -260,7 +260,7 @@ fn a_frame_of_another_size_is_an_error() {
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
     let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, &vec![], random);
     let stored = support::bslz4(&frame.bytes, 2, 4096);
-    let stored = [StoredFrame { bytes: &stored, filter_mask: 0 }];
+    let stored = [EncodedFrame { bytes: &stored, filter_mask: 0 }];
     let found = integrate_batch(&pipeline, &plan, &InvalidValues::none(), &stored, &mut Scratch::default());
     let error = found[0].as_ref().expect_err("99 pixels for 100").to_string();
     assert_eq!(error, "bitshuffle: header at byte 0: 198 bytes announced; expected 200");

@@ -17,7 +17,11 @@ fn decode_errors() {
             values: vec![0, 4, 4, 12, 2],
             expected: "a block of a multiple of 8 elements",
         },
-        DecodeError::Header { filter: "lz4", offset: 0, fault: StreamFault::Announced { found: 99, expected: 100 } },
+        DecodeError::Header {
+            filter: "lz4",
+            offset: 0,
+            fault: StreamFault::DeclaredLength { found: 99, expected: 100 },
+        },
         block(StreamFault::Truncated { needed: 800, left: 12 }),
         block(StreamFault::BlockSize(12)),
         block(StreamFault::Corrupt { codec: "LZ4", expected: 8192 }),

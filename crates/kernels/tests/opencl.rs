@@ -8,7 +8,7 @@ mod support;
 
 use kernels::opencl::{DeviceError, DeviceQueues, DeviceSettings};
 use kernels::{
-    IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, StoredFrame, Sums, VarianceModel,
+    EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, Sums, VarianceModel,
     accumulate_frame,
 };
 use opencl::device;
@@ -66,8 +66,8 @@ impl Case {
         Case { plan, invalid: InvalidValues::from_integers(rule), pipeline, frames, chunks }
     }
 
-    fn stored(&self) -> Vec<StoredFrame<'_>> {
-        self.chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect()
+    fn stored(&self) -> Vec<EncodedFrame<'_>> {
+        self.chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect()
     }
 
     /// Returns the device's sums of all frames.
@@ -75,7 +75,7 @@ impl Case {
         self.some_sums(queues, &self.stored())
     }
 
-    fn some_sums(&self, queues: &mut DeviceQueues, stored: &[StoredFrame<'_>]) -> Vec<Sums> {
+    fn some_sums(&self, queues: &mut DeviceQueues, stored: &[EncodedFrame<'_>]) -> Vec<Sums> {
         let found = queues.integrate(&self.pipeline, &self.plan, &self.invalid, stored).expect("a device that works");
         found.into_iter().map(|sums| sums.expect("a good chunk")).collect()
     }
@@ -187,7 +187,7 @@ fn few_frames_that_a_simulator_has_time_for() {
         let mut queues = DeviceQueues::new(device, 2).expect("queues");
         let plans = [(&case.plan, &case.invalid), (&other, &invalid)];
         let specs = plans.map(|(plan, invalid)| IntegrationSpec { plan, invalid, csr: None });
-        let found = queues.integrate_batch_multi(&case.pipeline, &specs, &case.stored()).expect("it works");
+        let found = queues.integrate_batch_by_plans(&case.pipeline, &specs, &case.stored()).expect("it works");
         assert_eq!((found[0].is_ok(), queues.disputed()), (false, 0));
         for (frame, row) in found.iter().enumerate().skip(1) {
             let row = row.as_ref().expect("a good chunk");
@@ -263,7 +263,7 @@ fn plans_together_give_the_bytes_of_each_alone() {
             for _ in 0..2 {
                 let before = queues.sent_bytes();
                 let found =
-                    queues.integrate_batch_multi(&case.pipeline, &specs(&all), &case.stored()).expect("it works");
+                    queues.integrate_batch_by_plans(&case.pipeline, &specs(&all), &case.stored()).expect("it works");
                 assert_eq!(found.len(), case.frames.len());
                 for (frame, row) in found.iter().enumerate() {
                     let expected: Result<Vec<Sums>, _> = expected.iter().map(|sums| sums[frame].clone()).collect();
@@ -285,7 +285,7 @@ fn specs<'a>(plans: &[(&'a IntegrationPlan, &'a InvalidValues)]) -> Vec<Integrat
 
 /// Returns for each plan whether frame 1 has weights that differ from the plan's.
 fn found_exceptions(queues: &mut DeviceQueues, case: &Case, plans: &[(&IntegrationPlan, &InvalidValues)]) -> Vec<bool> {
-    let rows = queues.integrate_batch_multi(&case.pipeline, &specs(plans), &case.stored()[1..2]).expect("it works");
+    let rows = queues.integrate_batch_by_plans(&case.pipeline, &specs(plans), &case.stored()[1..2]).expect("it works");
     rows[0].as_ref().expect("a good chunk").iter().map(|sums| sums.weight_override.is_some()).collect()
 }
 
@@ -338,8 +338,8 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
                     }
                 }
             }
-            let stored: Vec<StoredFrame<'_>> =
-                chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect();
+            let stored: Vec<EncodedFrame<'_>> =
+                chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect();
             let found = queues.integrate(&case.pipeline, &case.plan, &case.invalid, &stored).expect("it goes on");
             for (i, (found, stored)) in found.into_iter().zip(&stored).enumerate() {
                 let mut pixels = vec![0; 4 * pixels];
@@ -372,7 +372,7 @@ fn little_more_than_the_chunks_is_sent() {
         let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
         let bytes = support::bslz4(&frame.bytes, 4, 2048);
         let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
-        let stored = [StoredFrame { bytes: &bytes, filter_mask: 0 }; 3];
+        let stored = [EncodedFrame { bytes: &bytes, filter_mask: 0 }; 3];
         let found = queues.integrate(&pipeline, &plan, &InvalidValues::none(), &stored).expect("it works");
         assert!(found.iter().all(Result::is_ok));
         let ratio = queues.sent_bytes() as f64 / (3 * bytes.len()) as f64;

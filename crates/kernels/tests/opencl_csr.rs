@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kernels::opencl::{Device, DeviceError, DeviceQueues, DeviceSettings};
 use kernels::{
-    CsrMatrix, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, Scratch, Statistic, StoredFrame,
+    CsrMatrix, EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, Scratch, Statistic,
     Sums, VarianceModel, integrate_frames,
 };
 use opencl::device;
@@ -78,8 +78,8 @@ impl Case {
         Case { plan, csr, invalid: InvalidValues::from_integers(rule), pipeline, chunks }
     }
 
-    fn stored(&self) -> Vec<StoredFrame<'_>> {
-        self.chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect()
+    fn stored(&self) -> Vec<EncodedFrame<'_>> {
+        self.chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect()
     }
 
     fn spec(&self) -> IntegrationSpec<'_> {
@@ -93,8 +93,9 @@ impl Case {
         rows.into_iter().map(|sums| sums.expect("a good chunk")).collect()
     }
 
-    fn found(&self, queues: &mut DeviceQueues, frames: &[StoredFrame<'_>]) -> Vec<Sums> {
-        let rows = queues.integrate_batch_multi(&self.pipeline, &[self.spec()], frames).expect("a device that works");
+    fn found(&self, queues: &mut DeviceQueues, frames: &[EncodedFrame<'_>]) -> Vec<Sums> {
+        let rows =
+            queues.integrate_batch_by_plans(&self.pipeline, &[self.spec()], frames).expect("a device that works");
         rows.into_iter().map(|row| row.expect("a good chunk").remove(0)).collect()
     }
 
@@ -228,7 +229,8 @@ fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
             IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::Poisson, None).expect("norms");
         let none = InvalidValues::none();
         let specs = [IntegrationSpec { plan: &plan, invalid: &none, csr: None }, case.spec()];
-        let rows = queues.integrate_batch_multi(&case.pipeline, &specs, &case.stored()).expect("a device that works");
+        let rows =
+            queues.integrate_batch_by_plans(&case.pipeline, &specs, &case.stored()).expect("a device that works");
         let rows: Vec<Vec<Sums>> = rows.into_iter().map(|row| row.expect("a good chunk")).collect();
         let summed = queues.integrate(&case.pipeline, &plan, &none, &case.stored()).expect("a device that works");
         for (row, alone) in rows.iter().zip(summed) {
@@ -261,9 +263,10 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
                     _ => chunk[at] ^= [0xff, 1 << random.below(8)][i % 2],
                 }
             }
-            let stored: Vec<_> = chunks.iter().map(|(bytes, mask)| StoredFrame { bytes, filter_mask: *mask }).collect();
+            let stored: Vec<_> =
+                chunks.iter().map(|(bytes, mask)| EncodedFrame { bytes, filter_mask: *mask }).collect();
             let specs = [case.spec()];
-            let found = queues.integrate_batch_multi(&case.pipeline, &specs, &stored).expect("it goes on");
+            let found = queues.integrate_batch_by_plans(&case.pipeline, &specs, &stored).expect("it goes on");
             let expected = integrate_frames(&case.pipeline, &specs, &stored, &mut Scratch::default());
             for (frame, (found, expected)) in found.into_iter().zip(expected).enumerate() {
                 match (found, expected) {
@@ -284,7 +287,7 @@ fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
     let fail_with = |settings| -> Option<(DeviceError, Option<DeviceError>)> {
         let device = device(settings)?;
         let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
-        let why = queues.integrate_batch_multi(&case.pipeline, &[case.spec()], &case.stored());
+        let why = queues.integrate_batch_by_plans(&case.pipeline, &[case.spec()], &case.stored());
         Some((why.expect_err("it can't"), device.failure().cloned()))
     };
     let Some((why, failure)) = fail_with(DeviceSettings { force_float_pairs: true, ..DeviceSettings::default() })
@@ -307,11 +310,11 @@ fn plans_and_matrices_that_do_not_belong_together_are_refused() {
     let larger = Case::new(&Csc::random(9008, 30, random), PixelType::U16, (CLIP, VarianceModel::Azimuthal), random);
     let Some(device) = device(DeviceSettings::default()) else { return };
     let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
-    let why = queues.integrate_batch_multi(&case.pipeline, &[case.spec(), larger.spec()], &case.stored());
+    let why = queues.integrate_batch_by_plans(&case.pipeline, &[case.spec(), larger.spec()], &case.stored());
     let expected = "expected plans for frames of the same size".to_owned();
     assert_eq!(why, Err(DeviceError::Unsupported(expected)));
     let mixed = IntegrationSpec { csr: Some(&larger.csr), ..case.spec() };
-    let why = queues.integrate_batch_multi(&case.pipeline, &[mixed], &case.stored());
+    let why = queues.integrate_batch_by_plans(&case.pipeline, &[mixed], &case.stored());
     let expected = "expected the CSR matrix that was made from the plan".to_owned();
     assert_eq!(why, Err(DeviceError::Unsupported(expected)));
     assert_eq!(device.failure(), None);

@@ -3,7 +3,7 @@
 mod support;
 
 use kernels::{
-    CsrMatrix, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, StoredFrame, Sums,
+    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, Sums,
     VarianceModel,
 };
 use proptest::prelude::*;
@@ -111,9 +111,9 @@ fn check(case: &Case) {
         .into_iter()
         .flat_map(|isa| {
             let scratch = &mut Scratch::new(isa);
-            let stored = StoredFrame { bytes: &frame.bytes, filter_mask: 0 };
-            let other = StoredFrame { bytes: &other.bytes, filter_mask: 0 };
-            let short = StoredFrame { bytes: &frame.bytes[1..], filter_mask: 0 };
+            let stored = EncodedFrame { bytes: &frame.bytes, filter_mask: 0 };
+            let other = EncodedFrame { bytes: &other.bytes, filter_mask: 0 };
+            let short = EncodedFrame { bytes: &frame.bytes[1..], filter_mask: 0 };
             // The sums of a frame are the same in a group, with frames that can't be decoded, and alone.
             let several =
                 matrix.integrate(&raw, &plan, &invalid, &[stored, short, stored, stored, stored, stored], scratch);
@@ -209,7 +209,7 @@ fn one_bin(values: &[u32], statistic: Statistic, errors: VarianceModel) -> Sums 
     let plan = IntegrationPlan::new(csc.matrix(), &vec![1.; pixels], errors, None).expect("as many norms as pixels");
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     let raw = Pipeline::from_hdf5(&[], PixelType::U32, false).expect("no filters");
-    let stored = StoredFrame { bytes: &bytes, filter_mask: 0 };
+    let stored = EncodedFrame { bytes: &bytes, filter_mask: 0 };
     let sums = CsrMatrix::new(&plan, statistic).integrate(
         &raw,
         &plan,

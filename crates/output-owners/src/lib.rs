@@ -6,7 +6,7 @@
 //!
 //! A *note* is a small JSON file in `OUT/.azpipe/finals` that names the owner of one final ([`OutputOwner`]). gather
 //! writes it with the final. plan-split, which doesn't open results, reads it and refuses a plan that would overwrite
-//! the final of another owner; with `--replace`, it makes the new owner the owner. If a final has no note, gather
+//! the final of another owner; with `--replace`, it records the new owner. If a final has no note, gather
 //! determines the owner from the final itself.
 //!
 //! [`OutputOwner::read`] reads the note of one final, [`read_all`] reads all notes, and [`compare_files`] determines
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use records::{Acquisition, IdHasher, RawPath, Task};
 use serde::{Deserialize, Serialize};
-use system::ownership::{self, OwnedFiles};
+use system::ownership::{self, OwnershipRule};
 use system::{atomic, untrusted_file};
 
 /// The directory of the notes, below the output root.
@@ -102,7 +102,7 @@ impl OutputOwner {
         let path = self.path(out);
         ownership::create_directories(&out.join(NOTES_DIR)).map_err(|why| with_path(&out.join(NOTES_DIR), &why))?;
         let text = serde_json::to_string(self).expect("texts and paths always serialize");
-        atomic::write(&path, format!("{text}\n"), &OwnedFiles::in_azpipe_dir()).map_err(|why| with_path(&path, &why))
+        atomic::write(&path, format!("{text}\n"), &OwnershipRule::in_azpipe_dir()).map_err(|why| with_path(&path, &why))
     }
 
     /// Returns whether both owners are the same recipe of the same scan.
@@ -151,12 +151,12 @@ pub enum FileRelation {
     DifferentFiles,
 }
 
-/// Compares the file that a result names, `there`, with the file that a record names, `now`.
+/// Compares the raw file that an existing final names, `of_final`, with the one that a new record names, `of_record`.
 ///
 /// # Errors
 /// Fails if one of them can't be examined.
-pub fn compare_files(there: &Path, now: &Path) -> io::Result<FileRelation> {
-    if there == now {
+pub fn compare_files(of_final: &Path, of_record: &Path) -> io::Result<FileRelation> {
+    if of_final == of_record {
         return Ok(FileRelation::SameFile);
     }
     let identity = |path: &Path| match path.metadata() {
@@ -164,9 +164,9 @@ pub fn compare_files(there: &Path, now: &Path) -> io::Result<FileRelation> {
         Err(why) if is_absent(&why) => Ok(None),
         Err(why) => Err(with_path(path, &why)),
     };
-    match (identity(there)?, identity(now)?) {
+    match (identity(of_final)?, identity(of_record)?) {
         (None, _) => Ok(FileRelation::Moved),
-        (there, now) if there == now => Ok(FileRelation::SameFile),
+        (one, other) if one == other => Ok(FileRelation::SameFile),
         _ => Ok(FileRelation::DifferentFiles),
     }
 }
@@ -234,7 +234,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
         fs::hard_link(path("a"), path("hard")).unwrap();
-        let relation = |there: &str, now: &str| compare_files(&path(there), &path(now)).unwrap();
+        let relation = |of_final: &str, of_record: &str| compare_files(&path(of_final), &path(of_record)).unwrap();
         assert_eq!(relation("a", "a"), FileRelation::SameFile);
         assert_eq!([relation("a", "link"), relation("link", "a"), relation("a", "hard")], [FileRelation::SameFile; 3]);
         assert_eq!(relation("a", "b"), FileRelation::DifferentFiles);

@@ -1,8 +1,8 @@
 //! Coverage: which frames of a task have a result already, in parts or in the final file.
 //!
-//! A part covers a frame if the part's checksum is right, the frame's [status](crate::Status::is_conclusive) is conclusive, and
-//! the frame's source has the same fingerprint as in the task. A source file that was changed makes its own frames stale,
-//! and no others. Frames that were lost (their file had vanished, their bytes did not decode) are not covered, so a
+//! A part covers a frame if the part's checksum is right, the frame's [status](crate::Status::is_settled) is settled, and the
+//! frame's source has the same fingerprint (path, size, modification time, row) as in the task. A source file that was changed makes its own frames stale,
+//! and no others. Frames whose file had vanished or whose bytes did not decode are not covered, so a
 //! rerun tries again. A final file that holds its patterns covers frames by the same rules, row by row, each row with a
 //! separate checksum. A virtual final file covers nothing that its parts do not cover.
 //!
@@ -355,5 +355,5 @@ fn frames_covered_by_part(
     let then = SourceFingerprints::new(&part.metadata.task.acquisition);
     let same = |frame: u64| wanted.binary_search(&frame).is_ok() && then.is_same_data(stamps, frame);
     let rows = part.frames.iter().copied().zip(part.status.iter().copied());
-    Ok(rows.filter(|(frame, status)| status.is_conclusive() && same(*frame)).collect())
+    Ok(rows.filter(|(frame, status)| status.is_settled() && same(*frame)).collect())
 }

@@ -35,7 +35,7 @@ pub(crate) struct LatestFileStates {
     /// True if a file was found in two states.
     has_changes: bool,
     /// The first file that could not be looked at, so that its last state is not known.
-    unseen: Option<Unseen>,
+    unseen: Option<SourceStateUnknown>,
 }
 
 impl LatestFileStates {
@@ -127,11 +127,11 @@ fn file_state(source: &Source) -> (u64, i64) {
 }
 
 /// A file that could not be looked at, and why.
-type Unseen = (PathBuf, Arc<io::Error>);
+type SourceStateUnknown = (PathBuf, Arc<io::Error>);
 
 /// Returns whether a file's state in `one` is a later one than that in `other`: the state that the file is in now, or
 /// else the one that was changed last.
-fn is_newer(one: &Source, other: &Source) -> Result<bool, Unseen> {
+fn is_newer(one: &Source, other: &Source) -> Result<bool, SourceStateUnknown> {
     let is_now = |source: &Source| Ok(read_state(&source.file)? == Some(file_state(source)));
     Ok(match (is_now(one)?, is_now(other)?) {
         (true, false) => true,
@@ -141,7 +141,7 @@ fn is_newer(one: &Source, other: &Source) -> Result<bool, Unseen> {
 }
 
 /// Returns the size and the time of last change of a file; `None` where there is no such file.
-fn read_state(path: &Path) -> Result<Option<(u64, i64)>, Unseen> {
+fn read_state(path: &Path) -> Result<Option<(u64, i64)>, SourceStateUnknown> {
     match path.metadata() {
         Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(why) => Err((path.to_owned(), Arc::new(why))),

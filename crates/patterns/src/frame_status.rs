@@ -4,11 +4,12 @@ use records::{Absent, AbsentKind, Spans};
 
 /// Status of a frame, with its number in the dataset `frame_status` of a final file.
 ///
-/// Two statuses say that a frame's data is not there. A frame is [`Absent`](Self::Absent) (2) if scan-find listed it as
-/// missing, not written or damaged, or if ai-integrate found no data for it in the file that scan-find recorded; integrating
-/// the same task again can't change that. A frame is [`FileMissing`](Self::FileMissing) (3) if its file vanished after scan-find looked; a rerun tries
-/// it again. Every other status has the same number whether scan-find or ai-integrate found it out, for instance
-/// [`Unreadable`](Self::Unreadable) (8).
+/// Frames that scan-find lists as missing, not written or corrupt are all [`Absent`](Self::Absent) (2), as are frames for
+/// which ai-integrate found no data in the file that scan-find recorded; integrating the same task again can't change
+/// that. [`FileMissing`](Self::FileMissing) (3), [`Corrupt`](Self::Corrupt) (4) and
+/// [`SourceChanged`](Self::SourceChanged) (6) are what only ai-integrate finds, after scan-find saw the file; a rerun
+/// tries such frames again. [`Unreadable`](Self::Unreadable) (8) and [`NeverTaken`](Self::NeverTaken) (9) have one number,
+/// whichever of the two found it out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Status {
@@ -125,9 +126,9 @@ impl Status {
         }
     }
 
-    /// Returns whether integrating the frame again from the same file would give the same result. Frames that were
-    /// lost, or had no monitor yet, are tried again by a rerun.
-    pub fn is_conclusive(self) -> bool {
+    /// Returns whether a rerun skips the frame: it has a pattern, or its task can't give it one. All other frames are tried
+    /// again, because their file may come back, be repaired, or become readable.
+    pub fn is_settled(self) -> bool {
         matches!(self, Self::Ok | Self::Absent | Self::Monitor | Self::NeverTaken)
     }
 }

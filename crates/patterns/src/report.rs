@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use records::{ScanState, Spans, Summary, format_ranges};
 use system::atomic;
-use system::ownership::{OwnedFiles, ReplacePolicy, has_mark};
+use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
 
 use crate::output::{OutputFile, format_iso8601};
 use crate::plot;
@@ -25,12 +25,12 @@ tr+tr td{border-top:1px solid #8883}img{max-width:100%;height:auto;background:#f
 code{font-size:.9em;overflow-wrap:anywhere}.good{color:#1a7f37}.bad{color:#c0392b;font-weight:600}";
 
 /// Claims reports that azpipe wrote. Reports of early versions have no generator and are recognized by their title.
-fn owned_reports(policy: &ReplacePolicy) -> OwnedFiles {
+fn owned_reports(policy: &ReplacePolicy) -> OwnershipRule {
     let has = |path: &Path, mark: &[u8]| has_mark(path, b"<!DOCTYPE html>", mark);
     let is_own = move |path: &Path| {
         Ok(has(path, b"<meta name=\"generator\" content=\"azpipe ")? || has(path, b"<title>azpipe: ")?)
     };
-    OwnedFiles::new("a report", is_own).with_policy(policy)
+    OwnershipRule::new("a report", is_own).with_policy(policy)
 }
 
 /// A report that is being written.

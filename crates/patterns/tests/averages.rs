@@ -161,10 +161,10 @@ fn a_median_needs_no_sums() {
     std::fs::remove_file(out.path().join("sample_scan0001_p3.h5")).unwrap();
     let built = build(out.path(), &scan, &recipe, OutputOptions::default());
     let later = build(out.path(), &scan, &recipe, options("median,3"));
-    assert_eq!((built.data_digest, later.was_current), (later.data_digest, false));
+    assert_eq!((built.data_digest, later.was_unchanged), (later.data_digest, false));
     assert_eq!(format!("{:?}", averages(out.path()).1), format!("{with_sums:?}"), "NaN and all");
-    assert!(build(out.path(), &scan, &recipe, options("median,3")).was_current);
-    assert!(!build(out.path(), &scan, &recipe, options("median,2")).was_current);
+    assert!(build(out.path(), &scan, &recipe, options("median,3")).was_unchanged);
+    assert!(!build(out.path(), &scan, &recipe, options("median,2")).was_unchanged);
 }
 
 #[test]
@@ -179,6 +179,6 @@ fn damaged_averages_are_made_anew() {
     let bytes = std::fs::read(&path).unwrap();
     flip(&path, bytes.windows(pattern.len()).position(|window| window == pattern).unwrap());
     assert_eq!(open(out.path()).averaged.unwrap().pattern(0).unwrap(), None);
-    assert!(!build(out.path(), &scan, &recipe, options("mean")).was_current);
+    assert!(!build(out.path(), &scan, &recipe, options("mean")).was_unchanged);
     assert_eq!(format!("{:?}", averages(out.path()).1), format!("{good:?}"), "NaN and all");
 }

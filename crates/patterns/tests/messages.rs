@@ -87,7 +87,7 @@ fn output_errors() {
         [
             OutputError::Part(PartError::Replaced { path: path() }),
             OutputError::Io { path: path(), why: io_error() },
-            OutputError::Unseen { path: path(), why: io_error() },
+            OutputError::SourceStateUnknown { path: path(), why: io_error() },
             OutputError::Hdf5 { path: path(), why: Hdf5Error::NotFound("1.1".to_owned()) },
             OutputError::Invalid {
                 path: path(),
@@ -99,8 +99,8 @@ fn output_errors() {
             OutputError::ConflictingParts { frame: 11, one: path(), two: two() },
             OutputError::ConflictingBins { one: path(), two: two() },
             OutputError::NotMergeable { one: path(), two: two(), why: "10 frames, and 20".to_owned() },
-            OutputError::SumsGone { path: path(), what: "--average", frames: Spans::first_n(10) },
-            OutputError::SumsGone { path: path(), what: "the new mean of the monitor", frames: one_frame() },
+            OutputError::SumsNotKept { path: path(), what: "--average", frames: Spans::first_n(10) },
+            OutputError::SumsNotKept { path: path(), what: "the new mean of the monitor", frames: one_frame() },
             OutputError::SumsDamaged { path: path(), frames: one_frame() },
             OutputError::Busy { path: path() },
             OutputError::Stopped,

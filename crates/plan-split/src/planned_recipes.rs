@@ -10,7 +10,7 @@ use recipe::{Recipe, RecipeFile, Settings};
 use records::format_count;
 use records::{Acquisition, FrameLayout, RawPath};
 use system::atomic;
-use system::ownership::{self, OwnedFiles};
+use system::ownership::{self, OwnershipRule};
 
 use crate::final_path::replace_separators;
 use crate::plan_error::PlanError;
@@ -284,7 +284,7 @@ fn write_recipe(path: &Path, text: &str) -> std::io::Result<()> {
         return Ok(());
     }
     ownership::create_directories(path.parent().unwrap_or(Path::new("")))?;
-    atomic::write(path, text, &OwnedFiles::in_azpipe_dir())
+    atomic::write(path, text, &OwnershipRule::in_azpipe_dir())
 }
 
 #[cfg(test)]

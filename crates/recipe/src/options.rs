@@ -72,7 +72,7 @@ pub enum ErrorFloor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SettingValue", into = "String")]
 pub enum MedianError {
-    /// The scatter of the median from frame to frame.
+    /// The standard deviation that the median would have in repeated frames, estimated from all pixels of the bin.
     #[default]
     Scatter,
     /// pyFAI's error: that of the mean of the few pixels between the quantiles; for a median, that of one pixel.

@@ -104,7 +104,7 @@ settings! {
     variance: RawPath,
     /// Errors of the mean, or of a single pixel.
     error: ErrorMeasure,
-    /// Counts whose variance is at least that of one photon.
+    /// Where the variance is raised to that of one photon: per pixel, per bin or nowhere.
     error_floor: ErrorFloor,
     /// Sigma clipping within each bin.
     sigma_clip: SigmaClip,

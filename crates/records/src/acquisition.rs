@@ -10,7 +10,7 @@ use crate::error::FieldError;
 use crate::valid::check_absolute;
 use crate::{Extra, FrameLayout, IdHasher, ImageOperation, RawPath, Span, Spans};
 
-/// A scan record: one detector of one scan. Its `type` is `scan`.
+/// A scan record: the frames that one detector took during one entry. Its `type` is `scan`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scan {
     /// The scan's id, computed by [`Acquisition::compute_id`].
@@ -25,7 +25,8 @@ pub struct Scan {
 pub struct Acquisition {
     /// The master file, or the data file or first image of a scan without a master; absolute.
     pub file: RawPath,
-    /// The master's path below the operand under which it was found; results go to the same path below OUT.
+    /// The master's path relative to the directory that was given to scan-find, or its name if the file itself was given.
+    /// Results go to the same path below OUT.
     pub below: RawPath,
     /// The entry, such as `1.1`; `1.1` for images and bare datasets, which have none.
     pub entry: String,

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use system::ownership::{OwnedFiles, has_mark, read_head};
+use system::ownership::{OwnershipRule, has_mark, read_head};
 use system::{atomic, untrusted_file};
 
 use crate::directory_listing::{exists, is_directory, list_directory};
@@ -120,7 +120,7 @@ impl Manifest {
         if untrusted_file::read_text(&path).is_ok_and(|written| written == text) {
             return Ok(());
         }
-        let claim = OwnedFiles::new("the manifest of slurm-emit", |path| {
+        let claim = OwnershipRule::new("the manifest of slurm-emit", |path| {
             has_mark(path, FIRST_LINE.as_bytes(), FIRST_LINE.as_bytes())
         });
         atomic::write(&path, text, &claim).map_err(EmitError::at(&path))
@@ -160,8 +160,8 @@ fn names_without_manifest(dir: &Path) -> Result<BTreeSet<String>, EmitError> {
 }
 
 /// Returns a claim on the files that the manifest in their directory names.
-pub fn file_claim() -> OwnedFiles {
-    OwnedFiles::new("a file of slurm-emit", |path| {
+pub fn file_claim() -> OwnershipRule {
+    OwnershipRule::new("a file of slurm-emit", |path| {
         let manifest = path.with_file_name(MANIFEST_NAME);
         let text = match untrusted_file::read_text(&manifest) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -173,8 +173,8 @@ pub fn file_claim() -> OwnedFiles {
 }
 
 /// Returns a claim on files of tasks, and on what a loss of power leaves of such a file: an empty file, or zeros.
-pub fn batch_claim() -> OwnedFiles {
-    OwnedFiles::new("a batch of tasks", |path| {
+pub fn batch_claim() -> OwnershipRule {
+    OwnershipRule::new("a batch of tasks", |path| {
         let is_named = path.extension().is_some_and(|end| end == "jsonl");
         let is_blank = || read_head(path, TASK_START.len()).map(|head| head.iter().all(|byte| *byte == 0));
         Ok(is_named && (is_blank()? || has_mark(path, TASK_START, TASK_START)?))

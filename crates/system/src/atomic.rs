@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use crate::ownership::{self, OwnedFiles, parent_dir, remove_if_present};
+use crate::ownership::{self, OwnershipRule, parent_dir, remove_if_present};
 use crate::writer_process::{WriterProcess, locks_reach_all_machines, sha256_hex};
 
 /// The length at which the target's name is shortened. File names may have 255 bytes, and the temporary name needs
@@ -26,7 +26,7 @@ const MAX_STEM_BYTES: usize = 150;
 #[derive(Debug)]
 pub struct AtomicFile {
     target: PathBuf,
-    claim: OwnedFiles,
+    rule: OwnershipRule,
     path: PathBuf,
     lock_path: PathBuf,
     /// The lock file, locked while it is open.
@@ -39,12 +39,12 @@ impl AtomicFile {
     /// file. Once per process, the leftovers of dead writers in the directory are removed, too.
     ///
     /// # Errors
-    /// Fails if the target has no file name, if the directory can't be written to, and if `claim` does not cover a
+    /// Fails if the target has no file name, if the directory can't be written to, and if `rule` does not allow replacing a
     /// file that is at the target.
-    pub fn create(target: impl AsRef<Path>, claim: &OwnedFiles) -> io::Result<Self> {
+    pub fn create(target: impl AsRef<Path>, rule: &OwnershipRule) -> io::Result<Self> {
         let target = target.as_ref();
         let prefix = temporary_prefix(target)?;
-        claim.check(target)?;
+        rule.check(target)?;
         remove_stale_files_once(parent_dir(target));
         loop {
             let mut name = prefix.clone();
@@ -56,8 +56,8 @@ impl AtomicFile {
             // Another process may have cleared up between creation and locking; the name is void then.
             if !taken && is_same_file(&lock, &lock_path)? {
                 let path = target.with_file_name(with_extension(&name, "tmp"));
-                let (target, claim) = (target.to_owned(), claim.clone());
-                return Ok(Self { target, claim, path, lock_path, _lock: lock });
+                let (target, rule) = (target.to_owned(), rule.clone());
+                return Ok(Self { target, rule, path, lock_path, _lock: lock });
             }
             remove_if_present(&lock_path)?;
         }
@@ -88,10 +88,10 @@ impl AtomicFile {
     /// Changes the target to another name in the same directory.
     ///
     /// # Errors
-    /// Fails if the claim does not cover a file that has the name.
+    /// Fails if the rule does not allow replacing a file that has the name.
     pub fn rename_target(&mut self, name: &OsStr) -> io::Result<()> {
         let target = self.target.with_file_name(name);
-        self.claim.check(&target)?;
+        self.rule.check(&target)?;
         self.target = target;
         Ok(())
     }
@@ -99,7 +99,7 @@ impl AtomicFile {
     /// Makes the file durable and renames it to its target, replacing an earlier file.
     ///
     /// # Errors
-    /// Fails if the file can't be synced or renamed, and if the claim does not cover the file at the target. The
+    /// Fails if the file can't be synced or renamed, and if the rule does not allow replacing the file at the target. The
     /// target is unchanged then.
     pub fn commit(self) -> io::Result<()> {
         let gone = |why: io::Error| match why.kind() {
@@ -111,7 +111,7 @@ impl AtomicFile {
         };
         File::open(&self.path).map_err(gone)?.sync_all()?;
         // The target may have been created since `create`.
-        self.claim.check(&self.target)?;
+        self.rule.check(&self.target)?;
         std::fs::rename(&self.path, &self.target).map_err(gone)?;
         ownership::sync_parent(&self.target)
     }
@@ -126,12 +126,12 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Writes a small file, whole or not at all, over a file that `claim` covers.
+/// Writes a small file, whole or not at all, over a file that `rule` allows to replace.
 ///
 /// # Errors
 /// Fails as [`AtomicFile::create`] and [`AtomicFile::commit`] do, and if the content can't be written.
-pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, claim: &OwnedFiles) -> io::Result<()> {
-    let file = AtomicFile::create(target, claim)?;
+pub fn write(target: impl AsRef<Path>, content: impl AsRef<[u8]>, rule: &OwnershipRule) -> io::Result<()> {
+    let file = AtomicFile::create(target, rule)?;
     file.create_temporary()?.write_all(content.as_ref())?;
     file.commit()
 }
@@ -167,18 +167,19 @@ pub struct TemporaryFiles {
     pub dead: Vec<PathBuf>,
 }
 
-/// An empty file that says that this process is at work in a directory, for those whom no lock tells. It bears the name
-/// of a temporary file's lock file, so that [`temporary_files`] lists it, and a killed process's mark is removed as any
+/// An empty file that shows other machines, which may not see this process's locks, that it works in the directory. It is
+/// named like a temporary file's lock file, so that [`temporary_files`] lists it, and a killed process's mark is removed as any
 /// leftover. Dropping it removes it.
 #[derive(Debug)]
 pub struct WorkMark(PathBuf);
 
 impl WorkMark {
-    /// Creates the mark if another machine may not see the locks on the file at `lock`, which lies in the directory.
+    /// Creates the mark if another machine may not see the lock on the file at `lock`, which lies in the directory, or if
+    /// `is_locked` is false: this process could not lock it.
     ///
     /// # Errors
     /// Fails if the file system can't be examined, or the file can't be created.
-    pub fn create_unless_locks_reach(lock: &Path, is_locked: bool) -> io::Result<Option<Self>> {
+    pub fn create_where_locks_are_local(lock: &Path, is_locked: bool) -> io::Result<Option<Self>> {
         if is_locked && locks_reach_all_machines(lock)? {
             return Ok(None);
         }
@@ -293,8 +294,8 @@ mod tests {
         names
     }
 
-    fn any() -> OwnedFiles {
-        OwnedFiles::new("a file", |_| Ok(true))
+    fn any() -> OwnershipRule {
+        OwnershipRule::new("a file", |_| Ok(true))
     }
 
     #[test]
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn what_is_not_ours_is_refused_first_and_last() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (target, nothing) = (directory.path().join("a.h5"), OwnedFiles::new("a part", |_| Ok(false)));
+        let (target, nothing) = (directory.path().join("a.h5"), OwnershipRule::new("a part", |_| Ok(false)));
         let mut file = AtomicFile::create(&target, &nothing).expect("a name");
         std::fs::write(file.temporary_path(), "ours").expect("a file");
         // Another program saves a file of that name meanwhile.

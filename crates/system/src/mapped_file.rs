@@ -13,7 +13,7 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::untrusted_file;
 
-/// A file mapped read-only, from a page boundary on. While it exists, [`is_mapped_elsewhere`] returns true.
+/// A file mapped read-only, from a page boundary on. While it exists, [`is_mapped`] returns true.
 pub struct MappedFile {
     map: Mmap,
     /// The file, which holds a shared lock while it is open.
@@ -50,11 +50,12 @@ impl AsRef<[u8]> for MappedFile {
     }
 }
 
-/// Returns whether a process has the file mapped.
+/// Returns whether any process of this machine, this one included, has the file mapped. Always false on a file system without
+/// locks.
 ///
 /// # Errors
 /// Fails if the file can't be opened.
-pub fn is_mapped_elsewhere(path: &Path) -> io::Result<bool> {
+pub fn is_mapped(path: &Path) -> io::Result<bool> {
     Ok(untrusted_file::open(path)?.try_lock().is_err())
 }
 
@@ -66,13 +67,13 @@ mod tests {
     fn what_is_mapped_stays_as_it_was_when_it_is_made_anew() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.matrix");
-        let any = crate::ownership::OwnedFiles::new("a file", |_| Ok(true));
+        let any = crate::ownership::OwnershipRule::new("a file", |_| Ok(true));
         crate::atomic::write(&path, "old", &any).expect("a file");
         let mapped = MappedFile::open(&path).expect("a map");
-        assert!(is_mapped_elsewhere(&path).expect("a file"));
+        assert!(is_mapped(&path).expect("a file"));
         crate::atomic::write(&path, "newer", &any).expect("a file");
         assert_eq!(mapped.as_ref(), b"old");
-        assert!(!is_mapped_elsewhere(&path).expect("a file"));
+        assert!(!is_mapped(&path).expect("a file"));
         std::fs::remove_file(&path).expect("there");
         assert_eq!(mapped.as_ref(), b"old");
         assert!(MappedFile::open(&path).is_err());

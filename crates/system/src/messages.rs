@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::ownership::{OwnedFiles, ProtectedFiles, ReplacePolicy, rename_directory_into_place};
+use crate::ownership::{OwnershipRule, ProtectedFiles, ReplacePolicy, rename_directory_into_place};
 use crate::{atomic, memory, untrusted_file};
 
 #[test]
@@ -10,7 +10,7 @@ fn why_a_file_is_not_read_or_not_replaced() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("a");
     std::fs::write(&path, b"\xff").expect("a file");
-    let foreign = OwnedFiles::new("an SVG picture", |_| Ok(false));
+    let foreign = OwnershipRule::new("an SVG picture", |_| Ok(false));
     let protected = ProtectedFiles::default();
     protected.add(&path);
     let policy = ReplacePolicy::default();
@@ -24,7 +24,7 @@ fn why_a_file_is_not_read_or_not_replaced() {
         foreign.clone().with_policy(&policy).check(&path),
         foreign.with_protected(&protected).check(&path),
         rename_directory_into_place(directory.path(), &path),
-        atomic::write("/", "", &OwnedFiles::in_azpipe_dir()),
+        atomic::write("/", "", &OwnershipRule::in_azpipe_dir()),
     ];
     let messages = [
         "is a device: expected a regular file",

@@ -1,7 +1,7 @@
 //! Removes and replaces files, and refuses all that are not azpipe's own.
 //!
 //! A file is azpipe's own by its place (below a directory called `.azpipe`), by a mark in it, or by an index of the
-//! files that azpipe wrote; an [`OwnedFiles`] says by which. Every other file belongs to somebody else and is
+//! files that azpipe wrote; an [`OwnershipRule`] says by which. Every other file belongs to somebody else and is
 //! refused. [`crate::atomic`] checks this before it renames a file into place, and [`remove`] before it removes one.
 //! `scripts/check-house` makes sure that all crates use these two modules.
 
@@ -24,15 +24,15 @@ type OwnershipTest = dyn Fn(&Path) -> io::Result<bool> + Send + Sync;
 
 /// A rule for which existing files of one kind may be removed or replaced.
 #[derive(Clone)]
-pub struct OwnedFiles {
+pub struct OwnershipRule {
     kind: &'static str,
     is_own: Arc<OwnershipTest>,
     overwrite: Option<bool>,
     protected: ProtectedFiles,
 }
 
-impl OwnedFiles {
-    /// Claims every file for which `is_own` holds. `kind` names such a file in messages, as in `an SVG picture`.
+impl OwnershipRule {
+    /// Creates a rule that allows replacing every file for which `is_own` holds. `kind` names such a file in messages, as in `an SVG picture`.
     pub fn new(kind: &'static str, is_own: impl Fn(&Path) -> io::Result<bool> + Send + Sync + 'static) -> Self {
         Self { kind, is_own: Arc::new(is_own), overwrite: None, protected: ProtectedFiles::default() }
     }
@@ -89,7 +89,7 @@ impl OwnedFiles {
     }
 }
 
-impl fmt::Debug for OwnedFiles {
+impl fmt::Debug for OwnershipRule {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         out.debug_struct("Claim").field("kind", &self.kind).field("overwrite", &self.overwrite).finish_non_exhaustive()
     }
@@ -202,9 +202,9 @@ impl ProtectedFiles {
 /// Removes a file if it is azpipe's own, and returns whether it existed.
 ///
 /// # Errors
-/// Fails as [`OwnedFiles::check`] does, and if the file can't be removed.
-pub fn remove(path: &Path, claim: &OwnedFiles) -> io::Result<bool> {
-    claim.check(path)?;
+/// Fails as [`OwnershipRule::check`] does, and if the file can't be removed.
+pub fn remove(path: &Path, rule: &OwnershipRule) -> io::Result<bool> {
+    rule.check(path)?;
     remove_if_present(path)
 }
 
@@ -212,9 +212,9 @@ pub fn remove(path: &Path, claim: &OwnedFiles) -> io::Result<bool> {
 /// and returns that name. A new file may then take its place.
 ///
 /// # Errors
-/// Fails as [`OwnedFiles::check`] does, and if the file can't be linked or renamed.
-pub fn rename_damaged(path: &Path, claim: &OwnedFiles) -> io::Result<PathBuf> {
-    claim.check(path)?;
+/// Fails as [`OwnershipRule::check`] does, and if the file can't be linked or renamed.
+pub fn rename_damaged(path: &Path, rule: &OwnershipRule) -> io::Result<PathBuf> {
+    rule.check(path)?;
     let mut aside = path.as_os_str().to_owned();
     aside.push(".damaged");
     let first = PathBuf::from(aside);
@@ -345,8 +345,8 @@ pub(crate) fn parent_dir(path: &Path) -> &Path {
 mod tests {
     use super::*;
 
-    fn marked() -> OwnedFiles {
-        OwnedFiles::new("a page", |path| has_mark(path, b"<page>", b"azpipe"))
+    fn marked() -> OwnershipRule {
+        OwnershipRule::new("a page", |path| has_mark(path, b"<page>", b"azpipe"))
     }
 
     #[test]
@@ -383,12 +383,12 @@ mod tests {
         let protected = ProtectedFiles::default();
         protected.add(&path("raw.h5"));
         protected.add(&path("gone.h5"));
-        let claim = marked().with_policy(&ReplacePolicy { overwrite: true, protected: protected.clone() });
+        let rule = marked().with_policy(&ReplacePolicy { overwrite: true, protected: protected.clone() });
         for name in ["raw.h5", "hard", "soft"] {
-            let why = claim.check(&path(name)).expect_err(name).to_string();
+            let why = rule.check(&path(name)).expect_err(name).to_string();
             assert!(why.contains("never overwritten"), "{name}: {why}");
         }
-        claim.check(&path("other")).expect("--overwrite was passed");
+        rule.check(&path("other")).expect("--overwrite was passed");
         let why = marked()
             .with_policy(&ReplacePolicy { overwrite: false, protected })
             .check(&path("other"))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use frames::coding::{Dtype, Hdf5Filter, PixelCoding};
 use geometry::{Detector, Geometry, Poni, Unit};
 use integrator::opencl::{Device, DeviceQueues};
-use integrator::{Decoder, Integrator, MultiIntegrator, PixelType, Scratch, StoredFrame, Sums};
+use integrator::{Decoder, EncodedFrame, Integrator, MultiIntegrator, PixelType, Scratch, Sums};
 use recipe::{Recipe, Settings};
 use records::FrameLayout;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ pub fn integrate(case: &Case) -> Pattern {
 pub fn integrate_with(case: &Case, more: Map<String, Value>) -> Option<Pattern> {
     let (integrator, decoder) = prepare(case, more, vec![])?;
     let frame = image::frame(case);
-    let stored = StoredFrame { bytes: &frame, filter_mask: 0 };
+    let stored = EncodedFrame { bytes: &frame, filter_mask: 0 };
     let sums = MultiIntegrator::new(vec![&integrator]).integrate(&decoder, &[stored], &mut Scratch::default());
     Some(normalize(&integrator, sums.into_iter().next().unwrap().unwrap().remove(0)))
 }
@@ -42,7 +42,7 @@ pub fn integrate_on_device(device: &Arc<Device>, case: &Case) -> Pattern {
     let frame = image::frame(case);
     let size = frame.len() / case.shape.iter().product::<usize>();
     let chunk = sample::bitshuffle::encode(&frame, size, 8192);
-    let stored = StoredFrame { bytes: &chunk, filter_mask: 0 };
+    let stored = EncodedFrame { bytes: &chunk, filter_mask: 0 };
     let mut queues = DeviceQueues::new(device.clone(), 1).unwrap();
     let together = MultiIntegrator::new(vec![&integrator]);
     assert_eq!(together.unsupported_on_device(device).count(), 0);

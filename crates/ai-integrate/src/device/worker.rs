@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use integrator::opencl::{Device, DeviceError, DeviceQueues};
-use integrator::{DecodeError, Decoder, MultiIntegrator, Scratch, StoredFrame, Sums};
+use integrator::{DecodeError, Decoder, EncodedFrame, MultiIntegrator, Scratch, Sums};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The largest relative difference between a device's sums and the processor's.
@@ -69,7 +69,7 @@ impl<'a> DeviceWorker<'a> {
         &mut self,
         integrators: &MultiIntegrator<'_>,
         decoder: &Decoder,
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
         numbers: &[u64],
         scratch: &mut Scratch,
     ) -> DeviceOutcome {
@@ -118,7 +118,7 @@ impl SharedDevice {
         &self,
         integrators: &MultiIntegrator<'_>,
         decoder: &Decoder,
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
         numbers: &[u64],
         sums: &[Result<Vec<Sums>, DecodeError>],
         scratch: &mut Scratch,

@@ -17,7 +17,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use kernels::{
-    CsrMatrix, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, StoredFrame, TiledCsc,
+    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, TiledCsc,
     VarianceModel, integrate_batch,
 };
 
@@ -136,7 +136,7 @@ impl Case {
         let plan = self.plan(method);
         let csr = csr_matrix(method, &plan);
         let (pipeline, invalid, chunks) = (self.pipeline(), self.invalid(), self.chunks());
-        let stored: Vec<StoredFrame<'_>> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
+        let stored: Vec<EncodedFrame<'_>> = chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
         let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
 
         let mut frame = vec![0; pixels * self.dtype.size()];
@@ -145,7 +145,7 @@ impl Case {
             black_box(&frame);
         });
         let mut scratch = Scratch::new(isa);
-        let all: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
+        let all: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(batch.max(DISTINCT)).collect();
         let integrate = time(|| {
             for frames in all.chunks(batch) {
                 match &csr {

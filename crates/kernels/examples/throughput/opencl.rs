@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kernels::opencl::{Device, DeviceQueues, DeviceSettings, StageTimes, all_devices};
-use kernels::{IntegrationPlan, IntegrationSpec, StoredFrame, TiledCsc, VarianceModel};
+use kernels::{EncodedFrame, IntegrationPlan, IntegrationSpec, TiledCsc, VarianceModel};
 
 use crate::upper_bounds::Bounds;
 use crate::{Case, DISTINCT, csr_matrix};
@@ -79,8 +79,8 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
     let (plan, pipeline, invalid, chunks) = (case.plan(method), case.pipeline(), case.invalid(), case.chunks());
     let csr = csr_matrix(method, &plan);
     let targets = [IntegrationSpec { plan: &plan, invalid: &invalid, csr: csr.as_ref() }];
-    let stored: Vec<StoredFrame<'_>> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
-    let frames: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(batch).collect();
+    let stored: Vec<EncodedFrame<'_>> = chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
+    let frames: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(batch).collect();
     let stored_bytes: usize = chunks.iter().map(Vec::len).sum();
     let ratio = (DISTINCT * plan.pixels() * pipeline.dtype().size()) as f64 / stored_bytes as f64;
     let chunk = stored_bytes as f64 / DISTINCT as f64;
@@ -91,7 +91,7 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
         println!("{:<24} {ratio:>6.1} {:>14} {rate:>9.1}", case.name, what);
     }
     for engines in ENGINES {
-        let work = |queues: &mut DeviceQueues| match queues.integrate_batch_multi(&pipeline, &targets, &frames) {
+        let work = |queues: &mut DeviceQueues| match queues.integrate_batch_by_plans(&pipeline, &targets, &frames) {
             Ok(sums) => sums.len(),
             Err(why) => panic!("{}: {why}", case.name),
         };
@@ -134,11 +134,11 @@ fn of_case(case: &Case, device: &Arc<Device>, batch: usize, method: &str, bounds
 
 /// Measures the frames per second that the device decodes, unshuffles and searches for invalid pixels: the time of the
 /// kernel with a matrix without entries.
-fn decode(case: &Case, device: &Arc<Device>, stored: &[StoredFrame<'_>]) -> f64 {
+fn decode(case: &Case, device: &Arc<Device>, stored: &[EncodedFrame<'_>]) -> f64 {
     let pixels = case.shape[0] * case.shape[1];
     let matrix = TiledCsc::new(&vec![0; pixels + 1], &[], &[], 1).expect("a good matrix");
     let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::Poisson, None).expect("one norm a pixel");
-    let frames: Vec<StoredFrame<'_>> = stored.iter().copied().cycle().take(MANY).collect();
+    let frames: Vec<EncodedFrame<'_>> = stored.iter().copied().cycle().take(MANY).collect();
     let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
     let mut work = || {
         let before = device.stage_times().integrate;

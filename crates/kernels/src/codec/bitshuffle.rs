@@ -108,7 +108,7 @@ impl Bitshuffle {
         }
         let (total, block_bytes) = (cursor.take_u64()?, cursor.take_u32()? as usize);
         if total != expected as u64 {
-            return Err(StreamFault::Announced { found: total, expected });
+            return Err(StreamFault::DeclaredLength { found: total, expected });
         }
         match block_bytes {
             0 => Ok(default_block_elements(self.element_size) * self.element_size),

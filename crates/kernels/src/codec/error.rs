@@ -36,12 +36,16 @@ pub(super) fn zeroed(len: usize) -> Result<Vec<u8>, DecodeError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum StreamFault {
+    /// The stream ends before the bytes that its header or the chunk needs.
     #[error("truncated: {needed} bytes needed, {left} left")]
     Truncated { needed: usize, left: usize },
+    /// The header declares `found` bytes where the chunk needs `expected`.
     #[error("{found} bytes announced; expected {expected}")]
-    Announced { found: u64, expected: usize },
+    DeclaredLength { found: u64, expected: usize },
+    /// The block size is zero or no multiple of eight elements.
     #[error("block size of {0} bytes; expected a multiple of 8 elements, not 0")]
     BlockSize(u64),
+    /// The compressed data does not decode to the expected number of bytes.
     #[error("corrupt {codec} data; expected {expected} decoded bytes")]
     Corrupt { codec: &'static str, expected: usize },
 }

@@ -15,7 +15,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], len: usize) -> Result<(), De
     let mut cursor = ByteCursor::new(stored);
     let header = read_header(&mut cursor).and_then(|(total, block_size)| match total == len as u64 {
         true => Ok(block_size),
-        false => Err(StreamFault::Announced { found: total, expected: len }),
+        false => Err(StreamFault::DeclaredLength { found: total, expected: len }),
     });
     let block_size = header.map_err(|fault| DecodeError::Header { filter: FILTER_NAME, offset: 0, fault })?;
     for (block, start) in (0..len).step_by(block_size).enumerate() {
@@ -38,7 +38,7 @@ pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, Decod
         fault,
     })?;
     if total > limit as u64 {
-        let fault = StreamFault::Announced { found: total, expected: limit };
+        let fault = StreamFault::DeclaredLength { found: total, expected: limit };
         return Err(DecodeError::Header { filter: FILTER_NAME, offset: 0, fault });
     }
     let mut out = zeroed(total as usize)?;

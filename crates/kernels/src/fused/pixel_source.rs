@@ -8,10 +8,10 @@ use super::tile_context::TileContext;
 use crate::codec::bitshuffle::{Bitshuffle, BlockReader, Codec};
 use crate::codec::{DecodeError, Pipeline};
 use crate::decode_paths::DecodePathCounts;
+use crate::encoded_frame::EncodedFrame;
 use crate::invalid_values::{InvalidRanges, InvalidValues};
 use crate::pixel::{Pixel, PixelWidth};
 use crate::simd::Simd;
-use crate::stored_frame::StoredFrame;
 use crate::summation_order::TILE;
 
 /// The rule for invalid pixels of one pixel type, for native pixels and, if possible, for bit planes.
@@ -79,7 +79,7 @@ impl<'a> BlockSource<'a> {
 
 impl<'a> PixelSource<'a> {
     /// Returns whether a frame can be read tile by tile: it is stored as native pixels or in bitshuffled blocks.
-    pub(crate) fn can_open(pipeline: &Pipeline, stored: &StoredFrame<'_>) -> bool {
+    pub(crate) fn can_open(pipeline: &Pipeline, stored: &EncodedFrame<'_>) -> bool {
         pipeline.is_native(stored.filter_mask)
             || pipeline.only_bitshuffle(stored.filter_mask).is_some() && cfg!(target_endian = "little")
     }
@@ -87,7 +87,7 @@ impl<'a> PixelSource<'a> {
     /// Opens a frame for which [`PixelSource::can_open`] holds, and checks the header and the length.
     pub(crate) fn open(
         pipeline: &Pipeline,
-        stored: &StoredFrame<'a>,
+        stored: &EncodedFrame<'a>,
         frame_bytes: usize,
     ) -> Result<PixelSource<'a>, DecodeError> {
         match pipeline.only_bitshuffle(stored.filter_mask) {

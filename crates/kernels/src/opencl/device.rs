@@ -102,8 +102,8 @@ impl Device {
         &self.description
     }
 
-    /// Returns true if the device can compute statistics that need all pixels of a bin, except quantiles. These need
-    /// doubles and work-groups of at least 16 lanes.
+    /// Returns true if the device can compute statistics that need all pixels of a bin: it has doubles and work-groups of at
+    /// least 16 lanes. No device computes quantiles.
     pub fn supports_csr(&self) -> bool {
         self.has_doubles() && self.description.lanes >= program::LANES_PER_BIN
     }

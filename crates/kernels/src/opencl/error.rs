@@ -4,7 +4,7 @@ use ocl::core::{self, Status};
 
 use super::discovery::error_text;
 
-/// An error of a device. No frames are lost by it: the caller integrates them on the CPU.
+/// An error of a device. The call that returns it has integrated no frame: the caller must integrate them on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The device has too little memory, even for one frame at a time.

@@ -7,9 +7,9 @@ use super::matrix::DeviceMatrix;
 use super::program::KernelVariant;
 use crate::codec::bitshuffle::BlockOffsets;
 use crate::codec::{DecodeError, Pipeline};
+use crate::encoded_frame::EncodedFrame;
 use crate::plan::IntegrationPlan;
 use crate::robust::CsrMatrix;
-use crate::stored_frame::StoredFrame;
 
 /// The part of a call that all its launches have in common.
 pub(super) struct LaunchJob<'a> {
@@ -52,7 +52,7 @@ impl LaunchJob<'_> {
 pub(super) struct LaunchFrame<'a> {
     /// Index of the frame in the call.
     pub(super) index: usize,
-    pub(super) stored: StoredFrame<'a>,
+    pub(super) stored: EncodedFrame<'a>,
     /// Offsets of the frame's blocks, if the device decodes them; otherwise the CPU decodes the frame.
     pub(super) block_offsets: Option<BlockOffsets>,
 }

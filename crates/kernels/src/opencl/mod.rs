@@ -29,14 +29,14 @@
 //! use std::sync::Arc;
 //!
 //! use kernels::opencl::{Device, DeviceQueues, DeviceSettings, all_devices};
-//! use kernels::{IntegrationPlan, InvalidValues, Pipeline, StoredFrame, Sums};
+//! use kernels::{IntegrationPlan, InvalidValues, Pipeline, EncodedFrame, Sums};
 //!
 //! fn integrate(pipeline: &Pipeline, plan: &IntegrationPlan, chunks: &[Vec<u8>]) -> Result<Vec<Sums>, Box<dyn Error>> {
 //!     let devices = all_devices()?;
 //!     let description = devices.iter().find(|device| device.unusable.is_none()).ok_or("no usable device")?;
 //!     let device = Arc::new(Device::open(description, DeviceSettings::default())?);
 //!     let mut queues = DeviceQueues::new(device, 2)?;
-//!     let frames: Vec<_> = chunks.iter().map(|bytes| StoredFrame { bytes, filter_mask: 0 }).collect();
+//!     let frames: Vec<_> = chunks.iter().map(|bytes| EncodedFrame { bytes, filter_mask: 0 }).collect();
 //!     let sums = queues.integrate(pipeline, plan, &InvalidValues::none(), &frames)?;
 //!     Ok(sums.into_iter().collect::<Result<_, _>>()?)
 //! }

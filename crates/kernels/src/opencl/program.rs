@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ocl::core::{self, Context, DeviceId, Program, ProgramBuildInfo, ProgramInfo, ProgramInfoResult};
 use system::atomic;
-use system::ownership::{self, OwnedFiles};
+use system::ownership::{self, OwnershipRule};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::DeviceError;
@@ -182,7 +182,7 @@ fn write_cached(file: &Path, key: &str, binary: &[u8]) -> std::io::Result<()> {
     let content = [&xxh3_64(&body).to_le_bytes()[..], &body].concat();
     ownership::create_directories(file.parent().unwrap_or(Path::new("")))?;
     let is_own = |file: &Path| Ok(ownership::is_in_azpipe_dir(file) || verified_body(&fs::read(file)?).is_some());
-    atomic::write(file, content, &OwnedFiles::new("a compiled kernel", is_own))
+    atomic::write(file, content, &OwnershipRule::new("a compiled kernel", is_own))
 }
 
 #[cfg(test)]

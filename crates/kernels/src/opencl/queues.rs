@@ -19,7 +19,7 @@ use crate::pixel::{Pixel, with_pixel};
 use crate::plan::{IntegrationPlan, StaticSums, StaticSumsWithout};
 use crate::simd::Isa;
 use crate::sums::Sums;
-use crate::{IntegrationSpec, Pipeline, Scratch, StoredFrame, integrate_frames};
+use crate::{EncodedFrame, IntegrationSpec, Pipeline, Scratch, integrate_frames};
 
 /// Maximum bytes of a decoded block, such that the block fits in a work-group's local memory.
 const MAX_BLOCK_BYTES: usize = 8192;
@@ -117,18 +117,18 @@ impl DeviceQueues {
         self.max_frames
     }
 
-    /// Integrates frames with one plan; see [`DeviceQueues::integrate_batch_multi`].
+    /// Integrates frames with one plan; see [`DeviceQueues::integrate_batch_by_plans`].
     ///
     /// # Errors
-    /// See [`DeviceQueues::integrate_batch_multi`].
+    /// See [`DeviceQueues::integrate_batch_by_plans`].
     pub fn integrate(
         &mut self,
         pipeline: &Pipeline,
         plan: &IntegrationPlan,
         invalid: &InvalidValues,
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
     ) -> Result<Vec<Result<Sums, DecodeError>>, DeviceError> {
-        let rows = self.integrate_batch_multi(pipeline, &[IntegrationSpec { plan, invalid, csr: None }], frames)?;
+        let rows = self.integrate_batch_by_plans(pipeline, &[IntegrationSpec { plan, invalid, csr: None }], frames)?;
         Ok(rows.into_iter().map(|row| row.map(|mut sums| sums.remove(0))).collect())
     }
 
@@ -140,13 +140,13 @@ impl DeviceQueues {
     /// the same bytes for a frame whichever frames and plans are integrated with it. A frame that can't be decoded
     /// gives the error of [`integrate_frames`]; the other frames are not affected.
     ///
-    /// # Errors The device fails, lacks memory, or can't do what a plan needs. Then no frame is done. A failed device
+    /// # Errors The device fails, lacks memory, or can't do what a plan needs. Then no frame is integrated. A failed device
     /// is disabled; without enough memory or a feature it can still be used for other plans.
-    pub fn integrate_batch_multi(
+    pub fn integrate_batch_by_plans(
         &mut self,
         pipeline: &Pipeline,
         specs: &[IntegrationSpec<'_>],
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
     ) -> Result<Vec<FrameResult>, DeviceError> {
         self.device.failure().map_or(Ok(()), |why| Err(why.clone()))?;
         // Crate `ocl` panics at error codes that it does not know.
@@ -164,7 +164,7 @@ impl DeviceQueues {
         &mut self,
         pipeline: &Pipeline,
         specs: &[IntegrationSpec<'_>],
-        frames: &[StoredFrame<'_>],
+        frames: &[EncodedFrame<'_>],
     ) -> Result<Vec<FrameResult>, DeviceError> {
         let Some(IntegrationSpec { plan, .. }) = specs.first() else {
             return Ok(frames.iter().map(|_| Ok(Vec::new())).collect());
@@ -228,7 +228,7 @@ impl DeviceQueues {
     fn launch<'a>(
         &mut self,
         job: &LaunchJob<'_>,
-        frames: &'a [StoredFrame<'a>],
+        frames: &'a [EncodedFrame<'a>],
         todo: Vec<IndexedFrame>,
     ) -> Result<LaunchOutcome, DeviceError> {
         let size = todo.len().div_ceil(self.queues.len()).clamp(1, self.max_frames);
@@ -292,7 +292,11 @@ impl DeviceQueues {
 
 /// Groups frames by the size of their blocks. The group of a frame does not depend on the other frames, so that its
 /// sums don't either.
-fn group_by_block_size(pipeline: &Pipeline, plan: &IntegrationPlan, frames: &[StoredFrame<'_>]) -> Vec<BlockSizeGroup> {
+fn group_by_block_size(
+    pipeline: &Pipeline,
+    plan: &IntegrationPlan,
+    frames: &[EncodedFrame<'_>],
+) -> Vec<BlockSizeGroup> {
     let size = pipeline.dtype().size();
     let default_block_bytes = default_block_elements(size) * size;
     let mut groups: Vec<BlockSizeGroup> = Vec::new();
@@ -310,7 +314,7 @@ fn group_by_block_size(pipeline: &Pipeline, plan: &IntegrationPlan, frames: &[St
 
 /// Returns the offsets of a frame's blocks if the device can decode them. It can't if the codec is not bitshuffled LZ4,
 /// the block size does not suit it, or the headers of the blocks are damaged.
-fn block_offsets(pipeline: &Pipeline, stored: &StoredFrame<'_>, frame_bytes: usize) -> Option<BlockOffsets> {
+fn block_offsets(pipeline: &Pipeline, stored: &EncodedFrame<'_>, frame_bytes: usize) -> Option<BlockOffsets> {
     let bitshuffle = pipeline.only_bitshuffle(stored.filter_mask).filter(|b| b.codec == Codec::Lz4)?;
     let offsets = BlockOffsets::scan(bitshuffle, stored.bytes, frame_bytes).ok()?;
     let elements = offsets.block_bytes / pipeline.dtype().size();

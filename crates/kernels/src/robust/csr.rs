@@ -7,7 +7,7 @@ use super::{BinSums, Reduction, Statistic};
 use crate::plan::{IntegrationPlan, VarianceModel};
 use crate::sums::{Sums, WeightOverride};
 
-/// A plan's matrix in CSR form (entries sorted by bin), and the statistic to compute with it.
+/// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to compute with it.
 ///
 /// It takes 12 bytes for a pixel that is not split and 32 for a pixel in two bins, without dark and variance.
 pub struct CsrMatrix {

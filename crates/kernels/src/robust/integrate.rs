@@ -7,13 +7,13 @@ use super::interleaved::{InterleavedReduction, InterleavedScratch};
 use super::interleaved_pixels::{INTERLEAVED_FRAMES, InterleavedPixels};
 use super::per_frame::PerFrameReduction;
 use crate::codec::{DecodeError, Pipeline};
+use crate::encoded_frame::EncodedFrame;
 use crate::fused::{InvalidRules, PixelSource};
 use crate::invalid_values::InvalidValues;
 use crate::lz4_block::SLACK;
 use crate::pixel::{Pixel, with_pixel};
 use crate::plan::IntegrationPlan;
 use crate::simd::{Isa, Kernel, Simd};
-use crate::stored_frame::StoredFrame;
 use crate::sums::Sums;
 
 /// Number of frames that are decoded whole before they are reduced. The entries of a bin are then read once for both.
@@ -35,7 +35,7 @@ pub(crate) fn integrate(
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
     invalid: &InvalidValues,
-    frames: &[StoredFrame<'_>],
+    frames: &[EncodedFrame<'_>],
     isa: Isa,
     scratch: &mut CsrScratch,
 ) -> Vec<Result<Sums, DecodeError>> {
@@ -47,7 +47,7 @@ fn integrate_pixels<T: Pixel>(
     pipeline: &Pipeline,
     plan: &IntegrationPlan,
     invalid: &InvalidValues,
-    frames: &[StoredFrame<'_>],
+    frames: &[EncodedFrame<'_>],
     isa: Isa,
     scratch: &mut CsrScratch,
 ) -> Vec<Result<Sums, DecodeError>> {
@@ -64,7 +64,7 @@ struct CsrBatch<'a, T> {
     pipeline: &'a Pipeline,
     plan: &'a IntegrationPlan,
     rules: &'a InvalidRules<T>,
-    frames: &'a [StoredFrame<'a>],
+    frames: &'a [EncodedFrame<'a>],
     scratch: &'a mut CsrScratch,
 }
 
@@ -109,7 +109,7 @@ impl<T: Pixel> CsrBatch<'_, T> {
         let mut sums = Vec::with_capacity(frames.len());
         decoded.resize_with(DECODED_FRAMES_PER_PASS, Vec::new);
         for few in frames.chunks(DECODED_FRAMES_PER_PASS) {
-            let decode = |(stored, pixels): (&StoredFrame<'_>, &mut Vec<u8>)| {
+            let decode = |(stored, pixels): (&EncodedFrame<'_>, &mut Vec<u8>)| {
                 pixels.resize(len + SLACK, 0);
                 pipeline.decode_with_slack(stored.filter_mask, stored.bytes, pixels, len)
             };

@@ -53,7 +53,7 @@ impl OutputCoverage {
         }
         output.verify(wanted)?;
         let covered = |&frame: &u64| {
-            let status = output.file.status.get(frame as usize).copied().filter(|status| status.is_conclusive())?;
+            let status = output.file.status.get(frame as usize).copied().filter(|status| status.is_settled())?;
             let is_same = output.file.is_intact_at(frame) && output.fingerprints.is_same_data(fingerprints, frame);
             is_same.then_some((frame, status))
         };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use records::RawPath;
-use system::ownership::{AZPIPE_DIR, OwnedFiles, ReplacePolicy, create_directories, has_mark};
+use system::ownership::{AZPIPE_DIR, OwnershipRule, ReplacePolicy, create_directories, has_mark};
 use system::{atomic, untrusted_file};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -46,7 +46,7 @@ impl ExportDigests {
     }
 
     /// Claims the exports that were not changed since azpipe wrote them.
-    pub fn owned_exports(&self, policy: &ReplacePolicy) -> OwnedFiles {
+    pub fn owned_exports(&self, policy: &ReplacePolicy) -> OwnershipRule {
         let files = Arc::clone(&self.files);
         let is_own = move |path: &Path| {
             if has_mark(path, b"# == ", b", azpipe ")? {
@@ -57,7 +57,7 @@ impl ExportDigests {
                 None => Ok(false),
             }
         };
-        OwnedFiles::new("an export, or it was changed since", is_own).with_policy(policy)
+        OwnershipRule::new("an export, or it was changed since", is_own).with_policy(policy)
     }
 
     /// Adds the digests of contents that are about to be written, and writes the JSON file.
@@ -75,7 +75,7 @@ impl ExportDigests {
             files.iter().map(|(name, digests)| (RawPath::from(PathBuf::from(name)), digests)).collect();
         let write = || {
             create_directories(path.parent().unwrap_or(Path::new("")))?;
-            atomic::write(path, serde_json::to_vec(&files)?, &OwnedFiles::in_azpipe_dir())
+            atomic::write(path, serde_json::to_vec(&files)?, &OwnershipRule::in_azpipe_dir())
         };
         write().map_err(|why: io::Error| ExportError::Io { path: path.clone(), why })
     }

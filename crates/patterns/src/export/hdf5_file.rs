@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use system::atomic::AtomicFile;
-use system::ownership::{OwnedFiles, ReplacePolicy};
+use system::ownership::{OwnershipRule, ReplacePolicy};
 
 use super::ExportError;
 use crate::h5::{self, Group, Hdf5Error, NewHdf5File};
@@ -67,7 +67,7 @@ pub(super) fn write_hdf5_file(
         why => ExportError::Hdf5 { path: path.clone(), why },
     };
     let mark = export.mark;
-    let claim = OwnedFiles::new(export.kind, move |path| has_mark(path, mark)).with_policy(policy);
+    let claim = OwnershipRule::new(export.kind, move |path| has_mark(path, mark)).with_policy(policy);
     let temporary = AtomicFile::create(&path, &claim).map_err(io)?;
     let file = NewHdf5File::create(&temporary, 0).map_err(hdf5)?;
     write_content(&file).map_err(|why| match why {

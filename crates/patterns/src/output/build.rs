@@ -2,7 +2,7 @@
 
 use records::ScanState;
 use system::atomic;
-use system::ownership::{self, OwnedFiles};
+use system::ownership::{self, OwnershipRule};
 
 use super::content::OutputContent;
 use super::frame_source::ScanFrames;
@@ -67,7 +67,7 @@ impl OutputInputs<'_> {
         if let Some(existing) = self.existing.as_ref()
             && self.is_current(existing, &row_sources)?
         {
-            (outcome.was_current, outcome.layout) = (true, Some(existing.layout));
+            (outcome.was_unchanged, outcome.layout) = (true, Some(existing.layout));
             outcome.data_digest.clone_from(&existing.data_digest);
             part_index::record_owner(&self.target)?;
         } else if self.replaces_other && !outcome.up_to_date {
@@ -130,7 +130,7 @@ impl OutputInputs<'_> {
     fn remove_parts(&self) -> Result<(), OutputError> {
         for (path, was) in &self.files {
             if file_version(path)? == Some(*was) {
-                ownership::remove(path, &OwnedFiles::in_azpipe_dir()).map_err(OutputError::io(path))?;
+                ownership::remove(path, &OwnershipRule::in_azpipe_dir()).map_err(OutputError::io(path))?;
             }
         }
         Ok(())

@@ -11,11 +11,11 @@ use crate::Status;
 pub struct BuildOutcome {
     /// Layout of the final file; `None` if there is none, because there are no parts or frames are missing.
     pub layout: Option<OutputLayout>,
-    /// True if the file was up to date already, and nothing was written.
-    pub was_current: bool,
+    /// True if the file already had all of this, and nothing was written.
+    pub was_unchanged: bool,
     /// True if every frame that the scan has, or will have when it ends, has a pattern.
     pub complete: bool,
-    /// True if integrating again would add nothing: the status of every frame that has data is conclusive.
+    /// True if integrating again would add nothing: every frame that has data is [settled](crate::Status::is_settled).
     pub up_to_date: bool,
     /// Number of frames of the scan.
     pub frames: u64,
@@ -36,7 +36,7 @@ pub struct BuildOutcome {
 impl BuildOutcome {
     /// Creates the outcome of these rows, before anything is written.
     pub(super) fn new(target: &OutputSpec, row_sources: &RowSources) -> Self {
-        let retryable_frames = Status::ALL.into_iter().filter(|status| !status.is_conclusive());
+        let retryable_frames = Status::ALL.into_iter().filter(|status| !status.is_settled());
         let retryable_frames: Spans =
             retryable_frames.flat_map(|status| row_sources.frames_with_status(status).as_slice().to_vec()).collect();
         let retryable_frames = retryable_frames.to_sorted();

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
 use records::RawPath;
-use system::mapped_file::is_mapped_elsewhere;
-use system::ownership::{self, OwnedFiles, has_mark};
+use system::mapped_file::is_mapped;
+use system::ownership::{self, OwnershipRule, has_mark};
 use system::{atomic, untrusted_file};
 
 use super::OutputError;
@@ -105,7 +105,7 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
             of_notes.push(Leftover::file(
                 path,
                 "owner note of a final file that was removed",
-                OwnedFiles::in_azpipe_dir(),
+                OwnershipRule::in_azpipe_dir(),
             )?);
         }
     }
@@ -153,7 +153,8 @@ fn find_stale_files(path: &Path, found: &mut Leftovers) -> Result<(), OutputErro
     }
     for path in files.dead {
         // A temporary file is recognized by its name.
-        let claim = OwnedFiles::new("a temporary file", |path| Ok(path.file_name().is_some_and(atomic::is_temporary)));
+        let claim =
+            OwnershipRule::new("a temporary file", |path| Ok(path.file_name().is_some_and(atomic::is_temporary)));
         found.all.push(Leftover::file(path, "temporary file of a process that has ended", claim)?);
     }
     Ok(())
@@ -170,7 +171,7 @@ fn find_recipes(root: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers)
         let is_own = |text: &str| toml::from_str::<Recipe>(text).is_ok_and(|found| short(&found.digest()) == recipe);
         match text {
             Ok(text) if is_own(&text) => {
-                found.all.push(Leftover::file(path, "recipe of removed results", OwnedFiles::in_azpipe_dir())?);
+                found.all.push(Leftover::file(path, "recipe of removed results", OwnershipRule::in_azpipe_dir())?);
             }
             Ok(_) => found.kept.push(format!("{}: kept: its content is not the recipe in its name", path.display())),
             Err(why) => found.unread.push(OutputError::Io { path, why }),
@@ -185,7 +186,7 @@ fn find_matrices(path: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(OutputError::io(path))?,
     };
-    let claim = OwnedFiles::new("a matrix", |path| has_mark(path, MATRIX_MARK, b"\"key\""));
+    let claim = OwnershipRule::new("a matrix", |path| has_mark(path, MATRIX_MARK, b"\"key\""));
     let mut files = BTreeSet::new();
     for entry in entries {
         let file = entry.map_err(OutputError::io(path))?.path();
@@ -199,9 +200,7 @@ fn find_matrices(path: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers
         let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let recipe = serde_json::from_slice::<serde_json::Value>(line).ok().filter(|_| head.starts_with(MATRIX_MARK));
         let recipe = recipe.and_then(|head| Some(OsString::from(short(head.get("recipe")?.as_str()?))));
-        if recipe.is_some_and(|recipe| unused.contains(&recipe))
-            && !is_mapped_elsewhere(&file).map_err(OutputError::io(&file))?
-        {
+        if recipe.is_some_and(|recipe| unused.contains(&recipe)) && !is_mapped(&file).map_err(OutputError::io(&file))? {
             found.all.push(Leftover::file(file, "matrix of removed results", claim.clone())?);
         }
     }

@@ -23,7 +23,7 @@ pub enum OutputError {
     },
     /// A raw file is known in two states, and can't be examined.
     #[error("{}: can't determine whether it has changed since it was integrated: {why}; run gather again", path.display())]
-    Unseen {
+    SourceStateUnknown {
         /// The raw file.
         path: PathBuf,
         /// The system's error.
@@ -103,7 +103,7 @@ pub enum OutputError {
         "{}: {what} needs the sums of {}, which were removed with the parts; run ai-integrate --force to compute them again",
         path.display(), format_frame_count(frames)
     )]
-    SumsGone {
+    SumsNotKept {
         /// Path of the final file.
         path: PathBuf,
         /// Flag or circumstance that needs the sums.
@@ -152,7 +152,7 @@ impl OutputError {
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
             Self::Part(why) => why.io_error(),
-            Self::Io { why, .. } | Self::Unseen { why, .. } => Some(why),
+            Self::Io { why, .. } | Self::SourceStateUnknown { why, .. } => Some(why),
             _ => None,
         }
     }

@@ -93,7 +93,7 @@ pub fn merge(
     match open_verified(&target.path(), options.keep_sums) {
         Ok(there) if there.parts.iter().flat_map(|part| [part, "\n"]).collect::<String>() == digests => {
             if there.is_intact() && there.satisfies(options)? {
-                (outcome.was_current, outcome.layout) = (true, Some(there.layout));
+                (outcome.was_unchanged, outcome.layout) = (true, Some(there.layout));
                 outcome.data_digest = there.data_digest;
                 return Ok((target, outcome));
             }

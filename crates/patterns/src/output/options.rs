@@ -8,7 +8,8 @@ pub enum WritePolicy {
     /// Always; frames without a pattern are marked.
     #[default]
     Always,
-    /// Once the scan is over and every frame that has data is integrated.
+    /// Once the scan is over and every frame that has data is integrated
+    /// ([`BuildOutcome::is_final_state`](super::BuildOutcome::is_final_state)), even if other frames have no data.
     WhenComplete,
 }
 

@@ -125,7 +125,7 @@ impl OutputSpec {
             last.add(&SourceFingerprints::new(&task.acquisition));
         }
         last.find_removed(self.task.acquisition.file.parent().unwrap_or(Path::new("/")), &self.stamps);
-        last.check_all_seen().map_err(|(path, why)| OutputError::Unseen { path, why })?;
+        last.check_all_seen().map_err(|(path, why)| OutputError::SourceStateUnknown { path, why })?;
         Ok(last)
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use output_owners::{FileRelation, OutputOwner};
 use records::{RawPath, Task};
 use system::atomic::{self, WorkMark};
-use system::ownership::{self, OwnedFiles};
+use system::ownership::{self, OwnershipRule};
 
 use super::options::check_cancelled;
 use super::{BuildObserver, OutputError, OutputFile, OutputSpec};
@@ -158,7 +158,7 @@ pub(super) fn record_owner(target: &OutputSpec) -> Result<(), OutputError> {
     if fs::read(&path).is_ok_and(|there| there == name) {
         Ok(())
     } else {
-        atomic::write(&path, name, &OwnedFiles::in_azpipe_dir()).map_err(OutputError::io(&path))
+        atomic::write(&path, name, &OwnershipRule::in_azpipe_dir()).map_err(OutputError::io(&path))
     }
 }
 
@@ -186,7 +186,7 @@ pub(super) fn lock(directory: &Path, observer: &dyn BuildObserver) -> Result<Gat
                 continue;
             }
         };
-        let mark = WorkMark::create_unless_locks_reach(&path, is_locked).map_err(OutputError::io(directory))?;
+        let mark = WorkMark::create_where_locks_are_local(&path, is_locked).map_err(OutputError::io(directory))?;
         return Ok(GatherLock { _lock: file, _mark: mark });
     }
 }

@@ -105,7 +105,7 @@ impl OutputInputs<'_> {
         }
         match needed_for {
             Some(what) if !existing.has_sums && !frames.is_empty() => {
-                Err(OutputError::SumsGone { path: existing.path.clone(), what, frames })
+                Err(OutputError::SumsNotKept { path: existing.path.clone(), what, frames })
             }
             _ => Ok(()),
         }

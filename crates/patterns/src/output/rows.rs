@@ -39,7 +39,8 @@ pub struct OutputRows<'a> {
 }
 
 impl OutputRows<'_> {
-    /// Reads the intensity and errors of a frame.
+    /// Reads the intensity and errors of a frame, and verifies the checksums of its row. Both are NaN if the frame's status
+    /// is not [`Ok`](crate::Status::Ok).
     ///
     /// # Errors
     /// Fails if the file can't be read, or if the row is damaged.

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use system::atomic::AtomicFile;
-use system::ownership::{self, OwnedFiles, ProtectedFiles};
+use system::ownership::{self, OwnershipRule, ProtectedFiles};
 use system::untrusted_file::FileVersion;
 
 use super::content::OutputContent;
@@ -66,11 +66,11 @@ pub(super) fn open_verified(path: &Path, needs_sums: bool) -> Result<OutputFile,
 }
 
 /// Claims final files, except those that are a source of the scan itself.
-fn owned_outputs(target: &OutputSpec) -> OwnedFiles {
+fn owned_outputs(target: &OutputSpec) -> OwnershipRule {
     let sources = ProtectedFiles::default();
     let scan = &target.task().acquisition;
     [&scan.file].into_iter().chain(scan.sources.iter().map(|source| &source.file)).for_each(|path| sources.add(path));
-    OwnedFiles::new("a final", OutputFile::is_output).with_protected(&sources)
+    OwnershipRule::new("a final", OutputFile::is_output).with_protected(&sources)
 }
 
 /// Returns the version of a part or final; `None` if there is no such file.

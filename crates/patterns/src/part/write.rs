@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use records::{MonitorReadings, RawPath, Record};
 use system::atomic::AtomicFile;
-use system::ownership::{self, OwnedFiles, has_mark, is_in_azpipe_dir};
+use system::ownership::{self, OwnershipRule, has_mark, is_in_azpipe_dir};
 
 use super::{PartError, PartMetadata, PartUserBlock, name, row_dataset, user_block};
 use crate::h5::{self, Group, NewHdf5File};
@@ -80,7 +80,7 @@ impl PartWriter {
         }
         let io = PartError::io(&target);
         ownership::create_directories(target.parent().unwrap_or(out_root)).map_err(&io)?;
-        let claim = OwnedFiles::new("a part", |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?));
+        let claim = OwnershipRule::new("a part", |path| Ok(is_in_azpipe_dir(path) || has_mark(path, b"{", PART_MARK)?));
         let temporary = AtomicFile::create(&target, &claim).map_err(&io)?;
         let normalizer = Normalizer::new(&metadata.recipe);
         let hdf5 = PartError::hdf5(&target);

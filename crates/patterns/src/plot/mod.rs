@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use system::atomic;
-use system::ownership::{OwnedFiles, ReplacePolicy, has_mark};
+use system::ownership::{OwnershipRule, ReplacePolicy, has_mark};
 
 use crate::output::{self, OutputFile};
 
@@ -96,10 +96,10 @@ pub fn render_png(output: &OutputFile) -> Result<Vec<u8>, PlotError> {
 }
 
 /// Claims the plots of a format that azpipe drew.
-fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnedFiles {
+fn owned_plots(kind: PlotFormat, policy: &ReplacePolicy) -> OwnershipRule {
     let claim = match kind {
-        PlotFormat::Png => OwnedFiles::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
-        PlotFormat::Svg => OwnedFiles::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
+        PlotFormat::Png => OwnershipRule::new("a picture", |path| has_mark(path, b"\x89PNG", canvas::PNG_MARK)),
+        PlotFormat::Svg => OwnershipRule::new("a picture", |path| has_mark(path, b"<svg", canvas::SVG_MARK.as_bytes())),
     };
     claim.with_policy(policy)
 }

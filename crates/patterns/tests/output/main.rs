@@ -29,7 +29,7 @@ fn a_complete_final_takes_the_place_of_its_parts() {
     write_range(out.path(), &scan, &recipe, 0, 10);
     write_range(out.path(), &scan, &recipe, 10, 25);
     let built = build(out.path(), &scan, &recipe, OutputOptions::default());
-    assert!(built.complete && !built.was_current && built.missing.is_empty());
+    assert!(built.complete && !built.was_unchanged && built.missing.is_empty());
     assert_eq!(built.integrated, Spans::first_n(25));
     assert_eq!(parts(out.path(), &scan, &recipe), 0);
 
@@ -46,7 +46,7 @@ fn a_complete_final_takes_the_place_of_its_parts() {
     assert_eq!(there.stored_digest[17], made.stored_digest);
 
     let again = build(out.path(), &scan, &recipe, OutputOptions::default());
-    assert!(again.was_current && again.complete);
+    assert!(again.was_unchanged && again.complete);
     assert_eq!(again.data_digest, built.data_digest);
     let asked = coverage::find_coverage(out.path(), &task(&scan, &recipe, &Span::new(5, 20).into()));
     assert_eq!(asked.covered_frames(), Span::new(5, 20).into());
@@ -128,7 +128,7 @@ fn a_virtual_final_keeps_its_parts_and_becomes_a_copy_on_request() {
     write_range(out.path(), &scan, &recipe, 15, 20);
     let whole = build(out.path(), &scan, &recipe, options);
     assert_eq!((whole.complete, parts(out.path(), &scan, &recipe)), (true, 3));
-    assert!(build(out.path(), &scan, &recipe, options).was_current);
+    assert!(build(out.path(), &scan, &recipe, options).was_unchanged);
     let copied = build(out.path(), &scan, &recipe, OutputOptions::default());
     assert_eq!((copied.layout, copied.data_digest), (Some(OutputLayout::Copy), whole.data_digest));
     assert_eq!(parts(out.path(), &scan, &recipe), 0);

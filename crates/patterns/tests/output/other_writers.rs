@@ -2,7 +2,7 @@
 
 use patterns::output::{self, OutputFile, OutputOptions, OutputSpec};
 use records::{Span, Spans};
-use system::ownership::OwnedFiles;
+use system::ownership::OwnershipRule;
 
 use crate::support::*;
 
@@ -30,7 +30,7 @@ fn temporary_files_of_ended_processes_are_removed() {
     let part = write_range(out.path(), &scan, &recipe, 0, 5);
     let directory = part.parent().unwrap();
     let alive =
-        system::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &OwnedFiles::in_azpipe_dir())
+        system::atomic::AtomicFile::create(directory.join("00000007-00000009.h5"), &OwnershipRule::in_azpipe_dir())
             .unwrap();
     std::fs::write(alive.temporary_path(), "half").unwrap();
     let dead = ended_writer();

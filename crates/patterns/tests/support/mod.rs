@@ -9,7 +9,7 @@ use patterns::part::{PartMetadata, PartWriter};
 use patterns::{BinWeights, FrameRow, PatternAxes, PatternAxis, SharedBins, Status};
 use recipe::{MonitorSetting, OneOrMany, Recipe, ReferenceSetting, Settings};
 use records::{Acquisition, IdHasher, RawPath, Source, Spans, Task};
-use system::ownership::OwnedFiles;
+use system::ownership::OwnershipRule;
 
 /// Number of bins of the synthetic patterns.
 pub const BINS: usize = 6;
@@ -17,7 +17,7 @@ pub const BINS: usize = 6;
 /// Returns the part of a temporary file's name that identifies its process, for a process that has ended.
 pub fn ended_writer() -> String {
     let directory = tempfile::tempdir().unwrap();
-    let file = system::atomic::AtomicFile::create(directory.path().join("x"), &OwnedFiles::in_azpipe_dir()).unwrap();
+    let file = system::atomic::AtomicFile::create(directory.path().join("x"), &OwnershipRule::in_azpipe_dir()).unwrap();
     let name = file.temporary_path().file_stem().unwrap().to_str().unwrap();
     let writer = name.rsplit('.').next().unwrap();
     let mut child = std::process::Command::new("true").spawn().unwrap();

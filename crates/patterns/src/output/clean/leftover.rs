@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use system::ownership::{self, OwnedFiles};
+use system::ownership::{self, OwnershipRule};
 
 use crate::output::OutputError;
 
@@ -15,19 +15,19 @@ pub struct Leftover {
     /// Reason why it is not needed.
     pub why: String,
     /// Files, in the order of removal.
-    pub(super) files: Vec<(PathBuf, OwnedFiles)>,
+    pub(super) files: Vec<(PathBuf, OwnershipRule)>,
     /// Total size in bytes.
     pub bytes: u64,
 }
 
 impl Leftover {
-    pub(super) fn file(path: PathBuf, why: &str, claim: OwnedFiles) -> Result<Self, OutputError> {
+    pub(super) fn file(path: PathBuf, why: &str, claim: OwnershipRule) -> Result<Self, OutputError> {
         let mut leftover = Self { path: path.clone(), why: why.to_owned(), files: Vec::new(), bytes: 0 };
         leftover.add(path, claim)?;
         Ok(leftover)
     }
 
-    pub(super) fn add(&mut self, path: PathBuf, claim: OwnedFiles) -> Result<(), OutputError> {
+    pub(super) fn add(&mut self, path: PathBuf, claim: OwnershipRule) -> Result<(), OutputError> {
         match path.symlink_metadata() {
             Ok(found) => self.bytes = self.bytes.saturating_add(found.len()),
             Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),

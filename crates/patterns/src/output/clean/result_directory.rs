@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use output_owners::OutputOwner;
 use records::RawPath;
 use system::atomic;
-use system::ownership::OwnedFiles;
+use system::ownership::OwnershipRule;
 
 use super::{Leftover, Leftovers, short};
 use crate::output::part_index::{LOCK_FILE, OUTPUT_NAME_FILE};
@@ -46,7 +46,7 @@ impl Finals<'_> {
         let noted = self.notes.iter().find(|note| note.final_file == *name);
         let owner = match OutputFile::open(&self.root.join(&**name)) {
             Ok(there) => {
-                let is_whole = there.status.iter().all(|status| status.is_conclusive());
+                let is_whole = there.status.iter().all(|status| status.is_settled());
                 noted.filter(|noted| is_whole && noted.is_same_result(&OutputOwner::from_task(&there.task))).cloned()
             }
             Err(OutputError::Io { why, .. }) if why.kind() == ErrorKind::NotFound => None,
@@ -144,7 +144,7 @@ impl ResultDirectory {
     /// Returns the files of the directory: the parts, then the note, then the lock.
     pub fn leftover(&self, why: String) -> Result<Leftover, OutputError> {
         let mut leftover = Leftover { path: self.path.clone(), why, files: Vec::new(), bytes: 0 };
-        let of_part = OwnedFiles::new("a part", |path| {
+        let of_part = OwnershipRule::new("a part", |path| {
             if !path.symlink_metadata()?.is_file() {
                 return Ok(false);
             }
@@ -156,9 +156,9 @@ impl ResultDirectory {
         for part in &self.parts {
             leftover.add(part.clone(), of_part.clone())?;
         }
-        leftover.add(self.path.join(OUTPUT_NAME_FILE), OwnedFiles::in_azpipe_dir())?;
+        leftover.add(self.path.join(OUTPUT_NAME_FILE), OwnershipRule::in_azpipe_dir())?;
         if self.lock.is_some() {
-            leftover.add(self.path.join(LOCK_FILE), OwnedFiles::in_azpipe_dir())?;
+            leftover.add(self.path.join(LOCK_FILE), OwnershipRule::in_azpipe_dir())?;
         }
         Ok(leftover)
     }
