@@ -10,6 +10,7 @@ mod hangs;
 mod lists;
 mod monitors;
 mod nodes;
+mod nxcansas;
 mod statuses;
 mod summaries;
 mod unions;

@@ -13,6 +13,7 @@ mod format;
 mod fxye;
 mod hdf5_file;
 mod nxazint;
+mod nxcansas;
 mod text_files;
 mod xye;
 
@@ -21,7 +22,7 @@ pub use format::{ExportContent, ExportFormat};
 
 /// Returns every format, in the order of help.
 pub fn formats() -> &'static [&'static dyn ExportFormat] {
-    &[&xye::Xye, &dat::Dat, &csv::Csv, &fxye::Fxye, &nxazint::NxAzint]
+    &[&xye::Xye, &dat::Dat, &csv::Csv, &fxye::Fxye, &nxazint::NxAzint, &nxcansas::NxCanSas]
 }
 
 /// Returns the format of this name; `None` for an unknown name.
