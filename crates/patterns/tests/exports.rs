@@ -133,3 +133,18 @@ fn nothing_is_exported_with_errors_that_are_not_there() {
     let xye = text(&write(&open(out.path()), "xye").unwrap()[0]);
     assert!(xye.lines().all(|line| line.split(' ').count() == 2), "{xye}");
 }
+
+#[test]
+fn an_average_without_a_frame_has_no_points() {
+    let out = tempfile::tempdir().unwrap();
+    let (scan, recipe) = (acquisition(10, |_| 7), recipe());
+    write_range(out.path(), &scan, &recipe, 0, 5);
+    build(out.path(), &scan, &recipe, OutputOptions { average: "mean,5".parse().ok(), ..OutputOptions::default() });
+    let there = open(out.path());
+    let path = write(&there, "nxcansas").unwrap().remove(0);
+    let file = hdf5::File::open(path).unwrap();
+    let points = |entry: &str| file.dataset(&format!("{entry}/sasdata01/I")).unwrap().size();
+    assert_eq!((points("sasentry01"), points("sasentry02")), (BINS - 1, 0));
+    let xye = write(&there, "xye").unwrap();
+    assert_eq!([0, 1].map(|index: usize| text(&xye[index]).lines().count()), [BINS - 1, 0]);
+}
