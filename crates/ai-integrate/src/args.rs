@@ -81,7 +81,7 @@ pub struct Args {
     /// Frames to integrate together in one batch
     ///
     /// More frames take more memory.
-    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1024),
+    #[arg(long, value_name = "N", default_value_t = memory_model::DEFAULT_BATCH_FRAMES, value_parser = clap::value_parser!(u16).range(1..=1024),
         help_heading = "Computing", hide_short_help = true)]
     pub batch_frames: u16,
 

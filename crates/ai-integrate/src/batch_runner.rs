@@ -1,18 +1,16 @@
 //! Runs a task's batches on its worker threads and hands on the rows in the order of the frames.
 
 use filter::{Filter, Stop};
+use memory_model::{max_batches_in_flight, prefetch_threads};
 
 use crate::batch_output::BatchOutput;
 use crate::batches::Batches;
 use crate::device::worker::SharedDevice;
 use crate::pipeline::OrderedPipeline;
-use crate::prefetch::{Prefetcher, prefetch_threads};
+use crate::prefetch::Prefetcher;
 use crate::recipe_group::RecipeGroup;
 use crate::sources::SourcePool;
 use crate::worker::IntegrationWorker;
-
-/// Bytes of finished rows that may wait for an earlier batch, beyond one batch per thread.
-const MAX_WAITING_BYTES: usize = 512 << 20;
 
 /// The state that the worker threads of a task share.
 pub struct BatchRunner<'a> {
@@ -67,10 +65,7 @@ impl BatchRunner<'_> {
     /// Returns how many batches may be in progress, or finished and waiting for an earlier one. The limit keeps the
     /// rows of fast files from piling up behind a slow file.
     pub fn max_in_flight(&self) -> usize {
-        // A row has signal and variance, and three weights if the frame has invalid pixels.
-        let row = 5 * size_of::<f64>() * self.total_bins();
-        let batches = MAX_WAITING_BYTES / (row * self.batches.max_frames()).max(1);
-        batches.clamp(self.threads + 1, 4 * self.threads + 4)
+        max_batches_in_flight(self.threads, self.total_bins(), self.batches.max_frames())
     }
 
     /// Returns the number of bins per frame, summed over all recipes.

@@ -2,13 +2,8 @@
 
 use std::cmp::Reverse;
 
+use memory_model::{MAX_BATCH_STRETCH, interleaved_sources};
 use records::{Acquisition, Spans};
-
-/// The largest number of interleaved sources that one batch spans, so that its rows fit in memory.
-const MAX_INTERLEAVED_SOURCES: u64 = 16;
-
-/// How many times its nominal size a batch may reach in order to end at the end of a chunk that holds several frames.
-const MAX_BATCH_STRETCH: usize = 8;
 
 /// A recipe of a task, by its position among the task's recipes. Positions within a [recipe set](Batches::recipe_sets)
 /// are plain numbers, so that the compiler tells the two apart.
@@ -46,9 +41,7 @@ impl Batches {
     pub fn new(scan: &Acquisition, todo: &[Spans], batch: usize) -> Self {
         let mut locations = locate_frames(scan, &Spans::union_all(todo));
         let sets = assign_recipe_sets(&mut locations, todo);
-        let steps = scan.sources.iter().flat_map(|source| source.frames.as_slice()).map(|span| span.step());
-        let interleaved = steps.max().unwrap_or(1).min(scan.sources.len() as u64).clamp(1, MAX_INTERLEAVED_SOURCES);
-        let size = batch * interleaved as usize;
+        let size = batch * interleaved_sources(scan);
         let frames_a_chunk = scan.chunk.first().copied().unwrap_or(1).max(1);
         let chunk = |location: &FrameLocation| (location.source, location.row / frames_a_chunk);
         let (mut ends, mut start) = (Vec::new(), 0);

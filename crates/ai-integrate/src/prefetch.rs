@@ -12,17 +12,10 @@ use std::time::Instant;
 
 use filter::Filter;
 use frames::source::{Chunk, FrameChunks as Where};
+use memory_model::MAX_PREFETCH_BYTES;
 
 use crate::batches::FrameLocation;
 use crate::sources::SourcePool;
-
-/// Bytes of a batch that are prefetched at most; a worker thread reads the rest on demand.
-pub const MAX_PREFETCH_BYTES: u64 = 64 << 20;
-
-/// Returns the number of prefetch threads of a task, which is how many files or offsets can be waited for at once.
-pub fn prefetch_threads(threads: usize) -> usize {
-    threads.clamp(4, 32)
-}
 
 /// The state that the prefetch threads of a task share.
 pub struct Prefetcher<'a> {

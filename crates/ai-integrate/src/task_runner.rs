@@ -186,7 +186,7 @@ impl<'a> TaskRunner<'a> {
                 recipe_tasks,
                 &runner,
                 stored,
-                memory::decoded_bytes_per_thread(scan, batch, stored),
+                memory_model::decoded_bytes_per_thread(scan, batch, stored),
             ) >> 20;
             let threads = format_count(threads, "thread");
             format!("task {}: about {expected} MiB of memory with {threads}", recipe_tasks[0].task.id)

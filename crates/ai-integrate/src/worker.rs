@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use frames::source::{Chunk, FrameChunks as Where};
 use integrator::{AssembleError, Assembler, DecodeError, Decoder, EncodedFrame, Scratch};
+use memory_model::frames_assembled_at_once;
 use patterns::FrameRow;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -200,12 +201,6 @@ impl<'a> IntegrationWorker<'a> {
         }
         out.losses.push((location.frame, location.source, loss.clone()));
     }
-}
-
-/// Returns how many frames are assembled before they are integrated together; memory per thread limits it.
-pub fn frames_assembled_at_once(frame_bytes: usize, batch: usize) -> usize {
-    const MAX_ASSEMBLED_BYTES: usize = 64 << 20;
-    (MAX_ASSEMBLED_BYTES / frame_bytes.max(1)).clamp(1, batch)
 }
 
 /// Fills `stored` with the stored bytes of a chunk, which are taken from the prefetched ones or read now.

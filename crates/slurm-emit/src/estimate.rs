@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use memory_model::{DEFAULT_BATCH_FRAMES, EngineSizes};
 use recipe::Recipe;
 use records::RawPath;
 
@@ -12,15 +13,6 @@ use crate::memory::MemorySize;
 use crate::task_plan::TaskPlan;
 use crate::walltime::Walltime;
 
-/// Frames that a thread of ai-integrate holds at a time.
-const FRAMES_PER_THREAD: u64 = 16;
-
-/// Bytes that a reader of ai-integrate reads ahead at most.
-const READ_AHEAD_BYTES: u64 = 64 << 20;
-
-/// The fewest and the most readers of an engine; in between, it has one per thread.
-const READERS: [u64; 2] = [4, 32];
-
 /// Bytes per pixel while the matrix and the corrections of a recipe are built: positions, corners and chi in f64 and
 /// f32, and about two entries, twice, because the matrix is built before it is sorted.
 const BYTES_PER_PIXEL_WHILE_BUILDING: u64 = 300;
@@ -28,17 +20,17 @@ const BYTES_PER_PIXEL_WHILE_BUILDING: u64 = 300;
 /// Bytes per pixel of a recipe that is ready: matrix, normalization and mask.
 const BYTES_PER_PIXEL: u64 = 40;
 
-/// Bytes per pixel that a thread needs for interleaved frames, by methods that look at all pixels of a bin.
+/// Bytes per pixel that a thread needs for interleaved frames, by methods that look at all pixels of a bin. Recipes
+/// without such methods do not need them.
 const INTERLEAVED_BYTES_PER_PIXEL: u64 = 16;
 
-/// Bytes of the program, HDF5 and its caches.
-const BYTES_PER_PROCESS: u64 = 1 << 30;
+/// Bytes of what else runs in a job: gather, the process in which HDF5 reads metadata, and the driver of a GPU.
+const BYTES_BESIDE_AI_INTEGRATE: u64 = (1 << 30) - memory_model::BASE_BYTES;
 
 /// Estimates the memory of each job of a plan: half as much again as ai-integrate is expected to use, in whole GiB.
 ///
-/// A process holds the matrix and the corrections of each recipe once. Each thread holds the stored bytes of its frames,
-/// the frames that it decodes, and the patterns of its frames by all recipes of the task. Each reader holds the stored
-/// bytes of the frames that come next.
+/// A process holds the matrix and the corrections of each recipe once; the memory of its engines is what ai-integrate
+/// itself expects.
 ///
 /// # Errors
 /// Fails if a recipe can't be read.
@@ -51,14 +43,18 @@ pub fn estimate_memory(plan: &TaskPlan, size: &JobSize) -> Result<MemorySize, Em
     let total_bins = |recipes: &[RawPath]| recipes.iter().map(|path| recipe_bins[path.as_path()]).sum::<u64>();
     let bins = plan.recipe_sets().map(total_bins).max().unwrap_or(0);
     let other_recipes = (recipe_bins.len() as u64).saturating_sub(1);
-    let FrameMaxima { pixels, bytes, stored_bytes, chunk_bytes } = plan.frame_maxima();
-    let patterns = 2 * bins * size_of::<f64>() as u64;
-    let decoding = (4 * bytes).max(INTERLEAVED_BYTES_PER_PIXEL * pixels);
-    let thread = FRAMES_PER_THREAD * (stored_bytes + patterns) + decoding + chunk_bytes;
-    let readers = size.engines * size.threads.clamp(READERS[0], READERS[1]);
-    let read_ahead = readers * (FRAMES_PER_THREAD * stored_bytes).min(READ_AHEAD_BYTES);
+    let FrameMaxima { pixels, stored_bytes, decoded_bytes, longest_batch } = plan.frame_maxima();
+    let engine = EngineSizes {
+        threads: usize::try_from(size.threads).unwrap_or(usize::MAX),
+        bins: usize::try_from(bins).unwrap_or(usize::MAX),
+        batch_frames: DEFAULT_BATCH_FRAMES.into(),
+        longest_batch: longest_batch.max(DEFAULT_BATCH_FRAMES.into()),
+        stored_bytes,
+        decoded_bytes,
+        kernel_bytes: INTERLEAVED_BYTES_PER_PIXEL * pixels,
+    };
     let recipes = pixels * (BYTES_PER_PIXEL_WHILE_BUILDING + other_recipes * BYTES_PER_PIXEL);
-    let expected = BYTES_PER_PROCESS + recipes + size.cpus() * thread + read_ahead;
+    let expected = memory_model::BASE_BYTES + BYTES_BESIDE_AI_INTEGRATE + recipes + size.engines * engine.bytes();
     Ok(MemorySize::from_bytes((expected * 3 / 2).next_multiple_of(1 << 30)))
 }
 
@@ -96,7 +92,7 @@ mod tests {
         // These tasks name no recipe, so that none is read.
         let estimate =
             |tasks, threads| estimate_memory(&plan(tasks), &size(threads)).map(|memory| memory.to_string()).unwrap();
-        assert_eq!(estimate(1, 4), "11G");
+        assert_eq!(estimate(1, 4), "12G");
         assert_eq!(estimate(1, 4), estimate(50, 4));
         assert_eq!(estimate(1, 1), "7G");
     }

@@ -1,5 +1,6 @@
 //! The largest frame sizes in a plan.
 
+use memory_model::{DEFAULT_BATCH_FRAMES, decoded_bytes_per_thread, longest_batch};
 use records::Task;
 
 /// The largest frame sizes in the tasks of a plan, each on its own.
@@ -7,36 +8,26 @@ use records::Task;
 pub struct FrameMaxima {
     /// Pixels of a frame.
     pub pixels: u64,
-    /// Bytes of a decoded frame.
-    pub bytes: u64,
     /// Stored bytes of a frame, averaged over a task.
     pub stored_bytes: u64,
-    /// Bytes for a chunk of several frames: stored, decoded, and between two codecs. 0 if each chunk is one frame.
-    pub chunk_bytes: u64,
+    /// Bytes that a thread needs for decoded data.
+    pub decoded_bytes: u64,
+    /// Frames of the longest batch of a thread.
+    pub longest_batch: usize,
 }
 
 impl FrameMaxima {
     /// Returns the maxima of these and a task's sizes.
     pub fn with_task(self, task: &Task) -> Self {
-        let [rows, columns] = task.acquisition.shape;
-        let pixels = rows * columns;
-        // `u32` has 32 bits, `f64` has 64.
-        let bits = task
-            .acquisition
-            .dtype
-            .trim_start_matches(|char: char| char.is_ascii_alphabetic())
-            .parse()
-            .unwrap_or(64_u64);
-        let (bytes, stored_bytes) = (pixels * bits / 8, task.bytes / task.range.count().max(1));
-        let chunk_bytes = match task.acquisition.chunk.first() {
-            Some(&frames) if frames > 1 => bytes.saturating_mul(2).saturating_add(stored_bytes).saturating_mul(frames),
-            _ => 0,
-        };
+        let scan = &task.acquisition;
+        let [rows, columns] = scan.shape;
+        let stored_bytes = task.bytes / task.range.count().max(1);
+        let batch = DEFAULT_BATCH_FRAMES.into();
         Self {
-            pixels: self.pixels.max(pixels),
-            bytes: self.bytes.max(bytes),
+            pixels: self.pixels.max(rows * columns),
             stored_bytes: self.stored_bytes.max(stored_bytes),
-            chunk_bytes: self.chunk_bytes.max(chunk_bytes),
+            decoded_bytes: self.decoded_bytes.max(decoded_bytes_per_thread(scan, batch, stored_bytes)),
+            longest_batch: self.longest_batch.max(longest_batch(scan, batch)),
         }
     }
 }
@@ -64,10 +55,13 @@ mod tests {
             ..eiger()
         };
         let maxima = FrameMaxima::default().with_task(&small).with_task(&eiger()).with_task(&small);
-        let expected = FrameMaxima { pixels: 4_485_690, bytes: 17_942_760, stored_bytes: 2_560_000, chunk_bytes: 0 };
+        let (pixels, frame) = (4_485_690, 17_942_760);
+        let expected = FrameMaxima { pixels, stored_bytes: 2_560_000, decoded_bytes: frame, longest_batch: 16 };
         assert_eq!(maxima, expected);
         let mut deep = eiger();
         deep.acquisition.chunk = vec![10, 2167, 2070];
-        assert_eq!(FrameMaxima::default().with_task(&deep).chunk_bytes, 10 * (2 * 17_942_760 + 2_560_000));
+        let maxima = FrameMaxima::default().with_task(&deep);
+        assert_eq!(maxima.longest_batch, 25);
+        assert!(maxima.decoded_bytes > 10 * (2 * frame + 2_560_000), "{maxima:?}");
     }
 }
