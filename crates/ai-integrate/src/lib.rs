@@ -36,7 +36,7 @@ mod error;
 mod matrix_cache;
 mod memory;
 #[cfg(test)]
-mod messages;
+mod message_tests;
 mod monitor;
 mod pipeline;
 mod prefetch;

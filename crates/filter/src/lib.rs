@@ -49,8 +49,8 @@
 
 pub mod duration;
 pub mod exit_status;
-pub mod process_control;
 pub mod quote;
+pub mod worker_process;
 
 mod args;
 mod console;
@@ -58,7 +58,7 @@ mod filter;
 mod input;
 mod line_reader;
 #[cfg(test)]
-mod messages;
+mod message_tests;
 mod output;
 mod progress;
 mod record_types;

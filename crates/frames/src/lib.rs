@@ -57,7 +57,7 @@ mod file_timeout;
 mod frame_shape;
 mod hdf5_worker;
 #[cfg(test)]
-mod messages;
+mod message_tests;
 mod open_ahead;
 mod page_cache;
 mod prefetch;

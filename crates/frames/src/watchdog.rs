@@ -38,7 +38,7 @@ pub fn start(tool: &'static str) {
     let _ = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
         let file = wait_for_hang(limit);
         let seconds = limit.as_secs_f64();
-        filter::process_control::end_with_error(&format!(
+        filter::worker_process::end_with_error(&format!(
             "{tool}: {}: the HDF5 library made no progress for {seconds} s: the file may be damaged: replace it by a sound \
              copy, or move it out of the way, and run again ({TIMEOUT_ENV} sets the limit)",
             file.display()

@@ -8,7 +8,7 @@ use recipe::FileRef;
 use records::Source;
 
 use crate::IntegratorError;
-use crate::assemble::Assembler;
+use crate::frame_assembly::Assembler;
 
 /// The purpose of an image. Error messages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use records::FrameLayout;
 
 use crate::dummy_check::DummyCheck;
 use crate::setup::IntegrationSetup;
-use crate::{IntegratorError, build_plan, dummy};
+use crate::{IntegratorError, build_plan, invalid_values};
 
 /// Describes how the chunks of a source are decoded; made by [`Integrator::decoder`].
 pub type Decoder = Pipeline;
@@ -66,7 +66,7 @@ impl Integrator {
         let unit = binning.axis.unit;
         let radial = BinAxis { name: unit.axis_name(), units: unit.axis_units(), centers: binning.axis.centers };
         let chi = binning.chi.map(|chi| BinAxis { name: "chi", units: "deg", centers: chi.centers });
-        let invalid = dummy::build_invalid_values(recipe, &known.dummy, dtype)?;
+        let invalid = invalid_values::build_invalid_values(recipe, &known.dummy, dtype)?;
         Ok(Self { shape, dtype, radial, chi, plan, csr, invalid_values: invalid, dummy_check, detector: known })
     }
 

@@ -36,22 +36,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod assemble;
 mod build_plan;
 mod detector_file;
 mod detector_view;
-mod dummy;
 mod dummy_check;
 mod error;
+mod frame_assembly;
 mod images;
 mod integrator;
+mod invalid_values;
 mod multi_integrator;
 mod recipe_check;
 mod serialize;
 mod setup;
 
-pub use assemble::{AssembleError, Assembler};
 pub use error::IntegratorError;
+pub use frame_assembly::{AssembleError, Assembler};
 pub use integrator::{BinAxis, Decoder, Integrator};
 pub use kernels::sections::{SectionError, SharedBytes};
 pub use kernels::{DecodeError, DecodePathCounts, EncodedFrame, PixelType, Scratch, Sums, opencl};

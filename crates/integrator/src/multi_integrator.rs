@@ -6,7 +6,7 @@ use frames::source::{Chunk, PixelCoding};
 use kernels::{DecodeError, EncodedFrame, IntegrationSpec, Pipeline, Scratch, Sums, opencl};
 
 use crate::IntegratorError;
-use crate::assemble::{AssembleError, Assembler};
+use crate::frame_assembly::{AssembleError, Assembler};
 use crate::integrator::{Decoder, Integrator};
 
 /// Several integrators for frames of one shape and pixel type. A frame is read and decoded once for all of them. The

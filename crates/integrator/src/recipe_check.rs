@@ -8,7 +8,7 @@ use records::FrameLayout;
 
 use crate::images::{self, ImageRole};
 use crate::setup::PixelGeometry;
-use crate::{IntegratorError, detector_file, dummy};
+use crate::{IntegratorError, detector_file, invalid_values};
 
 /// Checks the files of a recipe without knowing the frames: masks, darks, flats and variances must be images of a type
 /// and coding that can be read, and a detector file must describe a detector.
@@ -38,7 +38,7 @@ pub fn check_files(recipe: &Recipe) -> Result<(), IntegratorError> {
 /// The errors of [`crate::Integrator::new`].
 pub fn check(recipe: &Recipe, layout: &FrameLayout, dtype: PixelType) -> Result<(), IntegratorError> {
     let pixels = PixelGeometry::new(recipe, layout)?;
-    dummy::build_invalid_values(recipe, &pixels.view.detector().dummy, dtype)?;
+    invalid_values::build_invalid_values(recipe, &pixels.view.detector().dummy, dtype)?;
     pixels.check(recipe)?;
     pixels.load_dark(recipe)?;
     pixels.load_variance(recipe)?;

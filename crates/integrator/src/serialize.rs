@@ -11,7 +11,7 @@ use records::{FrameLayout, IdHasher};
 
 use crate::dummy_check::DummyCheck;
 use crate::integrator::{BinAxis, DetectorInfo, Integrator};
-use crate::{build_plan, dummy};
+use crate::{build_plan, invalid_values};
 
 /// The version of the format; part of the cache key.
 const SECTIONS_VERSION: u64 = 1;
@@ -91,8 +91,8 @@ impl Integrator {
             return Err(error("the mask has another length"));
         }
         // The caller then builds the integrator anew, and that error tells which settings to change.
-        let invalid =
-            dummy::build_invalid_values(recipe, &known.dummy, dtype).map_err(|_| error("no pixel value is valid"))?;
+        let invalid = invalid_values::build_invalid_values(recipe, &known.dummy, dtype)
+            .map_err(|_| error("no pixel value is valid"))?;
         Ok(Self {
             shape,
             dtype,

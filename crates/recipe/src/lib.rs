@@ -25,13 +25,13 @@
 mod error;
 mod file_ref;
 mod import;
+mod mask_region;
 mod monitor;
 mod one_or_many;
 mod options;
 mod outliers;
 mod poni_text;
 mod recipe_file;
-mod region;
 mod resolved_recipe;
 mod sensor;
 mod settings;
@@ -40,6 +40,7 @@ mod validate;
 
 pub use error::{RecipeError, describe_toml_error};
 pub use file_ref::FileRef;
+pub use mask_region::{MaskRegion, RegionShape};
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
 pub use one_or_many::OneOrMany;
 pub use options::{
@@ -47,7 +48,6 @@ pub use options::{
 };
 pub use outliers::{Quantiles, SigmaClip};
 pub use recipe_file::RecipeFile;
-pub use region::{MaskRegion, RegionShape};
 pub use resolved_recipe::Recipe;
 pub use sensor::Sensor;
 pub use settings::{Settings, closest_name};

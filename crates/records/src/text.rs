@@ -9,9 +9,14 @@ use crate::{Span, Spans};
 /// ```
 /// assert_eq!(records::format_count(1, "frame"), "1 frame");
 /// assert_eq!(records::format_count(0, "frame"), "0 frames");
+/// assert_eq!(records::format_count(2, "batch"), "2 batches");
 /// ```
 pub fn format_count<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    let ending = if count == N::from(1) { "" } else { "s" };
+    let ending = match (count == N::from(1), noun.ends_with("ch")) {
+        (true, _) => "",
+        (false, true) => "es",
+        (false, false) => "s",
+    };
     format!("{count} {noun}{ending}")
 }
 

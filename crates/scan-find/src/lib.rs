@@ -14,7 +14,7 @@ mod finder;
 mod first_frame;
 mod glob;
 #[cfg(test)]
-mod messages;
+mod message_tests;
 mod since;
 mod stability;
 mod table;

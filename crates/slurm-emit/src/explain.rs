@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use crate::directive::Directive;
 use crate::job_settings::JobSettings;
-use crate::plural::plural;
+use records::format_count;
 
 /// A line of the table: a flag, the settings that follow from it, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub fn format_table(target_rows: Vec<ExplainRow>, ai_integrate_arguments: &[Stri
 pub fn batches_row(job: &JobSettings, batches: usize) -> ExplainRow {
     let (minutes, rate) = (job.sizing.minutes, job.sizing.rate / 1e6);
     let why = format!("{minutes} minutes at {rate:.0} MB/s per job; less at first and towards the end");
-    ExplainRow::new("--batch-minutes", plural(batches as u64, "batch"), &why)
+    ExplainRow::new("--batch-minutes", format_count(batches as u64, "batch"), &why)
 }
 
 fn argument_row(argument: &[String]) -> ExplainRow {

@@ -3,7 +3,7 @@
 use crate::directive::{Directive, DirectiveList};
 use crate::error::EmitError;
 use crate::job_settings::JobSettings;
-use crate::plural::plural;
+use records::format_count;
 
 /// Returns the directives of a job array with `elements` elements.
 ///
@@ -127,7 +127,7 @@ fn add_gpuless_job(list: &mut DirectiveList<'_>, job: &JobSettings, kind: &str, 
 
 /// Returns the reason for the number of CPUs of a job.
 fn cpus_reason(job: &JobSettings) -> String {
-    format!("{} x {}", plural(job.size.engines, "engine"), plural(job.size.threads, "thread"))
+    format!("{} x {}", format_count(job.size.engines, "engine"), format_count(job.size.threads, "thread"))
 }
 
 /// Adds the CPUs of an element: of one SLURM task, or of several with `--ntasks-per-node`.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::plural::plural;
+use records::format_count;
 
 /// The number of jobs, of engines in a job, of threads in an engine, and of GPUs of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +65,15 @@ impl SizeRequest {
             return Some(format!(
                 "{} on this machine, which has {}: they would compete for the CPUs; reduce --n-workers or \
                  --ai-engines-per-worker to {cpus} engines in total",
-                plural(engines, "engine"),
-                plural(cpus, "CPU"),
+                format_count(engines, "engine"),
+                format_count(cpus, "CPU"),
             ));
         }
         let threads = self.threads.filter(|threads| *threads > size.threads)?;
         Some(format!(
             "--cores-per-worker {threads}: this machine has {}, so that each engine gets {}",
-            plural(cpus, "CPU"),
-            plural(size.threads, "thread"),
+            format_count(cpus, "CPU"),
+            format_count(size.threads, "thread"),
         ))
     }
 }
@@ -88,7 +88,11 @@ impl JobSize {
     /// the partition's nodes, if they are known.
     pub fn cluster_warnings(&self, node_cpus: Option<u64>) -> Vec<String> {
         let (engines, cpus) = (self.engines, self.cpus());
-        let job = format!("{} x {} = {cpus} CPUs per job", plural(engines, "engine"), plural(self.threads, "thread"));
+        let job = format!(
+            "{} x {} = {cpus} CPUs per job",
+            format_count(engines, "engine"),
+            format_count(self.threads, "thread")
+        );
         let cpu_warning = match node_cpus {
             Some(node) if cpus > node => {
                 let fits = (node / engines).max(1);
@@ -116,8 +120,8 @@ impl JobSize {
         let nearest = engines.clamp(*useful.start(), *useful.end());
         Some(format!(
             "{} per job on {}: 4 to 8 engines keep a GPU busy; try --ai-engines-per-worker {nearest}",
-            plural(engines, "engine"),
-            plural(self.gpus, "GPU"),
+            format_count(engines, "engine"),
+            format_count(self.gpus, "GPU"),
         ))
     }
 }
@@ -126,8 +130,11 @@ impl fmt::Display for JobSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workers, engines, threads, gpus } = *self;
         let all = workers * engines;
-        let factors = [plural(workers, "job"), plural(engines, "engine"), plural(threads, "thread")].join(" x ");
-        let product = [plural(all, "engine"), plural(all * threads, "CPU"), plural(workers * gpus, "GPU")].join(", ");
+        let factors = [format_count(workers, "job"), format_count(engines, "engine"), format_count(threads, "thread")]
+            .join(" x ");
+        let product =
+            [format_count(all, "engine"), format_count(all * threads, "CPU"), format_count(workers * gpus, "GPU")]
+                .join(", ");
         write!(f, "{factors} = {product}")
     }
 }

@@ -49,9 +49,8 @@ mod manifest;
 mod measured_rate;
 mod memory;
 #[cfg(test)]
-mod messages;
+mod message_tests;
 mod partitions;
-mod plural;
 mod python_literals;
 mod required_tool;
 mod resolve_settings;
@@ -71,7 +70,7 @@ use records::{Fail, Record};
 use args::Args;
 use job_settings::JobSettings;
 use partitions::{Partition, list_partitions, select_partitions};
-use plural::plural;
+use records::format_count;
 use resolve_settings::resolve_settings;
 use scripts::Script;
 use targets::JobTarget;
@@ -114,8 +113,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
 
 /// Returns the message about the written directory, with what to do next. Without batches, a driver hands out the tasks.
 fn written_note(args: &Args, job: &JobSettings, tasks: usize, batches: Option<usize>) -> String {
-    let tasks = plural(tasks as u64, "task");
-    let batches = batches.map(|count| format!(" in {}", plural(count as u64, "batch"))).unwrap_or_default();
+    let tasks = format_count(tasks as u64, "task");
+    let batches = batches.map(|count| format!(" in {}", format_count(count as u64, "batch"))).unwrap_or_default();
     if args.submit {
         format!("{tasks}{batches} written to {}", job.dir.display())
     } else {
@@ -129,7 +128,7 @@ fn check(target: &dyn JobTarget, job: &JobSettings, scripts: &[Script], filter: 
     if failures.is_empty() {
         return Ok(());
     }
-    let problems = plural(failures.len() as u64, "problem");
+    let problems = format_count(failures.len() as u64, "problem");
     for failure in failures {
         filter.fail(Fail { about: failure.subject, error: failure.why, ..Fail::default() })?;
     }

@@ -9,7 +9,7 @@ use records::{RawPath, Record, Task};
 
 use crate::compressed_lines::CompressedLines;
 use crate::frame_maxima::FrameMaxima;
-use crate::plural::plural;
+use records::format_count;
 
 /// The tasks in the order in which they came in, which is that of the scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl TaskPlan {
 }
 
 fn duplicates_warning(count: u64) -> String {
-    format!("{} came more than once; each task is in the plan once", plural(count, "task"))
+    format!("{} came more than once; each task is in the plan once", format_count(count, "task"))
 }
 
 #[cfg(test)]

@@ -14,4 +14,4 @@ pub mod untrusted_file;
 mod writer_process;
 
 #[cfg(test)]
-mod messages;
+mod message_tests;

@@ -2,17 +2,17 @@
 //! scan-find wrote.
 
 mod bin_edges;
-mod cache;
 mod changed;
 mod corrections;
 mod damaged;
 mod fletcher;
-mod hostile;
+mod hostile_records;
+mod image_operations;
 mod layouts;
 mod limits;
+mod matrix_cache;
 mod memory;
-mod operations;
 mod parts;
+mod pyfai_worker;
 mod special_files;
 mod stops;
-mod workers;

@@ -1,17 +1,17 @@
 //! gather, run as users run it, on what the other filters leave.
 
+mod absent_frames;
 mod clean;
 mod concurrency;
-mod errors;
+mod error_bars;
 mod exports;
 mod file_ownership;
 mod follow;
 mod hangs;
-mod lists;
+mod merges;
 mod monitors;
-mod nodes;
+mod node_locks;
 mod nxcansas;
 mod statuses;
 mod summaries;
-mod unions;
 mod viewers;

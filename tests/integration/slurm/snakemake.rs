@@ -1,7 +1,7 @@
 //! slurm-emit's Snakefile, run by Snakemake.
 //! Runs where `AZPIPE_PEERS`, or `.venv` in the root, is a virtual environment that has Snakemake.
 
-use super::engines::{assert_drains_when_cancelled, assert_runs_what_is_missing};
+use super::single_machine::{assert_drains_when_cancelled, assert_runs_what_is_missing};
 use crate::support::python_with;
 
 #[test]

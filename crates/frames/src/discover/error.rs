@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use records::AbsentKind;
 
+use super::frame_selection::SelectionError;
 use super::unusable::UnusableError;
-use super::virtual_dataset::SelectionError;
 use crate::coding::PixelTypeError;
 use crate::ffi::LibraryError;
 use crate::frame_shape::FrameShapeError;

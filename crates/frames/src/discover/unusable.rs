@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use records::{Spans, format_count};
 
-use super::virtual_dataset::SelectionError;
+use super::frame_selection::SelectionError;
 use crate::coding::{Dtype, PixelTypeError};
 use crate::frame_shape::{FrameShapeError, MAX_FRAME_PIXELS, format_pixels};
 

@@ -11,7 +11,7 @@ use super::entry::{NexusEntry, is_bliss_name};
 use super::error::DiscoverError;
 use super::links::ResolvedObject;
 use super::unusable::UnusableError;
-use super::{Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_operation, lima};
+use super::{Discovery, DiscoveryKind, ScanFilter, dectris, detector, image_operation, unfinished_lima};
 use crate::ffi::{Hdf5Link, LinkTarget, ObjectType};
 
 /// Maximum depth of collections that link to collections.
@@ -176,7 +176,7 @@ impl<'a, E> FileWalk<'a, E> {
         let frame_map = match &detector.images {
             ImageLocation::Dataset(path) => self.cache.frame_map(&entry.file, path),
             ImageLocation::Stack(paths) => Rc::new(dectris::build_frame_map(&mut self.cache, entry, paths)),
-            ImageLocation::LimaFiles => match lima::build_frame_map(&mut self.cache, entry, detector) {
+            ImageLocation::LimaFiles => match unfinished_lima::build_frame_map(&mut self.cache, entry, detector) {
                 Ok(Some(lima)) => {
                     for (file, why) in lima.stray_files {
                         let stray = Discovery::failed(&entry.file, &detector.dataset_path(), &why, Some(true));
@@ -223,7 +223,9 @@ impl<'a, E> FileWalk<'a, E> {
                     files.extend(self.cache.referenced_files(&entry.file, path)?);
                 }
             }
-            ImageLocation::LimaFiles => files.extend(lima::file_paths(&mut self.cache.files, entry, detector)?),
+            ImageLocation::LimaFiles => {
+                files.extend(unfinished_lima::file_paths(&mut self.cache.files, entry, detector)?)
+            }
             ImageLocation::Failed(why) => return Err(why.clone()),
             ImageLocation::Unsupported(_) => (),
         }

@@ -15,10 +15,10 @@ use hdf5_sys::h5s::H5S_ALL;
 use hdf5_sys::h5t::{H5Tequal, H5Tget_offset, H5Tget_precision, H5Tget_size};
 
 use super::dataspace::{MAX_RANK, dataspace_shape};
-use super::selection::{VirtualMapping, read_mappings};
+use super::virtual_mappings::{VirtualMapping, read_mappings};
 use super::{
-    Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status, count_call, links, raw, with_library_lock,
-    zeroed_buffer,
+    Hdf5Id, Hdf5Object, LibraryError, call_for_id, call_for_status, count_call, external_link_guard, raw,
+    with_library_lock, zeroed_buffer,
 };
 
 /// Maximum number of entries in a chunk index. A damaged index may contain a cycle, and would never end.
@@ -159,8 +159,9 @@ impl Hdf5Object {
             _ => return Ok(()),
         };
         let holder = self.file_name()?;
-        names.iter().flat_map(|name| links::candidate_paths(&holder, name)).try_for_each(|path| {
-            links::check_not_special(&path).map_err(|why| LibraryError::new(format!("{}: {why}", path.display())))
+        names.iter().flat_map(|name| external_link_guard::candidate_paths(&holder, name)).try_for_each(|path| {
+            external_link_guard::check_not_special(&path)
+                .map_err(|why| LibraryError::new(format!("{}: {why}", path.display())))
         })
     }
 

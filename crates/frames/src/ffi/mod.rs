@@ -4,17 +4,17 @@
 //! the library. Files are opened read-only and without any file lock.
 #![allow(unsafe_code)]
 
-mod chunk;
 mod dataset;
 mod dataspace;
 pub(crate) mod driver;
 mod exists;
+mod external_link_guard;
 mod file;
-mod links;
 mod object;
 mod raw;
-mod selection;
 mod values;
+mod virtual_mappings;
+mod write_chunk;
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char};
@@ -25,11 +25,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hdf5_sys::h5i::{H5Idec_ref, hid_t};
 
-pub use chunk::write_chunk;
 pub(crate) use dataset::{ElementClass, ElementType, ExternalSegment, PipelineFilter, StorageLayout, StoredChunk};
 pub use exists::{attribute_exists, link_exists};
 pub(crate) use object::{Hdf5Link, Hdf5Object, LinkTarget, ObjectType};
-pub(crate) use selection::{ElementSelection, Hyperslab, VirtualMapping};
+pub(crate) use virtual_mappings::{ElementSelection, Hyperslab, VirtualMapping};
+pub use write_chunk::write_chunk;
 
 /// Error of a call of the HDF5 library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,7 +12,7 @@ use hdf5_sys::h5l::{H5L_info2_t, H5Lexists, H5Lget_info2, H5Lget_val, H5Literate
 use hdf5_sys::h5o::H5Oopen;
 use hdf5_sys::h5p::H5P_DEFAULT;
 
-use super::links::link_access;
+use super::external_link_guard::link_access;
 use super::{
     Hdf5Id, LibraryError, MAX_NAME_BYTES, c_string, call_for_id, call_for_status, raw, read_string, with_library_lock,
     zeroed_buffer,

@@ -114,7 +114,7 @@ impl WorkerProcess {
                 Ok(_) | Err(RecvTimeoutError::Disconnected) => {
                     return wrong(io::ErrorKind::UnexpectedEof, "ended before it answered as a worker");
                 }
-                Err(RecvTimeoutError::Timeout) if filter::process_control::stop_requested() => {
+                Err(RecvTimeoutError::Timeout) if filter::worker_process::stop_requested() => {
                     return wrong(io::ErrorKind::Interrupted, "not waited for, because a signal stopped the filter");
                 }
                 Err(RecvTimeoutError::Timeout) if began.elapsed() > START_TIMEOUT => {
@@ -162,7 +162,7 @@ impl WorkerProcess {
                     return Err(ReplyError::Disconnected(io::ErrorKind::BrokenPipe.into()));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if filter::process_control::stop_requested() {
+                    if filter::worker_process::stop_requested() {
                         return Err(ReplyError::Failed(WorkerError::Interrupted));
                     }
                     if let Some(limit) = limit.filter(|limit| heard.elapsed() >= *limit) {

@@ -42,11 +42,11 @@ impl RequestHandler {
 pub(super) fn serve_if_worker(handlers: &'static [RequestHandler]) -> Option<ExitCode> {
     std::env::var_os(WORKER_ENV)?;
     // Only the filter handles signals that ask it to stop; it ends its worker by closing the pipe.
-    filter::process_control::block_signals();
-    filter::process_control::limit_memory(MAX_MEMORY_BYTES);
+    filter::worker_process::block_signals();
+    filter::worker_process::limit_memory(MAX_MEMORY_BYTES);
     let (requests, received) = channel();
     if send(&mut io::stdout().lock(), &WorkerReply::<(), ()>::Started, &[]).is_err() {
-        filter::process_control::kill_self();
+        filter::worker_process::kill_self();
     }
     let serve = move || serve_requests(handlers, &FilterConnection::new(&received));
     let started = thread::Builder::new().stack_size(STACK_BYTES).spawn(serve);
@@ -60,7 +60,7 @@ pub(super) fn serve_if_worker(handlers: &'static [RequestHandler]) -> Option<Exi
         }
     }
     // An orderly exit would need the library's lock, which a hanging call may hold forever.
-    filter::process_control::kill_self();
+    filter::worker_process::kill_self();
     Some(ExitCode::FAILURE)
 }
 

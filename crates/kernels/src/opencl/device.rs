@@ -69,7 +69,7 @@ pub struct Device {
     programs: Mutex<HashMap<KernelVariant, Arc<Program>>>,
     /// Matrices in the device's memory, the most recently used first.
     matrices: Mutex<Vec<Arc<DeviceMatrix>>>,
-    /// Buffers of invalid ranges, by their encoded bytes; see [`super::queues`].
+    /// Buffers of invalid ranges, by their encoded bytes; see [`super::device_queues`].
     ranges: Mutex<HashMap<Vec<u8>, Arc<DeviceBuffer>>>,
     failure: OnceLock<DeviceError>,
     stages: Mutex<StageTimes>,

@@ -9,7 +9,7 @@ use super::nexus_tree::NexusTree;
 use super::options::check_cancelled;
 use super::row_sources::RowSources;
 use super::schema::name;
-use super::{BuildObserver, OutputLayout, OutputSpec, digest, integrator_layout, virtual_layout};
+use super::{BuildObserver, OutputLayout, OutputSpec, digest, esrf_integrator_layout, virtual_layout};
 use crate::h5::{self, Group};
 use crate::normalize::{NAN32, NAN64, canonical_nan};
 use crate::part::row_dataset;
@@ -46,7 +46,7 @@ pub(super) fn write_output(
     }
     let digest = body.finish(&tree).map_err(&hdf5)?;
     if content.layout == OutputLayout::Integrator {
-        integrator_layout::write_integrator_names(file, &tree, content).map_err(&hdf5)?;
+        esrf_integrator_layout::write_integrator_names(file, &tree, content).map_err(&hdf5)?;
     }
     Ok(digest)
 }

@@ -1,9 +1,9 @@
 //! Import of recipes of other programs (pyFAI's worker, ESRF's integrator) as settings. Keys that can't be imported are
 //! errors; keys that are applied differently, or belong to other filters, give remarks.
 
+mod esrf_integrator;
 mod file_url;
 mod ini;
-mod integrator;
 mod pyfai_worker;
 
 use std::path::Path;
@@ -31,7 +31,7 @@ impl RecipeFormat {
             Some("ini") => return Self::Integrator,
             _ => (),
         }
-        let is_section = |line: &str| integrator::is_section(line.split('#').next().unwrap_or("").trim());
+        let is_section = |line: &str| esrf_integrator::is_section(line.split('#').next().unwrap_or("").trim());
         if text.trim_start().starts_with('{') {
             Self::Worker
         } else if text.lines().any(is_section) {
@@ -46,7 +46,7 @@ impl RecipeFormat {
         match self {
             Self::Toml => Ok((Settings::parse(text, path)?, Vec::new())),
             Self::Worker => pyfai_worker::read(text, path),
-            Self::Integrator => integrator::read(text, path),
+            Self::Integrator => esrf_integrator::read(text, path),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::coding::{Dtype, PixelTypeError};
 use crate::discover::error::DiscoverError;
+use crate::discover::frame_selection::SelectionError;
 use crate::discover::unusable::UnusableError;
-use crate::discover::virtual_dataset::SelectionError;
 use crate::ffi::LibraryError;
 use crate::frame_shape::{FrameShapeError, check_shape, frame_dimensions};
 use crate::hdf5_array::Hdf5ArrayError;
