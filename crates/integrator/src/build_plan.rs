@@ -1,7 +1,7 @@
 //! Builds the [`IntegrationPlan`] of a recipe: translates its averaging and error model into the types of crate `kernels`.
 
-use kernels::{CsrMatrix, IntegrationPlan, Statistic, TiledCsc, VarianceModel};
-use recipe::Recipe;
+use kernels::{CsrMatrix, IntegrationPlan, PixelVarianceModel, SpreadRole, Statistic, TiledCsc, VarianceModel};
+use recipe::{Recipe, SpreadUse, VarianceSource};
 
 use crate::IntegratorError;
 use crate::setup::IntegrationSetup;
@@ -17,9 +17,10 @@ pub fn build_plan(
         TiledCsc::new(&matrix.starts, &matrix.bins, &matrix.weights, matrix.nbins).map_err(|why| error(&why))?;
     let (normalization, dark) = (&setup.normalization, setup.dark.as_deref());
     let statistic = select_statistic(recipe);
+    let model = variance_model(recipe);
     let plan = match &setup.variance {
-        Some(variance) => IntegrationPlan::with_variance(matrix, normalization, variance, dark),
-        None => IntegrationPlan::new(matrix, normalization, select_variance_model(recipe, statistic), dark),
+        Some(variance) => IntegrationPlan::with_variance(matrix, normalization, variance, model.spread, dark),
+        None => IntegrationPlan::new(matrix, normalization, model, dark),
     };
     let plan = plan.map_err(|why| error(&why))?;
     let csr = build_csr(&plan, statistic);
@@ -28,7 +29,8 @@ pub fn build_plan(
 
 /// Builds the matrix by bin; `None` for plain sums, which do not need it.
 pub fn build_csr(plan: &IntegrationPlan, statistic: Statistic) -> Option<CsrMatrix> {
-    let needs_csr = statistic != Statistic::Mean || plan.variance_model() == VarianceModel::Azimuthal;
+    let is_from_spread = plan.variance_model().spread == SpreadRole::ClippingAndResult;
+    let needs_csr = statistic != Statistic::Mean || is_from_spread;
     needs_csr.then(|| CsrMatrix::new(plan, statistic))
 }
 
@@ -42,13 +44,16 @@ pub fn select_statistic(recipe: &Recipe) -> Statistic {
 }
 
 /// Returns the kernels' variance model for the recipe's error model.
-pub fn select_variance_model(recipe: &Recipe, statistic: Statistic) -> VarianceModel {
-    match recipe.error_model {
-        recipe::ErrorModel::No => VarianceModel::None,
-        recipe::ErrorModel::Azimuthal => VarianceModel::Azimuthal,
-        // Hybrid differs from Poisson only in sigma clipping.
-        recipe::ErrorModel::Hybrid if matches!(statistic, Statistic::SigmaClip { .. }) => VarianceModel::Hybrid,
-        recipe::ErrorModel::Hybrid | recipe::ErrorModel::Poisson => VarianceModel::Poisson,
-        recipe::ErrorModel::Variance => VarianceModel::Given,
-    }
+pub fn variance_model(recipe: &Recipe) -> VarianceModel {
+    let pixel = match recipe.error_model.variance_source() {
+        VarianceSource::None => PixelVarianceModel::None,
+        VarianceSource::Counts => PixelVarianceModel::Counts,
+        VarianceSource::Image => PixelVarianceModel::Given,
+    };
+    let spread = match recipe.error_model.spread_use() {
+        SpreadUse::Nowhere => SpreadRole::Unused,
+        SpreadUse::Clipping => SpreadRole::Clipping,
+        SpreadUse::ClippingAndResult => SpreadRole::ClippingAndResult,
+    };
+    VarianceModel { pixel, spread }
 }

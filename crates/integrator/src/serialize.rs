@@ -80,7 +80,7 @@ impl Integrator {
         let chi = reader.read_section::<f64>()?.to_vec();
         let mask: Vec<bool> = reader.read_section::<u8>()?.iter().map(|&masked| masked != 0).collect();
         let statistic = build_plan::select_statistic(recipe);
-        let plan = IntegrationPlan::from_sections(reader, build_plan::select_variance_model(recipe, statistic))?;
+        let plan = IntegrationPlan::from_sections(reader, build_plan::variance_model(recipe))?;
         let is_cake = flags[2] != 0;
         let bins = radial.len().checked_mul(if is_cake { chi.len() } else { 1 });
         if plan.pixels() != shape[0] * shape[1] || bins != Some(plan.nbins()) {

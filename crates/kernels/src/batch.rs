@@ -114,7 +114,8 @@ impl CsrMatrix {
         scratch: &mut Scratch,
     ) -> Vec<Result<Sums, DecodeError>> {
         scratch.decode_paths.csr += frames.len() as u64;
-        robust::integrate(self, pipeline, plan, invalid, frames, scratch.isa, &mut scratch.csr)
+        let (isa, scratch) = (scratch.isa, &mut scratch.csr);
+        robust::CsrIntegration { matrix: self, pipeline, plan, invalid, frames, isa, scratch }.run()
     }
 }
 

@@ -24,7 +24,7 @@
 //!     IntegrationPlan, InvalidValues, PixelType, Pipeline, Scratch, EncodedFrame, TiledCsc, VarianceModel, integrate_batch,
 //! };
 //! let matrix = TiledCsc::new(&[0, 1, 2, 3, 4], &[0, 0, 1, 1], &[1.0; 4], 2)?;
-//! let plan = IntegrationPlan::new(matrix, &[1.0; 4], VarianceModel::Poisson, None)?;
+//! let plan = IntegrationPlan::new(matrix, &[1.0; 4], VarianceModel::POISSON, None)?;
 //! let pipeline = Pipeline::native(PixelType::U8);
 //! let invalid = InvalidValues::from_integers([255..=255]);
 //! let frames = [[1, 2, 3, 4], [10, 20, 255, 40]];
@@ -60,6 +60,7 @@ mod simd;
 pub mod summation_order;
 mod sums;
 mod tiled_csc;
+mod variance_model;
 
 pub use batch::{Scratch, integrate_batch, integrate_batch_by_plans};
 pub use codec::{DecodeError, Pipeline, StreamFault};
@@ -68,9 +69,10 @@ pub use encoded_frame::EncodedFrame;
 pub use integrate::{IntegrationSpec, integrate_frames};
 pub use invalid_values::InvalidValues;
 pub use pixel::{PixelType, UnknownPixelType};
-pub use plan::{IntegrationPlan, IntegrationPlanError, VarianceModel};
+pub use plan::{IntegrationPlan, IntegrationPlanError};
 pub use robust::{CsrMatrix, Statistic};
 pub use scalar::accumulate_frame;
 pub use simd::Isa;
 pub use sums::{Sums, WeightOverride};
 pub use tiled_csc::{MatrixError, TiledCsc};
+pub use variance_model::{PixelVarianceModel, SpreadRole, VarianceModel};

@@ -8,21 +8,7 @@ use crate::double_double::DoubleDouble;
 use crate::sections::{self, SectionError, SectionReader, SharedArray};
 use crate::simd::{Kernel, Simd};
 use crate::tiled_csc::{TiledCsc, TiledCscRef};
-
-/// The variance of pixels, from which the errors of bins follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VarianceModel {
-    /// No errors; [`crate::Sums::variance`] is `None`.
-    None,
-    /// The variance of a pixel is `max(counts, 1)`, as in pyFAI, with or without a dark.
-    Poisson,
-    /// The variance is the spread of the pixels within a bin; only [`crate::CsrMatrix`] computes it.
-    Azimuthal,
-    /// Sigma clipping uses the azimuthal variance, and the result has the Poisson variance.
-    Hybrid,
-    /// The variance of each pixel is given and equal in all frames; see [`IntegrationPlan::with_variance`].
-    Given,
-}
+use crate::variance_model::{PixelVarianceModel, SpreadRole, VarianceModel};
 
 /// The error for an array that has not one value per pixel of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,8 +98,8 @@ impl IntegrationPlan {
         IntegrationPlan::build(matrix, normalization, variance_model, dark, None)
     }
 
-    /// Makes a plan with the variance of each pixel given, equal in all frames; otherwise like
-    /// [`IntegrationPlan::new`]. A pixel whose variance is negative or not finite is removed from the matrix, too.
+    /// Makes a plan with the variance of each pixel given, equal in all frames, and the spread of pixels used where
+    /// `spread` says; otherwise like [`IntegrationPlan::new`]. A pixel whose variance is negative or not finite is removed from the matrix, too.
     ///
     /// # Errors
     /// An array whose length is not the number of pixels.
@@ -121,9 +107,16 @@ impl IntegrationPlan {
         matrix: TiledCsc,
         normalization: &[f64],
         variance: &[f64],
+        spread: SpreadRole,
         dark: Option<&[f64]>,
     ) -> Result<IntegrationPlan, IntegrationPlanError> {
-        IntegrationPlan::build(matrix, normalization, VarianceModel::Given, dark, Some(variance))
+        IntegrationPlan::build(
+            matrix,
+            normalization,
+            VarianceModel { pixel: PixelVarianceModel::Given, spread },
+            dark,
+            Some(variance),
+        )
     }
 
     fn build(
@@ -192,8 +185,7 @@ impl IntegrationPlan {
         sections::write_section(out, &self.bin_sums)
     }
 
-    /// Reads a plan whose arrays stay in the mapped memory. If it holds a variance per pixel, its model is
-    /// [`VarianceModel::Given`].
+    /// Reads a plan whose arrays stay in the mapped memory. If it holds a variance per pixel, that is the pixels' variance.
     ///
     /// # Errors
     /// Sections that are not a plan's, or have indices out of range. Values of weights and sums are not checked.
@@ -215,7 +207,8 @@ impl IntegrationPlan {
         };
         let (dark, variance) = (optional()?, optional()?);
         let bin_sums = reader.read_section_of_len(matrix.nbins())?;
-        let variance_model = if variance.is_some() { VarianceModel::Given } else { variance_model };
+        let pixel = if variance.is_some() { PixelVarianceModel::Given } else { variance_model.pixel };
+        let variance_model = VarianceModel { pixel, ..variance_model };
         Ok(IntegrationPlan::from_parts(matrix, variance_model, unused, normalization, dark, variance, bin_sums))
     }
 
@@ -237,14 +230,14 @@ impl IntegrationPlan {
         self.matrix.pixels()
     }
 
-    /// Returns the variance model; [`VarianceModel::Given`] if the plan has variances.
+    /// Returns the variance model. The variance of pixels is given if the plan has variances.
     pub fn variance_model(&self) -> VarianceModel {
         self.variance_model
     }
 
-    /// Returns whether the variance of a pixel depends on its counts (Poisson or hybrid).
+    /// Returns whether the variance of a pixel depends on its counts.
     pub(crate) fn has_count_variance(&self) -> bool {
-        matches!(self.variance_model, VarianceModel::Poisson | VarianceModel::Hybrid)
+        self.variance_model.pixel == PixelVarianceModel::Counts
     }
 
     /// Returns the normalization of each pixel.

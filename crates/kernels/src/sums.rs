@@ -1,6 +1,7 @@
 //! [`Sums`], the result of the kernels for a frame: sums by bin, before the division.
 
-use crate::plan::{IntegrationPlan, StaticSums, VarianceModel};
+use crate::plan::{IntegrationPlan, StaticSums};
+use crate::variance_model::PixelVarianceModel;
 
 /// A frame's sums by bin. With W = norm and W₂ = norm_sq of the plan, or of `weight_override` if it is set:
 /// intensity = signal / W, sem = √variance / W, std = √(variance / W₂).
@@ -46,10 +47,10 @@ impl Sums {
         for (excess, base_variance) in excess.iter_mut().zip(&static_sums.base_variance) {
             *excess += base_variance;
         }
-        let variance = match plan.variance_model() {
-            VarianceModel::None | VarianceModel::Azimuthal => None,
-            VarianceModel::Poisson | VarianceModel::Hybrid => Some(excess),
-            VarianceModel::Given => Some(static_sums.base_variance.clone()),
+        let variance = match plan.variance_model().pixel {
+            PixelVarianceModel::None => None,
+            PixelVarianceModel::Counts => Some(excess),
+            PixelVarianceModel::Given => Some(static_sums.base_variance.clone()),
         };
         let weight_override = without_masked.map(|sums| WeightOverride {
             norm: sums.norm.clone(),

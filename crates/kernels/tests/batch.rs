@@ -116,7 +116,7 @@ impl Case {
     fn plan(&self, random: &mut Random) -> IntegrationPlan {
         let n: Vec<f64> = (0..self.pixels).map(|_| random.below(20) as f64 / 16.).collect();
         let dark: Option<Vec<f64>> = self.dark.then(|| (0..self.pixels).map(|_| random.below(9) as f64).collect());
-        let errors = if self.errors { VarianceModel::Poisson } else { VarianceModel::None };
+        let errors = if self.errors { VarianceModel::POISSON } else { VarianceModel::NONE };
         let matrix = Csc::random(self.pixels, self.nbins, random).matrix();
         IntegrationPlan::new(matrix, &n, errors, dark.as_deref()).expect("arrays of the matrix's size")
     }
@@ -142,7 +142,7 @@ impl Case {
         let weights = Csc::random(self.pixels, self.nbins, random).matrix();
         // A sector, in which most pixels have no entries.
         let norms: Vec<f64> = (0..self.pixels).map(|p| f64::from(p % 4500 < 300)).collect();
-        let sector = IntegrationPlan::new(weights, &norms, VarianceModel::Poisson, None).expect("a norm a pixel");
+        let sector = IntegrationPlan::new(weights, &norms, VarianceModel::POISSON, None).expect("a norm a pixel");
         let (invalid, others) = (self.invalid(), InvalidValues::from_integers([7..=7]));
         let plans = [(plan, &invalid), (&finer, &invalid), (&sector, &others), (&sector, &invalid)];
         let found = integrate_batch_by_plans(&self.pipeline(), &plans, stored, scratch);
@@ -256,7 +256,7 @@ fn a_damaged_frame_fails_alone() {
 fn a_frame_of_another_size_is_an_error() {
     let random = &mut Random::new(6);
     let matrix = Csc::random(100, 30, random).matrix();
-    let plan = IntegrationPlan::new(matrix, &[1.; 100], VarianceModel::None, None).expect("a hundred norms");
+    let plan = IntegrationPlan::new(matrix, &[1.; 100], VarianceModel::NONE, None).expect("a hundred norms");
     let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U16, false).expect("known filter");
     let frame = Frame::random(PixelType::U16, 99, Photons::Below(9), 0, &vec![], random);
     let stored = support::bslz4(&frame.bytes, 2, 4096);

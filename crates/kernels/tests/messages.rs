@@ -64,7 +64,7 @@ fn errors_of_a_matrix_and_a_plan() {
     assert_eq!(errors.map(|error| error.to_string()), messages);
 
     let matrix = || TiledCsc::new(&[0, 1], &[0], &[1.0], 1).expect("a matrix of one pixel");
-    let dark = IntegrationPlan::new(matrix(), &[1.0], VarianceModel::None, Some(&[0.0; 3])).expect_err("3 darks");
+    let dark = IntegrationPlan::new(matrix(), &[1.0], VarianceModel::NONE, Some(&[0.0; 3])).expect_err("3 darks");
     assert_eq!(dark.to_string(), "dark has 3 pixels; expected 1, as many as the matrix");
     let name = "f16".parse::<PixelType>().expect_err("no pixel type");
     assert_eq!(
@@ -89,7 +89,7 @@ fn errors_of_sections() {
         let mut memory = Aligned([0; 1024]);
         memory.0[..sections.len()].copy_from_slice(sections);
         let memory: SharedBytes = Arc::new(memory);
-        IntegrationPlan::from_sections(&mut SectionReader::new(memory, 0), VarianceModel::None)
+        IntegrationPlan::from_sections(&mut SectionReader::new(memory, 0), VarianceModel::NONE)
             .expect_err("damaged sections")
             .to_string()
     };

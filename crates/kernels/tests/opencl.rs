@@ -41,7 +41,7 @@ impl Case {
     /// Creates random frames and a plan. Errors are Poisson's except for types of one byte, so that each type needs
     /// only one compilation.
     fn random(dtype: PixelType, pixels: usize, nbins: usize, block: usize, count: usize, random: &mut Random) -> Case {
-        let errors = if dtype.size() == 1 { VarianceModel::None } else { VarianceModel::Poisson };
+        let errors = if dtype.size() == 1 { VarianceModel::NONE } else { VarianceModel::POISSON };
         let plan = plan(pixels, nbins, errors, random);
         let rule = match random.below(5) {
             0 => vec![],
@@ -181,7 +181,7 @@ fn few_frames_that_a_simulator_has_time_for() {
     // The first sequence of the first block.
     case.chunks[0].0[16..56].fill(0xff);
     let (other, invalid) =
-        (plan(pixels, 9, VarianceModel::None, random), InvalidValues::from_integers(support::gaps(dtype)));
+        (plan(pixels, 9, VarianceModel::NONE, random), InvalidValues::from_integers(support::gaps(dtype)));
     for settings in &all_settings()[1..] {
         let Some(device) = device(settings.clone()) else { return };
         let mut queues = DeviceQueues::new(device, 2).expect("queues");
@@ -243,7 +243,7 @@ fn plans_together_give_the_bytes_of_each_alone() {
         .into_iter()
         .enumerate()
         .map(|(at, nbins)| {
-            let errors = if at % 2 == 0 { VarianceModel::Poisson } else { VarianceModel::None };
+            let errors = if at % 2 == 0 { VarianceModel::POISSON } else { VarianceModel::NONE };
             (plan(pixels, nbins, errors, random), InvalidValues::from_integers(rules[at % 3].clone()))
         })
         .collect();
@@ -367,7 +367,7 @@ fn little_more_than_the_chunks_is_sent() {
     for photons in [Photons::Below(2), Photons::Below(40), Photons::Sparse(100_000)] {
         let pixels = 1 << 20;
         let matrix = Csc::random(pixels, 1000, random).matrix();
-        let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::Poisson, None).expect("norms");
+        let plan = IntegrationPlan::new(matrix, &vec![1.; pixels], VarianceModel::POISSON, None).expect("norms");
         let frame = Frame::random(PixelType::U32, pixels, photons, 0, &vec![], random);
         let pipeline = Pipeline::from_hdf5(&[BSLZ4], PixelType::U32, false).expect("known filter");
         let bytes = support::bslz4(&frame.bytes, 4, 2048);

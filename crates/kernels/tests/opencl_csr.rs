@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use kernels::opencl::{Device, DeviceError, DeviceQueues, DeviceSettings};
 use kernels::{
-    CsrMatrix, EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, Scratch, Statistic,
-    Sums, VarianceModel, integrate_frames,
+    CsrMatrix, EncodedFrame, IntegrationPlan, IntegrationSpec, InvalidValues, Pipeline, PixelType, PixelVarianceModel,
+    Scratch, SpreadRole, Statistic, Sums, VarianceModel, integrate_frames,
 };
 use opencl::device;
 use support::{Csc, Frame, Photons, Random};
@@ -27,14 +27,16 @@ fn all_settings() -> [DeviceSettings; 2] {
 }
 
 /// All statistics and variance models that a device can compute.
-const METHODS: [(Statistic, VarianceModel); 7] = [
-    (Statistic::Mean, VarianceModel::Azimuthal),
-    (CLIP, VarianceModel::Poisson),
-    (CLIP, VarianceModel::Azimuthal),
-    (CLIP, VarianceModel::Hybrid),
-    (CLIP, VarianceModel::Given),
-    (Statistic::SigmaClip { threshold: 0., max_iter: 20 }, VarianceModel::Azimuthal),
-    (Statistic::SigmaClip { threshold: 2., max_iter: 0 }, VarianceModel::Hybrid),
+const METHODS: [(Statistic, VarianceModel); 8] = [
+    (Statistic::Mean, VarianceModel::AZIMUTHAL),
+    (CLIP, VarianceModel::POISSON),
+    (CLIP, VarianceModel::AZIMUTHAL),
+    (CLIP, VarianceModel::HYBRID),
+    (CLIP, VarianceModel::GIVEN),
+    // No recipe has this pair; the two choices are independent all the same.
+    (CLIP, VarianceModel { spread: SpreadRole::Clipping, ..VarianceModel::GIVEN }),
+    (Statistic::SigmaClip { threshold: 0., max_iter: 20 }, VarianceModel::AZIMUTHAL),
+    (Statistic::SigmaClip { threshold: 2., max_iter: 0 }, VarianceModel::HYBRID),
 ];
 
 /// Stored frames, and the plan and matrix to integrate them with.
@@ -59,7 +61,9 @@ impl Case {
             (random.below(2) == 0).then(|| (0..pixels).map(|_| random.below(100) as f64 / 7.).collect());
         let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 3.).collect();
         let plan = match variance_model {
-            VarianceModel::Given => IntegrationPlan::with_variance(csc.matrix(), &n, &given, dark.as_deref()),
+            VarianceModel { pixel: PixelVarianceModel::Given, spread } => {
+                IntegrationPlan::with_variance(csc.matrix(), &n, &given, spread, dark.as_deref())
+            }
             _ => IntegrationPlan::new(csc.matrix(), &n, variance_model, dark.as_deref()),
         };
         let plan = plan.expect("arrays of the matrix's size");
@@ -188,7 +192,8 @@ fn the_last_place_of_a_limit_decides_as_on_the_processor() {
     let bins: Vec<usize> = sizes.clone().flat_map(|size| vec![size - 3; size]).collect();
     let csc = unsplit(bins.len(), sizes.clone().count(), |pixel| bins[pixel]);
     let ones = vec![1.; bins.len()];
-    let plan = IntegrationPlan::with_variance(csc.matrix(), &ones, &ones, None).expect("arrays of the matrix's size");
+    let plan = IntegrationPlan::with_variance(csc.matrix(), &ones, &ones, SpreadRole::Unused, None)
+        .expect("arrays of the matrix's size");
     let csr = CsrMatrix::new(&plan, Statistic::SigmaClip { threshold: 0., max_iter: 1 });
     let chauvenet = |size: usize| (2. * (size as f64 / std::f64::consts::TAU.sqrt()).ln()).sqrt();
     let frame = |places: i64| -> Vec<u8> {
@@ -217,7 +222,7 @@ fn the_last_place_of_a_limit_decides_as_on_the_processor() {
 fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
     let random = &mut Random::new(33);
     let csc = Csc::random(1679 * 49, 300, random);
-    let case = Case::new(&csc, PixelType::U32, (CLIP, VarianceModel::Azimuthal), random);
+    let case = Case::new(&csc, PixelType::U32, (CLIP, VarianceModel::AZIMUTHAL), random);
     let expected = case.expected();
     for settings in all_settings() {
         let Some(device) = device(settings.clone()) else { return };
@@ -226,7 +231,7 @@ fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
         let one_by_one: Vec<Sums> = case.stored().iter().flat_map(|one| case.found(&mut queues, &[*one])).collect();
         assert_same(&one_by_one, &expected, "one by one");
         let plan =
-            IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::Poisson, None).expect("norms");
+            IntegrationPlan::new(csc.matrix(), &vec![1.; 1679 * 49], VarianceModel::POISSON, None).expect("norms");
         let none = InvalidValues::none();
         let specs = [IntegrationSpec { plan: &plan, invalid: &none, csr: None }, case.spec()];
         let rows =
@@ -249,7 +254,7 @@ fn neither_batch_nor_queues_nor_memory_nor_other_recipes_change_a_byte() {
 fn damaged_frames_are_what_the_processor_says_they_are() {
     let random = &mut Random::new(34);
     let csc = Csc::random(6003, 200, random);
-    let mut case = Case::new(&csc, PixelType::U32, (CLIP, VarianceModel::Poisson), random);
+    let mut case = Case::new(&csc, PixelType::U32, (CLIP, VarianceModel::POISSON), random);
     case.chunks.retain(|(_, mask)| *mask == 0);
     for settings in all_settings() {
         let Some(device) = device(settings) else { return };
@@ -283,7 +288,7 @@ fn damaged_frames_are_what_the_processor_says_they_are() {
 fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
     let random = &mut Random::new(35);
     let csc = Csc::random(9000, 30, random);
-    let case = Case::new(&csc, PixelType::U16, (CLIP, VarianceModel::Azimuthal), random);
+    let case = Case::new(&csc, PixelType::U16, (CLIP, VarianceModel::AZIMUTHAL), random);
     let fail_with = |settings| -> Option<(DeviceError, Option<DeviceError>)> {
         let device = device(settings)?;
         let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
@@ -306,8 +311,8 @@ fn a_device_without_doubles_or_memory_says_so_and_is_kept() {
 #[test]
 fn plans_and_matrices_that_do_not_belong_together_are_refused() {
     let random = &mut Random::new(36);
-    let case = Case::new(&Csc::random(9000, 30, random), PixelType::U16, (CLIP, VarianceModel::Azimuthal), random);
-    let larger = Case::new(&Csc::random(9008, 30, random), PixelType::U16, (CLIP, VarianceModel::Azimuthal), random);
+    let case = Case::new(&Csc::random(9000, 30, random), PixelType::U16, (CLIP, VarianceModel::AZIMUTHAL), random);
+    let larger = Case::new(&Csc::random(9008, 30, random), PixelType::U16, (CLIP, VarianceModel::AZIMUTHAL), random);
     let Some(device) = device(DeviceSettings::default()) else { return };
     let mut queues = DeviceQueues::new(device.clone(), 1).expect("a queue");
     let why = queues.integrate_batch_by_plans(&case.pipeline, &[case.spec(), larger.spec()], &case.stored());

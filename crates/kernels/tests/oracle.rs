@@ -32,7 +32,7 @@ fn check(dtype: PixelType, pixels: usize, nbins: usize, photons: Photons, invali
     let frame = Frame::random(dtype, pixels, photons, invalid, &rule, random);
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
     let dark: Option<Vec<f64>> = dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
-    let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::Poisson, dark.as_deref())
+    let plan = IntegrationPlan::new(csc.matrix(), &n, VarianceModel::POISSON, dark.as_deref())
         .expect("arrays of the matrix's size");
     let mut sums = Sums::default();
     accumulate_frame(&frame.bytes, dtype, &plan, &InvalidValues::from_integers(rule), &mut sums);
@@ -102,7 +102,7 @@ proptest! {
 #[test]
 fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
     let csc = Csc { starts: vec![0, 2, 3, 4], bins: vec![0, 1, 1, 2], weights: vec![0.1, 0.9, 0.3, 1.], nbins: 3 };
-    let plan = IntegrationPlan::new(csc.matrix(), &[0.7, 1.3, 0.9], VarianceModel::Poisson, Some(&[5., 5., 5.]))
+    let plan = IntegrationPlan::new(csc.matrix(), &[0.7, 1.3, 0.9], VarianceModel::POISSON, Some(&[5., 5., 5.]))
         .expect("three pixels");
     let frame: Vec<u8> = [u32::MAX, u32::MAX - 1, 7].into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut sums = Sums::default();
@@ -117,7 +117,7 @@ fn a_bin_whose_pixels_are_all_invalid_has_exactly_nothing() {
 #[test]
 fn invalid_pixels_that_the_matrix_leaves_out_are_no_exception() {
     let csc = Csc { starts: vec![0, 0, 1], bins: vec![0], weights: vec![1.], nbins: 1 };
-    let plan = IntegrationPlan::new(csc.matrix(), &[1., 1.], VarianceModel::None, None).expect("two pixels");
+    let plan = IntegrationPlan::new(csc.matrix(), &[1., 1.], VarianceModel::NONE, None).expect("two pixels");
     let mut sums = Sums::default();
     accumulate_frame(&[255, 3], PixelType::U8, &plan, &gaps(PixelType::U8), &mut sums);
     assert_eq!(sums, Sums { signal: vec![3.], variance: None, weight_override: None });
@@ -137,6 +137,6 @@ fn a_wrong_matrix_is_refused_with_its_place() {
     assert!(refused(&[], &[], &[]).contains("0 column starts"));
     let matrix = kernels::TiledCsc::new(&[0, 1], &[0], &[1.], 1).expect("one pixel");
     let error =
-        IntegrationPlan::new(matrix, &[1., 1.], VarianceModel::None, None).expect_err("two norms for one pixel");
+        IntegrationPlan::new(matrix, &[1., 1.], VarianceModel::NONE, None).expect_err("two norms for one pixel");
     assert_eq!(error.to_string(), "normalization has 2 pixels; expected 1, as many as the matrix");
 }

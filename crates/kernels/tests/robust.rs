@@ -3,8 +3,8 @@
 mod support;
 
 use kernels::{
-    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, Scratch, Statistic, Sums,
-    VarianceModel,
+    CsrMatrix, EncodedFrame, IntegrationPlan, InvalidValues, Isa, Pipeline, PixelType, PixelVarianceModel, Scratch,
+    SpreadRole, Statistic, Sums, VarianceModel,
 };
 use proptest::prelude::*;
 use support::{Csc, Frame, Photons, Random};
@@ -39,8 +39,8 @@ fn spread(shares: &[Share]) -> f64 {
 fn clipped(mut shares: Vec<Share>, errors: VarianceModel, threshold: f64, rounds: u32) -> Vec<Share> {
     for _ in 0..rounds {
         let [_, variance, _, norm_sq, count] = sums_of(&shares);
-        let azimuthal = matches!(errors, VarianceModel::Azimuthal | VarianceModel::Hybrid);
-        let std = (if azimuthal { spread(&shares) } else { variance } / norm_sq).sqrt();
+        let from_spread = errors.spread != SpreadRole::Unused;
+        let std = (if from_spread { spread(&shares) } else { variance } / norm_sq).sqrt();
         let chauvenet = (2. * (count.max(3.) / (2. * std::f64::consts::PI).sqrt()).ln()).sqrt();
         let (mean, limit) = (mean(&shares), threshold.max(chauvenet) * std);
         // A distance from the mean that rounding explains makes no outlier.
@@ -70,7 +70,7 @@ fn expected(shares: Vec<Share>, statistic: Statistic, errors: VarianceModel) -> 
         Statistic::QuantileMean { low, high } => between(shares, low, high),
     };
     let mut sums = sums_of(&chosen);
-    if errors == VarianceModel::Azimuthal && !chosen.is_empty() {
+    if errors.spread == SpreadRole::ClippingAndResult && !chosen.is_empty() {
         sums[1] = spread(&chosen);
     }
     sums
@@ -99,8 +99,10 @@ fn check(case: &Case) {
     let n: Vec<f64> = (0..pixels).map(|_| random.below(20) as f64 / 16.).collect();
     let dark: Option<Vec<f64>> = case.dark.then(|| (0..pixels).map(|_| random.below(100) as f64 / 8.).collect());
     let given: Vec<f64> = (0..pixels).map(|_| random.below(50) as f64 / 4.).collect();
-    let plan = match errors {
-        VarianceModel::Given => IntegrationPlan::with_variance(csc.matrix(), &n, &given, dark.as_deref()),
+    let plan = match errors.pixel {
+        PixelVarianceModel::Given => {
+            IntegrationPlan::with_variance(csc.matrix(), &n, &given, errors.spread, dark.as_deref())
+        }
         _ => IntegrationPlan::new(csc.matrix(), &n, errors, dark.as_deref()),
     };
     let plan = plan.expect("arrays of the matrix's size");
@@ -130,10 +132,10 @@ fn check(case: &Case) {
     let mut bins = vec![Vec::new(); nbins];
     for pixel in (0..pixels).filter(|&p| n[p] != 0. && frame.valid[p]) {
         let (n, s) = (n[pixel], frame.values[pixel] - dark.as_ref().map_or(0., |dark| dark[pixel]));
-        let v = match errors {
-            VarianceModel::None | VarianceModel::Azimuthal => 0.,
-            VarianceModel::Poisson | VarianceModel::Hybrid => frame.values[pixel].max(1.),
-            VarianceModel::Given => given[pixel],
+        let v = match errors.pixel {
+            PixelVarianceModel::None => 0.,
+            PixelVarianceModel::Counts => frame.values[pixel].max(1.),
+            PixelVarianceModel::Given => given[pixel],
         };
         csc.entries(pixel).for_each(|(bin, w)| bins[bin].push(Share { w, n, s, v }));
     }
@@ -144,7 +146,7 @@ fn check(case: &Case) {
             None => (plan.norm()[bin], plan.norm_sq()[bin], plan.count()[bin]),
         };
         let variance = sums.variance.as_ref().map_or(0., |variance| variance[bin]);
-        assert_eq!(sums.variance.is_some(), errors != VarianceModel::None);
+        assert_eq!(sums.variance.is_some(), errors != VarianceModel::NONE);
         // The sums of the absolute values of the terms: terms of both signs cancel.
         let size: f64 = shares.iter().map(|p| p.w * p.s.abs()).sum();
         let square: f64 = shares.iter().map(|p| (p.w * p.s).powi(2) + p.w * p.w * p.v).sum();
@@ -170,11 +172,17 @@ fn statistics() -> impl Strategy<Value = Statistic> {
 }
 
 fn error_models(statistic: Statistic) -> impl Strategy<Value = (Statistic, VarianceModel)> {
-    use VarianceModel::*;
+    const NONE: VarianceModel = VarianceModel::NONE;
+    const POISSON: VarianceModel = VarianceModel::POISSON;
+    const AZIMUTHAL: VarianceModel = VarianceModel::AZIMUTHAL;
+    const HYBRID: VarianceModel = VarianceModel::HYBRID;
+    const GIVEN: VarianceModel = VarianceModel::GIVEN;
+    // No recipe has this pair; the two choices are independent all the same.
+    const GIVEN_HYBRID: VarianceModel = VarianceModel { spread: SpreadRole::Clipping, ..GIVEN };
     let models = match statistic {
-        Statistic::Mean => vec![None, Poisson, Azimuthal, Given],
-        Statistic::SigmaClip { .. } => vec![Poisson, Azimuthal, Hybrid, Given],
-        Statistic::QuantileMean { .. } => vec![None, Poisson, Given],
+        Statistic::Mean => vec![NONE, POISSON, AZIMUTHAL, GIVEN],
+        Statistic::SigmaClip { .. } => vec![POISSON, AZIMUTHAL, HYBRID, GIVEN, GIVEN_HYBRID],
+        Statistic::QuantileMean { .. } => vec![NONE, POISSON, GIVEN],
     };
     prop::sample::select(models).prop_map(move |errors| (statistic, errors))
 }
@@ -225,13 +233,13 @@ fn a_hot_pixel_is_clipped_and_what_was_hidden_by_it_in_the_next_round() {
     let mut values = vec![10; 100];
     values.extend([12, 8, 1000, 4_000_000_000]);
     let clipped = |rounds| {
-        one_bin(&values, Statistic::SigmaClip { threshold: 5., max_iter: rounds }, VarianceModel::Azimuthal)
+        one_bin(&values, Statistic::SigmaClip { threshold: 5., max_iter: rounds }, VarianceModel::AZIMUTHAL)
             .weight_override
             .expect("one is out")
             .count
     };
     assert_eq!((clipped(1), clipped(2)), (vec![103.], vec![102.]));
-    let all = one_bin(&values, Statistic::SigmaClip { threshold: 1e9, max_iter: 5 }, VarianceModel::Azimuthal);
+    let all = one_bin(&values, Statistic::SigmaClip { threshold: 1e9, max_iter: 5 }, VarianceModel::AZIMUTHAL);
     assert_eq!((all.signal, all.weight_override), (vec![4_000_002_020.], None));
 }
 
@@ -240,7 +248,7 @@ fn hybrid_clips_as_azimuthal_and_errs_as_poisson() {
     let values = [3, 5, 4, 6, 5, 4, 90];
     let clip = Statistic::SigmaClip { threshold: 2., max_iter: 5 };
     let [azimuthal, hybrid] =
-        [VarianceModel::Azimuthal, VarianceModel::Hybrid].map(|errors| one_bin(&values, clip, errors));
+        [VarianceModel::AZIMUTHAL, VarianceModel::HYBRID].map(|errors| one_bin(&values, clip, errors));
     assert_eq!(azimuthal.signal, hybrid.signal);
     assert_eq!((azimuthal.variance, hybrid.variance), (Some(vec![5.5]), Some(vec![27.])));
 }
@@ -248,7 +256,7 @@ fn hybrid_clips_as_azimuthal_and_errs_as_poisson() {
 #[test]
 fn the_median_is_of_one_pixel_or_of_the_middle_two() {
     let median = |values: &[u32]| {
-        let sums = one_bin(values, Statistic::QuantileMean { low: 0.5, high: 0.5 }, VarianceModel::Poisson);
+        let sums = one_bin(values, Statistic::QuantileMean { low: 0.5, high: 0.5 }, VarianceModel::POISSON);
         let norm = sums.weight_override.map_or(values.len() as f64, |own| own.norm[0]);
         (sums.signal[0] / norm, norm)
     };
@@ -266,7 +274,7 @@ fn equal_pixels_are_no_outliers_of_each_other() {
     // standard deviation.
     let clip = Statistic::SigmaClip { threshold: 0., max_iter: 5 };
     for value in [0, 1, 49, 123_457] {
-        for errors in [VarianceModel::Azimuthal, VarianceModel::Poisson] {
+        for errors in [VarianceModel::AZIMUTHAL, VarianceModel::POISSON] {
             assert_eq!(one_bin(&[value; 3], clip, errors).weight_override, None);
         }
     }

@@ -265,12 +265,8 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "X|mean", help_heading = CORRECTIONS, hide_short_help = true, action = ArgAction::Append, allow_hyphen_values = true)]
     monitor_reference: Vec<ReferenceSetting>,
 
-    /// no, poisson, azimuthal, hybrid or variance
-    ///
-    /// `no`: no errors. `poisson`: from counting statistics. `azimuthal`: from the spread of the pixels in a bin.
-    /// `hybrid`: azimuthal while clipping, poisson in the result. `variance`: from --variance. Default: poisson; with
-    /// --variance, variance.
-    #[arg(long, value_name = "MODEL", help_heading = ERRORS)]
+    /// Source of errors
+    #[arg(long, value_name = "MODEL", help_heading = ERRORS, help = error_model_names(), long_help = error_model_help())]
     error_model: Option<ErrorModel>,
 
     /// Image of each pixel's variance, for --error-model variance
@@ -361,6 +357,17 @@ impl From<RecipeFlags> for Settings {
             detector_mask: flags.detector_mask,
         }
     }
+}
+
+/// Returns the short help of --error-model: the names of all models.
+fn error_model_names() -> String {
+    ErrorModel::list(|_| true)
+}
+
+/// Returns the help of --error-model, with all models.
+fn error_model_help() -> String {
+    let (names, models) = (error_model_names(), ErrorModel::describe_all());
+    format!("{names}\n\n{models} Default: poisson; with --variance, variance.")
 }
 
 /// Returns the help of --unit, with the names of all units.

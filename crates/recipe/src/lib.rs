@@ -23,6 +23,7 @@
 //! ```
 
 mod error;
+mod error_model;
 mod file_ref;
 mod import;
 mod mask_region;
@@ -39,12 +40,13 @@ mod template;
 mod validate;
 
 pub use error::{RecipeError, describe_toml_error};
+pub use error_model::{ErrorModel, SpreadUse, VarianceSource};
 pub use file_ref::FileRef;
 pub use mask_region::{MaskRegion, RegionShape};
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
 pub use one_or_many::OneOrMany;
 pub use options::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MedianError, ReferenceSetting, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, FlatMode, MedianError, ReferenceSetting, Split,
 };
 pub use outliers::{Quantiles, SigmaClip};
 pub use recipe_file::RecipeFile;

@@ -19,30 +19,6 @@ pub enum Split {
     Full,
 }
 
-/// The source of the variance of a pixel, named as in pyFAI.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "SettingValue", into = "String")]
-pub enum ErrorModel {
-    /// No errors.
-    No,
-    /// Counting statistics: the variance is the number of counts, at least 1.
-    #[default]
-    Poisson,
-    /// The spread of the pixels in a bin.
-    Azimuthal,
-    /// Azimuthal for sigma clipping, Poisson for the result.
-    Hybrid,
-    /// An image of each pixel's variance.
-    Variance,
-}
-
-impl ErrorModel {
-    /// Returns whether the errors of the result follow from counting statistics.
-    pub fn is_counting_statistics(self) -> bool {
-        matches!(self, Self::Poisson | Self::Hybrid)
-    }
-}
-
 /// The measure of spread that a pattern's errors are. V is the variance of the weighted sum of a bin, W the sum of its
 /// weights and W₂ the sum of their squares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,14 +163,6 @@ pub(crate) use impl_setting_text;
 impl_setting_text!(Split, "no, bbox or full",
     text => match text { "no" => Some(Self::No), "bbox" => Some(Self::BBox), "full" => Some(Self::Full), _ => None },
     value => match value { Self::No => "no", Self::BBox => "bbox", Self::Full => "full" });
-
-impl_setting_text!(ErrorModel, "no, poisson, azimuthal, hybrid or variance",
-    text => match text {
-        "no" => Some(Self::No), "poisson" => Some(Self::Poisson), "azimuthal" => Some(Self::Azimuthal),
-        "hybrid" => Some(Self::Hybrid), "variance" => Some(Self::Variance), _ => None },
-    value => match value {
-        Self::No => "no", Self::Poisson => "poisson", Self::Azimuthal => "azimuthal",
-        Self::Hybrid => "hybrid", Self::Variance => "variance" });
 
 impl_setting_text!(ErrorMeasure, "sem or std",
     text => match text { "sem" => Some(Self::Sem), "std" => Some(Self::Std), _ => None },

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use geometry::Unit;
 use toml::{Table, Value};
 
-use crate::{RecipeFile, Settings};
+use crate::{ErrorModel, RecipeFile, Settings};
 
-/// Every key with a comment, and its default or an example commented out. `{units}` stands for the list of units.
+/// Every key with a comment, and its default or an example commented out. `{units}` and
+/// `{error-models}` stand for lists of names.
 const TEMPLATE: &str = include_str!("template.toml");
 
 /// The line of the template in whose place the units are listed.
@@ -24,6 +25,7 @@ impl RecipeFile {
             all.resolve_paths_from(&directory);
             Table::try_from(all).expect("settings hold nothing that TOML can't")
         };
+        let error_models = ErrorModel::list(|_| true);
         let mut values = table(settings);
         let mut text = String::new();
         for line in TEMPLATE.lines() {
@@ -31,7 +33,7 @@ impl RecipeFile {
             match key.and_then(|key| Some((key, values.remove(key)?))) {
                 Some((key, value)) => write_assignment(&mut text, key, &value),
                 None if line == UNITS_LINE => write_units(&mut text),
-                None => _ = writeln!(text, "{line}"),
+                None => _ = writeln!(text, "{}", line.replace("{error-models}", &error_models)),
             }
         }
         for (name, section) in detectors {

@@ -1,6 +1,6 @@
 //! Validation of a recipe's values, alone and in combination.
 
-use crate::{ErrorFloor, ErrorMeasure, ErrorModel, Recipe, RecipeError};
+use crate::{ErrorFloor, ErrorMeasure, ErrorModel, Recipe, RecipeError, SpreadUse, VarianceSource};
 
 /// Largest number of bins, about that of pixels of a large detector: more bins take memory and show nothing.
 const MAX_BINS: u64 = 1 << 24;
@@ -78,30 +78,37 @@ impl Recipe {
     /// Checks that error model, error measure, error floor, clipping and median can be combined.
     fn validate_error_model(&self) -> Result<(), RecipeError> {
         let refuse = |key, why: &str| Err(RecipeError::Setting { key, why: why.to_owned() });
-        match (self.error_model, &self.variance) {
-            (ErrorModel::Variance, None) => {
-                return refuse("variance", "missing; error-model variance needs an image of variances (--variance)");
+        let model = self.error_model;
+        match (model.variance_source() == VarianceSource::Image, self.variance.is_some()) {
+            (true, false) => {
+                let why = format!("missing; error-model {model} needs an image of variances (--variance)");
+                return refuse("variance", &why);
             }
-            (ErrorModel::Variance, Some(_)) | (_, None) => (),
-            (_, Some(_)) => return refuse("variance", "set with another error-model; expected error-model variance"),
+            (false, true) => {
+                let with_image = ErrorModel::list(|other| other.variance_source() == VarianceSource::Image);
+                return refuse("variance", &format!("set with another error-model; expected error-model {with_image}"));
+            }
+            _ => (),
         }
-        if self.error_model == ErrorModel::No && self.error == ErrorMeasure::Std {
-            return refuse("error", "std with error-model no; expected another error-model");
+        if !model.has_errors() && self.error == ErrorMeasure::Std {
+            return refuse("error", &format!("std with error-model {model}; expected another error-model"));
         }
-        if self.error_floor != ErrorFloor::Pixel && !self.error_model.is_counting_statistics() {
-            return refuse(
-                "error-floor",
-                "set without counting statistics; expected error-model poisson or hybrid, or no error-floor",
-            );
+        if self.error_floor != ErrorFloor::Pixel && !model.is_counting_statistics() {
+            let counting = ErrorModel::list(ErrorModel::is_counting_statistics);
+            let why = format!("set without counting statistics; expected error-model {counting}, or no error-floor");
+            return refuse("error-floor", &why);
         }
         if self.sigma_clip.is_some() && self.median.is_some() {
             return refuse("median", "set together with sigma-clip; expected one of them");
         }
-        if self.sigma_clip.is_some() && self.error_model == ErrorModel::No {
-            return refuse("sigma-clip", "needs a standard deviation; expected another error-model than no");
+        if self.sigma_clip.is_some() && !model.has_errors() {
+            let why = format!("needs a standard deviation; expected another error-model than {model}");
+            return refuse("sigma-clip", &why);
         }
-        if self.median.is_some() && self.error_model == ErrorModel::Azimuthal {
-            return refuse("median", "has no azimuthal errors; expected error-model no, poisson, hybrid or variance");
+        let is_from_spread = |model: ErrorModel| model.spread_use() == SpreadUse::ClippingAndResult;
+        if self.median.is_some() && is_from_spread(model) {
+            let others = ErrorModel::list(|other| !is_from_spread(other));
+            return refuse("median", &format!("has no {model} errors; expected error-model {others}"));
         }
         Ok(())
     }

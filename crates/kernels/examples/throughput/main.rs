@@ -168,7 +168,7 @@ impl Case {
 
     fn plan(&self, method: &str) -> IntegrationPlan {
         let [rows, columns] = self.shape;
-        let errors = if method.ends_with("azimuthal") { VarianceModel::Azimuthal } else { VarianceModel::Poisson };
+        let errors = if method.ends_with("azimuthal") { VarianceModel::AZIMUTHAL } else { VarianceModel::POISSON };
         // The solid angle.
         let norm = |pixel: usize| 1. - 1e-4 * self.radius((pixel / columns) as f64, (pixel % columns) as f64);
         let norms: Vec<f64> = (0..rows * columns).map(norm).collect();

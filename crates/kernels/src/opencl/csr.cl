@@ -14,12 +14,15 @@
 #define LANE_IN_BIN (get_local_id(0) % LANES_PER_BIN)
 #define BIN_IN_GROUP (get_local_id(0) / LANES_PER_BIN)
 
-// Values of `variance_model`; see `variance_model_code`.
+// Values of `pixel_variance`; see `pixel_variance_code`.
 #define VARIANCE_NONE 0
-#define VARIANCE_POISSON 1
-#define VARIANCE_AZIMUTHAL 2
-#define VARIANCE_HYBRID 3
-#define VARIANCE_GIVEN 4
+#define VARIANCE_COUNTS 1
+#define VARIANCE_GIVEN 2
+
+// Values of `spread`; see `spread_code`.
+#define SPREAD_UNUSED 0
+#define SPREAD_CLIPPING 1
+#define SPREAD_CLIPPING_AND_RESULT 2
 
 // Relative distance from the mean that counts as zero, as `MEAN_TOLERANCE` of `robust::bin_buffer`.
 #define ROUNDING 1e-12
@@ -79,7 +82,7 @@ typedef struct {
     __global const double *darks;
     __global const double *variances;
     bool has_weights, has_darks;
-    uint variance_model;
+    uint pixel_variance;
     // Invalid values: pairs of lowest and highest.
     __global const PIXEL *ranges;
     uint range_count;
@@ -104,9 +107,9 @@ static double norm_of(const Bin *bin, uint entry)
 // Returns w² v.
 static double variance_of(const Bin *bin, uint entry)
 {
-    if (bin->variance_model == VARIANCE_GIVEN)
+    if (bin->pixel_variance == VARIANCE_GIVEN)
         return bin->variances[entry];
-    if (bin->variance_model != VARIANCE_POISSON && bin->variance_model != VARIANCE_HYBRID)
+    if (bin->pixel_variance == VARIANCE_NONE)
         return 0.0;
     double counts = (double)bin->frame[bin->pixels[entry]];
     counts = counts > 1.0 ? counts : 1.0;
@@ -161,7 +164,8 @@ __kernel __attribute__((reqd_work_group_size(LANES_PER_BIN * BINS_PER_GROUP, 1, 
 void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uint bins, uint entries,
             __global const uint *starts, __global const uint *pixels,
             uint has_weights, __global const float *weights, __global const double *norms,
-            uint has_darks, __global const double *darks, uint variance_model, __global const double *variances,
+            uint has_darks, __global const double *darks, uint pixel_variance, uint spread,
+            __global const double *variances,
             __global const double *full_norm, __global const double *full_norm_sq, __global const double *full_count,
             __global const PIXEL *ranges, uint range_count, double threshold, uint max_iter,
             __global const uint *status, __global double *sums)
@@ -180,7 +184,7 @@ void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uin
     uint frame = get_group_id(1) * BINS_PER_GROUP + BIN_IN_GROUP;
     // A damaged frame has no pixels to reduce.
     bool has_pixels = frame < frames && status[frames + frame] == 0xffffffffu;
-    bool is_spread = variance_model == VARIANCE_AZIMUTHAL || variance_model == VARIANCE_HYBRID;
+    bool is_spread = spread != SPREAD_UNUSED;
     uint first = starts[bin_index];
     uint longest = starts[bin_index + 1] - first;
 
@@ -191,10 +195,10 @@ void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uin
         weights + (has_weights ? first : 0),
         norms + first,
         darks + (has_darks ? first : 0),
-        variances + (variance_model == VARIANCE_GIVEN ? first : 0),
+        variances + (pixel_variance == VARIANCE_GIVEN ? first : 0),
         has_weights != 0,
         has_darks != 0,
-        variance_model,
+        pixel_variance,
         ranges,
         range_count,
     };
@@ -275,25 +279,25 @@ void choose(__global uchar *intermediate, uint frames, uint pixels_of_frame, uin
         n_sq = all_valid ? full_norm_sq[bin_index] : tree(of_bin + 3 * LANES_PER_BIN * BINS_PER_GROUP);
         w = all_valid ? full_count[bin_index] : has_weights ? tree(of_bin + 4 * LANES_PER_BIN * BINS_PER_GROUP) : (double)count;
         barrier(CLK_LOCAL_MEM_FENCE);
-        double spread = 0.0;
+        double squares = 0.0;
         for (uint i = LANE_IN_BIN; is_active && is_spread && i < count; i += LANES_PER_BIN) {
             uint entry = is_listed ? left[i] : i;
             double distance = signal_of(&bin, entry) - s / n * norm_of(&bin, entry);
-            spread += distance * distance;
+            squares += distance * distance;
         }
-        *of_lane = spread;
+        *of_lane = squares;
         barrier(CLK_LOCAL_MEM_FENCE);
-        spread = tree(of_bin);
+        squares = tree(of_bin);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (is_active) {
             signal = s;
-            variance = variance_model == VARIANCE_AZIMUTHAL ? spread : v;
+            variance = spread == SPREAD_CLIPPING_AND_RESULT ? squares : v;
             norm = n;
             norm_sq = n_sq;
             weight = w;
             mean = s / n;
             double criterion = chauvenet(w);
-            limit = (threshold > criterion ? threshold : criterion) * sqrt((is_spread ? spread : v) / n_sq);
+            limit = (threshold > criterion ? threshold : criterion) * sqrt((is_spread ? squares : v) / n_sq);
             limit = limit + ROUNDING * fabs(mean);
         }
         more = round < max_iter && (any_drops || round == 0);

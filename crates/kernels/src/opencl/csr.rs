@@ -8,8 +8,8 @@ use super::error::DeviceError;
 use super::launch_buffers::PlanLaunch;
 use super::matrix::CsrBuffers;
 use super::program::LANES_PER_BIN;
-use crate::plan::VarianceModel;
 use crate::robust::{Reduction, Statistic};
+use crate::variance_model::{PixelVarianceModel, SpreadRole};
 
 kernel_arguments! {
     /// The arguments of `decode`, which writes the pixels of frames to the intermediate buffer.
@@ -40,7 +40,8 @@ kernel_arguments! {
         norms: &'a DeviceBuffer,
         has_darks: u32,
         darks: &'a DeviceBuffer,
-        variance_model: u32,
+        pixel_variance: u32,
+        spread: u32,
         variances: &'a DeviceBuffer,
         full_norm: &'a DeviceBuffer,
         full_norm_sq: &'a DeviceBuffer,
@@ -95,7 +96,8 @@ pub(super) fn enqueue(
         norms: &csr.norms,
         has_darks: csr.has_darks.into(),
         darks: &csr.darks,
-        variance_model: variance_model_code(variance_model),
+        pixel_variance: pixel_variance_code(variance_model.pixel),
+        spread: spread_code(variance_model.spread),
         variances: &csr.variances,
         full_norm,
         full_norm_sq,
@@ -127,14 +129,21 @@ pub(super) fn enqueue(
     Ok(())
 }
 
-/// Returns the code of a variance model in `csr.cl`.
-fn variance_model_code(variance_model: VarianceModel) -> u32 {
-    match variance_model {
-        VarianceModel::None => 0,
-        VarianceModel::Poisson => 1,
-        VarianceModel::Azimuthal => 2,
-        VarianceModel::Hybrid => 3,
-        VarianceModel::Given => 4,
+/// Returns the code in `csr.cl` of the source of a pixel's variance.
+fn pixel_variance_code(model: PixelVarianceModel) -> u32 {
+    match model {
+        PixelVarianceModel::None => 0,
+        PixelVarianceModel::Counts => 1,
+        PixelVarianceModel::Given => 2,
+    }
+}
+
+/// Returns the code in `csr.cl` of the place where the spread is used.
+fn spread_code(role: SpreadRole) -> u32 {
+    match role {
+        SpreadRole::Unused => 0,
+        SpreadRole::Clipping => 1,
+        SpreadRole::ClippingAndResult => 2,
     }
 }
 

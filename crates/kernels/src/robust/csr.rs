@@ -4,8 +4,9 @@ use super::bin_entries::{BinEntries, PixelVariance};
 use super::frame_bin_sums::FrameBinSums;
 use super::interleaved_pixels::InterleavedPixels;
 use super::{BinSums, Reduction, Statistic};
-use crate::plan::{IntegrationPlan, VarianceModel};
+use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
+use crate::variance_model::PixelVarianceModel;
 
 /// A plan's matrix in CSR form (entries sorted by bin), and the statistic of each bin's pixels to compute with it.
 ///
@@ -114,10 +115,10 @@ impl CsrMatrix {
             weights: (!self.weights.is_empty()).then(|| &self.weights[range.clone()]),
             norms: &self.norms[range.clone()],
             dark: (!self.dark.is_empty()).then(|| &self.dark[range.clone()]),
-            variance: match self.reduction.variance_model {
-                VarianceModel::None | VarianceModel::Azimuthal => PixelVariance::No,
-                VarianceModel::Poisson | VarianceModel::Hybrid => PixelVariance::Counts,
-                VarianceModel::Given => PixelVariance::Given(&self.variance[range]),
+            variance: match self.reduction.variance_model.pixel {
+                PixelVarianceModel::None => PixelVariance::No,
+                PixelVarianceModel::Counts => PixelVariance::Counts,
+                PixelVarianceModel::Given => PixelVariance::Given(&self.variance[range]),
             },
             full_sums: BinSums {
                 signal: 0.,

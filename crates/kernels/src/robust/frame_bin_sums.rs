@@ -1,8 +1,9 @@
 //! [`FrameBinSums`], the result of a reduction for one frame.
 
 use super::BinSums;
-use crate::plan::{IntegrationPlan, VarianceModel};
+use crate::plan::IntegrationPlan;
 use crate::sums::{Sums, WeightOverride};
+use crate::variance_model::VarianceModel;
 
 /// A frame's sums of all bins.
 pub(crate) struct FrameBinSums {
@@ -26,15 +27,14 @@ impl FrameBinSums {
         self.weights.count[bin] = sums.count;
     }
 
-    /// Returns the sums of the frame. The variance is left out if the model is none, the weights if they are the plan's.
+    /// Returns the sums of the frame. The variance is left out if the model has none, the weights if they are the plan's.
     pub(super) fn into_sums(self, variance_model: VarianceModel, plan: &IntegrationPlan) -> Sums {
-        let has_variance = variance_model != VarianceModel::None;
         let weights = &self.weights;
         let equals_plan =
             weights.norm == plan.norm() && weights.norm_sq == plan.norm_sq() && weights.count == plan.count();
         Sums {
             signal: self.signal,
-            variance: has_variance.then_some(self.variance),
+            variance: variance_model.has_variance().then_some(self.variance),
             weight_override: (!equals_plan).then_some(self.weights),
         }
     }

@@ -29,33 +29,34 @@ pub(crate) struct CsrScratch {
     buffer: BinBuffer,
 }
 
-/// Integrates frames with the statistic of a matrix, which was made from `plan`; see [`CsrMatrix::integrate`].
-pub(crate) fn integrate(
-    matrix: &CsrMatrix,
-    pipeline: &Pipeline,
-    plan: &IntegrationPlan,
-    invalid: &InvalidValues,
-    frames: &[EncodedFrame<'_>],
-    isa: Isa,
-    scratch: &mut CsrScratch,
-) -> Vec<Result<Sums, DecodeError>> {
-    with_pixel!(pipeline.dtype(), integrate_pixels(matrix, pipeline, plan, invalid, frames, isa, scratch))
+/// The integration of any number of stored frames with the statistic of a matrix; see [`CsrMatrix::integrate`].
+pub(crate) struct CsrIntegration<'a> {
+    pub(crate) matrix: &'a CsrMatrix,
+    pub(crate) pipeline: &'a Pipeline,
+    /// The plan that the matrix was made from.
+    pub(crate) plan: &'a IntegrationPlan,
+    pub(crate) invalid: &'a InvalidValues,
+    pub(crate) frames: &'a [EncodedFrame<'a>],
+    pub(crate) isa: Isa,
+    pub(crate) scratch: &'a mut CsrScratch,
 }
 
-fn integrate_pixels<T: Pixel>(
-    matrix: &CsrMatrix,
-    pipeline: &Pipeline,
-    plan: &IntegrationPlan,
-    invalid: &InvalidValues,
-    frames: &[EncodedFrame<'_>],
-    isa: Isa,
-    scratch: &mut CsrScratch,
-) -> Vec<Result<Sums, DecodeError>> {
-    let rules = InvalidRules::<T>::new(invalid);
-    let batches = frames.chunks(INTERLEAVED_FRAMES);
-    batches
-        .flat_map(|frames| isa.run(CsrBatch { matrix, pipeline, plan, rules: &rules, frames, scratch: &mut *scratch }))
-        .collect()
+impl CsrIntegration<'_> {
+    /// Returns the sums of each frame, or why it can't be decoded.
+    pub(crate) fn run(self) -> Vec<Result<Sums, DecodeError>> {
+        with_pixel!(self.pipeline.dtype(), integrate_batches(self))
+    }
+}
+
+/// Integrates frames with pixels of type `T`, as many at once as can be interleaved.
+fn integrate_batches<T: Pixel>(integration: CsrIntegration<'_>) -> Vec<Result<Sums, DecodeError>> {
+    let CsrIntegration { matrix, pipeline, plan, invalid, frames, isa, scratch } = integration;
+    let rules = &InvalidRules::<T>::new(invalid);
+    let mut sums = Vec::with_capacity(frames.len());
+    for frames in frames.chunks(INTERLEAVED_FRAMES) {
+        sums.extend(isa.run(CsrBatch { matrix, pipeline, plan, rules, frames, scratch: &mut *scratch }));
+    }
+    sums
 }
 
 /// Up to [`INTERLEAVED_FRAMES`] stored frames to be integrated.

@@ -15,7 +15,7 @@ use super::sigma_clip;
 use super::without_masked::WithoutMasked;
 use super::{BinSums, Reduction, Statistic};
 use crate::invalid_values::InvalidRanges;
-use crate::plan::{IntegrationPlan, VarianceModel};
+use crate::plan::IntegrationPlan;
 use crate::simd::{Kernel, Simd, prefetch_value};
 
 /// How many matrix entries ahead to prefetch. Entries gather pixels from all over the frame, so the hardware prefetcher
@@ -276,13 +276,8 @@ fn sum_lanes(
     let signals = sum_rows(rows, &SignalTerm(signal));
     let mean = signals.map(|signal| signal / bin.full_sums.norm);
     let is_clipped = matches!(reduction.statistic, Statistic::SigmaClip { .. });
-    let from_spread =
-        variance_model == VarianceModel::Azimuthal || variance_model == VarianceModel::Hybrid && is_clipped;
-    let pixel_variance = if variance_model == VarianceModel::Azimuthal {
-        [0.; INTERLEAVED_FRAMES]
-    } else {
-        pixel_variance_sums(bin, rows)
-    };
+    let from_spread = variance_model.is_spread_in_result() || variance_model.is_spread_in_clipping() && is_clipped;
+    let pixel_variance = pixel_variance_sums(bin, rows);
     let variance =
         if from_spread { sum_rows(rows, &SquaredDeviation { signal, mean: &mean, norms }) } else { pixel_variance };
     let mut outliers = [0.; INTERLEAVED_FRAMES];
@@ -293,7 +288,7 @@ fn sum_lanes(
         });
         outliers = sum_rows(rows, &OutlierTerm { signal, mean: &mean, norms, limits });
     }
-    let variance = if variance_model == VarianceModel::Hybrid { pixel_variance } else { variance };
+    let variance = if variance_model.is_spread_in_result() { variance } else { pixel_variance };
     std::array::from_fn(|lane| {
         let sums = BinSums { signal: signals[lane], variance: variance[lane], ..bin.full_sums };
         (outliers[lane] == 0.).then_some(sums)

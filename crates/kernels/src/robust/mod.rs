@@ -34,13 +34,13 @@ mod without_masked;
 
 use crate::invalid_values::InvalidRanges;
 use crate::pixel::Pixel;
-use crate::plan::VarianceModel;
 use crate::simd::Simd;
+use crate::variance_model::VarianceModel;
 
 use bin_buffer::BinBuffer;
 use bin_entries::BinEntries;
 pub use csr::CsrMatrix;
-pub(crate) use integrate::{CsrScratch, integrate};
+pub(crate) use integrate::{CsrIntegration, CsrScratch};
 
 /// The statistic that is computed over the pixels of a bin.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,10 +123,10 @@ impl Reduction {
 
     #[inline(always)]
     fn variance(&self, buffer: &BinBuffer, sums: &BinSums) -> f64 {
-        match self.variance_model {
-            VarianceModel::None => 0.,
-            VarianceModel::Azimuthal => buffer.azimuthal_variance(sums.signal / sums.norm),
-            VarianceModel::Poisson | VarianceModel::Hybrid | VarianceModel::Given => buffer.variance(),
+        if self.variance_model.is_spread_in_result() {
+            buffer.azimuthal_variance(sums.signal / sums.norm)
+        } else {
+            buffer.variance()
         }
     }
 }

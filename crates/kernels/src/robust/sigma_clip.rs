@@ -3,12 +3,11 @@
 use super::BinSums;
 use super::bin_buffer::BinBuffer;
 use super::logarithm::ln;
-use crate::plan::VarianceModel;
+use crate::variance_model::VarianceModel;
 
 /// Drops outliers until none remain, at most `max_iter` times, and returns the sums over the remaining pixels.
 ///
-/// With the hybrid model, outliers are measured by the azimuthal variance, and the returned variance is that of the
-/// pixels' own counts.
+/// If the spread of the pixels is used for clipping alone, the returned variance is the pixels' own.
 #[inline(always)]
 pub(super) fn sigma_clip(
     buffer: &mut BinBuffer,
@@ -17,7 +16,7 @@ pub(super) fn sigma_clip(
     threshold: f64,
     max_iter: u32,
 ) -> BinSums {
-    let from_spread = matches!(variance_model, VarianceModel::Azimuthal | VarianceModel::Hybrid);
+    let from_spread = variance_model.is_spread_in_clipping();
     let mut sums = with_variance(buffer, buffer.sums(full_sums), from_spread);
     for _ in 0..max_iter {
         if !buffer.drop_outliers(sums.signal / sums.norm, outlier_limit(&sums, threshold)) {
@@ -28,7 +27,7 @@ pub(super) fn sigma_clip(
         }
         sums = with_variance(buffer, buffer.sums(None), from_spread);
     }
-    if variance_model == VarianceModel::Hybrid {
+    if from_spread && !variance_model.is_spread_in_result() {
         sums.variance = buffer.variance();
     }
     sums
