@@ -177,7 +177,7 @@ pub fn sealed_part(data: &[u8]) {
             let _ = (rows.row(row), rows.pattern(row));
         }
     }
-    gather(&out, base);
+    gather(&out, base, choice);
     let _ = fs::remove_file(path);
 }
 
@@ -234,7 +234,7 @@ pub fn sealed_final(data: &[u8]) {
             }
         }
     }
-    gather(&out, base);
+    gather(&out, base, choice);
     for entry in fs::read_dir(&out).expect("a directory").flatten() {
         let _ = fs::remove_file(entry.path());
     }
@@ -328,18 +328,28 @@ pub fn seal_segments(path: &Path) {
     fs::write(path, bytes).expect("the file can be written");
 }
 
-/// Does with an output what filters do: looks what is done, and makes the final, which then holds what it should.
-fn gather(out: &Path, base: &Base) {
+/// Does with an output what filters do: looks what is done, and makes a final, which then holds what it should. Bits of
+/// `choice` say whose task the final is of, and with which options it is made: once, as that takes most of an input's time,
+/// or twice, so that the second is made from the first.
+fn gather(out: &Path, base: &Base, choice: u8) {
     let all = task(&base.scan, &base.recipe, &Spans::first_n(FRAMES));
     let done = coverage::find_coverage(out, &all);
     assert!(done.covered_frames().iter().all(|frame| frame < FRAMES), "{done:?}");
-    for target in
-        [OutputSpec::new(out, &all), OutputSpec::from_file(out, &all)].into_iter().chain(output::find_outputs(out))
-    {
+    let targets = match choice >> 2 & 3 {
+        0 => vec![OutputSpec::new(out, &all)],
+        1 => vec![OutputSpec::from_file(out, &all)],
+        _ => output::find_outputs(out),
+    };
+    let with_sums = || OutputOptions { keep_sums: true, average: "mean".parse().ok(), ..OutputOptions::default() };
+    let options = match choice >> 4 & 3 {
+        0 => vec![OutputOptions::default()],
+        1 | 2 => vec![with_sums()],
+        _ => vec![OutputOptions::default(), with_sums()],
+    };
+    for target in targets {
         let Ok(target) = target else { continue };
-        let options = OutputOptions { keep_sums: true, average: "mean".parse().ok(), ..OutputOptions::default() };
-        for options in [OutputOptions::default(), options] {
-            let Ok(built) = output::build(&target, &options, &()) else { continue };
+        for options in &options {
+            let Ok(built) = output::build(&target, options, &()) else { continue };
             // Without a pattern there is nothing to write, and a final that can't be used stays until there is.
             if built.layout.is_none() {
                 continue;
