@@ -12,7 +12,8 @@ use frames::hdf5_array::{list_group, read_array, read_text, read_written_numbers
 use frames::source::{Chunk, Dtype, FrameChunks, SourceReader};
 use hdf5::file::LibraryVersion;
 use hdf5::types::VarLenUnicode;
-use hdf5::{File, Group, Location};
+use hdf5::{File, Group, Hyperslab, Location, SliceOrIndex};
+use ndarray::IxDyn;
 use records::{Record, Scan, Source};
 
 use crate::files::directory;
@@ -240,9 +241,12 @@ fn read_by_library(source: &Source, frame: u64) -> Option<Vec<f64>> {
     if size > 1 << 20 {
         return None;
     }
-    let row: usize = shape[1..].iter().product();
-    let all: Vec<f64> = dataset.read_raw().ok()?;
-    Some(all.get(frame as usize * row..(frame as usize + 1) * row)?.to_vec())
+    // The frame alone: whatever else of the dataset is damaged is not asked for here either.
+    let mut one: Vec<SliceOrIndex> =
+        shape.iter().map(|_| SliceOrIndex::Unlimited { start: 0, step: 1, block: 1 }).collect();
+    *one.first_mut()? = SliceOrIndex::Index(frame as usize);
+    let pixels = dataset.read_slice::<f64, _, IxDyn>(Hyperslab::from(one)).ok()?;
+    Some(pixels.into_iter().collect())
 }
 
 /// Stored bytes as numbers.

@@ -124,7 +124,7 @@ impl OutputBuffer {
                 Ok(0) => return Ok(false),
                 Ok(_) => break,
                 Err(Errno::EINTR) => (),
-                Err(errno) => return Err(Stop::fatal("stdout", errno.desc())),
+                Err(errno) => return Err(Stop::fatal("stdout", io::Error::from(errno))),
             }
         }
         match signal::stop_signal() {

@@ -164,6 +164,10 @@ fn why_sources_arrays_and_images_can_not_be_read() {
         },
         Hdf5ArrayError::NoAnswer {
             file: file(),
+            why: WorkerError::Killed("signal: 9 (SIGKILL)".to_owned()).to_string(),
+        },
+        Hdf5ArrayError::NoAnswer {
+            file: file(),
             why: WorkerError::StorageTimedOut(Duration::from_secs(60)).to_string(),
         },
         Hdf5ArrayError::NoAnswer { file: file(), why: WorkerError::Interrupted.to_string() },
@@ -180,6 +184,8 @@ fn why_sources_arrays_and_images_can_not_be_read() {
          replace it by a sound copy and run again",
         "/data/a.h5: the process that reads it ran out of memory (memory allocation of 8192 bytes failed): give it more (a \
          job's --mem, ulimit -v; it takes no more than 32 GiB), unless the file is damaged and asks for too much",
+        "/data/a.h5: the process that reads it was killed (signal: 9 (SIGKILL)), perhaps by the system because memory ran \
+         out: run again, with more memory (a job's --mem) or fewer processes beside it if it is killed again",
         "/data/a.h5: its storage gave no answer for 60 s: run again when it does (AZPIPE_FILE_TIMEOUT sets the limit)",
         "/data/a.h5: a signal stopped the filter",
         "/data/a.h5: the process that reads HDF5 files can't be started: Resource temporarily unavailable (os error 11)",

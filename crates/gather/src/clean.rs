@@ -21,11 +21,16 @@ pub fn remove_leftovers(root: &Path, dry_run: bool, filter: &Filter) -> Result<(
     for why in &found.unread {
         report_failure(root, why, filter)?;
     }
-    let (mut files, mut total_bytes) = (0, 0);
+    let (mut files, mut total_bytes, mut has_failed) = (0, 0, false);
     for leftover in &found.all {
         filter.check_stopped()?;
+        // Its recipe or matrix may be what could not be removed; the next --clean finds that by the directory alone.
+        if has_failed && leftover.is_directory() {
+            continue;
+        }
         if !dry_run && let Err(why) = leftover.remove() {
             report_failure(root, &why, filter)?;
+            has_failed = true;
             continue;
         }
         files += leftover.count();

@@ -119,9 +119,9 @@ fn output_errors() {
              run gather again when that has ended",
             "../a.h5: outside of the output directory; expected a final's path below it",
             "frame 11 has different sums in /out/a.h5 and /out/b.h5; remove one of these parts",
-            "/out/a.h5 and /out/b.h5 have different axes or weights, though their recipe is the same; \
+            "/out/a.h5: has other axes or weights than /out/b.h5, though their recipe is the same; \
              remove one of them",
-            "/out/a.h5 and /out/b.h5 can't be merged: 10 frames, and 20",
+            "/out/a.h5: can't be merged with /out/b.h5: 10 frames, and 20",
             "/out/a.h5: --average needs the sums of 10 frames, which were removed with the parts; \
              run ai-integrate --force to compute them again",
             "/out/a.h5: the new mean of the monitor needs the sums of 1 frame, which were removed with the parts; \

@@ -5,11 +5,12 @@
 //! read, behaviour would be undefined; if the file were truncated, SIGBUS would end the process.
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
 use memmap2::{Mmap, MmapOptions};
+use nix::errno::Errno;
 
 use crate::untrusted_file;
 
@@ -50,13 +51,22 @@ impl AsRef<[u8]> for MappedFile {
     }
 }
 
-/// Returns whether any process of this machine, this one included, has the file mapped. Always false on a file system without
-/// locks.
+/// Returns whether any process of this machine, this one included, has the file mapped.
 ///
 /// # Errors
-/// Fails if the file can't be opened.
+/// Fails if the file can't be opened, or if the system can't say; [`is_without_locks`] tells whether it never can.
 pub fn is_mapped(path: &Path) -> io::Result<bool> {
-    Ok(untrusted_file::open(path)?.try_lock().is_err())
+    match untrusted_file::open(path)?.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(why)) => Err(why),
+    }
+}
+
+/// Returns whether a lock failed because the file system has none: `ENOLCK`, `EOPNOTSUPP` or `ENOSYS`.
+pub fn is_without_locks(why: &io::Error) -> bool {
+    let number = why.raw_os_error().map(Errno::from_raw);
+    matches!(number, Some(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS))
 }
 
 #[cfg(test)]

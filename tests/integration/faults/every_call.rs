@@ -1,11 +1,11 @@
-//! Every call to the file system fails once, in every way in which it can: one at a time, in each filter of a pipe of 20
-//! tasks.
+//! Every call to the system fails once, in every way in which it can: one at a time, in each filter of a pipe of 20 tasks.
 //!
 //! A filter may bear the fault: then it says 0, and its records and the final are the quiet run's. Or it says another
 //! status, and why. After it, the same again without a fault gives the quiet run's bytes, and leaves no more files.
 //!
-//! `AZPIPE_FAULTS` chooses: `SEED` or `SEED NUMBER` for a sample (what is run without it is a sample by a new seed), `all`
-//! or `all FILTER` for all there are, or `FILTER CALL K FAULT` for one, as a failure prints it.
+//! `AZPIPE_FAULTS` chooses: `SEED` or `SEED NUMBER` for a sample (what is run without it is a sample by a new seed), `all`,
+//! `all FILTER` or `all FILTER CALL` for all there are, or `FILTER CALL K FAULT` for one, as a failure prints it. After
+//! `AZPIPE_FAULTS_MINUTES`, no more of them are begun.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,18 +13,23 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use sample::Random;
 
-use super::pipe::{FILTERS, Pipe, Step, comparable_records};
+use super::pipe::{Pipe, STEPS, Step, comparable_records};
 use super::state::Tree;
 use crate::support::Outcome;
 use crate::support::fault_shim::CALLS;
+use crate::support::messages::find_repeated_path;
 
 /// How many combinations a sample has.
 const SAMPLE: usize = 200;
 
 const TASKS: usize = 20;
+
+/// After so many combinations, a line says how many are done.
+const PROGRESS_INTERVAL: usize = 250;
 
 /// One call of a filter that fails in one way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +49,7 @@ enum Violation {
     Crashed,
     /// Files that the quiet run does not leave.
     Litter,
-    /// A status without a reason, or a reason without the system's.
+    /// A status without a reason, a reason without the system's, or a message that names a path twice.
     Unclear,
 }
 
@@ -63,24 +68,37 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
     let pipes: Vec<(Pipe, Vec<Step>)> = std::thread::scope(|scope| {
         let start = || {
             let pipe = Pipe::new(TASKS);
-            let steps = pipe.quiet();
+            let steps = pipe.quiet(&STEPS);
             (pipe, steps)
         };
         let started: Vec<_> = (0..workers).map(|_| scope.spawn(start)).collect();
         started.into_iter().map(|worker| worker.join().expect("a quiet run")).collect()
     });
-    let chosen = choose(&words, &pipes[0].1);
+    let mut chosen = choose(&words, &pipes[0].1);
+    // In any order, so that a run that is ended early has tried some of all.
+    let mut random = Random::new(&[chosen.len() as u64]);
+    chosen.sort_by_cached_key(|_| random.below(u64::MAX));
     let next = AtomicUsize::new(0);
+    let began = Instant::now();
+    let minutes = std::env::var("AZPIPE_FAULTS_MINUTES").ok();
+    let limit = minutes.map(|minutes| Duration::from_secs(60 * minutes.parse::<u64>().expect("a number of minutes")));
     let outcomes = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for (pipe, steps) in &pipes {
             scope.spawn(|| {
-                while let Some(combination) = chosen.get(next.fetch_add(1, Relaxed)) {
+                loop {
+                    let number = next.fetch_add(1, Relaxed);
+                    let is_late = limit.is_some_and(|limit| began.elapsed() >= limit);
+                    let Some(combination) = chosen.get(number).filter(|_| !is_late) else { break };
                     let outcome = try_one(pipe, steps, combination);
                     for (violation, why) in &outcome.violations {
                         say(&format!("{}: {violation:?}: {why}", name(combination)));
                     }
-                    outcomes.lock().expect("no panic").push((combination.clone(), outcome));
+                    let mut outcomes = outcomes.lock().expect("no panic");
+                    outcomes.push((combination.clone(), outcome));
+                    if (number + 1) % PROGRESS_INTERVAL == 0 {
+                        say(&describe_progress(&outcomes, chosen.len(), began.elapsed()));
+                    }
                 }
             });
         }
@@ -105,6 +123,14 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
     );
 }
 
+/// Says how many combinations were tried, how many of them went wrong, and how long the others will take at this pace.
+fn describe_progress(outcomes: &[(Combination, Verdict)], chosen: usize, elapsed: Duration) -> String {
+    let tried = outcomes.len();
+    let wrong = outcomes.iter().filter(|(_, outcome)| !outcome.violations.is_empty()).count();
+    let left = elapsed.as_secs_f64() / tried as f64 * (chosen - tried) as f64;
+    format!("{tried} of {chosen} calls failed, {wrong} of them wrong; about {:.0} min left", left / 60.0)
+}
+
 fn name(one: &Combination) -> String {
     format!("{} {} {} {}", one.filter, one.call, one.k, one.fault)
 }
@@ -119,8 +145,9 @@ fn choose(words: &[&str], steps: &[Step]) -> Vec<Combination> {
     match words {
         ["all"] => list_all(steps),
         ["all", filter] => of_filter(filter),
+        ["all", filter, call] => of_filter(filter).into_iter().filter(|one| one.call == *call).collect(),
         [filter, call, k, fault] => {
-            let filter = FILTERS.into_iter().find(|known| known == filter).expect("a filter");
+            let filter = STEPS.into_iter().find(|known| known == filter).expect("a filter");
             let (call, faults) = CALLS.into_iter().find(|(known, _)| known == call).expect("a call");
             let fault = faults.iter().find(|known| *known == fault).expect("a fault of that call");
             vec![Combination { filter, call, k: k.parse().expect("a number"), fault }]
@@ -194,6 +221,9 @@ fn try_one(pipe: &Pipe, steps: &[Step], one: &Combination) -> Verdict {
     } else if !was_killed && !is_clear(one, &ran) {
         violation(Violation::Unclear, format!("status {}: {}", ran.status, ran.stderr.trim_end()));
     }
+    if let Some(line) = find_repeated_path(&ran.stderr) {
+        violation(Violation::Unclear, format!("names a path twice: {line}"));
+    }
 
     // What follows a filter that says 0 has to be right at once; else after a rerun.
     let finish = |input: &str| match one.filter {
@@ -254,6 +284,9 @@ fn is_clear(one: &Combination, ran: &Outcome) -> bool {
         "ENOMEM" => "Cannot allocate memory",
         "EACCES" => "Permission denied",
         "EROFS" => "Read-only file system",
+        "EAGAIN" => "Resource temporarily unavailable",
+        "ENOENT" => "No such file or directory",
+        "EPERM" => "Operation not permitted",
         _ => return !ran.stderr.trim().is_empty(),
     };
     let fails: String = ran.stdout.lines().filter(|line| line.contains("\"type\":\"fail\"")).collect();
@@ -264,16 +297,26 @@ fn is_clear(one: &Combination, ran: &Outcome) -> bool {
 
 /// Returns a message about the first file that differs from the goal; `None` if there is none.
 ///
-/// Text files have to be the same to the byte. HDF5 files hold the time when they were written: their data's digest is
-/// compared by the records. Matrices are a cache, which may be missing.
+/// Text files have to be the same to the byte, but for the line of a report that says when it was written. HDF5 files hold
+/// that time, too: their data's digest is compared by the records. Matrices are a cache, which may be missing. Digests of
+/// exports include those of the contents before.
 pub fn find_difference(goal: &Tree, found: &Tree) -> Option<String> {
-    let is_of = |name: &Path, end: &str| name.extension().is_some_and(|extension| extension == end);
-    let files = goal.0.iter().filter(|(name, content)| content.is_some() && !is_of(name, "matrix"));
-    files.into_iter().find_map(|(name, content)| match found.0.get(name) {
-        None => Some(format!("{} is missing", name.display())),
-        Some(there) if !is_of(name, "h5") && there != content => Some(format!("{} is another", name.display())),
-        Some(_) => None,
+    let extension = |name: &Path| name.extension().unwrap_or_default().to_string_lossy().into_owned();
+    let files = goal.0.iter().filter(|(name, content)| content.is_some() && extension(name) != "matrix");
+    files.into_iter().find_map(|(name, content)| match (found.0.get(name), &*extension(name)) {
+        (None, _) => Some(format!("{} is missing", name.display())),
+        (Some(_), "h5" | "nxs" | "damaged") => None,
+        (Some(_), "json") if name.starts_with("out/.azpipe/exports") => None,
+        (Some(there), "html") if without_time(there) == without_time(content) => None,
+        (Some(there), _) => (there != content).then(|| format!("{} is another", name.display())),
     })
+}
+
+/// Returns the lines of a report but the one with the time.
+fn without_time(report: &Option<Vec<u8>>) -> Vec<&[u8]> {
+    let lines = report.as_deref().unwrap_or_default().split(|byte| *byte == b'\n');
+    let has_time = |line: &[u8]| line.windows(11).any(|part| part == b"<br>azpipe ");
+    lines.filter(|line| !has_time(line)).collect()
 }
 
 /// Returns a message that names files which the goal does not have; `None` if there are none.
@@ -297,7 +340,7 @@ fn describe_difference(step: &Step, ran: &Outcome) -> String {
 fn format_table(steps: &[Step], outcomes: &[(Combination, Verdict)]) -> String {
     let mut rows: BTreeMap<(usize, usize), [usize; 8]> = BTreeMap::new();
     for (one, outcome) in outcomes {
-        let filter = FILTERS.iter().position(|known| *known == one.filter).expect("a filter");
+        let filter = STEPS.iter().position(|known| *known == one.filter).expect("a filter");
         let call = CALLS.iter().position(|(known, _)| *known == one.call).expect("a call");
         let row = rows.entry((filter, call)).or_default();
         let has = |violation: Violation| usize::from(outcome.violations.iter().any(|(found, _)| *found == violation));
@@ -317,7 +360,7 @@ fn format_table(steps: &[Step], outcomes: &[(Combination, Verdict)]) -> String {
     for ((filter, call), row) in rows {
         let quiet = steps[filter].counts[call].1;
         let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "| {} | {} | {quiet} | {} |", FILTERS[filter], CALLS[call].0, cells.join(" | "));
+        let _ = writeln!(text, "| {} | {} | {quiet} | {} |", STEPS[filter], CALLS[call].0, cells.join(" | "));
     }
     text
 }

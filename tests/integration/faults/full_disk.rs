@@ -1,11 +1,11 @@
 //! A disk that is full, or fails, ends a filter that writes results with status 2 that names the file, at whichever write.
 
-use super::pipe::Pipe;
+use super::pipe::{PIPE, Pipe};
 
 #[test]
 fn a_result_that_cannot_be_written_is_status_2_with_its_name() {
     let pipe = Pipe::new(2);
-    let steps = pipe.quiet();
+    let steps = pipe.quiet(&PIPE);
     for filter in ["ai-integrate", "gather"] {
         let step = steps.iter().find(|step| step.filter == filter).expect("a step");
         for call in ["pwrite", "ftruncate"] {

@@ -1,20 +1,42 @@
-//! A pipe of 20 tasks, run filter by filter over what the filter before it said, each from the files as they were then.
+//! A pipe of 20 tasks, run step by step over what the filter before it said, each from the files as they were then.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use sample::{Dataset, Options};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::state::Tree;
-use crate::support::{Outcome, exit_status, fault_shim, program};
+use crate::support::{Outcome, exit_status, fault_shim, files_below, program};
 
-/// The filters, in the order in which they are run: ai-integrate also where all is done, and gather also over what it finds
-/// below the output.
-pub const FILTERS: [&str; 7] =
+/// The steps of a pipe, in the order in which they are run: ai-integrate also where all is done, and gather also over what
+/// it finds below the output.
+pub const PIPE: [&str; 7] =
     ["scan-find", "plan-split", "slurm-emit", "ai-integrate", "ai-integrate-again", "gather", "gather-from"];
+
+/// The steps of a pipe, and more runs of its filters: a search that follows until nothing changes; gather with an average,
+/// exports, a plot and a report, where the final is damaged; and gather that removes what a replaced result left.
+pub const STEPS: [&str; 10] = [
+    "scan-find",
+    "plan-split",
+    "slurm-emit",
+    "ai-integrate",
+    "ai-integrate-again",
+    "gather",
+    "gather-from",
+    "scan-find-follow",
+    "gather-exports",
+    "gather-clean",
+];
+
+/// Returns the name of the filter that a step runs.
+fn filter_of(step: &str) -> &'static str {
+    let filters = ["scan-find", "plan-split", "slurm-emit", "ai-integrate", "gather"];
+    filters.into_iter().find(|filter| step.starts_with(filter)).expect("a step of a filter")
+}
 
 /// Fields that differ from run to run, or say how much of the work was done before.
 const VOLATILE: [&str; 9] =
@@ -42,7 +64,7 @@ pub struct Step {
     pub before: Tree,
     pub after: Tree,
     pub quiet: Outcome,
-    /// The calls of a quiet run to the file system, each counted.
+    /// How many of each call a quiet run makes, in the process that makes the most of them.
     pub counts: Vec<(&'static str, usize)>,
 }
 
@@ -71,6 +93,12 @@ impl Pipe {
             ..Options::default()
         };
         let data = sample::write(&top, &options).expect("a dataset");
+        // A search that follows waits for files that have just changed.
+        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        for path in files_below(&top) {
+            let file = File::options().write(true).open(&path).expect("a file");
+            file.set_modified(hour_ago).expect("the time is set");
+        }
         Self { directory, data, tasks }
     }
 
@@ -90,7 +118,7 @@ impl Pipe {
     }
 
     fn command(&self, filter: &str) -> Command {
-        let mut command = Command::new(program(filter.trim_end_matches("-again").trim_end_matches("-from")));
+        let mut command = Command::new(program(filter_of(filter)));
         let state = self.state();
         match filter {
             "scan-find" => command.arg(&self.data.raw),
@@ -104,43 +132,65 @@ impl Pipe {
                     .args(["--npt", "50", "--by", "frames=1"])
             }
             "slurm-emit" => command.arg("--dir").arg(state.join("job")).args(["--target", "local"]),
-            "ai-integrate" | "ai-integrate-again" => command.args(["--threads", "1"]),
+            // An OpenCL driver may end the process if it can't have a thread: PoCL does.
+            "ai-integrate" | "ai-integrate-again" => command.args(["--threads", "1", "--engine", "cpu"]),
+            "scan-find-follow" => command.args(["--follow=0.05", "--until-idle=0"]).arg(&self.data.raw),
             "gather-from" => command.arg("--from").arg(state.join("out")),
+            "gather-exports" => command
+                .args(["--export", "xye,dat,csv,fxye,nxazint", "--average", "mean,5", "--plot"])
+                .arg(state.join("plot.svg"))
+                .arg("--report")
+                .arg(state.join("report.html")),
+            "gather-clean" => command.arg("--clean").arg("--from").arg(state.join("out")),
             _ => &mut command,
         };
         command
     }
 
-    /// Runs a filter over `input`. Its streams are files below the top, so that reading and writing them can fail, too.
-    pub fn run(&self, filter: &str, input: &str, environment: &[(&str, &str)]) -> Outcome {
+    /// Runs a step over `input`. Its streams are files below the top, so that reading and writing them can fail, too.
+    pub fn run(&self, step: &str, input: &str, environment: &[(&str, &str)]) -> Outcome {
+        self.run_with(step, &[], input, environment)
+    }
+
+    /// Runs a step with more arguments.
+    fn run_with(&self, step: &str, arguments: &[&str], input: &str, environment: &[(&str, &str)]) -> Outcome {
         let io = self.top().join("io");
+        // Below the directory that is watched, the record itself is a change of which the system tells.
+        let stdout = if step == "scan-find-follow" { self.data.raw.join("scans.jsonl") } else { io.join("stdout") };
         fs::write(io.join("stdin"), input).expect("a file");
         let stderr = self.directory.path().join("stderr");
-        let mut command = self.command(filter);
+        let mut command = self.command(step);
+        command.args(arguments);
         command.stdin(File::open(io.join("stdin")).expect("a file"));
-        command.stdout(File::create(io.join("stdout")).expect("a file"));
+        command.stdout(File::create(&stdout).expect("a file"));
         command.stderr(Stdio::from(File::create(&stderr).expect("a file")));
         if !environment.is_empty() {
             fault_shim::preload(&mut command, &self.top()).envs(environment.iter().copied());
         }
         let status = command.status().expect("the filter starts");
         let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).expect("a file")).into_owned();
-        Outcome { status: exit_status(status), stdout: text(&io.join("stdout")), stderr: text(&stderr) }
+        Outcome { status: exit_status(status), stdout: text(&stdout), stderr: text(&stderr) }
     }
 
-    /// Runs the whole pipe without a fault, under the shim that counts.
-    pub fn quiet(&self) -> Vec<Step> {
+    /// Runs steps without a fault, under the shim that counts.
+    pub fn quiet(&self, names: &[&'static str]) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
-        for filter in FILTERS {
+        for filter in names.iter().copied() {
             let find = |filter: &str| steps.iter().find(|step| step.filter == filter).expect("a step");
             let input = match filter {
-                "scan-find" | "gather-from" => String::new(),
+                "scan-find" | "scan-find-follow" | "gather-from" | "gather-clean" => String::new(),
                 "plan-split" => find("scan-find").quiet.stdout.clone(),
-                "gather" => find("ai-integrate").quiet.stdout.clone(),
+                "gather" | "gather-exports" => find("ai-integrate").quiet.stdout.clone(),
                 _ => find("plan-split").quiet.stdout.clone(),
             };
-            if filter == "gather-from" {
-                find("gather").before.write(&self.state());
+            match filter {
+                "gather-from" => find("gather").before.write(&self.state()),
+                "gather-exports" => with_damaged_final(find("gather")).write(&self.state()),
+                "gather-clean" => {
+                    find("gather").before.write(&self.state());
+                    self.replace_result(find("scan-find"), find("ai-integrate"));
+                }
+                _ => (),
             }
             let before = Tree::read(&self.state());
             let _ = fs::remove_file(self.log());
@@ -149,12 +199,44 @@ impl Pipe {
             let ran = self.run(filter, &input, &[("FAULTS_LOG", log), ("FAULTS_COUNT", "1")]);
             assert_eq!(ran.status, 0, "{filter}: {}", ran.stderr);
             let calls = fs::read_to_string(self.log()).expect("the shim was loaded, and counted");
-            let count = |call: &str| calls.lines().filter(|line| line.split(' ').next() == Some(call)).count();
-            let counts = fault_shim::CALLS.iter().map(|(call, _)| (*call, count(call))).collect();
+            let counts = fault_shim::CALLS.iter().map(|(call, _)| (*call, last_call(&calls, call))).collect();
             steps.push(Step { filter, input, before, after: Tree::read(&self.state()), quiet: ran, counts });
         }
         let tasks = steps[1].quiet.stdout.lines().count();
         assert_eq!(tasks, self.tasks, "a task a frame");
         steps
     }
+
+    /// Makes the final of results whose parts are kept, and then that of other settings in its place.
+    fn replace_result(&self, found: &Step, integrated: &Step) {
+        let run = |step: &str, arguments: &[&str], input: &str| {
+            let ran = self.run_with(step, arguments, input, &[]);
+            assert_eq!(ran.status, 0, "{step}: {}", ran.stderr);
+            ran.stdout
+        };
+        run("gather", &["--keep-parts"], &integrated.quiet.stdout);
+        let planned = run("plan-split", &["--replace", "--polarization", "0.95"], &found.quiet.stdout);
+        let results = run("ai-integrate", &[], &planned);
+        run("gather", &["--keep-parts"], &results);
+    }
+}
+
+/// Returns the files before gather, with a final whose data was damaged later.
+fn with_damaged_final(gather: &Step) -> Tree {
+    let mut tree = gather.before.clone();
+    let is_final = |name: &Path| name.extension().is_some_and(|end| end == "h5") && !gather.before.0.contains_key(name);
+    let (name, content) = gather.after.0.iter().find(|(name, _)| is_final(name)).expect("a final");
+    let mut bytes = content.clone().expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle..][..64].fill(0x55);
+    tree.0.insert(name.clone(), Some(bytes));
+    tree
+}
+
+/// Returns the number of the last of these calls in a log: how many the process made that made the most, as a filter and its
+/// worker process count for themselves.
+fn last_call(log: &str, call: &str) -> usize {
+    let numbers =
+        log.lines().filter_map(|line| line.strip_prefix(call)?.strip_prefix(' ')?.split(' ').next()?.parse().ok());
+    numbers.max().unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use sample::Random;
 use serde_json::Value;
 
 use super::every_call::{find_difference, find_leftover_files, new_seed, say};
-use super::pipe::{Pipe, Step, comparable_records};
+use super::pipe::{PIPE, Pipe, Step, comparable_records};
 use super::state::Tree;
 use super::trace::{Loss, Trace};
 use crate::support::Outcome;
@@ -35,7 +35,7 @@ fn after_any_loss_of_power_the_pipe_goes_on_with_the_quiet_runs_bytes() {
     let asked = std::env::var("AZPIPE_POWER").unwrap_or_default();
     let words: Vec<&str> = asked.split_whitespace().collect();
     let pipe = Pipe::new(TASKS);
-    let steps = pipe.quiet();
+    let steps = pipe.quiet(&PIPE);
     let traces = trace_all(&pipe, &steps);
     let (places, seen) = choose(&words, &steps, &traces);
     say(&format!("{} states after a loss of power, of {seen}", places.len()));

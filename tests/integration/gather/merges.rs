@@ -160,7 +160,9 @@ fn what_does_not_fit_is_refused_with_what_was_expected() {
     assert_eq!(axes.status, 1);
     let told = &axes.stderr;
     assert!(
-        told.contains("can't be merged: their axes are q (nm^-1) of ") && told.contains("the same --unit"),
+        told.contains("can't be merged with ")
+            && told.contains(": their axes are q (nm^-1) of ")
+            && told.contains("the same --unit"),
         "{told}"
     );
     assert_eq!(axes.records("summary").len(), 2, "the patterns themselves are there");

@@ -1,6 +1,7 @@
-// Makes one call of a process to the file system fail, or counts or traces them: loaded by LD_PRELOAD.
+// Makes one call of a process to the system fail, or counts or traces them: loaded by LD_PRELOAD.
 //
-// Only calls on files below FAULTS_DIR count, so those of the loader and of libc itself don't.
+// Of calls on files, only those on files below FAULTS_DIR count, so those of the loader and of libc itself don't. Calls that
+// are on no file (pipe, poll, pthread_create and others) count wherever FAULTS_DIR is set.
 //
 //   FAULTS_AT     "CALL K FAULT" or "CALL K-L FAULT": the K-th (to the L-th) CALL fails. FAULT is an errno's name,
 //                 `short` (half of the bytes), or `kill` (SIGKILL before the call). CALL `space` is all calls together
@@ -15,28 +16,36 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum call { OPEN, READ, PREAD, PREADV, WRITE, PWRITE, FSYNC, RENAME, UNLINK, CLOSE, STAT, MKDIR, FLOCK, MMAP, FTRUNCATE, READDIR,
-            LSEEK, UTIMENS, CHMOD, CALLS };
+            LSEEK, UTIMENS, CHMOD, STATFS, LINK, DUP, INOTIFY_ADD_WATCH,
+            // On no file.
+            INOTIFY_INIT, INOTIFY_READ, PIPE, POLL, PTHREAD_CREATE, POSIX_SPAWN, FORK, EXEC, GETCWD, CALLS };
 static const char *const NAMES[CALLS] = { "open", "read", "pread", "preadv", "write", "pwrite", "fsync", "rename", "unlink", "close",
-    "stat", "mkdir", "flock", "mmap", "ftruncate", "readdir", "lseek", "utimens", "chmod" };
+    "stat", "mkdir", "flock", "mmap", "ftruncate", "readdir", "lseek", "utimens", "chmod", "statfs", "link", "dup",
+    "inotify_add_watch", "inotify_init", "inotify_read", "pipe", "poll", "pthread_create", "posix_spawn", "fork", "exec", "getcwd" };
 
 enum { NONE = 0, SHORT = -1, KILL = -2 };
 static const struct { const char *name; int fault; } FAULTS[] = {
     { "short", SHORT }, { "kill", KILL }, { "EIO", EIO }, { "ENOSPC", ENOSPC }, { "ESTALE", ESTALE }, { "EINTR", EINTR },
     { "EMFILE", EMFILE }, { "ENOLCK", ENOLCK }, { "ENOMEM", ENOMEM }, { "EACCES", EACCES }, { "EDQUOT", EDQUOT }, { "EROFS", EROFS },
+    { "EAGAIN", EAGAIN }, { "ENOENT", ENOENT }, { "EPERM", EPERM },
 };
 #define FAULT_COUNT (sizeof FAULTS / sizeof *FAULTS)
 
@@ -145,15 +154,21 @@ static int is_below(const char *path)
     return top_len && strncmp(path, top, top_len) == 0 && (path[top_len] == '/' || path[top_len] == 0);
 }
 
-static int path_of_fd(int fd, char *path)
+// What FD is: a path, or a name such as `anon_inode:inotify`.
+static int name_of_fd(int fd, char *name)
 {
     char link[32];
     if (fd < 0)
         return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t len = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1);
-    path[len < 0 ? 0 : len] = 0;
-    return len > 0 && is_below(path);
+    ssize_t len = syscall(SYS_readlinkat, AT_FDCWD, link, name, PATH_MAX - 1);
+    name[len < 0 ? 0 : len] = 0;
+    return len > 0;
+}
+
+static int path_of_fd(int fd, char *path)
+{
+    return name_of_fd(fd, path) && is_below(path);
 }
 
 // The absolute path of NAME as seen from DIRFD, without looking at links.
@@ -213,6 +228,12 @@ static int fault_of_path(enum call call, int dirfd, const char *name)
 {
     char path[PATH_MAX];
     return path_at(dirfd, name, path) ? fault_at(call, path) : NONE;
+}
+
+// Of a call on no file.
+static int fault_of(enum call call)
+{
+    return top_len ? fault_at(call, "-") : NONE;
 }
 
 #define FAIL_IF(fault, value)                                                                                          \
@@ -338,7 +359,10 @@ static int cut_vector(int fault, const struct iovec *in, int count, struct iovec
 
 ssize_t read(int fd, void *data, size_t len)
 {
-    int fault = fault_of_fd(READ, fd);
+    char name[PATH_MAX];
+    int fault = NONE;
+    if (top_len && name_of_fd(fd, name))
+        fault = is_below(name) ? fault_at(READ, name) : strstr(name, "inotify") ? fault_of(INOTIFY_READ) : NONE;
     FAIL_IF(fault, -1);
     return ((ssize_t (*)(int, void *, size_t))next("read"))(fd, data, cut(fault, len));
 }
@@ -590,6 +614,8 @@ int flock(int fd, int operation)
         if (locks)                                                                                                     \
             FAIL_IF(fault_of_fd(FLOCK, fd), -1);                                                                       \
         int dups = command == F_DUPFD || command == F_DUPFD_CLOEXEC;                                                   \
+        if (dups)                                                                                                      \
+            FAIL_IF(fault_of_fd(DUP, fd), -1);                                                                         \
         int result = ((int (*)(int, int, ...))next(#name))(fd, command, argument);                                     \
         if (dups && result >= 0 && trace_fd >= 0 && watched_fd(fd)) {                                                  \
             pthread_mutex_lock(&trace_lock);                                                                           \
@@ -631,4 +657,159 @@ int chmod(const char *path, mode_t mode)
 {
     FAIL_IF(fault_of_path(CHMOD, AT_FDCWD, path), -1);
     return ((int (*)(const char *, mode_t))next("chmod"))(path, mode);
+}
+
+int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
+{
+    FAIL_IF(fault_of_path(UTIMENS, dirfd, path), -1);
+    return ((int (*)(int, const char *, const struct timespec *, int))next("utimensat"))(dirfd, path, times, flags);
+}
+
+#define STATFS_LIKE(name, type)                                                                                        \
+    int name(const char *path, struct type *found)                                                                     \
+    {                                                                                                                  \
+        FAIL_IF(fault_of_path(STATFS, AT_FDCWD, path), -1);                                                            \
+        return ((int (*)(const char *, struct type *))next(#name))(path, found);                                       \
+    }
+STATFS_LIKE(statfs, statfs)
+STATFS_LIKE(statfs64, statfs64)
+
+#define FSTATFS_LIKE(name, type)                                                                                       \
+    int name(int fd, struct type *found)                                                                               \
+    {                                                                                                                  \
+        FAIL_IF(fault_of_fd(STATFS, fd), -1);                                                                          \
+        return ((int (*)(int, struct type *))next(#name))(fd, found);                                                  \
+    }
+FSTATFS_LIKE(fstatfs, statfs)
+FSTATFS_LIKE(fstatfs64, statfs64)
+
+// Links are in no trace.
+static int do_link(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    char path[PATH_MAX];
+    int watched = path_at(to_fd, to, path);
+    if (watched)
+        FAIL_IF(fault_at(LINK, path), -1);
+    if (watched && trace_fd >= 0)
+        abort();
+    return (int)syscall(SYS_linkat, from_fd, from, to_fd, to, flags);
+}
+
+int link(const char *from, const char *to) { return do_link(AT_FDCWD, from, AT_FDCWD, to, 0); }
+
+int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    return do_link(from_fd, from, to_fd, to, flags);
+}
+
+int symlink(const char *content, const char *path)
+{
+    FAIL_IF(fault_of_path(LINK, AT_FDCWD, path), -1);
+    return ((int (*)(const char *, const char *))next("symlink"))(content, path);
+}
+
+int dup(int fd)
+{
+    FAIL_IF(fault_of_fd(DUP, fd), -1);
+    return ((int (*)(int))next("dup"))(fd);
+}
+
+int dup2(int fd, int to)
+{
+    FAIL_IF(fault_of_fd(DUP, fd), -1);
+    return ((int (*)(int, int))next("dup2"))(fd, to);
+}
+
+int dup3(int fd, int to, int flags)
+{
+    FAIL_IF(fault_of_fd(DUP, fd), -1);
+    return ((int (*)(int, int, int))next("dup3"))(fd, to, flags);
+}
+
+int inotify_init1(int flags)
+{
+    FAIL_IF(fault_of(INOTIFY_INIT), -1);
+    return ((int (*)(int))next("inotify_init1"))(flags);
+}
+
+int inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    FAIL_IF(fault_of_path(INOTIFY_ADD_WATCH, AT_FDCWD, path), -1);
+    return ((int (*)(int, const char *, uint32_t))next("inotify_add_watch"))(fd, path, mask);
+}
+
+int pipe(int fds[2])
+{
+    FAIL_IF(fault_of(PIPE), -1);
+    return ((int (*)(int *))next("pipe"))(fds);
+}
+
+int pipe2(int fds[2], int flags)
+{
+    FAIL_IF(fault_of(PIPE), -1);
+    return ((int (*)(int *, int))next("pipe2"))(fds, flags);
+}
+
+int poll(struct pollfd *all, nfds_t count, int milliseconds)
+{
+    FAIL_IF(fault_of(POLL), -1);
+    return ((int (*)(struct pollfd *, nfds_t, int))next("poll"))(all, count, milliseconds);
+}
+
+int ppoll(struct pollfd *all, nfds_t count, const struct timespec *time, const sigset_t *mask)
+{
+    FAIL_IF(fault_of(POLL), -1);
+    typedef int (*ppoll_fn)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+    return ((ppoll_fn)next("ppoll"))(all, count, time, mask);
+}
+
+// These return the number of the error.
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    int fault = fault_of(PTHREAD_CREATE);
+    if (fault > 0)
+        return fault;
+    typedef int (*create_fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    return ((create_fn)next("pthread_create"))(thread, attributes, run, argument);
+}
+
+#define SPAWN_LIKE(name)                                                                                               \
+    int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *how,    \
+             char *const arguments[], char *const environment[])                                                       \
+    {                                                                                                                  \
+        int fault = fault_of(POSIX_SPAWN);                                                                             \
+        if (fault > 0)                                                                                                 \
+            return fault;                                                                                              \
+        typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,  \
+                                char *const[], char *const[]);                                                         \
+        return ((spawn_fn)next(#name))(pid, path, actions, how, arguments, environment);                               \
+    }
+SPAWN_LIKE(posix_spawn)
+SPAWN_LIKE(posix_spawnp)
+
+pid_t fork(void)
+{
+    FAIL_IF(fault_of(FORK), -1);
+    return ((pid_t (*)(void))next("fork"))();
+}
+
+#define EXEC_LIKE(name)                                                                                                \
+    int name(const char *path, char *const arguments[])                                                                \
+    {                                                                                                                  \
+        FAIL_IF(fault_of(EXEC), -1);                                                                                   \
+        return ((int (*)(const char *, char *const *))next(#name))(path, arguments);                                   \
+    }
+EXEC_LIKE(execv)
+EXEC_LIKE(execvp)
+
+int execve(const char *path, char *const arguments[], char *const environment[])
+{
+    FAIL_IF(fault_of(EXEC), -1);
+    return ((int (*)(const char *, char *const *, char *const *))next("execve"))(path, arguments, environment);
+}
+
+char *getcwd(char *path, size_t len)
+{
+    FAIL_IF(fault_of(GETCWD), 0);
+    return ((char *(*)(char *, size_t))next("getcwd"))(path, len);
 }

@@ -10,7 +10,7 @@ use super::source_file;
 pub type Fault = &'static str;
 
 /// The calls that the shim can make fail, and how each may fail on a real system.
-pub const CALLS: [(&str, &[Fault]); 18] = [
+pub const CALLS: [(&str, &[Fault]); 32] = [
     ("open", &["EIO", "ESTALE", "EINTR", "EMFILE", "ENOSPC", "EIO+", "ENOSPC+", "kill"]),
     ("read", &["EIO", "ESTALE", "EINTR", "short", "EIO+", "kill"]),
     ("pread", &["EIO", "ESTALE", "EINTR", "short", "EIO+", "ESTALE+", "kill"]),
@@ -29,6 +29,20 @@ pub const CALLS: [(&str, &[Fault]); 18] = [
     ("readdir", &["EIO", "ESTALE", "EIO+", "kill"]),
     ("lseek", &["EIO", "EIO+", "kill"]),
     ("chmod", &["EIO", "kill"]),
+    ("utimens", &["EIO", "ESTALE", "EROFS", "kill"]),
+    ("statfs", &["EIO", "ESTALE", "EACCES", "EINTR", "EIO+", "kill"]),
+    ("link", &["EIO", "EPERM", "ENOSPC", "ESTALE", "EPERM+", "kill"]),
+    ("dup", &["EMFILE", "EMFILE+", "kill"]),
+    ("inotify_init", &["EMFILE", "ENOMEM", "kill"]),
+    ("inotify_add_watch", &["ENOSPC", "ENOMEM", "EACCES", "ENOSPC+", "kill"]),
+    ("inotify_read", &["EIO", "EINTR", "EIO+", "kill"]),
+    ("pipe", &["EMFILE", "EMFILE+", "kill"]),
+    ("poll", &["EINTR", "ENOMEM", "ENOMEM+", "kill"]),
+    ("pthread_create", &["EAGAIN", "EAGAIN+", "kill"]),
+    ("posix_spawn", &["EAGAIN", "ENOMEM", "EMFILE", "EACCES", "EAGAIN+", "kill"]),
+    ("fork", &["EAGAIN", "ENOMEM", "EAGAIN+", "kill"]),
+    ("exec", &["EACCES", "ENOENT", "ENOMEM", "EACCES+", "kill"]),
+    ("getcwd", &["ENOENT", "EACCES", "ENOENT+", "kill"]),
 ];
 
 /// Compiles the library at the first call, and returns its path.

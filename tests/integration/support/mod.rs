@@ -5,6 +5,7 @@ pub mod fault_shim;
 pub mod filters;
 mod hdf5_files;
 mod images;
+pub mod messages;
 mod python;
 mod raw_data;
 mod run;

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::messages::assert_no_repeated_path;
+
 /// An empty list of arguments.
 pub const NO_ARGUMENTS: &[&str] = &[];
 
@@ -53,6 +55,7 @@ impl Outcome {
 impl From<Output> for Outcome {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("output in UTF-8");
+        assert_no_repeated_path(&String::from_utf8_lossy(&output.stderr));
         Self { status: exit_status(output.status), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 }
@@ -94,7 +97,9 @@ pub fn feed(mut command: Command, input: impl AsRef<[u8]>) -> Output {
     std::thread::scope(|scope| {
         // A program that stops early closes its input: whether it should is for the test to judge.
         scope.spawn(move || stdin.write_all(input));
-        child.wait_with_output().expect("the program ends")
+        let output = child.wait_with_output().expect("the program ends");
+        assert_no_repeated_path(&String::from_utf8_lossy(&output.stderr));
+        output
     })
 }
 
@@ -115,7 +120,9 @@ pub fn capture_within_a_minute(mut command: Command, input: &str) -> Outcome {
         file.read_to_string(&mut text).expect("output in UTF-8");
         text
     };
-    Outcome { status: exit_status(status), stdout: read(&mut stdout), stderr: read(&mut stderr) }
+    let ended = Outcome { status: exit_status(status), stdout: read(&mut stdout), stderr: read(&mut stderr) };
+    assert_no_repeated_path(&ended.stderr);
+    ended
 }
 
 /// Waits until a process ends.

@@ -142,7 +142,13 @@ fn exchange<R: WorkerRequest, E>(
                 }
             }
             (WorkerReply::Finished(answer), bulk) => return Ok(answer.map(|answer| (answer, bulk))),
-            (WorkerReply::Started | WorkerReply::Heartbeat | WorkerReply::StorageWait(_), _) => {
+            (
+                WorkerReply::Started
+                | WorkerReply::StartFailed(_)
+                | WorkerReply::Heartbeat
+                | WorkerReply::StorageWait(_),
+                _,
+            ) => {
                 return Err(io::Error::other(UNEXPECTED_ANSWER).into());
             }
         }

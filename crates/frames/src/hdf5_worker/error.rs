@@ -33,6 +33,11 @@ pub(crate) enum WorkerError {
     )]
     OutOfMemory { why: String },
     #[error(
+        "the process that reads it was killed ({0}), perhaps by the system because memory ran out: run again, with more \
+         memory (a job's --mem) or fewer processes beside it if it is killed again"
+    )]
+    Killed(String),
+    #[error(
         "the process that reads it with the HDF5 library ended ({0}): the file may be damaged: replace it by a sound copy \
          and run again"
     )]
@@ -55,13 +60,14 @@ impl WorkerError {
         matches!(self, Self::TimedOut(_) | Self::Ended(_))
     }
 
-    /// Returns the error for a worker that ended by itself, and whose last words were `said`. The kernel kills a
-    /// process with SIGKILL when memory runs out, and Rust aborts it when an allocation fails.
+    /// Returns the error for a worker that this filter did not end, and whose last words were `said`. Rust aborts a process
+    /// when an allocation fails. The kernel kills one with SIGKILL when memory runs out, but so may a user or a batch
+    /// system: SIGKILL alone proves nothing.
     pub(super) fn from_end(status: ExitStatus, said: &str) -> Self {
         let allocation = said.lines().rev().find(|line| line.starts_with("memory allocation of "));
         match (allocation, status.signal()) {
             (Some(line), _) => Self::OutOfMemory { why: line.to_owned() },
-            (None, Some(SIGKILL)) => Self::OutOfMemory { why: format!("{status}, as the system kills a process then") },
+            (None, Some(SIGKILL)) => Self::Killed(status.to_string()),
             (None, _) => Self::Ended(status.to_string()),
         }
     }
@@ -100,12 +106,13 @@ mod tests {
         let aborted = WorkerError::from_end(by_signal(6), "thread ...\nmemory allocation of 2684354560 bytes failed\n");
         let killed = WorkerError::from_end(by_signal(SIGKILL), "");
         for error in [&aborted, &killed] {
-            let said = error.to_string();
-            assert!(said.contains("ran out of memory") && said.contains("32 GiB"), "{said}");
             assert!(error.is_retryable() && !error.suggests_damage());
         }
-        assert!(aborted.to_string().contains("memory allocation of 2684354560 bytes failed"));
-        assert!(killed.to_string().contains("SIGKILL"));
+        let said = aborted.to_string();
+        assert!(said.contains("ran out of memory (memory allocation of 2684354560 bytes failed)"), "{said}");
+        assert!(said.contains("32 GiB"), "{said}");
+        let said = killed.to_string();
+        assert!(said.contains("was killed (signal: 9 (SIGKILL)), perhaps") && said.contains("run again"), "{said}");
         for signal in [6, 7, 8, 11] {
             let crashed = WorkerError::from_end(by_signal(signal), "free(): invalid pointer\n");
             let said = crashed.to_string();

@@ -23,6 +23,8 @@ pub(super) struct NamedRequest<R> {
 pub(super) enum WorkerReply<A, M> {
     /// The worker has started. It sends this first, before any request.
     Started,
+    /// The worker can't start, with the number of the system's error. It sends this in place of `Started`.
+    StartFailed(i32),
     /// The library has made progress since the last heartbeat.
     Heartbeat,
     /// The library has made no progress, and from now on waits for the file system, or doesn't any more.

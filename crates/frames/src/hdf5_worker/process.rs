@@ -110,8 +110,12 @@ impl WorkerProcess {
         let began = Instant::now();
         loop {
             match self.replies.recv_timeout(POLL_INTERVAL) {
-                Ok(Ok(received)) if matches!(received.parse(), Ok(WorkerReply::<(), ()>::Started)) => return Ok(()),
-                Ok(_) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(Ok(received)) => match received.parse() {
+                    Ok(WorkerReply::<(), ()>::Started) => return Ok(()),
+                    Ok(WorkerReply::StartFailed(number)) => return Err(io::Error::from_raw_os_error(number)),
+                    _ => return wrong(io::ErrorKind::UnexpectedEof, "does not answer as a worker"),
+                },
+                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                     return wrong(io::ErrorKind::UnexpectedEof, "ended before it answered as a worker");
                 }
                 Err(RecvTimeoutError::Timeout) if filter::worker_process::stop_requested() => {

@@ -45,13 +45,20 @@ pub(super) fn serve_if_worker(handlers: &'static [RequestHandler]) -> Option<Exi
     filter::worker_process::block_signals();
     filter::worker_process::limit_memory(MAX_MEMORY_BYTES);
     let (requests, received) = channel();
-    if send(&mut io::stdout().lock(), &WorkerReply::<(), ()>::Started, &[]).is_err() {
-        filter::worker_process::kill_self();
-    }
     let serve = move || serve_requests(handlers, &FilterConnection::new(&received));
-    let started = thread::Builder::new().stack_size(STACK_BYTES).spawn(serve);
-    let beat = started.and_then(|_| thread::Builder::new().spawn(send_heartbeats));
-    if beat.is_ok() {
+    let server = thread::Builder::new().stack_size(STACK_BYTES).spawn(serve);
+    let (start, started) = channel();
+    let beat = server.and_then(|_| {
+        // The filter expects the message below first.
+        let wait_and_send = move || started.recv().into_iter().for_each(|()| send_heartbeats());
+        thread::Builder::new().spawn(wait_and_send)
+    });
+    let first = match &beat {
+        Ok(_) => WorkerReply::<(), ()>::Started,
+        Err(why) => WorkerReply::StartFailed(why.raw_os_error().unwrap_or_default()),
+    };
+    let is_sent = send(&mut io::stdout().lock(), &first, &[]).is_ok();
+    if beat.is_ok() && is_sent && start.send(()).is_ok() {
         let mut stdin = io::stdin().lock();
         while let Ok(Some(request)) = receive(&mut stdin) {
             if requests.send(request).is_err() {

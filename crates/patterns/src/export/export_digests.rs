@@ -36,6 +36,8 @@ impl ExportDigests {
         let mut path = root.join(AZPIPE_DIR).join("exports").join(output.task.final_file.as_path()).into_os_string();
         path.push(".json");
         let path = PathBuf::from(path);
+        // Where the exports are as they were, nothing is written to that directory, which would remove them.
+        atomic::remove_stale_files_once(path.parent().unwrap_or(Path::new("")));
         let files: Vec<(RawPath, Vec<String>)> = match untrusted_file::read(&path, untrusted_file::MAX_TEXT_BYTES) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
             Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),

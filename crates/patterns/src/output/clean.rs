@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use recipe::Recipe;
 use records::RawPath;
-use system::mapped_file::is_mapped;
+use system::mapped_file::{is_mapped, is_without_locks};
 use system::ownership::{self, OwnershipRule, has_mark};
 use system::{atomic, untrusted_file};
 
@@ -64,8 +64,12 @@ pub fn leftovers(root: &Path) -> Result<Leftovers, OutputError> {
     }
     let notes = output_owners::read_all(root).map_err(OutputError::io(root))?;
     let places = ["", "finals", "matrix", "matrix/opencl", "exports", "parts"].map(|name| own.join(name));
-    let of_finals: BTreeSet<PathBuf> =
-        notes.iter().filter_map(|note| Some(root.join(&*note.final_file).parent()?.to_path_buf())).collect();
+    // What is kept about a final lies below `finals` and `exports` as the final below the root.
+    let tops = [root.to_owned(), own.join("finals"), own.join("exports")];
+    let of_finals: BTreeSet<PathBuf> = tops
+        .iter()
+        .flat_map(|top| notes.iter().filter_map(|note| Some(top.join(&*note.final_file).parent()?.to_path_buf())))
+        .collect();
     for place in places.iter().chain(&of_finals).chain(&parts).chain(&results) {
         find_stale_files(place, &mut found)?;
     }
@@ -181,6 +185,9 @@ fn find_recipes(root: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers)
 }
 
 /// Adds the matrices of recipes that no remaining result uses.
+///
+/// # Errors
+/// Fails if another run uses a matrix, or if the system can't say.
 fn find_matrices(path: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers) -> Result<(), OutputError> {
     let entries = match fs::read_dir(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
@@ -200,7 +207,15 @@ fn find_matrices(path: &Path, unused: &BTreeSet<OsString>, found: &mut Leftovers
         let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let recipe = serde_json::from_slice::<serde_json::Value>(line).ok().filter(|_| head.starts_with(MATRIX_MARK));
         let recipe = recipe.and_then(|head| Some(OsString::from(short(head.get("recipe")?.as_str()?))));
-        if recipe.is_some_and(|recipe| unused.contains(&recipe)) && !is_mapped(&file).map_err(OutputError::io(&file))? {
+        if recipe.is_some_and(|recipe| unused.contains(&recipe)) {
+            // Without the directories of its results, nothing would say later that the matrix is left over.
+            match is_mapped(&file) {
+                Ok(false) => (),
+                Ok(true) => return Err(OutputError::Busy { path: file }),
+                // Whoever has mapped the file keeps it as it was.
+                Err(why) if is_without_locks(&why) => (),
+                Err(why) => return Err(OutputError::Io { path: file, why }),
+            }
             found.all.push(Leftover::file(file, "matrix of removed results", claim.clone())?);
         }
     }

@@ -81,7 +81,10 @@ pub enum OutputError {
         two: PathBuf,
     },
     /// Two files of one recipe have different axes or weights.
-    #[error("{} and {} have different axes or weights, though their recipe is the same; remove one of them", one.display(), two.display())]
+    #[error(
+        "{}: has other axes or weights than {}, though their recipe is the same; remove one of them",
+        one.display(), two.display()
+    )]
     ConflictingBins {
         /// Path of a part or of the final file.
         one: PathBuf,
@@ -89,7 +92,7 @@ pub enum OutputError {
         two: PathBuf,
     },
     /// Two final files can't be merged.
-    #[error("{} and {} can't be merged: {why}", one.display(), two.display())]
+    #[error("{}: can't be merged with {}: {why}", one.display(), two.display())]
     NotMergeable {
         /// Path of one final file.
         one: PathBuf,

@@ -42,6 +42,12 @@ impl Leftover {
         self.files.len()
     }
 
+    /// Returns whether it is a directory of results, which tells what else is left over of its recipe: it has to stay until
+    /// that is gone.
+    pub fn is_directory(&self) -> bool {
+        self.files.iter().all(|(path, _)| *path != self.path)
+    }
+
     /// Removes the files, and the directory if it is empty then.
     ///
     /// # Errors
@@ -50,7 +56,7 @@ impl Leftover {
         for (path, claim) in &self.files {
             ownership::remove(path, claim).map_err(OutputError::io(path))?;
         }
-        if self.files.iter().any(|(path, _)| *path == self.path) {
+        if !self.is_directory() {
             return Ok(());
         }
         let is_empty = ownership::remove_empty_directory(&self.path).map_err(OutputError::io(&self.path))?;
