@@ -233,11 +233,13 @@ impl<'a> Gatherer<'a> {
     }
 
     fn report_output_error(&mut self, group: &mut ScanGroup, error: &output::OutputError) -> Result<(), Stop> {
-        let path = group.target.path();
-        match error {
-            output::OutputError::Stopped => self.filter.check_stopped(),
-            error => self.report_failure(group, &path, error, error.io_error()),
-        }
+        let path = match error {
+            output::OutputError::Stopped => return self.filter.check_stopped(),
+            // Of several finals, the one that the error names first.
+            output::OutputError::NotMergeable { one, .. } => one.clone(),
+            _ => group.target.path(),
+        };
+        self.report_failure(group, &path, error, error.io_error())
     }
 
     /// Emits a `fail` record, unless it repeats the group's last report. An error of the file system that would affect

@@ -13,8 +13,11 @@ pub fn operation_undone(detector: &str, operation: &str) -> String {
 
 /// Warns that the output directory is among the raw data.
 pub fn output_among_raw_data(out: &Path, raw_data: &Path) -> String {
-    let (out, raw_data) = (out.display(), raw_data.display());
-    format!("--out {out} is among the raw data in {raw_data}, so results will be, too; give --out another directory")
+    let place = if out == raw_data { String::new() } else { format!(" in {}", raw_data.display()) };
+    format!(
+        "--out {} is among the raw data{place}, so results will be, too; give --out another directory",
+        out.display()
+    )
 }
 
 /// Warns that a recipe can be printed and not be applied.
@@ -86,6 +89,7 @@ mod tests {
         let messages = [
             operation_undone("p3", "binned 2 x 1"),
             output_among_raw_data(Path::new("/raw/out"), Path::new("/raw")),
+            output_among_raw_data(Path::new("/raw"), Path::new("/raw")),
             printed_recipe_unusable("mask none.edf: No such file or directory"),
             several_recipes_to_print(2),
             earlier_recipe_unreadable(Path::new("/out/r.toml"), "not a text: expected UTF-8"),
@@ -97,6 +101,7 @@ mod tests {
             "detector p3: Lima saved frames binned 2 x 1; they are put back on the whole detector, which the PONI file \
              describes. If the PONI file describes the frames as saved, pass --image-operation off",
             "--out /raw/out is among the raw data in /raw, so results will be, too; give --out another directory",
+            "--out /raw is among the raw data, so results will be, too; give --out another directory",
             "the printed recipe can't be applied here: mask none.edf: No such file or directory",
             "2 recipes given; expected --recipe at most once",
             "the earlier recipe /out/r.toml can't be read: not a text: expected UTF-8",

@@ -1,6 +1,7 @@
 //! Turns paths into scan records, and reports failures and what was left out.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use filter::{Filter, Stop};
@@ -193,7 +194,7 @@ impl<'a> Finder<'a> {
             // The scan was reported before by another path, such as a link or an operand inside another.
             return Ok(());
         }
-        let about = format!("{}::{dataset}", acquisition.file.display());
+        let about = display_dataset(&acquisition.file.display(), dataset);
         if let Err(why) = self.set_content_digest(&mut acquisition, &place) {
             self.is_complete = false;
             return self.fail(about.clone(), describe_first_frame_error(&about, &why), true);
@@ -278,10 +279,19 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Describes why the first frame of a scan can't be read, without the path that `about` names already.
+/// Returns the name of a dataset of a file; of an image, which has no dataset, that of the file.
+fn display_dataset(file: &dyn Display, dataset: &str) -> String {
+    let separator = if dataset.is_empty() { "" } else { "::" };
+    format!("{file}{separator}{dataset}")
+}
+
+/// Describes why the first frame of a scan can't be read, without the path of the file that `about` names already.
 pub(crate) fn describe_first_frame_error(about: &str, why: &FirstFrameError) -> String {
     let why = why.to_string();
-    let why = why.strip_prefix(about).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&why);
+    let file = about.split_once("::").map_or(about, |(file, _)| file);
+    let mut rests = [about, file].into_iter().filter_map(|name| why.strip_prefix(name));
+    let rest = rests.find_map(|rest| rest.strip_prefix(": ").or_else(|| rest.strip_prefix("::")));
+    let why = rest.unwrap_or(&why);
     format!("can't read the first frame, which identifies a scan without a start time: {why}")
 }
 

@@ -96,7 +96,7 @@ fn a_call_that_fails_is_borne_or_told_and_costs_nothing_but_a_rerun() {
                     }
                     let mut outcomes = outcomes.lock().expect("no panic");
                     outcomes.push((combination.clone(), outcome));
-                    if (number + 1) % PROGRESS_INTERVAL == 0 {
+                    if (number + 1).is_multiple_of(PROGRESS_INTERVAL) {
                         say(&describe_progress(&outcomes, chosen.len(), began.elapsed()));
                     }
                 }
