@@ -21,17 +21,19 @@ const TYPES: [PixelType; 10] = [
     PixelType::F64,
 ];
 
-/// HDF5's filters: deflate, shuffle, Fletcher-32, LZ4, bitshuffle with its compressors, Zstd; and one that is not known.
-const FILTERS: [u32; 7] = [1, 2, 3, 32004, 32008, 32015, 777];
+/// All filters that are known, and one that is not.
+static FILTERS: LazyLock<Vec<u32>> = LazyLock::new(|| Pipeline::supported_filters().chain([777]).collect());
 
 /// A chunk of up to 16,384 bytes, whatever its filters, types and mask: it decodes, twice to the same, or is refused.
 pub fn chunk(data: &[u8]) {
     let [kind, filters, mask, size, value, stored @ ..] = data else { return };
     let dtype = TYPES[usize::from(kind % 10)];
     let values = [0, u32::from(*value), dtype.size() as u32, u32::from(value % 8) * 1024, u32::from(value / 8 % 4)];
-    let chosen: Vec<(u32, &[u32])> = [filters % 8, filters / 8 % 8]
+    // One number beyond the last filter stands for none.
+    let choices = FILTERS.len() + 1;
+    let chosen: Vec<(u32, &[u32])> = [usize::from(*filters) % choices, usize::from(*filters) / choices % choices]
         .into_iter()
-        .filter_map(|index| FILTERS.get(usize::from(index)))
+        .filter_map(|index| FILTERS.get(index))
         .map(|&filter| (filter, &values[..usize::from(value % 6)]))
         .collect();
     let Ok(pipeline) = Pipeline::from_hdf5(&chosen, dtype, kind & 128 != 0) else { return };

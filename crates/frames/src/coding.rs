@@ -42,8 +42,7 @@ impl PixelCoding {
         Ok(Self { dtype, big_endian: cfg!(target_endian = "big"), filters: Vec::new() })
     }
 
-    /// Returns the name of the coding in records: `none`, `deflate`, `bslz4`, …. Filters without a short name
-    /// are given by number.
+    /// Returns the name of the coding in records: `none`, `deflate`, `bslz4`, …. Filters without a name are given by number.
     pub fn name(&self) -> String {
         let names: Vec<String> = self.filters.iter().map(Hdf5Filter::name).collect();
         if names.is_empty() { "none".to_owned() } else { names.join("+") }
@@ -51,21 +50,16 @@ impl PixelCoding {
 }
 
 impl Hdf5Filter {
+    /// Returns the filter's name in records. That of bitshuffle says how its blocks are compressed.
     fn name(&self) -> String {
-        let name = match (self.id, self.values.get(4)) {
-            (1, _) => "deflate",
-            (2, _) => "shuffle",
-            (3, _) => "fletcher32",
-            (32004, _) => "lz4",
-            (32008, Some(2)) => "bslz4",
-            (32008, Some(3)) => "bszstd",
+        const BITSHUFFLE: u32 = 32008;
+        match (self.id, self.values.get(4)) {
+            (BITSHUFFLE, Some(2)) => "bslz4".to_owned(),
+            (BITSHUFFLE, Some(3)) => "bszstd".to_owned(),
             // Lima 1 sets no element size for bitshuffle, only block size and codec.
-            (32008, None) if self.values.get(1) == Some(&2) => "bslz4",
-            (32008, _) => "bitshuffle",
-            (32015, _) => "zstd",
-            (id, _) => return format!("filter{id}"),
-        };
-        name.to_owned()
+            (BITSHUFFLE, None) if self.values.get(1) == Some(&2) => "bslz4".to_owned(),
+            (id, _) => hdf5_filters::filter_name(id).map_or_else(|| format!("filter{id}"), str::to_owned),
+        }
     }
 }
 

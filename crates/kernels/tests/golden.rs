@@ -1,4 +1,4 @@
-//! Decodes chunks that the filters' own libraries have written (h5py 3 with hdf5plugin, 61 × 43 pixels).
+//! Decodes chunks that the filters' own libraries have written (`golden.py`: h5py 3 with hdf5plugin, 61 × 43 pixels).
 
 use kernels::{DecodeError, Pipeline, PixelType};
 
@@ -171,7 +171,7 @@ fn a_flipped_bit_does_not_pass_fletcher32() {
 #[test]
 fn unknown_filters_are_named() {
     let refused = |filters| Pipeline::from_hdf5(filters, PixelType::U32, false).expect_err("refused").to_string();
-    assert!(refused(&[(32001, &[])]).starts_with("HDF5 filter 32001 (blosc) is not supported; expected "));
+    assert!(refused(&[(32026, &[])]).starts_with("HDF5 filter 32026 (blosc2) is not supported; expected "));
     assert!(refused(&[(32008, &[0, 4, 4, 0, 9])]).contains("expected codec 0 (none), 2 (LZ4) or 3 (Zstd)"));
     assert!(refused(&[(32008, &[0, 4, 4, 12, 2])]).contains("multiple of 8"));
 }

@@ -11,7 +11,8 @@ use kernels::{
 fn decode_errors() {
     let block = |fault| DecodeError::Block { filter: "bitshuffle", block: 7, offset: 4096, fault };
     let errors = [
-        DecodeError::Unsupported { id: 32001, name: "blosc" },
+        DecodeError::Unsupported { id: 32026 },
+        DecodeError::Unsupported { id: 777 },
         DecodeError::ClientValues {
             id: 32008,
             values: vec![0, 4, 4, 12, 2],
@@ -31,8 +32,10 @@ fn decode_errors() {
         DecodeError::Length { filter: "raw", found: 99, expected: 100 },
     ];
     let messages = [
-        "HDF5 filter 32001 (blosc) is not supported; \
-         expected deflate, shuffle, fletcher32, LZ4, bitshuffle or zstd: rewrite the file, e.g. with h5repack",
+        "HDF5 filter 32026 (blosc2) is not supported; \
+         expected deflate, shuffle, fletcher32, lz4, bitshuffle or zstd: rewrite the file, e.g. with h5repack",
+        "HDF5 filter 777 (unknown) is not supported; \
+         expected deflate, shuffle, fletcher32, lz4, bitshuffle or zstd: rewrite the file, e.g. with h5repack",
         "HDF5 filter 32008: client values [0, 4, 4, 12, 2]; expected a block of a multiple of 8 elements",
         "lz4: header at byte 0: 99 bytes announced; expected 100",
         "bitshuffle: block 7 at byte 4096: truncated: 800 bytes needed, 12 left",

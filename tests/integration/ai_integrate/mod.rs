@@ -3,6 +3,7 @@
 
 mod bin_edges;
 mod changed;
+mod codecs;
 mod corrections;
 mod damaged;
 mod fletcher;

@@ -7,12 +7,20 @@
 //! it (fewer than 8) are stored unchanged. In a block of `k` elements each byte of the element has 8 planes of `k / 8`
 //! bytes, least significant bit first; bit `i` of byte `j` of a plane belongs to element `8 j + i`.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use super::error::{ByteCursor, DecodeError, StreamFault};
+use super::filter::{FilterDecoder, SupportedFilter};
 use super::zstd;
 use crate::lz4_block::{BlockBuffer, DecodedBlock};
 use crate::simd::{Isa, Kernel, Simd, prefetch_bytes};
 
-const FILTER_NAME: &str = "bitshuffle";
+pub(super) const ID: u32 = 32008;
+const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
+
+pub(super) const FILTER: SupportedFilter =
+    SupportedFilter { id: ID, decoder: |values, dtype| Ok(Arc::new(Bitshuffle::new(values, dtype.size())?)) };
 
 /// How many bytes beyond the last block's stored length are prefetched for the next block, because blocks differ in
 /// length.
@@ -67,10 +75,10 @@ impl Bitshuffle {
     /// Reads HDF5's client values: (major, minor, element size, block size in elements, codec, ...), or just (block
     /// size, codec) as the writing program passed them. Missing values are 0. `pixel` is the size of a pixel in bytes,
     /// and the element size if the client values give 0.
-    pub(super) fn new(id: u32, values: &[u32], pixel: usize) -> Result<Bitshuffle, DecodeError> {
+    pub(super) fn new(values: &[u32], pixel: usize) -> Result<Bitshuffle, DecodeError> {
         let at = |i: usize| values.get(i).copied().unwrap_or(0) as usize;
         let (element, block, codec) = if values.len() <= 2 { (0, at(0), at(1)) } else { (at(2), at(3), at(4)) };
-        let error = |expected| DecodeError::ClientValues { id, values: values.to_vec(), expected };
+        let error = |expected| DecodeError::ClientValues { id: ID, values: values.to_vec(), expected };
         let codec = match codec {
             0 => Codec::None,
             2 => Codec::Lz4,
@@ -89,12 +97,12 @@ impl Bitshuffle {
     }
 
     /// Decodes into `out`, which the stream must fill exactly.
-    pub(super) fn decode(&self, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+    fn decode(&self, stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
         Isa::fastest().run(DecodeStream { bitshuffle: *self, stored, out })
     }
 
     /// Returns how many bytes a stream decodes to by its header, which is not checked.
-    pub(super) fn decoded_length(&self, stored: &[u8]) -> usize {
+    fn decoded_length(&self, stored: &[u8]) -> usize {
         match self.codec {
             Codec::None => stored.len(),
             _ => ByteCursor::new(stored).take_u64().map_or(0, |total| usize::try_from(total).unwrap_or(usize::MAX)),
@@ -115,6 +123,18 @@ impl Bitshuffle {
             _ if block_bytes % (8 * self.element_size) != 0 => Err(StreamFault::BlockSize(block_bytes as u64)),
             _ => Ok(block_bytes),
         }
+    }
+}
+
+impl FilterDecoder for Bitshuffle {
+    fn decode_into(&self, stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
+        self.decode(stored, &mut out[..len])
+    }
+
+    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, limit: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        // Without a codec bitshuffle keeps the length; with one the header has the length, and decoding checks it.
+        let len = self.decoded_length(&stored).min(limit);
+        self.decode_to_length(stored, len)
     }
 }
 

@@ -1,14 +1,34 @@
 //! HDF5 filter 1: a zlib stream.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::DecodeError;
-use super::error::zeroed;
+use super::error::{DecodeError, zeroed};
+use super::filter::{FilterDecoder, SupportedFilter};
 
-const FILTER_NAME: &str = "deflate";
+const ID: u32 = 1;
+const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
+
+pub(super) const FILTER: SupportedFilter = SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Deflate)) };
+
+/// The filter has no parameter that decoding needs.
+#[derive(Debug)]
+struct Deflate;
+
+impl FilterDecoder for Deflate {
+    fn decode_into(&self, stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
+        decode(stored, &mut out[..len])
+    }
+
+    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, limit: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        decode_up_to(&stored, limit).map(Cow::Owned)
+    }
+}
 
 /// Inflates into `out`, which the stream must fill exactly.
-pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     let (found, ended) = inflate(stored, out)?;
     let expected = out.len();
     if !ended && found == expected {
@@ -19,7 +39,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
 }
 
 /// Inflates a stream of unknown length, up to `limit` bytes.
-pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
+fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let mut out = zeroed(limit)?;
     let (found, ended) = inflate(stored, &mut out)?;
     if !ended {

@@ -5,10 +5,10 @@
 #[allow(missing_docs)]
 pub enum DecodeError {
     #[error(
-        "HDF5 filter {id} ({name}) is not supported; \
-         expected deflate, shuffle, fletcher32, LZ4, bitshuffle or zstd: rewrite the file, e.g. with h5repack"
+        "HDF5 filter {id} ({}) is not supported; expected {}: rewrite the file, e.g. with h5repack",
+        hdf5_filters::filter_name(*id).unwrap_or("unknown"), super::list_names()
     )]
-    Unsupported { id: u32, name: &'static str },
+    Unsupported { id: u32 },
     #[error("HDF5 filter {id}: client values {values:?}; expected {expected}")]
     ClientValues { id: u32, values: Vec<u32>, expected: &'static str },
     #[error("{filter}: header at byte {offset}: {fault}")]

@@ -1,11 +1,51 @@
 //! HDF5 filter 3: a Fletcher checksum after the data.
 
-use super::DecodeError;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::error::DecodeError;
+use super::filter::{FilterDecoder, SupportedFilter};
+
+const ID: u32 = 3;
+const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
+
+pub(super) const FILTER: SupportedFilter = SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Fletcher32)) };
+
+/// The filter has no parameters.
+#[derive(Debug)]
+struct Fletcher32;
+
+impl FilterDecoder for Fletcher32 {
+    fn decode_into(&self, stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
+        let data = verify(stored)?;
+        if data.len() != len {
+            return Err(DecodeError::Length { filter: FILTER_NAME, found: data.len(), expected: len });
+        }
+        out[..len].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, _: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        let kept = verify(&stored)?.len();
+        Ok(match stored {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..kept]),
+            Cow::Owned(mut bytes) => {
+                bytes.truncate(kept);
+                Cow::Owned(bytes)
+            }
+        })
+    }
+
+    fn decode_to_length<'a>(&self, stored: Cow<'a, [u8]>, len: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        // The data stay where they are; the filter that is undone next checks their length.
+        self.decode_up_to(stored, len)
+    }
+}
 
 /// Verifies the checksum and returns the data before it.
-pub(super) fn verify(stored: &[u8]) -> Result<&[u8], DecodeError> {
+fn verify(stored: &[u8]) -> Result<&[u8], DecodeError> {
     let Some((data, checksum)) = stored.split_last_chunk::<4>() else {
-        return Err(DecodeError::Length { filter: "fletcher32", found: stored.len(), expected: 4 });
+        return Err(DecodeError::Length { filter: FILTER_NAME, found: stored.len(), expected: 4 });
     };
     let (stored, computed) = (u32::from_le_bytes(*checksum), fletcher32(data));
     // HDF5 before 1.6.3 wrote the bytes of each half swapped on little-endian machines; the library still takes both.

@@ -3,15 +3,36 @@
 //! Layout, big-endian: u64 decoded bytes, u32 block size in bytes; then for each block u32 stored bytes and the block.
 //! A block whose stored length equals its decoded length is not compressed. The last block may be short.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use super::error::{ByteCursor, DecodeError, StreamFault, zeroed};
+use super::filter::{FilterDecoder, SupportedFilter};
 use crate::lz4_block::SLACK;
 use crate::simd::{Isa, Kernel, Simd};
 
-const FILTER_NAME: &str = "lz4";
+const ID: u32 = 32004;
+const FILTER_NAME: &str = hdf5_filters::filter_name(ID).expect("a filter with a name");
+
+pub(super) const FILTER: SupportedFilter = SupportedFilter { id: ID, decoder: |_, _| Ok(Arc::new(Lz4)) };
+
+/// The filter has no parameter that decoding needs.
+#[derive(Debug)]
+struct Lz4;
+
+impl FilterDecoder for Lz4 {
+    fn decode_into(&self, stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
+        decode(stored, out, len)
+    }
+
+    fn decode_up_to<'a>(&self, stored: Cow<'a, [u8]>, limit: usize) -> Result<Cow<'a, [u8]>, DecodeError> {
+        decode_up_to(&stored, limit).map(Cow::Owned)
+    }
+}
 
 /// Decodes into the first `len` bytes of `out`, which the stream must fill exactly. The bytes after them may be
 /// overwritten; if there are [`SLACK`] of them, the last block needs no copy.
-pub(super) fn decode(stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
+fn decode(stored: &[u8], out: &mut [u8], len: usize) -> Result<(), DecodeError> {
     let mut cursor = ByteCursor::new(stored);
     let header = read_header(&mut cursor).and_then(|(total, block_size)| match total == len as u64 {
         true => Ok(block_size),
@@ -31,7 +52,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], len: usize) -> Result<(), De
 }
 
 /// Decodes a stream whose length only its header tells, up to `limit` bytes.
-pub(super) fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
+fn decode_up_to(stored: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     let (total, _) = read_header(&mut ByteCursor::new(stored)).map_err(|fault| DecodeError::Header {
         filter: FILTER_NAME,
         offset: 0,

@@ -7,6 +7,7 @@
 pub(crate) mod bitshuffle;
 mod deflate;
 mod error;
+mod filter;
 mod fletcher32;
 mod lz4;
 mod pipeline;
@@ -15,3 +16,18 @@ mod zstd;
 
 pub use error::{DecodeError, StreamFault};
 pub use pipeline::Pipeline;
+
+use filter::SupportedFilter;
+
+/// All filters that azpipe undoes, one line for each.
+static FILTERS: [SupportedFilter; 6] =
+    [deflate::FILTER, shuffle::FILTER, fletcher32::FILTER, lz4::FILTER, bitshuffle::FILTER, zstd::FILTER];
+
+/// Lists the names of all filters that azpipe undoes, for messages: `deflate, shuffle or zstd`.
+fn list_names() -> String {
+    let names = FILTERS.each_ref().map(|filter| hdf5_filters::filter_name(filter.id).unwrap_or("unknown"));
+    match names.split_last() {
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
