@@ -28,7 +28,7 @@ impl FilterDecoder for Deflate {
 }
 
 /// Inflates into `out`, which the stream must fill exactly.
-fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     let (found, ended) = inflate(stored, out)?;
     let expected = out.len();
     if !ended && found == expected {

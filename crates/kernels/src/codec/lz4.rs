@@ -81,16 +81,22 @@ fn decode_block(cursor: &mut ByteCursor<'_>, out: &mut [u8], len: usize) -> Resu
         out[..len].copy_from_slice(block);
         return Ok(());
     }
-    let is_valid = match out.get_mut(..len + SLACK) {
-        Some(padded) => Isa::fastest().run(DecompressWithSlack { block, out: padded, len }),
-        None => {
-            let mut padded = vec![0; len + SLACK];
-            let is_valid = Isa::fastest().run(DecompressWithSlack { block, out: &mut padded, len });
-            out[..len].copy_from_slice(&padded[..len]);
-            is_valid
-        }
-    };
-    if is_valid { Ok(()) } else { Err(StreamFault::Corrupt { codec: "LZ4", expected: len }) }
+    match decompress_block(block, out, len) {
+        true => Ok(()),
+        false => Err(StreamFault::Corrupt { codec: "LZ4", expected: len }),
+    }
+}
+
+/// Decompresses a raw LZ4 block into the first `len` bytes of `out`, and returns whether it has as many. Up to [`SLACK`] bytes
+/// after them may be overwritten.
+pub(super) fn decompress_block(block: &[u8], out: &mut [u8], len: usize) -> bool {
+    if let Some(padded) = out.get_mut(..len + SLACK) {
+        return Isa::fastest().run(DecompressWithSlack { block, out: padded, len });
+    }
+    let mut padded = vec![0; len + SLACK];
+    let is_valid = Isa::fastest().run(DecompressWithSlack { block, out: &mut padded, len });
+    out[..len].copy_from_slice(&padded[..len]);
+    is_valid
 }
 
 /// Decompresses a block; see [`Simd::decompress_with_slack`].

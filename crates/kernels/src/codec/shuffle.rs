@@ -28,7 +28,7 @@ impl FilterDecoder for Shuffle {
         if stored.len() != len {
             return Err(DecodeError::Length { filter: FILTER_NAME, found: stored.len(), expected: len });
         }
-        decode(stored, self.element_size, &mut out[..len]);
+        unshuffle(stored, self.element_size, &mut out[..len]);
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl FilterDecoder for Shuffle {
 }
 
 /// Undoes the shuffle of elements of `size` bytes. Bytes after the last whole element are stored unshuffled.
-fn decode(stored: &[u8], size: usize, out: &mut [u8]) {
+pub(super) fn unshuffle(stored: &[u8], size: usize, out: &mut [u8]) {
     let elements = stored.len() / size;
     let (shuffled, tail) = stored.split_at(elements * size);
     let (whole, out_tail) = out.split_at_mut(elements * size);
