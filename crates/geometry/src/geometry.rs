@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::detector::PixelPositions;
 use crate::quantity::Experiment;
 use crate::rotation::{LabPoint, Rotation};
-use crate::{Detector, DetectorError, Poni, Unit};
+use crate::{Detector, DetectorError, Poni, SampleFrame, Unit};
 
 /// The positions of all pixels of a detector that a PONI file places in the laboratory.
 ///
@@ -72,8 +72,14 @@ impl Geometry {
             poni2: poni.poni2,
             rotation: Rotation::new(poni.rot1, poni.rot2, poni.rot3),
         };
-        let experiment = Experiment { wavelength: poni.wavelength.unwrap_or(f64::NAN) };
+        let experiment = Experiment { wavelength: poni.wavelength.unwrap_or(f64::NAN), sample: SampleFrame::default() };
         Ok(Self { pixels, placement, experiment, shape })
+    }
+
+    /// Returns the same geometry with a sample of another orientation.
+    pub fn with_sample(mut self, sample: SampleFrame) -> Self {
+        self.experiment.sample = sample;
+        self
     }
 
     /// Returns rows and columns of the frames.

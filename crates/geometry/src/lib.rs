@@ -45,6 +45,7 @@ mod pixel_mapping;
 mod poni;
 pub mod quantity;
 mod rotation;
+mod sample_frame;
 mod sensor;
 mod unit;
 
@@ -58,5 +59,6 @@ pub use pixel_corners::PixelCorners;
 pub use pixel_mapping::PixelMapping;
 pub use poni::{DetectorConfig, DetectorSpec, Poni, PoniError};
 pub use quantity::RadialQuantity;
+pub use sample_frame::{SampleFrame, UnknownOrientation};
 pub use sensor::{EnergyNotTabulated, SensorMaterial, UnknownMaterial};
 pub use unit::{Unit, UnknownUnit};

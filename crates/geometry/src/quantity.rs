@@ -3,6 +3,7 @@
 use std::f64::consts::{PI, TAU};
 use std::fmt;
 
+use crate::SampleFrame;
 use crate::rotation::LabPoint;
 
 /// A quantity that each point of a detector has, by which pixels are sorted into radial bins. [`Unit`](crate::Unit)
@@ -14,6 +15,8 @@ pub struct RadialQuantity {
     pub(crate) position: fn(LabPoint, &Experiment) -> f64,
     /// True if the formula depends on the wavelength.
     pub(crate) needs_wavelength: bool,
+    /// True if the formula depends on the orientation of the sample.
+    pub(crate) depends_on_sample: bool,
     /// True if positions diverge at the beam, so that the pixel at the beam has none.
     pub(crate) diverges: bool,
     /// True if positions are never negative, so that an axis does not begin below zero.
@@ -27,6 +30,8 @@ pub struct RadialQuantity {
 pub(crate) struct Experiment {
     /// Wavelength in metres; NaN if it is not known.
     pub(crate) wavelength: f64,
+    /// Orientation of the sample.
+    pub(crate) sample: SampleFrame,
 }
 
 /// Distance from the beam in the laboratory. Base unit: m.
@@ -34,6 +39,7 @@ pub static RADIUS: RadialQuantity = RadialQuantity {
     name: "r",
     position: |point, _| point.radius(),
     needs_wavelength: false,
+    depends_on_sample: false,
     diverges: false,
     is_positive: true,
     rounds_corners: false,
@@ -44,6 +50,7 @@ pub static TWO_THETA: RadialQuantity = RadialQuantity {
     name: "2th",
     position: |point, _| point.two_theta(),
     needs_wavelength: false,
+    depends_on_sample: false,
     diverges: false,
     is_positive: true,
     rounds_corners: false,
@@ -54,6 +61,7 @@ pub static Q: RadialQuantity = RadialQuantity {
     name: "q",
     position: scattering_vector,
     needs_wavelength: true,
+    depends_on_sample: false,
     diverges: false,
     is_positive: true,
     rounds_corners: false,
@@ -64,6 +72,7 @@ pub static RECIPROCAL_SPACING_SQUARED: RadialQuantity = RadialQuantity {
     name: "d*2",
     position: |point, experiment| (2.0e-9 / experiment.wavelength * (point.two_theta() * 0.5).sin()).powi(2),
     needs_wavelength: true,
+    depends_on_sample: false,
     diverges: false,
     is_positive: true,
     rounds_corners: true,
@@ -74,6 +83,7 @@ pub static SPACING: RadialQuantity = RadialQuantity {
     name: "d",
     position: |point, experiment| TAU / (1e9 * scattering_vector(point, experiment)),
     needs_wavelength: true,
+    depends_on_sample: false,
     diverges: true,
     is_positive: true,
     rounds_corners: true,

@@ -134,6 +134,11 @@ impl Unit {
         self.0.quantity.needs_wavelength
     }
 
+    /// Returns whether positions in this unit depend on the orientation of the sample.
+    pub fn depends_on_sample(self) -> bool {
+        self.0.quantity.depends_on_sample
+    }
+
     /// Returns whether positions diverge at the beam, so that the pixel at the beam has none.
     pub fn diverges(self) -> bool {
         self.0.quantity.diverges

@@ -66,6 +66,8 @@ impl PixelGeometry {
         let view = DetectorView::new(&detector, layout).map_err(|why| error(why.to_string()))?;
         let geometry =
             Geometry::new(&poni, view.detector(), view.detector_shape()).map_err(|why| error(why.to_string()))?;
+        let sample = recipe.sample_frame().map_err(|why| IntegratorError::Unsupported(why.to_string()))?;
+        let geometry = geometry.with_sample(sample);
         let mask = build_mask(recipe, &geometry, &view)?;
         Ok(Self { poni, view, geometry, mask })
     }

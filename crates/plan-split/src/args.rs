@@ -118,6 +118,23 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "on|off", help_heading = GEOMETRY, hide_short_help = true, value_parser = parse_switch)]
     image_operation: Option<bool>,
 
+    /// Angle by which the sample is turned towards the beam, in degrees [default: 0]
+    ///
+    /// For units of the sample's frame (grazing incidence and fibers), as in pyFAI's FiberIntegrator.
+    #[arg(long, value_name = "DEGREES", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true)]
+    incident_angle: Option<f64>,
+
+    /// Angle by which the sample is turned about the beam, in degrees [default: 0]
+    #[arg(long, value_name = "DEGREES", help_heading = GEOMETRY, hide_short_help = true, allow_hyphen_values = true)]
+    tilt_angle: Option<f64>,
+
+    /// Orientation of the image relative to the sample, 1 to 8 as in EXIF [default: 1]
+    ///
+    /// 1: as it is. 2: flipped horizontally. 3: turned by 180 degrees. 4: flipped vertically. 5 to 8: with the axes
+    /// exchanged.
+    #[arg(long, value_name = "N", help_heading = GEOMETRY, hide_short_help = true)]
+    sample_orientation: Option<u64>,
+
     /// Number of radial bins [default: 1000]
     #[arg(long, value_name = "N", help_heading = BINNING)]
     npt: Option<u64>,
@@ -323,6 +340,9 @@ impl From<RecipeFlags> for Settings {
             poni_detector: flags.poni_detector.map(RawPath::from),
             roi: flags.roi,
             image_operation: flags.image_operation,
+            incident_angle: flags.incident_angle,
+            tilt_angle: flags.tilt_angle,
+            sample_orientation: flags.sample_orientation,
             npt: flags.npt,
             npt_azim: flags.npt_azim,
             unit: flags.unit,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use geometry::Unit;
+use geometry::{SampleFrame, Unit, UnknownOrientation};
 use records::{FrameLayout, IdHasher, RawPath};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,15 @@ pub struct Recipe {
     /// region) is undone; false if it is of the frames as saved.
     #[serde(skip_serializing_if = "is_true", default = "default_true")]
     pub image_operation: bool,
+    /// Angle in degrees by which the sample is turned towards the beam; `None` for 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incident_angle: Option<f64>,
+    /// Angle in degrees by which the sample is turned about the beam; `None` for 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tilt_angle: Option<f64>,
+    /// Orientation of the image relative to the sample, 1 to 8 as in EXIF; `None` for 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_orientation: Option<u64>,
     /// Number of radial bins.
     pub npt: u64,
     /// Number of azimuthal bins of a cake; 1 for a pattern.
@@ -149,6 +158,9 @@ impl Recipe {
             version: RECIPE_VERSION,
             roi: settings.roi,
             image_operation: settings.image_operation.unwrap_or(true),
+            incident_angle: settings.incident_angle.filter(|angle| *angle != 0.0),
+            tilt_angle: settings.tilt_angle.filter(|angle| *angle != 0.0),
+            sample_orientation: settings.sample_orientation.filter(|orientation| *orientation != 1),
             npt: bin_count(&settings.radial_edges).or(settings.npt).unwrap_or(1000),
             npt_azim: bin_count(&settings.azimuth_edges).or(settings.npt_azim).unwrap_or(1),
             unit: settings.unit.unwrap_or_default(),
@@ -231,6 +243,15 @@ impl Recipe {
             (None, true) => scan.clone(),
             (None, false) => FrameLayout::full_frame(scan.shape),
         }
+    }
+
+    /// Returns the orientation of the sample.
+    ///
+    /// # Errors
+    /// The orientation of the image is not 1 to 8.
+    pub fn sample_frame(&self) -> Result<SampleFrame, UnknownOrientation> {
+        let (incident, tilt) = (self.incident_angle.unwrap_or(0.0), self.tilt_angle.unwrap_or(0.0));
+        SampleFrame::new(incident, tilt, self.sample_orientation.unwrap_or(1))
     }
 
     /// Returns the limits of each azimuthal bin in degrees, as given in the recipe.
@@ -398,9 +419,10 @@ fn check_combinations(settings: &Settings) -> Result<(), RecipeError> {
 }
 
 /// Returns the default pixel splitting: none with sigma clipping, because the parts of a split pixel in several bins are
-/// no independent measurements.
+/// no independent measurements, and none with units of the sample's frame, which have values that no pixel can show.
 fn default_split(settings: &Settings) -> Split {
-    if settings.sigma_clip.is_some() { Split::No } else { Split::default() }
+    let unit = settings.unit.unwrap_or_default();
+    if settings.sigma_clip.is_some() || unit.depends_on_sample() { Split::No } else { Split::default() }
 }
 
 fn default_error_model(settings: &Settings) -> ErrorModel {

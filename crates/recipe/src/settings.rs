@@ -58,6 +58,13 @@ settings! {
     /// Undoing the image operation of Lima (binning, flip, rotation, region).
     image_operation: bool,
 
+    /// Angle in degrees by which the sample is turned towards the beam, for units of its frame.
+    incident_angle: f64,
+    /// Angle in degrees by which the sample is turned about the beam, for units of its frame.
+    tilt_angle: f64,
+    /// Orientation of the image relative to the sample, 1 to 8 as in EXIF, for units of its frame.
+    sample_orientation: u64,
+
     /// Number of radial bins.
     npt: u64,
     /// Number of azimuthal bins; more than 1 gives a cake.
@@ -236,7 +243,7 @@ mod tests {
     #[test]
     fn every_key_is_known_and_flags_come_first() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
-            mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nerror-model='no'\nmonitor='m'\n\
+            mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nincident-angle=0.2\ntilt-angle=1\nsample-orientation=2\nerror-model='no'\nmonitor='m'\n\
             variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
             valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), SETTING_KEYS.len());

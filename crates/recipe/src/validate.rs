@@ -13,6 +13,7 @@ impl Recipe {
     pub(crate) fn validate(&self) -> Result<(), RecipeError> {
         self.validate_bins()?;
         self.validate_ranges()?;
+        self.validate_sample()?;
         let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
         match (self.polarization, self.polarization_offset) {
             (Some(factor), _) if !(-1.0..=1.0).contains(&factor) => {
@@ -46,6 +47,27 @@ impl Recipe {
             return refuse("npt-azim", why);
         }
         Ok(())
+    }
+
+    /// Checks the orientation of the sample, which other units than those of the sample's frame do not depend on.
+    fn validate_sample(&self) -> Result<(), RecipeError> {
+        let refuse = |key, why: String| Err(RecipeError::Setting { key, why });
+        let angles = [("incident-angle", self.incident_angle), ("tilt-angle", self.tilt_angle)];
+        if let Some((key, Some(angle))) = angles.into_iter().find(|(_, angle)| !angle.is_none_or(f64::is_finite)) {
+            return refuse(key, format!("{angle}: expected a finite number of degrees"));
+        }
+        if let Err(why) = self.sample_frame() {
+            return refuse("sample-orientation", why.to_string());
+        }
+        let is_set = angles.map(|(key, angle)| (key, angle.is_some()));
+        let is_set = is_set.into_iter().chain([("sample-orientation", self.sample_orientation.is_some())]);
+        match is_set.into_iter().find(|(_, is_set)| *is_set && !self.unit.depends_on_sample()) {
+            Some((key, _)) => {
+                let unit = self.unit;
+                refuse(key, format!("set with unit {unit}, which does not depend on the sample; expected another unit"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn validate_ranges(&self) -> Result<(), RecipeError> {

@@ -61,6 +61,12 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
         ("radial-edges = [1, 2]\nnpt = 1", "npt: set together with radial-edges; expected one of them"),
         ("polarization = 2", "polarization: 2: expected a number from -1 to 1"),
         ("polarization-offset = 1", "polarization-offset: set without polarization; expected both, or neither"),
+        ("incident-angle = nan", "incident-angle: NaN: expected a finite number of degrees"),
+        ("sample-orientation = 9", "sample-orientation: 9: expected 1 to 8, as in EXIF"),
+        (
+            "tilt-angle = 2",
+            "tilt-angle: set with unit q_nm^-1, which does not depend on the sample; expected another unit",
+        ),
         ("flat-mode = 'divide'", "flat-mode: set without flat; expected both, or neither"),
         ("median-error = 'pyfai'", "median-error: set without median; expected both, or neither"),
         ("valid-min = nan", "valid-min: NaN: expected a finite number"),

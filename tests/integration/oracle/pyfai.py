@@ -23,6 +23,7 @@ numpy.seterr(all="ignore")
 import pyFAI  # noqa: E402
 from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
 from pyFAI.engines import CSR_engine  # noqa: E402
+from pyFAI.units import UnitFiber, get_unit_fiber, to_unit  # noqa: E402
 
 # Units of random cases. Kept cases are numbered by them, so a new unit is tested by `units` alone.
 UNITS = ["q_nm^-1", "2th_deg", "r_mm", "q_A^-1", "d*2_nm^-2", "2th_rad", "r_m", "d*2_A^-2"]
@@ -221,8 +222,23 @@ def a_robust_case(number):
 
 
 def a_unit_case(number, units):
-    """A case in one of all units. The beam misses the detector: spacings diverge there."""
-    return a_case(3 * number) | {"unit": units[number % len(units)], "split": SPLITS[number // len(units) % 2]}
+    """A case in one of all units. The beam misses the detector: spacings diverge there. Units of a sample's frame get an
+    orientation of the sample."""
+    case = a_case(3 * number) | {"unit": units[number % len(units)], "split": SPLITS[number // len(units) % 2]}
+    if not isinstance(to_unit(case["unit"]), UnitFiber):
+        return case
+    rng = random.Random(f"sample {number}")
+    orientation = {"incident-angle": rng.uniform(-5, 20), "tilt-angle": rng.uniform(-30, 30)}
+    return case | {"more": orientation | {"sample-orientation": rng.randrange(1, 9)}}
+
+
+def unit_of(case):
+    """pyFAI's unit of a case, with the orientation of the sample if it has one."""
+    sample = case.get("more", {})
+    if "sample-orientation" not in sample:
+        return case["unit"]
+    angles = [math.radians(sample[name]) for name in ("incident-angle", "tilt-angle")]
+    return get_unit_fiber(case["unit"], *angles, sample["sample-orientation"])
 
 
 def a_corrected_case(number, folder):
@@ -261,7 +277,7 @@ def prime(ai, case):
     """Has pyFAI compute what belongs to the middle of pixels before it computes corners for d*2, after which it
     reverses the indices of a detector that is not of orientation 3 twice."""
     shape = tuple(case["shape"])
-    for unit in (case["unit"], "2th_rad", "chi_rad"):
+    for unit in (unit_of(case), "2th_rad", "chi_rad"):
         ai.center_array(shape, unit=unit)
     ai.solidAngleArray(shape)
     single = ai._cached_array.pop("cos_incidence")
@@ -277,7 +293,7 @@ def a_radial_range(ai, case):
     low, high = case["azimuth_range"] or (-180, 180)
     inside = (numpy.degrees(ai.center_array(shape, unit="chi_rad")) - low) % 360 <= high - low
     # Percentages that no pixel is at: its bin would be one of rounding.
-    return numpy.percentile(ai.center_array(shape, unit=case["unit"])[inside], [15.1234, 80.4321]).tolist()
+    return numpy.percentile(ai.center_array(shape, unit=unit_of(case))[inside], [15.1234, 80.4321]).tolist()
 
 
 def integrate(case, folder):
@@ -290,7 +306,7 @@ def integrate(case, folder):
     npt, radial_range, own = widened(case)
     settings = {
         "npt": npt,
-        "unit": case["unit"],
+        "unit": unit_of(case),
         "method": (case["split"], "csr", "cython"),
         "radial_range": radial_range,
         "mask": mask(case, ai.detector),
@@ -388,10 +404,11 @@ def widened(case):
     npt, limits = case["npt"], case["radial_range"]
     if limits is None or case["split"] == "full":
         return npt, limits, slice(None)
-    nudge = 1 + 2**-23  # which pyFAI multiplies the upper limit by
-    low, high = limits[0], limits[1] * nudge
+    nudge = 1 + 2**-23  # by which pyFAI moves the upper limit up
+    low, high = limits[0], limits[1] * (nudge if limits[1] > 0 else 1 / nudge)
     width = (high - low) / npt
-    return npt + 2, [low - width, (high + width) / nudge], slice(1, -1)
+    wide = high + width
+    return npt + 2, [low - width, wide / (nudge if wide > 0 else 1 / nudge)], slice(1, -1)
 
 
 def measured(ai, case):
