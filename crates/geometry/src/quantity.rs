@@ -89,6 +89,39 @@ pub static SPACING: RadialQuantity = RadialQuantity {
     rounds_corners: true,
 };
 
+/// Component of the scattering vector in the plane of the sample's surface, negative where its component across the beam
+/// is. Base unit: nm^-1.
+pub static Q_IN_PLANE: RadialQuantity = RadialQuantity {
+    name: "qip",
+    position: |point, experiment| {
+        let [beam, horizontal, _] = scattering_vector_in_sample(point, experiment);
+        let length = (beam.powi(2) + horizontal.powi(2)).sqrt();
+        if horizontal > 0.0 { length } else { -length }
+    },
+    needs_wavelength: true,
+    depends_on_sample: true,
+    diverges: false,
+    is_positive: false,
+    rounds_corners: true,
+};
+
+/// Component of the scattering vector along the normal of the sample's surface, negative below the horizon. Base unit:
+/// nm^-1.
+pub static Q_OUT_OF_PLANE: RadialQuantity = RadialQuantity {
+    name: "qoop",
+    position: |point, experiment| scattering_vector_in_sample(point, experiment)[2],
+    needs_wavelength: true,
+    depends_on_sample: true,
+    diverges: false,
+    is_positive: false,
+    rounds_corners: true,
+};
+
+/// Returns the scattering vector in the sample's frame: along the beam and across it in the surface, and along the normal.
+fn scattering_vector_in_sample(point: LabPoint, experiment: &Experiment) -> [f64; 3] {
+    experiment.sample.scattering_vector([point.y, point.x, point.z], experiment.wavelength)
+}
+
 /// Returns 4π sin(θ) / λ per nanometre.
 fn scattering_vector(point: LabPoint, experiment: &Experiment) -> f64 {
     4.0e-9 * PI / experiment.wavelength * (point.two_theta() * 0.5).sin()

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::quantity::{Q, RADIUS, RECIPROCAL_SPACING_SQUARED, RadialQuantity, SPACING, TWO_THETA};
+use crate::quantity::{
+    Q, Q_IN_PLANE, Q_OUT_OF_PLANE, RADIUS, RECIPROCAL_SPACING_SQUARED, RadialQuantity, SPACING, TWO_THETA,
+};
 
 /// A radial unit, named as in pyFAI and the ESRF tools. In recipes, it is its name.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +30,7 @@ struct UnitRow {
 /// All radial units, in the order in which they are listed in help texts and messages. A row here is all that a new
 /// unit of a known quantity needs. Each quantity has a unit of scale 1.
 #[rustfmt::skip]
-static UNITS: [UnitRow; 11] = [
+static UNITS: [UnitRow; 15] = [
     UnitRow { name: "r_mm", quantity: &RADIUS, scale: 1000.0, label: "Radius r (mm)" },
     UnitRow { name: "r_m", quantity: &RADIUS, scale: 1.0, label: "Radius r (m)" },
     UnitRow { name: "2th_deg", quantity: &TWO_THETA, scale: 180.0 / PI, label: "Scattering angle 2θ (°)" },
@@ -40,6 +42,10 @@ static UNITS: [UnitRow; 11] = [
     UnitRow { name: "d_m", quantity: &SPACING, scale: 1.0, label: "d-spacing d (m)" },
     UnitRow { name: "d_nm", quantity: &SPACING, scale: 1e9, label: "d-spacing d (nm)" },
     UnitRow { name: "d_A", quantity: &SPACING, scale: 1e10, label: "d-spacing d (A)" },
+    UnitRow { name: "qip_nm^-1", quantity: &Q_IN_PLANE, scale: 1.0, label: "Scattering vector q_IP (nm^-1)" },
+    UnitRow { name: "qip_A^-1", quantity: &Q_IN_PLANE, scale: 0.1, label: "Scattering vector q_IP (A^-1)" },
+    UnitRow { name: "qoop_nm^-1", quantity: &Q_OUT_OF_PLANE, scale: 1.0, label: "Scattering vector q_OOP (nm^-1)" },
+    UnitRow { name: "qoop_A^-1", quantity: &Q_OUT_OF_PLANE, scale: 0.1, label: "Scattering vector q_OOP (A^-1)" },
 ];
 
 /// Explains that a name is not a supported radial unit.
@@ -50,14 +56,14 @@ pub struct UnknownUnit(pub String);
 /// Explains why a name is refused, up to the first letter of the word "expected". Some units of pyFAI are not supported,
 /// each for a reason of its own.
 fn describe_unknown(name: &str) -> String {
-    let fiber = ["gi_", "qip", "qoop", "qtot", "exit_angle", "scattering_angle", "chigi", "qxgi", "qygi", "qzgi"];
+    let fiber = ["gi_", "qtot", "exit_angle", "scattering_angle", "chigi", "qxgi", "qygi", "qzgi"];
     let why = match name {
         "qx" | "qy" | "qx_nm^-1" | "qy_nm^-1" => "is a component of q, which may be negative, not a radial unit",
         _ if name.starts_with("log") || name.starts_with("arcsinh") => {
             "is a nonlinear scale of q and is not supported; integrate in q and rescale the axis"
         }
         _ if fiber.iter().any(|part| name.contains(part)) => {
-            "needs the orientation of the sample's surface (fiber and grazing-incidence geometry), which is not supported"
+            "is a unit of fiber and grazing-incidence geometry that is not supported; qip_nm^-1 and qoop_nm^-1 are"
         }
         _ => {
             return match nearest_name(name) {
@@ -220,7 +226,7 @@ mod tests {
             ("log10(q.m)", "scale of q"),
             ("arcsinh(q.nm)", "scale of q"),
             ("qx_nm^-1", "not a radial unit"),
-            ("qip_A^-1", "grazing-incidence"),
+            ("qtot_A^-1", "grazing-incidence"),
             ("exit_angle_vert_deg", "grazing-incidence"),
         ] {
             let message = Unit::parse(name).unwrap_err().to_string();

@@ -88,9 +88,9 @@ fn unit_and_material_errors() {
             "unit log10(q.m) is a nonlinear scale of q and is not supported; integrate in q and rescale the axis",
         ),
         (
-            unit("qip_nm^-1"),
-            "unit qip_nm^-1 needs the orientation of the sample's surface (fiber and grazing-incidence geometry), \
-             which is not supported",
+            unit("qtot_nm^-1"),
+            "unit qtot_nm^-1 is a unit of fiber and grazing-incidence geometry that is not supported; \
+             qip_nm^-1 and qoop_nm^-1 are",
         ),
     ];
     let nearest = "unknown unit \"2theta\"; did you mean \"2th_deg\"?";

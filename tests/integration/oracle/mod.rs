@@ -29,6 +29,8 @@ const ROBUST: usize = 110;
 const CORRECTED: usize = 60;
 /// How many in each unit of the table.
 const IN_EACH_UNIT: usize = 4;
+/// How many for pyFAI's `FiberIntegrator`.
+const FIBER: usize = 40;
 /// How many large detectors.
 const LARGE: usize = 5;
 /// How many detectors that are described by a file.
@@ -148,6 +150,12 @@ fn corrected_and_masked_patterns_equal_those_of_pyfai() {
 fn patterns_in_each_unit_equal_those_of_pyfai() {
     let Some(cases) = peers::cases("units", IN_EACH_UNIT * Unit::all().len()) else { return };
     print_coverage("units", &check(cases));
+}
+
+#[test]
+fn patterns_in_the_frame_of_a_sample_equal_those_of_fiber_integrator() {
+    let Some(cases) = peers::cases("fiber", FIBER) else { return };
+    print_coverage("fiber", &check(cases));
 }
 
 #[test]

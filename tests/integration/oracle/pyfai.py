@@ -1,6 +1,6 @@
 """Random integrations by pyFAI, one JSON object a line: the case, then what pyFAI makes of it.
 
-Usage: pyfai.py random|robust|units|large|nexus|golden FIRST STOP DIR [UNIT...]
+Usage: pyfai.py random|robust|units|fiber|large|nexus|golden FIRST STOP DIR [UNIT...]
 Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR. Cases of `units` have each
 of the units in turn.
 
@@ -230,6 +230,46 @@ def a_unit_case(number, units):
     rng = random.Random(f"sample {number}")
     orientation = {"incident-angle": rng.uniform(-5, 20), "tilt-angle": rng.uniform(-30, 30)}
     return case | {"more": orientation | {"sample-orientation": rng.randrange(1, 9)}}
+
+
+def a_fiber_case(number):
+    """A case for pyFAI's FiberIntegrator, which splits no pixels and has no sectors."""
+    units = ["qip_nm^-1", "qoop_nm^-1", "qip_A^-1", "qoop_A^-1"]
+    plain = {"split": "no", "azimuth_range": None, "radial_range": False, "dark": False, "flat": False}
+    return a_unit_case(number, units) | plain
+
+
+def integrate_fiber(case, folder):
+    """Axis and intensity from FiberIntegrator. It has no errors: these are of its integrate1d in the same unit."""
+    path = folder / f"{case['number']}.poni"
+    path.write_text(case["poni"])
+    ai = pyFAI.load(str(path), type_="pyFAI.integrator.fiber.FiberIntegrator")
+    prime(ai, case)
+    pixels = corrections.pixels(case, measured(ai, case))
+    own = {
+        "mask": mask(case, ai.detector),
+        "correctSolidAngle": case["solid_angle"],
+        "polarization_factor": case["polarization"],
+    }
+    method = ("no", "csr", "cython")
+    errors = ai.integrate1d_ng(pixels, case["npt"], unit=unit_of(case), method=method, error_model="poisson", **own)
+    sample, (quantity, symbol) = case["more"], case["unit"].split("_")
+    bins = {"npt_ip": 1, "npt_oop": 1} | {f"npt_{quantity[1:]}": case["npt"]}
+    found = ai.integrate1d_fiber(
+        pixels,
+        **bins,
+        unit_ip=f"qip_{symbol}",
+        unit_oop=f"qoop_{symbol}",
+        vertical_integration=quantity == "qoop",
+        # In radians: pyFAI 2026.9 takes angles in degrees for radians when it comes to the bins.
+        incident_angle=math.radians(sample["incident-angle"]),
+        tilt_angle=math.radians(sample["tilt-angle"]),
+        sample_orientation=sample["sample-orientation"],
+        **own,
+    )
+    arrays = {"axis": found.integrated, "intensity": found.intensity, "sem": errors.sem, "weight": found.count}
+    as_list = lambda array: numpy.asarray(array, dtype=float).tolist()
+    return case | {"radial_range": None, "centre": None} | {key: as_list(values) for key, values in arrays.items()}
 
 
 def unit_of(case):
@@ -575,6 +615,8 @@ def cases(kind, first, stop, folder):
         yield from map(a_robust_case, range(first, stop))
     elif kind == "units":
         yield from (a_unit_case(number, sys.argv[5:]) for number in range(first, stop))
+    elif kind == "fiber":
+        yield from map(a_fiber_case, range(first, stop))
     elif kind == "golden":
         # Cases with few bins take little room in a file.
         small = (case for case in map(a_case, range(10_000)) if case["npt"] < 64)
@@ -586,7 +628,8 @@ def cases(kind, first, stop, folder):
 def main():
     kind, first, stop, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4])
     for case in cases(kind, first, stop, folder):
-        print(json.dumps(integrate(case, folder)), flush=True)
+        found = integrate_fiber(case, folder) if kind == "fiber" else integrate(case, folder)
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
