@@ -7,7 +7,7 @@ use clap::{ArgAction, Parser, ValueHint};
 use filter::CommonArgs;
 use geometry::Unit;
 use recipe::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean, MedianError,
     MonitorSetting, OneOrMany, Quantiles, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
 };
 use records::RawPath;
@@ -282,6 +282,14 @@ pub struct RecipeFlags {
     #[arg(long, value_name = "X|mean", help_heading = CORRECTIONS, hide_short_help = true, action = ArgAction::Append, allow_hyphen_values = true)]
     monitor_reference: Vec<ReferenceSetting>,
 
+    /// Mean over the pixels of a bin: weighted or unweighted [default: weighted]
+    ///
+    /// `weighted`: the sum of signals divided by the sum of normalizations (flat field, solid angle, polarization), as in
+    /// pyFAI's default. `unweighted`: the mean of corrected intensities, as in pyFAI's `method.unweighted`; not with
+    /// --sigma-clip and --median.
+    #[arg(long, value_name = "weighted|unweighted", help_heading = ERRORS, hide_short_help = true)]
+    mean: Option<Mean>,
+
     /// Source of errors
     #[arg(long, value_name = "MODEL", help_heading = ERRORS, help = error_model_names(), long_help = error_model_help())]
     error_model: Option<ErrorModel>,
@@ -363,6 +371,7 @@ impl From<RecipeFlags> for Settings {
             polarization: flags.polarization,
             polarization_offset: flags.polarization_offset,
             solid_angle: flags.solid_angle,
+            mean: flags.mean,
             error_model: flags.error_model,
             variance: flags.variance.map(RawPath::from),
             error: flags.error,

@@ -46,7 +46,7 @@ pub use mask_region::{MaskRegion, RegionShape};
 pub use monitor::{Monitor, MonitorReference, MonitorSetting, Quantity};
 pub use one_or_many::OneOrMany;
 pub use options::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, FlatMode, MedianError, ReferenceSetting, Split,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, FlatMode, Mean, MedianError, ReferenceSetting, Split,
 };
 pub use outliers::{Quantiles, SigmaClip};
 pub use recipe_file::RecipeFile;

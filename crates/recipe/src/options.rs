@@ -19,6 +19,18 @@ pub enum Split {
     Full,
 }
 
+/// The mean over the pixels of a bin. s is a pixel's signal, n its normalization (flat field, solid angle, polarization),
+/// and c its share in the bin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SettingValue", into = "String")]
+pub enum Mean {
+    /// Σ c s / Σ c n, pyFAI's default: pixels count by their normalization, which gives the smallest errors.
+    #[default]
+    Weighted,
+    /// Σ c (s / n) / Σ c, pyFAI's and azint's unweighted mean: all corrected intensities count alike.
+    Unweighted,
+}
+
 /// The measure of spread that a pattern's errors are. V is the variance of the weighted sum of a bin, W the sum of its
 /// weights and W₂ the sum of their squares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,6 +175,10 @@ pub(crate) use impl_setting_text;
 impl_setting_text!(Split, "no, bbox or full",
     text => match text { "no" => Some(Self::No), "bbox" => Some(Self::BBox), "full" => Some(Self::Full), _ => None },
     value => match value { Self::No => "no", Self::BBox => "bbox", Self::Full => "full" });
+
+impl_setting_text!(Mean, "weighted or unweighted",
+    text => match text { "weighted" => Some(Self::Weighted), "unweighted" => Some(Self::Unweighted), _ => None },
+    value => match value { Self::Weighted => "weighted", Self::Unweighted => "unweighted" });
 
 impl_setting_text!(ErrorMeasure, "sem or std",
     text => match text { "sem" => Some(Self::Sem), "std" => Some(Self::Std), _ => None },

@@ -10,9 +10,9 @@ use crate::file_ref;
 use crate::one_or_many::OneOrMany;
 use crate::settings::is_detector_file;
 use crate::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode, MaskRegion, MedianError,
-    Monitor, MonitorReference, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, Settings, SigmaClip, Split,
-    describe_toml_error, poni_text,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FileRef, FlatMode, MaskRegion, Mean,
+    MedianError, Monitor, MonitorReference, Quantiles, Quantity, RecipeError, ReferenceSetting, Sensor, Settings,
+    SigmaClip, Split, describe_toml_error, poni_text,
 };
 
 /// Every setting of an integration, written as `OUT/.azpipe/recipe-<digest>.toml`.
@@ -68,6 +68,9 @@ pub struct Recipe {
     pub sensor: Option<Sensor>,
     /// Correction of the solid angle.
     pub solid_angle: bool,
+    /// Mean over the pixels of a bin.
+    #[serde(skip_serializing_if = "is_weighted", default)]
+    pub mean: Mean,
     /// Source of the variance of pixels.
     pub error_model: ErrorModel,
     /// Errors of the mean, or of a single pixel.
@@ -173,6 +176,7 @@ impl Recipe {
             polarization_offset: settings.polarization_offset.filter(|offset| *offset != 0.0),
             sensor: settings.sensor.clone(),
             solid_angle: settings.solid_angle.unwrap_or(true),
+            mean: settings.mean.unwrap_or_default(),
             error_model: settings.error_model.unwrap_or_else(|| default_error_model(settings)),
             error: settings.error.unwrap_or_default(),
             error_floor: settings.error_floor.unwrap_or_default(),
@@ -440,6 +444,10 @@ fn is_true(value: &bool) -> bool {
 
 fn default_true() -> bool {
     true
+}
+
+fn is_weighted(mean: &Mean) -> bool {
+    *mean == Mean::Weighted
 }
 
 fn is_pixel(floor: &ErrorFloor) -> bool {

@@ -11,8 +11,8 @@ use crate::error::describe_type_error;
 use crate::monitor::MonitorSetting;
 use crate::one_or_many::OneOrMany;
 use crate::{
-    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, MedianError, Quantiles,
-    RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
+    DummySetting, EmptyBinValue, ErrorFloor, ErrorMeasure, ErrorModel, FlatMode, MaskRegion, Mean, MedianError,
+    Quantiles, RecipeError, ReferenceSetting, Sensor, SigmaClip, Split, describe_toml_error,
 };
 
 /// Name of the TOML table that holds the sections.
@@ -105,6 +105,8 @@ settings! {
     polarization_offset: f64,
     /// Correction of the solid angle.
     solid_angle: bool,
+    /// Weighted or unweighted mean over the pixels of a bin.
+    mean: Mean,
     /// Source of the variance of pixels.
     error_model: ErrorModel,
     /// Image of each pixel's variance, for error model `variance`.
@@ -243,7 +245,7 @@ mod tests {
     #[test]
     fn every_key_is_known_and_flags_come_first() {
         let text = "poni='a.poni'\nnpt=10\nnpt-azim=1\nunit='r_mm'\nradial-range=[0,1]\nazimuth-range=[0,1]\nsplit='no'\n\
-            mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nincident-angle=0.2\ntilt-angle=1\nsample-orientation=2\nerror-model='no'\nmonitor='m'\n\
+            mask=['m.edf','n.npy']\ndark='d'\nflat='f'\npolarization=0.9\nsolid-angle=false\nincident-angle=0.2\ntilt-angle=1\nsample-orientation=2\nmean='weighted'\nerror-model='no'\nmonitor='m'\n\
             variance='v'\nerror='std'\nerror-floor='bin'\nsigma-clip=5\nmedian=50\nmedian-error='pyfai'\nmonitor-reference='mean'\ngeometry='g'\nroi=[1,2]\nimage-operation=true\nponi-detector='p'\nmask-inverted='i'\nmask-region='sector:0,1'\nvalid-min=0\n\
             valid-max=9\nradial-edges=[0,1,3]\nazimuth-edges=[0,1,3]\nflat-mode='multiply'\nsensor='Si,1mm'\npolarization-offset=1\nempty=0\ndummy='none'\ndetector-mask=false";
         assert_eq!(text.lines().count(), SETTING_KEYS.len());

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn defaults_in_the_template_are_the_defaults() {
         let defaults = ["npt", "npt-azim", "unit", "azimuth-range", "split", "detector-mask", "dummy", "solid-angle"];
-        let more = ["error-model", "error", "empty", "image-operation"];
+        let more = ["mean", "error-model", "error", "empty", "image-operation"];
         let geometry = "geometry = 'Distance: 1'\n";
         let resolve = |text: &str| Recipe::resolve(&Settings::parse(text, Path::new("t")).unwrap()).unwrap();
         let text = uncommented(|key| defaults.contains(&key) || more.contains(&key));

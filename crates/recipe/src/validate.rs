@@ -1,6 +1,6 @@
 //! Validation of a recipe's values, alone and in combination.
 
-use crate::{ErrorFloor, ErrorMeasure, ErrorModel, Recipe, RecipeError, SpreadUse, VarianceSource};
+use crate::{ErrorFloor, ErrorMeasure, ErrorModel, Mean, Recipe, RecipeError, SpreadUse, VarianceSource};
 
 /// Largest number of bins, about that of pixels of a large detector: more bins take memory and show nothing.
 const MAX_BINS: u64 = 1 << 24;
@@ -119,6 +119,10 @@ impl Recipe {
             let counting = ErrorModel::list(ErrorModel::is_counting_statistics);
             let why = format!("set without counting statistics; expected error-model {counting}, or no error-floor");
             return refuse("error-floor", &why);
+        }
+        let averages = [("sigma-clip", self.sigma_clip.is_some()), ("median", self.median.is_some())];
+        if let Some((key, _)) = averages.into_iter().find(|(_, is_set)| *is_set && self.mean == Mean::Unweighted) {
+            return refuse(key, "set together with mean unweighted; expected one of them");
         }
         if self.sigma_clip.is_some() && self.median.is_some() {
             return refuse("median", "set together with sigma-clip; expected one of them");

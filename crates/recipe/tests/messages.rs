@@ -82,6 +82,7 @@ fn settings_that_contradict_each_other_or_are_out_of_range() {
             "error-floor: set without counting statistics; expected error-model poisson or hybrid, or no error-floor",
         ),
         ("sigma-clip = 5\nmedian = 50", "median: set together with sigma-clip; expected one of them"),
+        ("median = 50\nmean = 'unweighted'", "median: set together with mean unweighted; expected one of them"),
         (
             "sigma-clip = 5\nerror-model = 'no'",
             "sigma-clip: needs a standard deviation; expected another error-model than no",

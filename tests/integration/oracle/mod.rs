@@ -31,6 +31,8 @@ const CORRECTED: usize = 60;
 const IN_EACH_UNIT: usize = 4;
 /// How many for pyFAI's `FiberIntegrator`.
 const FIBER: usize = 40;
+/// How many with an unweighted mean.
+const UNWEIGHTED: usize = 40;
 /// How many large detectors.
 const LARGE: usize = 5;
 /// How many detectors that are described by a file.
@@ -156,6 +158,12 @@ fn patterns_in_each_unit_equal_those_of_pyfai() {
 fn patterns_in_the_frame_of_a_sample_equal_those_of_fiber_integrator() {
     let Some(cases) = peers::cases("fiber", FIBER) else { return };
     print_coverage("fiber", &check(cases));
+}
+
+#[test]
+fn unweighted_patterns_equal_those_of_pyfai() {
+    let Some(cases) = peers::cases("unweighted", UNWEIGHTED) else { return };
+    print_coverage("unweighted", &check(cases));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 """Random integrations by pyFAI, one JSON object a line: the case, then what pyFAI makes of it.
 
-Usage: pyfai.py random|robust|units|fiber|large|nexus|golden FIRST STOP DIR [UNIT...]
+Usage: pyfai.py random|robust|units|fiber|unweighted|large|nexus|golden FIRST STOP DIR [UNIT...]
 Cases FIRST to STOP - 1. PONI files, and the detector files that they name, are written to DIR. Cases of `units` have each
 of the units in turn.
 
@@ -23,6 +23,7 @@ numpy.seterr(all="ignore")
 import pyFAI  # noqa: E402
 from pyFAI.detectors import NexusDetector, detector_factory  # noqa: E402
 from pyFAI.engines import CSR_engine  # noqa: E402
+from pyFAI.method_registry import IntegrationMethod  # noqa: E402
 from pyFAI.units import UnitFiber, get_unit_fiber, to_unit  # noqa: E402
 
 # Units of random cases. Kept cases are numbered by them, so a new unit is tested by `units` alone.
@@ -281,6 +282,12 @@ def unit_of(case):
     return get_unit_fiber(case["unit"], *angles, sample["sample-orientation"])
 
 
+def an_unweighted_case(number):
+    """A case whose corrected intensities count alike, with a flat field that makes a difference."""
+    case = a_case(number + number // 4 + 1)
+    return case | {"number": number, "flat": True, "split": SPLITS[number // 4 % 2], "more": {"mean": "unweighted"}}
+
+
 def a_corrected_case(number, folder):
     """One with corrections and masks of every kind; where the beam misses the detector, in spacings. These grow towards
     the beam, so the sense of a pixel's outline, by which pyFAI knows those that its seam cuts, is the other one: fully
@@ -354,6 +361,8 @@ def integrate(case, folder):
         "polarization_factor": case["polarization"],
         "error_model": "poisson",
     }
+    if case.get("more", {}).get("mean") == "unweighted":
+        settings["method"] = IntegrationMethod.select_one_available(settings["method"], dim=1).unweighted
     if case["dark"]:
         settings["dark"] = dark(case)
     if case["flat"]:
@@ -617,6 +626,8 @@ def cases(kind, first, stop, folder):
         yield from (a_unit_case(number, sys.argv[5:]) for number in range(first, stop))
     elif kind == "fiber":
         yield from map(a_fiber_case, range(first, stop))
+    elif kind == "unweighted":
+        yield from map(an_unweighted_case, range(first, stop))
     elif kind == "golden":
         # Cases with few bins take little room in a file.
         small = (case for case in map(a_case, range(10_000)) if case["npt"] < 64)

@@ -4,11 +4,13 @@ use serde_json::{Map, Value};
 
 use super::WorkerConfig;
 use crate::import::refuse;
-use crate::{ErrorModel, Quantiles, RecipeError, Settings, SigmaClip, Split};
+use crate::{ErrorModel, Mean, Quantiles, RecipeError, Settings, SigmaClip, Split};
 
 impl WorkerConfig<'_> {
     pub(super) fn set_method(&self, settings: &mut Settings, remarks: &mut Vec<String>) -> Result<(), RecipeError> {
         settings.split = Some(self.split(settings.npt_azim.is_some(), remarks)?);
+        let is_unweighted = self.value("method").is_some_and(|method| method.to_string().contains("unweighted"));
+        settings.mean = is_unweighted.then_some(Mean::Unweighted);
         settings.error_model = Some(self.error_model("error_model", self.value("error_model"))?);
         if self.bool_value("do_poisson")? == Some(true) {
             settings.error_model = Some(ErrorModel::Poisson);
@@ -106,9 +108,6 @@ impl WorkerConfig<'_> {
                 return self.unsupported("method", other, "[splitting, algorithm, implementation] or a string");
             }
         };
-        if value.is_some_and(|value| value.to_string().contains("unweighted")) {
-            return self.unsupported("method", value.unwrap_or(&Value::Null), "weighted averages");
-        }
         match split.as_str() {
             split if split.contains("bbox") => Ok(Split::BBox),
             split if split.contains("full") => Ok(Split::Full),

@@ -141,6 +141,8 @@ fn cakes_begin_where_the_discontinuity_is() {
         (cake.npt_azim, cake.azimuth_range, cake.unit.map(Unit::name)),
         (Some(360), Some([0.0, 360.0]), Some("q_nm^-1"))
     );
+    let unweighted = with(r#""method": ["bbox", "csr", "cython", "unweighted"]"#).unwrap().0;
+    assert_eq!((unweighted.mean, unweighted.split), (Some(crate::Mean::Unweighted), Some(Split::BBox)));
     assert_eq!(with(r#""nbpt_azim": 1"#).unwrap().0.unit.map(Unit::name), Some("2th_deg"));
 }
 
