@@ -98,9 +98,12 @@ pub struct OutputArgs {
     /// variance of one photon (`plan-split --error-floor`) applies once to each bin of the whole average, not to each
     /// frame or pixel; with `none`, not at all. Frames without a pattern are left out.
     ///
-    /// `mean` and `sum` need the sums of the frames, which are removed with the parts: give --average when you integrate,
-    /// or keep them (--keep-sums, --keep-parts or --layout virtual). Otherwise, `ai-integrate --force` makes them again.
-    /// `median` needs them only with --empty 0. Default: none.
+    /// An average can be made at any time, also with --from when raw data and parts have gone: then from the patterns,
+    /// which are rounded to single precision, so that values and errors differ by less than 1e-7 of themselves from
+    /// those of the sums. Only if pixels were clipped or invalid in more than 1 of 8 bins of a frame, `mean` and `sum`
+    /// need the sums, which are removed with the parts: give --average when you integrate, or keep them (--keep-sums,
+    /// --keep-parts or --layout virtual). Otherwise, `ai-integrate --force` makes them again. `median` needs them only
+    /// with --empty 0. Default: none.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 
