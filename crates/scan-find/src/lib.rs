@@ -18,6 +18,7 @@ mod message_tests;
 mod since;
 mod stability;
 mod table;
+mod unfinished;
 mod walk;
 mod watcher;
 
