@@ -85,8 +85,13 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
         gather_results(&args, &mut groups, &mut gatherer, filter)?;
     }
     if let Some(root) = &root {
-        for found in output::find_outputs(root) {
-            match found {
+        let found = output::find_outputs(root);
+        if found.is_empty() && plan.is_none() && !reads_results(&args) {
+            let about = root.display().to_string();
+            filter.fail(Fail { about, error: messages::nothing_to_gather().to_owned(), ..Fail::default() })?;
+        }
+        for target in found {
+            match target {
                 Ok(target) => groups.add_found(target),
                 Err(why) => report_bad_parts(root, &why, filter)?,
             }

@@ -47,6 +47,11 @@ pub fn no_output_root() -> &'static str {
     "no such directory: expected the directory that plan-split --out named"
 }
 
+/// Describes an output root without parts and finals.
+pub fn nothing_to_gather() -> &'static str {
+    "holds no results: expected the directory that plan-split --out named, after ai-integrate has run"
+}
+
 /// Describes a report whose name has no extension of a web page.
 pub fn report_name(path: &Path) -> String {
     format!("{}: expected a name that ends in .html", path.display())
@@ -111,6 +116,7 @@ mod tests {
             unchanged(path),
             no_plot_in_report(Path::new("run.html"), &"/out/s.h5: damaged"),
             no_output_root().to_owned(),
+            nothing_to_gather().to_owned(),
             report_name(Path::new("run.txt")),
             no_report_directory(Path::new("no/such")),
             merge_name().to_owned(),
@@ -128,6 +134,7 @@ mod tests {
             "/out/s_scan0001_p3.h5: unchanged since its last summary",
             "run.html: the report lacks the plot of a final file that can't be read: /out/s.h5: damaged",
             "no such directory: expected the directory that plan-split --out named",
+            "holds no results: expected the directory that plan-split --out named, after ai-integrate has run",
             "run.txt: expected a name that ends in .html",
             "no/such: no such directory: create it first",
             "expected part of a file name, without `/`, that does not begin with a dot",

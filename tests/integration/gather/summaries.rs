@@ -49,6 +49,12 @@ fn from_gathers_whatever_there_is_and_later_finds_it() {
     assert!(workspace.parts("out").is_empty());
     assert_eq!(run("gather", &from, "").assert_success().records("summary").len(), 4);
 
+    let empty = workspace.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let nothing = run("gather", &["--from".as_ref(), empty.as_os_str()], "");
+    assert_eq!(nothing.status, 1, "no result is no success");
+    assert!(nothing.stderr.contains("empty: holds no results: expected the directory"), "{}", nothing.stderr);
+
     let none = run("gather", &["--from", workspace.path("nowhere").to_str().unwrap()], "");
     assert_eq!(none.status, 2);
     assert!(
