@@ -33,9 +33,9 @@ fn decode_errors() {
     ];
     let messages = [
         "HDF5 filter 32026 (blosc2) is not supported; \
-         expected deflate, shuffle, fletcher32, lz4, bitshuffle or zstd: rewrite the file, e.g. with h5repack",
+         expected deflate, shuffle, fletcher32, lz4, bitshuffle, zstd or blosc: rewrite the file, e.g. with h5repack",
         "HDF5 filter 777 (unknown) is not supported; \
-         expected deflate, shuffle, fletcher32, lz4, bitshuffle or zstd: rewrite the file, e.g. with h5repack",
+         expected deflate, shuffle, fletcher32, lz4, bitshuffle, zstd or blosc: rewrite the file, e.g. with h5repack",
         "HDF5 filter 32008: client values [0, 4, 4, 12, 2]; expected a block of a multiple of 8 elements",
         "lz4: header at byte 0: 99 bytes announced; expected 100",
         "bitshuffle: block 7 at byte 4096: truncated: 800 bytes needed, 12 left",

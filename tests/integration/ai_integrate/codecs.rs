@@ -6,7 +6,7 @@ use super::parts;
 use crate::support::{NO_ARGUMENTS, run, run_python};
 
 /// Name of each coding in records, and the arguments by which h5py makes a dataset of it.
-const CODECS: [(&str, &str); 8] = [
+const CODECS: [(&str, &str); 9] = [
     ("none", ""),
     ("deflate", "compression='gzip'"),
     ("shuffle+deflate", "compression='gzip', shuffle=True"),
@@ -15,6 +15,7 @@ const CODECS: [(&str, &str); 8] = [
     ("bszstd", "**hdf5plugin.Bitshuffle(cname='zstd')"),
     ("bitshuffle", "**hdf5plugin.Bitshuffle(cname='none')"),
     ("shuffle+zstd", "shuffle=True, **hdf5plugin.Zstd()"),
+    ("blosc", "**hdf5plugin.Blosc(cname='lz4', shuffle=hdf5plugin.Blosc.BITSHUFFLE)"),
 ];
 
 /// Writes a dataset `data` of 20 frames into each `CODEC.h5`: small numbers, some that need all bits, and a frame of noise,

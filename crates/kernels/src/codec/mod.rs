@@ -5,6 +5,7 @@
 //! of a stream are ignored, as by the HDF5 plugins that write these streams.
 
 pub(crate) mod bitshuffle;
+mod blosc;
 mod deflate;
 mod error;
 mod filter;
@@ -20,8 +21,15 @@ pub use pipeline::Pipeline;
 use filter::SupportedFilter;
 
 /// All filters that azpipe undoes, one line for each.
-static FILTERS: [SupportedFilter; 6] =
-    [deflate::FILTER, shuffle::FILTER, fletcher32::FILTER, lz4::FILTER, bitshuffle::FILTER, zstd::FILTER];
+static FILTERS: [SupportedFilter; 7] = [
+    deflate::FILTER,
+    shuffle::FILTER,
+    fletcher32::FILTER,
+    lz4::FILTER,
+    bitshuffle::FILTER,
+    zstd::FILTER,
+    blosc::FILTER,
+];
 
 /// Lists the names of all filters that azpipe undoes, for messages: `deflate, shuffle or zstd`.
 fn list_names() -> String {
