@@ -1,6 +1,9 @@
 //! Recipes are resolved, written and read back.
 
-use super::*;
+use std::path::Path;
+
+use crate::one_or_many::OneOrMany;
+use crate::{Recipe, RecipeError, Settings};
 
 fn settings(dir: &Path) -> Settings {
     std::fs::write(dir.join("a.poni"), "Distance: 0.1\n").unwrap();
