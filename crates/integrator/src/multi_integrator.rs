@@ -3,7 +3,7 @@
 use std::io;
 
 use frames::source::{Chunk, PixelCoding};
-use kernels::{DecodeError, EncodedFrame, IntegrationSpec, Pipeline, Scratch, Sums, opencl};
+use kernels::{DecodeError, EncodedFrame, FrameResults, IntegrationSpec, Pipeline, Scratch, Sums, opencl};
 
 use crate::IntegratorError;
 use crate::frame_assembly::{AssembleError, Assembler};
@@ -96,23 +96,14 @@ impl<'a> MultiIntegrator<'a> {
         frames: &[EncodedFrame<'_>],
         scratch: &mut Scratch,
     ) -> Result<Vec<Result<Vec<Sums>, DecodeError>>, opencl::DeviceError> {
-        let mut is_on_cpu = vec![false; self.integrators.len()];
-        self.unsupported_on_device(queues.device()).for_each(|(at, _)| is_on_cpu[at] = true);
-        let specs_on = |cpu: bool| -> Vec<_> {
-            self.specs()
-                .into_iter()
-                .zip(&is_on_cpu)
-                .filter(|(_, on_cpu)| **on_cpu == cpu)
-                .map(|(spec, _)| spec)
-                .collect()
-        };
-        let from_device = queues.integrate_batch_by_plans(decoder, &specs_on(false), frames)?;
-        let from_cpu = kernels::integrate_frames(decoder, &specs_on(true), frames, scratch);
-        let merge_frame = |(device, cpu): (Result<Vec<Sums>, _>, Result<Vec<Sums>, _>)| {
-            let (mut device, mut cpu) = (device?.into_iter(), cpu?.into_iter());
-            Ok(is_on_cpu.iter().flat_map(|on_cpu| if *on_cpu { cpu.next() } else { device.next() }).collect())
-        };
-        Ok(from_device.into_iter().zip(from_cpu).map(merge_frame).collect())
+        let on_cpu: Vec<usize> = self.unsupported_on_device(queues.device()).map(|(index, _)| index).collect();
+        let on_device: Vec<usize> = (0..self.integrators.len()).filter(|index| !on_cpu.contains(index)).collect();
+        let specs = self.specs();
+        let specs_at = |indices: &[usize]| -> Vec<_> { indices.iter().map(|&index| specs[index]).collect() };
+        let mut results = FrameResults::new(frames.len(), specs.len());
+        results.put(&on_device, queues.integrate_batch_by_plans(decoder, &specs_at(&on_device), frames)?);
+        results.put(&on_cpu, kernels::integrate_frames(decoder, &specs_at(&on_cpu), frames, scratch));
+        Ok(results.into_frames())
     }
 
     /// Puts a frame together from chunks that hold parts of it, or several frames; see [`Assembler::assemble`]. The

@@ -27,19 +27,46 @@ pub fn integrate_frames(
     frames: &[EncodedFrame<'_>],
     scratch: &mut Scratch,
 ) -> Vec<Result<Vec<Sums>, DecodeError>> {
-    let without_csr = specs.iter().filter(|spec| spec.csr.is_none());
-    let plans: Vec<_> = without_csr.map(|spec| (spec.plan, spec.invalid)).collect();
-    let rows = integrate_batch_by_plans(pipeline, &plans, frames, scratch);
-    let integrate_by_csr = |&IntegrationSpec { plan, invalid, csr }: &IntegrationSpec<'_>| {
-        csr.map(|csr| csr.integrate(pipeline, plan, invalid, frames, scratch).into_iter())
-    };
-    let mut csr_results: Vec<_> = specs.iter().map(integrate_by_csr).collect();
-    let merge_frame = |row: Result<Vec<Sums>, DecodeError>| {
-        // Each list advances by one frame, also if this frame can't be decoded.
-        let from_csr: Vec<_> = csr_results.iter_mut().map(|list| list.as_mut().and_then(Iterator::next)).collect();
-        let mut plain = row?.into_iter();
-        let sums = |from_csr: Option<_>| from_csr.unwrap_or_else(|| Ok(plain.next().expect("sums by each plan")));
-        from_csr.into_iter().map(sums).collect()
-    };
-    rows.into_iter().map(merge_frame).collect()
+    let mut results = FrameResults::new(frames.len(), specs.len());
+    let (plain, by_bin): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(|&index| specs[index].csr.is_none());
+    let plans: Vec<_> = plain.iter().map(|&index| (specs[index].plan, specs[index].invalid)).collect();
+    results.put(&plain, integrate_batch_by_plans(pipeline, &plans, frames, scratch));
+    for index in by_bin {
+        let IntegrationSpec { plan, invalid, csr } = specs[index];
+        let csr = csr.expect("specs without a matrix by bin are plain");
+        let sums = csr.integrate(pipeline, plan, invalid, frames, scratch);
+        results.put(&[index], sums.into_iter().map(|sums| sums.map(|sums| vec![sums])).collect());
+    }
+    results.into_frames()
+}
+
+/// The results of several frames by several specs, of which some are integrated apart from others. The specs are known by
+/// their indices.
+pub struct FrameResults {
+    /// For each frame, its sums by each spec, or why it can't be decoded.
+    frames: Vec<Result<Vec<Sums>, DecodeError>>,
+}
+
+impl FrameResults {
+    /// Makes results without sums.
+    pub fn new(frames: usize, specs: usize) -> Self {
+        Self { frames: (0..frames).map(|_| Ok(vec![Sums::default(); specs])).collect() }
+    }
+
+    /// Puts in the results of the specs with these indices: for each frame, the sums by each of them. A frame keeps the
+    /// first error that it gets.
+    pub fn put(&mut self, specs: &[usize], results: Vec<Result<Vec<Sums>, DecodeError>>) {
+        for (frame, result) in self.frames.iter_mut().zip(results) {
+            match (frame, result) {
+                (Ok(all), Ok(sums)) => specs.iter().zip(sums).for_each(|(&spec, sums)| all[spec] = sums),
+                (frame @ Ok(_), Err(why)) => *frame = Err(why),
+                (Err(_), _) => {}
+            }
+        }
+    }
+
+    /// Returns for each frame the sums by each spec, in order.
+    pub fn into_frames(self) -> Vec<Result<Vec<Sums>, DecodeError>> {
+        self.frames
+    }
 }

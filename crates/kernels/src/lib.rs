@@ -66,7 +66,7 @@ pub use batch::{Scratch, integrate_batch, integrate_batch_by_plans};
 pub use codec::{DecodeError, Pipeline, StreamFault};
 pub use decode_paths::DecodePathCounts;
 pub use encoded_frame::EncodedFrame;
-pub use integrate::{IntegrationSpec, integrate_frames};
+pub use integrate::{FrameResults, IntegrationSpec, integrate_frames};
 pub use invalid_values::InvalidValues;
 pub use pixel::{PixelType, UnknownPixelType};
 pub use plan::{IntegrationPlan, IntegrationPlanError};

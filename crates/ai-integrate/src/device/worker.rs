@@ -48,10 +48,22 @@ pub enum DeviceOutcome {
     Failed(DeviceError),
 }
 
+/// The sums of a frame by each recipe, or why it can't be decoded.
+type SumsByRecipe = Result<Vec<Sums>, DecodeError>;
+
+/// The frames of a batch as they are stored, and what integrates them.
+struct EncodedBatch<'a> {
+    integrators: &'a MultiIntegrator<'a>,
+    decoder: &'a Decoder,
+    frames: &'a [EncodedFrame<'a>],
+    /// The number of each frame in the scan.
+    numbers: &'a [u64],
+}
+
 /// The output of a device for one batch.
 pub struct DeviceBatch {
     /// For each frame, its sums by each recipe.
-    pub sums: Vec<Result<Vec<Sums>, DecodeError>>,
+    pub sums: Vec<SumsByRecipe>,
     /// The recipes that the device integrated, each with its share of the bytes sent; the shares are even and add up.
     pub sent_bytes: Vec<(usize, u64)>,
 }
@@ -82,56 +94,68 @@ impl<'a> DeviceWorker<'a> {
         if recipes.is_empty() {
             return DeviceOutcome::UseCpu;
         }
-        let queues = match self.queues.take() {
-            Some(queues) => Ok(queues),
-            None => DeviceQueues::new(shared_device.device.clone(), shared_device.queues_per_thread),
-        };
-        let done = queues.and_then(|mut queues| {
-            let before = queues.sent_bytes();
-            let sums = integrators.integrate_on_device(&mut queues, decoder, frames, scratch)?;
-            let sent = queues.sent_bytes() - before;
-            let up_to = |at: usize| sent * at as u64 / recipes.len() as u64;
-            let shares = recipes.iter().enumerate().map(|(at, recipe)| (*recipe, up_to(at + 1) - up_to(at)));
-            self.queues = Some(queues);
-            Ok(DeviceBatch { sums, sent_bytes: shares.collect() })
-        });
-        let done = done.and_then(|batch| {
-            let wrong = shared_device.first_mismatch(integrators, decoder, frames, numbers, &batch.sums, scratch);
-            wrong.map_or(Ok(batch), |frame| {
-                shared_device.device.disable(DeviceError::WrongSums(frame));
-                Err(DeviceError::WrongSums(frame))
-            })
-        });
-        match done {
-            Ok(batch) => DeviceOutcome::Done(batch),
+        let batch = EncodedBatch { integrators, decoder, frames, numbers };
+        match self.integrate_and_verify(shared_device, &batch, scratch) {
+            Ok((sums, sent)) => DeviceOutcome::Done(DeviceBatch { sums, sent_bytes: share_evenly(sent, &recipes) }),
             Err(why) => {
                 (self.shared_device, self.queues) = (None, None);
                 DeviceOutcome::Failed(why)
             }
         }
     }
+
+    /// Integrates a batch on the device. Returns its sums, and how many bytes were sent.
+    ///
+    /// # Errors
+    /// The device fails, or its sums differ from the processor's, for which it is disabled.
+    fn integrate_and_verify(
+        &mut self,
+        shared_device: &SharedDevice,
+        batch: &EncodedBatch<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(Vec<SumsByRecipe>, u64), DeviceError> {
+        let queues = match &mut self.queues {
+            Some(queues) => queues,
+            none => none.insert(DeviceQueues::new(shared_device.device.clone(), shared_device.queues_per_thread)?),
+        };
+        let before = queues.sent_bytes();
+        let sums = batch.integrators.integrate_on_device(queues, batch.decoder, batch.frames, scratch)?;
+        let sent = queues.sent_bytes() - before;
+        match shared_device.first_mismatch(batch, &sums, scratch) {
+            None => Ok((sums, sent)),
+            Some(frame) => {
+                shared_device.device.disable(DeviceError::WrongSums(frame));
+                Err(DeviceError::WrongSums(frame))
+            }
+        }
+    }
+}
+
+/// Divides `bytes` among recipes. The shares differ by at most 1 and add up.
+fn share_evenly(bytes: u64, recipes: &[usize]) -> Vec<(usize, u64)> {
+    let count = recipes.len() as u64;
+    let share = |index: u64| bytes * (index + 1) / count - bytes * index / count;
+    (0..).zip(recipes).map(|(index, &recipe)| (recipe, share(index))).collect()
 }
 
 impl SharedDevice {
     /// Returns the first frame to be verified whose sums differ from the processor's.
-    fn first_mismatch(
-        &self,
-        integrators: &MultiIntegrator<'_>,
-        decoder: &Decoder,
-        frames: &[EncodedFrame<'_>],
-        numbers: &[u64],
-        sums: &[Result<Vec<Sums>, DecodeError>],
-        scratch: &mut Scratch,
-    ) -> Option<u64> {
-        let compared = sums.iter().zip(frames).zip(numbers).filter(|(_, number)| self.verified_frames.contains(number));
-        let mut wrong = compared.filter(|((found, frame), _)| {
-            let expected = integrators.integrate(decoder, std::slice::from_ref(*frame), scratch).remove(0);
-            match (found, &expected) {
-                (Ok(found), Ok(expected)) => !found.iter().zip(expected).all(|(one, other)| sums_agree(one, other)),
-                (found, expected) => found.is_ok() || expected.is_ok(),
+    fn first_mismatch(&self, batch: &EncodedBatch<'_>, sums: &[SumsByRecipe], scratch: &mut Scratch) -> Option<u64> {
+        for ((found, frame), number) in sums.iter().zip(batch.frames).zip(batch.numbers) {
+            if !self.verified_frames.contains(number) {
+                continue;
             }
-        });
-        wrong.next().map(|(_, number)| *number)
+            let expected = batch.integrators.integrate(batch.decoder, std::slice::from_ref(frame), scratch).remove(0);
+            let agree = match (found, &expected) {
+                (Ok(found), Ok(expected)) => found.iter().zip(expected).all(|(one, other)| sums_agree(one, other)),
+                (Err(_), Err(_)) => true,
+                (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+            };
+            if !agree {
+                return Some(*number);
+            }
+        }
+        None
     }
 }
 
