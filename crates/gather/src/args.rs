@@ -47,6 +47,14 @@ pub struct Args {
     #[arg(long, requires = "plan", conflicts_with_all = ["inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
     pub missing: bool,
 
+    /// Print how much of --plan is done, quickly; write no files
+    ///
+    /// Prints one record of type progress: how many final files, tasks and frames there are to be, and how many are done. A
+    /// final file is done if it has the recipe of the plan and every frame that exists. Only names of parts and heads of
+    /// final files are read: to have damaged files and changed raw data noticed, use --missing.
+    #[arg(long, requires = "plan", hide_short_help = true, conflicts_with_all = ["missing", "inputs", "complete_only", "export", "plot", "report", "merge", "merge_all"])]
+    pub count_done: bool,
+
     /// Split the tasks that --missing prints into pieces of at most BYTES of stored (compressed) data
     ///
     /// Default: tasks are not split.
@@ -98,12 +106,9 @@ pub struct OutputArgs {
     /// variance of one photon (`plan-split --error-floor`) applies once to each bin of the whole average, not to each
     /// frame or pixel; with `none`, not at all. Frames without a pattern are left out.
     ///
-    /// An average can be made at any time, also with --from when raw data and parts have gone: then from the patterns,
-    /// which are rounded to single precision, so that values and errors differ by less than 1e-7 of themselves from
-    /// those of the sums. Only if pixels were clipped or invalid in more than 1 of 8 bins of a frame, `mean` and `sum`
-    /// need the sums, which are removed with the parts: give --average when you integrate, or keep them (--keep-sums,
-    /// --keep-parts or --layout virtual). Otherwise, `ai-integrate --force` makes them again. `median` needs them only
-    /// with --empty 0. Default: none.
+    /// `mean` and `sum` need the sums of the frames, which are removed with the parts: give --average when you integrate,
+    /// or keep them (--keep-sums, --keep-parts or --layout virtual). Otherwise, `ai-integrate --force` makes them again.
+    /// `median` needs them only with --empty 0. Default: none.
     #[arg(long, value_name = "mean|sum|median[,N]")]
     pub average: Option<Average>,
 

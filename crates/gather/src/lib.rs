@@ -72,6 +72,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     if let (Some(plan), true) = (&plan, args.missing) {
         return plan.emit_missing(args.task_bytes, filter);
     }
+    if let (Some(plan), true) = (&plan, args.count_done) {
+        return plan.emit_counts(filter);
+    }
     filter.flush_every_record();
     let writes_other_files =
         args.output.report.is_some() || args.output.plot.is_some() || !args.output.export.is_empty();

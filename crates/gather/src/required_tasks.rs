@@ -1,4 +1,5 @@
-//! The tasks of `--plan`, which must be done, and the tasks of `--missing`, which are still to do.
+//! The tasks of `--plan`, which must be done, the tasks of `--missing`, which are still to do, and the
+//! counts of `--count-done`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,8 +51,7 @@ impl RequiredTasks {
             done.insert(key, coverage.covered_frames());
         }
         for task in &self.0 {
-            let absent = task.acquisition.absent_within(&task.range);
-            let existing = absent.iter().fold(task.range.clone(), |range, absent| range.difference(&absent.range));
+            let existing = existing_frames(task);
             let missing = task.recipes().filter_map(|recipe| {
                 let missing = existing.difference(&done[&OutputKey::with_recipe(task, &recipe.recipe_digest)]);
                 (!missing.is_empty()).then_some((recipe, missing))
@@ -63,6 +63,40 @@ impl RequiredTasks {
             }
         }
         Ok(())
+    }
+
+    /// Emits a record of how much of the plan is done, as names of parts and heads of final files tell. A final file is done
+    /// if it has the plan's recipe and every frame of the plan that exists.
+    ///
+    /// # Errors
+    /// Fails as [`Filter::emit`] does.
+    pub fn emit_counts(&self, filter: &Filter) -> Result<(), Stop> {
+        let mut progress = PlanCounts::default();
+        let mut claimed: HashMap<OutputKey, Spans> = HashMap::new();
+        for (key, scan_task) in self.tasks_by_output() {
+            filter.check_stopped()?;
+            let frames = coverage::find_claimed_frames(&scan_task.out, &scan_task);
+            frames.unusable.iter().for_each(|why| filter.warn(why));
+            progress.finals += 1;
+            let is_done = existing_frames(&scan_task).difference(&frames.in_output).is_empty();
+            progress.finals_done += u64::from(is_done);
+            claimed.insert(key, frames.all);
+        }
+        for task in &self.0 {
+            let existing = existing_frames(task);
+            let lacking = |recipe: TaskRecipe| {
+                existing.difference(&claimed[&OutputKey::with_recipe(task, &recipe.recipe_digest)])
+            };
+            let missing = Spans::union_all(&task.recipes().map(lacking).collect::<Vec<_>>());
+            let (count, left) = (existing.count(), missing.count());
+            progress.tasks += 1;
+            progress.tasks_done += u64::from(left == 0);
+            progress.frames += count;
+            progress.frames_done += count - left;
+            progress.bytes += task.bytes;
+            progress.bytes_left += (task.bytes as f64 * left as f64 / count.max(1) as f64) as u64;
+        }
+        filter.emit(&Record::Other(progress.to_line()))
     }
 
     /// Returns one task for each final file, with the frames and sources of all its tasks, so that the parts of each are
@@ -82,6 +116,37 @@ impl RequiredTasks {
             }
         }
         outputs
+    }
+}
+
+/// Returns the frames of a task's range that exist.
+fn existing_frames(task: &Task) -> Spans {
+    let absent = task.acquisition.absent_within(&task.range);
+    absent.iter().fold(task.range.clone(), |range, absent| range.difference(&absent.range))
+}
+
+/// How much of a plan is done.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlanCounts {
+    finals: u64,
+    finals_done: u64,
+    tasks: u64,
+    tasks_done: u64,
+    frames: u64,
+    frames_done: u64,
+    bytes: u64,
+    bytes_left: u64,
+}
+
+impl PlanCounts {
+    /// Returns the record's line.
+    fn to_line(self) -> String {
+        let Self { finals, finals_done, tasks, tasks_done, frames, frames_done, bytes, bytes_left } = self;
+        format!(
+            "{{\"type\":\"progress\",\"v\":1,\"finals\":{finals},\"finals_done\":{finals_done},\"tasks\":{tasks},\
+             \"tasks_done\":{tasks_done},\"frames\":{frames},\"frames_done\":{frames_done},\"bytes\":{bytes},\
+             \"bytes_left\":{bytes_left}}}"
+        )
     }
 }
 

@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod claimed_frames;
 mod output_coverage;
 mod part_listing;
 
@@ -27,6 +28,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use output_owners::{FileRelation, OutputOwner};
 use records::{Spans, Task};
+
+pub use claimed_frames::{ClaimedFrames, find_claimed_frames};
 
 use crate::Status;
 use crate::output;

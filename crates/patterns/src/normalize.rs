@@ -150,26 +150,6 @@ impl Normalizer {
         self.variances.add_pattern(signal, variance.collect(), own, shared, sums);
     }
 
-    /// Returns the sums S and V that give a pattern. Values are as exact as those of the pattern, which are rounded to f32; bins
-    /// without pixels have sums of 0.
-    pub(crate) fn sums_of_pattern(
-        &self,
-        (intensity, errors): &Pattern,
-        scale: f64,
-        own: &BinWeights,
-    ) -> (Vec<f64>, Option<Vec<f64>>) {
-        let has_pixels = |bin: usize| own.norm[bin] != 0.0;
-        let signal = |(bin, &value): (usize, &f32)| {
-            if has_pixels(bin) { f64::from(value) * own.norm[bin] * scale } else { 0.0 }
-        };
-        let variance = |(bin, &error): (usize, &f32)| {
-            let weight = if self.is_sem() { own.norm[bin] * own.norm[bin] } else { own.norm_sq[bin] };
-            if has_pixels(bin) { (f64::from(error) * scale).powi(2) * weight } else { 0.0 }
-        };
-        let errors = errors.as_ref().map(|errors| errors.iter().enumerate().map(variance).collect());
-        (intensity.iter().enumerate().map(signal).collect(), errors)
-    }
-
     /// Returns the share of a frame's variance that comes from the minimum of one photon per pixel; `None` if the recipe has no
     /// such minimum.
     pub fn floor_share(&self, row: &FrameRow, shared: &BinWeights) -> Option<f64> {

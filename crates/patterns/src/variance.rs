@@ -18,9 +18,6 @@ use crate::{BinWeights, FrameRow};
 /// Mean counts per pixel from which on a pixel's minimum variance is ignored, because it contributes 1/16 of V at most.
 const FLOOR_FREE_COUNTS: f64 = 16.0;
 
-/// Relative difference of two sums beyond which they differ by more than the rounding of a pattern to f32.
-const ROUNDING: f64 = 1e-6;
-
 /// Photon variances of each bin, summed over frames or members of a merged final file, and the sums of one photon's variance.
 #[derive(Clone, Debug)]
 pub(crate) struct PhotonVariance {
@@ -115,35 +112,6 @@ impl VarianceRule {
         );
     }
 
-    /// Adds the photon variances of a frame to `sums`. `signal` and `stored` are the sums of its pattern, which were rounded to f32;
-    /// `stored` was adjusted by [`frame_variance`](Self::frame_variance).
-    ///
-    /// The photon variance U is that of the frame's own sums but for the rounding. Only if the recipe sets a minimum per bin, and a
-    /// bin has less than one photon, was U lost; it is then S r, which is U where pixels are not split.
-    pub fn add_stored_variance(
-        &self,
-        signal: &[f64],
-        stored: &[f64],
-        own: &BinWeights,
-        shared: &BinWeights,
-        sums: &mut PhotonVariance,
-    ) {
-        for (bin, (sum, photons)) in sums.variance.iter_mut().zip(&mut sums.photons).enumerate() {
-            let scatter = self.quantile_factor(own, shared, bin);
-            let variance = if scatter > 0.0 { stored[bin] / scatter } else { stored[bin] };
-            let photon = self.photon_variance(own, bin);
-            let counted = match self.floor {
-                _ if !self.counts_photons => variance,
-                ErrorFloor::No => variance,
-                ErrorFloor::Bin if variance > photon * (1.0 + ROUNDING) => variance,
-                ErrorFloor::Bin => (signal[bin] * photon).max(0.0).min(photon),
-                ErrorFloor::Pixel => rounded_photon_variance(signal[bin], variance, photon, own.count[bin]),
-            };
-            *sum += counted * scatter;
-            *photons += photon * scatter;
-        }
-    }
-
     /// Returns whether variances have a minimum of one photon, per pixel or per bin.
     pub fn has_floor(&self) -> bool {
         self.counts_photons && self.floor != ErrorFloor::No
@@ -195,17 +163,6 @@ impl VarianceRule {
         let (left, all) = (own.count[bin], shared.count[bin]);
         if all == 0.0 { 1.0 } else { scatter * left / all }
     }
-}
-
-/// Returns U, the photon variance of a bin, from sums that were rounded to f32. Comparisons leave room for the rounding, which would
-/// otherwise turn V − C r of a bin without photons, which is 0, into a variance.
-fn rounded_photon_variance(signal: f64, variance: f64, photon: f64, count: f64) -> f64 {
-    if signal * (1.0 + ROUNDING) >= FLOOR_FREE_COUNTS * count {
-        return variance;
-    }
-    let (expected, least) = (signal * photon, variance - photon * count);
-    let counted = if least > expected + variance * ROUNDING { least } else { expected };
-    counted.max(0.0).min(variance)
 }
 
 /// Returns the variance of the mean between two quantiles of normally distributed values, divided by the variance of the mean of

@@ -19,43 +19,6 @@ const NORM: &str = "norm";
 const NORM_SQ: &str = "norm_sq";
 const COUNT: &str = "count";
 
-/// The bin weights of a frame, as far as they are known.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum FrameWeights {
-    /// The weights that the frames have in common.
-    Shared,
-    /// A weight override.
-    Own(BinWeights),
-    /// A weight override that was not kept.
-    NotKept,
-}
-
-impl FrameWeights {
-    /// Creates the weights of a frame from its weight override, if it has one.
-    pub fn new(weight_override: Option<BinWeights>) -> Self {
-        weight_override.map_or(Self::Shared, Self::Own)
-    }
-
-    /// Returns the weights; `None` if they were not kept.
-    pub fn get<'a>(&'a self, shared: &'a BinWeights) -> Option<&'a BinWeights> {
-        match self {
-            Self::Shared => Some(shared),
-            Self::Own(own) => Some(own),
-            Self::NotKept => None,
-        }
-    }
-}
-
-/// Returns the bins whose weights differ.
-pub(crate) fn differing_bins<'a>(own: &'a BinWeights, shared: &'a BinWeights) -> impl Iterator<Item = usize> + 'a {
-    let differ = |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
-    (0..shared.norm.len()).filter(move |&bin| {
-        differ(&own.norm, &shared.norm, bin)
-            || differ(&own.norm_sq, &shared.norm_sq, bin)
-            || differ(&own.count, &shared.count, bin)
-    })
-}
-
 /// Weight overrides that are being written.
 pub(crate) struct WeightOverridesWriter {
     frames: RowWriter<u64>,
@@ -86,12 +49,18 @@ impl WeightOverridesWriter {
 
     /// Appends the weights of a frame. Frames are added in ascending order.
     pub fn push(&mut self, frame: u64, own: &BinWeights, shared: &BinWeights) -> Result<()> {
-        for bin in differing_bins(own, shared) {
-            self.bins.push([bin as u32])?;
-            self.norm.push([own.norm[bin]])?;
-            self.norm_sq.push([own.norm_sq[bin]])?;
-            self.count.push([own.count[bin]])?;
-            self.entries = self.entries.saturating_add(1);
+        let differ = |own: &[f64], shared: &[f64], bin: usize| own[bin].to_bits() != shared[bin].to_bits();
+        for bin in 0..shared.norm.len() {
+            if differ(&own.norm, &shared.norm, bin)
+                || differ(&own.norm_sq, &shared.norm_sq, bin)
+                || differ(&own.count, &shared.count, bin)
+            {
+                self.bins.push([bin as u32])?;
+                self.norm.push([own.norm[bin]])?;
+                self.norm_sq.push([own.norm_sq[bin]])?;
+                self.count.push([own.count[bin]])?;
+                self.entries = self.entries.saturating_add(1);
+            }
         }
         self.frames.push([frame])?;
         self.starts.push([self.entries])
@@ -153,18 +122,6 @@ impl WeightOverrides {
         let weight = |name| open_list::<f64>(group, name, entries);
         let weights = [weight(NORM)?, weight(NORM_SQ)?, weight(COUNT)?];
         Ok(Self { frames, starts, bins, weights, read: OverrideBlock::default() })
-    }
-
-    /// Returns the frames with a weight override, in ascending order.
-    pub fn frames(&self) -> &[u64] {
-        &self.frames
-    }
-
-    /// Returns the number of bins in which a frame has weights of its own.
-    pub fn count_bins(&self, frame: u64) -> u64 {
-        let index = self.frames.binary_search(&frame).ok();
-        let starts = index.and_then(|index| Some((self.starts.get(index)?, self.starts.get(index.saturating_add(1))?)));
-        starts.map_or(0, |(start, end)| end.saturating_sub(*start))
     }
 
     /// Returns the weights of a frame; `None` if it has those in `shared`. The entries of the following frames are read at the same time.

@@ -58,9 +58,8 @@ fn mean_and_sum_come_from_the_sums() {
 
     build(out.path(), &scan, &recipe, OutputOptions { keep_parts: false, ..options("sum") });
     assert_eq!(averages(out.path()).1[0].intensity[3], mean.intensity[3] * 10.0);
-    let keep_sums = OutputOptions { keep_sums: true, ..OutputOptions::default() };
-    let gone = output::build(&target(out.path(), &scan, &recipe), &keep_sums, &()).unwrap_err().to_string();
-    assert!(gone.contains("--keep-sums needs the sums of 10 frames"), "{gone}");
+    let gone = output::build(&target(out.path(), &scan, &recipe), &options("mean"), &()).unwrap_err().to_string();
+    assert!(gone.contains("--average needs the sums of 10 frames"), "{gone}");
 }
 
 #[test]

@@ -99,9 +99,8 @@ fn output_errors() {
             OutputError::ConflictingParts { frame: 11, one: path(), two: two() },
             OutputError::ConflictingBins { one: path(), two: two() },
             OutputError::NotMergeable { one: path(), two: two(), why: "10 frames, and 20".to_owned() },
-            OutputError::SumsNotKept { path: path(), what: "--keep-sums", frames: Spans::first_n(10) },
+            OutputError::SumsNotKept { path: path(), what: "--average", frames: Spans::first_n(10) },
             OutputError::SumsNotKept { path: path(), what: "the new mean of the monitor", frames: one_frame() },
-            OutputError::WeightsNotKept { path: path(), what: "--average", frames: one_frame() },
             OutputError::SumsDamaged { path: path(), frames: one_frame() },
             OutputError::Busy { path: path() },
             OutputError::Stopped,
@@ -123,13 +122,10 @@ fn output_errors() {
             "/out/a.h5: has other axes or weights than /out/b.h5, though their recipe is the same; \
              remove one of them",
             "/out/a.h5: can't be merged with /out/b.h5: 10 frames, and 20",
-            "/out/a.h5: --keep-sums needs the sums of 10 frames, which were removed with the parts; \
+            "/out/a.h5: --average needs the sums of 10 frames, which were removed with the parts; \
              run ai-integrate --force to compute them again",
             "/out/a.h5: the new mean of the monitor needs the sums of 1 frame, which were removed with the parts; \
              run ai-integrate --force to compute them again",
-            "/out/a.h5: --average needs the sums of 1 frame, which were removed with the parts, or their weights, which were \
-             not kept: pixels are clipped or invalid in many of their bins, or an earlier version wrote the file; \
-             run ai-integrate --force to compute the sums again",
             "/out/a.h5: damaged: the sums of 1 frame were changed after writing; \
              run ai-integrate to compute them again",
             "/out/a.h5: another run is at work there; remove leftovers when it has ended",

@@ -76,8 +76,7 @@ impl OutputInputs<'_> {
                 .push(format!("{}: the earlier result is kept until all frames are integrated", path.display()));
         } else if outcome.is_final_state() || self.options.policy == WritePolicy::Always {
             let layout = self.choose_layout(&row_sources);
-            let needed_for = self.sums_needed_for(&row_sources, &normalizer);
-            self.check_sums(&row_sources, &normalizer, needed_for)?;
+            self.check_sums(&row_sources, self.sums_needed_for(&row_sources, &normalizer))?;
             outcome.data_digest = self.write(&recipe, &shared, normalizer, &row_sources, layout)?;
             outcome.layout = Some(layout);
         }

@@ -114,21 +114,6 @@ pub enum OutputError {
         /// Frames without sums.
         frames: Spans,
     },
-    /// The weights are needed of frames whose patterns alone were kept.
-    #[error(
-        "{}: {what} needs the sums of {}, which were removed with the parts, or their weights, which were not kept: \
-         pixels are clipped or invalid in many of their bins, or an earlier version wrote the file; \
-         run ai-integrate --force to compute the sums again",
-        path.display(), format_frame_count(frames)
-    )]
-    WeightsNotKept {
-        /// Path of the final file.
-        path: PathBuf,
-        /// Flag that needs the weights.
-        what: &'static str,
-        /// Frames without weights.
-        frames: Spans,
-    },
     /// Sums are needed that are damaged.
     #[error(
         "{}: damaged: the sums of {} were changed after writing; run ai-integrate to compute them again",

@@ -1,12 +1,10 @@
 //! Reads the rows of a final file that is to be written, frame by frame, from parts and the existing final file.
 
-use super::kept_weights::are_kept;
 use super::row_sources::{RowSource, RowSources};
 use super::{OutputError, OutputFile, OutputRows};
 use crate::normalize::Pattern;
 use crate::part::{Part, PartRows};
 use crate::variance::PhotonVariance;
-use crate::weight_overrides::FrameWeights;
 use crate::{BinWeights, FrameRow, Normalizer, SharedBins, Status};
 
 /// Maximum number of parts that are open at a time. Each holds a block of rows in memory.
@@ -19,8 +17,6 @@ pub(super) struct OutputFrame {
     pub pattern: Option<Pattern>,
     /// Sums, if they are known and needed.
     pub sums: Option<FrameRow>,
-    /// Weights of the bins.
-    pub weights: FrameWeights,
     /// Factor of the weights, `g` in [`crate::normalize`]; NaN for a frame without a pattern.
     pub scale: f64,
     /// Photon variance of a merged frame, summed over its members, and the number of members; `None` for a frame of one scan.
@@ -59,29 +55,20 @@ pub(super) struct ScanFrames<'a> {
 impl FrameSource for ScanFrames<'_> {
     fn read_frame(&mut self, frame: usize) -> Result<OutputFrame, OutputError> {
         let status = self.row_sources.status[frame];
-        let (kept, sums, weights) = match self.row_sources.sources[frame] {
-            RowSource::None => (None, None, FrameWeights::Shared),
+        let (kept, sums) = match self.row_sources.sources[frame] {
+            RowSource::None => (None, None),
             RowSource::Part { part, row } => match self.stored_pattern(frame, part, row)? {
-                Some(pattern) => (Some(pattern), None, self.stored_weights(frame, part)?),
-                None => (None, Some(self.checked_row(frame, part, row)?), FrameWeights::Shared),
+                Some(pattern) => (Some(pattern), None),
+                None => (None, Some(self.checked_row(frame, part, row)?)),
             },
             RowSource::Output => {
                 let rows = self.existing.as_mut().expect("a final that gives rows is open");
-                let pattern = rows.pattern(frame)?;
-                match rows.sums(frame)? {
-                    Some(row) => (Some(pattern), Some(row), FrameWeights::Shared),
-                    None => (Some(pattern), None, rows.weights(frame)?),
-                }
+                (Some(rows.pattern(frame)?), rows.sums(frame)?)
             }
-        };
-        let weights = match &sums {
-            Some(row) => FrameWeights::new(row.weight_override.clone()),
-            None => weights,
         };
         let sums = sums.filter(FrameRow::has_sums);
         if status != Status::Ok {
-            let weights = FrameWeights::Shared;
-            return Ok(OutputFrame { status, pattern: None, sums, weights, scale: f64::NAN, counted: None });
+            return Ok(OutputFrame { status, pattern: None, sums, scale: f64::NAN, counted: None });
         }
         let scale =
             self.normalizer.scale(self.row_sources.monitor[frame], self.row_sources.reference).unwrap_or(f64::NAN);
@@ -89,7 +76,7 @@ impl FrameSource for ScanFrames<'_> {
             Some(row) => self.normalizer.normalize(row, self.shared_weights(), self.row_sources.reference),
             None => kept,
         };
-        Ok(OutputFrame { status, pattern, sums, weights, scale, counted: None })
+        Ok(OutputFrame { status, pattern, sums, scale, counted: None })
     }
 
     fn shared_weights(&self) -> &BinWeights {
@@ -123,16 +110,6 @@ impl<'a> ScanFrames<'a> {
         } else {
             Ok(None)
         }
-    }
-
-    /// Reads the weights of a frame from its part, unless they are too many to be kept.
-    fn stored_weights(&mut self, frame: usize, part: usize) -> Result<FrameWeights, OutputError> {
-        let bins = self.shared.axes.bins();
-        let rows = self.part_rows(part)?;
-        if !are_kept(rows.count_override_bins(frame as u64), bins) {
-            return Ok(FrameWeights::NotKept);
-        }
-        Ok(FrameWeights::new(rows.weight_override(frame as u64)?))
     }
 
     fn checked_row(&mut self, frame: usize, part: usize, row: usize) -> Result<FrameRow, OutputError> {

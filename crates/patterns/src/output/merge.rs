@@ -116,7 +116,7 @@ pub fn merge(
         return Ok((target, BuildOutcome { layout: None, ..outcome }));
     }
     for member in &members {
-        member.inputs.check_sums(&member.row_sources, &member.normalizer, Some("--merge"))?;
+        member.inputs.check_sums(&member.row_sources, Some("--merge"))?;
     }
     let MergePlan { recipe, normalizer, shared, row_sources, .. } = &plan;
     let warnings = RefCell::default();

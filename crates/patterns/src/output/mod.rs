@@ -15,9 +15,7 @@
 //!       signal, variance       f64: the sums, on request; `exceptions` holds the weight overrides, as in parts
 //!     averaged                 NXdata: patterns averaged over frames, on request, see [`Average`]
 //!     counters, positioners    NXcollection: numbers of the raw scan, copied
-//!     coverage                 NXcollection: task, parts and digests, from which a rerun finds the frames that are done; without sums,
-//!                              `frame_weights` u8 (points): whether a frame's weights are those in common, own ones, which
-//!                              `exceptions` holds, or were not kept, because they differ in more than 1 of 8 bins
+//!     coverage                 NXcollection: task, parts and digests, from which a rerun finds the frames that are done
 //! ```
 //!
 //! A final file may be merged from several others ([`merge()`]); `members` beside `integrated` then names them, with the recipe and
@@ -31,9 +29,6 @@
 //! (`frame_status`, and patterns whose monitor is divided by its mean). The layout *integrator* is a copied final file that
 //! also shows its datasets under the names of ESRF's integrator. The `data_digest` is the same in all layouts. A copied
 //! final file with rows that no part has stays a copied one.
-//!
-//! **Averages** are sums of the frames' sums. Once the parts have gone, S = I W g and V from the error take their place for every frame
-//! whose weights were kept, exact to the rounding of patterns to f32; `averaged/@computed_from` then says so.
 //!
 //! **Updates.** When there are parts for frames that a final file lacks, or has from a source that has changed, a new final file is
 //! written, which takes all other rows from the old one. The rows are exact copies, because a row depends on its own frame
@@ -70,7 +65,6 @@ mod error;
 mod esrf_integrator_layout;
 mod frame_source;
 mod inputs;
-mod kept_weights;
 mod merge;
 mod nexus_tree;
 mod options;

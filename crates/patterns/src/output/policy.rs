@@ -2,7 +2,7 @@
 
 use super::inputs::{OutputInputs, list_error};
 use super::row_sources::RowSources;
-use super::{Average, AverageMethod, OutputError, OutputFile, OutputLayout, OutputSpec};
+use super::{AverageMethod, OutputError, OutputFile, OutputLayout, OutputSpec};
 use crate::Normalizer;
 use crate::part::{self, list_parts};
 
@@ -69,55 +69,45 @@ impl OutputInputs<'_> {
     }
 
     /// Returns what needs the sums of frames whose patterns only the existing final file holds: a new mean of the monitor, or an
-    /// option. `None` if the patterns are enough, with their weights.
+    /// option. `None` if the patterns are enough.
     pub(super) fn sums_needed_for(&self, row_sources: &RowSources, normalizer: &Normalizer) -> Option<&'static str> {
         let has_new_mean = |existing: &OutputFile| {
             !normalizer.needs_only_own_frame() && existing.reference.to_bits() != row_sources.reference.to_bits()
         };
-        if self.existing.as_ref().is_some_and(has_new_mean) {
-            Some("the new mean of the monitor")
-        } else if self.options.keep_sums {
-            Some("--keep-sums")
-        } else {
-            None
+        // The median needs only patterns, unless empty bins are 0, which can't be told from measured zeros.
+        let average = self
+            .options
+            .average
+            .filter(|average| average.method != AverageMethod::Median || normalizer.empty_value() == 0.0);
+        match (self.existing.as_ref().is_some_and(has_new_mean), self.options.keep_sums, average) {
+            (true, _, _) => Some("the new mean of the monitor"),
+            (_, true, _) => Some("--keep-sums"),
+            (_, _, Some(_)) => Some("--average"),
+            (false, false, None) => None,
         }
     }
 
-    /// Returns whether the average of the options needs the frames' weights, from which their sums follow. A median needs patterns
-    /// alone, unless empty bins are 0, which can't be told from measured zeros.
-    fn average_needs_weights(&self, normalizer: &Normalizer) -> bool {
-        let needs_weights =
-            |average: Average| average.method != AverageMethod::Median || normalizer.empty_value() == 0.0;
-        self.options.average.is_some_and(needs_weights)
-    }
-
-    /// Checks that the frames that come from the existing final file have everything that is needed: sums that are not damaged,
-    /// if something needs them (`needed_for`), and weights, if an average does.
+    /// Checks that the sums of frames that come from the existing final file are there and not damaged. `needed_for` says what
+    /// needs them, if anything does.
     ///
     /// # Errors
-    /// Fails if sums are damaged, or if sums or weights were not kept.
+    /// Fails if sums are damaged, or were not kept.
     pub(super) fn check_sums(
         &self,
         row_sources: &RowSources,
-        normalizer: &Normalizer,
         needed_for: Option<&'static str>,
     ) -> Result<(), OutputError> {
         let Some(existing) = &self.existing else { return Ok(()) };
-        let (path, frames) = (|| existing.path.clone(), row_sources.frames_from_output());
+        let frames = row_sources.frames_from_output();
         let damaged = frames.intersection(&existing.damaged_sums.iter().copied().collect());
         if !damaged.is_empty() {
-            return Err(OutputError::SumsDamaged { path: path(), frames: damaged });
+            return Err(OutputError::SumsDamaged { path: existing.path.clone(), frames: damaged });
         }
-        if existing.has_sums || frames.is_empty() {
-            return Ok(());
+        match needed_for {
+            Some(what) if !existing.has_sums && !frames.is_empty() => {
+                Err(OutputError::SumsNotKept { path: existing.path.clone(), what, frames })
+            }
+            _ => Ok(()),
         }
-        if let Some(what) = needed_for {
-            return Err(OutputError::SumsNotKept { path: path(), what, frames });
-        }
-        let without_weights = existing.frames_without_weights(&frames);
-        if self.average_needs_weights(normalizer) && !without_weights.is_empty() {
-            return Err(OutputError::WeightsNotKept { path: path(), what: "--average", frames: without_weights });
-        }
-        Ok(())
     }
 }

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recipe::Recipe;
-use records::{Record, Spans, Task};
+use records::{Record, Task};
 
-use super::kept_weights::KeptWeights;
 use super::schema::{PROGRAM, name};
 use super::{AveragedPatterns, OutputError, OutputLayout, OutputOptions, digest};
 use crate::h5::{self, Group};
@@ -42,8 +41,6 @@ pub struct OutputFile {
     pub parts: Vec<String>,
     /// True if the file has the frames' sums.
     pub has_sums: bool,
-    /// Weights of each frame that the file has.
-    pub(super) kept_weights: Vec<KeptWeights>,
     /// Average patterns, if the file has any.
     pub averaged: Option<AveragedPatterns>,
     /// True for each row that was verified and is not damaged. Rows of virtual final files can't be verified here, because they
@@ -136,19 +133,6 @@ impl OutputFile {
         drop(rows);
         self.damaged_sums.extend(damaged.into_iter().map(|row| row as u64));
         Ok(())
-    }
-
-    /// Opens the weight overrides, if the file has any.
-    pub(super) fn open_weight_overrides(&self) -> h5::Result<Option<WeightOverrides>> {
-        let has_overrides = self.has_sums || self.kept_weights.contains(&KeptWeights::Own);
-        has_overrides.then(|| WeightOverrides::open(&self.integrated)).transpose()
-    }
-
-    /// Returns the frames of `frames` whose weights were not kept.
-    pub(super) fn frames_without_weights(&self, frames: &Spans) -> Spans {
-        let is_lost =
-            |frame: &u64| self.kept_weights.get(*frame as usize).is_none_or(|kept| *kept == KeptWeights::NotKept);
-        frames.iter().filter(is_lost).collect()
     }
 
     /// Returns whether the file has sums without checksums.
@@ -254,7 +238,6 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
     if coverage.has_attribute(name::CHECKSUMS)? && !has_checksums {
         return Err("its checksums are missing: it was truncated, or changed by another program".into());
     }
-    let kept_weights = read_kept_weights(&integrated, &coverage, frames, has_sums)?;
     let has_errors = Normalizer::new(&recipe).has_errors();
     check_datasets(&integrated, frames, &shared, has_errors, has_sums)?;
     let this = OutputFile {
@@ -269,7 +252,6 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         data_digest: coverage.text_attribute(name::DATA_DIGEST)?,
         parts: parts_text.lines().map(str::to_owned).collect(),
         has_sums,
-        kept_weights,
         has_checksums,
         damaged_sums: BTreeSet::new(),
         intact: vec![false; frames],
@@ -292,31 +274,6 @@ fn read_output(path: &Path, file: &h5::Hdf5File) -> Result<OutputFile, UnusableO
         return Err("its axes or weights were changed after writing".into());
     }
     Ok(this)
-}
-
-/// Reads what the file has of each frame's weights: all of them if it has sums, and those that differ nowhere if it is of an earlier
-/// version.
-fn read_kept_weights(
-    integrated: &Group,
-    coverage: &Group,
-    frames: usize,
-    has_sums: bool,
-) -> Result<Vec<KeptWeights>, UnusableOutput> {
-    if has_sums {
-        return Ok(vec![KeptWeights::Own; frames]);
-    }
-    if !coverage.contains(name::FRAME_WEIGHTS)? {
-        return Ok(vec![KeptWeights::NotKept; frames]);
-    }
-    let numbers: Vec<u8> = coverage.read_array(name::FRAME_WEIGHTS, &[frames])?;
-    let kept: Option<Vec<KeptWeights>> = numbers.into_iter().map(KeptWeights::from_number).collect();
-    let kept = kept.ok_or("unknown values of frame_weights, which a newer azpipe may have written")?;
-    let own: Vec<u64> =
-        (0..).zip(&kept).filter(|(_, kept)| **kept == KeptWeights::Own).map(|(frame, _)| frame).collect();
-    if !own.is_empty() && WeightOverrides::open(integrated)?.frames() != own {
-        return Err("its weight overrides are of other frames than frame_weights says".into());
-    }
-    Ok(kept)
 }
 
 /// Opens the NXprocess group that the attributes `default` lead to.

@@ -1,6 +1,5 @@
 //! Reads the rows of an open final file.
 
-use super::kept_weights::KeptWeights;
 use super::schema::name;
 use super::{OutputError, OutputFile};
 use crate::FrameRow;
@@ -8,7 +7,7 @@ use crate::h5::{self, Dataset};
 use crate::normalize::Pattern;
 use crate::row_writer::read_rows;
 use crate::stored_patterns::StoredPatterns;
-use crate::weight_overrides::{FrameWeights, WeightOverrides};
+use crate::weight_overrides::WeightOverrides;
 
 impl OutputFile {
     /// Opens the datasets of the rows.
@@ -23,7 +22,7 @@ impl OutputFile {
                 patterns: StoredPatterns::new(self.integrated.dataset(name::INTENSITY)?, optional(name::ERRORS)?),
                 signal: if self.has_sums { optional(name::SIGNAL)? } else { None },
                 variance: if self.has_sums { optional(name::VARIANCE)? } else { None },
-                weight_overrides: self.open_weight_overrides()?,
+                weight_overrides: self.has_sums.then(|| WeightOverrides::open(&self.integrated)).transpose()?,
             })
         };
         begin().map_err(OutputError::hdf5(&self.path))
@@ -59,26 +58,6 @@ impl OutputRows<'_> {
 
     pub(super) fn read_unverified(&mut self, frame: usize) -> h5::Result<(&[f32], Option<&[f32]>)> {
         self.patterns.row(frame)
-    }
-
-    /// Reads the weights of a frame of a final file without sums.
-    ///
-    /// # Errors
-    /// Fails if the file can't be read, or lacks weights that it should have.
-    pub(super) fn weights(&mut self, frame: usize) -> Result<FrameWeights, OutputError> {
-        let (of, shared) = (self.output, &self.output.shared.weights);
-        match of.kept_weights[frame] {
-            KeptWeights::Shared => Ok(FrameWeights::Shared),
-            KeptWeights::NotKept => Ok(FrameWeights::NotKept),
-            KeptWeights::Own => {
-                let all = self.weight_overrides.as_mut();
-                let own = all.map(|all| all.for_frame(frame as u64, shared)).transpose();
-                let own = own.map_err(OutputError::hdf5(&of.path))?.flatten();
-                let missing =
-                    || OutputError::content(&of.path, format!("damaged: the weights of frame {frame} are missing"));
-                own.map(FrameWeights::Own).ok_or_else(missing)
-            }
-        }
     }
 
     /// Reads the sums of a frame, if the final file has sums.

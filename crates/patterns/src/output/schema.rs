@@ -20,7 +20,6 @@ pub(super) mod name {
     pub const COUNT: &str = "count";
     pub const POINTS: &str = "points";
     pub const FRAME_STATUS: &str = "frame_status";
-    pub const FRAME_WEIGHTS: &str = "frame_weights";
     pub const MONITOR: &str = "monitor";
     pub const TASK: &str = "task";
     pub const PARTS: &str = "parts";
@@ -33,7 +32,6 @@ pub(super) mod name {
     pub const POSITIONERS: &str = "positioners";
     pub const LAYOUT: &str = "layout";
     pub const METHOD: &str = "method";
-    pub const COMPUTED_FROM: &str = "computed_from";
     pub const FRAMES: &str = "frames";
     pub const AVERAGED_DIGEST: &str = "averaged_digest";
     pub const CHECKSUMS: &str = "checksums";

@@ -5,7 +5,6 @@ use records::{Acquisition, Record, Spans, Task};
 use super::averaging::AverageWriter;
 use super::content::OutputContent;
 use super::frame_source::{FrameSource, OutputFrame};
-use super::kept_weights::KeptWeightsWriter;
 use super::nexus_tree::NexusTree;
 use super::options::check_cancelled;
 use super::row_sources::RowSources;
@@ -60,9 +59,6 @@ struct RowDatasets<'a> {
     signal: Option<RowWriter<f64>>,
     variance: Option<RowWriter<f64>>,
     weight_overrides: Option<WeightOverridesWriter>,
-    /// Weights of the frames, if the file has no sums.
-    kept_weights: Option<KeptWeightsWriter>,
-    integrated: Group,
     averager: Option<AverageWriter<'a>>,
     row_digests: Vec<u64>,
 }
@@ -100,8 +96,6 @@ impl<'a> RowDatasets<'a> {
             signal: signal?,
             variance: variance?,
             weight_overrides: has_sums.then(|| WeightOverridesWriter::create(group)).transpose()?,
-            kept_weights: (!has_sums).then(KeptWeightsWriter::default),
-            integrated: group.clone(),
             averager: content
                 .average
                 .map(|average| AverageWriter::create(&tree.process, average, content))
@@ -123,9 +117,6 @@ impl<'a> RowDatasets<'a> {
         if let (Some(table), Some(errors)) = (&mut self.errors, errors) {
             table.push(errors.iter().copied())?;
         }
-        if let Some(kept) = &mut self.kept_weights {
-            kept.push(&self.integrated, &output_frame.weights, &self.content.shared.weights)?;
-        }
         let sums = output_frame.sums.as_ref();
         push_or_nan(&mut self.signal, sums.map(|row| &row.signal), bins)?;
         push_or_nan(&mut self.variance, sums.and_then(|row| row.variance.as_ref()), bins)?;
@@ -137,23 +128,11 @@ impl<'a> RowDatasets<'a> {
     }
 
     fn finish(self, tree: &NexusTree) -> h5::Result<String> {
-        let Self {
-            content,
-            intensity,
-            errors,
-            signal,
-            variance,
-            weight_overrides,
-            kept_weights,
-            averager,
-            row_digests,
-            ..
-        } = self;
+        let Self { content, intensity, errors, signal, variance, weight_overrides, averager, row_digests } = self;
         let shared = content.shared;
         intensity.into_iter().chain(errors).try_for_each(|mut table| table.flush())?;
         signal.into_iter().chain(variance).try_for_each(|mut table| table.flush())?;
         weight_overrides.map_or(Ok(()), |mut weight_overrides| weight_overrides.flush())?;
-        kept_weights.map_or(Ok(()), |kept| kept.finish(&tree.coverage))?;
         tree.describe(shared, content.normalizer.has_errors())?;
         tree.write_status(&content.row_sources.status)?;
         if let Some(name) = content.recipe.monitor_name() {

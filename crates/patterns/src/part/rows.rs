@@ -5,13 +5,13 @@ use std::ops::Range;
 use system::untrusted_file;
 
 use super::{Part, PartError, read_user_block, row_dataset};
+use crate::FrameRow;
 use crate::h5::{self, Dataset};
 use crate::normalize::Pattern;
 use crate::row_blocks;
 use crate::row_writer::read_rows;
 use crate::stored_patterns::StoredPatterns;
 use crate::weight_overrides::WeightOverrides;
-use crate::{BinWeights, FrameRow};
 
 /// An open part, whose rows can be read.
 pub struct PartRows<'a> {
@@ -84,20 +84,6 @@ impl PartRows<'_> {
             variance: self.variances.as_ref().filter(|_| sums.is_some()).map(|variances| variances[values].to_vec()),
             weight_override: self.weight_overrides.for_frame(part.frames[row], &part.shared.weights).map_err(&hdf5)?,
         })
-    }
-
-    /// Returns the number of bins in which a frame has weights of its own.
-    pub(crate) fn count_override_bins(&self, frame: u64) -> usize {
-        self.weight_overrides.count_bins(frame) as usize
-    }
-
-    /// Reads the weight override of a frame; `None` if it has none.
-    ///
-    /// # Errors
-    /// Fails if the file can't be read.
-    pub(crate) fn weight_override(&mut self, frame: u64) -> Result<Option<BinWeights>, PartError> {
-        let weights = self.weight_overrides.for_frame(frame, &self.part.shared.weights);
-        weights.map_err(PartError::hdf5(&self.part.path))
     }
 
     /// Reads the pattern of a row. The errors are `None` without an error model. The pattern is `None` if it depends on more than its own

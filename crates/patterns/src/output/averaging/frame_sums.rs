@@ -1,6 +1,5 @@
 //! [`FrameSumAccumulator`]: means and sums of frames.
 
-use crate::normalize::Pattern;
 use crate::output::average::{AverageMethod, AveragePattern};
 use crate::output::frame_source::OutputFrame;
 use crate::variance::PhotonVariance;
@@ -27,40 +26,17 @@ impl FrameSumAccumulator {
     pub fn add(&mut self, output_frame: &OutputFrame, row: &FrameRow, shared: &BinWeights, normalizer: &Normalizer) {
         let scale = output_frame.scale;
         let weights = row.weight_override.as_ref().unwrap_or(shared);
-        self.add_weights(weights, scale);
+        self.frames = self.frames.saturating_add(1);
         self.signal.iter_mut().zip(&row.signal).for_each(|(sum, value)| *sum += value);
+        self.norm.iter_mut().zip(&weights.norm).for_each(|(sum, norm)| *sum += norm * scale);
+        let squares = self.norm_sq.iter_mut().zip(&weights.norm_sq);
+        squares.for_each(|(sum, norm_sq)| *sum += norm_sq * scale * scale);
         if let Some(sums) = &mut self.variance {
             match &output_frame.counted {
                 Some((counted, members)) => sums.add_members(counted, *members),
                 None => normalizer.variance_rule().add_frame_variance(row, weights, shared, sums),
             }
         }
-    }
-
-    /// Adds a frame of which only the pattern is known, and its weights. Its sums are S = I W g and V from the error, as exact as the
-    /// pattern, whose numbers are rounded to f32.
-    pub fn add_pattern(
-        &mut self,
-        pattern: &Pattern,
-        scale: f64,
-        own: &BinWeights,
-        shared: &BinWeights,
-        normalizer: &Normalizer,
-    ) {
-        let (signal, variance) = normalizer.sums_of_pattern(pattern, scale, own);
-        self.add_weights(own, scale);
-        self.signal.iter_mut().zip(&signal).for_each(|(sum, value)| *sum += value);
-        if let (Some(sums), Some(variance)) = (&mut self.variance, variance) {
-            normalizer.variance_rule().add_stored_variance(&signal, &variance, own, shared, sums);
-        }
-    }
-
-    /// Counts a frame, and adds its weights.
-    fn add_weights(&mut self, own: &BinWeights, scale: f64) {
-        self.frames = self.frames.saturating_add(1);
-        self.norm.iter_mut().zip(&own.norm).for_each(|(sum, norm)| *sum += norm * scale);
-        let squares = self.norm_sq.iter_mut().zip(&own.norm_sq);
-        squares.for_each(|(sum, norm_sq)| *sum += norm_sq * scale * scale);
     }
 
     /// Returns the mean or sum of the frames, and starts again from zero.

@@ -86,7 +86,7 @@ fn collect(
 ) -> bool {
     let Some(pattern) = &output_frame.pattern else { return false };
     let shared = frames.shared_weights();
-    let own = output_frame.weights.get(shared).unwrap_or(shared);
+    let own = output_frame.sums.as_ref().map_or(shared, |row| frames.weights(row));
     let errors = normalizer.has_errors().then(|| errors_by_counts(output_frame, pattern, own, shared, normalizer));
     for (bin, place) in bins.iter_mut().zip(block.clone()) {
         let value = pattern.0[place];

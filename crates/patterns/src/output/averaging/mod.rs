@@ -24,8 +24,6 @@ pub(super) struct AverageWriter<'a> {
     /// Ranges of the patterns that are not yet written.
     ranges: Peekable<IntoIter<Range<u64>>>,
     sums: FrameSumAccumulator,
-    /// True if the sums of a frame were computed from its pattern.
-    has_rounded_sums: bool,
     group: Group,
     intensity: RowWriter<f64>,
     errors: Option<RowWriter<f64>>,
@@ -53,7 +51,7 @@ impl<'a> AverageWriter<'a> {
         let sums = FrameSumAccumulator::new(shared.axes.bins(), normalizer);
         let ranges = ranges.into_iter().peekable();
         let (frames, digests) = (Vec::new(), Vec::new());
-        Ok(Self { average, content, ranges, sums, has_rounded_sums: false, group, intensity, errors, frames, digests })
+        Ok(Self { average, content, ranges, sums, group, intensity, errors, frames, digests })
     }
 
     /// Adds a frame. Writes the pattern of a range after the last frame of the range.
@@ -67,21 +65,10 @@ impl<'a> AverageWriter<'a> {
         frames: &mut dyn FrameSource,
     ) -> std::result::Result<(), OutputError> {
         let (method, normalizer) = (self.average.method, &self.content.normalizer);
-        if let Some(pattern) = &output_frame.pattern
+        if let (Some(row), Some(_)) = (&output_frame.sums, &output_frame.pattern)
             && method != AverageMethod::Median
         {
-            let shared = frames.shared_weights();
-            match (&output_frame.sums, output_frame.weights.get(shared)) {
-                (Some(row), _) => self.sums.add(output_frame, row, shared, normalizer),
-                (None, Some(own)) => {
-                    self.sums.add_pattern(pattern, output_frame.scale, own, shared, normalizer);
-                    self.has_rounded_sums = true;
-                }
-                (None, None) => {
-                    let why = format!("the weights of frame {frame} were not kept");
-                    return Err(OutputError::content(&self.content.target.path(), why));
-                }
-            }
+            self.sums.add(output_frame, row, frames.shared_weights(), normalizer);
         }
         let Some(range) = self.ranges.next_if(|range| range.end.checked_sub(1) == Some(frame)) else { return Ok(()) };
         let pattern = match method {
@@ -105,9 +92,6 @@ impl<'a> AverageWriter<'a> {
     pub fn finish(mut self, coverage: &Group) -> Result<()> {
         self.intensity.flush()?;
         self.errors.iter_mut().try_for_each(RowWriter::flush)?;
-        if self.has_rounded_sums {
-            self.group.set_text(name::COMPUTED_FROM, "patterns, whose values are rounded to f32")?;
-        }
         coverage.write_list(name::AVERAGED_DIGEST, &self.digests)?;
         let dataset = self.group.write_list(name::FRAMES, &self.frames)?;
         dataset.set_text("long_name", "frames with a pattern")

@@ -5,7 +5,6 @@ use crate::normalize::NAN64;
 use crate::output::OutputError;
 use crate::output::frame_source::{FrameSource, OutputFrame, ScanFrames};
 use crate::variance::PhotonVariance;
-use crate::weight_overrides::FrameWeights;
 use crate::{BinWeights, FrameRow, Status};
 
 /// Frames of a merged final file.
@@ -17,14 +16,7 @@ pub(super) struct MergedFrames<'a> {
 impl FrameSource for MergedFrames<'_> {
     fn read_frame(&mut self, frame: usize) -> Result<OutputFrame, OutputError> {
         let MergePlan { factors, normalizer, row_sources, shared, .. } = self.plan;
-        let nothing = |status| OutputFrame {
-            status,
-            pattern: None,
-            sums: None,
-            weights: FrameWeights::Shared,
-            scale: f64::NAN,
-            counted: None,
-        };
+        let nothing = |status| OutputFrame { status, pattern: None, sums: None, scale: f64::NAN, counted: None };
         let status = row_sources.status[frame];
         if status != Status::Ok {
             return Ok(nothing(status));
@@ -47,8 +39,7 @@ impl FrameSource for MergedFrames<'_> {
             ..FrameRow::default()
         };
         let pattern = normalizer.without_variance_rule().normalize(&row, self.shared_weights(), 1.0);
-        let weights = FrameWeights::new(row.weight_override.clone());
-        Ok(OutputFrame { status, pattern, sums: Some(row), weights, scale: 1.0, counted })
+        Ok(OutputFrame { status, pattern, sums: Some(row), scale: 1.0, counted })
     }
 
     fn shared_weights(&self) -> &BinWeights {
