@@ -1,8 +1,9 @@
 //! The README's commands, pasted from top to bottom into one shell in an empty directory.
 
-use std::process::Command;
-
-use crate::support::{command_succeeds, fenced_blocks, paste_into_bash, search_path, shown_commands};
+use crate::support::program;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 const README: &str = include_str!("../../README.md");
 
@@ -14,11 +15,24 @@ const NOT_RUN: [&str; 4] = [
     "$ jobs/submit        # a job array, and a gather after it",
 ];
 
+/// Returns the fenced blocks of the README in one language: `sh` blocks run, `console` blocks only show commands.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fence = format!("```{language}\n");
+    README.split(&fence).skip(1).map(|rest| rest.split("```").next().expect("split returns a first piece")).collect()
+}
+
 /// Returns whether a command succeeds on this machine. On CI, which installs what the README asks for, it must.
-fn is_available(command: &str, path: &str) -> bool {
-    let available = command_succeeds(command, path);
-    assert!(available || std::env::var_os("CI").is_none(), "{command}: fails, and CI needs it");
-    available
+fn succeeds(command: &str, path: &str) -> bool {
+    let output = Command::new("sh").args(["-c", command]).env("PATH", path).output().expect("sh starts");
+    assert!(output.status.success() || std::env::var_os("CI").is_none(), "{command}: fails, and CI needs it");
+    output.status.success()
+}
+
+/// Returns the PATH with the programs under test and, if the tests have one, the Python environment with h5py.
+fn search_path() -> String {
+    let programs = Path::new(program("gather")).parent().expect("a program is in a directory");
+    let peers = std::env::var("AZPIPE_PEERS").map_or(String::new(), |peers| format!("{peers}/bin:"));
+    format!("{}:{peers}{}", programs.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 #[test]
@@ -26,13 +40,31 @@ fn pasted_into_a_shell_it_runs_from_top_to_bottom() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = search_path();
     let needs = [("jq ", "command -v jq"), ("python3 ", "python3 -c 'import h5py'")];
-    let script: String = fenced_blocks(README, "sh")
+    let mut script: String = blocks("sh")
         .into_iter()
-        .filter(|block| needs.iter().all(|(word, check)| !block.contains(word) || is_available(check, &path)))
+        .filter(|block| needs.iter().all(|(word, check)| !block.contains(word) || succeeds(check, &path)))
         .collect();
-    let stderr = paste_into_bash(&script, directory.path(), &path).stderr;
+    script += "touch pasted-to-the-end\n";
+
+    // As a paste does, the commands come on the shell's stdin: a filter that reads it by mistake eats the rest of them.
+    let mut shell = Command::new("bash")
+        .args(["-x", "-euo", "pipefail"])
+        .current_dir(directory.path())
+        .env("PATH", &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("bash starts");
+    let mut stdin = shell.stdin.take().expect("stdin is piped");
+    let writer = std::thread::spawn(move || stdin.write_all(script.as_bytes()));
+    let output = shell.wait_with_output().expect("bash ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{stderr}", output.status);
+    writer.join().expect("the writer does not panic").expect("bash reads all commands");
 
     let exists = |file: &str| directory.path().join(file).exists();
+    assert!(exists("pasted-to-the-end"), "{stderr}");
     for results in ["PROCESSED", "RESULTS", "LIVE", "CLUSTER", "AVERAGED", "CLIPPED", "FROM_PYFAI", "FROM_INTEGRATOR"] {
         for scan in [1, 2] {
             let name = format!("{results}/LaB6/LaB6_0001/LaB6_0001_scan000{scan}_pilatus.h5");
@@ -46,8 +78,11 @@ fn pasted_into_a_shell_it_runs_from_top_to_bottom() {
 
 #[test]
 fn only_known_commands_are_shown_and_not_run() {
-    assert_eq!(shown_commands(README), NOT_RUN);
-    assert!(fenced_blocks(README, "sh").len() > 15, "the README shows how to use the filters");
+    let first_lines = blocks("console").into_iter().map(|block| block.lines().next().unwrap_or(""));
+    assert_eq!(first_lines.collect::<Vec<_>>(), NOT_RUN);
+    let fences = README.lines().filter(|line| line.starts_with("```") && *line != "```");
+    assert!(fences.clone().all(|fence| ["```sh", "```console"].contains(&fence)), "every block says whether it runs");
+    assert!(blocks("sh").len() > 15, "the README shows how to use the filters");
 }
 
 #[test]

@@ -42,8 +42,6 @@ pub struct Finder<'a> {
     stability: StabilityTracker,
     /// True if frames were withheld because their files have just changed.
     pub(crate) has_unstable: bool,
-    /// True if the scan of the last report could not be read as far as its id needs it.
-    pub(crate) has_unread_frame: bool,
     /// The number of records written.
     pub(crate) emitted: u64,
     /// True if every scan of the last visit is complete.
@@ -69,7 +67,6 @@ impl<'a> Finder<'a> {
             watcher: if args.follow.is_some() { DirectoryWatcher::new() } else { DirectoryWatcher::default() },
             stability: StabilityTracker::default(),
             has_unstable: false,
-            has_unread_frame: false,
             emitted: 0,
             is_complete: true,
         }
@@ -143,7 +140,6 @@ impl<'a> Finder<'a> {
     /// Fails if the record can't be written, and at the first failure under `--fail-fast`.
     pub(crate) fn report(&mut self, found: Discovery, root: &Path) -> Result<(), Stop> {
         let about = found.display_path();
-        self.has_unread_frame = false;
         // The file itself is not claimed, because a later look may find more in it.
         found.files.iter().filter(|file| **file != found.file).for_each(|file| self.claims.insert(file));
         match found.kind {
@@ -201,7 +197,6 @@ impl<'a> Finder<'a> {
         let about = display_dataset(&acquisition.file.display(), dataset);
         if let Err(why) = self.set_content_digest(&mut acquisition, &place) {
             self.is_complete = false;
-            self.has_unread_frame = true;
             return self.fail(about.clone(), describe_first_frame_error(&about, &why), true);
         }
         let id = acquisition.compute_id();

@@ -18,7 +18,6 @@ mod message_tests;
 mod since;
 mod stability;
 mod table;
-mod unfinished;
 mod walk;
 mod watcher;
 

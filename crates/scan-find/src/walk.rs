@@ -1,6 +1,6 @@
 //! Walks over operands: files, directories, datasets, globs, and lists of them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use filter::Stop;
 use frames::dataset_path::DatasetPath;
 use frames::discover::{self, Discovery, DiscoveryKind, FileKind, FileKindError, NumberedFileName};
 use records::{AbsentKind, format_count};
+use system::untrusted_file::FileVersion;
 
 use crate::directory::{DirectoryListing, file_id, is_hdf5_name, is_image_name, searched_suffixes};
 use crate::finder::Finder;
 use crate::glob::{expand_glob, is_glob};
 use crate::stability::is_recent;
-use crate::unfinished::{self, UnfinishedMasters, size_and_mtime};
 
 /// Searches operands one after the other.
 pub struct OperandWalker<'a> {
@@ -23,8 +23,6 @@ pub struct OperandWalker<'a> {
     series: Vec<PathBuf>,
     /// Files that need not be read again, with their stamps when they were read.
     unchanged: HashMap<PathBuf, (u64, i64)>,
-    /// Masters that may say more when their files change.
-    unfinished: UnfinishedMasters,
     /// Data files that a following walk has seen.
     seen_before: HashSet<PathBuf>,
     /// True if the search repeats until files appear.
@@ -75,7 +73,6 @@ impl<'a> OperandWalker<'a> {
             finder,
             series: Vec::new(),
             unchanged: HashMap::new(),
-            unfinished: UnfinishedMasters::default(),
             seen_before: HashSet::new(),
             follows: is_patient,
             look: LookState::default(),
@@ -265,52 +262,37 @@ impl<'a> OperandWalker<'a> {
         let root = tree.root;
         let mut waiting: Vec<Discovery> = Vec::new();
         let is_new = |file: &&PathBuf| !self.unchanged.contains_key(*file);
-        let idle: HashSet<&PathBuf> = files.iter().filter(|file| self.unfinished.is_unchanged(file)).collect();
-        let new: Vec<PathBuf> = files.iter().filter(is_new).filter(|file| !idle.contains(file)).cloned().collect();
+        let new: Vec<PathBuf> = files.iter().filter(is_new).cloned().collect();
         let new = new.into_iter().filter(|file| !self.finder.claims.contains(file)).collect::<Vec<_>>();
         frames::open_ahead(new.into_iter());
         for file in files {
             let stamp = self.record_stamp(file);
-            let is_unchanged = stamp.is_some() && self.unchanged.get(file) == stamp.as_ref();
-            if is_unchanged || idle.contains(file) || self.finder.claims.contains(file) {
+            if self.finder.claims.contains(file) || (stamp.is_some() && self.unchanged.get(file) == stamp.as_ref()) {
                 self.finder.found_count += 1;
                 continue;
             }
             // The walk itself visits the masters below this root, so entries that link to them are skipped.
             let elsewhere = |other: &Path| !(other.starts_with(root) && is_hdf5_name(other));
             let mut is_unreadable = false;
-            let before = self.unfinished.stamp(file);
-            let (mut depends_on, mut is_decided_by_files) = (BTreeSet::new(), true);
             self.finder.visit(file, &elsewhere, |finder, found| {
                 is_unreadable |= has_unreadable(&found);
-                is_decided_by_files &= unfinished::depends_on_files_alone(&found);
-                depends_on.extend(unfinished::files_of(&found));
                 if is_bliss_entry(&found) {
-                    let reported = finder.report(found, root);
-                    is_decided_by_files &= !finder.has_unread_frame;
-                    return reported;
+                    return finder.report(found, root);
                 }
                 found.files.iter().filter(|other| *other != file).for_each(|other| finder.claims.insert(other));
                 waiting.push(found);
                 Ok(())
             })?;
-            is_unreadable |= self.finder.claims.has_unresolved();
-            if is_unreadable {
+            if is_unreadable || self.finder.claims.has_unresolved() {
                 tree.unreadable.push(file.clone());
                 self.finder.report_unresolved()?;
             }
             self.remember_unchanged(file, stamp);
-            if self.follows && is_decided_by_files && !is_unreadable && !self.finder.has_unstable {
-                self.unfinished.remember(file, depends_on, before);
-            } else {
-                self.unfinished.forget(file);
-            }
         }
         let mut fresh = files.to_vec();
         fresh.retain(|file| self.follows && self.seen_before.insert(file.clone()));
         for file in &fresh {
             self.unchanged.remove(file);
-            self.unfinished.forget(file);
         }
         self.look.is_unfinished |= !fresh.is_empty();
         waiting.retain(|found| !self.finder.claims.contains(&found.file) && !fresh.contains(&found.file));
@@ -321,14 +303,7 @@ impl<'a> OperandWalker<'a> {
                 self.finder.warn_once(found.file.display().to_string(), why);
                 Ok(())
             }
-            _ => {
-                let file = found.file.clone();
-                self.finder.report(found, root)?;
-                if self.finder.has_unread_frame {
-                    self.unfinished.forget(&file);
-                }
-                Ok(())
-            }
+            _ => self.finder.report(found, root),
         })
     }
 
@@ -368,6 +343,10 @@ fn has_unreadable(found: &Discovery) -> bool {
 /// Returns whether a system call reports that the file does not exist.
 fn is_not_found(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn size_and_mtime(file: &Path) -> Option<(u64, i64)> {
+    file.metadata().ok().map(|metadata| FileVersion::new(&metadata).size_and_mtime())
 }
 
 /// Returns whether a discovery is an entry with a Bliss name, which no data file has.

@@ -46,7 +46,7 @@ pub fn format_table(target_rows: Vec<ExplainRow>, ai_integrate_arguments: &[Stri
     let mut rows = vec![ExplainRow::new("flag", "becomes", "because")];
     rows.extend(target_rows);
     rows.push(ExplainRow::new_heading("ai-integrate"));
-    rows.extend(ai_integrate_arguments.chunks(2).map(argument_row));
+    rows.extend(ai_integrate_arguments.chunk_by(|_, next| !next.starts_with('-')).map(argument_row));
     let width = |column: usize| rows.iter().map(|row| row.cells()[column].chars().count()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
     let format_row = |row: &ExplainRow| {
@@ -65,12 +65,15 @@ pub fn batches_row(job: &JobSettings, batches: usize) -> ExplainRow {
 
 fn argument_row(argument: &[String]) -> ExplainRow {
     let (flag, why) = match argument[0].as_str() {
-        "--engines" if argument[1] == "1" => ("--target", "each process runs one task at a time"),
+        "--engines" if argument.get(1).is_some_and(|count| count == "1") => {
+            ("--target", "each process runs one task at a time")
+        }
         "--engines" => ("--ai-engines-per-worker", "tasks at a time, which share the GPU and the matrix"),
         "--threads" => ("--cores-per-worker", "threads of an engine"),
         "--allow-missing" => ("--allow-missing", "frames without data are no failure; gather gets the flag, too"),
         "--device" => ("--device", "OpenCL devices to use, of those that the job has"),
-        _ => ("--engine", "compute engine"),
+        "--engine" => ("--engine", "compute engine"),
+        _ => ("--ai-integrate-arg", "unchanged"),
     };
     ExplainRow::new(flag, argument.join(" "), why)
 }

@@ -41,12 +41,50 @@ pub struct JobSettings {
     pub engine: Option<String>,
     /// The value of `ai-integrate --device`.
     pub device: Option<String>,
+    /// Further arguments of ai-integrate.
+    pub ai_integrate_arguments: Vec<String>,
+    /// Further arguments of gather.
+    pub gather_arguments: Vec<String>,
     /// True if frames without data don't make ai-integrate and gather fail.
     pub allow_missing: bool,
     /// The Python that has the modules that the target needs.
     pub python: OsString,
     /// The flags for sbatch.
     pub slurm: SlurmFlags,
+}
+
+/// A run of gather in the scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatherRun {
+    /// While tasks are integrated: writes the scans that are complete.
+    Early,
+    /// After all tasks.
+    Closing,
+}
+
+/// The flags of gather about all scans of a run; each has a value.
+const WHOLE_RUN_FLAGS: [&str; 4] = ["--report", "--plot", "--merge", "--merge-all"];
+
+/// Returns the arguments of gather without those about the whole run. If results are to be merged, the parts are kept until
+/// then.
+fn early_arguments(arguments: &[String]) -> Vec<String> {
+    let (mut early, mut is_value, mut merges) = (Vec::new(), false, false);
+    for argument in arguments {
+        if is_value {
+            is_value = false;
+            continue;
+        }
+        let (flag, value) =
+            argument.split_once('=').map_or((argument.as_str(), None), |(flag, value)| (flag, Some(value)));
+        if WHOLE_RUN_FLAGS.contains(&flag) {
+            is_value = value.is_none();
+            merges |= flag.starts_with("--merge");
+        } else {
+            early.push(argument.clone());
+        }
+    }
+    early.extend(merges.then(|| "--keep-parts".to_owned()));
+    early
 }
 
 /// The word of `--device` for a device by the number of the process.
@@ -78,8 +116,18 @@ impl JobSettings {
         self.arguments(&[])
     }
 
+    /// Returns the arguments of a gather besides those that name its input.
+    pub fn gather_arguments(&self, run: GatherRun) -> Vec<String> {
+        let mut arguments: Vec<String> = self.allow_missing_argument().into_iter().map(str::to_owned).collect();
+        match run {
+            GatherRun::Closing => arguments.extend(self.gather_arguments.iter().cloned()),
+            GatherRun::Early => arguments.extend(early_arguments(&self.gather_arguments)),
+        }
+        arguments
+    }
+
     /// Returns `--allow-missing` if ai-integrate and gather get this flag.
-    pub fn allow_missing_argument(&self) -> Option<&'static str> {
+    fn allow_missing_argument(&self) -> Option<&'static str> {
         self.allow_missing.then_some("--allow-missing")
     }
 
@@ -102,6 +150,19 @@ impl JobSettings {
         let given = [("--engine", &self.engine), ("--device", &self.device)];
         let compute = given.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?])).flatten();
         let others = size_arguments.iter().copied().chain(self.allow_missing_argument());
-        compute.chain(others.map(str::to_owned)).collect()
+        compute.chain(others.map(str::to_owned)).chain(self.ai_integrate_arguments.iter().cloned()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gather_of_one_scan_writes_nothing_about_the_whole_run() {
+        let early = |words: &[&str]| early_arguments(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(early(&["--report", "a.html", "--average=mean", "--plot=b.png"]), ["--average=mean"]);
+        assert_eq!(early(&["--merge-all=x", "--export", "xye"]), ["--export", "xye", "--keep-parts"]);
+        assert_eq!(early(&["--merge", "x", "--keep-sums"]), ["--keep-sums", "--keep-parts"]);
     }
 }

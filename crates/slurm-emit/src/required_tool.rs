@@ -1,6 +1,7 @@
 //! The programs and Python modules that the scripts of a target need, and how `--check` looks for them.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 
 use crate::check_failure::CheckFailure;
 use crate::external_program::{last_line, run_program};
@@ -59,6 +60,7 @@ fn check_python(python: &OsStr, module: &str) -> Option<CheckFailure> {
             format!("it has no module {module}; install it, or name another Python")
         }
         Ok(output) => last_line(&output.stderr),
+        Err(error) if error.kind() == ErrorKind::NotFound => "not found on this machine".to_owned(),
         Err(error) => error.to_string(),
     };
     Some(CheckFailure::new(format_args!("--python {}", python.display()), why))

@@ -75,6 +75,8 @@ pub fn resolve_settings(args: &Args, plan: &TaskPlan) -> Result<JobSettings, Emi
         max_array_size: args.size.max_array_size,
         engine: args.size.engine.clone(),
         device: args.size.device.clone(),
+        ai_integrate_arguments: args.size.ai_integrate_arg.clone(),
+        gather_arguments: args.size.gather_arg.clone(),
         allow_missing: args.common.allow_missing,
         python: args.python.clone(),
         slurm: slurm.clone(),

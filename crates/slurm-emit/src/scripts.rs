@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use filter::quote;
 
-use crate::job_settings::JobSettings;
+use crate::job_settings::{GatherRun, JobSettings};
 
 /// A script of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,11 +62,12 @@ pub const DIRECTIVES: &str = "# DIRECTIVES\n";
 pub const SETTINGS: &str = "# SETTINGS\n";
 
 /// Pieces that several templates share, each with the mark at which it is inserted.
-const PIECES: [(&str, &str); 8] = [
+const PIECES: [(&str, &str); 9] = [
     ("# LOCK\n", include_str!("targets/single_machine/lock.bash")),
     ("# CPUS\n", include_str!("targets/single_machine/cpus.bash")),
     ("# WAIT FOR POOL\n", include_str!("targets/single_machine/wait_for_pool.bash")),
     ("# MISSING BATCHES\n", include_str!("targets/missing_batches.bash")),
+    ("# WAIT OPTION\n", include_str!("targets/wait_option.bash")),
     ("# WAIT FOR\n", include_str!("targets/wait_for.bash")),
     ("# GATHER RESULTS\n", include_str!("targets/gather_results.bash")),
     ("# PROGRESS\n", include_str!("targets/progress.bash")),
@@ -108,10 +109,9 @@ pub fn assign_list(name: &str, values: &[String]) -> OsString {
     concat(&[name.as_ref(), "=(".as_ref(), &words.join(" ".as_ref()), ")\n".as_ref()])
 }
 
-/// Formats the lines of bash that set the directory of the programs and the flag of gather.
-pub fn assign_programs(job: &JobSettings) -> OsString {
-    let allow_missing = assign("allow_missing", job.allow_missing_argument().unwrap_or_default());
-    concat(&[&assign("bin", &job.bin), &allow_missing])
+/// Formats the lines of bash that set the directory of the programs and the arguments of gather.
+pub fn assign_programs(job: &JobSettings, run: GatherRun) -> OsString {
+    concat(&[&assign("bin", &job.bin), &assign_list("gather_arguments", &job.gather_arguments(run))])
 }
 
 /// Formats the lines of bash that set the sizes that flags gave. The others stay empty, for `fit_to_machine`.

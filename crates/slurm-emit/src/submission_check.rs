@@ -20,6 +20,7 @@ pub fn find_failures(target: &dyn JobTarget, job: &JobSettings, scripts: &[Scrip
     let mut failures: Vec<_> = bins.flat_map(|bin| check_programs(bin)).collect();
     let bash_scripts = scripts.iter().filter(|script| script.is_bash());
     failures.extend(bash_scripts.filter_map(|script| check_syntax(&job.dir, script.name)));
+    failures.extend(check_arguments(job));
     failures.extend(target.required_tools().iter().filter_map(|tool| tool.find_failure(&job.python)));
     if target.uses_slurm() {
         failures.extend(check_slurm(job, scripts));
@@ -39,6 +40,26 @@ fn check_programs(bin: &Path) -> Vec<CheckFailure> {
     };
     let programs = ["ai-integrate", "gather"].map(|name| bin.join(name));
     programs.iter().filter_map(|path| error(path)).map(|why| CheckFailure::new("--bin", why)).collect()
+}
+
+/// Checks the arguments that are passed on. A program for another architecture does not run here, and is not asked.
+fn check_arguments(job: &JobSettings) -> Vec<CheckFailure> {
+    let passed = [
+        ("--ai-integrate-arg", "ai-integrate", &job.ai_integrate_arguments),
+        ("--gather-arg", "gather", &job.gather_arguments),
+    ];
+    let mut failures = Vec::new();
+    for (flag, program, arguments) in passed.into_iter().filter(|(_, _, arguments)| !arguments.is_empty()) {
+        let words = arguments.iter().map(String::as_str).chain(["--version"]);
+        if let Ok(output) = run_program(job.bin.join(program), words)
+            && output.status.code() == Some(2)
+        {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let why = text.lines().next().unwrap_or_default();
+            failures.push(CheckFailure::new(flag, format_args!("{program} refuses it: {why}")));
+        }
+    }
+    failures
 }
 
 fn missing_program(path: &Path) -> String {

@@ -156,10 +156,10 @@ fn a_failure_names_its_file_once() {
     let workspace = Workspace::new(&small_options());
     let results = run("ai-integrate", NO_ARGUMENTS, &workspace.plan("out", &[])).assert_success().stdout;
     let summary = run("gather", NO_ARGUMENTS, &results).assert_success().records("summary").remove(0);
-    let refused = run("gather", &["--keep-sums"], &results);
+    let refused = run("gather", &["--average", "mean"], &results);
     assert_eq!(refused.status, 1, "{}", refused.stderr);
     let path = summary["final"].as_str().unwrap();
-    let line = refused.stderr.lines().find(|line| line.contains("--keep-sums needs")).unwrap();
+    let line = refused.stderr.lines().find(|line| line.contains("--average needs")).unwrap();
     assert_eq!(line.matches(path).count(), 1, "{line}");
     assert!(!refused.records("fail")[0]["error"].as_str().unwrap().contains(path));
 }

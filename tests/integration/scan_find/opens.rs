@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use crate::support::{Outcome, RawData, capture, create_hdf5, fault_shim, find, nexus_group, program, write_text};
+use crate::support::{Outcome, RawData, create_hdf5, find, nexus_group, write_text};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use sample::{Defect, Detector, Options};
 
@@ -15,20 +14,15 @@ fn count_opened_files(raw: &Path, directories: &[&Path]) -> (Outcome, BTreeMap<S
     count_opened_files_with(&[raw.as_os_str()], directories)
 }
 
-/// As [`count_opened_files`], with these arguments.
+/// As [`openings`], with these arguments.
 fn count_opened_files_with(arguments: &[&OsStr], directories: &[&Path]) -> (Outcome, BTreeMap<String, usize>) {
-    count_opened_files_by(directories, || find(arguments))
-}
-
-/// Counts how often each file of these directories is opened during a run.
-fn count_opened_files_by(directories: &[&Path], run: impl FnOnce() -> Outcome) -> (Outcome, BTreeMap<String, usize>) {
     let watch = Inotify::init(InitFlags::IN_NONBLOCK).unwrap();
     // Events that are alike and follow each other are told as one: others are asked for to keep them apart.
     let asked = AddWatchFlags::IN_OPEN | AddWatchFlags::IN_ACCESS | AddWatchFlags::IN_CLOSE;
     for directory in directories {
         watch.add_watch(*directory, asked).unwrap();
     }
-    let ran = run().assert_success();
+    let ran = find(arguments).assert_success();
     let mut opened = BTreeMap::new();
     while let Ok(events) = watch.read_events() {
         for event in events.into_iter().filter(|event| event.mask.contains(AddWatchFlags::IN_OPEN)) {
@@ -146,40 +140,4 @@ fn while_a_scan_goes_on_only_its_files_that_have_changed_are_opened_again() {
     };
     let again: Vec<_> = opened.iter().filter(|(file, count)| **count > most(file)).collect();
     assert!(again.is_empty(), "{again:?}");
-}
-
-#[test]
-fn where_changes_are_not_told_a_master_is_opened_again_only_when_a_file_has_changed() {
-    let directory = RawData::new();
-    let running = write_scan_of_many_files(&directory, "raw", vec![Defect::Running]);
-    let top = running.master.parent().unwrap();
-    let age_all = |directory: &Path| {
-        list_files(directory).iter().filter(|path| path.is_file()).for_each(|file| set_age(file, 3600));
-        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
-        std::fs::File::open(directory).unwrap().set_modified(hour_ago).unwrap();
-    };
-    let data = list_files(top).into_iter().find(|path| path.is_dir()).expect("a directory of data files");
-    let change = list_files(&data).into_iter().find(|path| path.ends_with("pilatus_0003.h5")).expect("a data file");
-    // (changed file, most openings of the master): the first looks find out what it depends on, of about 30.
-    for (changed, most) in [(None, 3), (Some(&change), 5)] {
-        age_all(top);
-        age_all(&data);
-        let (ran, opened) = std::thread::scope(|scope| {
-            if let Some(file) = changed {
-                scope.spawn(|| {
-                    std::thread::sleep(Duration::from_secs(1));
-                    set_age(file, 1800);
-                });
-            }
-            count_opened_files_by(&[top], || {
-                let mut command = Command::new(program("scan-find"));
-                command.arg(&running.raw).args(["--follow=0.1", "--until-idle=3s"]);
-                fault_shim::preload(&mut command, &running.raw).env("FAULTS_AT", "inotify_init 1 EMFILE");
-                capture(command, "").into()
-            })
-        });
-        assert_eq!(ran.records("scan").len(), 1 + usize::from(changed.is_some()), "{}", ran.stderr);
-        let name = running.master.file_name().unwrap().to_str().unwrap();
-        assert!((1..=most).contains(&opened[name]), "{} openings", opened[name]);
-    }
 }

@@ -4,10 +4,13 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
-use super::cluster::{Cluster, NODES, wait_until};
+use super::cluster::{Cluster, NODES, output_of, shared_directory, wait_until};
 use super::dataset::{make_program_directory, parse_digests, read_record_files};
 use super::jobs::Jobs;
+use crate::support::{capture, program, read_files_below};
 
 /// Each task a batch.
 const EACH: [&str; 2] = ["--batch-minutes", "0"];
@@ -219,4 +222,148 @@ fn partitions_of_two_architectures_share_a_plan() {
     }
     let nodes: BTreeSet<_> = runs.iter().map(|run| run.node.as_str()).collect();
     assert!(nodes.contains("node3") && nodes.len() > 1, "{runs:?}");
+}
+
+#[test]
+fn done_means_that_each_final_is_there_complete_and_of_the_recipe_of_the_plan() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("finals", "frames=6", 3);
+    jobs.emit(&["--batch-minutes", "10", "--gather-arg=--keep-parts"]);
+    jobs.submit(&[]);
+    jobs.wait();
+    jobs.assert_complete();
+    assert!(jobs.call("status").contains("files  3 of 3 complete, 72 of 72 frames"));
+
+    // As after a closing gather that failed: the parts are there, a summary is left over, and a final is not there.
+    let task: serde_json::Value = serde_json::from_str(jobs.plan.lines().next().unwrap()).unwrap();
+    let final_file = jobs.out().join(task["final"].as_str().unwrap());
+    for script in ["submit", "resubmit"] {
+        fs::remove_file(&final_file).unwrap();
+        let status = jobs.call("status");
+        assert!(status.contains("files  2 of 3 complete, 72 of 72 frames"), "{status}");
+        let told = jobs.call(script);
+        assert!(told.contains("gather of all results") && !told.contains("job array"), "{told}");
+        jobs.wait();
+        jobs.assert_complete();
+        assert!(final_file.exists());
+    }
+    assert!(jobs.call("submit").contains("nothing to submit: all tasks are integrated"));
+
+    // A final of another recipe is no final of this plan.
+    let other = jobs.plan.replace(task["recipe_digest"].as_str().unwrap(), &"0".repeat(64));
+    fs::write(jobs.dir.join("plan.jsonl"), other).unwrap();
+    let status = jobs.call("status");
+    assert!(status.contains("files  0 of 3 complete"), "{status}");
+}
+
+#[test]
+fn elements_that_make_room_for_other_jobs_are_requeued_and_go_on() {
+    // node3 is wanted as a whole
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.write()) else { return };
+    let jobs = Jobs::new("preempted", "frames=2", 1);
+    jobs.emit(&["--partition", "low", "--batch-minutes", "10", "--n-workers", "1"]);
+    jobs.submit(&[("SLOW", "2")]);
+    wait_until("some is done", || !jobs.done().is_empty());
+    cluster.ask("srun", &["--partition=high", "--exclusive", "true"]);
+    jobs.wait();
+    let log = jobs.log(0);
+    assert!(log.contains("stopped with work left: requeued") && log.contains("start 2"), "{log}");
+    jobs.assert_complete();
+}
+
+#[test]
+fn an_element_that_is_completing_does_not_keep_its_tasks() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("completing", "frames=12", 1);
+    jobs.emit(&EACH);
+    jobs.submit(&[("HANG", &jobs.tasks()[0])]);
+    wait_until("it hangs", || jobs.done().contains(&jobs.tasks()[1]) && jobs.runs().len() == 2);
+    jobs.call("cancel");
+    wait_until("it completes", || jobs.queued("RUNNING").is_empty());
+    let told = jobs.submit(&[]);
+    assert!(told.contains("1 of 2 elements"), "{told}");
+    jobs.wait();
+    jobs.assert_complete();
+}
+
+#[test]
+fn submit_waits_and_ends_with_the_truth() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("waited", "frames=12", 2);
+    jobs.emit(&EACH);
+    let tasks = jobs.tasks();
+    let output = jobs.script("submit").arg("--wait").env("KILL", &tasks[1]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("not all output files are complete"), "{said}");
+    assert!(jobs.is_gathered() && jobs.summary().len() == 1, "it waited for the closing gather");
+    let output = jobs.script("submit").args(["--wait", "--comment=again"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    jobs.assert_complete();
+}
+
+#[test]
+fn another_user_sees_the_jobs_and_queues_nothing_twice() {
+    let (Some(cluster), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("group", "frames=8", 1);
+    // What a beam time has: a directory whose group may write, and so may the group of all in it.
+    let parent = jobs.dir.parent().unwrap();
+    cluster.ask("chgrp", &["nogroup", parent.to_str().unwrap()]);
+    fs::set_permissions(parent, fs::Permissions::from_mode(0o2775)).unwrap();
+    let open_for_all = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    open_for_all(shared_directory());
+    open_for_all(&shared_directory().join("c"));
+    let with_umask = |script: &str| {
+        let mut command = jobs.command("bash");
+        command.args(["-c", &format!("umask 002; {script}"), "-"]).arg(&jobs.dir);
+        command
+    };
+    let mut emit = with_umask("exec \"$2\" --dir \"$1\" --bin \"$3\" --batch-minutes 0");
+    emit.arg(program("slurm-emit")).arg(make_program_directory("bin"));
+    assert!(capture(emit, &jobs.plan).status.success());
+    output_of(with_umask("exec \"$1\"/submit").env("HOLD", "60"));
+    let as_nobody = |script: &str| {
+        let command = with_umask(&format!("exec \"$1\"/{script}"));
+        let program = command.get_program().to_owned();
+        let mut nobody = jobs.command("setpriv");
+        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program).args(command.get_args());
+        output_of(&mut nobody)
+    };
+    let status = as_nobody("status");
+    assert!(
+        status.contains("0 of 3 done") && status.contains("azpipe") && !status.contains(" 0 running, 0 wait"),
+        "{status}"
+    );
+    let told = as_nobody("submit");
+    assert!(told.contains("nothing to submit: all missing tasks are waiting or running"), "{told}");
+    jobs.call("cancel");
+    jobs.wait();
+}
+
+#[test]
+fn arguments_of_gather_and_ai_integrate_reach_the_jobs() {
+    let (Some(_), Ok(_nodes)) = (Cluster::get(), NODES.read()) else { return };
+    let jobs = Jobs::new("arguments", "frames=6", 2);
+    let passed = [
+        "--gather-arg=--average=mean",
+        "--gather-arg=--export",
+        "--gather-arg=xye",
+        "--gather-arg=--layout=integrator",
+        "--gather-arg=--merge-all=both",
+        "--gather-arg=--report=report.html",
+        "--ai-integrate-arg=--batch-frames=8",
+    ];
+    jobs.emit(&[&EACH[..], &passed, &["--check"]].concat());
+    jobs.submit(&[]);
+    jobs.wait();
+    jobs.assert_complete_beside_merged();
+    let in_jobs: Vec<_> = jobs.runs().into_iter().filter(|run| run.job != "-").collect();
+    assert!(in_jobs.iter().all(|run| run.arguments.ends_with(" --batch-frames=8")), "{in_jobs:?}");
+    let files = read_files_below(&jobs.out());
+    let count = |end: &str| files.iter().filter(|(path, _)| path.to_string_lossy().ends_with(end)).count();
+    assert!(jobs.out().join("both.h5").exists() && jobs.dir.join("report.html").exists());
+    assert!(count(".xye") >= 2, "{:?}", files.iter().map(|(path, _)| path).collect::<Vec<_>>());
+
+    let output = jobs.try_emit(&[&EACH[..], &["--check", "--gather-arg=--avrage=mean"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("--gather-arg: gather refuses it: "), "{said}");
 }

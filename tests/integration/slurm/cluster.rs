@@ -10,11 +10,15 @@ use std::sync::{OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 /// Lines of its slurm.conf. Arrays have six elements at the most, so that longer plans run in strides everywhere here.
-const LINES: [&str; 6] = [
+const LINES: [&str; 10] = [
     "MaxArraySize=6",
     "PartitionName=gpu Nodes=node[1-2] MaxTime=INFINITE",
     "PartitionName=p9gpu Nodes=node3 MaxTime=INFINITE",
     "PartitionName=short Nodes=ALL MaxTime=10",
+    "PartitionName=low Nodes=node3 PriorityTier=1 GraceTime=120 PreemptMode=REQUEUE",
+    "PartitionName=high Nodes=node3 PriorityTier=10 PreemptMode=OFF",
+    "PreemptType=preempt/partition_prio",
+    "PreemptMode=REQUEUE",
     "Licenses=gpfs:2",
     "JobSubmitPlugins=lua",
 ];

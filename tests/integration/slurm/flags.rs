@@ -171,10 +171,7 @@ fn check_says_why_the_jobs_would_not_run() {
     );
 
     refused(&["--target", "dask", "--python", "/bin/false"], "--python /bin/false: it has no module dask_jobqueue");
-    refused(
-        &["--target", "ray", "--python", "/no/python"],
-        "--python /no/python: /no/python is not found on this machine",
-    );
+    refused(&["--target", "ray", "--python", "/no/python"], "--python /no/python: not found on this machine");
 
     let takes = |flags: &[&str]| {
         let output = jobs.try_emit(&[&["--check"], flags].concat());

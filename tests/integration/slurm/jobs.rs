@@ -185,10 +185,23 @@ impl Jobs {
         self.dir.join("summary.jsonl").exists()
     }
 
+    /// Returns the directory of the results.
+    pub fn out(&self) -> PathBuf {
+        SharedDataset::get().out(&self.name)
+    }
+
     /// Removes all patterns. Results, logs and summaries of the jobs still list them.
     pub fn lose_patterns(&self) {
         fs::remove_dir_all(SharedDataset::get().out(&self.name)).unwrap();
         assert_eq!(SharedDataset::get().plan(&self.name, &self.by, self.scans), self.plan, "and the recipe is back");
+    }
+
+    /// Asserts that the patterns of all scans are those of a plain pipe; there may be merged ones beside them.
+    #[track_caller]
+    pub fn assert_complete_beside_merged(&self) {
+        let expected = SharedDataset::get().piped(self.scans);
+        let summary = self.summary();
+        assert!(expected.iter().all(|(scan, digest)| summary.get(scan) == Some(digest)), "{summary:?}");
     }
 
     /// Asserts that the patterns are those of a plain pipe.

@@ -286,25 +286,28 @@ fn allow_missing_is_handed_on_by_every_engine_to_ai_integrate_and_gather() {
             "slurm",
             &[
                 ("job.sbatch", "--engines 8 --threads 4 --allow-missing)"),
-                ("job.sbatch", "allow_missing=--allow-missing\n"),
-                ("gather.sbatch", "allow_missing=--allow-missing\n"),
+                ("job.sbatch", "gather_arguments=(--allow-missing)\n"),
+                ("gather.sbatch", "gather_arguments=(--allow-missing)\n"),
             ][..],
         ),
         (
             "local",
             &[
                 ("worker", "ai_integrate=(--allow-missing)"),
-                ("worker", "allow_missing=--allow-missing\n"),
-                ("submit", "allow_missing=--allow-missing\n"),
+                ("worker", "gather_arguments=(--allow-missing)\n"),
+                ("submit", "gather_arguments=(--allow-missing)\n"),
             ],
         ),
-        ("parallel", &[("worker", "ai_integrate=(--allow-missing)"), ("submit", "allow_missing=--allow-missing\n")]),
+        (
+            "parallel",
+            &[("worker", "ai_integrate=(--allow-missing)"), ("submit", "gather_arguments=(--allow-missing)\n")],
+        ),
         (
             "make",
             &[
                 ("Makefile", "--threads $(THREADS) --allow-missing <"),
                 ("Makefile", "gather --allow-missing >"),
-                ("submit", "allow_missing=--allow-missing\n"),
+                ("submit", "gather_arguments=(--allow-missing)\n"),
             ],
         ),
         (

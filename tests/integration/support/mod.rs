@@ -1,8 +1,6 @@
 //! Code that tests of several topics share: runs of the filters, datasets of the crate `sample` with what the pipe makes
-//! of them, files in the formats that filters read, documents whose commands run, the Python of the peers, and a library
-//! that makes system calls fail.
+//! of them, files in the formats that filters read, the Python of the peers, and a library that makes system calls fail.
 
-mod document;
 pub mod fault_shim;
 pub mod filters;
 mod hdf5_files;
@@ -15,7 +13,6 @@ mod workspace;
 
 use std::path::{Path, PathBuf};
 
-pub use document::{command_succeeds, fenced_blocks, paste_into_bash, search_path, shown_commands};
 pub use hdf5_files::{create_hdf5, nexus_group, open_hdf5_to_write, write_text};
 pub use images::{npy, uniform_edf};
 pub use python::{python, python_with, run_python};

@@ -58,6 +58,17 @@ pub struct JobSizeFlags {
     #[arg(long, value_name = "I,J", hide_short_help = true)]
     pub device: Option<String>,
 
+    /// Pass an argument to each ai-integrate, as in --ai-integrate-arg=--verify=3; may be repeated
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true, hide_short_help = true)]
+    pub ai_integrate_arg: Vec<String>,
+
+    /// Pass an argument to each gather, as in --gather-arg=--average=mean; may be repeated
+    ///
+    /// Reports, plots and merged results are written when all scans are integrated, and not before. Relative paths begin in
+    /// --dir.
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true, hide_short_help = true)]
+    pub gather_arg: Vec<String>,
+
     /// Minutes of work per batch
     ///
     /// Each element of the job array works on one batch. With 0, each task is a batch.

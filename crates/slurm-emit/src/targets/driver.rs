@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::gpus::GpuRequest;
-use crate::job_settings::JobSettings;
+use crate::job_settings::{GatherRun, JobSettings};
 use crate::python_literals::{list_literal, string_literal};
 use crate::scripts::{SETTINGS, Script, assign, assign_size_request, change_directory, concat, fill_template};
 use crate::targets::slot::{slot_command, slot_script};
@@ -31,12 +31,13 @@ pub fn plan_scripts(job: &JobSettings, place: WorkerPlace) -> Vec<Script> {
         if hides_gpus { "{\"CUDA_VISIBLE_DEVICES\": \"\"}  # GPUs of the node belong to other jobs" } else { "{}" };
     let settings = format!(
         "\nDIR = {}\nBIN = {}\nBINS = {{{bins}}}  # of partitions with another architecture\nARGUMENTS = {}\n\
-         WITH_SLOT = {}\nGATHER_ARGUMENTS = {}\nENVIRONMENT = {environment}\n",
+         WITH_SLOT = {}\nEARLY_GATHER_ARGUMENTS = {}\nGATHER_ARGUMENTS = {}\nENVIRONMENT = {environment}\n",
         string_literal(&job.dir),
         string_literal(&job.bin),
         arguments(job, place),
         list_literal(slot_command(job)),
-        list_literal(job.allow_missing_argument()),
+        list_literal(job.gather_arguments(GatherRun::Early)),
+        list_literal(job.gather_arguments(GatherRun::Closing)),
     );
     let plan = fill_template(include_str!("driver/plan.py"), &[(SETTINGS, settings.as_ref())]);
     [Script::new_source("plan.py", plan)].into_iter().chain(slot_script(job)).collect()

@@ -2,7 +2,7 @@
 # another run may write one at the same time.
 find . -maxdepth 1 -name '.summary.*.jsonl' -mtime +1 -delete
 summary=.summary.${HOSTNAME:-host}.$$.jsonl
-"$bin/gather" ${allow_missing:+"$allow_missing"} --plan plan.jsonl < /dev/null > "$summary"
+"$bin/gather" "${gather_arguments[@]}" --plan plan.jsonl < /dev/null > "$summary"
 status=$?
 mv "$summary" summary.jsonl
 exit "$status"

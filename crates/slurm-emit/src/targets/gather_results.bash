@@ -2,6 +2,6 @@
 # Summaries go to file $3. Sets $gather to the process of gather, which ends with process $1.
 gather_results() {
     tail --follow --lines=+1 --sleep-interval=0.2 --pid="$1" -- "$2" |
-        "$bin/gather" ${allow_missing:+"$allow_missing"} --complete-only > "$3" &
+        "$bin/gather" "${gather_arguments[@]}" --complete-only > "$3" &
     gather=$!
 }

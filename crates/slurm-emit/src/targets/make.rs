@@ -7,7 +7,7 @@ use filter::quote;
 
 use crate::batches::Batch;
 use crate::error::EmitError;
-use crate::job_settings::JobSettings;
+use crate::job_settings::{GatherRun, JobSettings};
 use crate::job_size::JobSize;
 use crate::required_tool::RequiredTool;
 use crate::scripts::{SETTINGS, Script, concat, fill_template};
@@ -83,6 +83,9 @@ fn rules(job: &JobSettings, plan: &TaskPlan) -> OsString {
         Some(if is_thread_count { "$(THREADS)".into() } else { quote::make(word.as_ref()) })
     });
     let arguments = arguments.collect::<Vec<_>>().join(" ".as_ref());
+    let gather_arguments = job.gather_arguments(GatherRun::Early);
+    let gather_arguments: OsString =
+        gather_arguments.iter().flat_map(|word| [" ".into(), quote::make(word.as_ref())]).collect();
     let scan_targets: String = scans.keys().map(|scan| format!(" \\\n\tsummaries/{scan}.jsonl")).collect();
     let mut text = concat(&[
         format!("# Threads of each ai-integrate.\nTHREADS = {}\n\nall:", job.size.threads).as_ref(),
@@ -99,7 +102,7 @@ fn rules(job: &JobSettings, plan: &TaskPlan) -> OsString {
          # longer than a command line.\nsummaries/%.jsonl:\n\t$(file >summaries/$*.list,$^)xargs cat < summaries/$*.list | "
             .as_ref(),
         &program("gather"),
-        job.allow_missing_argument().map_or("", |_| " --allow-missing").as_ref(),
+        &gather_arguments,
         " > $@ 2>> logs/$*.log\n\n".as_ref(),
     ]);
     for (scan, tasks) in &scans {

@@ -1,43 +1,43 @@
 # Shows how much of the plan is done, how fast the work goes, and how long the rest will take. Arguments: a line about the
 # jobs, or nothing; and the number of processes that write a file of results at the same time.
 progress() {
-    local missing
-    # Of the missing tasks: id and stored bytes, one per line.
-    missing=$("$bin/gather" --plan plan.jsonl --missing | awk 'match($0, /"bytes":[0-9]+/) {
-        bytes = substr($0, RSTART + 8, RLENGTH - 8)
-        split($0, field, ",")
-        print field[3], bytes
-    }') || return
+    local record recent
+    record=$("$bin/gather" --plan plan.jsonl --count-done) || return
 
-    # A file of results is named batch.job_element.start.jsonl, where start is in seconds since 1970.
-    find results -name '*.jsonl' -printf '%T@ %f\n' | awk \
-        -v total="$(wc -l < plan.jsonl)" -v jobs="$1" -v processes="$2" '
+    # The speed is that of the latest results alone: all of them may be gigabytes. A file of results is named
+    # batch.job_element.start.jsonl, where start is in seconds since 1970.
+    recent=$(find results -name '*.jsonl' -size +0 -printf '%T@ %f\n' | sort --reverse --numeric-sort)
+    awk -v record="$record" -v jobs="$1" -v processes="$2" '
+        function count(name) {
+            match(record, "\"" name "\":[0-9]+")
+            return substr(record, RSTART + length(name) + 3, RLENGTH - length(name) - 3) + 0
+        }
         function human(bytes) {
             if (bytes < 1e6) return sprintf("%.0f kB", bytes / 1e3)
             if (bytes < 1e9) return sprintf("%.0f MB", bytes / 1e6)
             return sprintf("%.2f GB", bytes / 1e9)
         }
-        NR == FNR { if (NF) { missing[$1]; count++; left += $2 } next }
-        {
+        NF && NR <= 20 {
             split($2, part, ".")
             if (part[3] ~ /^[0-9]+$/) seconds += $1 - part[3]
             file = "results/" $2
             while ((getline line < file) > 0) {
-                split(line, field, ",")
-                if (line ~ /^{"type":"fail"/) { if (field[3] in missing) failed[field[3]] }
+                if (line ~ /^{"type":"fail"/) failures++
                 else if (line ~ /"skipped":false/ && match(line, /"read_bytes":[0-9]+/))
                     bytes += substr(line, RSTART + 13, RLENGTH - 13)
             }
             close(file)
         }
         END {
-            for (id in failed) failures++
-            printf "tasks  %d of %d done, %d to do", total - count, total, count
-            print failures ? sprintf(" (%d failed before)", failures) : ""
+            printf "files  %d of %d complete, %d of %d frames\n", count("finals_done"), count("finals"),
+                count("frames_done"), count("frames")
+            printf "tasks  %d of %d done, %d to do", count("tasks_done"), count("tasks"), count("tasks") - count("tasks_done")
+            print failures ? sprintf(" (%d failed lately)", failures) : ""
             if (jobs != "") printf "jobs   %s\n", jobs
             if (bytes > 0 && seconds > 0) {
                 speed = bytes / seconds * processes
-                printf "speed  %s/s; the rest takes about %d min\n", human(speed), left / speed / 60 + 0.999
+                printf "speed  %s/s, %d frames/s; the rest takes about %d min\n", human(speed),
+                    speed * count("frames") / (count("bytes") + 1), count("bytes_left") / speed / 60 + 0.999
             }
-        }' <(printf '%s\n' "$missing") -
+        }' <<< "$recent"
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use crate::job_settings::JobSettings;
+use crate::job_settings::{GatherRun, JobSettings};
 use crate::scripts::{
     SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory, concat,
     fill_template,
@@ -34,7 +34,7 @@ pub fn with_control_scripts(job: &JobSettings, processes: &str, mut scripts: Vec
 pub fn worker_script(job: &JobSettings) -> Script {
     let settings = concat(&[
         &change_directory(job),
-        &assign_programs(job),
+        &assign_programs(job, GatherRun::Early),
         &assign_size_request(job),
         &assign("device", job.device.as_deref().unwrap_or_default()),
         &assign_list("ai_integrate", &job.sizeless_arguments()),
@@ -44,6 +44,7 @@ pub fn worker_script(job: &JobSettings) -> Script {
 
 /// Returns the script that starts all processes on this machine.
 pub fn submit_script(job: &JobSettings, template: &str) -> Script {
-    let settings = concat(&[&change_directory(job), &assign_programs(job), &assign_size_request(job)]);
+    let settings =
+        concat(&[&change_directory(job), &assign_programs(job, GatherRun::Closing), &assign_size_request(job)]);
     Script::new_executable("submit", fill_template(template, &[(SETTINGS, &settings)]))
 }

@@ -13,7 +13,7 @@ use crate::error::EmitError;
 use crate::explain::{ExplainRow, batches_row};
 use crate::gpus::GpuRequest;
 use crate::job_directives::{array_directives, gather_directives};
-use crate::job_settings::JobSettings;
+use crate::job_settings::{GatherRun, JobSettings};
 use crate::job_size::JobSize;
 use crate::scripts::{
     DIRECTIVES, SETTINGS, Script, assign, assign_list, assign_programs, change_directory, concat, fill_template,
@@ -46,17 +46,17 @@ impl JobTarget for Slurm {
         let extra = &job.slurm.directive;
         let array = directive::format_directives(&array_directives(job, batches.len())?, extra)?;
         let gather = directive::format_directives(&gather_directives(job)?, extra)?;
-        let programs = concat(&[&assign_programs(job), &select_bin_by_partition(job)]);
+        let programs = |run| concat(&[&assign_programs(job, run), &select_bin_by_partition(job)]);
         let setup = job.setup_lines();
         let array_settings = concat(&[
             &setup,
             "# The directory of the programs, and their arguments.\n".as_ref(),
-            &programs,
+            &programs(GatherRun::Early),
             &assign_list("srun", &srun_arguments(job)),
             &assign_list("ai_integrate", &self.ai_integrate_arguments(job, &job.size)),
         ]);
         let array = [(DIRECTIVES, &*array), (SETTINGS, &array_settings)];
-        let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs]))];
+        let gather = [(DIRECTIVES, &*gather), (SETTINGS, &concat(&[&setup, &programs(GatherRun::Closing)]))];
         let new = |name, template| {
             Script::new_executable(name, fill_template(template, &[(SETTINGS, &change_directory(job))]))
         };

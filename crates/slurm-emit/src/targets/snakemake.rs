@@ -2,7 +2,7 @@
 
 use crate::batches::Batch;
 use crate::error::EmitError;
-use crate::job_settings::JobSettings;
+use crate::job_settings::{GatherRun, JobSettings};
 use crate::required_tool::RequiredTool;
 use crate::scripts::{
     SETTINGS, Script, assign, assign_list, assign_programs, assign_size_request, change_directory, concat,
@@ -28,14 +28,15 @@ impl JobTarget for Snakemake {
     fn scripts(&self, job: &JobSettings, _: &TaskPlan, _: &[Batch]) -> Result<Vec<Script>, EmitError> {
         let size = format!("ENGINES = {}\nCPUS = {}\n", job.size.engines, job.size.cpus());
         let snakefile = fill_template(include_str!("snakemake/Snakefile"), &[(SETTINGS, size.as_ref())]);
-        let programs = concat(&[&change_directory(job), &assign_programs(job)]);
+        let programs = |run| concat(&[&change_directory(job), &assign_programs(job, run)]);
         let with_slot = slot_command(job).unwrap_or_default();
         let batch = concat(&[
-            &programs,
+            &programs(GatherRun::Early),
             &assign("with_slot", with_slot),
             &assign_list("ai_integrate", &job.sizeless_arguments()),
         ]);
-        let submit = concat(&[&programs, &assign("python", &job.python), &assign_size_request(job)]);
+        let submit =
+            concat(&[&programs(GatherRun::Closing), &assign("python", &job.python), &assign_size_request(job)]);
         let mut scripts = vec![
             Script::new_source("Snakefile", snakefile),
             Script::new_executable("batch", fill_template(include_str!("snakemake/batch"), &[(SETTINGS, &batch)])),

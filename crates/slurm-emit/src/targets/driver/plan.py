@@ -45,7 +45,7 @@ class Results:
         self.any = False
         name = f"driver.{os.environ.get('JOB', os.getpid())}.{int(time.time())}.jsonl"
         self.out = open("results/" + name, "wb")
-        command = [BIN + "/gather", *GATHER_ARGUMENTS, "--complete-only"]
+        command = [BIN + "/gather", *EARLY_GATHER_ARGUMENTS, "--complete-only"]
         with open("summaries/" + name, "wb") as summaries:
             self.gather = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=summaries)
         return self

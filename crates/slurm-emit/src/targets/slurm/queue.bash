@@ -35,18 +35,31 @@ count_jobs() { plural "$(wc -l <<< "$1")" job jobs; }
 batch_dirs=(batches/[0-9]*/)
 batch_dir=${batch_dirs[-1]%/}
 
-# Prints the jobs of ./submit that are waiting or running: job, element (of an array) and state, one per line.
+# Prints the jobs of ./submit that are waiting or running, whoever submitted them: job, element (of an array) and state, one
+# per line. SLURM forgets jobs that ended long ago; it refuses to be asked for one of them alone.
 queued() {
     [[ -s submitted ]] || return 0
-    squeue --noheader --array --user="$(id -un)" --format='%F %K %T' |
-        awk 'NR == FNR { ours[$1]; next } $1 in ours' submitted -
+    local ids jobs
+    ids=$(cut -d ' ' -f 1 submitted | sort -u | paste -s -d ,)
+    if ! jobs=$(squeue --noheader --array --jobs="$ids" --format='%F %K %T' 2>&1); then
+        [[ $jobs == *'Invalid job id'* ]] && return
+        printf '%s\n' "$jobs" >&2
+        return 1
+    fi
+    awk 'NR == FNR { ours[$1]; next } $1 in ours' submitted - <<< "$jobs"
+}
+
+# Waits until no job of ./submit is waiting or running. SLURM may be without an answer for a while.
+wait_for_jobs() {
+    local queue
+    until queue=$(queued) && [[ -z $queue ]]; do sleep 5; done
 }
 
 # Shows these jobs as squeue does.
 show_queue() {
     local jobs
     jobs=$(queued | cut -d ' ' -f 1 | sort -u | paste -s -d ,)
-    [[ -z $jobs ]] || squeue --user="$(id -un)" --jobs="$jobs" --format='%.18i %.9P %.12j %.10T %.10M %.10l %.4C %.8m %R'
+    [[ -z $jobs ]] || squeue --jobs="$jobs" --format='%.18i %.9P %.12j %.10T %.10M %.10l %.4C %.8m %R'
 }
 
 # Prints the MiB of memory that an element requests, by the option of sbatch that the site requires.
