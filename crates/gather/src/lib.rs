@@ -89,7 +89,9 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     if let Some(root) = &root {
         let found = output::find_outputs(root);
-        if found.is_empty() && plan.is_none() && !reads_results(&args) {
+        // A directory of parts that is empty is that of results which were removed by hand.
+        let has_parts_directory = || root.join(".azpipe/parts").try_exists().unwrap_or(true);
+        if found.is_empty() && plan.is_none() && !reads_results(&args) && !has_parts_directory() {
             let about = root.display().to_string();
             filter.fail(Fail { about, error: messages::nothing_to_gather().to_owned(), ..Fail::default() })?;
         }

@@ -109,12 +109,13 @@ fn wait_for<T>(mut there: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Until all threads are asleep ten times in a row: those that read are held up, and a signal has been heard.
+/// Waits until all threads are asleep for half a second: those that read are held up, and a signal has been heard. On a busy
+/// machine, threads that still have work may be asleep for a moment.
 fn wait_until_all_threads_sleep(process: u32) {
     let mut asleep = 0;
     wait_for(|| {
         asleep = if is_asleep(process) { asleep + 1 } else { 0 };
-        (asleep == 10).then_some(())
+        (asleep == 50).then_some(())
     });
 }
 

@@ -166,7 +166,7 @@ fn units_that_are_left_out_say_why() {
     for (unit, word) in [
         ("log10(q.m)", "scale"),
         ("qx", "not a radial unit"),
-        ("qip_nm^-1", "grazing-incidence"),
+        ("qtot_nm^-1", "grazing-incidence"),
         ("qq", "unknown unit"),
     ] {
         let refused = plan(&workspace, &["--poni", poni, "--unit", unit]);
