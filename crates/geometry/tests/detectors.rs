@@ -62,7 +62,7 @@ fn every_detector_has_the_properties_that_pyfai_gives() {
 }
 
 #[test]
-fn detectors_written_by_hand_have_the_properties_of_their_data_sheets() {
+fn detectors_written_by_hand_have_the_stated_properties() {
     // Name in a PONI file, rows, columns, pixel size in metres, number of pixels in gaps.
     let expected = [("HyPix-3000", [385, 775], [1e-4, 1e-4], 0)];
     assert_eq!(known_detectors::names_unknown_to_pyfai().count(), expected.len(), "each has a line here");

@@ -1,5 +1,5 @@
-//! Import of the JSON configuration of pyFAI's worker, versions 1 to 5, as pyFAI-integrate, pyFAI-diffmap and ewoksxrpd
-//! write it.
+//! Import of the JSON configuration of pyFAI's worker, versions 1 to 5, as pyFAI-integrate and ewoksxrpd write it. The
+//! files of pyFAI-diffmap, which hold it in a section `ai`, are refused.
 
 mod geometry;
 mod method;
