@@ -89,11 +89,8 @@ fn run(args: Args, filter: &Filter) -> Result<(), Stop> {
     }
     if let Some(root) = &root {
         let found = output::find_outputs(root);
-        // A directory of parts that is empty is that of results which were removed by hand.
-        let has_parts_directory = || root.join(".azpipe/parts").try_exists().unwrap_or(true);
-        if found.is_empty() && plan.is_none() && !reads_results(&args) && !has_parts_directory() {
-            let about = root.display().to_string();
-            filter.fail(Fail { about, error: messages::nothing_to_gather().to_owned(), ..Fail::default() })?;
+        if found.is_empty() && plan.is_none() && !reads_results(&args) {
+            report_if_never_a_root(root, filter)?;
         }
         for target in found {
             match target {
@@ -160,6 +157,17 @@ fn reads_results(args: &Args) -> bool {
 
 fn report_bad_task(id: &str, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {
     filter.fail(Fail { id: id.to_owned(), about: format!("task {id}"), error: why.to_string(), ..Fail::default() })
+}
+
+/// Reports a directory in which ai-integrate never worked. One whose results were removed by hand has an empty directory of
+/// parts.
+fn report_if_never_a_root(root: &Path, filter: &Filter) -> Result<(), Stop> {
+    let error = match root.join(".azpipe/parts").try_exists() {
+        Ok(true) => return Ok(()),
+        Ok(false) => messages::nothing_to_gather().to_owned(),
+        Err(why) => format!(".azpipe/parts: {why}"),
+    };
+    filter.fail(Fail { about: root.display().to_string(), error, ..Fail::default() })
 }
 
 fn report_bad_parts(root: &Path, why: &output::OutputError, filter: &Filter) -> Result<(), Stop> {

@@ -75,7 +75,7 @@ fn describe_frames(summary: &Summary) -> String {
         }
     }
     let reasons: Vec<String> =
-        counts.iter().take(MAX_REASONS).map(|(reason, count)| format!("{count} {reason}")).collect();
+        counts.iter().take(MAX_REASONS).map(|(reason, count)| format!("{reason}: {count}")).collect();
     if !reasons.is_empty() {
         text += &format!(" ({}{})", reasons.join(", "), if counts.len() > MAX_REASONS { ", …" } else { "" });
     }
@@ -121,7 +121,7 @@ mod tests {
             absent(20, 21, "not written: p3_0002.h5"),
         ];
         let line = lines.format(&summary("b", 994, missing));
-        let expected = "PROCESSED/b.h5: 994 of 1000 frames have a pattern (5 file missing, 1 not written)";
+        let expected = "PROCESSED/b.h5: 994 of 1000 frames have a pattern (file missing: 5, not written: 1)";
         assert_eq!(line.as_deref(), Some(expected));
         assert_eq!(lines.format_end(), "2 final files: 1994 of 2000 frames have a pattern");
     }

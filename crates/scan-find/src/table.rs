@@ -1,5 +1,6 @@
 //! The table of scans that a terminal shows in place of the records.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use filter::TerminalView;
@@ -29,7 +30,12 @@ pub struct ScanTable {
     widths: [usize; COLUMNS.len()],
     /// The file of the last row, which is a heading over its scans.
     file: Option<PathBuf>,
-    scans: u64,
+    /// The counts of each scan's last row, by its id: a scan that grows is shown again.
+    counts: HashMap<String, ScanCounts>,
+}
+
+/// Counts of a scan, which the last line adds up.
+struct ScanCounts {
     frames: u64,
     missing: u64,
     bytes: u64,
@@ -38,15 +44,7 @@ pub struct ScanTable {
 impl ScanTable {
     /// Creates an empty table. With `lists_counters`, the names of a scan's counters follow its row.
     pub fn new(lists_counters: bool) -> Self {
-        Self {
-            lists_counters,
-            widths: COLUMNS.map(|(_, width)| width),
-            file: None,
-            scans: 0,
-            frames: 0,
-            missing: 0,
-            bytes: 0,
-        }
+        Self { lists_counters, widths: COLUMNS.map(|(_, width)| width), file: None, counts: HashMap::new() }
     }
 
     /// Formats cells in columns, followed by the title.
@@ -65,13 +63,10 @@ impl ScanTable {
         row.trim_end().to_owned()
     }
 
-    fn format_scan(&mut self, scan: &Acquisition) -> String {
+    fn format_scan(&mut self, id: &str, scan: &Acquisition) -> String {
         let missing = count_missing(scan);
         let bytes = scan.sources.iter().fold(0_u64, |sum, source| sum.saturating_add(source.bytes));
-        self.scans = self.scans.saturating_add(1);
-        self.frames = self.frames.saturating_add(scan.frames);
-        self.missing = self.missing.saturating_add(missing);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.counts.insert(id.to_owned(), ScanCounts { frames: scan.frames, missing, bytes });
         let mut lines = Vec::new();
         if self.file.as_deref() != Some(&*scan.file) {
             if self.file.is_none() {
@@ -112,7 +107,7 @@ impl ScanTable {
 impl TerminalView for ScanTable {
     fn format(&mut self, record: &Record) -> Option<String> {
         match record {
-            Record::Scan(scan) => Some(self.format_scan(&scan.acquisition)),
+            Record::Scan(scan) => Some(self.format_scan(&scan.id, &scan.acquisition)),
             // stderr has its message.
             Record::Fail(_) => Some(String::new()),
             _ => None,
@@ -120,12 +115,17 @@ impl TerminalView for ScanTable {
     }
 
     fn format_end(&mut self) -> String {
-        if self.scans == 0 {
+        if self.counts.is_empty() {
             return String::new();
         }
-        let missing = if self.missing == 0 { String::new() } else { format!(" ({} missing)", self.missing) };
-        let (scans, frames) = (format_count(self.scans, "scan"), format_count(self.frames, "frame"));
-        format!("{scans}, {frames}{missing}, {}", format_size(self.bytes))
+        let sum = |field: fn(&ScanCounts) -> u64| self.counts.values().map(field).fold(0, u64::saturating_add);
+        let missing = match sum(|scan| scan.missing) {
+            0 => String::new(),
+            missing => format!(" ({missing} missing)"),
+        };
+        let (scans, frames) =
+            (format_count(self.counts.len() as u64, "scan"), format_count(sum(|scan| scan.frames), "frame"));
+        format!("{scans}, {frames}{missing}, {}", format_size(sum(|scan| scan.bytes)))
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             absent: if absent > 0 { vec![missing] } else { Vec::new() },
             ..Acquisition::default()
         };
-        Scan { id: String::new(), acquisition }.into()
+        Scan { id: entry.to_owned(), acquisition }.into()
     }
 
     #[test]
@@ -188,6 +188,15 @@ ENTRY   DETECTOR    FRAMES  MISSING  SHAPE      CODEC        SIZE  START        
 2.1     pilatus       1000       20  619x487    bslz4     118 MiB  2026-03-04 10:20  loopscan 1000 0.1 (running)
 2 scans, 2000 frames (20 missing), 235 MiB"
         );
+    }
+
+    #[test]
+    fn a_scan_that_is_shown_again_counts_once() {
+        let mut table = ScanTable::new(false);
+        for absent in [20, 0] {
+            table.format(&scan("2.1", absent)).expect("a row");
+        }
+        assert_eq!(table.format_end(), "1 scan, 1000 frames, 118 MiB");
     }
 
     #[test]
